@@ -1,0 +1,54 @@
+# `make run` and `make test` are all a newcomer needs: both set everything up first.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+WORKERS ?= 2
+
+.PHONY: help setup run test check fix bench robustness conformance clean
+
+help:
+	@echo "make run          set up, then serve on https://127.0.0.1:6443 (data in ./rewound-data)"
+	@echo "make test         set up, then run the tests"
+	@echo "make setup        make .venv with the command rewound in it"
+	@echo "make check        ruff, mypy --strict, import-linter"
+	@echo "make fix          let ruff format and mend what it can"
+	@echo "make bench        measure; writes JSON, a table and charts"
+	@echo "make robustness   the long form of the kill -9 tests (200 runs)"
+	@echo "make conformance  replay recorded conversations from ../shared/conformance"
+
+$(STAMP): pyproject.toml
+	@test -n "$(PYTHON)" || { echo "Rewound needs Python 3.11 or newer: install it, or say make PYTHON=/path/to/python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+setup: $(STAMP)
+
+run: setup
+	$(BIN)/rewound serve
+
+test: setup
+	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow" tests
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+fix: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: setup
+	$(BIN)/python -m benchmarks.run
+
+robustness: setup
+	$(BIN)/python -m pytest -m slow tests/robustness
+
+conformance: setup
+	$(BIN)/python tests/conformance/hold.py ../shared/conformance
+
+clean:
+	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,149 @@
+"""Why a request could not be fulfilled: one class per cause, named for whose fault it is.
+
+Raised by actors, reads and admission; `gateway/errors.py` is the one place that turns them into status codes.
+Each carries facts, never a rendered answer: the resource is kept as (group, plural) so that the boundary can
+spell `leases.coordination.cluster.io "x"` and fill the details of a Status alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class RequestError(Exception):
+    """Base of everything a client is told about."""
+
+    message: str = ""
+
+    def __str__(self) -> str:
+        return self.message
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """A resource type as errors name it: plural name and group (empty for the core group)."""
+
+    group: str
+    plural: str
+
+    def __str__(self) -> str:
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One entry of details.causes: a reason word, a text, and the field where there is one."""
+
+    reason: str
+    message: str
+    field: str = ""
+
+
+class NotFound(RequestError):
+    def __init__(self, resource: Resource, name: str) -> None:
+        self.resource, self.name = resource, name
+        self.message = f'{resource} "{name}" not found'
+
+
+class NoSuchResource(RequestError):
+    """The group is served but has no such resource or subresource."""
+
+    message = "the server could not find the requested resource"
+
+
+class AlreadyExists(RequestError):
+    def __init__(self, resource: Resource, name: str, *, generated: bool = False) -> None:
+        self.resource, self.name, self.generated = resource, name, generated
+        self.message = f'{resource} "{name}" already exists'
+        if generated:
+            self.message += ", the server was not able to generate a unique name for the object"
+
+
+class Conflict(RequestError):
+    """A precondition (resourceVersion, uid) did not hold."""
+
+    def __init__(self, resource: Resource, name: str, why: str, causes: Sequence[Cause] = ()) -> None:
+        self.resource, self.name, self.causes = resource, name, tuple(causes)
+        self.message = f'Operation cannot be fulfilled on {resource} "{name}": {why}'
+
+
+STALE = "the object has been modified; please apply your changes to the latest version and try again"
+
+
+class Invalid(RequestError):
+    """The object (or the options) is well-formed but breaks rules; every broken rule is a cause."""
+
+    def __init__(self, group: str, kind: str, name: str, causes: Sequence[Cause]) -> None:
+        self.group, self.kind, self.name, self.causes = group, kind, name, tuple(causes)
+        texts: list[str] = []
+        for cause in self.causes:
+            text = f"{cause.field}: {cause.message}" if cause.field else cause.message
+            if text not in texts:
+                texts.append(text)
+        described = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
+        qualified = f"{kind}.{group}" if group else kind
+        self.message = f'{qualified} "{name}" is invalid: {described}'
+
+
+class BadRequest(RequestError):
+    def __init__(self, message: str) -> None:
+        self.message = message
+
+
+class Forbidden(RequestError):
+    """Refused by authorization or admission. Without a resource it concerns a path."""
+
+    def __init__(
+        self, resource: Resource | None, name: str, why: str, causes: Sequence[Cause] = ()
+    ) -> None:
+        self.resource, self.name, self.causes = resource, name, tuple(causes)
+        if resource is None:
+            self.message = f"forbidden: {why}"
+        elif name:
+            self.message = f'{resource} "{name}" is forbidden: {why}'
+        else:
+            self.message = f"{resource} is forbidden: {why}"
+
+
+class Unauthorized(RequestError):
+    message = "Unauthorized"
+
+
+class Expired(RequestError):
+    """A version or continue token past the watch history. `fresh` is a token to go on with."""
+
+    def __init__(self, message: str, fresh: str = "") -> None:
+        self.message, self.fresh = message, fresh
+
+
+class VersionTooLarge(RequestError):
+    """A resourceVersion that this server has not reached."""
+
+    def __init__(self, wanted: int, current: int) -> None:
+        self.message = f"Too large resource version: {wanted}, current: {current}"
+
+
+class TimedOut(RequestError):
+    def __init__(self, message: str) -> None:
+        self.message = message
+
+
+class TooLarge(RequestError):
+    """The body, or what it asks for, is over a limit."""
+
+    def __init__(self, message: str) -> None:
+        self.message = message
+
+
+class Overloaded(RequestError):
+    """A mailbox is full: the client should come back."""
+
+    message = "the server is receiving more writes of this resource type than it can take, please try again"
+
+
+class StorageRefused(RequestError):
+    """The journal could not take the write (full disk, failed fsync); reads go on."""
+
+    def __init__(self, why: str) -> None:
+        self.message = f"the journal cannot store this change: {why}"

@@ -1,0 +1,58 @@
+"""Every domain name the project spells, in two dialects. No other module writes one.
+
+A data folder speaks one dialect for life. `cluster` is the neutral form (cluster.io, cluster-system);
+`kubernetes` is what unmodified Kubernetes clients expect (k8s.io / kubernetes.io, kube-system). Kinds and rules
+are declared against a `Names`, so both dialects run the same code:
+
+    names = NAMES["kubernetes"]
+    names.group("coordination")          -> "coordination.k8s.io"
+    names.key("metadata.name")           -> "kubernetes.io/metadata.name"
+    names.key("service-account.name")    -> "kubernetes.io/service-account.name"
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    dialect: str
+    group_domain: str  # API groups, e.g. storage.<group_domain>
+    key_domain: str  # labels, annotations, finalizers, types
+    system_namespace: str
+    public_namespace: str
+    node_lease_namespace: str
+    media_type: str  # the protobuf media type
+    extension_prefix: str  # OpenAPI markers
+
+    def group(self, prefix: str) -> str:
+        """The API group `prefix.<domain>`; the meta group is group("meta")."""
+        return f"{prefix}.{self.group_domain}"
+
+    def key(self, suffix: str, prefix: str = "") -> str:
+        """A label or annotation key, a type or a signer: `[prefix.]<domain>/suffix`."""
+        return f"{prefix}.{self.key_domain}/{suffix}" if prefix else f"{self.key_domain}/{suffix}"
+
+
+CLUSTER = Names(
+    dialect="cluster",
+    group_domain="cluster.io",
+    key_domain="cluster.io",
+    system_namespace="cluster-system",
+    public_namespace="cluster-public",
+    node_lease_namespace="cluster-node-lease",
+    media_type="application/vnd.cluster.protobuf",
+    extension_prefix="x-cluster-",
+)
+KUBERNETES = Names(
+    dialect="kubernetes",
+    group_domain="k8s.io",
+    key_domain="kubernetes.io",
+    system_namespace="kube-system",
+    public_namespace="kube-public",
+    node_lease_namespace="kube-node-lease",
+    media_type="application/vnd.kubernetes.protobuf",
+    extension_prefix="x-kubernetes-",
+)
+NAMES = {names.dialect: names for names in (CLUSTER, KUBERNETES)}

@@ -1,0 +1,41 @@
+"""One request and one response, whatever connection they travel on.
+
+`http1` and the ASGI adapter build a `Request`; the pipeline answers with a `Response`. Nothing here parses
+more than it is asked for: most requests never need their query or most of their headers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(slots=True)
+class Peer:
+    """What a connection knows of its other end; one for all requests of the connection."""
+
+    address: str = ""
+    secure: bool = False
+    # The verified client certificate as ssl.getpeercert() gives it; None without one.
+    certificate: dict[str, Any] | None = None
+    # Room for what authentication derives from the certificate once per connection.
+    identity: Any = None
+
+
+@dataclass(slots=True)
+class Request:
+    method: str
+    path: str  # as sent: still percent-encoded, without the query
+    query: str  # as sent, without the question mark
+    headers: dict[bytes, bytes]  # lower-case names; a repeated header is joined with b", "
+    body: bytes
+    peer: Peer
+    repeated: dict[bytes, list[bytes]] | None = None  # headers sent more than once, value by value
+
+
+@dataclass(slots=True)
+class Response:
+    status: int
+    body: bytes
+    content_type: bytes = b"application/json"
+    headers: list[tuple[bytes, bytes]] = field(default_factory=list)
