@@ -1,0 +1,78 @@
+r"""Field selectors: `metadata.name=a,type!=Opaque`, as Kubernetes reads them.
+
+Only `=`, `==` and `!=` exist, joined by commas. In a value, `\,` `\=` and `\\` stand for the character
+itself. Which fields a kind can be selected by is the kind's to say (`Definition.selectable`); here a field
+is any text in front of the first operator. A field that an object does not have counts as the empty string.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from actors.errors import BadRequest
+
+_TERM = re.compile(r"(?:[^\\,]|\\.|\\$)+", re.DOTALL)
+_OPERATOR = re.compile("!=|==|=")
+_ESCAPE = re.compile(r"\\(.?)|[,=]", re.DOTALL)
+_SPECIAL = re.compile(r"[\\,=]")
+
+
+class FieldRequirement(NamedTuple):
+    field: str
+    operator: Literal["=", "!="]
+    value: str
+
+    def matches(self, fields: Mapping[str, str]) -> bool:
+        return (fields.get(self.field, "") == self.value) is (self.operator == "=")
+
+    def __str__(self) -> str:
+        return self.field + self.operator + _SPECIAL.sub(lambda found: "\\" + found[0], self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSelector:
+    """All requirements must hold; none at all selects everything."""
+
+    requirements: tuple[FieldRequirement, ...]  # sorted, each once
+
+    @classmethod
+    def parse(cls, text: str) -> FieldSelector:
+        # Sorted before they are looked at, so that of several mistakes always the same one is told.
+        terms = sorted(_TERM.findall(text))
+        return cls(tuple(sorted({_requirement(text, term) for term in terms})))
+
+    def exact(self, field: str) -> str | None:
+        """The one value that this selector leaves for a field; None if it leaves more."""
+        for requirement in self.requirements:
+            if requirement.field == field and requirement.operator == "=":
+                return requirement.value
+        return None
+
+    def matches(self, fields: Mapping[str, str]) -> bool:
+        return all(requirement.matches(fields) for requirement in self.requirements)
+
+    def __bool__(self) -> bool:
+        return bool(self.requirements)
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.requirements))
+
+
+def _requirement(text: str, term: str) -> FieldRequirement:
+    found = _OPERATOR.search(term)
+    if found is None:
+        raise BadRequest(f"invalid selector: '{text}'; can't understand '{term}'")
+    field, value = term[: found.start()], term[found.end() :]
+    return FieldRequirement(field, "!=" if found[0] == "!=" else "=", _ESCAPE.sub(_unescaped, value))
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    if found[0] in ("\\\\", "\\,", "\\="):
+        return found[1]
+    if found[0].startswith("\\"):
+        raise BadRequest(f"invalid field selector: invalid escape sequence: {found[0]}")
+    # Clients know this text with the number of the character in it.
+    raise BadRequest(f"invalid field selector: unescaped character in value: {ord(found[0])}")

@@ -1,0 +1,218 @@
+"""Label selectors: `app=web,tier in (front,back),!canary,replicas>3`, as Kubernetes reads them.
+
+    selector    := [ requirement { "," requirement } ]
+    requirement := [ "!" ] KEY | KEY ("=" | "==" | "!=" | ">" | "<") [ VALUE ]
+                 | KEY ("in" | "notin") "(" values ")"
+    values      := [ VALUE ] { "," [ VALUE ] }
+
+An empty VALUE is a value of its own, so `x in ()` asks for the label x with an empty value. `in` and
+`notin` are words only where an operator may stand: `in in (in)` is a fine selector. Each requirement is
+kept in one of six operators; equality is a set of one, which makes `x=a`, `x==a` and `x in (a)` the same
+selector. The error texts are those that clients of Kubernetes know, including the odd `<nil>` where a key
+is wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from actors.errors import BadRequest
+from actors.selectors.validity import invalid, key_problems, value_problems
+
+IN, NOT_IN, EXISTS, ABSENT, GREATER, LESS = "in", "notin", "exists", "!", ">", "<"
+
+_BLANK = " \t\r\n"
+_TOKEN = re.compile(r"[ \t\r\n]*(==|!=|[=!(),<>]|[^ \t\r\n=!(),<>]+)")
+_SYMBOLS = frozenset(["==", "!=", "=", "!", "(", ")", ",", "<", ">"])
+_OPERATORS = {"in": IN, "=": IN, "==": IN, "notin": NOT_IN, "!=": NOT_IN, ">": GREATER, "<": LESS}
+_END = ""
+_INT64_MAX = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class LabelRequirement:
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()  # sorted, each once
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        value = labels.get(self.key)
+        if value is None:
+            return self.operator in (NOT_IN, ABSENT)
+        match self.operator:
+            case "in":
+                return value in self.values
+            case "notin":
+                return value not in self.values
+            case ">" | "<":
+                return self._compares(value)
+        return self.operator == EXISTS
+
+    def _compares(self, value: str) -> bool:
+        number = _integer(value)
+        if number is None:
+            return False
+        bound = int(self.values[0])
+        return number > bound if self.operator == GREATER else number < bound
+
+    def __str__(self) -> str:
+        match self.operator:
+            case "exists":
+                return self.key
+            case "!":
+                return f"!{self.key}"
+            case ">" | "<":
+                return f"{self.key}{self.operator}{self.values[0]}"
+        if len(self.values) == 1:
+            return f"{self.key}{'=' if self.operator == IN else '!='}{self.values[0]}"
+        return f"{self.key} {self.operator} ({','.join(self.values)})"
+
+
+@dataclass(frozen=True, slots=True)
+class LabelSelector:
+    """All requirements must hold; none at all selects everything."""
+
+    requirements: tuple[LabelRequirement, ...]  # sorted, each once
+
+    @classmethod
+    def parse(cls, text: str) -> LabelSelector:
+        found = _Parser(text).selector()
+        return cls(tuple(sorted(set(found), key=lambda one: (one.key, one.operator, one.values))))
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        return all(requirement.matches(labels) for requirement in self.requirements)
+
+    def __bool__(self) -> bool:
+        return bool(self.requirements)
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.requirements))
+
+
+class _Parser:
+    """Recursive descent over the tokens; the end of the text is the empty token."""
+
+    def __init__(self, text: str) -> None:
+        # Without the strip, blanks at the end would be searched again from each of them.
+        self._tokens: list[str] = [*_TOKEN.findall(text.strip(_BLANK)), _END]
+        self._position = 0
+
+    def _peek(self) -> str:
+        return self._tokens[self._position]
+
+    def _take(self) -> str:
+        token = self._tokens[self._position]
+        # The end is never passed: whoever asks again finds it again.
+        if token is not _END:
+            self._position += 1
+        return token
+
+    def selector(self) -> list[LabelRequirement]:
+        requirements: list[LabelRequirement] = []
+        while (token := self._peek()) != _END:
+            if not _is_word(token) and token != "!":
+                raise BadRequest(f"found '{token}', expected: !, identifier, or 'end of string'")
+            requirements.append(self._requirement())
+            self._separator()
+        return requirements
+
+    def _separator(self) -> None:
+        token = self._take()
+        if token == _END:
+            return
+        if token != ",":
+            raise BadRequest(f"found '{token}', expected: ',' or 'end of string'")
+        following = self._peek()
+        if not _is_word(following) and following != "!":
+            raise BadRequest(f"found '{following}', expected: identifier after ','")
+
+    def _requirement(self) -> LabelRequirement:
+        negated = self._peek() == "!"
+        if negated:
+            self._take()
+        key = self._key()
+        if negated:
+            return LabelRequirement(key, ABSENT)
+        if self._peek() in (_END, ","):
+            return LabelRequirement(key, EXISTS)
+        written = self._take()
+        operator = _OPERATORS.get(written)
+        if operator is None:
+            raise _unparsable(f"found '{written}', expected: in, notin, =, ==, !=, gt, lt")
+        values = self._set() if written in ("in", "notin") else {self._value()}
+        return _checked(LabelRequirement(key, operator, tuple(sorted(values))))
+
+    def _key(self) -> str:
+        key = self._take()
+        if not _is_word(key):
+            raise _unparsable(f"found '{key}', expected: identifier")
+        problems = key_problems(key)
+        if problems:
+            raise _unparsable(invalid("<nil>", key, "; ".join(problems)))
+        return key
+
+    def _value(self) -> str:
+        if self._peek() in (_END, ","):
+            return ""
+        token = self._take()
+        if not _is_word(token):
+            raise _unparsable(f"found '{token}', expected: identifier")
+        return token
+
+    def _set(self) -> set[str]:
+        token = self._take()
+        if token != "(":
+            raise _unparsable(f"found '{token}' expected: '('")
+        following = self._peek()
+        if not _is_word(following) and following not in (",", ")"):
+            raise _unparsable(f"found '{following}', expected: ',', ')' or identifier")
+        return self._values()
+
+    def _values(self) -> set[str]:
+        """What stands between the parentheses: a place left empty, also first or last, is an empty value."""
+        values: set[str] = set()
+        while True:
+            word = _is_word(self._peek())
+            values.add(self._take() if word else "")
+            token = self._take()
+            if token == ")":
+                return values
+            if token != ",":
+                expected = "',' or ')'" if word else "',', or identifier"
+                raise _unparsable(f"found '{token}', expected: {expected}")
+
+
+def _is_word(token: str) -> bool:
+    return token != _END and token not in _SYMBOLS
+
+
+def _unparsable(why: str) -> BadRequest:
+    return BadRequest(f"unable to parse requirement: {why}")
+
+
+def _checked(requirement: LabelRequirement) -> LabelRequirement:
+    problems: list[str] = []
+    if requirement.operator in (GREATER, LESS) and _integer(requirement.values[0]) is None:
+        problems.append(
+            invalid(
+                "values[0]", requirement.values[0], "for 'Gt', 'Lt' operators, the value must be an integer"
+            )
+        )
+    for index, value in enumerate(requirement.values):
+        found = value_problems(value)
+        if found:
+            problems.append(invalid(f"values[{index}][{requirement.key}]", value, "; ".join(found)))
+    if problems:
+        raise _unparsable(problems[0] if len(problems) == 1 else "[" + ", ".join(problems) + "]")
+    return requirement
+
+
+def _integer(text: str) -> int | None:
+    """A decimal number of 64 bits; a label value cannot carry a sign."""
+    if not (text.isascii() and text.isdigit()):
+        return None
+    # Sixty-three digits fit in a label, so the cost of the conversion is bounded there.
+    number = int(text[:64])
+    return number if number <= _INT64_MAX else None

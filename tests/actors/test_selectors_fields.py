@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import pytest
+
+from actors.errors import BadRequest
+from actors.selectors import FieldSelector
+
+
+@pytest.mark.parametrize(
+    ("text", "requirements"),
+    [
+        ("", []),
+        (",,", []),
+        ("metadata.name=a", [("metadata.name", "=", "a")]),
+        ("metadata.name==a", [("metadata.name", "=", "a")]),
+        ("type!=Opaque", [("type", "!=", "Opaque")]),
+        ("spec.nodeName=", [("spec.nodeName", "=", "")]),
+        ("b=2,a=1", [("a", "=", "1"), ("b", "=", "2")]),
+        ("a=1,a=1", [("a", "=", "1")]),
+        ("a=1,a=2", [("a", "=", "1"), ("a", "=", "2")]),
+        (r"a=x\,y\=z\\", [("a", "=", r"x,y=z" + "\\")]),
+        ("=x", [("", "=", "x")]),
+        (" a = b ", [(" a ", "=", " b ")]),
+    ],
+)
+def test_reads(text: str, requirements: list[tuple[str, str, str]]) -> None:
+    assert FieldSelector.parse(text).requirements == tuple(requirements)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("metadata.name", "invalid selector: 'metadata.name'; can't understand 'metadata.name'"),
+        (
+            "metadata.name in (a)",
+            "invalid selector: 'metadata.name in (a)'; can't understand 'metadata.name in (a)'",
+        ),
+        ("metadata.name=a,b", "invalid selector: 'metadata.name=a,b'; can't understand 'b'"),
+        (r"metadata.name=a\x", r"invalid field selector: invalid escape sequence: \x"),
+        ("a=b\\", "invalid field selector: invalid escape sequence: \\"),
+        ("a!==b", "invalid field selector: unescaped character in value: 61"),
+        ("a=b=c", "invalid field selector: unescaped character in value: 61"),
+    ],
+)
+def test_refuses(text: str, message: str) -> None:
+    with pytest.raises(BadRequest) as refused:
+        FieldSelector.parse(text)
+    assert refused.value.message == message
+
+
+def test_a_missing_field_counts_as_empty() -> None:
+    assert FieldSelector.parse("spec.nodeName=").matches({})
+    assert not FieldSelector.parse("spec.nodeName!=").matches({})
+    assert FieldSelector.parse("spec.nodeName!=a").matches({})
+
+
+def test_tells_the_only_value_it_leaves_for_a_field() -> None:
+    selector = FieldSelector.parse("metadata.name=a,type!=b")
+    assert selector.exact("metadata.name") == "a"
+    assert selector.exact("type") is None
+    assert selector.exact("other") is None
+
+
+@pytest.mark.parametrize("text", [r"a=x\,y\=z\\,b!=2", ""])
+def test_prints_what_it_was_made_of(text: str) -> None:
+    assert str(FieldSelector.parse(text)) == text
