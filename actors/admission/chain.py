@@ -1,0 +1,49 @@
+"""Admission: plugins that may change a write, then plugins that may refuse it, in a fixed order.
+
+The actor calls `mutate` before a change is prepared and `validate` after it was found valid. Plugins are pure
+lookups over what the server already knows; those that must ask somebody else (webhooks) get a task of their own
+in their own issue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from actors.kinds.definition import Definition
+from actors.messages import Object
+
+
+@dataclass(slots=True)
+class Review:
+    """One write as admission sees it."""
+
+    operation: str  # CREATE, UPDATE or DELETE
+    definition: Definition
+    namespace: str
+    name: str
+    subresource: str
+    object: Object | None  # may be changed by mutate
+    old: Object | None
+    user: str
+    dry_run: bool
+
+
+class Plugin(Protocol):
+    def mutate(self, review: Review) -> None: ...
+
+    def validate(self, review: Review) -> None: ...
+
+
+class Admission:
+    def __init__(self, plugins: Sequence[Plugin] = ()) -> None:
+        self._plugins = tuple(plugins)
+
+    def mutate(self, review: Review) -> None:
+        for plugin in self._plugins:
+            plugin.mutate(review)
+
+    def validate(self, review: Review) -> None:
+        for plugin in self._plugins:
+            plugin.validate(review)

@@ -1,0 +1,320 @@
+"""The actor that owns one resource type: takes commands in order, decides, and hands events to the committer.
+
+Invariant: a command is decided on the newest state there is, committed or pending. `_pending` holds what was
+decided but is not yet durable; an answer that depends on it waits for it. When a commit fails, everything
+pending is forgotten and the journal is the truth again, which is also what a restart after a crash amounts to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from actors.admission.chain import Admission, Review
+from actors.committer import Committer
+from actors.errors import Forbidden, RequestError
+from actors.facts import pack_facts
+from actors.kinds.definition import Definition
+from actors.mailbox import Mailbox, MailboxStatistics, Reply
+from actors.messages import Command, Create, Delete, Deleted, Object, Outcome, Replace, Written
+from actors.resource.decide import (
+    Current,
+    Decision,
+    Keep,
+    Remove,
+    Store,
+    decide_create,
+    decide_delete,
+    decide_replace,
+    missing,
+    refuse_uid_on_missing,
+)
+from actors.resource.document import encode
+from journal.environment import Journal, View
+from journal.records import Event
+
+# A command waits for at most one fsync in front of it; at a few thousand writes a second this is about a second
+# of work, and beyond that a client is better told to come back.
+MAILBOX_CAPACITY = 4096
+
+Key = tuple[str, str]
+
+
+@dataclass(slots=True)
+class Envelope:
+    command: Command
+    reply: Reply[Outcome]
+
+
+@dataclass(frozen=True, slots=True)
+class _Pending:
+    offset: int
+    body: bytes | None  # None: removed
+
+
+@dataclass(slots=True)
+class _Answer:
+    """What to tell a sender once everything it depends on is durable."""
+
+    reply: Reply[Outcome]
+    outcome: Outcome | None
+    error: Exception | None
+
+    def give(self, failure: Exception | None) -> None:
+        error = failure or self.error
+        if error is not None:
+            self.reply.fail(error)
+        else:
+            assert self.outcome is not None
+            self.reply.answer(self.outcome)
+
+
+class ResourceActor:
+    def __init__(
+        self,
+        definitions: dict[str, Definition],
+        storage: Definition,
+        journal: Journal,
+        committer: Committer,
+        admission: Admission,
+    ) -> None:
+        self._definitions = definitions  # by the served version a command names
+        self._storage = storage
+        self._journal = journal
+        self._committer = committer
+        self._admission = admission
+        self.type_id = journal.type_id(storage.type_name)
+        self._mailbox: Mailbox[Envelope] = Mailbox(MAILBOX_CAPACITY)
+        self._pending: dict[Key, _Pending] = {}
+
+    @property
+    def name(self) -> str:
+        return self._storage.type_name
+
+    async def ask(self, command: Command) -> Outcome:
+        envelope = Envelope(command, Reply())
+        self._mailbox.send_nowait(envelope)
+        return await envelope.reply.wait()
+
+    async def run(self) -> None:
+        while True:
+            self.handle(await self._mailbox.drain())
+
+    def statistics(self) -> MailboxStatistics:
+        return self._mailbox.statistics()
+
+    def handle(self, envelopes: list[Envelope]) -> None:
+        """Decide a batch and submit it. Every envelope gets an answer, whatever happens to its neighbours."""
+        events: list[Event] = []
+        answers: list[_Answer] = []
+        with self._journal.read() as view:
+            for envelope in envelopes:
+                answer, depends = self._execute(view, envelope, events)
+                if depends:
+                    answers.append(answer)
+                else:
+                    answer.give(None)
+        if answers:
+            self._committer.submit(events, _Settlement(self, events, answers))
+
+    def _execute(self, view: View, envelope: Envelope, events: list[Event]) -> tuple[_Answer, bool]:
+        """The answer to one command, and whether it has to wait for a commit."""
+        before = len(events)
+        command = envelope.command
+        outcome: Outcome | None = None
+        error: Exception | None = None
+        try:
+            outcome = self._perform(view, command, events)
+        except RequestError as refused:
+            error = refused
+        except Exception as broken:
+            error = broken
+        return _Answer(envelope.reply, outcome, error), len(events) > before or bool(self._pending)
+
+    def _perform(self, view: View, command: Command, events: list[Event]) -> Outcome:
+        definition = self._definitions[command.version]
+        match command:
+            case Create():
+                return self._create(view, definition, command, events)
+            case Replace():
+                return self._replace(view, definition, command, events)
+            case Delete():
+                return self._delete(view, definition, command, events)
+
+    def _create(
+        self, view: View, definition: Definition, command: Create, events: list[Event], verb: str = "create"
+    ) -> Written:
+        review = self._review("CREATE", definition, command, command.object)
+        self._admission.mutate(review)
+        name = command.object["metadata"].get("name", "")
+        current = self._current(view, command.namespace, name) if name else None
+        decision = decide_create(definition, current, command, self._validating(review))
+        body = self._apply(decision, None, command, verb, events)
+        return Written(body, created=True, warnings=tuple(definition.warnings(decision.object, None)))
+
+    def _replace(
+        self, view: View, definition: Definition, command: Replace, events: list[Event]
+    ) -> Written:
+        current = self._current(view, command.namespace, command.name)
+        if current is None:
+            return self._create_by_replace(view, definition, command, events)
+        review = self._review("UPDATE", definition, command, command.object, current.object)
+        self._admission.mutate(review)
+        decision = decide_replace(definition, current, command, self._validating(review))
+        body = self._apply(decision, current, command, "update", events)
+        return Written(body, warnings=tuple(definition.warnings(command.object, current.object)))
+
+    def _create_by_replace(
+        self, view: View, definition: Definition, command: Replace, events: list[Event]
+    ) -> Written:
+        if not definition.creates_on_update or command.subresource:
+            raise missing(definition, command.name)
+        if not command.may_create:
+            user = command.stamp.user
+            raise Forbidden(definition.resource, command.name, f'User "{user}" cannot create this object')
+        metadata = command.object["metadata"]
+        metadata.pop("resourceVersion", None)
+        refuse_uid_on_missing(definition, command.name, metadata.get("uid"))
+        create = Create(command.version, command.namespace, command.object, command.stamp, command.dry_run)
+        return self._create(view, definition, create, events, verb="update")
+
+    def _delete(self, view: View, definition: Definition, command: Delete, events: list[Event]) -> Deleted:
+        current = self._current(view, command.namespace, command.name)
+        review = self._review("DELETE", definition, command, None, current.object if current else None)
+        self._admission.mutate(review)
+        if current is None:
+            raise missing(definition, command.name)
+        self._admission.validate(review)
+        decision = decide_delete(definition, current, command)
+        body = self._apply(decision, current, command, command.verb, events)
+        uid = current.object["metadata"]["uid"]
+        return Deleted(body, command.name, uid, gone=isinstance(decision, Remove))
+
+    def _apply(
+        self, decision: Decision, current: Current | None, command: Command, verb: str, events: list[Event]
+    ) -> bytes:
+        """Turn a decision into at most one event, and the bytes that the client is shown."""
+        dry_run = command.options.dry_run if isinstance(command, Delete) else command.dry_run
+        stored_version = current.offset if current else 0
+        match decision:
+            case Keep():
+                assert current is not None
+                return encode(current.object, current.offset)
+            case Store(object=new) if dry_run:
+                return encode(new, stored_version)
+            case Store(object=new):
+                offset = self._record(new, current, command, verb, events)
+                return events[-1].body if offset else b""
+            case Remove(answer=answer):
+                assert current is not None
+                if not dry_run:
+                    self._record(current.object, current, command, verb, events, removed=True)
+                return encode(answer or current.object, current.offset)
+
+    def _record(
+        self,
+        stored: Object,
+        current: Current | None,
+        command: Command,
+        verb: str,
+        events: list[Event],
+        *,
+        removed: bool = False,
+    ) -> int:
+        offset, time = self._committer.reserve(command.stamp.time)
+        metadata = stored["metadata"]
+        namespace, name = metadata.get("namespace", ""), metadata["name"]
+        body = encode(stored, offset)
+        events.append(
+            Event(
+                offset=offset,
+                type_id=self.type_id,
+                verb=verb,
+                namespace=namespace,
+                name=name,
+                previous=current.offset if current else 0,
+                removed=removed,
+                time=time,
+                user=command.stamp.user,
+                manager=command.stamp.manager,
+                facts=self._facts(stored, metadata),
+                body=body,
+            )
+        )
+        self._pending[namespace, name] = _Pending(offset, None if removed else body)
+        return offset
+
+    def _facts(self, stored: Object, metadata: Object) -> bytes:
+        fields = {label: read(stored) for label, read in self._storage.selectable.items()}
+        owners = [owner["uid"] for owner in metadata.get("ownerReferences", ())]
+        fields["metadata.name"] = metadata["name"]
+        if self._storage.namespaced:
+            fields["metadata.namespace"] = metadata["namespace"]
+        return pack_facts(metadata.get("labels") or {}, fields, metadata["uid"], owners)
+
+    def _current(self, view: View, namespace: str, name: str) -> Current | None:
+        pending = self._pending.get((namespace, name))
+        if pending is not None:
+            return _parse(pending.offset, pending.body) if pending.body is not None else None
+        row = view.get(self.type_id, namespace, name)
+        return _parse(row.offset, row.body) if row is not None else None
+
+    def _review(
+        self,
+        operation: str,
+        definition: Definition,
+        command: Command,
+        new: Object | None,
+        old: Object | None = None,
+    ) -> Review:
+        dry_run = command.options.dry_run if isinstance(command, Delete) else command.dry_run
+        name = new["metadata"].get("name", "") if isinstance(command, Create) and new else _name_of(command)
+        subresource = command.subresource if isinstance(command, Replace) else ""
+        return Review(
+            operation, definition, command.namespace, name, subresource, new, old, command.stamp.user, dry_run
+        )
+
+    def _validating(self, review: Review) -> Callable[[Object, Object | None], None]:
+        def admit(_: Object, __: Object | None) -> None:
+            self._admission.validate(review)
+
+        return admit
+
+    def settled(self, events: list[Event], failure: Exception | None) -> None:
+        """A commit has ended: what was pending is durable, or never was."""
+        if failure is not None:
+            self._pending.clear()
+            return
+        for event in events:
+            pending = self._pending.get((event.namespace, event.name))
+            if pending is not None and pending.offset == event.offset:
+                del self._pending[event.namespace, event.name]
+
+
+class _Settlement:
+    """Called by the committer when a batch of one actor is durable or lost."""
+
+    __slots__ = ("_actor", "_answers", "_events")
+
+    def __init__(self, actor: ResourceActor, events: list[Event], answers: list[_Answer]) -> None:
+        self._actor, self._events, self._answers = actor, events, answers
+
+    def __call__(self, failure: Exception | None) -> None:
+        self._actor.settled(self._events, failure)
+        for answer in self._answers:
+            answer.give(failure)
+
+
+def _name_of(command: Command) -> str:
+    return "" if isinstance(command, Create) else command.name
+
+
+def _parse(offset: int, body: bytes) -> Current:
+    parsed: dict[str, Any] = orjson.loads(body)
+    parsed["metadata"].pop("resourceVersion", None)
+    return Current(offset, parsed)
+
+

@@ -1,0 +1,213 @@
+"""What a command makes of the object as it stands: pure functions of (definition, current, command).
+
+No clock, no randomness, no trio: time, uid and random letters are in the command's stamp, so a replay gives the
+same bytes. The order of the steps is the order in which a client learns of its mistakes: preconditions, then
+what the kind prepares, then validation, then `admit` (validating admission), then whether the name is free.
+
+An object here has no kind, apiVersion or resourceVersion: the actor adds the version when it has an offset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from actors.errors import STALE, AlreadyExists, BadRequest, Cause, Conflict, Invalid, NotFound
+from actors.kinds.checks import FieldError
+from actors.kinds.definition import Definition
+from actors.kinds.times import seconds_text
+from actors.messages import Create, Delete, Object, Replace
+from actors.resource.metadata import validate_metadata_create, validate_metadata_update
+
+ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
+LONGEST_GENERATED_BASE = 58  # 63 characters less the five random ones
+
+Admit = Callable[[Object, Object | None], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Current:
+    """An object as it stands: its content and the offset that wrote it."""
+
+    offset: int
+    object: Object
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    object: Object
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """The object goes. `answer` is what the client is shown, when not the object as last stored."""
+
+    answer: Object | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Nothing changes."""
+
+
+Decision = Store | Remove | Keep
+
+
+def admit_all(_: Object, __: Object | None) -> None:
+    """The admission of those who have none."""
+
+
+def decide_create(
+    definition: Definition, current: Current | None, command: Create, admit: Admit = admit_all
+) -> Store:
+    created = command.object
+    metadata = created["metadata"]
+    _refuse_version_on_create(definition, metadata)
+    generated = bool(metadata.get("generateName"))
+    _fill_metadata(definition, metadata, command)
+    definition.prepare_create(created)
+    errors = validate_metadata_create(metadata, definition)
+    errors += definition.validate_create(created)
+    _raise_invalid(definition, metadata.get("name", ""), errors)
+    admit(created, None)
+    if current is not None:
+        raise AlreadyExists(definition.resource, metadata["name"], generated=generated)
+    return Store(created, created=True)
+
+
+def decide_replace(
+    definition: Definition, current: Current, command: Replace, admit: Admit = admit_all
+) -> Decision:
+    new, old = command.object, current.object
+    metadata, old_metadata = new["metadata"], old["metadata"]
+    _check_uid(definition, command.name, metadata.get("uid"), old_metadata["uid"])
+    _check_version(definition, command.name, metadata.pop("resourceVersion", ""), current.offset)
+    _inherit_metadata(metadata, old_metadata)
+    errors = _prepare_and_validate(definition, new, old, command.subresource)
+    _raise_invalid(definition, command.name, errors)
+    admit(new, old)
+    if "deletionTimestamp" in old_metadata and not definition.held(new):
+        return Remove(answer=new)
+    if new == old:
+        return Keep()
+    return Store(new, created=False)
+
+
+def decide_delete(definition: Definition, current: Current, command: Delete) -> Decision:
+    options, metadata = command.options, current.object["metadata"]
+    _check_uid(definition, command.name, options.uid, metadata["uid"])
+    if options.resource_version is not None and options.resource_version != str(current.offset):
+        why = (
+            "Precondition failed: ResourceVersion in precondition: "
+            f"{options.resource_version}, ResourceVersion in object meta: {current.offset}"
+        )
+        raise Conflict(definition.resource, command.name, why)
+    if "deletionTimestamp" in metadata:
+        return Keep() if definition.held(current.object) else Remove()
+    finalizers = _finalizers_for(options.propagation_policy, metadata.get("finalizers", []))
+    marked = _mark(definition, current.object, finalizers, command.stamp.time)
+    return Store(marked, created=False) if definition.held(marked) else Remove()
+
+
+def _refuse_version_on_create(definition: Definition, metadata: Object) -> None:
+    if metadata.pop("resourceVersion", "0") not in ("", "0"):
+        raise BadRequest("resourceVersion should not be set on objects to be created")
+
+
+def _fill_metadata(definition: Definition, metadata: Object, command: Create) -> None:
+    """System-owned metadata is the server's, whatever the client sent."""
+    for system in ("selfLink", "generation", "deletionTimestamp", "deletionGracePeriodSeconds"):
+        metadata.pop(system, None)
+    if definition.namespaced:
+        metadata["namespace"] = command.namespace
+    metadata["uid"] = command.stamp.uid
+    metadata["creationTimestamp"] = seconds_text(command.stamp.time)
+    base = metadata.get("generateName", "")
+    if base and not metadata.get("name"):
+        metadata["name"] = base[:LONGEST_GENERATED_BASE] + command.stamp.suffix
+
+
+def _inherit_metadata(metadata: Object, old: Object) -> None:
+    """What no update may change is taken over silently; the rest is for validation to judge."""
+    metadata.pop("selfLink", None)
+    metadata["uid"] = old["uid"]
+    metadata["creationTimestamp"] = old["creationTimestamp"]
+    for key in ("generation", "deletionTimestamp", "namespace"):
+        if key in old:
+            metadata[key] = old[key]
+        elif key == "generation":
+            metadata.pop(key, None)
+    if "deletionGracePeriodSeconds" in old:
+        metadata.setdefault("deletionGracePeriodSeconds", old["deletionGracePeriodSeconds"])
+
+
+def _prepare_and_validate(
+    definition: Definition, new: Object, old: Object, subresource: str
+) -> list[FieldError]:
+    metadata, old_metadata = new["metadata"], old["metadata"]
+    if subresource:
+        definition.prepare_subresource(subresource, new, old)
+        errors = validate_metadata_update(metadata, old_metadata, definition)
+        return errors + definition.validate_subresource(subresource, new, old)
+    definition.prepare_update(new, old)
+    errors = validate_metadata_update(metadata, old_metadata, definition)
+    return errors + definition.validate_update(new, old)
+
+
+def _check_uid(definition: Definition, name: str, wanted: str | None, actual: str) -> None:
+    if wanted and wanted != actual:
+        why = f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {actual}"
+        raise Conflict(definition.resource, name, why)
+
+
+def _check_version(definition: Definition, name: str, version: str, offset: int) -> None:
+    if version in ("", "0"):
+        if definition.unconditional_update:
+            return
+        cause = Cause(
+            "FieldValueInvalid", "Invalid value: 0x0: must be specified for an update", "metadata.resourceVersion"
+        )
+        raise Invalid(definition.group, definition.plural, name, [cause])
+    if not version.isdecimal():
+        raise BadRequest(f'metadata.resourceVersion: Invalid value: "{version}": must be a version this API gave')
+    if int(version) != offset:
+        raise Conflict(definition.resource, name, STALE)
+
+
+def refuse_uid_on_missing(definition: Definition, name: str, uid: str | None) -> None:
+    """A replace that would create must not name the uid of an object that is not there."""
+    _check_uid(definition, name, uid, "")
+
+
+def missing(definition: Definition, name: str) -> NotFound:
+    return NotFound(definition.resource, name)
+
+
+def _raise_invalid(definition: Definition, name: str, errors: list[FieldError]) -> None:
+    if errors:
+        raise Invalid(definition.group, definition.kind, name, [error.cause() for error in errors])
+
+
+def _finalizers_for(policy: str, finalizers: list[str]) -> list[str]:
+    if not policy:
+        return finalizers
+    kept = [name for name in finalizers if name not in (ORPHAN, FOREGROUND)]
+    if policy == "Orphan":
+        return [*kept, ORPHAN]
+    return [*kept, FOREGROUND] if policy == "Foreground" else kept
+
+
+def _mark(definition: Definition, current: Object, finalizers: list[str], time: int) -> Object:
+    """The object with the mark of deletion on it; the current one is left alone."""
+    metadata = dict(current["metadata"])
+    marked = {**current, "metadata": metadata}
+    metadata["deletionTimestamp"] = seconds_text(time)
+    metadata["deletionGracePeriodSeconds"] = 0
+    metadata.pop("finalizers", None)
+    if finalizers:
+        metadata["finalizers"] = finalizers
+    if metadata.get("generation"):
+        metadata["generation"] += 1
+    definition.mark_deleted(marked)
+    return marked

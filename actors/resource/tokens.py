@@ -1,0 +1,51 @@
+"""Continue tokens: where a paged list goes on, and the version all its pages show.
+
+    {"v": 12, "t": 1700000000, "n": "default", "a": "web-3", "r": 41}   as base64url JSON
+
+v: version of the first page, or -1 for "whatever is current" (the token that a 410 hands out); t: when the first
+page was made, in seconds: a token lives as long as the watch history; n, a: namespace and name of the last item
+shown; r: items that followed it, or -1 where a selector makes that unknown. Opaque to clients, but not secret:
+reading one gives no right, because every page is authorized like the first.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import asdict, dataclass
+
+import orjson
+
+from actors.errors import BadRequest
+
+CURRENT = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    version: int
+    issued: int
+    namespace: str
+    after: str
+    remaining: int
+
+    def __str__(self) -> str:
+        values = asdict(self)
+        short = {key: values[name] for key, name in _KEYS.items()}
+        return base64.urlsafe_b64encode(orjson.dumps(short)).rstrip(b"=").decode()
+
+
+_KEYS = {"v": "version", "t": "issued", "n": "namespace", "a": "after", "r": "remaining"}
+_TYPES = {"v": int, "t": int, "n": str, "a": str, "r": int}
+
+
+def parse_token(text: str) -> Token:
+    try:
+        fields = orjson.loads(base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True))
+    except (binascii.Error, ValueError):
+        raise BadRequest("continue key is not valid: it is not a token that this server made") from None
+    if not isinstance(fields, dict) or any(type(fields.get(key)) is not kind for key, kind in _TYPES.items()):
+        raise BadRequest("continue key is not valid: it is incomplete; start the list again without it")
+    if fields["v"] < CURRENT or fields["v"] == 0 or not fields["a"]:
+        raise BadRequest("continue key is not valid: incorrect encoded start resourceVersion")
+    return Token(**{name: fields[key] for key, name in _KEYS.items()})
