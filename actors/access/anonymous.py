@@ -1,0 +1,7 @@
+"""The caller without credentials: a user like any other, with rights of its own and no more."""
+
+from __future__ import annotations
+
+from actors.access.identity import ANONYMOUS, UNAUTHENTICATED, User
+
+NOBODY = User(ANONYMOUS, groups=(UNAUTHENTICATED,))

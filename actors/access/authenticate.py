@@ -1,0 +1,78 @@
+"""Who is calling: client certificate, then bearer token, then nobody; the first that knows the caller ends
+it.
+
+Called once per request by the gateway, with plain values: what stood in the Authorization header and the
+verified certificate of the connection. A token that nobody knows is refused even where anonymous callers
+are welcome: whoever shows a credential means to be somebody. The header of each known token is kept whole,
+so that the usual request costs one dictionary lookup and no parsing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from actors.access.anonymous import NOBODY
+from actors.access.client_certificate import user_of_certificate
+from actors.access.identity import User
+from actors.errors import Unauthorized
+
+EXTRA_SPACE = "the provided Authorization header contains extra space before the bearer token, and is ignored"
+
+
+@dataclass(frozen=True, slots=True)
+class Authenticated:
+    user: User
+    warnings: tuple[str, ...] = ()  # for the caller to read beside the answer
+
+
+class Authenticator:
+    def __init__(self, tokens: Mapping[str, User], *, anonymous: bool) -> None:
+        self._tokens = {token.encode(): Authenticated(user.signed_in()) for token, user in tokens.items()}
+        self._headers = {b"Bearer " + token: who for token, who in self._tokens.items()}
+        self._nobody = Authenticated(NOBODY) if anonymous else None
+
+    def authenticate(
+        self, authorization: bytes | None, certificate: Mapping[str, Any] | None
+    ) -> Authenticated:
+        """Unauthorized where a credential is wrong, or missing and needed."""
+        if certificate is not None:
+            known = self.by_certificate(certificate)
+            if known is not None:
+                return known
+        return self.by_header(authorization)
+
+    def by_certificate(self, certificate: Mapping[str, Any]) -> Authenticated | None:
+        """A connection may keep the answer: its certificate does not change."""
+        user = user_of_certificate(certificate)
+        return Authenticated(user.signed_in()) if user is not None else None
+
+    def by_header(self, authorization: bytes | None) -> Authenticated:
+        if authorization is None:
+            return self._anonymous()
+        known = self._headers.get(authorization)
+        if known is not None:
+            return known
+        token, warnings = _bearer_token(authorization)
+        if token is None:
+            return self._anonymous(warnings)
+        known = self._tokens.get(token)
+        if known is None:
+            raise Unauthorized
+        return known
+
+    def _anonymous(self, warnings: tuple[str, ...] = ()) -> Authenticated:
+        if self._nobody is None:
+            raise Unauthorized
+        return Authenticated(NOBODY, warnings) if warnings else self._nobody
+
+
+def _bearer_token(authorization: bytes) -> tuple[bytes | None, tuple[str, ...]]:
+    """The token of a bearer header, None for everything that is to be taken for no credentials at all."""
+    scheme, *rest = authorization.strip().split(b" ", 2)
+    if not rest or scheme.lower() != b"bearer":
+        return None, ()
+    if not rest[0]:
+        return None, (EXTRA_SPACE,)
+    return rest[0], ()

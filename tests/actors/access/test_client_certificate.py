@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.access.client_certificate import user_of_certificate
+from actors.access.identity import User
+
+
+@pytest.mark.parametrize(
+    ("subject", "user"),
+    [
+        (((("commonName", "alice"),),), User("alice")),
+        (
+            ((("organizationName", "b"),), (("organizationName", "a"),), (("commonName", "alice"),)),
+            User("alice", groups=("b", "a")),
+        ),
+        (((("organizationName", "a"), ("commonName", "alice")),), User("alice", groups=("a",))),
+        (((("commonName", "first"),), (("commonName", "last"),)), User("last")),
+        (((("commonName", ""),),), None),
+        ((), None),
+    ],
+)
+def test_the_subject_is_the_user(subject: Any, user: User | None) -> None:
+    assert user_of_certificate({"subject": subject}) == user
