@@ -1,0 +1,122 @@
+"""A link: the byte pipe under one connection, plain here and TLS in `tls.py`.
+
+It works on the raw non-blocking socket: a system call first, trio's poller only when there is nothing to do.
+`http1` and `http2` talk through it, the server's watchdog looks at `deadline` and calls `interrupt`, which wakes
+whoever waits with `trio.ClosedResourceError` and touches nobody who does not. A cancel scope instead would also
+hit a handler that a request reached in the same instant, and lose its answer.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from math import inf
+
+import trio
+from trio.lowlevel import notify_closing, wait_readable, wait_writable
+
+from gateway.limits import Limits
+
+RECEIVE = 64 * 1024
+# On close: drop unsent data and reset, so a peer that stopped reading frees its buffers at once.
+_RESET = struct.pack("ii", 1, 0)
+
+
+class Link:
+    """The plain pipe."""
+
+    __slots__ = ("closed", "deadline", "fd", "idle", "limits", "protocol", "socket")
+
+    def __init__(self, sock: socket.socket, limits: Limits) -> None:
+        self.socket = sock
+        self.fd = sock.fileno()
+        self.limits = limits
+        self.deadline = inf  # when the watchdog interrupts
+        self.idle = True  # nothing received that is not answered: may be closed without loss
+        self.closed = False
+        self.protocol: str | None = None  # what ALPN settled
+
+    async def handshake(self) -> None:
+        """Nothing to agree on."""
+
+    def certificate(self) -> dict[str, object] | None:
+        return None
+
+    async def receive(self) -> bytes:
+        """The next bytes; none at the end. ClosedResourceError when interrupted, OSError when broken."""
+        while True:
+            await wait_readable(self.fd)
+            try:
+                return self.socket.recv(RECEIVE)
+            except BlockingIOError:
+                continue
+
+    def receive_nowait(self) -> bytes:
+        """What is there already; empty when nothing is."""
+        try:
+            return self.socket.recv(RECEIVE)
+        except OSError:
+            return b""
+
+    async def send(self, data: bytes) -> None:
+        """All of it, or ClosedResourceError when it takes too long, OSError when the link broke."""
+        try:
+            sent = self.socket.send(data)
+        except BlockingIOError:
+            sent = 0
+        if sent != len(data):
+            await self._send_rest(memoryview(data), sent)
+
+    async def _send_rest(self, data: memoryview, sent: int) -> None:
+        started, before = trio.current_time(), self.deadline
+        try:
+            while sent < len(data):
+                self.deadline = self.limits.transfer_deadline(started, sent)
+                await wait_writable(self.fd)
+                try:
+                    sent += self.socket.send(data[sent:])
+                except BlockingIOError:
+                    continue
+        finally:
+            self.deadline = before
+
+    def interrupt(self) -> None:
+        """Wake who waits on this link; no effect on a task that is at work."""
+        if not self.closed:
+            notify_closing(self.fd)
+
+    def finish(self) -> None:
+        """Say that nothing more will be sent; the peer may still be sending."""
+        try:
+            self.socket.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+    async def linger(self) -> None:
+        """Finish, then read away what the peer still sends until it ends or the deadline passes."""
+        self.finish()
+        self.deadline = trio.current_time() + self.limits.linger_seconds
+        try:
+            while True:
+                await wait_readable(self.fd)
+                if not self.socket.recv(RECEIVE):
+                    return
+        except (OSError, trio.ClosedResourceError):
+            return
+
+    def close(self) -> None:
+        """Orderly: what was sent still arrives."""
+        if not self.closed:
+            self.finish()
+            self._close()
+
+    def abort(self) -> None:
+        """At once: unsent data is dropped and the peer sees a reset."""
+        if not self.closed:
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+            self._close()
+
+    def _close(self) -> None:
+        self.closed = True
+        notify_closing(self.fd)
+        self.socket.close()

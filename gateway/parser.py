@@ -1,0 +1,243 @@
+"""Bytes of one HTTP/1.1 connection to whole `Request`s, by httptools' callbacks.
+
+`http1` feeds it and takes what is `ready`. Requests come out in order and complete; a message that breaks syntax
+or a size limit ends the connection as a `Fault`, after the requests before it. llhttp is left in its strict mode:
+it refuses both Content-Length with Transfer-Encoding, bare line feeds and folded headers. What it lets
+pass and we do not serve (other codings, other versions, CONNECT) is refused here.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import httptools
+
+from gateway.limits import Limits
+from gateway.request import Peer, Request
+
+_METHODS = {
+    name.encode(): name for name in ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE")
+}
+_METHOD_LIKE = re.compile(rb"[A-Za-z-]{1,32} ")
+_AUTHORITY = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why the connection cannot go on, as the client is told."""
+
+    status: int
+    message: str
+
+
+class _Stop(Exception):
+    """Ends llhttp's run from inside a callback; the fault is already noted."""
+
+
+class Parser:
+    __slots__ = (
+        "_body",
+        "_head",
+        "_headers",
+        "_http",
+        "_limits",
+        "_owed",
+        "_peer",
+        "_repeated",
+        "_request",
+        "_url",
+        "closing",
+        "expecting",
+        "fault",
+        "midway",
+        "old",
+        "ready",
+        "received",
+    )
+
+    def __init__(self, peer: Peer, limits: Limits) -> None:
+        self.ready: list[Request] = []
+        self.fault: Fault | None = None
+        self.midway = False  # part of a message has been read
+        self.expecting = False  # the client waits for 100 Continue before it sends the body
+        self.closing = False  # the last ready request asked for the connection to end
+        self.old = False  # the last ready request spoke HTTP/1.0
+        self.received = 0  # bytes of the body under way
+        self._peer = peer
+        self._limits = limits
+        self._headers: dict[bytes, bytes] = {}
+        self._repeated: dict[bytes, list[bytes]] | None = None
+        self._url = b""
+        self._head = 0  # bytes of the head under way, without those that came together with its first
+        self._body: list[bytes] = []
+        self._owed = 0  # body bytes that llhttp would take for another protocol
+        self._request: Request | None = None
+        self._http: Any = httptools.HttpRequestParser(self)
+
+    @property
+    def in_body(self) -> bool:
+        return self._request is not None
+
+    def feed(self, data: bytes) -> None:
+        if self.midway and self._request is None:
+            self._head += len(data)
+            if self._head > self._limits.head:
+                self.fault = self._head_fault()
+                return
+        while data:
+            if self._owed:
+                data = self._pay(data)
+            try:
+                self._http.feed_data(data)
+            except httptools.HttpParserUpgrade as upgrade:
+                # Nothing but HTTP is spoken here: the request is an ordinary one and so is what follows it.
+                data = data[upgrade.args[0] :]
+            except httptools.HttpParserError as error:
+                self._fail(error, data)
+                return
+            else:
+                return
+
+    def release(self) -> None:
+        """Cut the cycle of parser and callbacks, so that a closed connection is freed at once."""
+        self._http = None
+
+    def _fail(self, error: Exception, data: bytes) -> None:
+        if self.fault is not None or self.closing:
+            return
+        if isinstance(error, httptools.HttpParserInvalidMethodError) and _METHOD_LIKE.match(data):
+            self.fault = Fault(405, "the server does not allow this method on the requested resource")
+        else:
+            self.fault = Fault(400, f"the request is not well-formed HTTP/1.1: {error}")
+
+    def _stop(self, status: int, message: str) -> None:
+        self.fault = Fault(status, message)
+        raise _Stop
+
+    def _head_fault(self) -> Fault:
+        return Fault(431, f"Request header fields too large: limit is {self._limits.head} bytes")
+
+    # What llhttp calls, in order.
+
+    def on_message_begin(self) -> None:
+        self.midway = True
+        self._head = 0
+
+    def on_url(self, url: bytes) -> None:
+        self._url = self._url + url if self._url else url
+        if len(self._url) > self._limits.target:
+            self._stop(414, f"Request URI too long: limit is {self._limits.target} bytes")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        name = name.lower()
+        value = value.strip()
+        headers = self._headers
+        if name in headers:
+            self._repeat(name, value)
+        else:
+            headers[name] = value
+
+    def _repeat(self, name: bytes, value: bytes) -> None:
+        if self._repeated is None:
+            self._repeated = {}
+        values = self._repeated.setdefault(name, [self._headers[name]])
+        values.append(value)
+        self._headers[name] += b", " + value
+
+    def on_headers_complete(self) -> None:
+        headers, url, repeated = self._headers, self._url, self._repeated
+        # Trailers are reported like headers: from here on they fall into a dict that nobody reads.
+        self._headers, self._url, self._repeated = {}, b"", None
+        if len(headers) + (sum(map(len, repeated.values())) if repeated else 0) > self._limits.headers:
+            self._stop(431, f"Request header fields too large: limit is {self._limits.headers} fields")
+        if self._head and self._size(url, headers) > self._limits.head:
+            self.fault = self._head_fault()
+            raise _Stop
+        http = self._http
+        self.old = False
+        if b"connection" in headers or not http.should_keep_alive():
+            self._check_version(http.get_http_version())
+            self.closing = not http.should_keep_alive()
+        if b"host" not in headers and not self.old:
+            self._stop(400, "the request has no Host header")
+        if repeated is not None and b"host" in repeated:
+            self._stop(400, "the request has more than one Host header")
+        path, _, query = self._target(url).partition("?")
+        method = http.get_method()
+        self._request = Request(
+            _METHODS.get(method) or method.decode(), path, query, headers, b"", self._peer, repeated
+        )
+        if b"content-length" in headers or b"transfer-encoding" in headers:
+            self._check_body(headers)
+        elif http.should_upgrade() and method == b"CONNECT":
+            self._stop(405, "the server does not allow this method on the requested resource")
+
+    @staticmethod
+    def _size(url: bytes, headers: dict[bytes, bytes]) -> int:
+        return len(url) + sum(len(name) + len(value) + 4 for name, value in headers.items())
+
+    def _check_version(self, version: str) -> None:
+        if version == "1.0":
+            self.old = True
+        elif version != "1.1":
+            self._stop(505, "HTTP Version not supported: speak HTTP/1.1 or HTTP/2")
+
+    def _target(self, url: bytes) -> str:
+        if b"#" in url:
+            self._stop(400, "the request target has a fragment")
+        if url[:1] != b"/":
+            url = _AUTHORITY.sub(b"", url, count=1) or b"/"
+            if url[:1] == b"?":
+                url = b"/" + url
+        return url.decode("latin-1")
+
+    def _check_body(self, headers: dict[bytes, bytes]) -> None:
+        length = int(headers.get(b"content-length") or 0)
+        coding = headers.get(b"transfer-encoding")
+        if length > self._limits.body:
+            self._stop(413, f"Request entity too large: limit is {self._limits.body}")
+        if coding is not None and (self.old or coding.lower() != b"chunked"):
+            self._stop(501, "Unsupported transfer encoding: chunked over HTTP/1.1 is the only one")
+        if self._http.should_upgrade():
+            if coding is not None:
+                self._stop(400, "a request for an upgrade cannot have a chunked body")
+            self._owed = length
+        if b"expect" in headers:
+            self._check_expectation(headers[b"expect"])
+
+    def _check_expectation(self, expectation: bytes) -> None:
+        if expectation.lower() != b"100-continue":
+            self._stop(417, "Expectation failed: 100-continue is the only one")
+        self.expecting = not self.old
+
+    def on_body(self, part: bytes) -> None:
+        self._body.append(part)
+        self.received += len(part)
+        if self.received > self._limits.body:
+            self._stop(413, f"Request entity too large: limit is {self._limits.body}")
+
+    def on_message_complete(self) -> None:
+        if self._owed:
+            return
+        request = self._request
+        assert request is not None
+        if self._body:
+            request.body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+            self._body = []
+            self.received = 0
+        if self._headers:
+            self._headers, self._repeated = {}, None
+        self._request = None
+        self.midway = self.expecting = False
+        self.ready.append(request)
+
+    def _pay(self, data: bytes) -> bytes:
+        """Take the body of a request for an upgrade, which llhttp leaves where it is."""
+        part, rest = data[: self._owed], data[self._owed :]
+        self._owed -= len(part)
+        self.on_body(part)
+        if not self._owed:
+            self.on_message_complete()
+        return rest
