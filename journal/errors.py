@@ -1,0 +1,130 @@
+"""Why the journal refuses: one class per cause, each with a text that says what to do next.
+
+Raised by every module of this package and translated once, by the committer and the reads of `actors`. Three
+families, so that a caller can choose how wide to catch: `CannotOpen` (the folder cannot be used as asked),
+`CannotStore` (this write did not happen; reads go on) and `Damaged` (bytes that are not what was written).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class JournalError(Exception):
+    """Base of everything this package raises on purpose."""
+
+
+class CannotOpen(JournalError):
+    """The folder cannot be used as asked; nothing in it was changed."""
+
+
+class NoJournal(CannotOpen):
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"there is no journal in {path}: start the server once with this data folder, or name another"
+        )
+
+
+class NotAJournal(CannotOpen):
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(
+            f"{path} holds no readable journal ({why}): restore the folder from a backup, or name another"
+        )
+
+
+class AlreadyOpen(CannotOpen):
+    """A journal has one writing process."""
+
+    def __init__(self, path: Path, holder: str) -> None:
+        who = f"process {holder}" if holder else "another process"
+        super().__init__(
+            f"the journal in {path} is already being written by {who}: "
+            "stop that server first, or use another data folder"
+        )
+
+
+class WrongDialect(CannotOpen):
+    def __init__(self, path: Path, stored: str, asked: str) -> None:
+        self.stored, self.asked = stored, asked
+        super().__init__(
+            f"the journal in {path} was made for the dialect {stored!r} and cannot serve {asked!r}: "
+            f"start with --dialect {stored}, or use another data folder"
+        )
+
+
+class NewerLayout(CannotOpen):
+    """Written by a release that knows a layout this one does not."""
+
+    def __init__(self, what: str, found: int, known: int) -> None:
+        self.found, self.known = found, known
+        super().__init__(
+            f"{what} has layout {found} and this release reads up to {known}: "
+            "use the newer release that wrote it"
+        )
+
+
+class Damaged(JournalError):
+    """A record is not what was written. It is never served."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        super().__init__(f"{what}: run `rewound verify` on the data folder and restore it from a backup")
+
+
+class DamagedTail(CannotOpen, Damaged):
+    """The newest records, checked whenever the journal is opened, do not hold together."""
+
+    def __init__(self, path: Path, offset: int, why: str) -> None:
+        self.offset = offset
+        Damaged.__init__(self, f"the journal in {path} is damaged at offset {offset} ({why})")
+
+
+class CannotStore(JournalError):
+    """This write did not happen, nothing of it is visible, and reads go on."""
+
+
+class StorageFull(CannotStore):
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(f"no room for the journal in {path} ({why}): free some space there, then try again")
+
+
+class StorageFailed(CannotStore):
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(
+            f"writing the journal in {path} failed ({why}): check the disk, then restart the server"
+        )
+
+
+class NameTooLong(CannotStore):
+    """Namespace and name together do not fit a key."""
+
+    def __init__(self, size: int, limit: int) -> None:
+        super().__init__(f"namespace and name together have {size} bytes; the journal takes at most {limit}")
+
+
+class BadName(CannotStore):
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"the journal cannot store the name {name!r}: it has a zero character or is no valid text"
+        )
+
+
+class TooManyTypes(CannotStore):
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"the journal has its limit of {limit} resource types")
+
+
+class Compacted(JournalError):
+    """A version below the retention floor: its events are gone."""
+
+    def __init__(self, asked: int, floor: int) -> None:
+        self.asked, self.floor = asked, floor
+        super().__init__(f"version {asked} is older than what the journal keeps; the oldest one is {floor}")
+
+
+class NotYet(JournalError):
+    """A version that the journal has not reached."""
+
+    def __init__(self, asked: int, head: int) -> None:
+        self.asked, self.head = asked, head
+        super().__init__(f"version {asked} is ahead of the journal, which is at {head}")

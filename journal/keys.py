@@ -1,0 +1,97 @@
+"""Key layouts of the databases: big-endian, so that byte order is meaning.
+
+    events     offset:8                              2024        -> 00000000000007e8
+    state      type:2 namespace 00 name              1, "a", "x" -> 0001 61 00 78
+    by_type    type:2 offset:8
+    by_object  type:2 namespace 00 name 00 offset:8  (names hold no zero byte: the last 9 bytes are always the
+                                                      separator and the offset)
+    counts     type:2                                all live objects of a type
+               type:2 namespace 00                   those of one namespace ("" = cluster-scoped)
+
+The separator sorts before every letter a name may have, so a scan of a type runs in byte order of namespace,
+then name: the order of lists. Escaping was rejected: no name that the API accepts needs it.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from journal.errors import BadName, NameTooLong
+
+Buffer = bytes | memoryview
+
+MAX_KEY = 511  # LMDB's compiled-in limit
+# by_object is the longest key: the type, two separators and the offset are not the name's.
+MAX_NAMES = MAX_KEY - 2 - 1 - 1 - 8
+MAX_TYPES = 0xFFFF
+MAX_OFFSET = 0xFFFF_FFFF_FFFF_FFFF
+
+_TYPE = struct.Struct(">H")
+_OFFSET = struct.Struct(">Q")
+_TYPE_OFFSET = struct.Struct(">HQ")
+
+pack_offset = _OFFSET.pack
+pack_type = _TYPE.pack
+by_type = _TYPE_OFFSET.pack
+
+
+def offset_of(key: Buffer) -> int:
+    """The offset that an events, by_type or by_object key ends with."""
+    found: tuple[Any, ...] = _OFFSET.unpack_from(key, len(key) - 8)
+    return int(found[0])
+
+
+def of_object(type_id: int, namespace: str, name: str) -> bytes:
+    """The state key; raises what a write is told when the names cannot be a key."""
+    try:
+        names = b"%b\0%b" % (namespace.encode(), name.encode())
+    except UnicodeEncodeError:
+        raise BadName(f"{namespace}/{name}") from None
+    if names.count(b"\0") != 1 or not name:
+        raise BadName(f"{namespace}/{name}")
+    if len(names) - 1 > MAX_NAMES:
+        raise NameTooLong(len(names) - 1, MAX_NAMES)
+    return pack_type(type_id) + names
+
+
+def find_object(type_id: int, namespace: str, name: str) -> bytes | None:
+    """The state key, or None for names that nothing can be stored under."""
+    try:
+        return of_object(type_id, namespace, name)
+    except (BadName, NameTooLong):
+        return None
+
+
+def names_of(key: bytes) -> tuple[str, str]:
+    """Namespace and name of a state key."""
+    namespace, _, name = key[2:].partition(b"\0")
+    return namespace.decode(), name.decode()
+
+
+def scope(type_id: int, namespace: str | None) -> bytes | None:
+    """What the state keys of a type, or of a namespace in it, begin with; also their key in counts."""
+    if namespace is None:
+        return pack_type(type_id)
+    try:
+        encoded = namespace.encode()
+    except UnicodeEncodeError:
+        return None
+    if b"\0" in encoded or len(encoded) > MAX_NAMES:
+        return None
+    return b"%b%b\0" % (pack_type(type_id), encoded)
+
+
+def scopes_of(key: bytes) -> tuple[bytes, bytes]:
+    """The two counts keys that a state key is counted under: its type and its namespace."""
+    return key[:2], key[: key.index(b"\0", 2) + 1]
+
+
+def after(type_id: int, last: tuple[str, str]) -> bytes:
+    """The smallest key behind an object's; any text will do, it need not exist or be storable."""
+    namespace, name = (part.encode(errors="replace") for part in last)
+    return (pack_type(type_id) + b"%b\0%b\0" % (namespace, name))[:MAX_KEY]
+
+
+def by_object(state_key: bytes, offset: int) -> bytes:
+    return b"%b\0%b" % (state_key, pack_offset(offset))

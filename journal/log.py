@@ -1,0 +1,241 @@
+"""The journal: opened once, appended to by one writer, read through views.
+
+`append` is the only way events come in: one durable LMDB transaction for the event, the state it leads to,
+both indexes and the counts, so no reader ever sees one without the others. Offsets come from the caller and
+ascend; gaps are allowed (a batch that failed). The journal never interprets a body or facts.
+
+LMDB releases the interpreter lock at every put. A thread that appends beside a busy one therefore waits for
+the lock again and again; the thread that reads appends faster (docs/decisions/0001-journal.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from journal import failpoints, keys, records, verify
+from journal.environment import MAP_SIZE, Environment
+from journal.errors import NewerLayout, NoJournal, TooManyTypes, WrongDialect
+from journal.records import Event
+from journal.state import Checked
+from journal.view import View
+
+LAYOUT = 1  # of the databases and their keys
+
+LAYOUT_KEY, DIALECT_KEY, FLOOR_KEY, TYPE_PREFIX = b"layout", b"dialect", b"floor", b"type:"
+
+_passage = failpoints.from_environment("journal.append")
+
+
+class Journal:
+    """One data folder's journal. `Journal.open` makes or opens it."""
+
+    def __init__(self, environment: Environment) -> None:
+        self.environment = environment
+        self.checked = Checked()
+        self._types: dict[str, int] = {}
+        self._head = 0
+        self._appended = self._batches = 0
+
+    @classmethod
+    def open(
+        cls, path: Path, *, dialect: str = "cluster", readonly: bool = False, map_size: int = MAP_SIZE
+    ) -> Journal:
+        """Open or make the journal in a folder. A reader takes the dialect it finds."""
+        environment = Environment(path, readonly=readonly, map_size=map_size)
+        journal = cls(environment)
+        try:
+            journal._begin(dialect)
+        except BaseException:
+            environment.close()
+            raise
+        return journal
+
+    def _begin(self, dialect: str) -> None:
+        stored = self._meta()
+        if LAYOUT_KEY not in stored:
+            if self.readonly:
+                raise NoJournal(self.path)
+            self.environment.write(lambda txn: self._found(txn, dialect))
+            stored = self._meta()
+        layout = int.from_bytes(stored[LAYOUT_KEY], "big")
+        if layout > LAYOUT:
+            raise NewerLayout(f"the journal in {self.path}", layout, LAYOUT)
+        self.dialect = stored[DIALECT_KEY].decode()
+        if not self.readonly and self.dialect != dialect:
+            raise WrongDialect(self.path, self.dialect, dialect)
+        self._types = _types_in(stored)
+        with self.read() as view:
+            self._head = view.head
+            verify.prove_tail(view)
+
+    def _found(self, txn: Any, dialect: str) -> None:
+        meta = self.environment.meta
+        txn.put(DIALECT_KEY, dialect.encode(), db=meta)
+        txn.put(FLOOR_KEY, keys.pack_offset(0), db=meta)
+        txn.put(LAYOUT_KEY, LAYOUT.to_bytes(2, "big"), db=meta)
+
+    def _meta(self) -> dict[bytes, bytes]:
+        with self.read() as view:
+            cursor = view.txn.cursor(self.environment.meta)
+            return {bytes(key): bytes(value) for key, value in cursor}
+
+    @property
+    def path(self) -> Path:
+        return self.environment.path
+
+    @property
+    def readonly(self) -> bool:
+        return self.environment.readonly
+
+    @property
+    def head(self) -> int:
+        """The newest durable offset; 0 when nothing was ever written."""
+        if self.readonly:
+            with self.read() as view:
+                return view.head
+        return self._head
+
+    # Types.
+
+    def type_id(self, name: str) -> int:
+        """The number that stands for a type in keys, durable before it is answered.
+
+        A reader that asks for a type nobody has written yet gets 0, under which nothing is stored.
+        """
+        known = self._types.get(name)
+        if known is not None:
+            return known
+        if self.readonly:
+            self._types = _types_in(self._meta())
+            return self._types.get(name, 0)
+        fresh = max(self._types.values(), default=0) + 1
+        if fresh > keys.MAX_TYPES:
+            raise TooManyTypes(keys.MAX_TYPES)
+        key, meta = TYPE_PREFIX + name.encode(), self.environment.meta
+        self.environment.write(lambda txn: txn.put(key, keys.pack_type(fresh), db=meta))
+        self._types[name] = fresh
+        return fresh
+
+    def types(self) -> dict[str, int]:
+        if self.readonly:
+            self._types = _types_in(self._meta())
+        return dict(self._types)
+
+    # Reading and writing.
+
+    def read(self) -> View:
+        """A view, to be used as a context manager and left soon."""
+        return View(self)
+
+    def append(self, events: Sequence[Event]) -> None:
+        """Make a batch durable, whole or not at all. StorageFull and StorageFailed leave no trace of it."""
+        if not events:
+            return
+        self._prove_ascending(events)
+        batch = [_Prepared(event) for event in events]
+        self.environment.write(lambda txn: self._put(txn, batch))
+        self._head = events[-1].offset
+        self._appended += len(events)
+        self._batches += 1
+        if _passage is not None:
+            _passage("after-commit")
+
+    def _prove_ascending(self, events: Sequence[Event]) -> None:
+        newest = self._head
+        for event in events:
+            if event.offset <= newest:
+                raise ValueError(f"offset {event.offset} does not ascend: the one before it is {newest}")
+            newest = event.offset
+
+    def _put(self, txn: Any, batch: list[_Prepared]) -> None:
+        environment = self.environment
+        if _passage is not None:
+            _passage("begun")
+        for one in batch:
+            txn.put(one.offset_key, one.event_value, append=True, db=environment.events)
+            txn.put(one.type_key, b"", db=environment.by_type)
+            txn.put(one.object_key, b"", db=environment.by_object)
+        if _passage is not None:
+            _passage("events-written")
+        for one in batch:
+            _prove_previous(txn.get(one.state_key, db=environment.state), one)
+            if one.row_value is None:
+                txn.delete(one.state_key, db=environment.state)
+            else:
+                txn.put(one.state_key, one.row_value, db=environment.state)
+        _put_counts(txn, environment.counts, batch)
+        if _passage is not None:
+            _passage("state-written")
+            _passage("before-commit")
+
+    def close(self) -> None:
+        self.environment.close()
+
+    def statistics(self) -> dict[str, int]:
+        return {
+            "head": self._head,
+            "appended": self._appended,
+            "batches": self._batches,
+            **self.environment.statistics(),
+            **self.checked.statistics(),
+        }
+
+
+class _Prepared:
+    """An event as keys and values, made before the write transaction begins."""
+
+    __slots__ = (
+        "change",
+        "event_value",
+        "object_key",
+        "offset_key",
+        "previous",
+        "row_value",
+        "state_key",
+        "type_key",
+    )
+
+    def __init__(self, event: Event) -> None:
+        self.state_key = keys.of_object(event.type_id, event.namespace, event.name)
+        self.offset_key = keys.pack_offset(event.offset)
+        self.type_key = keys.by_type(event.type_id, event.offset)
+        self.object_key = keys.by_object(self.state_key, event.offset)
+        self.event_value = records.encode_event(event)
+        self.row_value = (
+            None
+            if event.removed
+            else records.encode_row(self.state_key, event.offset, event.facts, event.body)
+        )
+        self.previous = event.previous
+        # What the event does to the number of live objects.
+        self.change = (not event.removed) - (event.previous != 0)
+
+
+def _prove_previous(row: Any, one: _Prepared) -> None:
+    """Old versions and retention follow `previous`; one wrong link would lose an object there for good."""
+    there = 0 if row is None else records.row_identity(row)[1]
+    if there != one.previous:
+        where = records.printable(one.state_key)
+        raise ValueError(f"an event of {where} follows {one.previous}, but its state is of {there}")
+
+
+def _put_counts(txn: Any, database: Any, batch: list[_Prepared]) -> None:
+    changes: dict[bytes, int] = {}
+    for one in batch:
+        if one.change:
+            for scope in keys.scopes_of(one.state_key):
+                changes[scope] = changes.get(scope, 0) + one.change
+    for scope, change in changes.items():
+        before = txn.get(scope, db=database)
+        live = change + (0 if before is None else int.from_bytes(before, "big"))
+        if live:
+            txn.put(scope, live.to_bytes(8, "big"), db=database)
+        else:
+            txn.delete(scope, db=database)
+
+
+def _types_in(meta: dict[bytes, bytes]) -> dict[str, int]:
+    named = {key: value for key, value in meta.items() if key.startswith(TYPE_PREFIX)}
+    return {key[len(TYPE_PREFIX) :].decode(): int.from_bytes(value, "big") for key, value in named.items()}

@@ -1,0 +1,192 @@
+"""The latest state: one row per live object, read as ready bytes in the order of lists.
+
+`log` writes it, `View` reads it. Nothing is served whose checksum did not hold. Checking costs more than
+reading (0.8 us a kB), so rows that pages read are kept, once checked, as copies in a bounded cache, and known
+again by the first twelve bytes of the stored row (its checksum and offset). What is served is always either
+checked now or a copy made when it was: bytes that change in the file later are never served either way.
+
+A cache of whole lists was rejected: it would have to follow every write; this one cannot be stale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from journal import keys
+from journal.errors import Damaged
+from journal.records import Row, decode_row, printable, row_identity
+
+Match = Callable[[bytes], bool]
+Entry = tuple[bytes, int, bytes, bytes]  # state key, offset, facts, body
+
+# What each of two generations keeps: 5,000 objects of 1 kB, so a server that lists holds at most 16 MiB here.
+GENERATION_BYTES = 8 << 20
+ENTRY_OVERHEAD = 400  # Python's own bytes around an entry
+# Longer scans would only push everything else out.
+CACHEABLE_ROWS = 4096
+FIRST_CHUNK, LAST_CHUNK = 128, 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A part of a list. `more`: at least one further matching object follows `last`."""
+
+    bodies: list[bytes]
+    last: tuple[str, str] | None
+    more: bool
+
+
+class Checked:
+    """Copies of rows whose checksum held, by row identity. Of two generations the older is dropped whole."""
+
+    def __init__(self, generation_bytes: int = GENERATION_BYTES) -> None:
+        self._generation_bytes = generation_bytes
+        self._young: dict[tuple[Any, ...], Entry] = {}
+        self._old: dict[tuple[Any, ...], Entry] = {}
+        self._bytes = 0
+        self.checked = 0
+
+    def load(self, cursor: Any, start: bytes, count: int) -> list[Entry]:
+        """Up to `count` entries from `start` on; only those not kept yet are read and checked."""
+        if not cursor.set_range(start):
+            return []
+        identities = map(row_identity, islice(cursor.iternext(keys=False), count))
+        entries: list[Any] = list(map(self._young.get, identities))
+        if not all(entries):
+            self._fill(cursor, start, entries)
+        return entries
+
+    def _fill(self, cursor: Any, start: bytes, entries: list[Any]) -> None:
+        position = 0
+        while position < len(entries):
+            if entries[position] is None:
+                position = self._fill_run(cursor, start, entries, position)
+            position += 1
+
+    def _fill_run(self, cursor: Any, start: bytes, entries: list[Any], position: int) -> int:
+        """Fill from `position` to the next entry that is kept; answers the last position filled."""
+        if position == 0:
+            cursor.set_range(start)
+        else:
+            cursor.set_key(entries[position - 1][0])
+            cursor.next()
+        for key, value in cursor.iternext():
+            entries[position] = self._entry(key, value)
+            if position + 1 == len(entries) or entries[position + 1] is not None:
+                break
+            position += 1
+        return position
+
+    def _entry(self, key: Any, value: Any) -> Entry:
+        identity = row_identity(value)
+        kept = self._old.get(identity)
+        entry = kept if kept is not None and kept[0] == key else read_entry(key, value)
+        self._keep(identity, entry)
+        return entry
+
+    def _keep(self, identity: tuple[Any, ...], entry: Entry) -> None:
+        if self._bytes > self._generation_bytes:
+            # _young is replaced, not cleared: load() may be mapping over the old one.
+            self._old, self._young, self._bytes = self._young, {}, 0
+        self._young[identity] = entry
+        self._bytes += len(entry[2]) + len(entry[3]) + ENTRY_OVERHEAD
+
+    def statistics(self) -> dict[str, int]:
+        return {"checked_rows": len(self._young) + len(self._old), "checked_bytes": self._bytes}
+
+
+def read_entry(key: Any, value: Any) -> Entry:
+    offset, facts, body = decode_row(key, value)
+    return bytes(key), offset, facts, body
+
+
+def get(txn: Any, database: Any, key: bytes) -> Row | None:
+    value = txn.get(key, db=database)
+    return None if value is None else Row(*decode_row(key, value))
+
+
+def count(txn: Any, database: Any, scope: bytes) -> int:
+    value = txn.get(scope, db=database)
+    return 0 if value is None else int.from_bytes(value, "big")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Where a scan runs: the keys from `start` on that begin with `scope`; `known` of them if not None."""
+
+    scope: bytes
+    start: bytes
+    known: int | None
+
+
+def chunks(cursor: Any, checked: Checked, span: Span, wanted: int | None) -> Iterator[list[Entry]]:
+    """The rows of a span; the first chunk is sized for `wanted` and one more, to know whether more follow."""
+    size = FIRST_CHUNK if wanted is None else wanted + 1
+    if wanted is None and span.known is not None:
+        size = span.known
+    start, left, read = span.start, span.known, 0
+    while left != 0:
+        size = size if left is None else min(size, left)
+        if read + size > CACHEABLE_ROWS:
+            yield from _uncached(cursor, span, start)
+            return
+        entries = checked.load(cursor, start, size)
+        inside = _inside(entries, span.scope)
+        read += len(inside)
+        if inside:
+            yield inside
+        if len(inside) < size:
+            break
+        left = None if left is None else left - size
+        start, size = inside[-1][0] + b"\0", min(max(2 * size, FIRST_CHUNK), LAST_CHUNK)
+    if span.known is not None:
+        _prove_count(cursor, span, read, start)
+
+
+def _inside(entries: list[Entry], scope: bytes) -> list[Entry]:
+    # Keys ascend, so when the last one is in the scope all are.
+    if not entries or entries[-1][0].startswith(scope):
+        return entries
+    return [entry for entry in entries if entry[0].startswith(scope)]
+
+
+def _uncached(cursor: Any, span: Span, start: bytes) -> Iterator[list[Entry]]:
+    if not cursor.set_range(start):
+        return
+    items = cursor.iternext()
+    while entries := [read_entry(key, value) for key, value in islice(items, LAST_CHUNK)]:
+        inside = _inside(entries, span.scope)
+        if inside:
+            yield inside
+        if len(inside) < len(entries):
+            return
+
+
+def _prove_count(cursor: Any, span: Span, read: int, start: bytes) -> None:
+    """A list that trusted a wrong count would leave objects out in silence."""
+    follows = cursor.set_range(start) and bytes(cursor.key()).startswith(span.scope)
+    if read != span.known or follows:
+        raise Damaged(
+            f"the count of {printable(span.scope)} says {span.known} objects, which is not what is there"
+        )
+
+
+def page(runs: Iterator[list[Entry]], limit: int | None, match: Match | None) -> Page:
+    """Collect up to `limit` bodies (None: all) whose facts match, and whether one more would."""
+    bodies: list[bytes] = []
+    last: bytes | None = None
+    more = False
+    for entries in runs:
+        if match is not None:
+            entries = [entry for entry in entries if match(entry[2])]
+        if limit is not None and len(bodies) + len(entries) > limit:
+            entries, more = entries[: limit - len(bodies)], True
+        if entries:
+            bodies += [entry[3] for entry in entries]
+            last = entries[-1][0]
+        if more:
+            break
+    return Page(bodies, None if last is None else keys.names_of(last), more)

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from journal import Journal
+from tests.journal.histories import Model
+
+
+def test_an_empty_journal_has_nothing(journal: Journal) -> None:
+    assert journal.head == 0
+    with journal.read() as view:
+        assert view.head == 0
+        assert view.get(1, "default", "a") is None
+        assert view.count(1, None) == 0
+        assert view.page(1, None, after=None, limit=None, match=None).bodies == []
+        assert list(view.events(0)) == []
+
+
+def test_what_is_appended_is_read_back(journal: Journal, model: Model) -> None:
+    created, changed = model.put("a"), model.put("a")
+    journal.append([created, changed])
+    journal.append([model.put("b", namespace="other")])
+    assert journal.head == 3
+    with journal.read() as view:
+        row = view.get(1, "default", "a")
+        assert row is not None and (row.offset, row.facts, row.body) == (2, changed.facts, changed.body)
+        assert view.event(1) == created
+        assert list(view.events(1)) == model.events[1:]
+        assert view.head == 3
+
+
+def test_events_of_one_type(journal: Journal, model: Model) -> None:
+    journal.append([model.put("a"), model.put("b", type_id=2), model.put("a"), model.put("c", type_id=3)])
+    with journal.read() as view:
+        assert [event.offset for event in view.events(0, type_id=1)] == [1, 3]
+        assert [event.offset for event in view.events(1, type_id=1)] == [3]
+        assert [event.offset for event in view.events(0, type_id=3)] == [4]
+        assert list(view.events(0, type_id=9)) == []
+
+
+def test_a_removed_object_is_gone_and_its_name_free(journal: Journal, model: Model) -> None:
+    journal.append([model.put("a"), model.remove("a")])
+    with journal.read() as view:
+        assert view.get(1, "default", "a") is None
+        assert view.count(1, None) == 0
+    journal.append([model.put("a")])
+    with journal.read() as view:
+        row = view.get(1, "default", "a")
+        assert row is not None and row.offset == 3
+
+
+def test_everything_survives_closing(tmp_path: Path, model: Model) -> None:
+    journal = Journal.open(tmp_path)
+    kind = journal.type_id("configmaps")
+    journal.append([model.put("a", type_id=kind), model.put("b", type_id=kind)])
+    journal.close()
+    again = Journal.open(tmp_path)
+    assert (again.head, again.types()) == (2, {"configmaps": kind})
+    with again.read() as view:
+        assert [name for _, name, _ in view.rows(kind)] == ["a", "b"]
+    again.close()
+
+
+def test_types_are_numbered_once(journal: Journal) -> None:
+    first, second = journal.type_id("configmaps"), journal.type_id("leases.coordination.cluster.io")
+    assert first != second
+    assert journal.type_id("configmaps") == first
+    assert journal.types() == {"configmaps": first, "leases.coordination.cluster.io": second}
+
+
+def test_offsets_must_ascend(journal: Journal, model: Model) -> None:
+    journal.append([model.put("a")])
+    with pytest.raises(ValueError, match="ascend"):
+        journal.append([replace(model.put("b"), offset=1)])
+
+
+def test_gaps_are_allowed(journal: Journal, model: Model) -> None:
+    journal.append([replace(model.put("a"), offset=7)])
+    assert journal.head == 7
+
+
+def test_an_event_must_follow_the_stored_state(journal: Journal, model: Model) -> None:
+    journal.append([model.put("a")])
+    with pytest.raises(ValueError, match="follows 9"):
+        journal.append([replace(model.put("a"), previous=9)])
+    with journal.read() as view:
+        assert view.head == 1
+
+
+def test_a_view_does_not_see_later_writes(journal: Journal, model: Model) -> None:
+    journal.append([model.put("a")])
+    with journal.read() as view:
+        journal.append([model.put("a"), model.put("b")])
+        row = view.get(1, "default", "a")
+        assert row is not None and row.offset == 1
+        assert (view.head, view.count(1, None)) == (1, 1)
+    assert journal.head == 3
