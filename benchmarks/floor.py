@@ -2,9 +2,10 @@
 
     python -m benchmarks.floor --port 8001 [--tls-cert server.crt --tls-key server.key]
 
-It answers every request with the same 1 kB body and does nothing else: no limits, no timeouts, no handler. The
-harness runs it beside the server in the same run, plain and TLS, so that a slower machine lowers both. It prints
-`listening on PORT` once it accepts. TLS is an SSLObject on memory BIOs, the cheapest that Python's ssl allows.
+It answers every request with the same 1 kB body and does nothing else: no limits, no timeouts, no handler.
+The harness runs it beside the server in the same run, plain and TLS, so that a slower machine lowers both.
+It prints `listening on PORT` once it accepts. TLS is an SSLObject on memory BIOs, the cheapest that
+Python's ssl allows.
 """
 
 from __future__ import annotations

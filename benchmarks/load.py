@@ -116,9 +116,9 @@ class Load:
         self._buffer = bytearray(_BUFFER)
         self._view = memoryview(self._buffer)
         self.latencies: list[float] = []
-        self.errors = 0
+        self.errors = self.bytes_received = 0
         self.first_error = ""
-        self.bytes_received = 0
+        self._noted: dict[str, int] = {}  # what the plan had counted before the first round
         context = _client_context() if job.target.tls else None
         for index in range(job.connections):
             self._register(Lane(index, job.target, context, self._plan.keep_body))
@@ -131,6 +131,7 @@ class Load:
         self.latencies.clear()
         self.errors = self.bytes_received = 0
         self.first_error = ""
+        self._noted = self._plan.notes()
 
     def round(self, seconds: float) -> Round:
         before = len(self.latencies)
@@ -232,7 +233,7 @@ class Load:
             first_error=self.first_error,
             reconnects=sum(lane.reconnects for lane in self._lanes.values()),
             bytes_received=self.bytes_received,
-            notes=self._plan.notes(),
+            notes={name: count - self._noted.get(name, 0) for name, count in self._plan.notes().items()},
         )
 
     def close(self) -> None:

@@ -1,0 +1,120 @@
+"""A large journal to measure: a million events of 1 kB over ten thousand objects, made once per run.
+
+Written through the journal's own append in large batches, so that what is opened and replayed is exactly
+what a server leaves behind.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from actors.facts import pack_facts
+from benchmarks.options import Options
+from benchmarks.plans import PAYLOAD, SHARDS
+from benchmarks.server import fresh_folder
+from journal.log import Journal
+from journal.records import Event
+
+BATCH = 1000  # events in one commit while building
+OBJECTS = 10_000  # so a million events make a hundred versions of each
+_NAMESPACE = "bench"
+_FACTS = [
+    pack_facts({"app": "bench", "shard": str(shard)}, {}, f"00000000-0000-4000-8000-{shard:012}", ())
+    for shard in range(SHARDS)
+]
+
+
+class Archive:
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.sizes = options.sizes
+        self.objects = min(OBJECTS, max(1, options.sizes.events // 10))
+        self._folder = fresh_folder(options.scratch, "archive")
+        self._built: Path | None = None
+        self.build_seconds = 0.0
+
+    def path(self) -> Path:
+        """The large journal, closed."""
+        if self._built is None:
+            self._built = self.fresh()
+            begin = time.perf_counter()
+            self._build(self._built)
+            self.build_seconds = time.perf_counter() - begin
+        return self._built
+
+    def fresh(self) -> Path:
+        """A place for one more journal."""
+        return fresh_folder(self._folder, "journal")
+
+    def _build(self, path: Path) -> None:
+        journal = Journal.open(path)
+        try:
+            writer = Events(journal.type_id("configmaps"), self.objects)
+            for first in range(0, self.sizes.events, BATCH):
+                journal.append(list(writer.take(min(BATCH, self.sizes.events - first))))
+        finally:
+            journal.close()
+
+    def bytes(self) -> int:
+        return sum(file.stat().st_blocks * 512 for file in self.path().rglob("*") if file.is_file())
+
+    def forget_cached(self) -> None:
+        """Ask the kernel to drop the journal's pages, so that an opening reads the disk."""
+        for file in self.path().rglob("*"):
+            if file.is_file():
+                descriptor = os.open(file, os.O_RDONLY)
+                try:
+                    os.fsync(descriptor)
+                    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+                finally:
+                    os.close(descriptor)
+
+    def close(self) -> None:
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class Events:
+    """Creates of every object first, then updates of each in turn."""
+
+    def __init__(self, type_id: int, objects: int) -> None:
+        self._type_id, self._objects = type_id, objects
+        self._offset = 0
+        self._latest: dict[int, int] = {}
+
+    def take(self, count: int) -> Iterator[Event]:
+        for _ in range(count):
+            number = self._offset % self._objects
+            self._offset += 1
+            previous = self._latest.get(number, 0)
+            self._latest[number] = self._offset
+            yield self._event(number, previous)
+
+    def _event(self, number: int, previous: int) -> Event:
+        name = f"o-{number:06}"
+        return Event(
+            offset=self._offset,
+            type_id=self._type_id,
+            verb="update" if previous else "create",
+            namespace=_NAMESPACE,
+            name=name,
+            previous=previous,
+            removed=False,
+            time=1_600_000_000_000_000 + self._offset,
+            user="bench",
+            manager="bench",
+            facts=_FACTS[number % SHARDS],
+            body=_body(name, number, self._offset),
+        )
+
+
+def _body(name: str, number: int, offset: int) -> bytes:
+    metadata = (
+        f'{{"name":"{name}","namespace":"{_NAMESPACE}","uid":"00000000-0000-4000-8000-{number:012}",'
+        f'"resourceVersion":"{offset}","creationTimestamp":"2020-09-13T12:26:40Z",'
+        f'"labels":{{"app":"bench","shard":"{number % SHARDS}"}}}}'
+    )
+    return f'{{"metadata":{metadata},"data":{{"payload":"{PAYLOAD}"}}}}'.encode()

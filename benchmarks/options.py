@@ -1,0 +1,122 @@
+"""What a run was asked for: every size and bound of the harness, frozen, kept with the results."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results"
+SAVED = ROOT / "docs" / "benchmarks"
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    seconds: float = 2.0  # of one round
+    rounds: int = 3  # the middle one counts
+    warmup: float = 1.0
+    objects: int = 2_000
+    large: int = 100_000
+    deletes: int = 6_000
+    behind: int = 1_000  # writes between a walk and the use of its tokens
+    events: int = 1_000_000
+    starts: int = 5
+
+
+QUICK = Sizes(
+    seconds=0.2,
+    rounds=1,
+    warmup=0.05,
+    objects=200,
+    large=1_000,
+    deletes=100,
+    behind=50,
+    events=2_000,
+    starts=1,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    sizes: Sizes
+    only: frozenset[str]
+    quick: bool
+    url: str
+    token: str
+    pids: tuple[int, ...]
+    name: str
+    both: bool
+    dialect: str
+    rewound: str
+    scratch: Path
+    out: Path
+    save: str
+    list: bool
+
+
+def parse(arguments: list[str] | None = None) -> Options:
+    given = _parser().parse_args(arguments)
+    sizes = QUICK if given.quick else Sizes()
+    chosen = {field.name: getattr(given, field.name) for field in dataclasses.fields(Sizes)}
+    sizes = dataclasses.replace(sizes, **{name: value for name, value in chosen.items() if value is not None})
+    return Options(
+        sizes=sizes,
+        only=frozenset(filter(None, given.only.split(","))),
+        quick=given.quick,
+        url=given.url,
+        token=given.token,
+        pids=tuple(int(pid) for pid in given.pids.split(",") if pid),
+        name=given.name,
+        both=given.both,
+        dialect=given.dialect,
+        rewound=given.rewound,
+        scratch=Path(given.scratch) if given.scratch else RESULTS / "scratch",
+        out=SAVED if given.save else Path(given.out),
+        save=given.save,
+        list=given.list,
+    )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.run",
+        description="Measures a server of this API: rate, latency and server CPU per operation.",
+    )
+    what = parser.add_argument_group("what to measure")
+    what.add_argument("--only", default="", metavar="A,B", help="these workloads only (see --list)")
+    what.add_argument("--list", action="store_true", help="name the workloads and leave")
+    what.add_argument("--quick", action="store_true", help="small counts: proves that it runs")
+    _add_server(parser.add_argument_group("the server (without --url one is started)"))
+    _add_sizes(parser.add_argument_group("sizes"))
+    output = parser.add_argument_group("output")
+    output.add_argument("--save", default="", metavar="NAME", help="keep as docs/benchmarks/NAME.*")
+    output.add_argument("--out", default=str(RESULTS), help="folder for results that are not saved")
+    output.add_argument("--scratch", default="", help="folder for data; its disk is what fsync waits for")
+    return parser
+
+
+def _add_server(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--url", default="", help="a server that runs already, on this machine")
+    group.add_argument("--token", default="", help="bearer token for --url")
+    group.add_argument("--pids", default="", metavar="1,2", help="its processes (children are counted too)")
+    group.add_argument("--name", default="", help="what to call it")
+    group.add_argument("--both", action="store_true", help="measure --url and a server of ours in one run")
+    group.add_argument("--dialect", default="cluster", choices=("cluster", "kubernetes"))
+    group.add_argument("--rewound", default="", metavar="COMMAND", help="the command to start ours with")
+
+
+def _add_sizes(group: argparse._ArgumentGroup) -> None:
+    for name, kind, text in (
+        ("seconds", float, "length of one round"),
+        ("rounds", int, "rounds of each workload; the middle one counts"),
+        ("warmup", float, "seconds before the first round"),
+        ("objects", int, "objects in the collection that is listed"),
+        ("large", int, "objects in the collection that is paged"),
+        ("deletes", int, "objects to delete"),
+        ("behind", int, "writes between a walk and its last page"),
+        ("events", int, "events in the large journal"),
+        ("starts", int, "starts of the server"),
+    ):
+        group.add_argument(f"--{name}", type=kind, default=None, help=text)

@@ -1,0 +1,40 @@
+"""The figures of the server that users would otherwise run, recorded once; `reference.json` says how.
+
+They hold for the machine they were measured on. On another one, measure a reference in the same run instead
+(`--url ... --both`); the charts then use that.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+RECORDED = Path(__file__).with_name("reference.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    server: str
+    machine: str
+    figures: dict[str, dict[str, float]]  # by work; the figures' names are those of a measurement
+
+    def figure(self, work: str, name: str) -> float | None:
+        return self.figures.get(work, {}).get(name)
+
+
+def recorded(path: Path = RECORDED) -> Reference:
+    document = json.loads(path.read_text())
+    figures = {work: _best(runs) for work, runs in document["works"].items()}
+    return Reference(document["server"], document["machine"], {**figures, **document["standing"]})
+
+
+def _best(runs: list[dict[str, Any]]) -> dict[str, float]:
+    """The better of each figure, so that nothing is won by the reference's bad minute."""
+    best: dict[str, float] = {}
+    for name in ("rate", "cpu_us", "p50_ms", "p99_ms", "mb"):
+        values = [run[name] for run in runs if name in run]
+        if values:
+            best[name] = max(values) if name == "rate" else min(values)
+    return best

@@ -1,0 +1,163 @@
+"""`python -m benchmarks.run`: measure a server of ours, or any server of this API on this machine, or both.
+
+One run is floors first, then every chosen workload on every server in turn, then the journal; what one
+workload leaves behind (a filled collection) the next one uses. Writes JSON, tables and charts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from subprocess import TimeoutExpired
+from typing import TypeVar
+
+from benchmarks.archive import Archive
+from benchmarks.charts import charts
+from benchmarks.client import Refused
+from benchmarks.floors import measure_floors, with_ratios
+from benchmarks.job import LoadFailed
+from benchmarks.machine import file_system, machine
+from benchmarks.measurement import Measurement
+from benchmarks.options import Options, parse
+from benchmarks.report import JOURNAL, OURS, Measured, Report
+from benchmarks.server import DidNotStart, Server, fresh_folder
+from benchmarks.site import Site
+from benchmarks.table import row, tables
+from benchmarks.target import Target
+from benchmarks.workloads.catalog import OF_JOURNALS, OF_SERVERS, NoSuchWorkload, chosen, titles
+from benchmarks.workloads.workload import Skipped, Workload
+
+Ground = TypeVar("Ground")
+
+
+class Run:
+    """Collects what each ground gave; a workload that fails is left out with its reason, not the run."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._works = chosen(options)
+        self._titles = titles(options)
+
+    def perform(self) -> Report:
+        say(f"floors ({self._options.sizes.rounds} rounds of {self._options.sizes.seconds:g} s each)")
+        here = machine(self._options.scratch)
+        floors = measure_floors(self._options, self._works)
+        subjects = self._servers(floors) + self._journal(floors)
+        return Report(self._options, here, self._titles, floors, tuple(subjects))
+
+    def _servers(self, floors: dict[str, Measurement]) -> list[Measured]:
+        workloads = self._chosen(OF_SERVERS)
+        if not workloads:
+            return []
+        with sites(self._options) as grounds:
+            accounts = [Account(site.name, self._titles) for site in grounds]
+            for workload in workloads:
+                for site, account in zip(grounds, accounts, strict=True):
+                    account.take(workload, site)
+            return [
+                account.measured(site.version, site.target.tls, floors)
+                for site, account in zip(grounds, accounts, strict=True)
+            ]
+
+    def _journal(self, floors: dict[str, Measurement]) -> list[Measured]:
+        workloads = self._chosen(OF_JOURNALS)
+        if not workloads or (self._options.url and not self._options.both and not self._options.only):
+            return []
+        archive = Archive(self._options)
+        account = Account(JOURNAL, self._titles)
+        try:
+            for workload in workloads:
+                account.take(workload, archive)
+        finally:
+            archive.close()
+        return [account.measured("", True, floors)]
+
+    def _chosen(self, workloads: Iterable[Workload[Ground]]) -> list[Workload[Ground]]:
+        return [each for each in workloads if each.name in self._works]
+
+
+class Account:
+    """The measurements of one ground as they come in."""
+
+    def __init__(self, name: str, titles: dict[str, str]) -> None:
+        self._name, self._titles = name, titles
+        self._measurements: dict[str, Measurement] = {}
+        self._skipped: dict[str, str] = {}
+
+    def take(self, workload: Workload[Ground], ground: Ground) -> None:
+        title = self._titles[workload.name]
+        try:
+            measurement = workload.run(ground)
+        except (Skipped, LoadFailed, Refused, DidNotStart, TimeoutExpired, OSError) as why:
+            self._skipped[workload.name] = str(why)
+            say(f"{self._name}: {title}: left out: {why}")
+        else:
+            self._measurements[workload.name] = measurement
+            say(f"{self._name}: " + "  ".join(filter(None, row(measurement, title))))
+
+    def measured(self, version: str, tls: bool, floors: dict[str, Measurement]) -> Measured:
+        complete = with_ratios(self._measurements, floors, tls=tls)
+        return Measured(self._name, version, tls, complete, self._skipped)
+
+
+@contextmanager
+def sites(options: Options) -> Iterator[list[Site]]:
+    """The servers of this run. Ours is stopped and its data removed; another one is cleaned of ours."""
+    with ExitStack() as stack:
+        grounds: list[Site] = []
+        if not options.url or options.both:
+            folder = fresh_folder(options.scratch, "server")
+            stack.callback(shutil.rmtree, folder, ignore_errors=True)
+            server = Server(folder, dialect=options.dialect, command=options.rewound)
+            stack.callback(server.stop)
+            grounds.append(Site(server.target, options, name=OURS, server=server))
+        if options.url:
+            target = Target.parse(options.url, token=options.token, pids=options.pids)
+            site = Site(target, options, name=options.name)
+            stack.callback(site.clean)
+            grounds.append(site)
+        yield grounds
+
+
+def write(report: Report) -> list[str]:
+    options = report.options
+    options.out.mkdir(parents=True, exist_ok=True)
+    name = options.save or "latest"
+    files = {f"{name}.json": json.dumps(report.document(), indent=1) + "\n"}
+    files |= {f"{name}{ending}.svg": chart for ending, chart in charts(report).items()}
+    for file, content in files.items():
+        (options.out / file).write_text(content)
+    return [os.path.relpath(options.out / file) for file in files]
+
+
+def say(words: str) -> None:
+    print(words, file=sys.stderr, flush=True)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = parse(arguments)
+    try:
+        if options.list:
+            print("\n".join(f"{name:18} {title}" for name, title in titles(options).items()))
+            return 0
+        if options.url:
+            Target.parse(options.url, token=options.token)
+        run = Run(options)
+        options.scratch.mkdir(parents=True, exist_ok=True)
+        if file_system(options.scratch) == "tmpfs":
+            say("the scratch folder is in memory: commits look cheaper than they are (--scratch DIR)")
+        report = run.perform()
+    except (ValueError, DidNotStart, LoadFailed, Refused, OSError) as problem:
+        say(f"benchmarks: {problem}")
+        return 2 if isinstance(problem, ValueError | NoSuchWorkload) else 1
+    print(tables(report))
+    print("\nwritten: " + ", ".join(write(report)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+"""The tables of a run on the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from benchmarks.bars import Verdict
+from benchmarks.measurement import Measurement
+from benchmarks.report import Measured, Report
+
+HEADINGS = ("work", "rate", "CPU per op", "p50", "p95", "p99", "max", "floor", "errors")
+
+
+def tables(report: Report) -> str:
+    parts = [_floor_table(report.floors)] if report.floors else []
+    parts += [_subject_table(each, report.titles) for each in report.subjects]
+    if verdicts := report.verdicts():
+        parts.append(_bar_table(verdicts))
+    return "\n\n".join(parts)
+
+
+def _floor_table(floors: Mapping[str, Measurement]) -> str:
+    rows = [row(each, name) for name, each in floors.items()]
+    return "Floors of this run\n" + grid(HEADINGS, rows)
+
+
+def _subject_table(subject: Measured, titles: Mapping[str, str]) -> str:
+    rows = [row(each, titles[work]) for work, each in subject.measurements.items()]
+    lines = [f"{subject.name} {subject.version}".strip(), grid(HEADINGS, rows)]
+    lines += [f"  left out: {titles[work]} ({why})" for work, why in subject.skipped.items()]
+    return "\n".join(lines)
+
+
+def _bar_table(verdicts: Iterable[Verdict]) -> str:
+    rows = [
+        (
+            verdict.bar.words,
+            show(verdict.bar.figure, verdict.bar.at_most),
+            show(verdict.bar.figure, verdict.figure),
+            "met" if verdict.met else "NOT MET",
+        )
+        for verdict in verdicts
+    ]
+    return "Bars\n" + grid(("work", "at most", "measured", ""), rows)
+
+
+def row(each: Measurement, title: str) -> tuple[str, ...]:
+    """One line of the big table; what is no stream of operations shows its one figure as the rate."""
+    figures = each.figures
+    first = next((name for name in ("rate", "seconds", "mb") if name in figures), "")
+    cells = [title, show(first, figures[first]) if first else ""]
+    cells += [show(name, figures.get(name)) for name in ("cpu_us", "p50_ms", "p95_ms", "p99_ms", "max_ms")]
+    ratio = figures.get("floor_ratio", figures.get("growth"))
+    cells.append(show("floor_ratio", ratio))
+    cells.append(str(each.notes["errors"]) if each.notes.get("errors") else "")
+    return tuple(cells)
+
+
+def show(figure: str, value: float | None) -> str:
+    """A figure with its unit, three digits or so."""
+    if value is None:
+        return ""
+    if figure == "cpu_us":
+        return f"{value / 1000:.2f} ms" if value >= 1000 else f"{value:.0f} us"
+    if figure.endswith("_ms"):
+        return f"{value:.1f} ms" if value >= 10 else f"{value:.2f} ms"
+    if figure == "rate":
+        return f"{value:,.0f}/s" if value >= 100 else f"{value:.1f}/s"
+    if figure == "seconds":
+        return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.2f} s"
+    if figure == "mb":
+        return f"{value:.0f} MB"
+    return f"{value:.2f}x"
+
+
+def grid(headings: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [headings, *rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(headings))]
+    shown = []
+    for line in lines:
+        cells = [
+            cell.ljust(width) if column == 0 else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ]
+        shown.append("  " + "  ".join(cells).rstrip())
+    shown.insert(1, "  " + "  ".join("-" * width for width in widths))
+    return "\n".join(shown)

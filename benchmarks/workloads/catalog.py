@@ -1,0 +1,33 @@
+"""Every workload in the order it runs: what must find an idle server first, the largest collection last."""
+
+from __future__ import annotations
+
+from benchmarks.archive import Archive
+from benchmarks.options import Options
+from benchmarks.site import Site
+from benchmarks.workloads.journal import JOURNAL
+from benchmarks.workloads.pages import PAGES
+from benchmarks.workloads.reads import READS
+from benchmarks.workloads.standing import AFTER, BEFORE
+from benchmarks.workloads.workload import Workload
+from benchmarks.workloads.writes import WRITES
+
+OF_SERVERS: tuple[Workload[Site], ...] = (*BEFORE, *WRITES, *READS, *PAGES, *AFTER)
+OF_JOURNALS: tuple[Workload[Archive], ...] = JOURNAL
+
+
+class NoSuchWorkload(ValueError):
+    pass
+
+
+def titles(options: Options) -> dict[str, str]:
+    served = {each.name: each.words(options.sizes) for each in OF_SERVERS}
+    return served | {each.name: each.words(options.sizes) for each in OF_JOURNALS}
+
+
+def chosen(options: Options) -> frozenset[str]:
+    known = frozenset(titles(options))
+    unknown = options.only - known
+    if unknown:
+        raise NoSuchWorkload(f"no such workload: {', '.join(sorted(unknown))} (--list names them)")
+    return options.only or known

@@ -1,0 +1,67 @@
+"""What a server costs before it does anything and afterwards: its start and its memory."""
+
+from __future__ import annotations
+
+import shutil
+import statistics
+import time
+
+from benchmarks.measurement import Measurement
+from benchmarks.memory import memory
+from benchmarks.server import Server, fresh_folder
+from benchmarks.site import Site
+from benchmarks.workloads.workload import Skipped, Workload
+
+SETTLE = 1.0  # seconds between ready and the reading of memory, as a user would find the server
+
+
+def start_fresh(site: Site) -> Measurement:
+    """First starts, each in an empty data folder: keys and certificates are made on the way."""
+    return _starts(site, "start", again=False)
+
+
+def start_again(site: Site) -> Measurement:
+    return _starts(site, "restart", again=True)
+
+
+def _starts(site: Site, work: str, *, again: bool) -> Measurement:
+    if site.server is None:
+        raise Skipped("this server was started by somebody else")
+    taken = [_start(site, again=again) for _ in range(site.sizes.starts)]
+    return Measurement(work, {"seconds": round(statistics.median(taken), 3)}, {"seconds_of_starts": taken})
+
+
+def _start(site: Site, *, again: bool) -> float:
+    options = site.options
+    folder = fresh_folder(options.scratch, "start")
+    try:
+        for _ in range(2 if again else 1):
+            server = Server(folder, dialect=options.dialect, command=options.rewound)
+            server.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return round(server.ready_seconds, 3)
+
+
+def memory_idle(site: Site) -> Measurement:
+    time.sleep(SETTLE)
+    return _memory(site, "memory-idle")
+
+
+def memory_worked(site: Site) -> Measurement:
+    return _memory(site, "memory-worked")
+
+
+def _memory(site: Site, work: str) -> Measurement:
+    if not site.target.pids:
+        raise Skipped("no process ids were given")
+    now = memory(site.target.pids)
+    return Measurement(work, {"mb": now.pss_mb, "anonymous_mb": now.anonymous_mb})
+
+
+BEFORE: tuple[Workload[Site], ...] = (
+    Workload("memory-idle", "memory, idle", memory_idle),
+    Workload("start", "start to ready, empty folder", start_fresh),
+    Workload("restart", "start to ready, existing folder", start_again),
+)
+AFTER: tuple[Workload[Site], ...] = (Workload("memory-worked", "memory, after all work", memory_worked),)

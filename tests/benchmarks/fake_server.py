@@ -1,0 +1,134 @@
+"""A server small enough to read: ConfigMaps in a dictionary, and the answers the harness relies on.
+
+The harness is tested against it so that its tests need no server of ours and say nothing about speed.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+TOKEN = "fake-token"
+
+
+class Store:
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.objects: dict[str, dict[str, Any]] = {}  # by path
+        self.version = 0
+        self.requests: list[str] = []
+
+    def put(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        self.version += 1
+        body["metadata"]["resourceVersion"] = str(self.version)
+        self.objects[path] = body
+        return body
+
+    def below(self, path: str) -> list[str]:
+        return sorted(key for key in self.objects if key.rpartition("/")[0] == path)
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1  # one packet an answer
+    disable_nagle_algorithm = True
+    server: FakeServer
+
+    def do_GET(self) -> None:
+        parts = urlsplit(self.path)
+        store = self.server.store
+        with store.lock:
+            store.requests.append(f"GET {self.path}")
+            if parts.path == "/version":
+                self.answer(200, {"gitVersion": "v0.0-fake"})
+            elif parts.path in store.objects and not parts.path.endswith("/configmaps"):
+                self.answer(200, store.objects[parts.path])
+            elif parts.path.endswith("/configmaps"):
+                self.answer(200, self.listed(parts.path, parse_qs(parts.query)))
+            else:
+                self.answer(404, {"kind": "Status"})
+
+    def listed(self, path: str, query: dict[str, list[str]]) -> dict[str, Any]:
+        keys = self.server.store.below(path)
+        start = int(query.get("continue", ["0"])[0])
+        limit = int(query.get("limit", ["0"])[0]) or len(keys)
+        metadata = {"resourceVersion": str(self.server.store.version)}
+        if start + limit < len(keys):
+            metadata["continue"] = str(start + limit)
+        items = [self.server.store.objects[key] for key in keys[start : start + limit]]
+        return {"metadata": metadata, "items": items}
+
+    def do_POST(self) -> None:
+        body, store = self.body(), self.server.store
+        path = f"{self.path}/{body['metadata']['name']}"
+        with store.lock:
+            store.requests.append(f"POST {self.path}")
+            if path in store.objects:
+                self.answer(409, {"kind": "Status"})
+            else:
+                self.answer(201, store.put(path, body))
+
+    def do_PUT(self) -> None:
+        body, store = self.body(), self.server.store
+        with store.lock:
+            known = store.objects[self.path]["metadata"]["resourceVersion"]
+            if body["metadata"]["resourceVersion"] != known:
+                self.answer(409, {"kind": "Status"})
+            else:
+                self.answer(200, store.put(self.path, body))
+
+    def do_DELETE(self) -> None:
+        store = self.server.store
+        with store.lock:
+            store.requests.append(f"DELETE {self.path}")
+            gone = [key for key in store.objects if key == self.path or key.startswith(f"{self.path}/")]
+            for key in gone:
+                del store.objects[key]
+            self.answer(200 if gone else 404, {"kind": "Status"})
+
+    def body(self) -> dict[str, Any]:
+        content: dict[str, Any] = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        return content
+
+    def answer(self, status: int, body: Any) -> None:
+        if self.headers["Authorization"] != f"Bearer {TOKEN}":
+            status, body = 401, {"kind": "Status", "message": "Unauthorized"}
+        content = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+        self.wfile.flush()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+class FakeServer(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.store = Store()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+@contextmanager
+def fake_server() -> Iterator[FakeServer]:
+    with FakeServer() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
