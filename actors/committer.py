@@ -1,34 +1,44 @@
 """The only writer of the journal: gathers what all actors decided into one durable transaction.
 
 Actors reserve offsets and submit events in the same synchronous step, so the order of submission is the order of
-the log. While one batch is being fsynced in the writer thread, everything submitted meanwhile becomes the next
-batch (group commit). Nobody is told of success before the fsync. When a batch fails, everything submitted after
-it was decided on a state that never came to be, so it fails too; offsets are not reused (resourceVersions never
-go back) and the actors forget what they had pending.
+the log. Everything submitted while a batch is being written becomes the next batch (group commit). Nobody is
+told of success before the fsync. When a batch fails, everything submitted after it was decided on a state that
+never came to be, so it fails too; offsets are not reused (resourceVersions never go back) and the actors forget
+what they had pending.
 
-The writer is one plain thread with a queue: `trio.to_thread` costs a thread hand-over and a cancel scope per
-commit. `inline=True` commits in the caller's task, for tests in virtual time.
+Where commits are quick they happen in the event loop's own thread; where the disk is slow, in a worker thread, so
+that reads never wait for it. A thread for every commit was rejected: lmdb drops the interpreter lock at each of the
+four puts of an event, and with a busy event loop each costs a switch (docs/decisions/0002-committer.md).
 """
 
 from __future__ import annotations
 
 import logging
-import queue
-import threading
+import time
+from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
+import outcome
 import trio
 
 from actors.errors import StorageRefused
 from actors.feed import Feed
-from journal.environment import Journal
+from actors.mailbox import Reply
 from journal.errors import JournalError
+from journal.log import Journal
 from journal.records import Event
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
 Done = Callable[[Exception | None], None]
+
+# Longer than this on average, and commits move to a thread; back when they take less than half of it. Other
+# requests wait at most about this long for a commit in the event loop.
+QUICK = 0.004
+SMOOTHING = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,29 +48,41 @@ class CommitterStatistics:
     failures: int
     waiting: int
     largest_batch: int
+    seconds: float  # spent writing
+    in_thread: bool
     last_failure: str
 
 
 @dataclass(slots=True)
 class _Batch:
-    events: list[Event]
-    done: list[Done]
+    events: list[Event] = field(default_factory=list)
+    done: list[Done] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Job:
+    """Housekeeping that writes: runs between two batches."""
+
+    work: Callable[[], Any]
+    reply: Reply[Any]
 
 
 class Committer:
     def __init__(self, journal: Journal, feed: Feed, *, inline: bool = False) -> None:
         self._journal = journal
         self._feed = feed
-        self._inline = inline
+        self._inline = inline  # commit inside submit: for tests in virtual time
         self._next = journal.head + 1
         self._last_time = 0
-        self._pending = _Batch([], [])
-        self._writing: _Batch | None = None
-        self._idle = trio.lowlevel.ParkingLot()
-        self._work: queue.SimpleQueue[_Batch | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
-        self._token: trio.lowlevel.TrioToken | None = None
+        self._pending = _Batch()
+        self._jobs: deque[_Job] = deque()
+        self._writing = 0  # events of the batch under way
+        self._asleep: trio.lowlevel.Task | None = None
+        self._settled = trio.lowlevel.ParkingLot()
+        self._pace = 0.0  # seconds a commit takes, smoothed
+        self._in_thread = False
         self._commits = self._events = self._failures = self._largest = 0
+        self._seconds = 0.0
         self.last_failure = ""
 
     def reserve(self, time: int) -> tuple[int, int]:
@@ -74,54 +96,97 @@ class Committer:
     def submit(self, events: Sequence[Event], done: Done) -> None:
         """`done(None)` is called once these and all events submitted before are durable."""
         if self._inline:
-            self._commit_inline(_Batch(list(events), [done]))
+            batch = _Batch(list(events), [done])
+            self._settle(batch, self._append(batch))
             return
         self._pending.events.extend(events)
         self._pending.done.append(done)
-        if self._writing is None:
-            self._hand_over()
+        self._wake()
 
-    def start(self) -> None:
-        """Begin writing; must be called inside trio."""
+    async def perform(self, work: Callable[[], T]) -> T:
+        """Run `work`, which writes to the journal, between two batches; short, or it holds up commits."""
         if self._inline:
-            return
-        self._token = trio.lowlevel.current_trio_token()
-        self._thread = threading.Thread(target=self._write_batches, name="committer", daemon=True)
-        self._thread.start()
+            return work()
+        job = _Job(work, Reply())
+        self._jobs.append(job)
+        self._wake()
+        result: T = await job.reply.wait()
+        return result
 
-    async def close(self) -> None:
-        """Wait until all that was submitted is settled, then end the writer thread."""
-        while self._writing is not None:
-            await self._idle.park()
-        if self._thread is not None:
-            self._work.put(None)
-            await trio.to_thread.run_sync(self._thread.join)
-            self._thread = None
+    async def run(self) -> None:
+        """Write for ever. Cancel only after `drained`."""
+        while True:
+            await self._work()
+            while self._pending.done:
+                await self._write_next()
+            if self._jobs:
+                job = self._jobs.popleft()
+                job.reply.settle(await trio.to_thread.run_sync(outcome.capture, job.work))
+
+    async def drained(self) -> None:
+        """Wait until all that was submitted is durable or refused."""
+        while self._pending.done or self._writing:
+            await self._settled.park()
 
     def statistics(self) -> CommitterStatistics:
-        waiting = len(self._pending.events) + (len(self._writing.events) if self._writing else 0)
         return CommitterStatistics(
-            self._commits, self._events, self._failures, waiting, self._largest, self.last_failure
+            self._commits,
+            self._events,
+            self._failures,
+            len(self._pending.events) + self._writing,
+            self._largest,
+            self._seconds,
+            self._in_thread,
+            self.last_failure,
         )
 
-    def _hand_over(self) -> None:
-        batch, self._pending = self._pending, _Batch([], [])
-        if batch.events:
-            self._writing = batch
-            self._work.put(batch)
-        elif batch.done:
-            self._settle(batch, None)
+    def _wake(self) -> None:
+        if self._asleep is not None:
+            task, self._asleep = self._asleep, None
+            trio.lowlevel.reschedule(task)
 
-    def _write_batches(self) -> None:
-        assert self._token is not None
-        while (batch := self._work.get()) is not None:
+    async def _work(self) -> None:
+        """Sleep until something was submitted."""
+        if self._pending.done or self._jobs:
+            await trio.lowlevel.checkpoint()
+            return
+        self._asleep = trio.lowlevel.current_task()
+
+        def abort(_: object) -> trio.lowlevel.Abort:
+            self._asleep = None
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(abort)
+
+    async def _write_next(self) -> None:
+        batch, self._pending = self._pending, _Batch()
+        self._writing = len(batch.events)
+        began = time.perf_counter()
+        if self._in_thread:
+            error = await trio.to_thread.run_sync(self._append, batch)
+        else:
             error = self._append(batch)
-            try:
-                self._token.run_sync_soon(self._written, batch, error)
-            except trio.RunFinishedError:
-                return
+        if batch.events:
+            self._note_pace(time.perf_counter() - began)
+        self._writing = 0
+        self._settle(batch, error)
+        if error is not None:
+            self._refuse_pending(error)
+        self._settled.unpark_all()
+        if not self._in_thread:
+            await trio.lowlevel.checkpoint()
+
+    def _note_pace(self, seconds: float) -> None:
+        self._seconds += seconds
+        self._pace += (seconds - self._pace) * SMOOTHING
+        if self._pace > QUICK:
+            self._in_thread = True
+        elif self._pace < QUICK / 2:
+            self._in_thread = False
 
     def _append(self, batch: _Batch) -> Exception | None:
+        if not batch.events:
+            return None
         try:
             self._journal.append(batch.events)
         except JournalError as error:
@@ -130,18 +195,6 @@ class Committer:
             logger.exception("the journal failed to append")
             return StorageRefused(f"{type(error).__name__}: {error}")
         return None
-
-    def _written(self, batch: _Batch, error: Exception | None) -> None:
-        self._settle(batch, error)
-        if error is not None:
-            rejected, self._pending = self._pending, _Batch([], [])
-            for done in rejected.done:
-                done(error)
-        self._writing = None
-        if self._pending.done:
-            self._hand_over()
-        if self._writing is None:
-            self._idle.unpark_all()
 
     def _settle(self, batch: _Batch, error: Exception | None) -> None:
         if error is not None:
@@ -156,6 +209,7 @@ class Committer:
         for done in batch.done:
             done(error)
 
-    def _commit_inline(self, batch: _Batch) -> None:
-        error = self._append(batch) if batch.events else None
-        self._settle(batch, error)
+    def _refuse_pending(self, error: Exception) -> None:
+        refused, self._pending = self._pending, _Batch()
+        for done in refused.done:
+            done(error)

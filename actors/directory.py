@@ -17,7 +17,7 @@ from actors.kinds.definition import Definition
 from actors.messages import Command, Outcome
 from actors.resource.actor import ResourceActor
 from actors.supervisor import Supervisor
-from journal.environment import Journal
+from journal.log import Journal
 
 
 class Directory:

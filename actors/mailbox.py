@@ -30,12 +30,12 @@ class Reply(Generic[A]):
         self._task: trio.lowlevel.Task | None = None
 
     def answer(self, value: A) -> None:
-        self._settle(outcome.Value(value))
+        self.settle(outcome.Value(value))
 
     def fail(self, error: BaseException) -> None:
-        self._settle(outcome.Error(error))
+        self.settle(outcome.Error(error))
 
-    def _settle(self, result: outcome.Outcome[A]) -> None:
+    def settle(self, result: outcome.Outcome[A]) -> None:
         if self._outcome is not None:
             return
         self._outcome = result

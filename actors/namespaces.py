@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from actors.feed import Feed
 from actors.resource.document import decode
-from journal.environment import Journal
+from journal.log import Journal
 from journal.records import Event
 
 

@@ -33,7 +33,8 @@ from actors.resource.decide import (
     refuse_uid_on_missing,
 )
 from actors.resource.document import encode
-from journal.environment import Journal, View
+from journal.log import Journal
+from journal.view import View
 from journal.records import Event
 
 # A command waits for at most one fsync in front of it; at a few thousand writes a second this is about a second

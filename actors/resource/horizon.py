@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from actors.clock import Clock
-from journal.environment import Journal
+from journal.log import Journal
 
 # Finding the floor costs a binary search in the journal; a window of minutes does not need it fresher than this.
 FRESH_FOR = 200_000  # microseconds

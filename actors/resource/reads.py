@@ -19,9 +19,10 @@ from actors.kinds.definition import Definition
 from actors.resource.horizon import Horizon
 from actors.resource.tokens import CURRENT, Token, parse_token
 from actors.selectors import FieldSelector, LabelSelector, matcher
-from journal.environment import Journal, View
+from journal.log import Journal
+from journal.view import View
 from journal.errors import Compacted
-from journal.state import StateReader
+
 
 # How long a read waits for a version this server has not reached before it answers 504.
 PATIENCE = 3.0

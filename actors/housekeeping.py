@@ -1,0 +1,64 @@
+"""What the journal needs now and then: snapshots for fast rebuilding, and the retention floor moved on.
+
+One task; all writing goes through the committer's thread in small steps, so that no write ever waits for more
+than one of them.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import trio
+
+from actors.clock import Clock
+from actors.committer import Committer
+from journal import retention, snapshots
+from journal.errors import JournalError
+from journal.log import Journal
+
+logger = logging.getLogger(__name__)
+
+INTERVAL = 30.0
+# Events looked at in one transaction of compaction: a few milliseconds.
+STEP = 500
+
+
+class Housekeeping:
+    def __init__(self, journal: Journal, committer: Committer, clock: Clock, keep: int | None) -> None:
+        self._journal = journal
+        self._committer = committer
+        self._clock = clock
+        self._keep = keep  # microseconds of history; None: for ever
+
+    async def run(self) -> None:
+        while True:
+            await trio.sleep(INTERVAL)
+            try:
+                await self.tidy()
+            except JournalError as error:
+                logger.warning("housekeeping put off: %s", error)
+
+    async def tidy(self) -> None:
+        await self.take_snapshot_when_due()
+        await self.advance_floor()
+
+    async def take_snapshot_when_due(self) -> None:
+        with self._journal.read() as view:
+            due = snapshots.due(view)
+        if not due:
+            return
+        steps = snapshots.take(self._journal)
+        while await self._committer.perform(lambda: next(steps, None)) is not None:
+            await trio.lowlevel.checkpoint()
+
+    async def advance_floor(self) -> None:
+        if self._keep is None:
+            return
+        with self._journal.read() as view:
+            floor = view.offset_at(self._clock.now() - self._keep)
+        progress = True
+        while progress:
+            progress = await self._committer.perform(
+                lambda: retention.advance(self._journal, floor, max_events=STEP)
+            )
+            await trio.lowlevel.checkpoint()

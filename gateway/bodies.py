@@ -1,0 +1,80 @@
+"""Request bodies: bytes of a media type to decoded objects, with what was wrong with their fields.
+
+Unknown and duplicate fields are dropped with a warning, dropped silently, or refused, as fieldValidation says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from actors.errors import BadRequest
+from actors.kinds.definition import Definition
+from actors.kinds.schema import Decoded, NotDecodable
+from actors.messages import Object
+from gateway.call import Call
+from gateway.wire import yaml
+from gateway.wire.negotiate import body_media
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    object: Object  # in storage form
+    problems: tuple[str, ...]
+
+
+async def decode_body(call: Call, definition: Definition, field_validation: str) -> Body:
+    decoded = await _decode(call, definition)
+    if decoded.problems:
+        _judge(call, definition, decoded.problems, field_validation)
+    stored = decoded.object
+    if definition.conversion is not None:
+        stored = definition.conversion.to_storage(stored)
+    stored.setdefault("metadata", {})
+    return Body(stored, decoded.problems)
+
+
+async def _decode(call: Call, definition: Definition) -> Decoded:
+    raw = call.request.body
+    media = body_media(call.request.headers.get(b"content-type"))
+    try:
+        if media == "json":
+            return definition.schema.decode_json(raw)
+        loaded = await yaml.load_off_loop(raw)
+        return definition.schema.decode_object(loaded.value, loaded.problems)
+    except (NotDecodable, yaml.YamlError) as error:
+        raise BadRequest(str(error)) from None
+
+
+def _judge(
+    call: Call, definition: Definition, problems: tuple[str, ...], field_validation: str
+) -> None:
+    if field_validation == "Strict":
+        kind, listed = definition.kind, ", ".join(problems)
+        raise BadRequest(
+            f'{kind} in version "{definition.version}" cannot be handled as a {kind}: '
+            f"strict decoding error: {listed}"
+        )
+    if field_validation != "Ignore":
+        call.warnings.extend(problems)
+
+
+async def decode_delete_options(call: Call) -> dict[str, Any] | None:
+    """The DeleteOptions of a body, unchecked; None without one."""
+    raw = call.request.body
+    if not raw:
+        return None
+    try:
+        if body_media(call.request.headers.get(b"content-type")) == "json":
+            value = orjson.loads(raw)
+        else:
+            value = (await yaml.load_off_loop(raw)).value
+    except (orjson.JSONDecodeError, yaml.YamlError) as error:
+        raise BadRequest(f"the body of the request is not DeleteOptions: {error}") from None
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise BadRequest("the body of the request must be an object of kind DeleteOptions, or be left out")
+    return value

@@ -1,0 +1,108 @@
+"""Discovery documents, derived from the catalog: /api, /apis, a group, a group version.
+
+Only what this server serves today is listed: a verb that a kind declares but no handler answers is left out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from actors.kinds.catalog import Catalog
+from actors.kinds.definition import Definition
+
+Document = dict[str, Any]
+
+
+class Discovery:
+    def __init__(self, catalog: Catalog, verbs: frozenset[str]) -> None:
+        self._catalog = catalog
+        self._verbs = verbs
+
+    def find(self, path: str, server_address: str) -> Document | None:
+        """The document at a path such as /apis/storage.cluster.io/v1; None where there is none."""
+        match path.strip("/").split("/"):
+            case ["api"]:
+                return self._core(server_address)
+            case ["apis"]:
+                return self._groups()
+            case ["api", version]:
+                return self._resources("", version)
+            case ["apis", group]:
+                return self._group_at(group)
+            case ["apis", group, version]:
+                return self._resources(group, version)
+        return None
+
+    def paths(self) -> list[str]:
+        """Every discovery path there is, for the index at /."""
+        found = ["/api", "/api/v1", "/apis"]
+        for group, versions in self._catalog.groups().items():
+            if group:
+                found += [f"/apis/{group}", *(f"/apis/{group}/{version}" for version in versions)]
+        return found
+
+    def _core(self, server_address: str) -> Document:
+        return {
+            "kind": "APIVersions",
+            "apiVersion": "v1",
+            "versions": list(self._catalog.groups().get("", ())),
+            "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": server_address}],
+        }
+
+    def _groups(self) -> Document:
+        groups = [
+            _group(group, versions) for group, versions in self._catalog.groups().items() if group
+        ]
+        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+
+    def _group_at(self, group: str) -> Document | None:
+        versions = self._catalog.groups().get(group)
+        if not versions or not group:
+            return None
+        return {"kind": "APIGroup", "apiVersion": "v1", **_group(group, versions)}
+
+    def _resources(self, group: str, version: str) -> Document | None:
+        definitions = [
+            one for one in self._catalog.definitions if one.group == group and one.version == version
+        ]
+        if not definitions:
+            return None
+        resources = [entry for one in definitions for entry in self._entries(one)]
+        return {
+            "kind": "APIResourceList",
+            "apiVersion": "v1",
+            "groupVersion": f"{group}/{version}" if group else version,
+            "resources": sorted(resources, key=lambda entry: str(entry["name"])),
+        }
+
+    def _entries(self, definition: Definition) -> list[Document]:
+        own: Document = {
+            "name": definition.plural,
+            "singularName": definition.singular,
+            "namespaced": definition.namespaced,
+            "kind": definition.kind,
+            "verbs": self._served(definition.verbs),
+        }
+        if definition.short_names:
+            own["shortNames"] = list(definition.short_names)
+        if definition.categories:
+            own["categories"] = list(definition.categories)
+        subresources = [
+            {
+                "name": f"{definition.plural}/{one.name}",
+                "singularName": "",
+                "namespaced": definition.namespaced,
+                "kind": one.kind or definition.kind,
+                "verbs": self._served(one.verbs),
+            }
+            for one in definition.subresources
+        ]
+        return [own, *(entry for entry in subresources if entry["verbs"])]
+
+    def _served(self, verbs: tuple[str, ...]) -> list[str]:
+        return sorted(verb for verb in verbs if verb in self._verbs)
+
+
+def _group(group: str, versions: tuple[str, ...]) -> Document:
+    listed = [{"groupVersion": f"{group}/{version}", "version": version} for version in versions]
+    return {"name": group, "versions": listed, "preferredVersion": listed[0]}

@@ -1,0 +1,300 @@
+"""From a request for a resource to reads or one message to an actor, and back to a document.
+
+Every verb is one method. Nothing here decides whether a change is allowed or what it becomes; it decodes, asks,
+and frames the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import trio
+
+from actors.directory import Directory
+from actors.errors import BadRequest, Invalid, NoSuchResource, TimedOut
+from actors.kinds.catalog import Catalog
+from actors.kinds.definition import Definition
+from actors.messages import Create, Delete, DeleteOptions, Deleted, Replace, Written
+from actors.names import Names
+from actors.resource import options
+from actors.resource.collection import delete_collection
+from actors.resource.reads import ListOptions, Reads
+from actors.selectors import FieldSelector, LabelSelector, matcher
+from actors.stamps import Stamps
+from gateway import render
+from gateway.bodies import Body, decode_body, decode_delete_options
+from gateway.call import Call
+from gateway.documents import frame_of
+from gateway.errors import MethodNotAllowed, NoSuchPath
+from gateway.request import Response
+from gateway.route import Route
+from journal.log import Journal
+
+MayCreate = Callable[[Call], bool]
+
+
+class Dispatch:
+    def __init__(
+        self,
+        names: Names,
+        catalog: Catalog,
+        journal: Journal,
+        directory: Directory,
+        reads: Reads,
+        stamps: Stamps,
+        may_create: MayCreate,
+    ) -> None:
+        self._names = names
+        self._catalog = catalog
+        self._journal = journal
+        self._directory = directory
+        self._reads = reads
+        self._stamps = stamps
+        self._may_create = may_create
+        self._verbs: dict[str, Callable[[Call, Definition], Awaitable[Response]]] = {
+            "get": self._get,
+            "list": self._list,
+            "create": self._create,
+            "update": self._replace,
+            "delete": self._delete,
+            "deletecollection": self._delete_collection,
+        }
+
+    @property
+    def verbs(self) -> frozenset[str]:
+        """What this server serves of the verbs a kind declares."""
+        return frozenset(self._verbs)
+
+    async def __call__(self, call: Call) -> Response:
+        definition = self.find(call.route)
+        if call.route.verb == "watch":
+            self._list_options(call, definition)
+            call.seconds("timeoutSeconds")
+            raise MethodNotAllowed("watching is not served yet; list again to see what changed")
+        serve = self._verbs.get(call.route.verb)
+        if serve is None or not _allows(definition, call.route):
+            raise MethodNotAllowed
+        return await serve(call, definition)
+
+    def find(self, route: Route) -> Definition:
+        definition = self._catalog.find(route.group, route.version, route.resource)
+        if definition is None:
+            if route.group and not self._catalog.group_exists(route.group):
+                raise NoSuchPath
+            raise NoSuchResource
+        if route.surplus or not _in_scope(definition, route):
+            raise NoSuchResource
+        if route.subresource and definition.subresource(route.subresource) is None:
+            raise NoSuchResource
+        return definition
+
+    async def _get(self, call: Call, definition: Definition) -> Response:
+        route = call.route
+        version = call.parameters.first("resourceVersion") or ""
+        body = await self._reads.get(definition, _namespace(definition, route), route.name, version)
+        return await render.answer(call, frame_of(definition).item(body))
+
+    async def _list(self, call: Call, definition: Definition) -> Response:
+        wanted = self._list_options(call, definition)
+        with _deadline(call):
+            listing = await self._reads.list(definition, call.route.namespace or None, wanted)
+            return await render.answer(call, frame_of(definition).listing(listing))
+
+    async def _create(self, call: Call, definition: Definition) -> Response:
+        write = self._write_options(call, "CreateOptions")
+        body = await decode_body(call, definition, write.field_validation)
+        _check_namespace(definition, call.route, body.object)
+        metadata = body.object["metadata"]
+        generates = bool(metadata.get("generateName")) and not metadata.get("name")
+        stamp = self._stamps.make(call.user.name, call.manager, suffix=generates)
+        command = Create(
+            definition.api_version, _namespace(definition, call.route), body.object, stamp, write.dry_run
+        )
+        return await self._write(call, definition, command, body)
+
+    async def _replace(self, call: Call, definition: Definition) -> Response:
+        write = self._write_options(call, "UpdateOptions")
+        body = await decode_body(call, definition, write.field_validation)
+        _check_name(call.route, body.object)
+        _check_namespace(definition, call.route, body.object)
+        command = Replace(
+            definition.api_version,
+            _namespace(definition, call.route),
+            call.route.name,
+            body.object,
+            self._stamps.make(call.user.name, call.manager),
+            call.route.subresource,
+            write.dry_run,
+            may_create=definition.creates_on_update and self._may_create(call),
+        )
+        return await self._write(call, definition, command, body)
+
+    async def _write(
+        self, call: Call, definition: Definition, command: Create | Replace, body: Body
+    ) -> Response:
+        try:
+            outcome = await self._directory.ask(definition, command)
+        except Invalid as error:
+            if body.problems:
+                raise BadRequest(f"{error}; besides: {', '.join(body.problems)}") from None
+            raise
+        assert isinstance(outcome, Written)
+        call.warnings.extend(outcome.warnings)
+        shown = frame_of(definition).item(outcome.body)
+        return await render.answer(call, shown, 201 if outcome.created else 200)
+
+    async def _delete(self, call: Call, definition: Definition) -> Response:
+        chosen, orphaned = await self._delete_options(call)
+        stamp = self._stamps.make(call.user.name, call.manager)
+        command = Delete(
+            definition.api_version, _namespace(definition, call.route), call.route.name, stamp, chosen
+        )
+        outcome = await self._directory.ask(definition, command)
+        assert isinstance(outcome, Deleted)
+        status = 202 if orphaned is False and not outcome.gone else 200
+        if definition.delete_returns_object:
+            return await render.answer(call, frame_of(definition).item(outcome.body), status)
+        return await render.document(call, _deleted(definition, outcome), status)
+
+    async def _delete_collection(self, call: Call, definition: Definition) -> Response:
+        chosen, _ = await self._delete_options(call)
+        labels, fields = self._selectors(call, definition)
+        stamp = self._stamps.make(call.user.name, call.manager)
+        with _deadline(call):
+            await delete_collection(
+                self._journal,
+                self._directory,
+                definition,
+                call.route.namespace or None,
+                matcher(labels, fields),
+                chosen,
+                stamp,
+            )
+            details = {"group": definition.group} if definition.group else {}
+            return await render.document(call, _success({**details, "kind": definition.plural}))
+
+    def _list_options(self, call: Call, definition: Definition) -> ListOptions:
+        parameters = call.parameters
+        version = parameters.first("resourceVersion") or ""
+        match = parameters.first("resourceVersionMatch") or ""
+        limit = max(parameters.integer("limit") or 0, 0)
+        token = parameters.first("continue") or ""
+        if parameters:
+            options.list_options(self._names, version, match, limit, token)
+        labels, fields = self._selectors(call, definition)
+        return ListOptions(version, match, limit, token, labels, fields)
+
+    def _selectors(
+        self, call: Call, definition: Definition
+    ) -> tuple[LabelSelector | None, FieldSelector | None]:
+        label_text = call.parameters.first("labelSelector")
+        field_text = call.parameters.first("fieldSelector")
+        labels = LabelSelector.parse(label_text) if label_text else None
+        if not field_text:
+            return labels, None
+        fields = FieldSelector.parse(field_text)
+        return labels, _known_fields(definition, fields)
+
+    def _write_options(self, call: Call, kind: str) -> options.WriteOptions:
+        parameters = call.parameters
+        if not parameters:
+            return options.PLAIN_WRITE
+        return options.write_options(
+            self._names,
+            kind,
+            parameters.all("dryRun"),
+            parameters.first("fieldValidation") or "",
+            parameters.first("fieldManager") or "",
+        )
+
+    async def _delete_options(self, call: Call) -> tuple[DeleteOptions, bool | None]:
+        """The options, and orphanDependents as the client spelled it."""
+        body = await decode_delete_options(call)
+        chosen = options.delete_options(self._names, body, call.parameters.values())
+        return chosen, body.get("orphanDependents") if body else None
+
+
+def _allows(definition: Definition, route: Route) -> bool:
+    if route.subresource:
+        subresource = definition.subresource(route.subresource)
+        return subresource is not None and route.verb in subresource.verbs
+    if route.verb == "create" and (route.name or (definition.namespaced and not route.namespace)):
+        return False
+    if route.verb == "deletecollection" and definition.namespaced and not route.namespace:
+        return False
+    return route.verb in definition.verbs
+
+
+def _in_scope(definition: Definition, route: Route) -> bool:
+    """Namespaced items live below a namespace, cluster-scoped ones do not."""
+    if definition.namespaced:
+        return bool(route.namespace) or not route.name
+    return not route.namespace or definition.plural == "namespaces"
+
+
+def _namespace(definition: Definition, route: Route) -> str:
+    return route.namespace if definition.namespaced else ""
+
+
+def _check_namespace(definition: Definition, route: Route, body: dict[str, Any]) -> None:
+    sent = body["metadata"].get("namespace", "")
+    if sent and sent != _namespace(definition, route):
+        raise BadRequest(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+
+
+def _check_name(route: Route, body: dict[str, Any]) -> None:
+    name = body["metadata"].get("name", "")
+    if not name:
+        raise BadRequest(
+            f"the name of the object ({route.name} based on URL) was undeterminable: name must be provided"
+        )
+    if name != route.name:
+        raise BadRequest(f"the name of the object ({name}) does not match the name on the URL ({route.name})")
+
+
+def _known_fields(definition: Definition, fields: FieldSelector) -> FieldSelector:
+    for label, _, _ in fields.requirements:
+        if not definition.selects(label):
+            raise BadRequest(definition.unsupported_field_text(label))
+    return fields.renamed(definition.stored_field)
+
+
+def _deadline(call: Call) -> _Deadline:
+    return _Deadline(call.seconds("timeoutSeconds"))
+
+
+class _Deadline:
+    """`with` a time limit of the client's: what is not done by then is a 504."""
+
+    __slots__ = ("_scope",)
+
+    def __init__(self, seconds: float | None) -> None:
+        self._scope = trio.move_on_after(seconds) if seconds is not None else None
+
+    def __enter__(self) -> None:
+        if self._scope is not None:
+            self._scope.__enter__()
+
+    def __exit__(self, *error: Any) -> bool:
+        if self._scope is None:
+            return False
+        swallowed = bool(self._scope.__exit__(*error))
+        if self._scope.cancelled_caught:
+            raise TimedOut("Timeout: the request did not finish within the time it allowed (timeoutSeconds)")
+        return swallowed
+
+
+def _deleted(definition: Definition, outcome: Deleted) -> dict[str, Any]:
+    details: dict[str, Any] = {"name": outcome.name}
+    if definition.group:
+        details["group"] = definition.group
+    return _success({**details, "kind": definition.plural, "uid": outcome.uid})
+
+
+def _success(details: dict[str, Any]) -> dict[str, Any]:
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
+
+

@@ -1,0 +1,155 @@
+"""The one place that knows status codes: every failure becomes a Status document here.
+
+Actors and reads raise facts (`actors.errors`); the gateway adds the few failures that only HTTP has. Details are
+left out where a Kubernetes API server leaves them out, because clients compare them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from actors import errors as cause
+from actors.errors import Cause, RequestError, Resource
+from gateway.wire.negotiate import NotAcceptable, UnsupportedMediaType
+
+
+class MethodNotAllowed(RequestError):
+    message = "the server does not allow this method on the requested resource"
+
+    def __init__(self, message: str = "") -> None:
+        if message:
+            self.message = message
+
+
+class NoSuchPath(Exception):
+    """Outside the API, or a group nobody serves: answered in plain text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A Status in the making."""
+
+    code: int
+    reason: str
+    message: str
+    details: dict[str, Any] | None = None
+    headers: list[tuple[bytes, bytes]] = field(default_factory=list)
+    token: str = ""
+
+    def document(self) -> dict[str, Any]:
+        metadata = {"continue": self.token} if self.token else {}
+        status: dict[str, Any] = {
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": metadata,
+            "status": "Failure",
+            "message": self.message,
+            "reason": self.reason,
+        }
+        if not self.reason:
+            del status["reason"]
+        if self.details is not None:
+            status["details"] = self.details
+        status["code"] = self.code
+        return status
+
+
+RETRY_SOON = [(b"retry-after", b"1")]
+
+# Reasons for failures that a connection finds before there is a request to speak of.
+_PLAIN_REASONS = {
+    400: "BadRequest",
+    408: "Timeout",
+    413: "RequestEntityTooLarge",
+    429: "TooManyRequests",
+    431: "RequestHeaderFieldsTooLarge",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
+
+
+def plain_failure(code: int, message: str) -> Failure:
+    return Failure(code, _PLAIN_REASONS.get(code, ""), message)
+
+
+def failure_of(error: Exception) -> Failure | None:
+    """What the client is told of an error; None for one that is not the client's to know."""
+    match error:
+        case cause.NotFound():
+            return Failure(404, "NotFound", str(error), _details(error.resource, error.name))
+        case cause.NoSuchResource():
+            return Failure(404, "NotFound", str(error), {})
+        case MethodNotAllowed():
+            return Failure(405, "MethodNotAllowed", str(error), {})
+        case cause.AlreadyExists():
+            return _already_exists(error)
+        case cause.Conflict():
+            return Failure(409, "Conflict", str(error), _details(error.resource, error.name, error.causes))
+        case cause.Invalid():
+            details = _details(Resource(error.group, error.kind), error.name, error.causes)
+            return Failure(422, "Invalid", str(error), details)
+        case cause.Forbidden():
+            details = _details(error.resource, error.name, error.causes) if error.resource else {}
+            return Failure(403, "Forbidden", str(error), details)
+        case cause.VersionTooLarge():
+            return _too_large(error)
+        case cause.Expired():
+            return Failure(410, "Expired", str(error), token=error.fresh)
+        case RequestError():
+            return _simple(error)
+        case NotAcceptable():
+            return Failure(406, "NotAcceptable", str(error))
+        case UnsupportedMediaType():
+            return Failure(415, "UnsupportedMediaType", str(error))
+    return None
+
+
+def _simple(error: RequestError) -> Failure | None:
+    match error:
+        case cause.BadRequest():
+            return Failure(400, "BadRequest", str(error))
+        case cause.Unauthorized():
+            return Failure(401, "Unauthorized", str(error))
+        case cause.TooLarge():
+            return Failure(413, "RequestEntityTooLarge", str(error))
+        case cause.TimedOut():
+            return Failure(504, "Timeout", str(error), {"retryAfterSeconds": 1}, RETRY_SOON)
+        case cause.Overloaded():
+            return Failure(429, "TooManyRequests", str(error), {"retryAfterSeconds": 1}, RETRY_SOON)
+        case cause.StorageRefused():
+            return Failure(507, "InsufficientStorage", str(error), {"retryAfterSeconds": 10})
+    return None
+
+
+def _already_exists(error: cause.AlreadyExists) -> Failure:
+    details = _details(error.resource, error.name)
+    if error.generated:
+        details["retryAfterSeconds"] = 1
+    return Failure(409, "AlreadyExists", str(error), details, RETRY_SOON if error.generated else [])
+
+
+def _too_large(error: cause.VersionTooLarge) -> Failure:
+    causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
+    details = {"causes": causes, "retryAfterSeconds": 1}
+    return Failure(504, "Timeout", f"Timeout: {error}", details, RETRY_SOON)
+
+
+def _details(resource: Resource, name: str, causes: tuple[Cause, ...] = ()) -> dict[str, Any]:
+    details: dict[str, Any] = {}
+    if name:
+        details["name"] = name
+    if resource.group:
+        details["group"] = resource.group
+    details["kind"] = resource.plural
+    if causes:
+        details["causes"] = [_cause(one) for one in causes]
+    return details
+
+
+def _cause(one: Cause) -> dict[str, str]:
+    entry = {"reason": one.reason, "message": one.message}
+    if one.field:
+        entry["field"] = one.field
+    return entry

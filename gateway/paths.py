@@ -1,0 +1,91 @@
+"""Paths that are not resources: health, version, metrics, discovery, and the index of them all."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from typing import Any
+
+from actors.errors import NoSuchResource
+from gateway import render
+from gateway.call import Call
+from gateway.describe.discovery import Discovery
+from gateway.errors import MethodNotAllowed, NoSuchPath
+from gateway.ops.health import Health
+from gateway.request import Response
+
+HEALTH = ("livez", "readyz", "healthz")
+READING = frozenset({"GET", "HEAD"})
+
+Scrape = Callable[[], bytes]
+
+
+class Paths:
+    def __init__(
+        self, health: Health, discovery: Discovery, scrape: Scrape, release: str, address: Callable[[], str]
+    ) -> None:
+        self._health = health
+        self._discovery = discovery
+        self._scrape = scrape
+        self._release = release
+        self._address = address
+
+    async def __call__(self, call: Call) -> Response:
+        path = call.route.path
+        first, _, rest = path.strip("/").partition("/")
+        if first in HEALTH:
+            self._only_reading(call)
+            return self._healthy(call, first, rest)
+        if first in ("api", "apis"):
+            return await self._described(call, path)
+        if first == "version" and not rest:
+            self._only_reading(call)
+            return await render.document(call, self._version())
+        if first == "metrics" and not rest:
+            self._only_reading(call)
+            return Response(200, self._scrape(), b"text/plain; version=0.0.4; charset=utf-8")
+        if not first:
+            self._only_reading(call)
+            return await render.document(call, {"paths": self._index()})
+        raise NoSuchPath
+
+    @staticmethod
+    def _only_reading(call: Call) -> None:
+        if call.request.method not in READING:
+            raise MethodNotAllowed
+
+    def _healthy(self, call: Call, kind: str, single: str) -> Response:
+        verbose = call.parameters.first("verbose") is not None
+        report = self._health.report(kind, single, verbose=verbose, exclude=call.parameters.all("exclude"))
+        if report is None:
+            raise NoSuchPath
+        status, body = report
+        return render.text(body, status)
+
+    async def _described(self, call: Call, path: str) -> Response:
+        found = self._discovery.find(path, self._address())
+        if found is None:
+            if path.startswith("/api/"):
+                raise NoSuchResource
+            raise NoSuchPath
+        self._only_reading(call)
+        return await render.document(call, found)
+
+    def _version(self) -> dict[str, Any]:
+        major, minor = "1", "25"
+        return {
+            "major": major,
+            "minor": minor,
+            "gitVersion": f"v{major}.{minor}.16+rewound.{self._release}",
+            "gitCommit": "",
+            "gitTreeState": "clean",
+            "buildDate": "1970-01-01T00:00:00Z",
+            "goVersion": "",
+            "compiler": platform.python_implementation().lower(),
+            "platform": f"{platform.system().lower()}/{platform.machine()}",
+        }
+
+    def _index(self) -> list[str]:
+        health = [f"/{kind}" for kind in HEALTH]
+        single = [f"/{kind}/{name}" for kind in HEALTH for name in self._health.names(kind)]
+        return sorted([*self._discovery.paths(), *health, *single, "/metrics", "/version"])

@@ -1,0 +1,136 @@
+"""The life of a request, readable top to bottom: authenticate, impersonate, authorize, decode, dispatch, encode.
+
+`handle` never raises: whatever goes wrong becomes a Status. A stage that fails ends the request, and no later
+stage has been reached, so a refused request has changed nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+
+from actors.access.anonymous import NOBODY
+from actors.access.authenticate import Authenticator
+from actors.access.authorize import Attributes, Authorizer, require
+from actors.access.identity import User
+from actors.errors import Forbidden
+from actors.names import Names
+from gateway import render
+from gateway.call import Call
+from gateway.dispatch import Dispatch
+from gateway.errors import NoSuchPath, failure_of, plain_failure
+from gateway.ops.metrics import Metrics
+from gateway.parameters import NOTHING, parse
+from gateway.paths import Paths
+from gateway.request import Request, Response
+from gateway.route import Route, find_route
+from gateway.wire.negotiate import negotiate, wants_pretty
+
+logger = logging.getLogger(__name__)
+
+BROKEN = "an error of the server's own stopped this request; the server's log tells more"
+
+
+class Pipeline:
+    def __init__(
+        self,
+        names: Names,
+        authenticator: Authenticator,
+        authorizer: Authorizer,
+        dispatch: Dispatch,
+        paths: Paths,
+        metrics: Metrics,
+    ) -> None:
+        self._names = names
+        self._authenticator = authenticator
+        self._authorizer = authorizer
+        self._dispatch = dispatch
+        self._paths = paths
+        self._metrics = metrics
+
+    async def handle(self, request: Request) -> Response:
+        began = time.perf_counter()
+        call = Call(request, Route(request.method.lower(), request.path, is_resource=False), NOTHING, NOBODY)
+        try:
+            call.parameters = parse(request.query)
+            call.route = find_route(request.method, request.path, watch=call.parameters.boolean("watch"))
+            call.user = self._authenticate(call)
+            self._refuse_impersonation(request)
+            self._authorize(call)
+            self._negotiate(call)
+            response = await (self._dispatch(call) if call.route.is_resource else self._paths(call))
+        except NoSuchPath:
+            response = render.text("404 page not found\n", 404)
+        except Exception as error:
+            response = await self._failed(call, error)
+        self._metrics.observe(
+            call.route.verb,
+            call.route.group,
+            call.route.resource,
+            response.status,
+            time.perf_counter() - began,
+        )
+        return response
+
+    def _authenticate(self, call: Call) -> User:
+        request = call.request
+        authenticated = self._authenticator.authenticate(
+            request.headers.get(b"authorization"), request.peer.certificate
+        )
+        call.warnings.extend(authenticated.warnings)
+        return authenticated.user
+
+    @staticmethod
+    def _refuse_impersonation(request: Request) -> None:
+        """Acting as oneself where another identity was asked for would be worse than refusing."""
+        headers = request.headers
+        if b"impersonate-user" in headers or b"impersonate-group" in headers or b"impersonate-uid" in headers:
+            raise Forbidden(
+                None, "", "impersonation is not served yet: send the request without Impersonate-* headers"
+            )
+
+    def _authorize(self, call: Call) -> None:
+        require(self._authorizer, call.user, _attributes(call.route))
+
+    def may_create(self, call: Call) -> bool:
+        """Whether the caller of a replace may also create: asked for kinds that PUT creates."""
+        route = call.route
+        attributes = Attributes(
+            verb="create",
+            group=route.group,
+            resource=route.resource,
+            namespace=route.namespace,
+            name=route.name,
+        )
+        return self._authorizer.authorize(call.user, attributes).allowed
+
+    def _negotiate(self, call: Call) -> None:
+        headers = call.request.headers
+        call.representation = negotiate(headers.get(b"accept"), self._names)
+        call.pretty = wants_pretty(call.parameters.first("pretty"), headers.get(b"user-agent", b""))
+
+    async def _failed(self, call: Call, error: Exception) -> Response:
+        failed = failure_of(error)
+        if failed is None:
+            logger.exception("%s %s failed", call.request.method, call.request.path)
+            failed = plain_failure(500, BROKEN)
+        try:
+            self._negotiate(call)
+        except Exception:
+            pass
+        return await render.failure(call, failed)
+
+
+def _attributes(route: Route) -> Attributes:
+    if not route.is_resource:
+        return Attributes(verb=route.verb, path=route.path, is_resource=False)
+    return Attributes(
+        verb=route.verb,
+        group=route.group,
+        resource=route.resource,
+        subresource=route.subresource,
+        namespace=route.namespace,
+        name=route.name,
+    )
+
+
