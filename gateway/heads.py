@@ -1,7 +1,7 @@
 """Status line and headers of an HTTP/1.1 response, as bytes.
 
-`http1` calls `head` once per response. Nearly all of it repeats: the lines that depend on status and content type
-are cached, and the Date line is made once a second.
+`http1` calls `head` once per response. Nearly all of it repeats: the lines that depend on status and
+content type are cached, and the Date line is made once a second.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ def _start(status: int, content_type: bytes) -> bytes:
 def _fields(headers: list[tuple[bytes, bytes]]) -> bytes:
     lines = b"".join([b"%b: %b\r\n" % field for field in headers])
     if lines.count(b"\n") != len(headers) or lines.count(b"\r") != len(headers):
-        # A line break inside a value would let its author write headers of our answer.
-        return _fields([(_one_line(name), _one_line(value)) for name, value in headers])
+        return _fields(one_line_fields(headers))
     return lines
 
 
-def _one_line(text: bytes) -> bytes:
-    return b" ".join(text.split())
+def one_line_fields(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Without line breaks: one inside a value would let its author write headers of our answer."""
+    return [(b" ".join(name.split()), b" ".join(value.split())) for name, value in headers]
 
 
 def has_body(status: int) -> bool:

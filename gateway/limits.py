@@ -1,8 +1,9 @@
 """What one client may cost: sizes, times and counts that the connection layer enforces.
 
-`Server` takes one `Limits`; nothing else in the gateway spells such a number. Times are in seconds of trio's clock
-and are kept by a watchdog that looks once a second (`TICK`), so each may run over by that much: one sweep over
-all connections was preferred to a cancel scope per read, which every request would pay for.
+`Server` takes one `Limits`; nothing else in the gateway spells such a number. Times are in seconds of
+trio's clock and are kept by a watchdog that looks once a second (`TICK`), so each may run over by that
+much: one sweep over all connections was preferred to a cancel scope per read, which every request would pay
+for.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ class Limits:
 
     handshake_seconds: float = 10.0
     head_seconds: float = 32.0  # from the first byte of a request to the end of its headers
-    # Longer than the 90 s after which Go clients drop an idle connection: the client closes first, so no request
-    # is ever sent into a connection that we are closing.
+    # Longer than the 90 s after which Go clients drop an idle connection: the client closes first, so no
+    # request is ever sent into a connection that we are closing.
     idle_seconds: float = 120.0
     # A body (either way) may always take this long, and longer only at `slowest` bytes a second or more.
     transfer_seconds: float = 30.0

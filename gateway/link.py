@@ -1,9 +1,9 @@
 """A link: the byte pipe under one connection, plain here and TLS in `tls.py`.
 
-It works on the raw non-blocking socket: a system call first, trio's poller only when there is nothing to do.
-`http1` and `http2` talk through it, the server's watchdog looks at `deadline` and calls `interrupt`, which wakes
-whoever waits with `trio.ClosedResourceError` and touches nobody who does not. A cancel scope instead would also
-hit a handler that a request reached in the same instant, and lose its answer.
+It works on the raw non-blocking socket: a system call first, trio's poller only when there is nothing to
+do. `http1` and `http2` talk through it, the server's watchdog looks at `deadline` and calls `interrupt`,
+which wakes whoever waits with `trio.ClosedResourceError` and touches nobody who does not. A cancel scope
+instead would also hit a handler that a request reached in the same instant, and lose its answer.
 """
 
 from __future__ import annotations
@@ -38,6 +38,12 @@ class Link:
 
     async def handshake(self) -> None:
         """Nothing to agree on."""
+
+    def peer_address(self) -> str:
+        try:
+            return str(self.socket.getpeername()[0])
+        except OSError:
+            return ""
 
     def certificate(self) -> dict[str, object] | None:
         return None

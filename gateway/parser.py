@@ -1,9 +1,9 @@
 """Bytes of one HTTP/1.1 connection to whole `Request`s, by httptools' callbacks.
 
-`http1` feeds it and takes what is `ready`. Requests come out in order and complete; a message that breaks syntax
-or a size limit ends the connection as a `Fault`, after the requests before it. llhttp is left in its strict mode:
-it refuses both Content-Length with Transfer-Encoding, bare line feeds and folded headers. What it lets
-pass and we do not serve (other codings, other versions, CONNECT) is refused here.
+`http1` feeds it and takes what is `ready`. Requests come out in order and complete; a message that breaks
+syntax or a size limit ends the connection as a `Fault`, after the requests before it. llhttp is left in its
+strict mode: it refuses both Content-Length with Transfer-Encoding, bare line feeds and folded headers. What
+it lets pass and we do not serve (other codings, other versions, CONNECT) is refused here.
 """
 
 from __future__ import annotations

@@ -1,61 +1,43 @@
-"""The server: listens, accepts, and gives every connection a task, a link and a protocol.
+"""The server: accepts, and gives every connection a task, a link and a protocol.
 
-`compose` makes one `Server` and runs `serve`. Hypercorn's Config makes the listening sockets and names the ALPN
-protocols, its classes speak HTTP/2 (`http2`); HTTP/1.1 is ours (`http1`). One watchdog looks after the time limits
-of all connections. Stopping: no more is accepted, connections at rest close at once, requests already begun are
-answered within `grace`.
+`compose` makes one `Server` and runs `serve`. HTTP/1.1 is ours (`http1`); HTTP/2 is Hypercorn's (`http2`).
+One watchdog keeps the time limits of all connections. Stopping: no more is accepted, connections at rest
+close at once, requests already begun are answered within `grace`, and only then is anything cut off.
 """
 
 from __future__ import annotations
 
-import errno
 import socket
 import ssl
-from collections.abc import Iterator
 
 import trio
-from hypercorn.config import Config
+from hypercorn.app_wrappers import ASGIWrapper
+from hypercorn.trio.worker_context import WorkerContext
 from trio.lowlevel import wait_readable
 
+from gateway.app import App
 from gateway.heads import CLOSE, head
 from gateway.http1 import Conversation
+from gateway.http2 import Http2
 from gateway.limits import TICK, Limits
 from gateway.link import Link
+from gateway.listen import Address, Exhausted, Listener, Settings, open_listeners
 from gateway.request import Peer
 from gateway.serving import Handle, Refuse, ServerStatistics, Serving, log
 from gateway.tls import HandshakeFailed, NotTLS, SecureLink
-
-Address = tuple[str, int]
 
 # Connections taken in one go before other tasks get their turn.
 _ACCEPT_BATCH = 64
 # Out of file descriptors: the pause before the next try.
 _BACK_OFF = 0.1
-_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-
-
-class _Listening(Config):
-    """Hypercorn's configuration where the TLS context is given instead of file names."""
-
-    # A burst of clients (all controllers after a restart) waits here instead of being turned away.
-    backlog = 1024
-    ssl_enabled = True
-
-    @classmethod
-    def on(cls, secure: Address | None, insecure: Address | None) -> _Listening:
-        config = cls()
-        config.bind = [_bind(secure)] if secure else []
-        config.insecure_bind = [_bind(insecure)] if insecure else []
-        return config
-
-
-def _bind(address: Address) -> str:
-    return f"{address[0]}:{address[1]}"
 
 
 class Server:
     def __init__(self, handle: Handle, refuse: Refuse, limits: Limits) -> None:
         self._serving = Serving(handle, refuse, limits)
+        self._settings = Settings(limits)
+        self._context = WorkerContext(None)
+        self._app = ASGIWrapper(App(self._serving))
         self._arrival = trio.Event()
         self._departure = trio.Event()
 
@@ -72,61 +54,61 @@ class Server:
         grace: float,
         task_status: trio.TaskStatus[tuple[Address | None, Address | None]] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Serve until `stop`; returns when all that was accepted is answered or `grace` is over."""
-        if secure is not None and tls is None:
-            raise ValueError("a secure address needs a TLS context")
-        config = _Listening.on(secure, insecure)
-        if tls is not None:
-            tls.set_alpn_protocols(config.alpn_protocols)
-        listeners = _listen(config, tls)
+        """Serve until `stop`; returns when all that was accepted is answered, or `grace` is over."""
+        opened = open_listeners(self._settings, secure, insecure, tls)
+        listeners = [listener for listener in opened if listener is not None]
         async with trio.open_nursery() as watching:
             watching.start_soon(self._watch)
             async with trio.open_nursery() as connections:
                 async with trio.open_nursery() as accepting:
-                    for listener, context in listeners:
-                        accepting.start_soon(self._accept_all, listener, context, connections)
-                    task_status.started(_addresses(listeners))
+                    for listener in listeners:
+                        accepting.start_soon(self._accept, listener, connections)
+                    task_status.started((_address(opened[0]), _address(opened[1])))
                     await stop.wait()
                     accepting.cancel_scope.cancel()
-                connections.cancel_scope.deadline = trio.current_time() + grace
-                self._drain(listeners, connections)
+                watching.start_soon(self._cut_off, grace, connections.cancel_scope)
+                await self._drain(listeners, connections)
             watching.cancel_scope.cancel()
 
-    def _drain(self, listeners: Listeners, connections: trio.Nursery) -> None:
+    async def _drain(self, listeners: list[Listener], connections: trio.Nursery) -> None:
         self._serving.draining = True
-        for listener, context in listeners:
-            # The kernel has accepted these for us: closing the listener now would reset them.
-            for sock in _accept_batch(listener, 1024):
-                self._start(sock, context, connections)
-            listener.close()
+        for listener in listeners:
+            # The kernel has accepted these for us: closing the listener first would reset them.
+            for sock in listener.accept(self._settings.backlog):
+                self._start(sock, listener.tls, connections)
+            listener.sock.close()
         for link in self._serving.links:
             if link.idle:
                 link.interrupt()
+        await self._context.terminated.set()
 
-    async def _accept_all(
-        self, listener: socket.socket, context: ssl.SSLContext | None, connections: trio.Nursery
-    ) -> None:
+    async def _cut_off(self, grace: float, connections: trio.CancelScope) -> None:
+        await trio.sleep(grace)
+        connections.cancel()
+        for link in list(self._serving.links):
+            # Hypercorn shields its sends from cancellation.
+            link.abort()
+
+    async def _accept(self, listener: Listener, connections: trio.Nursery) -> None:
         while True:
-            await wait_readable(listener)
+            await wait_readable(listener.sock)
             while len(self._serving.links) >= self._serving.limits.connections:
                 await self._make_room()
             try:
-                for sock in _accept_batch(listener, _ACCEPT_BATCH):
-                    self._start(sock, context, connections)
-            except OSError as error:
-                if error.errno not in _EXHAUSTED:
-                    raise
+                for sock in listener.accept(_ACCEPT_BATCH):
+                    self._start(sock, listener.tls, connections)
+            except Exhausted as error:
                 log.warning("cannot accept connections: %s", error)
                 await trio.sleep(_BACK_OFF)
 
-    def _start(self, sock: socket.socket, context: ssl.SSLContext | None, connections: trio.Nursery) -> None:
+    def _start(self, sock: socket.socket, tls: ssl.SSLContext | None, connections: trio.Nursery) -> None:
         serving = self._serving
-        link = Link(sock, serving.limits) if context is None else SecureLink(sock, serving.limits, context)
+        link = Link(sock, serving.limits) if tls is None else SecureLink(sock, serving.limits, tls)
         serving.accepted += 1
         serving.links.add(link)
         serving.now = trio.current_time()
         self._arrival.set()
-        connections.start_soon(self._connection, link, context is not None)
+        connections.start_soon(self._connection, link, tls is not None)
 
     async def _make_room(self) -> None:
         """Ask the connection that has been at rest longest to go, and wait for one that does."""
@@ -145,7 +127,7 @@ class Server:
         except HandshakeFailed:
             self._serving.handshake_failures += 1
         except (OSError, trio.ClosedResourceError):
-            pass
+            pass  # gone, or cut off by the watchdog
         except Exception:
             log.exception("a connection failed")
         finally:
@@ -156,11 +138,16 @@ class Server:
     async def _converse(self, link: Link, secure: bool) -> None:
         link.idle = False
         link.deadline = self._serving.now + self._serving.limits.handshake_seconds
-        peer = Peer(address=_peer_address(link.socket), secure=secure)
+        peer = Peer(address=link.peer_address(), secure=secure)
         await link.handshake()
         peer.certificate = link.certificate()
         link.idle = True
-        await Conversation(self._serving, link, peer).run()
+        ahead = b""
+        if link.protocol != "h2":
+            ahead = await Conversation(self._serving, link, peer).run()
+            if not ahead:
+                return
+        await Http2(self._app, self._settings, self._context, link, peer, ahead).run()
 
     async def _answer_plain(self, link: Link) -> None:
         """Somebody spoke HTTP to the secure port: say so in words they can read."""
@@ -182,46 +169,5 @@ class Server:
             self._serving.sweep()
 
 
-Listeners = list[tuple[socket.socket, ssl.SSLContext | None]]
-
-
-def _listen(config: _Listening, tls: ssl.SSLContext | None) -> Listeners:
-    sockets = config.create_sockets()
-    listeners: Listeners = [(sock, tls) for sock in sockets.secure_sockets]
-    listeners += [(sock, None) for sock in sockets.insecure_sockets]
-    for sock, _ in listeners:
-        sock.listen(config.backlog)
-    return listeners
-
-
-def _addresses(listeners: Listeners) -> tuple[Address | None, Address | None]:
-    def bound(wanted: bool) -> Address | None:
-        for sock, context in listeners:
-            if (context is not None) is wanted:
-                name = sock.getsockname()
-                return name[0], name[1]
-        return None
-
-    return bound(True), bound(False)
-
-
-def _accept_batch(listener: socket.socket, size: int) -> Iterator[socket.socket]:
-    for _ in range(size):
-        try:
-            sock, _address = listener.accept()
-        except BlockingIOError:
-            return
-        except OSError as error:
-            if error.errno in _EXHAUSTED:
-                raise
-            continue  # that one client left before it was accepted
-        sock.setblocking(False)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        yield sock
-
-
-def _peer_address(sock: socket.socket) -> str:
-    try:
-        return str(sock.getpeername()[0])
-    except OSError:
-        return ""
+def _address(listener: Listener | None) -> Address | None:
+    return None if listener is None else listener.address

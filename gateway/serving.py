@@ -1,4 +1,4 @@
-"""What all connections of one server share: the handler, the limits, a coarse clock, counters, the drain flag.
+"""What all connections of one server share: handler, limits, a coarse clock, counters, the drain flag.
 
 The server owns it and its watchdog moves `now`; connections read it and count into it. Reading an attribute
 instead of the clock for each request is why deadlines are as coarse as the watchdog's tick.

@@ -1,9 +1,9 @@
 """TLS on a link: an `ssl.SSLObject` between two memory BIOs, driven by hand.
 
-`SecureLink` is the `Link` of the secure port; the server makes it, `http1` and `http2` use it like a plain one.
-Driving the SSLObject here costs 10 us a request over plain; trio.SSLStream, with its locks and retry loop,
-cost 50 us. Ciphertext leaves in the order it was made: whoever sends drains the outgoing BIO to the end, and the
-receiving side leaves its own few bytes (alerts, key updates) to a sender at work.
+`SecureLink` is the `Link` of the secure port; the server makes it, `http1` and `http2` use it like a plain
+one. Driving the SSLObject here costs 10 us a request over plain; trio.SSLStream, with its locks and retry
+loop, cost 50 us. Ciphertext leaves in the order it was made: whoever sends drains the outgoing BIO to the
+end, and the receiving side leaves its own few bytes (alerts, key updates) to a sender at work.
 """
 
 from __future__ import annotations

@@ -1,0 +1,171 @@
+"""HTTP/2 on one link, by Hypercorn's classes: its TCPServer drives its H2Protocol on our link.
+
+The server runs one `Http2` after ALPN chose h2, or when HTTP/2's preface comes first. Requests reach the
+same handler through `app`. What is overridden is what Hypercorn 0.18 leaves open: a GOAWAY when closing,
+streams refused so that clients may retry them, and peers whose frames would raise inside its loop.
+Rejected: speaking h2 ourselves, as the heavy traffic (gets, watches of controllers) is HTTP/1.1 where that
+is cheaper.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any
+
+import h2.errors
+import h2.events
+import h2.exceptions
+import h2.settings
+import trio
+from hypercorn.config import Config
+from hypercorn.events import RawData
+from hypercorn.protocol.h2 import H2Protocol
+from hypercorn.trio.task_group import TaskGroup
+from hypercorn.trio.tcp_server import TCPServer
+from hypercorn.trio.worker_context import TrioSingleTask, WorkerContext
+from hypercorn.typing import AppWrapper, ConnectionState
+from hypercorn.utils import parse_socket_addr
+from hyperframe.frame import GoAwayFrame
+
+from gateway.link import Link
+from gateway.request import Peer
+
+
+class LinkStream:
+    """A link as the stream that Hypercorn expects: trio's exceptions, and bytes read ahead given first."""
+
+    def __init__(self, link: Link, ahead: bytes) -> None:
+        self._link = link
+        self._ahead = ahead
+
+    async def receive_some(self, _max_bytes: int | None = None) -> bytes:
+        if self._ahead:
+            data, self._ahead = self._ahead, b""
+            return data
+        try:
+            return await self._link.receive()
+        except OSError as error:
+            raise trio.BrokenResourceError from error
+
+    async def send_all(self, data: bytes) -> None:
+        if self._link.closed:
+            raise trio.ClosedResourceError
+        try:
+            await self._link.send(data)
+        except OSError as error:
+            raise trio.BrokenResourceError from error
+
+    async def aclose(self) -> None:
+        self._link.close()
+
+
+class Streams(H2Protocol):
+    """Hypercorn's protocol, with events it would stumble over taken out first."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        # Hypercorn offers WebSockets over HTTP/2; we do not serve them.
+        self.connection.local_settings = h2.settings.Settings(
+            client=False,
+            initial_values={
+                h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS: self.config.h2_max_concurrent_streams,
+                h2.settings.SettingCodes.MAX_HEADER_LIST_SIZE: self.config.h2_max_header_list_size,
+            },
+        )
+
+    async def _handle_events(self, events: list[h2.events.Event]) -> None:
+        for event in events:
+            # One by one: a stream may end while the event before is handled.
+            if not self._screened(event):
+                await super()._handle_events([event])
+        await self._flush()
+
+    def _screened(self, event: h2.events.Event) -> bool:
+        if isinstance(event, h2.events.RequestReceived):
+            return self._refused(event)
+        if isinstance(event, h2.events.DataReceived) and event.stream_id not in self.streams:
+            self._discard(event)
+            return True
+        return False
+
+    def _refused(self, event: h2.events.RequestReceived) -> bool:
+        headers = dict(event.headers or ())
+        if self.context.terminated.is_set():
+            return self._reset(event.stream_id, h2.errors.ErrorCodes.REFUSED_STREAM)
+        if headers.get(b":method") == b"CONNECT" or not headers.get(b":path", b"").isascii():
+            return self._reset(event.stream_id, h2.errors.ErrorCodes.PROTOCOL_ERROR)
+        return False
+
+    def _reset(self, stream_id: int | None, code: h2.errors.ErrorCodes) -> bool:
+        try:
+            self.connection.reset_stream(stream_id or 0, code)
+        except h2.exceptions.ProtocolError:
+            pass  # the peer was faster
+        return True
+
+    def _discard(self, event: h2.events.DataReceived) -> None:
+        """The answer is out and the client still sends: stop it, and keep the connection's window open."""
+        try:
+            self.connection.acknowledge_received_data(event.flow_controlled_length or 0, event.stream_id or 0)
+        except h2.exceptions.ProtocolError:
+            pass
+        self._reset(event.stream_id, h2.errors.ErrorCodes.NO_ERROR)
+
+
+class Http2(TCPServer):
+    """One connection. The app finds it as `connection` in the ASGI state."""
+
+    def __init__(
+        self, app: AppWrapper, config: Config, context: WorkerContext, link: Link, peer: Peer, ahead: bytes
+    ) -> None:
+        super().__init__(app, config, context, {"connection": self}, LinkStream(link, ahead))  # type: ignore[arg-type]
+        self.link = link
+        self.peer = peer
+        self.running = 0  # requests being handled, also those whose stream the client has reset
+        self._farewell = TrioSingleTask()
+        self._said_farewell = False
+
+    async def run(self) -> None:
+        self.link.idle = False
+        self.link.deadline = inf
+        try:
+            async with TaskGroup() as tasks:
+                self._task_group = tasks
+                await self._open(tasks)
+                await self._read_data()
+                await self._farewell.stop()
+                await self.idle_task.stop()
+        finally:
+            self.link.close()
+
+    async def _open(self, tasks: TaskGroup) -> None:
+        sock = self.link.socket
+        self.protocol = Streams(  # type: ignore[assignment]
+            self.app,
+            self.config,
+            self.context,
+            tasks,
+            ConnectionState(self.state),
+            self.peer.secure,
+            parse_socket_addr(sock.family, sock.getpeername()),
+            parse_socket_addr(sock.family, sock.getsockname()),
+            self.protocol_send,
+        )
+        await self.protocol.initiate()
+        await self.idle_task.restart(tasks, self._idle_timeout)
+        await self._farewell.restart(tasks, self._await_end)
+
+    async def _await_end(self) -> None:
+        await self.context.terminated.wait()
+        await self._go_away()
+
+    async def _initiate_server_close(self) -> None:
+        await self._go_away()
+        await super()._initiate_server_close()
+
+    async def _go_away(self) -> None:
+        """Tell which streams will still be answered; past h2, which takes a GOAWAY for the end of all."""
+        if not self._said_farewell:
+            self._said_farewell = True
+            last: int = self.protocol.connection.highest_inbound_stream_id  # type: ignore[attr-defined]
+            await self.protocol_send(RawData(GoAwayFrame(last_stream_id=last).serialize()))
