@@ -25,6 +25,9 @@ class Names:
     node_lease_namespace: str
     media_type: str  # the protobuf media type
     extension_prefix: str  # OpenAPI markers
+    # The Service in namespace default that stands for this server has the same name in both dialects.
+    api_service: str = "kubernetes"
+    service_domain: str = "cluster.local"  # where Services have their DNS names
 
     def group(self, prefix: str) -> str:
         """The API group `prefix.<domain>`; the meta group is group("meta")."""

@@ -1,0 +1,55 @@
+"""The TLS settings of the secure port: TLS 1.2 and up, h2 and http/1.1, client certificates welcome.
+
+A client may come without a certificate and sign in otherwise; one that shows a certificate must show a good
+one, or the handshake ends. Every client CA is trusted alike: the folder's own, so that the admin
+certificate works, and those of --client-ca-file.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Sequence
+from pathlib import Path
+
+from actors.certificates.store import CertificateError
+
+
+def server_context(certificate: Path, key: Path, client_authorities: Sequence[Path]) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    # What HTTP/2 forbids under TLS 1.2 is left out; TLS 1.3 has its own list.
+    context.set_ciphers("ECDHE+AESGCM:ECDHE+CHACHA20")
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    context.verify_mode = ssl.CERT_OPTIONAL
+    # An intermediate CA in --client-ca-file is trusted as it stands, without its root.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    _load_pair(context, certificate, key)
+    for authority in client_authorities:
+        _load_authority(context, authority)
+    return context
+
+
+def _load_pair(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
+    def refuse_password() -> str:
+        raise CertificateError(f"the key {key} is locked with a password; give one without")
+
+    try:
+        context.load_cert_chain(certificate, key, password=refuse_password)
+    except ssl.SSLError as error:
+        reason = (error.reason or "unreadable").replace("_", " ").lower()
+        raise CertificateError(
+            f"the serving certificate {certificate} cannot be used with the key {key}: {reason}; both must "
+            "be PEM files, and the key must be that of the first certificate"
+        ) from error
+    except OSError as error:
+        raise CertificateError(f"cannot read {certificate} or {key}: {error.strerror}") from error
+
+
+def _load_authority(context: ssl.SSLContext, authority: Path) -> None:
+    try:
+        context.load_verify_locations(cafile=authority)
+    except ssl.SSLError as error:
+        raise CertificateError(f"the client CA file {authority} holds no PEM certificate") from error
+    except OSError as error:
+        raise CertificateError(f"cannot read the client CA file {authority}: {error.strerror}") from error

@@ -1,0 +1,188 @@
+"""Making and judging certificates: ECDSA P-256 keys, a CA for ten years, the others for one.
+
+Run by `store` as a child process (`python -m actors.certificates.issue`, JSON in and out), which keeps the
+certificate library out of the server's memory; `renew` is a function of its arguments and fresh randomness.
+It keeps what is good, because every new CA is one that all clients have to be given again.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from actors.access.identity import MASTERS
+from actors.certificates.names import address_of
+
+_YEAR = 365 * 86400
+# Clocks of clients that run behind ours should not take a new certificate for one of the future.
+_CLOCK_SKEW = 3600
+_ADMIN = "admin"
+
+
+class Pair(NamedTuple):
+    certificate: x509.Certificate
+    key: ec.EllipticCurvePrivateKey
+
+
+def renew(
+    pems: Mapping[str, Sequence[str]], names: Sequence[str], now: float, renew_before: float
+) -> dict[str, Pair]:
+    authority = _load(pems.get("ca"))
+    if authority is None or _expires(authority) < now + renew_before or not _is_authority(authority):
+        authority = _make_authority(now)
+    server = _issued(pems.get("server"), authority, now + renew_before)
+    if server is None or not set(names) <= set(_names(server)):
+        server = _make_server(authority, names, now)
+    admin = _issued(pems.get("admin"), authority, now + renew_before)
+    if admin is None:
+        admin = _make_admin(authority, now)
+    return {"ca": authority, "server": server, "admin": admin}
+
+
+def _load(pem: Sequence[str] | None) -> Pair | None:
+    """None for what is missing, unreadable, or a certificate and a key that do not belong together."""
+    if pem is None:
+        return None
+    try:
+        certificate = x509.load_pem_x509_certificate(pem[0].encode())
+        key = serialization.load_pem_private_key(pem[1].encode(), None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        return None
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or certificate.public_key() != key.public_key():
+        return None
+    return Pair(certificate, key)
+
+
+def _issued(pem: Sequence[str] | None, authority: Pair, until: float) -> Pair | None:
+    pair = _load(pem)
+    if pair is None or _expires(pair) < until:
+        return None
+    try:
+        pair.certificate.verify_directly_issued_by(authority.certificate)
+    except (ValueError, TypeError, InvalidSignature):
+        return None
+    return pair
+
+
+def _is_authority(pair: Pair) -> bool:
+    try:
+        return pair.certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except (x509.ExtensionNotFound, ValueError):
+        return False
+
+
+def _expires(pair: Pair) -> float:
+    return pair.certificate.not_valid_after_utc.timestamp()
+
+
+def _names(pair: Pair) -> list[str]:
+    try:
+        extension = pair.certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+    except (x509.ExtensionNotFound, ValueError):
+        return []
+    return [str(name.value) for name in extension.value]
+
+
+def _make_authority(now: float) -> Pair:
+    key = ec.generate_private_key(ec.SECP256R1())
+    # The time makes each CA's name its own, so that two of them can stand in one bundle.
+    subject = _subject(f"rewound-ca@{int(now)}")
+    builder = _builder(subject, subject, key, now, 10 * _YEAR)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    builder = builder.add_extension(_usage(signs=True), critical=True)
+    identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    builder = builder.add_extension(identifier, critical=False)
+    return Pair(builder.sign(key, hashes.SHA256()), key)
+
+
+def _make_server(authority: Pair, names: Sequence[str], now: float) -> Pair:
+    alternatives = x509.SubjectAlternativeName([_general_name(name) for name in names])
+    usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
+    return _sign(authority, _subject("rewound"), [usage, alternatives], now)
+
+
+def _make_admin(authority: Pair, now: float) -> Pair:
+    usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH])
+    return _sign(authority, _subject(_ADMIN, MASTERS), [usage], now)
+
+
+def _sign(authority: Pair, subject: x509.Name, extensions: Sequence[x509.ExtensionType], now: float) -> Pair:
+    key = ec.generate_private_key(ec.SECP256R1())
+    lifetime = min(_YEAR, _expires(authority) - now)
+    builder = _builder(subject, authority.certificate.subject, key, now, lifetime)
+    builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+    builder = builder.add_extension(_usage(signs=False), critical=True)
+    identifier = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key())
+    for extension in (identifier, *extensions):
+        builder = builder.add_extension(extension, critical=False)
+    return Pair(builder.sign(authority.key, hashes.SHA256()), key)
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, now: float, lifetime: float
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(_moment(now - _CLOCK_SKEW))
+        .not_valid_after(_moment(now + lifetime))
+    )
+
+
+def _moment(seconds: float) -> datetime.datetime:
+    return datetime.datetime.fromtimestamp(int(seconds), datetime.UTC)
+
+
+def _subject(name: str, *groups: str) -> x509.Name:
+    attributes = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
+    return x509.Name([*attributes, x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _general_name(name: str) -> x509.GeneralName:
+    address = address_of(name)
+    return x509.DNSName(name) if address is None else x509.IPAddress(address)
+
+
+def _usage(*, signs: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _pem(pair: Pair) -> tuple[str, str]:
+    key = pair.key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return pair.certificate.public_bytes(serialization.Encoding.PEM).decode(), key.decode()
+
+
+def main() -> None:
+    asked: dict[str, Any] = json.load(sys.stdin)
+    pairs = renew(asked["pems"], asked["names"], asked["now"], asked["renew_before"])
+    pems = {name: _pem(pair) for name, pair in pairs.items()}
+    facts = {name: {"expires": _expires(pair), "names": _names(pair)} for name, pair in pairs.items()}
+    json.dump({"pems": pems, "facts": facts}, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

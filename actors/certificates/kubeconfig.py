@@ -1,0 +1,61 @@
+"""`admin.kubeconfig`: all that a client needs to be the administrator, in one file for its owner's eyes."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+
+from actors.certificates.names import address_of
+from actors.certificates.store import Certificates, write_atomically
+
+_TEMPLATE = """\
+apiVersion: v1
+kind: Config
+current-context: rewound
+clusters:
+- name: rewound
+  cluster:
+    server: {server}
+    certificate-authority-data: {authority}
+contexts:
+- name: rewound
+  context:
+    cluster: rewound
+    user: admin
+users:
+- name: admin
+  user:
+    client-certificate-data: {certificate}
+    client-key-data: {key}
+"""
+
+
+def write_kubeconfig(path: Path, url: str, authority: Path, certificates: Certificates) -> bool:
+    """True if the file had to be written: the address or a certificate is another than last time.
+
+    `authority` vouches for the serving certificate; where an operator gave that one, it is its own file.
+    """
+    text = _TEMPLATE.format(
+        server=url,
+        authority=_encoded(authority),
+        certificate=_encoded(certificates.certificate("admin")),
+        key=_encoded(certificates.key("admin")),
+    ).encode()
+    if path.exists() and path.read_bytes() == text:
+        return False
+    write_atomically(path, text, 0o600)
+    return True
+
+
+def server_url(bind_address: str, port: int) -> str:
+    """Where a client on this machine reaches a server bound there."""
+    address = address_of(bind_address)
+    if address is None:
+        return f"https://{bind_address}:{port}"
+    if address.is_unspecified:
+        return f"https://127.0.0.1:{port}" if address.version == 4 else f"https://[::1]:{port}"
+    return f"https://[{address}]:{port}" if address.version == 6 else f"https://{address}:{port}"
+
+
+def _encoded(path: Path) -> str:
+    return base64.b64encode(path.read_bytes()).decode()

@@ -1,0 +1,153 @@
+"""The folder `pki`: three certificates with their keys, and an index that spares reading them.
+
+    ca.crt server.crt admin.crt     0644
+    ca.key server.key admin.key     0600 from the moment they exist
+    index.json                      per name: digest of certificate and key, expiry, names, digest of the CA
+
+An ordinary start compares digests and dates in the index and is done. Where anything differs, a child
+process looks at what is there, keeps what is good, makes what is not (`issue.py`), and the index is written
+last, so that a crash in between only means looking again. Rejected: reading expiry dates from the
+certificates at every start, which would load the certificate library into the server for nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+NAMES = ("ca", "server", "admin")
+# Long enough to be noticed at a start before it is too late, short beside the year a certificate lasts.
+RENEW_BEFORE = 30 * 86400
+_CHILD_SECONDS = 60
+
+Pems = dict[str, tuple[str, str]]  # name -> certificate, key
+Index = dict[str, dict[str, Any]]
+
+
+class CertificateError(Exception):
+    """Certificates cannot be made or used; the text says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    folder: Path
+    made: tuple[str, ...]  # those that this start had to make
+
+    @property
+    def authority(self) -> Path:
+        return self.certificate("ca")
+
+    def certificate(self, name: str) -> Path:
+        return self.folder / f"{name}.crt"
+
+    def key(self, name: str) -> Path:
+        return self.folder / f"{name}.key"
+
+
+def prepare(folder: Path, names: tuple[str, ...], now: float) -> Certificates:
+    """Certificates fit for use: valid for a month at least, the serving one for all these names."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        pems, index = _read_pems(folder), _read_index(folder)
+        if _fit(pems, index, names, now):
+            return Certificates(folder, ())
+        renewed, facts = _renewed(pems, names, now)
+        made = tuple(name for name in NAMES if renewed[name] != pems.get(name))
+        for name in made:
+            certificate, key = renewed[name]
+            write_atomically(folder / f"{name}.key", key.encode(), 0o600)
+            write_atomically(folder / f"{name}.crt", certificate.encode(), 0o644)
+        text = json.dumps(_indexed(renewed, facts), indent=1)
+        write_atomically(folder / "index.json", text.encode(), 0o644)
+    except OSError as error:
+        raise CertificateError(
+            f"cannot keep certificates in {folder}: {error.strerror}; make the folder readable and writable, "
+            "or choose another with --data-dir"
+        ) from error
+    return Certificates(folder, made)
+
+
+def write_atomically(path: Path, data: bytes, mode: int) -> None:
+    """A reader sees the old file or the whole new one, and nobody ever sees it with wider rights."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.unlink(missing_ok=True)
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+
+
+def _read_pems(folder: Path) -> Pems:
+    pems: Pems = {}
+    for name in NAMES:
+        try:
+            certificate = (folder / f"{name}.crt").read_text("ascii")
+            key = (folder / f"{name}.key").read_text("ascii")
+        except (FileNotFoundError, UnicodeDecodeError):
+            continue
+        pems[name] = (certificate, key)
+    return pems
+
+
+def _read_index(folder: Path) -> Index:
+    try:
+        index = json.loads((folder / "index.json").read_bytes())
+    except (FileNotFoundError, ValueError):
+        return {}
+    return index if isinstance(index, dict) else {}
+
+
+def _fit(pems: Pems, index: Index, names: tuple[str, ...], now: float) -> bool:
+    try:
+        return all(
+            index[name]["digest"] == _digest(*pems[name])
+            and index[name]["authority"] == _digest(*pems["ca"])
+            and index[name]["expires"] > now + RENEW_BEFORE
+            for name in NAMES
+        ) and set(names) <= set(index["server"]["names"])
+    except (KeyError, TypeError):
+        # An index of another make is no index.
+        return False
+
+
+def _indexed(pems: Pems, facts: Index) -> Index:
+    authority = _digest(*pems["ca"])
+    return {name: {"digest": _digest(*pems[name]), "authority": authority, **facts[name]} for name in NAMES}
+
+
+def _digest(certificate: str, key: str) -> str:
+    return hashlib.sha256(f"{certificate}\n{key}".encode()).hexdigest()
+
+
+def _renewed(pems: Pems, names: tuple[str, ...], now: float) -> tuple[Pems, Index]:
+    """What `issue.renew` makes of these, in a process of its own; keys travel through pipes only."""
+    asked = {"pems": pems, "names": names, "now": now, "renew_before": RENEW_BEFORE}
+    # The child finds the modules where this process found them, and never in the current folder by accident.
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    try:
+        child = subprocess.run(
+            [sys.executable, "-P", "-m", "actors.certificates.issue"],
+            input=json.dumps(asked).encode(),
+            capture_output=True,
+            timeout=_CHILD_SECONDS,
+            env=environment,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise CertificateError("making certificates took more than a minute; try again") from error
+    if child.returncode != 0:
+        lines = child.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
+        raise CertificateError(f"certificates could not be made: {lines[-1]}")
+    answer = json.loads(child.stdout)
+    return {name: tuple(pair) for name, pair in answer["pems"].items()}, answer["facts"]

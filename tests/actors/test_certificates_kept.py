@@ -1,0 +1,104 @@
+"""What is good is kept, what is not is made anew, and nothing else."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from actors.certificates import Certificates, prepare
+
+NOW = 1_800_000_000.0
+DAY = 86400.0
+NAMES = ("localhost", "127.0.0.1")
+
+
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return prepare(tmp_path_factory.mktemp("data") / "pki", NAMES, NOW).folder
+
+
+@pytest.fixture
+def folder(original: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(original, tmp_path / "pki"))
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_the_next_start_changes_nothing(folder: Path) -> None:
+    before = contents(folder)
+    assert prepare(folder, NAMES, NOW + DAY) == Certificates(folder, ())
+    assert contents(folder) == before
+
+
+def test_the_next_start_does_not_load_the_certificate_library(folder: Path) -> None:
+    program = (
+        "import sys, pathlib; from actors.certificates import prepare, server_context\n"
+        f"c = prepare(pathlib.Path({str(folder)!r}), {NAMES!r}, {NOW})\n"
+        "server_context(c.certificate('server'), c.key('server'), [c.authority])\n"
+        "sys.exit('cryptography' in sys.modules or bool(c.made))"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize(
+    ("days", "made"),
+    [(334, ()), (336, ("server", "admin")), (400, ("server", "admin")), (3640, ("ca", "server", "admin"))],
+)
+def test_what_expires_within_a_month_is_renewed(folder: Path, days: int, made: tuple[str, ...]) -> None:
+    assert prepare(folder, NAMES, NOW + days * DAY).made == made
+    assert prepare(folder, NAMES, NOW + days * DAY).made == ()
+
+
+def test_a_name_that_is_missing_renews_the_serving_certificate(folder: Path) -> None:
+    assert prepare(folder, (*NAMES, "10.0.0.7"), NOW).made == ("server",)
+    assert prepare(folder, (*NAMES, "10.0.0.7"), NOW).made == ()
+    assert prepare(folder, NAMES, NOW).made == ()
+
+
+def _remove(name: str) -> Callable[[Path], None]:
+    return lambda folder: (folder / name).unlink()
+
+
+def _overwrite(name: str, data: bytes) -> Callable[[Path], None]:
+    return lambda folder: folder.joinpath(name).write_bytes(data) and None
+
+
+def _swap(one: str, other: str) -> Callable[[Path], None]:
+    return lambda folder: folder.joinpath(one).write_bytes(folder.joinpath(other).read_bytes()) and None
+
+
+@pytest.mark.parametrize(
+    ("damage", "made"),
+    [
+        (_remove("index.json"), ()),
+        (_overwrite("index.json", b"[]"), ()),
+        (_overwrite("index.json", b"{not json"), ()),
+        (_overwrite("index.json", b'{"ca": {}, "server": 1, "admin": null}'), ()),
+        (_remove("server.key"), ("server",)),
+        (_overwrite("admin.crt", b"\xff\xfe"), ("admin",)),
+        (_overwrite("server.crt", b"-----BEGIN CERTIFICATE-----\n"), ("server",)),
+        (_swap("server.key", "admin.key"), ("server",)),
+        (_remove("ca.key"), ("ca", "server", "admin")),
+        (_swap("ca.crt", "server.crt"), ("ca", "server", "admin")),
+    ],
+)
+def test_damage_is_mended_with_as_little_as_possible(
+    folder: Path, damage: Callable[[Path], None], made: tuple[str, ...]
+) -> None:
+    damage(folder)
+    assert prepare(folder, NAMES, NOW).made == made
+    assert prepare(folder, NAMES, NOW) == Certificates(folder, ())
+
+
+def test_a_leaf_of_another_ca_is_replaced(folder: Path, tmp_path: Path) -> None:
+    other = prepare(tmp_path / "other", NAMES, NOW)
+    for suffix in ("crt", "key"):
+        shutil.copy(other.folder / f"ca.{suffix}", folder)
+    assert prepare(folder, NAMES, NOW).made == ("server", "admin")

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import base64
+import stat
+from pathlib import Path
+
+import pytest
+import yaml
+
+from actors.certificates import Certificates, prepare, server_url, write_kubeconfig
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return prepare(tmp_path_factory.mktemp("data") / "pki", ("localhost",), 1_800_000_000.0)
+
+
+def test_holds_all_that_a_client_needs(certificates: Certificates, tmp_path: Path) -> None:
+    file = tmp_path / "admin.kubeconfig"
+    assert write_kubeconfig(file, "https://127.0.0.1:6443", certificates.authority, certificates)
+    config = yaml.safe_load(file.read_text())
+    cluster = config["clusters"][0]["cluster"]
+    user = config["users"][0]["user"]
+    assert cluster["server"] == "https://127.0.0.1:6443"
+    assert base64.b64decode(cluster["certificate-authority-data"]) == certificates.authority.read_bytes()
+    assert base64.b64decode(user["client-certificate-data"]) == certificates.certificate("admin").read_bytes()
+    assert base64.b64decode(user["client-key-data"]) == certificates.key("admin").read_bytes()
+    assert config["current-context"] == config["contexts"][0]["name"]
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def test_is_written_again_only_when_something_changed(certificates: Certificates, tmp_path: Path) -> None:
+    file = tmp_path / "admin.kubeconfig"
+    assert write_kubeconfig(file, "https://127.0.0.1:6443", certificates.authority, certificates)
+    assert not write_kubeconfig(file, "https://127.0.0.1:6443", certificates.authority, certificates)
+    assert write_kubeconfig(file, "https://127.0.0.1:7443", certificates.authority, certificates)
+    assert "https://127.0.0.1:7443" in file.read_text()
+
+
+@pytest.mark.parametrize(
+    ("bound", "url"),
+    [
+        ("127.0.0.1", "https://127.0.0.1:6443"),
+        ("10.0.0.7", "https://10.0.0.7:6443"),
+        ("0.0.0.0", "https://127.0.0.1:6443"),
+        ("::", "https://[::1]:6443"),
+        ("::1", "https://[::1]:6443"),
+        ("api.example.com", "https://api.example.com:6443"),
+    ],
+)
+def test_the_address_is_one_that_a_client_here_can_reach(bound: str, url: str) -> None:
+    assert server_url(bound, 6443) == url

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID
+
+from actors.certificates import CertificateError, Certificates, prepare, serving_names
+from actors.names import CLUSTER
+
+NOW = 1_800_000_000.0
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return prepare(tmp_path_factory.mktemp("data") / "pki", serving_names(CLUSTER, "10.1.2.3"), NOW)
+
+
+def loaded(certificates: Certificates, name: str) -> x509.Certificate:
+    return x509.load_pem_x509_certificate(certificates.certificate(name).read_bytes())
+
+
+def test_all_three_are_made_at_the_first_start(certificates: Certificates) -> None:
+    assert certificates.made == ("ca", "server", "admin")
+
+
+@pytest.mark.parametrize("name", ["ca", "server", "admin"])
+def test_keys_are_for_their_owner_only(certificates: Certificates, name: str) -> None:
+    assert stat.S_IMODE(certificates.key(name).stat().st_mode) == 0o600
+    assert stat.S_IMODE(certificates.folder.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("name", ["ca", "server", "admin"])
+def test_keys_are_p256_and_all_is_signed_by_the_ca(certificates: Certificates, name: str) -> None:
+    certificate = loaded(certificates, name)
+    certificate.verify_directly_issued_by(loaded(certificates, "ca"))
+    key = certificate.public_key()
+    assert isinstance(key, ec.EllipticCurvePublicKey)
+    assert isinstance(key.curve, ec.SECP256R1)
+
+
+@pytest.mark.parametrize(("name", "is_authority"), [("ca", True), ("server", False), ("admin", False)])
+def test_only_the_ca_may_sign(certificates: Certificates, name: str, is_authority: bool) -> None:
+    extensions = loaded(certificates, name).extensions
+    assert extensions.get_extension_for_class(x509.BasicConstraints).value.ca is is_authority
+    assert extensions.get_extension_for_class(x509.KeyUsage).value.key_cert_sign is is_authority
+
+
+@pytest.mark.parametrize(
+    ("name", "purpose"),
+    [("server", ExtendedKeyUsageOID.SERVER_AUTH), ("admin", ExtendedKeyUsageOID.CLIENT_AUTH)],
+)
+def test_each_serves_one_purpose(
+    certificates: Certificates, name: str, purpose: x509.ObjectIdentifier
+) -> None:
+    usage = loaded(certificates, name).extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+    assert list(usage) == [purpose]
+
+
+def test_the_server_answers_to_this_machine_the_bind_address_and_the_service(
+    certificates: Certificates,
+) -> None:
+    extension = loaded(certificates, "server").extensions.get_extension_for_class(x509.SubjectAlternativeName)
+    names = {str(name.value) for name in extension.value}
+    service = {"kubernetes", "kubernetes.default", "kubernetes.default.svc"}
+    assert {"localhost", "127.0.0.1", "::1", "10.1.2.3", *service} <= names
+    assert "kubernetes.default.svc.cluster.local" in names
+
+
+@pytest.mark.parametrize("everywhere", ["0.0.0.0", "::"])
+def test_an_address_that_stands_for_all_is_not_a_name(everywhere: str) -> None:
+    assert everywhere not in serving_names(CLUSTER, everywhere)
+
+
+def test_a_name_stands_once() -> None:
+    names = serving_names(CLUSTER, "127.0.0.1")
+    assert len(names) == len(set(names))
+
+
+def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(CertificateError, match="cannot keep certificates in"):
+        prepare(tmp_path / "file" / "pki", ("localhost",), NOW)
