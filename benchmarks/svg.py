@@ -31,8 +31,9 @@ class Drawing:
         self.text(24, 54, subtitle, "quiet small")
 
     def text(self, x: float, y: float, words: str, classes: str = "ink", anchor: str = "start") -> None:
+        shown = escape(words).replace(" us", " µs")
         self._elements.append(
-            f'<text x="{x:g}" y="{y:g}" class="{classes}" text-anchor="{anchor}">{escape(words)}</text>'
+            f'<text x="{x:g}" y="{y:g}" class="{classes}" text-anchor="{anchor}">{shown}</text>'
         )
 
     def box(self, x: float, y: float, width: float, height: float, classes: str) -> None:

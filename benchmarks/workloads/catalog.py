@@ -8,11 +8,11 @@ from benchmarks.site import Site
 from benchmarks.workloads.journal import JOURNAL
 from benchmarks.workloads.pages import PAGES
 from benchmarks.workloads.reads import READS
-from benchmarks.workloads.standing import AFTER, BEFORE
+from benchmarks.workloads.standing import AFTER, BEFORE, BETWEEN
 from benchmarks.workloads.workload import Workload
 from benchmarks.workloads.writes import WRITES
 
-OF_SERVERS: tuple[Workload[Site], ...] = (*BEFORE, *WRITES, *READS, *PAGES, *AFTER)
+OF_SERVERS: tuple[Workload[Site], ...] = (*BEFORE, *WRITES, *READS, *BETWEEN, *PAGES, *AFTER)
 OF_JOURNALS: tuple[Workload[Archive], ...] = JOURNAL
 
 

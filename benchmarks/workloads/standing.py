@@ -49,7 +49,13 @@ def memory_idle(site: Site) -> Measurement:
 
 
 def memory_worked(site: Site) -> Measurement:
+    """After writes, gets and lists of the small collection: what the reference had done, too."""
     return _memory(site, "memory-worked")
+
+
+def memory_large(site: Site) -> Measurement:
+    site.collection(site.sizes.large)
+    return _memory(site, "memory-large")
 
 
 def _memory(site: Site, work: str) -> Measurement:
@@ -64,4 +70,7 @@ BEFORE: tuple[Workload[Site], ...] = (
     Workload("start", "start to ready, empty folder", start_fresh),
     Workload("restart", "start to ready, existing folder", start_again),
 )
-AFTER: tuple[Workload[Site], ...] = (Workload("memory-worked", "memory, after all work", memory_worked),)
+BETWEEN: tuple[Workload[Site], ...] = (
+    Workload("memory-worked", "memory, after writes and lists", memory_worked),
+)
+AFTER: tuple[Workload[Site], ...] = (Workload("memory-large", "memory, with {large} objects", memory_large),)

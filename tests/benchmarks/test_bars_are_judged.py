@@ -1,0 +1,46 @@
+"""Bars, floors and growth are computed from the figures of one run."""
+
+from __future__ import annotations
+
+from benchmarks.bars import BARS, judge
+from benchmarks.floors import with_ratios
+from benchmarks.measurement import Measurement
+from benchmarks.options import parse
+from benchmarks.reference import recorded
+from benchmarks.workloads.catalog import titles
+
+
+def _cpu(work: str, cpu: float) -> Measurement:
+    return Measurement(work, {"cpu_us": cpu})
+
+
+def test_a_bar_is_met_or_not() -> None:
+    verdicts = judge({"get": _cpu("get", 140.0), "create": _cpu("create", 330.5)})
+    assert [(each.bar.work, each.met) for each in verdicts] == [("get", True), ("create", False)]
+
+
+def test_every_bar_is_of_a_workload() -> None:
+    assert {bar.work for bar in BARS} <= set(titles(parse([])))
+
+
+def test_ratios_stand_on_the_floor_of_the_same_transport() -> None:
+    floors = {
+        name: _cpu(name, cpu) for name, cpu in (("echo-plain", 25.0), ("echo-tls", 50.0), ("commit-16", 10.0))
+    }
+    measured = {"get": _cpu("get", 100.0), "create": _cpu("create", 120.0)}
+    assert with_ratios(measured, floors, tls=True)["get"].figures["floor_ratio"] == 2.0
+    assert with_ratios(measured, floors, tls=False)["get"].figures["floor_ratio"] == 4.0
+    assert with_ratios(measured, floors, tls=True)["create"].figures["floor_ratio"] == 2.0
+    assert "floor_ratio" not in with_ratios(measured, {}, tls=True)["get"].figures
+
+
+def test_a_deep_page_is_held_against_the_first() -> None:
+    measured = {"page-small-first": _cpu("page-small-first", 100.0), "page-deep": _cpu("page-deep", 110.0)}
+    assert with_ratios(measured, {}, tls=True)["page-deep"].figures["growth"] == 1.1
+
+
+def test_the_reference_is_given_its_better_run() -> None:
+    reference = recorded()
+    assert reference.figure("get", "cpu_us") == 660
+    assert reference.figure("get", "rate") == 2582
+    assert reference.figure("start", "seconds") == 3.5

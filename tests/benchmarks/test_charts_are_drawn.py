@@ -1,0 +1,46 @@
+"""Charts are well-formed, show what was measured and leave out what was not."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+from benchmarks.charts import charts
+from benchmarks.measurement import Measurement
+from benchmarks.options import parse
+from benchmarks.report import Measured, Report
+from benchmarks.workloads.catalog import titles
+
+HERE = {"cores": 2, "architecture": "any"}
+FLOORS = {name: Measurement(name, {"cpu_us": 50.0}) for name in ("echo-plain", "echo-tls", "commit-16")}
+OURS = {"get": 120.0, "create": 300.0, "page-small-first": 500.0, "page-deep": 510.0}
+
+
+def _report(*subjects: Measured) -> Report:
+    options = parse([])
+    return Report(options, HERE, titles(options), FLOORS, subjects)
+
+
+def _subject(name: str, cpu: dict[str, float]) -> Measured:
+    return Measured(name, "v1", True, {w: Measurement(w, {"cpu_us": value}) for w, value in cpu.items()}, {})
+
+
+def _words(chart: str) -> str:
+    return " ".join(ElementTree.fromstring(chart).itertext())
+
+
+def test_all_three() -> None:
+    drawn = charts(_report(_subject("rewound", OURS)))
+    assert set(drawn) == {"", "-pages", "-floors"}
+    assert "120 µs / 660 µs  (18%)" in _words(drawn[""])
+    assert "510 µs" in _words(drawn["-pages"])
+    assert "120 µs  (2.4x)" in _words(drawn["-floors"])
+
+
+def test_a_reference_of_the_same_run_is_preferred() -> None:
+    drawn = charts(_report(_subject("rewound", OURS), _subject("other", {"get": 240.0})))
+    assert "120 µs / 240 µs  (50%)" in _words(drawn[""])
+    assert "measured in the same run" in _words(drawn[""])
+
+
+def test_nothing_of_ours_no_chart() -> None:
+    assert charts(_report(_subject("other", OURS))) == {}

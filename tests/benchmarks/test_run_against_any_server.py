@@ -1,0 +1,70 @@
+"""A whole run against a server that is there already: the work, the JSON, the tables."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.run import main
+from tests.benchmarks.fake_server import TOKEN, FakeServer, fake_server
+
+
+def _run(server: FakeServer, folder: Path, *arguments: str, token: str = TOKEN) -> int:
+    where = ["--url", server.url, "--token", token, "--pids", str(os.getpid())]
+    sizes = ["--quick", "--seconds", "0.03", "--warmup", "0.01", "--deletes", "20", "--large", "400"]
+    return main([*where, *sizes, "--out", str(folder), "--scratch", str(folder / "scratch"), *arguments])
+
+
+def _document(folder: Path) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads((folder / "latest.json").read_text())
+    return document
+
+
+def test_every_workload_of_a_server(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with fake_server() as server:
+        assert _run(server, tmp_path) == 0
+        assert not [path for path in server.store.objects if "/configmaps/" in path], "left behind"
+    document = _document(tmp_path)
+    (subject,) = document["subjects"]
+    measured = subject["measurements"]
+    assert subject["version"] == "v0.0-fake"
+    assert set(subject["skipped"]) == {"start", "restart"}
+    assert {"get", "list", "page-deep", "page-behind", "create", "update", "delete"} <= set(measured)
+    for work in ("get", "create", "update", "delete", "list-selector", "page-deep"):
+        assert {"rate", "cpu_us", "p50_ms", "p95_ms", "p99_ms", "max_ms"} <= set(measured[work]["figures"])
+        assert measured[work]["notes"]["errors"] == 0
+    assert measured["get"]["figures"]["floor_ratio"] > 0
+    assert {"echo-plain", "echo-tls", "commit-16"} <= set(document["floors"])
+    assert {"cores", "architecture", "python", "libraries", "file_system"} <= set(document["machine"])
+    assert document["bars"] == [], "bars are promises about our server, not about any other"
+    assert "get one 1 kB object" in capsys.readouterr().out
+
+
+def test_only_what_is_asked_for(tmp_path: Path) -> None:
+    with fake_server() as server:
+        assert _run(server, tmp_path, "--only", "list") == 0
+        lists = [line for line in server.store.requests if line.endswith("/configmaps") and "GET" in line]
+    assert lists
+    document = _document(tmp_path)
+    assert list(document["subjects"][0]["measurements"]) == ["list"]
+    assert document["floors"] == {}
+
+
+def test_a_wrong_token_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with fake_server() as server:
+        _run(server, tmp_path, "--only", "get", token="wrong")
+    assert "401" in capsys.readouterr().err
+
+
+def test_an_unknown_workload_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--only", "nonsense"]) == 2
+    assert "no such workload: nonsense" in capsys.readouterr().err
+
+
+def test_the_workloads_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--list"]) == 0
+    assert "list 2,000 of 1 kB" in capsys.readouterr().out
