@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from benchmarks.bars import Verdict
 from benchmarks.measurement import Measurement
+from benchmarks.options import Sizes
 from benchmarks.report import Measured, Report
 
 HEADINGS = ("work", "rate", "CPU per op", "p50", "p95", "p99", "max", "floor", "errors")
@@ -15,7 +16,7 @@ def tables(report: Report) -> str:
     parts = [_floor_table(report.floors)] if report.floors else []
     parts += [_subject_table(each, report.titles) for each in report.subjects]
     if verdicts := report.verdicts():
-        parts.append(_bar_table(verdicts))
+        parts.append(_bar_title(report.options.sizes) + _bar_table(verdicts))
     return "\n\n".join(parts)
 
 
@@ -31,6 +32,14 @@ def _subject_table(subject: Measured, titles: Mapping[str, str]) -> str:
     return "\n".join(lines)
 
 
+def _bar_title(sizes: Sizes) -> str:
+    promised = Sizes()
+    smaller = [
+        name for name in ("objects", "large", "events") if getattr(sizes, name) < getattr(promised, name)
+    ]
+    return f"Bars (no proof, smaller than promised: {', '.join(smaller)})\n" if smaller else "Bars\n"
+
+
 def _bar_table(verdicts: Iterable[Verdict]) -> str:
     rows = [
         (
@@ -41,7 +50,7 @@ def _bar_table(verdicts: Iterable[Verdict]) -> str:
         )
         for verdict in verdicts
     ]
-    return "Bars\n" + grid(("work", "at most", "measured", ""), rows)
+    return grid(("work", "at most", "measured", ""), rows)
 
 
 def row(each: Measurement, title: str) -> tuple[str, ...]:

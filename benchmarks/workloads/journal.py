@@ -20,11 +20,15 @@ def append(archive: Archive) -> Measurement:
     journal = Journal.open(archive.fresh())
     try:
         writer = Events(journal.type_id("configmaps"), archive.objects)
-        begin, cpu, events = time.perf_counter(), time.process_time(), 0
-        while time.perf_counter() < begin + archive.sizes.seconds:
-            journal.append(list(writer.take(BATCH)))
+        elapsed = cpu = 0.0
+        events = 0
+        while elapsed < archive.sizes.seconds:
+            batch = list(writer.take(BATCH))
+            begin, used = time.perf_counter(), time.process_time()
+            journal.append(batch)
+            elapsed += time.perf_counter() - begin
+            cpu += time.process_time() - used
             events += BATCH
-        elapsed, cpu = time.perf_counter() - begin, time.process_time() - cpu
     finally:
         journal.close()
     figures = {"rate": round(events / elapsed, 1), "cpu_us": round(cpu / events * 1e6, 2)}
