@@ -4,7 +4,7 @@ The resource actor packs them when it writes, the journal stores them unread, an
 without parsing a single object. `fields` holds every selectable field of the kind, metadata.name and
 metadata.namespace among them; a field that is empty is left out, a field that is missing counts as empty.
 
-Layout, one msgpack array, to which a later release may only append:
+Layout, one msgpack array; a later release may only add to it, between the uid and the owners:
 
     [ [key, -1, value, key, -1, value, ...], [field, -2, value, ...], uid, [owner uid, ...] ]
 
@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import msgpack
 
 _LABEL, _FIELD = -1, -2
+_EMPTY_LIST = 0x90
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +47,17 @@ def pack_facts(
 
 
 def unpack_facts(packed: bytes) -> Facts:
-    labels, fields, uid, owners, *_ = msgpack.unpackb(packed)
+    labels, fields, uid, *_, owners = msgpack.unpackb(packed)
     return Facts(_paired(labels), _paired(fields), uid, tuple(owners))
 
 
 def unpack_labels(packed: bytes) -> dict[str, str]:
     return _paired(msgpack.unpackb(packed)[0])
+
+
+def has_owners(packed: bytes) -> bool:
+    """Without unpacking: the owners stand last, and only an empty list ends in the byte of one."""
+    return packed[-1] != _EMPTY_LIST
 
 
 def label_bytes(key: str, value: str | None = None) -> bytes:

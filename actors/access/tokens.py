@@ -22,7 +22,7 @@ class _BadLine(Exception):
     pass
 
 
-def load_tokens(path: Path) -> dict[str, User]:
+def read_tokens(path: Path) -> dict[str, User]:
     try:
         with path.open(encoding="utf-8", newline="") as lines:
             return parse_tokens(lines, str(path))

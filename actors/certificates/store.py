@@ -15,7 +15,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,6 +132,8 @@ def _digest(certificate: str, key: str) -> str:
 
 def _renewed(pems: Pems, names: tuple[str, ...], now: float) -> tuple[Pems, Index]:
     """What `issue.renew` makes of these, in a process of its own; keys travel through pipes only."""
+    import subprocess  # an ordinary start has no use for it
+
     asked = {"pems": pems, "names": names, "now": now, "renew_before": RENEW_BEFORE}
     # The child finds the modules where this process found them, and never in the current folder by accident.
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

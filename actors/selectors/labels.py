@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from actors.errors import BadRequest
-from actors.selectors.validity import invalid, key_problems, value_problems
+from actors.kinds.checks import label_value, qualified_name, quoted
 
 IN, NOT_IN, EXISTS, ABSENT, GREATER, LESS = "in", "notin", "exists", "!", ">", "<"
 
@@ -148,9 +148,9 @@ class _Parser:
         key = self._take()
         if not _is_word(key):
             raise _unparsable(f"found '{key}', expected: identifier")
-        problems = key_problems(key)
+        problems = qualified_name(key)
         if problems:
-            raise _unparsable(invalid("<nil>", key, "; ".join(problems)))
+            raise _unparsable(_invalid("<nil>", key, "; ".join(problems)))
         return key
 
     def _value(self) -> str:
@@ -196,14 +196,14 @@ def _checked(requirement: LabelRequirement) -> LabelRequirement:
     problems: list[str] = []
     if requirement.operator in (GREATER, LESS) and _integer(requirement.values[0]) is None:
         problems.append(
-            invalid(
+            _invalid(
                 "values[0]", requirement.values[0], "for 'Gt', 'Lt' operators, the value must be an integer"
             )
         )
     for index, value in enumerate(requirement.values):
-        found = value_problems(value)
+        found = label_value(value)
         if found:
-            problems.append(invalid(f"values[{index}][{requirement.key}]", value, "; ".join(found)))
+            problems.append(_invalid(f"values[{index}][{requirement.key}]", value, "; ".join(found)))
     if problems:
         raise _unparsable(problems[0] if len(problems) == 1 else "[" + ", ".join(problems) + "]")
     return requirement
@@ -216,3 +216,7 @@ def _integer(text: str) -> int | None:
     # Sixty-three digits fit in a label, so the cost of the conversion is bounded there.
     number = int(text[:64])
     return number if number <= _INT64_MAX else None
+
+
+def _invalid(field: str, value: str, why: str) -> str:
+    return f"{field}: Invalid value: {quoted(value)}: {why}"

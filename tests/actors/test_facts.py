@@ -4,7 +4,7 @@ import msgpack
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.facts import Facts, field_bytes, label_bytes, pack_facts, unpack_facts
+from actors.facts import Facts, field_bytes, has_owners, label_bytes, pack_facts, unpack_facts
 
 words = st.dictionaries(st.text(), st.text())
 filled = st.dictionaries(st.text(), st.text(min_size=1))
@@ -17,6 +17,15 @@ def test_what_is_packed_comes_back(
     assert unpack_facts(pack_facts(labels, fields, uid, owners)) == Facts(labels, fields, uid, tuple(owners))
 
 
+@given(words, filled, st.text(), st.lists(st.text()))
+def test_owners_are_seen_without_unpacking(
+    labels: dict[str, str], fields: dict[str, str], uid: str, owners: list[str]
+) -> None:
+    # A uid is ASCII; a text may end in any byte that UTF-8 continues with.
+    uids = [f"{owner}-" for owner in owners]
+    assert has_owners(pack_facts(labels, fields, uid, uids)) == bool(owners)
+
+
 def test_a_field_without_a_value_is_left_out() -> None:
     assert unpack_facts(pack_facts({"a": ""}, {"b": ""}, "u", [])) == Facts({"a": ""}, {}, "u", ())
 
@@ -27,8 +36,8 @@ def test_the_bytes_are_those_of_every_earlier_release() -> None:
 
 
 def test_items_that_a_later_layout_adds_are_passed_over() -> None:
-    packed = msgpack.packb([["app", -1, "web"], [], "u-1", [], "from the future", 7])
-    assert unpack_facts(packed) == Facts({"app": "web"}, {}, "u-1", ())
+    packed = msgpack.packb([["app", -1, "web"], [], "u-1", "from the future", 7, ["u-0"]])
+    assert unpack_facts(packed) == Facts({"app": "web"}, {}, "u-1", ("u-0",))
 
 
 # A stored text of just the length that msgpack writes as one of the marks, or that looks like facts itself.

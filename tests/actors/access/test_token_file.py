@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from actors.access.identity import User
-from actors.access.tokens import TokenFileError, load_tokens, parse_tokens
+from actors.access.tokens import TokenFileError, read_tokens, parse_tokens
 
 
 def test_reads_users_with_and_without_groups(tmp_path: Path) -> None:
@@ -13,7 +13,7 @@ def test_reads_users_with_and_without_groups(tmp_path: Path) -> None:
     file.write_text(
         'admintoken,admin,uid-admin,"system:masters"\n\nalicetoken,alice,uid-alice,"devs,testers"\r\nbobtoken,bob,\n'
     )
-    assert load_tokens(file) == {
+    assert read_tokens(file) == {
         "admintoken": User("admin", "uid-admin", ("system:masters",)),
         "alicetoken": User("alice", "uid-alice", ("devs", "testers")),
         "bobtoken": User("bob"),
@@ -39,11 +39,11 @@ def test_a_mistake_is_told_with_its_line(text: str, said: str) -> None:
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(TokenFileError, match=r"nowhere\.csv: No such file"):
-        load_tokens(tmp_path / "nowhere.csv")
+        read_tokens(tmp_path / "nowhere.csv")
 
 
 def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
     file = tmp_path / "tokens.csv"
     file.write_bytes(b"\xff\xfe,a,b\n")
     with pytest.raises(TokenFileError, match="is not UTF-8"):
-        load_tokens(file)
+        read_tokens(file)
