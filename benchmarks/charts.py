@@ -155,20 +155,22 @@ def _stacks(report: Report) -> list[_Stack]:
     ours, floors = report.ours, report.floors
     if ours is None or "echo-tls" not in floors:
         return []
-    echo = floors["echo-tls"].figures["cpu_us"]
-    commit = floors["commit-16"].figures["cpu_us"] if "commit-16" in floors else 0.0
-    plain = floors["echo-plain"].figures["cpu_us"]
-    stacks = [
-        _Stack("echo, plain", (("base", plain),), show("cpu_us", plain)),
-        _Stack("echo, TLS", (("base", echo),), show("cpu_us", echo)),
-    ]
-    for work, under in (("get", 0.0), ("create", commit), ("delete", commit)):
-        total = _figures(ours, work).get("cpu_us")
-        if total:
-            parts = (("base", echo), ("second", under), ("bar", max(0.0, total - echo - under)))
-            words = f"{show('cpu_us', total)}  ({total / (echo + under):.1f}x)"
-            stacks.append(_Stack(report.titles[work], parts, words))
+    stacks = []
+    for title, name in (("echo, plain", "echo-plain"), ("echo, TLS", "echo-tls")):
+        cpu = floors[name].figures["cpu_us"]
+        stacks.append(_Stack(title, (("base", cpu),), show("cpu_us", cpu)))
+    for work in ("get", "create", "delete"):
+        if "floor_ratio" in _figures(ours, work):
+            stacks.append(_stack(report.titles[work], ours.measurements[work]))
     return stacks
+
+
+def _stack(title: str, each: Measurement) -> _Stack:
+    total, floors = each.figures["cpu_us"], each.notes["floors"]
+    parts = [("base" if name.startswith("echo") else "second", cpu) for name, cpu in floors.items()]
+    parts.append(("bar", max(0.0, total - sum(floors.values()))))
+    words = f"{show('cpu_us', total)}  ({each.figures['floor_ratio']:.1f}x)"
+    return _Stack(title, tuple(parts), words)
 
 
 def _draw_stack(drawing: Drawing, top: float, stack: _Stack, scale: float) -> None:

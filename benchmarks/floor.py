@@ -67,7 +67,10 @@ async def shake_hands(
         except ssl.SSLWantReadError:
             await send_all(sock, outgoing.read())
             await wait_readable(sock)
-            incoming.write(sock.recv(RECEIVE))
+            data = sock.recv(RECEIVE)
+            if not data:
+                raise ConnectionResetError("gone before the handshake was over") from None
+            incoming.write(data)
         else:
             await send_all(sock, outgoing.read())
             return

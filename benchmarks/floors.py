@@ -1,13 +1,14 @@
 """Which floor stands under which work, and how far above it the work is.
 
-A ratio to something measured in the same run, on the same machine, survives a slower or a busier machine;
-that is why it stands beside every absolute figure.
+A ratio to something measured in the same minute, on the same machine, survives a slower or a busier
+machine; that is why it stands beside every absolute figure. On shared cores an echo can cost twice of what
+it cost a minute ago, so floors are not measured once: they are renewed right before the work that is held
+against them.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 
 from benchmarks.commit import BATCHES, measure_commit
 from benchmarks.echo import measure_echo
@@ -18,52 +19,43 @@ from benchmarks.options import Options
 STANDS_ON = {
     "get": ("echo",),
     "get-rv0": ("echo",),
-    "create": ("echo", "commit-16"),
-    "delete": ("echo", "commit-16"),
-    "journal-append": ("commit-16",),
+    "create": ("echo", "commit"),
+    "delete": ("echo", "commit"),
+    "journal-append": ("commit",),
 }
-# Work -> the work it must not cost more than.
-GROWS_FROM = {
-    "page-small-deep": "page-small-first",
-    "page-first": "page-small-first",
-    "page-middle": "page-small-first",
-    "page-deep": "page-small-first",
-    "page-behind": "page-small-first",
-}
+RENEWED_BEFORE = frozenset({"create", "get", "journal-append"})
+COMMIT = "commit-16"
 
 
-def measure_floors(options: Options, works: frozenset[str]) -> dict[str, Measurement]:
-    """The floors that this choice of work needs."""
-    needed = {floor for work in works for floor in STANDS_ON.get(work, ())}
-    floors: list[Measurement] = []
-    if "echo" in needed:
-        floors += [measure_echo(options, tls=False), measure_echo(options, tls=True)]
-    if "commit-16" in needed:
-        floors += [measure_commit(options, batch) for batch in BATCHES]
-    return {floor.work: floor for floor in floors}
+class Floors:
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self.latest: dict[str, Measurement] = {}
 
+    def prepare(self, work: str) -> None:
+        """Measure what this work will be held against, unless it was measured a moment ago."""
+        needed = STANDS_ON.get(work, ())
+        if "echo" in needed and (work in RENEWED_BEFORE or "echo-tls" not in self.latest):
+            self._keep(measure_echo(self._options, tls=False), measure_echo(self._options, tls=True))
+        if "commit" in needed and (work in RENEWED_BEFORE or COMMIT not in self.latest):
+            self._keep(*(measure_commit(self._options, batch) for batch in BATCHES))
 
-def with_ratios(
-    measured: Mapping[str, Measurement], floors: Mapping[str, Measurement], *, tls: bool
-) -> dict[str, Measurement]:
-    return {work: _with_ratio(each, measured, floors, tls) for work, each in measured.items()}
+    def _keep(self, *floors: Measurement) -> None:
+        self.latest |= {floor.work: floor for floor in floors}
 
+    def under(self, work: str, *, tls: bool) -> dict[str, float]:
+        """CPU per operation of each floor of this work, by name; empty when it has none."""
+        names = {"echo": "echo-tls" if tls else "echo-plain", "commit": COMMIT}
+        chosen = [names[kind] for kind in STANDS_ON.get(work, ())]
+        if any(name not in self.latest for name in chosen):
+            return {}
+        return {name: self.latest[name].figures["cpu_us"] for name in chosen}
 
-def _with_ratio(
-    each: Measurement, measured: Mapping[str, Measurement], floors: Mapping[str, Measurement], tls: bool
-) -> Measurement:
-    figures = dict(each.figures)
-    under = _floor_under(each.work, floors, tls)
-    if under and "cpu_us" in figures:
-        figures["floor_ratio"] = round(figures["cpu_us"] / under, 2)
-    base = measured.get(GROWS_FROM.get(each.work, ""))
-    if base and "cpu_us" in figures and "cpu_us" in base.figures:
-        figures["growth"] = round(figures["cpu_us"] / base.figures["cpu_us"], 2)
-    return dataclasses.replace(each, figures=figures)
-
-
-def _floor_under(work: str, floors: Mapping[str, Measurement], tls: bool) -> float:
-    names = [("echo-tls" if tls else "echo-plain") if n == "echo" else n for n in STANDS_ON.get(work, ())]
-    if not names or any(name not in floors for name in names):
-        return 0.0
-    return sum(floors[name].figures["cpu_us"] for name in names)
+    def hold(self, each: Measurement, *, tls: bool) -> Measurement:
+        """The measurement with its ratio to the floors of this moment."""
+        under = self.under(each.work, tls=tls)
+        if not under or "cpu_us" not in each.figures:
+            return each
+        ratio = round(each.figures["cpu_us"] / sum(under.values()), 2)
+        figures = {**each.figures, "floor_ratio": ratio}
+        return dataclasses.replace(each, figures=figures, notes={**each.notes, "floors": under})

@@ -1,7 +1,7 @@
 """`python -m benchmarks.run`: measure a server of ours, or any server of this API on this machine, or both.
 
-One run is floors first, then every chosen workload on every server in turn, then the journal; what one
-workload leaves behind (a filled collection) the next one uses. Writes JSON, tables and charts.
+One run is every chosen workload on every server in turn, each right after its floor, then the journal; what
+one workload leaves behind (a filled collection) the next one uses. Writes JSON, tables and charts.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from typing import TypeVar
 from benchmarks.archive import Archive
 from benchmarks.charts import charts
 from benchmarks.client import Refused
-from benchmarks.floors import measure_floors, with_ratios
+from benchmarks.floors import Floors
+from benchmarks.growth import with_growth
 from benchmarks.job import LoadFailed
 from benchmarks.machine import file_system, machine
 from benchmarks.measurement import Measurement
@@ -41,40 +42,38 @@ class Run:
         self._options = options
         self._works = chosen(options)
         self._titles = titles(options)
+        self._floors = Floors(options)
 
     def perform(self) -> Report:
-        say(f"floors ({self._options.sizes.rounds} rounds of {self._options.sizes.seconds:g} s each)")
         here = machine(self._options.scratch)
-        floors = measure_floors(self._options, self._works)
-        subjects = self._servers(floors) + self._journal(floors)
-        return Report(self._options, here, self._titles, floors, tuple(subjects))
+        subjects = self._servers() + self._journal()
+        return Report(self._options, here, self._titles, self._floors.latest, tuple(subjects))
 
-    def _servers(self, floors: dict[str, Measurement]) -> list[Measured]:
+    def _servers(self) -> list[Measured]:
         workloads = self._chosen(OF_SERVERS)
         if not workloads:
             return []
         with sites(self._options) as grounds:
-            accounts = [Account(site.name, self._titles) for site in grounds]
+            accounts = [Account(site.name, site.version, site.target.tls, self._titles) for site in grounds]
             for workload in workloads:
+                self._floors.prepare(workload.name)
                 for site, account in zip(grounds, accounts, strict=True):
-                    account.take(workload, site)
-            return [
-                account.measured(site.version, site.target.tls, floors)
-                for site, account in zip(grounds, accounts, strict=True)
-            ]
+                    account.take(workload, site, self._floors)
+            return [account.measured() for account in accounts]
 
-    def _journal(self, floors: dict[str, Measurement]) -> list[Measured]:
+    def _journal(self) -> list[Measured]:
         workloads = self._chosen(OF_JOURNALS)
         if not workloads or (self._options.url and not self._options.both and not self._options.only):
             return []
         archive = Archive(self._options)
-        account = Account(JOURNAL, self._titles)
+        account = Account(JOURNAL, "", True, self._titles)
         try:
             for workload in workloads:
-                account.take(workload, archive)
+                self._floors.prepare(workload.name)
+                account.take(workload, archive, self._floors)
         finally:
             archive.close()
-        return [account.measured("", True, floors)]
+        return [account.measured()]
 
     def _chosen(self, workloads: Iterable[Workload[Ground]]) -> list[Workload[Ground]]:
         return [each for each in workloads if each.name in self._works]
@@ -83,15 +82,15 @@ class Run:
 class Account:
     """The measurements of one ground as they come in."""
 
-    def __init__(self, name: str, titles: dict[str, str]) -> None:
-        self._name, self._titles = name, titles
+    def __init__(self, name: str, version: str, tls: bool, titles: dict[str, str]) -> None:
+        self._name, self._version, self._tls, self._titles = name, version, tls, titles
         self._measurements: dict[str, Measurement] = {}
         self._skipped: dict[str, str] = {}
 
-    def take(self, workload: Workload[Ground], ground: Ground) -> None:
+    def take(self, workload: Workload[Ground], ground: Ground, floors: Floors) -> None:
         title = self._titles[workload.name]
         try:
-            measurement = workload.run(ground)
+            measurement = floors.hold(workload.run(ground), tls=self._tls)
         except (Skipped, LoadFailed, Refused, DidNotStart, TimeoutExpired, OSError) as why:
             self._skipped[workload.name] = str(why)
             say(f"{self._name}: {title}: left out: {why}")
@@ -99,9 +98,9 @@ class Account:
             self._measurements[workload.name] = measurement
             say(f"{self._name}: " + "  ".join(filter(None, row(measurement, title))))
 
-    def measured(self, version: str, tls: bool, floors: dict[str, Measurement]) -> Measured:
-        complete = with_ratios(self._measurements, floors, tls=tls)
-        return Measured(self._name, version, tls, complete, self._skipped)
+    def measured(self) -> Measured:
+        complete = with_growth(self._measurements)
+        return Measured(self._name, self._version, self._tls, complete, self._skipped)
 
 
 @contextmanager

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from benchmarks.bars import BARS, judge
-from benchmarks.floors import with_ratios
+from benchmarks.floors import Floors
+from benchmarks.growth import with_growth
 from benchmarks.measurement import Measurement
 from benchmarks.options import parse
 from benchmarks.reference import recorded
@@ -24,19 +25,20 @@ def test_every_bar_is_of_a_workload() -> None:
 
 
 def test_ratios_stand_on_the_floor_of_the_same_transport() -> None:
-    floors = {
-        name: _cpu(name, cpu) for name, cpu in (("echo-plain", 25.0), ("echo-tls", 50.0), ("commit-16", 10.0))
-    }
-    measured = {"get": _cpu("get", 100.0), "create": _cpu("create", 120.0)}
-    assert with_ratios(measured, floors, tls=True)["get"].figures["floor_ratio"] == 2.0
-    assert with_ratios(measured, floors, tls=False)["get"].figures["floor_ratio"] == 4.0
-    assert with_ratios(measured, floors, tls=True)["create"].figures["floor_ratio"] == 2.0
-    assert "floor_ratio" not in with_ratios(measured, {}, tls=True)["get"].figures
+    floors = Floors(parse([]))
+    get, create = _cpu("get", 100.0), _cpu("create", 120.0)
+    assert floors.hold(get, tls=True) == get, "no floor was measured"
+    for name, cpu in (("echo-plain", 25.0), ("echo-tls", 50.0), ("commit-16", 10.0)):
+        floors.latest[name] = _cpu(name, cpu)
+    assert floors.hold(get, tls=True).figures["floor_ratio"] == 2.0
+    assert floors.hold(get, tls=False).figures["floor_ratio"] == 4.0
+    assert floors.hold(create, tls=True).figures["floor_ratio"] == 2.0
+    assert floors.hold(create, tls=True).notes["floors"] == {"echo-tls": 50.0, "commit-16": 10.0}
 
 
 def test_a_deep_page_is_held_against_the_first() -> None:
     measured = {"page-small-first": _cpu("page-small-first", 100.0), "page-deep": _cpu("page-deep", 110.0)}
-    assert with_ratios(measured, {}, tls=True)["page-deep"].figures["growth"] == 1.1
+    assert with_growth(measured)["page-deep"].figures["growth"] == 1.1
 
 
 def test_the_reference_is_given_its_better_run() -> None:

@@ -21,7 +21,11 @@ def _report(*subjects: Measured) -> Report:
 
 
 def _subject(name: str, cpu: dict[str, float]) -> Measured:
-    return Measured(name, "v1", True, {w: Measurement(w, {"cpu_us": value}) for w, value in cpu.items()}, {})
+    measured = {work: Measurement(work, {"cpu_us": value}) for work, value in cpu.items()}
+    if "get" in measured:
+        figures = {**measured["get"].figures, "floor_ratio": 2.4}
+        measured["get"] = Measurement("get", figures, {"floors": {"echo-tls": 50.0}})
+    return Measured(name, "v1", True, measured, {})
 
 
 def _words(chart: str) -> str:
