@@ -1,0 +1,309 @@
+"""Formats of names, keys, addresses and ports, and the errors a broken rule becomes.
+
+The texts are part of the API: clients and people match on them. Every check returns the texts of what is
+wrong, an empty list when nothing is; `FieldError` carries one of them to the answer. Values are shown as a
+Go server would show them, because that is what the texts' readers know.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+
+from actors.errors import Cause
+
+CheckName = Callable[[str, bool], list[str]]
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+IMMUTABLE: Final = "field is immutable"
+NEGATIVE: Final = "must be greater than or equal to 0"
+
+_ESCAPES: Final = {
+    "\a": r"\a",
+    "\b": r"\b",
+    "\f": r"\f",
+    "\n": r"\n",
+    "\r": r"\r",
+    "\t": r"\t",
+    "\v": r"\v",
+    "\\": r"\\",
+    '"': r"\"",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One broken rule: a reason word, the path of the field, and the text."""
+
+    reason: str
+    field: str
+    message: str
+
+    def cause(self) -> Cause:
+        return Cause(self.reason, self.message, self.field)
+
+
+def invalid(field: str, value: Any, detail: str) -> FieldError:
+    return FieldError("FieldValueInvalid", field, f"Invalid value: {shown(value)}: {detail}")
+
+
+def required(field: str, detail: str = "") -> FieldError:
+    return FieldError("FieldValueRequired", field, _with_detail("Required value", detail))
+
+
+def forbidden(field: str, detail: str) -> FieldError:
+    return FieldError("FieldValueForbidden", field, _with_detail("Forbidden", detail))
+
+
+def duplicate(field: str, value: Any, detail: str = "") -> FieldError:
+    return FieldError("FieldValueDuplicate", field, _with_detail(f"Duplicate value: {shown(value)}", detail))
+
+
+def not_supported(field: str, value: str, supported: Iterable[str]) -> FieldError:
+    listed = ", ".join(quoted(one) for one in supported)
+    return FieldError(
+        "FieldValueNotSupported", field, f"Unsupported value: {quoted(value)}: supported values: {listed}"
+    )
+
+
+def too_long(field: str, limit: int) -> FieldError:
+    return FieldError("FieldValueTooLong", field, f"Too long: must have at most {limit} bytes")
+
+
+def unchanged(field: str, new: Any, old: Any) -> list[FieldError]:
+    return [] if new == old else [invalid(field, new, IMMUTABLE)]
+
+
+def _with_detail(text: str, detail: str) -> str:
+    return f"{text}: {detail}" if detail else text
+
+
+def shown(value: Any) -> str:
+    """A value as messages print it: strings quoted, lists of strings as Go writes them, objects as JSON."""
+    if value is None:
+        return '"null"'
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return quoted(value)
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return "[]string{" + ", ".join(quoted(item) for item in value) + "}"
+    if isinstance(value, (list, dict)):
+        return orjson.dumps(value).decode()
+    return str(value)
+
+
+def quoted(text: str) -> str:
+    """Double quotes around, letters of all scripts kept, everything unprintable escaped."""
+    return '"' + "".join(_escaped(letter) for letter in text) + '"'
+
+
+def _escaped(letter: str) -> str:
+    if letter in _ESCAPES:
+        return _ESCAPES[letter]
+    if letter.isprintable():
+        return letter
+    code = ord(letter)
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def size(text: str) -> int:
+    """Length in bytes, as limits count."""
+    return len(text) if text.isascii() else len(text.encode())
+
+
+def _explained(text: str, pattern: str, *examples: str) -> str:
+    listed = " or ".join(f"'{one}', " for one in examples)
+    return f"{text} (e.g. {listed}regex used for validation is '{pattern}')"
+
+
+def _at_most(limit: int) -> str:
+    return f"must be no more than {limit} characters"
+
+
+_LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
+_QUALIFIED: Final = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_CONFIG_KEY: Final = "[-._a-zA-Z0-9]+"
+
+_is_label = re.compile(_LABEL).fullmatch
+_is_subdomain = re.compile(_SUBDOMAIN).fullmatch
+_is_qualified = re.compile(_QUALIFIED).fullmatch
+_is_label_value = re.compile(f"({_QUALIFIED})?").fullmatch
+_is_config_key = re.compile(_CONFIG_KEY).fullmatch
+
+_ALPHABET: Final = (
+    "must consist of alphanumeric characters, '-', '_' or '.', "
+    "and must start and end with an alphanumeric character"
+)
+_LABEL_TEXT: Final = _explained(
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
+    "and must start and end with an alphanumeric character",
+    _LABEL,
+    "my-name",
+    "123-abc",
+)
+_SUBDOMAIN_TEXT: Final = _explained(
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
+    "and must start and end with an alphanumeric character",
+    _SUBDOMAIN,
+    "example.com",
+)
+_QUALIFIED_TEXT: Final = _explained(_ALPHABET, _QUALIFIED, "MyName", "my.name", "123-abc")
+_LABEL_VALUE_TEXT: Final = _explained(
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
+    "and must start and end with an alphanumeric character",
+    f"({_QUALIFIED})?",
+    "MyValue",
+    "my_value",
+    "12345",
+)
+_CONFIG_KEY_TEXT: Final = _explained(
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
+    _CONFIG_KEY,
+    "key.name",
+    "KEY_NAME",
+    "key-name",
+)
+
+
+def dns_label(value: str) -> list[str]:
+    wrong = [_at_most(63)] if size(value) > 63 else []
+    return wrong if _is_label(value) else [*wrong, _LABEL_TEXT]
+
+
+def dns_subdomain(value: str) -> list[str]:
+    wrong = [_at_most(253)] if size(value) > 253 else []
+    return wrong if _is_subdomain(value) else [*wrong, _SUBDOMAIN_TEXT]
+
+
+def qualified_name(value: str) -> list[str]:
+    """A name with an optional DNS subdomain and a slash before it: label keys, finalizers and the like."""
+    prefix, slash, name = value.rpartition("/")
+    if "/" in prefix:
+        return [
+            f"a qualified name {_QUALIFIED_TEXT} with an optional DNS subdomain prefix and '/' "
+            "(e.g. 'example.com/MyName')"
+        ]
+    wrong: list[str] = []
+    if slash and not prefix:
+        wrong.append("prefix part must be non-empty")
+    elif slash:
+        wrong += [f"prefix part {text}" for text in dns_subdomain(prefix)]
+    if not name:
+        wrong.append("name part must be non-empty")
+    elif size(name) > 63:
+        wrong.append(f"name part {_at_most(63)}")
+    if not _is_qualified(name):
+        wrong.append(f"name part {_QUALIFIED_TEXT}")
+    return wrong
+
+
+def label_value(value: str) -> list[str]:
+    wrong = [_at_most(63)] if size(value) > 63 else []
+    return wrong if _is_label_value(value) else [*wrong, _LABEL_VALUE_TEXT]
+
+
+def config_key(value: str) -> list[str]:
+    """A key that becomes a file name: of ConfigMaps and Secrets."""
+    wrong = [_at_most(253)] if size(value) > 253 else []
+    if not _is_config_key(value):
+        wrong.append(_CONFIG_KEY_TEXT)
+    if value in (".", ".."):
+        wrong.append(f"must not be '{value}'")
+    elif value.startswith(".."):
+        wrong.append("must not start with '..'")
+    return wrong
+
+
+def port_number(value: int) -> list[str]:
+    return [] if 1 <= value <= 65535 else ["must be between 1 and 65535, inclusive"]
+
+
+def name_is_subdomain(name: str, prefix: bool) -> list[str]:
+    return dns_subdomain(_without_dash(name) if prefix else name)
+
+
+def name_is_label(name: str, prefix: bool) -> list[str]:
+    return dns_label(_without_dash(name) if prefix else name)
+
+
+def name_is_path_segment(name: str, prefix: bool) -> list[str]:
+    """The least any name must be: usable in a URL."""
+    if not prefix and name in (".", ".."):
+        return [f"may not be '{name}'"]
+    return [f"may not contain '{one}'" for one in ("/", "%") if one in name]
+
+
+def _without_dash(prefix: str) -> str:
+    """A prefix may end in a dash: judge it as if a letter followed."""
+    return prefix[:-2] + "a" if len(prefix) > 1 and prefix.endswith("-") else prefix
+
+
+def parse_ip(text: str) -> Address | None:
+    """An address, with the leading zeros in IPv4 that old clients send."""
+    if ":" not in text:
+        parts = text.split(".")
+        if len(parts) != 4 or not all(
+            part.isdecimal() and part.isascii() and len(part) < 9 for part in parts
+        ):
+            return None
+        text = ".".join(str(int(part)) for part in parts)
+    if "%" in text:
+        return None
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError:
+        return None
+
+
+def parse_network(text: str) -> Network | None:
+    address, slash, length = text.partition("/")
+    parsed = parse_ip(address)
+    if parsed is None or not slash or not length.isdecimal() or len(length) > 3:
+        return None
+    try:
+        return ipaddress.ip_network((parsed, int(length)), strict=False)
+    except ValueError:
+        return None
+
+
+def ip_address(value: str) -> list[str]:
+    if parse_ip(value) is None:
+        return ["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"]
+    return []
+
+
+_SPECIAL: Final[Sequence[tuple[str, str]]] = (
+    ("is_loopback", "may not be in the loopback range (127.0.0.0/8, ::1/128)"),
+    ("is_link_local", "may not be in the link-local range (169.254.0.0/16, fe80::/10)"),
+)
+
+
+def ordinary_ip(value: str) -> list[str]:
+    """An address that another machine could answer on."""
+    address = parse_ip(value)
+    if address is None:
+        return ["must be a valid IP address"]
+    address = getattr(address, "ipv4_mapped", None) or address
+    wrong = [f"may not be unspecified ({value})"] if address.is_unspecified else []
+    wrong += [text for trait, text in _SPECIAL if getattr(address, trait)]
+    if any(address in network for network in _LINK_LOCAL_MULTICAST if network.version == address.version):
+        wrong.append("may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
+    return wrong
+
+
+_LINK_LOCAL_MULTICAST: Final = (ipaddress.ip_network("224.0.0.0/24"), ipaddress.ip_network("ff02::/16"))
+
+
+def each(field: str, value: str, texts: Iterable[str]) -> list[FieldError]:
+    """One error for each text about the same value."""
+    return [invalid(field, value, text) for text in texts]

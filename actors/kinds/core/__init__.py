@@ -1,0 +1,13 @@
+"""The core group (v1): one module a kind, its fields and its rules side by side."""
+
+from __future__ import annotations
+
+from actors.kinds.core import config_map, namespace, secret, service_account
+from actors.kinds.definition import Definition
+from actors.names import Names
+
+_KINDS = (config_map, namespace, secret, service_account)
+
+
+def declare(names: Names) -> tuple[Definition, ...]:
+    return tuple(kind.define(names) for kind in _KINDS)

@@ -1,0 +1,84 @@
+"""ConfigMap: text and bytes by key, one mebibyte in all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from actors.kinds.checks import (
+    FieldError,
+    config_key,
+    each,
+    forbidden,
+    invalid,
+    name_is_subdomain,
+    size,
+    too_long,
+)
+from actors.kinds.definition import Definition
+from actors.kinds.fields import BOOL, BYTES_MAP, STRING_MAP, Field, Struct
+from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.messages import Object
+from actors.names import Names
+
+MOST_BYTES: Final = 1024 * 1024
+FROZEN: Final = "field is immutable when `immutable` is set"
+WHOLE_OBJECT: Final = "[]"  # how the API spells the path of everything
+
+CONFIG_MAP = Struct(
+    "core.v1.ConfigMap",
+    METADATA,
+    Field("immutable", BOOL, 4, pointer=True),
+    Field("data", STRING_MAP, 2),
+    Field("binaryData", BYTES_MAP, 3),
+)
+
+
+def define(_: Names) -> Definition:
+    return Definition(
+        group="",
+        version="v1",
+        kind="ConfigMap",
+        plural="configmaps",
+        short_names=("cm",),
+        namespaced=True,
+        fields=CONFIG_MAP,
+        check_name=name_is_subdomain,
+        validate_create=rules,
+        validate_update=change_rules,
+    )
+
+
+def rules(new: Object) -> list[FieldError]:
+    errors: list[FieldError] = []
+    data, binary = new.get("data", {}), new.get("binaryData", {})
+    for key in data:
+        errors += each(f"data[{key}]", key, config_key(key))
+        if key in binary:
+            errors.append(invalid(f"data[{key}]", key, "duplicate of key present in binaryData"))
+    for key in binary:
+        errors += each(f"binaryData[{key}]", key, config_key(key))
+    total = sum(size(value) for value in data.values()) + decoded_size(binary.values())
+    return [*errors, too_long(WHOLE_OBJECT, MOST_BYTES)] if total > MOST_BYTES else errors
+
+
+def change_rules(new: Object, old: Object) -> list[FieldError]:
+    return [
+        *metadata_change_rules(new["metadata"], old["metadata"]),
+        *frozen(new, old, "data", "binaryData"),
+        *metadata_rules(new["metadata"], namespaced=True, check_name=name_is_subdomain),
+        *rules(new),
+    ]
+
+
+def frozen(new: Object, old: Object, *contents: str) -> list[FieldError]:
+    """Once set, `immutable` holds for itself and for the contents, of ConfigMaps and Secrets alike."""
+    if not old.get("immutable"):
+        return []
+    errors = [] if new.get("immutable") else [forbidden("immutable", FROZEN)]
+    return errors + [forbidden(name, FROZEN) for name in contents if new.get(name) != old.get(name)]
+
+
+def decoded_size(values: Iterable[str]) -> int:
+    """Bytes that canonical base64 texts stand for."""
+    return sum(len(text) // 4 * 3 - text.count("=", -2) for text in values)

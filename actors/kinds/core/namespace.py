@@ -1,0 +1,144 @@
+"""Namespace: the room that namespaced objects live in.
+
+Its name is also a label of it, whatever a client says. `spec.finalizers` say who must still clear the room
+before it may go; they change through the finalize subresource alone, the status through status alone.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from actors.kinds.checks import FieldError, invalid, name_is_label
+from actors.kinds.definition import ITEM_VERBS, Definition, Subresource
+from actors.kinds.fields import STRING, STRINGS, TIME, Field, ListOf, Struct
+from actors.kinds.meta import (
+    METADATA,
+    NAMESPACE_FINALIZER,
+    field_of,
+    finalizer_rules,
+    metadata_change_rules,
+    metadata_rules,
+)
+from actors.messages import Object
+from actors.names import Names
+
+CONDITION = Struct(
+    "core.v1.NamespaceCondition",
+    Field("type", STRING, 1, required=True, always=True),
+    Field("status", STRING, 2, required=True, always=True),
+    Field("lastTransitionTime", TIME, 4),
+    Field("reason", STRING, 5),
+    Field("message", STRING, 6),
+)
+STATUS = Struct(
+    "core.v1.NamespaceStatus",
+    Field("phase", STRING, 1, default="Active", enum=("Active", "Terminating")),
+    Field("conditions", ListOf(CONDITION), 2, patch="merge", merge_key="type"),
+)
+SPEC = Struct("core.v1.NamespaceSpec", Field("finalizers", STRINGS, 1, list_type="atomic"))
+NAMESPACE = Struct("core.v1.Namespace", METADATA, Field("spec", SPEC, 2), Field("status", STATUS, 3))
+
+
+def define(names: Names) -> Definition:
+    label = names.key("metadata.name")
+    return Definition(
+        group="",
+        version="v1",
+        kind="Namespace",
+        plural="namespaces",
+        short_names=("ns",),
+        namespaced=False,
+        fields=NAMESPACE,
+        verbs=ITEM_VERBS,
+        subresources=(
+            Subresource(
+                name="finalize",
+                verbs=("update",),
+                prepare=partial(prepare_finalize, label),
+                validate=finalize_rules,
+            ),
+            Subresource(name="status", prepare=partial(prepare_status, label), validate=status_rules),
+        ),
+        check_name=name_is_label,
+        delete_returns_object=True,
+        selectable={"status.phase": lambda stored: str(field_of(stored, "status", "phase") or "")},
+        own_selector_text=True,
+        fill=partial(label_with_name, label),
+        prepare_create=partial(prepare_create, label),
+        prepare_update=partial(prepare_update, label),
+        validate_create=rules,
+        validate_update=change_rules,
+        mark_deleted=mark_deleted,
+        holds_back=lambda stored: bool(stored["spec"].get("finalizers")),
+    )
+
+
+def label_with_name(label: str, new: Object) -> None:
+    metadata = new["metadata"]
+    if metadata.get("name"):
+        metadata["labels"] = dict(sorted({**metadata.get("labels", {}), label: metadata["name"]}.items()))
+
+
+def prepare_create(label: str, new: Object) -> None:
+    label_with_name(label, new)
+    finalizers = new["spec"].get("finalizers", [])
+    if NAMESPACE_FINALIZER not in finalizers:
+        new["spec"]["finalizers"] = [*finalizers, NAMESPACE_FINALIZER]
+    new["status"] = {"phase": "Active"}
+
+
+def prepare_update(label: str, new: Object, old: Object) -> None:
+    label_with_name(label, new)
+    new["spec"], new["status"] = old["spec"], old["status"]
+
+
+def prepare_status(label: str, new: Object, old: Object) -> None:
+    label_with_name(label, new)
+    new["spec"] = old["spec"]
+
+
+def prepare_finalize(label: str, new: Object, old: Object) -> None:
+    label_with_name(label, new)
+    new["status"] = old["status"]
+
+
+def mark_deleted(marked: Object) -> None:
+    marked["status"] = {**marked["status"], "phase": "Terminating"}
+    # A namespace has no grace period: clearing it takes what it takes.
+    del marked["metadata"]["deletionGracePeriodSeconds"]
+
+
+def rules(new: Object) -> list[FieldError]:
+    return [
+        error
+        for finalizer in new["spec"].get("finalizers", ())
+        for error in finalizer_rules(finalizer, "spec.finalizers")
+    ]
+
+
+def change_rules(new: Object, old: Object) -> list[FieldError]:
+    return [
+        *metadata_rules(new["metadata"], namespaced=False, check_name=name_is_label),
+        *rules(new),
+        *metadata_change_rules(new["metadata"], old["metadata"]),
+    ]
+
+
+def status_rules(new: Object, old: Object) -> list[FieldError]:
+    errors = metadata_change_rules(new["metadata"], old["metadata"])
+    phase = new["status"].get("phase", "")
+    if "deletionTimestamp" not in new["metadata"]:
+        wanted, when = "Active", "empty"
+    else:
+        wanted, when = "Terminating", "not empty"
+    if phase != wanted:
+        text = f"may only be '{wanted}' if `deletionTimestamp` is {when}"
+        errors.append(invalid("status.Phase", phase, text))
+    return errors
+
+
+def finalize_rules(new: Object, old: Object) -> list[FieldError]:
+    errors = metadata_change_rules(new["metadata"], old["metadata"])
+    for index, finalizer in enumerate(new["spec"].get("finalizers", ())):
+        errors += finalizer_rules(finalizer, f"spec.finalizers[{index}]")
+    return errors

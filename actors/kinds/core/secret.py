@@ -1,0 +1,134 @@
+"""Secret: bytes by key, of a type that may ask for certain keys."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from functools import partial
+
+import orjson
+
+from actors.kinds.checks import (
+    FieldError,
+    config_key,
+    each,
+    invalid,
+    name_is_subdomain,
+    required,
+    too_long,
+    unchanged,
+)
+from actors.kinds.core.config_map import MOST_BYTES, decoded_size, frozen
+from actors.kinds.definition import Definition
+from actors.kinds.fields import BOOL, BYTES_MAP, STRING, STRING_MAP, Field, Struct
+from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.messages import Object
+from actors.names import Names
+
+SECRET = Struct(
+    "core.v1.Secret",
+    METADATA,
+    Field("immutable", BOOL, 5, pointer=True),
+    Field("data", BYTES_MAP, 2),
+    Field("stringData", STRING_MAP, 4),
+    Field("type", STRING, 3, default="Opaque"),
+)
+
+TypeRules = Callable[[Object], list[FieldError]]
+
+
+def define(names: Names) -> Definition:
+    judge = partial(rules, _type_rules(names))
+    return Definition(
+        group="",
+        version="v1",
+        kind="Secret",
+        plural="secrets",
+        namespaced=True,
+        fields=SECRET,
+        check_name=name_is_subdomain,
+        selectable={"type": lambda stored: str(stored.get("type", ""))},
+        own_selector_text=True,
+        prepare_create=take_string_data,
+        prepare_update=lambda new, _: take_string_data(new),
+        validate_create=judge,
+        validate_update=partial(change_rules, judge),
+    )
+
+
+def take_string_data(new: Object) -> None:
+    """stringData is a way to write data, never stored."""
+    texts = new.pop("stringData", None)
+    if not texts:
+        return
+    given = {key: base64.b64encode(text.encode()).decode() for key, text in texts.items()}
+    new["data"] = dict(sorted({**new.get("data", {}), **given}.items()))
+    new.update(SECRET.arranged({name: new.pop(name) for name in list(new)}))
+
+
+def rules(of_type: dict[str, TypeRules], new: Object) -> list[FieldError]:
+    errors: list[FieldError] = []
+    data = new.get("data", {})
+    for key in data:
+        errors += each(f"data[{key}]", key, config_key(key))
+    if decoded_size(data.values()) > MOST_BYTES:
+        errors.append(too_long("data", MOST_BYTES))
+    judge = of_type.get(new.get("type", ""))
+    return errors + judge(new) if judge else errors
+
+
+def change_rules(judge: TypeRules, new: Object, old: Object) -> list[FieldError]:
+    return [
+        *metadata_change_rules(new["metadata"], old["metadata"]),
+        *unchanged("type", new.get("type", ""), old.get("type", "")),
+        *frozen(new, old, "data"),
+        *metadata_rules(new["metadata"], namespaced=True, check_name=name_is_subdomain),
+        *judge(new),
+    ]
+
+
+def _type_rules(names: Names) -> dict[str, TypeRules]:
+    return {
+        names.key("service-account-token"): partial(_needs_annotation, names.key("service-account.name")),
+        names.key("dockercfg"): partial(_needs_json, ".dockercfg"),
+        names.key("dockerconfigjson"): partial(_needs_json, ".dockerconfigjson"),
+        names.key("basic-auth"): _basic_auth,
+        names.key("ssh-auth"): _ssh_auth,
+        names.key("tls"): _tls,
+    }
+
+
+def _needs_annotation(key: str, new: Object) -> list[FieldError]:
+    if new["metadata"].get("annotations", {}).get(key):
+        return []
+    return [required(f"metadata.annotations[{key}]")]
+
+
+def _needs_json(key: str, new: Object) -> list[FieldError]:
+    content = new.get("data", {}).get(key)
+    if content is None:
+        return [required(f"data[{key}]")]
+    try:
+        parsed = orjson.loads(base64.b64decode(content))
+    except orjson.JSONDecodeError as error:
+        return [invalid(f"data[{key}]", "<secret contents redacted>", str(error))]
+    if parsed is None or isinstance(parsed, dict):
+        return []
+    text = "json: cannot unmarshal the contents into an object"
+    return [invalid(f"data[{key}]", "<secret contents redacted>", text)]
+
+
+def _basic_auth(new: Object) -> list[FieldError]:
+    data = new.get("data", {})
+    if "username" in data or "password" in data:
+        return []
+    return [required("data[username]"), required("data[password]")]
+
+
+def _ssh_auth(new: Object) -> list[FieldError]:
+    return [] if new.get("data", {}).get("ssh-privatekey") else [required("data[ssh-privatekey]")]
+
+
+def _tls(new: Object) -> list[FieldError]:
+    data = new.get("data", {})
+    return [required(f"data[{key}]") for key in ("tls.crt", "tls.key") if key not in data]

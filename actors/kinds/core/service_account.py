@@ -1,0 +1,49 @@
+"""ServiceAccount: an identity for programs, with the secrets it may use."""
+
+from __future__ import annotations
+
+from actors.kinds.checks import FieldError, name_is_subdomain
+from actors.kinds.core.references import LOCAL_OBJECT_REFERENCE, OBJECT_REFERENCE
+from actors.kinds.definition import Definition
+from actors.kinds.fields import BOOL, Field, ListOf, Struct
+from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.messages import Object
+from actors.names import Names
+
+SERVICE_ACCOUNT = Struct(
+    "core.v1.ServiceAccount",
+    METADATA,
+    Field("secrets", ListOf(OBJECT_REFERENCE), 2, patch="merge", merge_key="name"),
+    Field("imagePullSecrets", ListOf(LOCAL_OBJECT_REFERENCE), 3),
+    Field("automountServiceAccountToken", BOOL, 4, pointer=True),
+)
+
+
+def define(_: Names) -> Definition:
+    return Definition(
+        group="",
+        version="v1",
+        kind="ServiceAccount",
+        plural="serviceaccounts",
+        short_names=("sa",),
+        namespaced=True,
+        fields=SERVICE_ACCOUNT,
+        check_name=name_is_subdomain,
+        delete_returns_object=True,
+        prepare_create=keep_names_of_secrets,
+        prepare_update=lambda new, _: keep_names_of_secrets(new),
+        validate_update=change_rules,
+    )
+
+
+def keep_names_of_secrets(new: Object) -> None:
+    """Secrets of an account are in its own namespace: of the references only the names count."""
+    if "secrets" in new:
+        new["secrets"] = [{"name": one["name"]} if "name" in one else {} for one in new["secrets"]]
+
+
+def change_rules(new: Object, old: Object) -> list[FieldError]:
+    return [
+        *metadata_change_rules(new["metadata"], old["metadata"]),
+        *metadata_rules(new["metadata"], namespaced=True, check_name=name_is_subdomain),
+    ]

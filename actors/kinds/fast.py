@@ -1,0 +1,208 @@
+"""The fast decoder: pydantic-core straight from bytes, for documents that are already canonical.
+
+It is compiled from the same declaration as the walk, but strict: anything the walk would drop, round,
+reorder or complain about makes it fail, and then the walk decides. So it only ever answers "this is the
+result, without problems" or None. Zero values that the wire format drops are kept out with length and range
+limits.
+
+pydantic-core keeps the last of two equal keys silently, so each result needs a proof that there was no such
+pair: written out again without whitespace a document is as short as it can be, and a lost member would have
+made it longer by five bytes or more (`"":0,`). Documents that are longer for an innocent reason go to the
+walk.
+
+pydantic-core is imported with the first schema: it takes longer to load than all declarations together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import orjson
+
+from actors.kinds.fields import (
+    BOOL,
+    BYTES,
+    INT32,
+    INT64,
+    INTEGER_RANGES,
+    MICRO_TIME,
+    NOTHING,
+    OWNED_FIELDS,
+    QUANTITY,
+    STRING,
+    TIME,
+    Field,
+    ListOf,
+    MapOf,
+    Scalar,
+    Struct,
+    Type,
+    unsaid,
+)
+
+CoreSchema = dict[str, Any]
+
+_SHORTEST_MEMBER: Final = 5
+_DAY: Final = (
+    "(?:(?:0[1-9]|1[0-2])-(?:0[1-9]|1[0-9]|2[0-8])|(?:0[13-9]|1[0-2])-(?:29|30)|(?:0[13578]|1[02])-31)"
+)
+_CLOCK: Final = "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
+_PATTERNS: Final = {
+    TIME: rf"^[1-9][0-9]{{3}}-{_DAY}T{_CLOCK}Z$",
+    MICRO_TIME: rf"^[1-9][0-9]{{3}}-{_DAY}T{_CLOCK}\.[0-9]{{6}}Z$",
+    BYTES: r"^(?:[A-Za-z0-9+/]{4})*"
+    r"(?:[A-Za-z0-9+/][AQgw]==|[A-Za-z0-9+/]{2}[AEIMQUYcgkosw048]=)?$",
+    # Amounts of up to three digits are canonical whatever their suffix; most are.
+    QUANTITY: r"^(?:0|[1-9][0-9]{0,2}(?:[numkMGTP]|[KMGTP]i)?)$",
+}
+
+
+class Fast:
+    """What one kind's documents look like when nothing about them needs thought."""
+
+    def __init__(self, struct: Struct, api_version: str, kind: str) -> None:
+        from pydantic_core import SchemaValidator, ValidationError
+
+        self._failed = ValidationError
+        self._filled = 0  # bytes of defaults put into the document being decoded
+        self._usual_nulls = [
+            (field.name, inner.name)
+            for field in struct.fields
+            if isinstance(field.type, Struct)
+            for inner in field.type.fields
+            if inner.null_is_usual
+        ]
+        schema = self._struct(struct)
+        schema["fields"] = {
+            "apiVersion": _optional(_literal(api_version)),
+            "kind": _optional(_literal(kind)),
+            **schema["fields"],
+        }
+        validator = SchemaValidator(schema, {"strict": True})
+        self._validate_json = validator.validate_json
+        self._validate_object = validator.validate_python
+
+    def from_json(self, raw: bytes) -> dict[str, Any] | None:
+        self._filled = 0
+        try:
+            found: dict[str, Any] = self._validate_json(raw)
+        except self._failed:
+            return None
+        return self._untyped(found) if self._has_no_duplicates(raw, found) else None
+
+    def from_object(self, value: Any) -> dict[str, Any] | None:
+        try:
+            return self._untyped(self._validate_object(value))
+        except self._failed:
+            return None
+
+    def _untyped(self, found: dict[str, Any]) -> dict[str, Any]:
+        found.pop("apiVersion", None)
+        found.pop("kind", None)
+        for outer, inner in self._usual_nulls:
+            if found[outer].get(inner, NOTHING) is None:
+                del found[outer][inner]
+        return found
+
+    def _has_no_duplicates(self, raw: bytes, found: dict[str, Any]) -> bool:
+        try:
+            written = orjson.dumps(found)
+        except TypeError:
+            return False
+        room = _SHORTEST_MEMBER - self._filled
+        if len(raw) - len(written) < room:
+            return True
+        return len(raw.translate(None, b" \t\r\n")) - len(written.translate(None, b" ")) < room
+
+    def _struct(self, struct: Struct) -> CoreSchema:
+        fields = {field.name: _optional(self._field(field)) for field in struct.fields}
+        return {"type": "typed-dict", "fields": fields, "total": False, "extra_behavior": "forbid"}
+
+    def _field(self, field: Field) -> CoreSchema:
+        keeps_zero = field.pointer or (field.holds and field.default is None)
+        schema = self._type(field.type, keeps_zero=keeps_zero)
+        absent = unsaid(field, fill=True)
+        if absent is None or field.null_is_usual:
+            schema = {"type": "nullable", "schema": schema}
+        if absent is NOTHING:
+            return schema
+        return {"type": "default", "schema": schema, "default_factory": self._filling(field, absent)}
+
+    def _filling(self, field: Field, absent: Any) -> Callable[[], Any]:
+        """Puts a default in and keeps count, so that the proof above still adds up."""
+        cost = len(orjson.dumps({field.name: absent})) - 1  # a comma for the two braces
+        shared = not isinstance(absent, (dict, list))
+
+        def fill() -> Any:
+            self._filled += cost
+            return absent if shared else unsaid(field, fill=True)
+
+        return fill
+
+    def _type(self, type_: Type, *, keeps_zero: bool) -> CoreSchema:
+        least = {} if keeps_zero else {"min_length": 1}
+        if isinstance(type_, Struct):
+            return self._struct(type_)
+        if isinstance(type_, ListOf):
+            # An empty list that the wire format shows at all is shown as null, which the walk sees to.
+            items = self._type(type_.item, keeps_zero=True)
+            return {"type": "list", "items_schema": items, "min_length": 1}
+        if isinstance(type_, MapOf):
+            values = self._type(type_.value, keeps_zero=True)
+            members = {
+                "type": "dict",
+                "keys_schema": {"type": "str"},
+                "values_schema": values,
+                "min_length": 1,
+            }
+            return {"type": "function-after", "function": _SORT, "schema": members}
+        return _scalar(type_, keeps_zero, least)
+
+
+def _scalar(type_: Scalar, keeps_zero: bool, least: CoreSchema) -> CoreSchema:
+    if type_ in _PATTERNS:
+        return {"type": "str", "pattern": _PATTERNS[type_], **least}
+    if type_ is STRING:
+        return {"type": "str", **least}
+    if type_ is BOOL:
+        return {"type": "bool"} if keeps_zero else _literal(True)
+    if type_ in (INT32, INT64):
+        low, high = INTEGER_RANGES[type_]
+        return {"type": "int", "ge": low if keeps_zero else 1, "le": high}
+    assert type_ is OWNED_FIELDS
+    return _OWNED_FIELDS
+
+
+def _optional(schema: CoreSchema) -> CoreSchema:
+    return {"type": "typed-dict-field", "schema": schema, "required": False}
+
+
+def _literal(value: Any) -> CoreSchema:
+    return {"type": "literal", "expected": [value]}
+
+
+def _sorted(members: dict[str, Any]) -> dict[str, Any]:
+    last = ""
+    for name in members:
+        if name < last:
+            return dict(sorted(members.items()))
+        last = name
+    return members
+
+
+_SORT: Final = {"type": "no-info", "function": _sorted}
+
+# Objects in objects and nothing else, as deep as pydantic-core goes.
+_OWNED_FIELDS: Final[CoreSchema] = {
+    "type": "definitions",
+    "schema": {"type": "definition-ref", "schema_ref": "owned"},
+    "definitions": [
+        {
+            "type": "dict",
+            "ref": "owned",
+            "keys_schema": {"type": "str"},
+            "values_schema": {"type": "definition-ref", "schema_ref": "owned"},
+        }
+    ],
+}

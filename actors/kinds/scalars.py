@@ -1,0 +1,135 @@
+"""Leaf values: from what a document says to what an object holds, or the reason why not."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Callable
+from typing import Any, Final
+
+from actors.kinds.fields import (
+    BOOL,
+    BYTES,
+    INT32,
+    INT64,
+    INTEGER_RANGES,
+    MICRO_TIME,
+    OWNED_FIELDS,
+    QUANTITY,
+    STRING,
+    TIME,
+    Scalar,
+    Type,
+)
+from actors.kinds.quantity import canonical_quantity
+from actors.kinds.scan import Number, plain
+from actors.kinds.times import canonical_micros, canonical_seconds
+
+_LONGEST_SHOWN: Final = 40
+_OUTSIDE_BASE64: Final = re.compile(r"[^A-Za-z0-9+/]")
+
+
+class WrongType(ValueError):
+    """A value that the declared type cannot hold. The place grows from the inside out as the walk unwinds."""
+
+    def __init__(self, found: str, type_: Type) -> None:
+        self._found, self._type = found, type_
+        self._struct = ""
+        self._where: list[str] = []
+
+    def inside(self, struct: str, field: str) -> None:
+        self._struct = self._struct or struct
+        self._where.insert(0, field)
+
+    def __str__(self) -> str:
+        place = f"Go struct field {self._struct}.{'.'.join(self._where)}" if self._where else "Go value"
+        return f"json: cannot unmarshal {self._found} into {place} of type {self._type.spoken}"
+
+
+def read_scalar(type_: Scalar, value: Any) -> Any:
+    """The canonical value; None stands for a time that says nothing. Raises ValueError."""
+    return _READERS[type_](type_, value)
+
+
+def spoken(value: Any) -> str:
+    """What kind of JSON value this is, as errors say it."""
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, (Number, int, float)):
+        return "number"
+    if isinstance(value, str):
+        return "string"
+    return "array" if type(value) is list else "object"
+
+
+def _string(type_: Scalar, value: Any) -> str:
+    if type(value) is not str:
+        raise WrongType(spoken(value), type_)
+    return value
+
+
+def _bool(type_: Scalar, value: Any) -> bool:
+    if type(value) is not bool:
+        raise WrongType(spoken(value), type_)
+    return value
+
+
+def _integer(type_: Scalar, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, (Number, int, float)):
+        raise WrongType(spoken(value), type_)
+    whole = _whole(value)
+    low, high = INTEGER_RANGES[type_]
+    if whole is None or not low <= whole <= high:
+        raise WrongType(f"number {value!s:.{_LONGEST_SHOWN}}", type_)
+    return whole
+
+
+def _whole(value: Number | int | float) -> int | None:
+    if isinstance(value, Number):
+        return value.whole()
+    if isinstance(value, float):
+        return int(value) if value.is_integer() else None
+    return value
+
+
+def _bytes(type_: Scalar, value: Any) -> str:
+    """Base64 in its one canonical spelling; line breaks inside are tolerated."""
+    text = _string(type_, value).replace("\r", "").replace("\n", "")
+    try:
+        return base64.b64encode(base64.b64decode(text, validate=True)).decode()
+    except (binascii.Error, ValueError):
+        outside = _OUTSIDE_BASE64.search(text)
+        at = outside.start() if outside else len(text)
+        raise ValueError(f"illegal base64 data at input byte {at}") from None
+
+
+def _time(type_: Scalar, value: Any) -> str | None:
+    return canonical_seconds(_string(type_, value))
+
+
+def _micro_time(type_: Scalar, value: Any) -> str | None:
+    return canonical_micros(_string(type_, value))
+
+
+def _quantity(type_: Scalar, value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        raise WrongType(spoken(value), type_)
+    return canonical_quantity(str(value))
+
+
+def _owned_fields(type_: Scalar, value: Any) -> Any:
+    return plain(value)
+
+
+_READERS: Final[dict[Scalar, Callable[[Scalar, Any], Any]]] = {
+    STRING: _string,
+    BOOL: _bool,
+    INT32: _integer,
+    INT64: _integer,
+    BYTES: _bytes,
+    TIME: _time,
+    MICRO_TIME: _micro_time,
+    QUANTITY: _quantity,
+    OWNED_FIELDS: _owned_fields,
+}
