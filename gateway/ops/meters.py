@@ -1,0 +1,71 @@
+"""What the parts of a server tell of themselves, as readings: `statistics()`, read at scrape time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from actors.committer import CommitterStatistics
+from actors.mailbox import MailboxStatistics
+from gateway.ops.metrics import Metrics
+from gateway.serving import ServerStatistics
+
+
+def meter_server(metrics: Metrics, read: Callable[[], ServerStatistics]) -> None:
+    metrics.gauge(
+        "apiserver_current_inflight_requests",
+        "Connections with a request under way.",
+        lambda: (now := read()).open - now.idle,
+    )
+    metrics.gauge("rewound_connections", "Open connections.", lambda: read().open)
+    metrics.counter("rewound_connections_accepted_total", "Connections accepted.", lambda: read().accepted)
+    metrics.counter(
+        "rewound_connections_refused_total",
+        "Requests refused before they were understood: malformed, too large, too slow.",
+        lambda: read().refused,
+    )
+    metrics.counter(
+        "rewound_connections_timed_out_total", "Connections ended by a time limit.", lambda: read().timed_out
+    )
+    metrics.counter(
+        "rewound_tls_handshake_errors_total", "TLS handshakes that failed.", lambda: read().handshake_failures
+    )
+
+
+def meter_committer(metrics: Metrics, read: Callable[[], CommitterStatistics]) -> None:
+    metrics.counter("rewound_commits_total", "Durable transactions written.", lambda: read().commits)
+    metrics.counter("rewound_committed_events_total", "Events in them.", lambda: read().events)
+    metrics.counter("rewound_commit_failures_total", "Transactions refused.", lambda: read().failures)
+    metrics.counter("rewound_commit_seconds_total", "Time spent writing.", lambda: read().seconds)
+    metrics.gauge("rewound_commit_waiting_events", "Events not yet durable.", lambda: read().waiting)
+    metrics.gauge(
+        "rewound_commit_largest_batch", "Most events in one transaction.", lambda: read().largest_batch
+    )
+
+
+def meter_journal(metrics: Metrics, read: Callable[[], Mapping[str, int]]) -> None:
+    metrics.gauge("rewound_journal_head", "Newest durable resourceVersion.", lambda: read()["head"])
+    metrics.gauge("rewound_journal_map_bytes", "Size of the LMDB map.", lambda: read()["map_bytes"])
+    metrics.gauge("rewound_journal_used_bytes", "Bytes of it in use.", lambda: read()["used_bytes"])
+    metrics.gauge("rewound_journal_readers", "Reader slots taken.", lambda: read()["readers"])
+
+
+def meter_mailboxes(metrics: Metrics, read: Callable[[], Mapping[str, MailboxStatistics]]) -> None:
+    """One mailbox per resource type, so the label is bounded by what is served."""
+    metrics.gauge(
+        "rewound_mailbox_waiting",
+        "Writes waiting for their actor.",
+        lambda: {name: now.waiting for name, now in read().items()},
+        "type",
+    )
+    metrics.counter(
+        "rewound_mailbox_received_total",
+        "Writes received by an actor.",
+        lambda: {name: now.received for name, now in read().items()},
+        "type",
+    )
+    metrics.counter(
+        "rewound_mailbox_refused_total",
+        "Writes refused because the mailbox was full.",
+        lambda: {name: now.refused for name, now in read().items()},
+        "type",
+    )
