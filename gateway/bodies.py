@@ -14,6 +14,7 @@ from actors.errors import BadRequest
 from actors.kinds.definition import Definition
 from actors.kinds.schema import Decoded, NotDecodable
 from actors.messages import Object
+from actors.names import Names
 from gateway.call import Call
 from gateway.wire import yaml
 from gateway.wire.negotiate import body_media
@@ -25,8 +26,8 @@ class Body:
     problems: tuple[str, ...]
 
 
-async def decode_body(call: Call, definition: Definition, field_validation: str) -> Body:
-    decoded = await _decode(call, definition)
+async def decode_body(call: Call, definition: Definition, names: Names, field_validation: str) -> Body:
+    decoded = await _decode(call, definition, names)
     if decoded.problems:
         _judge(call, definition, decoded.problems, field_validation)
     stored = decoded.object
@@ -36,9 +37,9 @@ async def decode_body(call: Call, definition: Definition, field_validation: str)
     return Body(stored, decoded.problems)
 
 
-async def _decode(call: Call, definition: Definition) -> Decoded:
+async def _decode(call: Call, definition: Definition, names: Names) -> Decoded:
     raw = call.request.body
-    media = body_media(call.request.headers.get(b"content-type"))
+    media = body_media(call.request.headers.get(b"content-type"), names)
     try:
         if media == "json":
             return definition.schema.decode_json(raw)
@@ -48,9 +49,7 @@ async def _decode(call: Call, definition: Definition) -> Decoded:
         raise BadRequest(str(error)) from None
 
 
-def _judge(
-    call: Call, definition: Definition, problems: tuple[str, ...], field_validation: str
-) -> None:
+def _judge(call: Call, definition: Definition, problems: tuple[str, ...], field_validation: str) -> None:
     if field_validation == "Strict":
         kind, listed = definition.kind, ", ".join(problems)
         raise BadRequest(
@@ -61,13 +60,13 @@ def _judge(
         call.warnings.extend(problems)
 
 
-async def decode_delete_options(call: Call) -> dict[str, Any] | None:
+async def decode_delete_options(call: Call, names: Names) -> dict[str, Any] | None:
     """The DeleteOptions of a body, unchecked; None without one."""
     raw = call.request.body
     if not raw:
         return None
     try:
-        if body_media(call.request.headers.get(b"content-type")) == "json":
+        if body_media(call.request.headers.get(b"content-type"), names) == "json":
             value = orjson.loads(raw)
         else:
             value = (await yaml.load_off_loop(raw)).value

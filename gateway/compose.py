@@ -1,17 +1,20 @@
 """Builds the server from its settings, runs it, and takes it down again without losing anything.
 
-The one place that knows every part. Start: journal, committer, actors, controllers, then the doors. Stop: readyz
-fails first, then (after --shutdown-delay-duration) no new connections, running requests end, the committer
-drains, the journal closes.
+The one place that knows every part. Start: journal, committer, actors, controllers, then the doors; ready when
+the first namespaces exist. Stop: readyz fails first, then (after --shutdown-delay-duration) no new connections,
+running requests end, the committer drains, the journal closes.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import ssl
-from collections.abc import Callable
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from importlib import metadata
 
 import orjson
 import trio
@@ -21,8 +24,15 @@ from actors.access.modes import authorizer
 from actors.access.tokens import read_tokens
 from actors.admission.chain import Admission
 from actors.admission.plugins.namespace_lifecycle import NamespaceLifecycle
-from actors.clock import WallClock
+from actors.certificates.context import server_context
+from actors.certificates.kubeconfig import server_url, write_kubeconfig
+from actors.certificates.names import serving_names
+from actors.certificates.store import Certificates, prepare
+from actors.clock import Clock, WallClock
 from actors.committer import Committer
+from actors.controllers.garbage import GarbageCollector
+from actors.controllers.loop import Loop
+from actors.controllers.namespaces import NamespaceController, ensure_namespaces
 from actors.directory import Directory
 from actors.feed import Feed
 from actors.housekeeping import Housekeeping
@@ -43,5 +53,199 @@ from gateway.paths import Paths
 from gateway.pipeline import Pipeline
 from gateway.request import Response
 from gateway.server import Server
-from gateway.settings import Settings
+from gateway.settings import Addresses, Settings
 from journal.log import Journal
+
+# After the doors are closed, how long running requests may take to end.
+GRACE = 60.0
+
+Announce = Callable[[Addresses], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Everything below HTTP."""
+
+    names: Names
+    catalog: Catalog
+    journal: Journal
+    committer: Committer
+    directory: Directory
+    reads: Reads
+    stamps: Stamps
+    supervisor: Supervisor
+
+
+async def serve(settings: Settings, announce: Announce) -> None:
+    """Serve until SIGTERM or SIGINT; a second signal ends the process at once."""
+    stop = trio.Event()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_stop_on_signal, stop)
+        await run(settings, announce, stop)
+        nursery.cancel_scope.cancel()
+
+
+async def _stop_on_signal(stop: trio.Event) -> None:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async for number in signals:
+            if stop.is_set():
+                os._exit(128 + number)
+            stop.set()
+
+
+async def run(settings: Settings, announce: Announce, stop: trio.Event, clock: Clock | None = None) -> None:
+    clock = clock or WallClock()
+    health = Health(trio.current_time, settings.livez_grace_period)
+    async with _open_store(settings, clock) as store, trio.open_nursery() as nursery:
+        closing = trio.Event()
+        doors = _Doors(settings, store, health)
+        addresses = await nursery.start(doors.serve, closing)
+        await ensure_namespaces(store.catalog, store.journal, store.directory, store.stamps, store.names)
+        health.finish_start()
+        announce(addresses)
+        await stop.wait()
+        health.begin_shutdown()
+        await trio.sleep(settings.shutdown_delay_duration)
+        closing.set()
+
+
+@asynccontextmanager
+async def _open_store(settings: Settings, clock: Clock) -> AsyncIterator[Store]:
+    """The journal with its actors and controllers at work; leaving drains and closes it."""
+    journal = Journal.open(settings.data_dir / "journal", dialect=settings.dialect)
+    try:
+        async with trio.open_nursery() as nursery:
+            store = _build_store(settings, journal, clock, nursery)
+            try:
+                yield store
+            finally:
+                with trio.CancelScope(shield=True):
+                    await store.committer.drained()
+                nursery.cancel_scope.cancel()
+    finally:
+        journal.close()
+
+
+def _build_store(settings: Settings, journal: Journal, clock: Clock, nursery: trio.Nursery) -> Store:
+    names = NAMES[settings.dialect]
+    catalog = Catalog(names)
+    for definition in catalog.definitions:
+        journal.type_id(definition.type_name)  # so that no read ever has to write
+    feed, supervisor, stamps = Feed(journal.head), Supervisor(), Stamps(clock)
+    committer = Committer(journal, feed)
+    admission = Admission([NamespaceLifecycle(names, Namespaces(journal, feed))])
+    directory = Directory(catalog, journal, committer, admission, supervisor, nursery)
+    horizon = Horizon(journal, clock, round(settings.watch_history * 1_000_000))
+    store = Store(
+        names,
+        catalog,
+        journal,
+        committer,
+        directory,
+        Reads(journal, feed, horizon, clock),
+        stamps,
+        supervisor,
+    )
+    retention = settings.journal_retention
+    keep = round(retention * 1_000_000) if retention else None
+    housekeeping = Housekeeping(journal, committer, clock, keep)
+    nursery.start_soon(supervisor.keep, "committer", committer.run)
+    nursery.start_soon(supervisor.keep, "housekeeping", housekeeping.run)
+    for controller in (
+        GarbageCollector(catalog, journal, directory, stamps, names),
+        NamespaceController(catalog, journal, directory, stamps, names),
+    ):
+        loop = Loop(controller, feed)
+        nursery.start_soon(supervisor.keep, loop.name, loop.run)
+    return store
+
+
+class _Doors:
+    """The gateway over one store: pipeline, connections, and what they report."""
+
+    def __init__(self, settings: Settings, store: Store, health: Health) -> None:
+        self._settings = settings
+        self._store = store
+        self._addresses = Addresses(None, None)
+        self._metrics = Metrics()
+        self._add_checks(health)
+        pipeline = self._pipeline(health)
+        self._server = Server(pipeline.handle, refuse, Limits())
+        self._metrics.follow(store, self._server)
+
+    def _pipeline(self, health: Health) -> Pipeline:
+        store, settings = self._store, self._settings
+        tokens = read_tokens(settings.token_auth_file) if settings.token_auth_file else {}
+        authorize = authorizer(settings.authorization_mode)
+        dispatch = Dispatch(
+            store.names,
+            store.catalog,
+            store.journal,
+            store.directory,
+            store.reads,
+            store.stamps,
+            authorize,
+        )
+        discovery = Discovery(store.catalog, dispatch.verbs)
+        release = metadata.version("rewound")
+        paths = Paths(health, discovery, self._metrics.exposition, release, self._advertised)
+        authenticator = Authenticator(tokens, anonymous=settings.anonymous_auth)
+        return Pipeline(store.names, authenticator, authorize, dispatch, paths, self._metrics)
+
+    def _add_checks(self, health: Health) -> None:
+        committer, supervisor = self._store.committer, self._store.supervisor
+        health.add("journal", lambda: committer.last_failure or None)
+        health.add("actors", lambda: ", ".join(supervisor.failing()) or None)
+
+    def _advertised(self) -> str:
+        secure = self._addresses.secure or self._addresses.insecure
+        return f"{secure[0]}:{secure[1]}" if secure else ""
+
+    async def serve(
+        self, closing: trio.Event, task_status: trio.TaskStatus[Addresses] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        settings = self._settings
+        tls, certificates = self._tls()
+        async with trio.open_nursery() as nursery:
+            secure, insecure = await nursery.start(
+                lambda task_status: self._server.serve(
+                    secure=(settings.bind_address, settings.secure_port) if tls else None,
+                    insecure=("127.0.0.1", settings.insecure_port) if settings.insecure_port else None,
+                    tls=tls,
+                    stop=closing,
+                    grace=GRACE,
+                    task_status=task_status,
+                )
+            )
+            self._addresses = Addresses(secure, insecure)
+            if secure is not None and certificates is not None:
+                self._write_kubeconfig(certificates, secure[1])
+            task_status.started(self._addresses)
+
+    def _tls(self) -> tuple[ssl.SSLContext | None, Certificates | None]:
+        settings = self._settings
+        if not settings.secure_port:
+            return None, None
+        names = serving_names(self._store.names, settings.bind_address)
+        certificates = prepare(settings.data_dir / "pki", names, time.time())
+        own = certificates.certificate("server"), certificates.key("server")
+        authorities = [certificates.authority]
+        if settings.client_ca_file:
+            authorities.append(settings.client_ca_file)
+        return (
+            server_context(
+                settings.tls_cert_file or own[0], settings.tls_private_key_file or own[1], authorities
+            ),
+            certificates,
+        )
+
+    def _write_kubeconfig(self, certificates: Certificates, port: int) -> None:
+        settings = self._settings
+        url = server_url(settings.bind_address, port)
+        authority = settings.tls_cert_file or certificates.authority
+        write_kubeconfig(settings.data_dir / "admin.kubeconfig", url, authority, certificates)
+
+
+def refuse(status: int, message: str) -> Response:
+    """What a connection answers to bytes that are no request."""
+    return Response(status, orjson.dumps(plain_failure(status, message).document()))

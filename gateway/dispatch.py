@@ -11,11 +11,12 @@ from typing import Any
 
 import trio
 
+from actors.access.authorize import Attributes, Authorizer
 from actors.directory import Directory
 from actors.errors import BadRequest, Invalid, NoSuchResource, TimedOut
 from actors.kinds.catalog import Catalog
 from actors.kinds.definition import Definition
-from actors.messages import Create, Delete, DeleteOptions, Deleted, Replace, Written
+from actors.messages import Create, Delete, Deleted, DeleteOptions, Replace, Written
 from actors.names import Names
 from actors.resource import options
 from actors.resource.collection import delete_collection
@@ -31,8 +32,6 @@ from gateway.request import Response
 from gateway.route import Route
 from journal.log import Journal
 
-MayCreate = Callable[[Call], bool]
-
 
 class Dispatch:
     def __init__(
@@ -43,7 +42,7 @@ class Dispatch:
         directory: Directory,
         reads: Reads,
         stamps: Stamps,
-        may_create: MayCreate,
+        authorizer: Authorizer,
     ) -> None:
         self._names = names
         self._catalog = catalog
@@ -51,7 +50,7 @@ class Dispatch:
         self._directory = directory
         self._reads = reads
         self._stamps = stamps
-        self._may_create = may_create
+        self._authorizer = authorizer
         self._verbs: dict[str, Callable[[Call, Definition], Awaitable[Response]]] = {
             "get": self._get,
             "list": self._list,
@@ -98,12 +97,12 @@ class Dispatch:
     async def _list(self, call: Call, definition: Definition) -> Response:
         wanted = self._list_options(call, definition)
         with _deadline(call):
-            listing = await self._reads.list(definition, call.route.namespace or None, wanted)
-            return await render.answer(call, frame_of(definition).listing(listing))
+            listing = await self._reads.listing(definition, call.route.namespace or None, wanted)
+        return await render.answer(call, frame_of(definition).listing(listing))
 
     async def _create(self, call: Call, definition: Definition) -> Response:
         write = self._write_options(call, "CreateOptions")
-        body = await decode_body(call, definition, write.field_validation)
+        body = await decode_body(call, definition, self._names, write.field_validation)
         _check_namespace(definition, call.route, body.object)
         metadata = body.object["metadata"]
         generates = bool(metadata.get("generateName")) and not metadata.get("name")
@@ -115,7 +114,7 @@ class Dispatch:
 
     async def _replace(self, call: Call, definition: Definition) -> Response:
         write = self._write_options(call, "UpdateOptions")
-        body = await decode_body(call, definition, write.field_validation)
+        body = await decode_body(call, definition, self._names, write.field_validation)
         _check_name(call.route, body.object)
         _check_namespace(definition, call.route, body.object)
         command = Replace(
@@ -129,6 +128,12 @@ class Dispatch:
             may_create=definition.creates_on_update and self._may_create(call),
         )
         return await self._write(call, definition, command, body)
+
+    def _may_create(self, call: Call) -> bool:
+        """Whether the caller of a replace may also create: asked for kinds that PUT creates."""
+        route = call.route
+        wanted = Attributes("create", route.group, route.resource, "", route.namespace, route.name)
+        return self._authorizer.authorize(call.user, wanted).allowed
 
     async def _write(
         self, call: Call, definition: Definition, command: Create | Replace, body: Body
@@ -171,8 +176,8 @@ class Dispatch:
                 chosen,
                 stamp,
             )
-            details = {"group": definition.group} if definition.group else {}
-            return await render.document(call, _success({**details, "kind": definition.plural}))
+        details = {"group": definition.group} if definition.group else {}
+        return await render.document(call, _success({**details, "kind": definition.plural}))
 
     def _list_options(self, call: Call, definition: Definition) -> ListOptions:
         parameters = call.parameters
@@ -210,7 +215,7 @@ class Dispatch:
 
     async def _delete_options(self, call: Call) -> tuple[DeleteOptions, bool | None]:
         """The options, and orphanDependents as the client spelled it."""
-        body = await decode_delete_options(call)
+        body = await decode_delete_options(call, self._names)
         chosen = options.delete_options(self._names, body, call.parameters.values())
         return chosen, body.get("orphanDependents") if body else None
 
@@ -278,13 +283,12 @@ class _Deadline:
         if self._scope is not None:
             self._scope.__enter__()
 
-    def __exit__(self, *error: Any) -> bool:
+    def __exit__(self, *error: Any) -> None:
         if self._scope is None:
-            return False
-        swallowed = bool(self._scope.__exit__(*error))
+            return
+        self._scope.__exit__(*error)
         if self._scope.cancelled_caught:
             raise TimedOut("Timeout: the request did not finish within the time it allowed (timeoutSeconds)")
-        return swallowed
 
 
 def _deleted(definition: Definition, outcome: Deleted) -> dict[str, Any]:
@@ -296,5 +300,3 @@ def _deleted(definition: Definition, outcome: Deleted) -> dict[str, Any]:
 
 def _success(details: dict[str, Any]) -> dict[str, Any]:
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
-
-

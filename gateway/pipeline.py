@@ -92,18 +92,6 @@ class Pipeline:
     def _authorize(self, call: Call) -> None:
         require(self._authorizer, call.user, _attributes(call.route))
 
-    def may_create(self, call: Call) -> bool:
-        """Whether the caller of a replace may also create: asked for kinds that PUT creates."""
-        route = call.route
-        attributes = Attributes(
-            verb="create",
-            group=route.group,
-            resource=route.resource,
-            namespace=route.namespace,
-            name=route.name,
-        )
-        return self._authorizer.authorize(call.user, attributes).allowed
-
     def _negotiate(self, call: Call) -> None:
         headers = call.request.headers
         call.representation = negotiate(headers.get(b"accept"), self._names)
@@ -132,5 +120,3 @@ def _attributes(route: Route) -> Attributes:
         namespace=route.namespace,
         name=route.name,
     )
-
-

@@ -14,7 +14,14 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
-_ITEM_VERBS = {"GET": "get", "HEAD": "get", "PUT": "update", "POST": "create", "PATCH": "patch", "DELETE": "delete"}
+_ITEM_VERBS = {
+    "GET": "get",
+    "HEAD": "get",
+    "PUT": "update",
+    "POST": "create",
+    "PATCH": "patch",
+    "DELETE": "delete",
+}
 _COLLECTION_VERBS = {**_ITEM_VERBS, "GET": "list", "HEAD": "list", "DELETE": "deletecollection"}
 
 

@@ -34,8 +34,8 @@ from actors.resource.decide import (
 )
 from actors.resource.document import encode
 from journal.log import Journal
-from journal.view import View
 from journal.records import Event
+from journal.view import View
 
 # A command waits for at most one fsync in front of it; at a few thousand writes a second this is about a second
 # of work, and beyond that a client is better told to come back.
@@ -156,9 +156,7 @@ class ResourceActor:
         body = self._apply(decision, None, command, verb, events)
         return Written(body, created=True, warnings=tuple(definition.warnings(decision.object, None)))
 
-    def _replace(
-        self, view: View, definition: Definition, command: Replace, events: list[Event]
-    ) -> Written:
+    def _replace(self, view: View, definition: Definition, command: Replace, events: list[Event]) -> Written:
         current = self._current(view, command.namespace, command.name)
         if current is None:
             return self._create_by_replace(view, definition, command, events)
@@ -317,5 +315,3 @@ def _parse(offset: int, body: bytes) -> Current:
     parsed: dict[str, Any] = orjson.loads(body)
     parsed["metadata"].pop("resourceVersion", None)
     return Current(offset, parsed)
-
-

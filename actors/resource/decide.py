@@ -166,11 +166,15 @@ def _check_version(definition: Definition, name: str, version: str, offset: int)
         if definition.unconditional_update:
             return
         cause = Cause(
-            "FieldValueInvalid", "Invalid value: 0x0: must be specified for an update", "metadata.resourceVersion"
+            "FieldValueInvalid",
+            "Invalid value: 0x0: must be specified for an update",
+            "metadata.resourceVersion",
         )
         raise Invalid(definition.group, definition.plural, name, [cause])
     if not version.isdecimal():
-        raise BadRequest(f'metadata.resourceVersion: Invalid value: "{version}": must be a version this API gave')
+        raise BadRequest(
+            f'metadata.resourceVersion: Invalid value: "{version}": must be a version this API gave'
+        )
     if int(version) != offset:
         raise Conflict(definition.resource, name, STALE)
 

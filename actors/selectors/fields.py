@@ -8,7 +8,7 @@ is any text in front of the first operator. A field that an object does not have
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -50,6 +50,11 @@ class FieldSelector:
             if requirement.field == field and requirement.operator == "=":
                 return requirement.value
         return None
+
+    def renamed(self, name_of: Callable[[str], str]) -> FieldSelector:
+        """The same selection where the fields go by other names."""
+        renamed = (one._replace(field=name_of(one.field)) for one in self.requirements)
+        return FieldSelector(tuple(sorted(renamed)))
 
     def matches(self, fields: Mapping[str, str]) -> bool:
         return all(requirement.matches(fields) for requirement in self.requirements)
