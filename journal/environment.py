@@ -44,7 +44,7 @@ class Environment:
     def __init__(self, path: Path, *, readonly: bool, map_size: int) -> None:
         self.path, self.readonly = path, readonly
         self.grown = 0
-        self._reads = 0
+        self._reads = self._resizing = 0
         self._counting = threading.Lock()
         self._quiet = threading.Condition(self._counting)
         self._writing = threading.Lock()
@@ -55,6 +55,7 @@ class Environment:
         except BaseException:
             self._release_writer_lock()
             raise
+        self._begin = self._env.begin
         self.events, self.state, self.by_type, self.by_object = self._databases[:4]
         self.counts, self.snapshots, self.meta = self._databases[4:]
 
@@ -65,7 +66,7 @@ class Environment:
         with self._counting:
             self._reads += 1
         try:
-            return self._env.begin(buffers=True)
+            return self._begin(None, None, False, True)  # keywords would cost a third of it
         except lmdb.MapResizedError:
             self._uncount()
             return self._enter_resized()
@@ -80,7 +81,7 @@ class Environment:
     def _uncount(self) -> None:
         with self._counting:
             self._reads -= 1
-            if not self._reads:
+            if self._resizing:
                 self._quiet.notify_all()
 
     def _enter_resized(self) -> Any:
@@ -111,14 +112,15 @@ class Environment:
 
     def _resize(self, size: int) -> None:
         with self._quiet:
-            if not self._quiet.wait_for(lambda: not self._reads, timeout=PATIENCE):
-                raise StorageFailed(
-                    self.path, f"a read was left open for {PATIENCE} s and the map could not grow"
-                )
+            self._resizing += 1
             try:
+                if not self._quiet.wait_for(lambda: not self._reads, timeout=PATIENCE):
+                    raise StorageFailed(self.path, f"a read was left open for {PATIENCE} s")
                 self._env.set_mapsize(size)
             except lmdb.Error as error:
                 raise StorageFailed(self.path, str(error)) from error
+            finally:
+                self._resizing -= 1
 
     def _refusal(self, error: lmdb.Error) -> StorageFull | StorageFailed:
         code = _code_of(error)

@@ -21,6 +21,9 @@ from journal.errors import BadName, NameTooLong
 
 Buffer = bytes | memoryview
 
+# meta: names, and "type:" + the name of each resource type -> its number
+LAYOUT, DIALECT, FLOOR, TYPE_PREFIX = b"layout", b"dialect", b"floor", b"type:"
+
 MAX_KEY = 511  # LMDB's compiled-in limit
 # by_object is the longest key: the type, two separators and the offset are not the name's.
 MAX_NAMES = MAX_KEY - 2 - 1 - 1 - 8
@@ -44,23 +47,27 @@ def offset_of(key: Buffer) -> int:
 
 def of_object(type_id: int, namespace: str, name: str) -> bytes:
     """The state key; raises what a write is told when the names cannot be a key."""
+    key = find_object(type_id, namespace, name)
+    if key is not None:
+        return key
     try:
-        names = b"%b\0%b" % (namespace.encode(), name.encode())
+        size = len((namespace + name).encode())
     except UnicodeEncodeError:
-        raise BadName(f"{namespace}/{name}") from None
-    if names.count(b"\0") != 1 or not name:
-        raise BadName(f"{namespace}/{name}")
-    if len(names) - 1 > MAX_NAMES:
-        raise NameTooLong(len(names) - 1, MAX_NAMES)
-    return pack_type(type_id) + names
+        size = 0
+    if size > MAX_NAMES:
+        raise NameTooLong(size, MAX_NAMES)
+    raise BadName(f"{namespace}/{name}")
 
 
 def find_object(type_id: int, namespace: str, name: str) -> bytes | None:
     """The state key, or None for names that nothing can be stored under."""
     try:
-        return of_object(type_id, namespace, name)
-    except (BadName, NameTooLong):
+        key = pack_type(type_id) + f"{namespace}\0{name}".encode()
+    except UnicodeEncodeError:
         return None
+    if not name or len(key) > MAX_NAMES + 3 or key.count(b"\0", 2) != 1:
+        return None
+    return key
 
 
 def names_of(key: bytes) -> tuple[str, str]:

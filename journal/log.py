@@ -18,12 +18,11 @@ from journal import failpoints, keys, records, verify
 from journal.environment import MAP_SIZE, Environment
 from journal.errors import NewerLayout, NoJournal, TooManyTypes, WrongDialect
 from journal.records import Event
+from journal.replay import Versions
 from journal.state import Checked
 from journal.view import View
 
 LAYOUT = 1  # of the databases and their keys
-
-LAYOUT_KEY, DIALECT_KEY, FLOOR_KEY, TYPE_PREFIX = b"layout", b"dialect", b"floor", b"type:"
 
 _passage = failpoints.from_environment("journal.append")
 
@@ -34,6 +33,7 @@ class Journal:
     def __init__(self, environment: Environment) -> None:
         self.environment = environment
         self.checked = Checked()
+        self.versions = Versions()
         self._types: dict[str, int] = {}
         self._head = 0
         self._appended = self._batches = 0
@@ -54,15 +54,15 @@ class Journal:
 
     def _begin(self, dialect: str) -> None:
         stored = self._meta()
-        if LAYOUT_KEY not in stored:
+        if keys.LAYOUT not in stored:
             if self.readonly:
                 raise NoJournal(self.path)
             self.environment.write(lambda txn: self._found(txn, dialect))
             stored = self._meta()
-        layout = int.from_bytes(stored[LAYOUT_KEY], "big")
+        layout = int.from_bytes(stored[keys.LAYOUT], "big")
         if layout > LAYOUT:
             raise NewerLayout(f"the journal in {self.path}", layout, LAYOUT)
-        self.dialect = stored[DIALECT_KEY].decode()
+        self.dialect = stored[keys.DIALECT].decode()
         if not self.readonly and self.dialect != dialect:
             raise WrongDialect(self.path, self.dialect, dialect)
         self._types = _types_in(stored)
@@ -72,9 +72,9 @@ class Journal:
 
     def _found(self, txn: Any, dialect: str) -> None:
         meta = self.environment.meta
-        txn.put(DIALECT_KEY, dialect.encode(), db=meta)
-        txn.put(FLOOR_KEY, keys.pack_offset(0), db=meta)
-        txn.put(LAYOUT_KEY, LAYOUT.to_bytes(2, "big"), db=meta)
+        txn.put(keys.DIALECT, dialect.encode(), db=meta)
+        txn.put(keys.FLOOR, keys.pack_offset(0), db=meta)
+        txn.put(keys.LAYOUT, LAYOUT.to_bytes(2, "big"), db=meta)
 
     def _meta(self) -> dict[bytes, bytes]:
         with self.read() as view:
@@ -113,7 +113,7 @@ class Journal:
         fresh = max(self._types.values(), default=0) + 1
         if fresh > keys.MAX_TYPES:
             raise TooManyTypes(keys.MAX_TYPES)
-        key, meta = TYPE_PREFIX + name.encode(), self.environment.meta
+        key, meta = keys.TYPE_PREFIX + name.encode(), self.environment.meta
         self.environment.write(lambda txn: txn.put(key, keys.pack_type(fresh), db=meta))
         self._types[name] = fresh
         return fresh
@@ -155,7 +155,7 @@ class Journal:
             _passage("begun")
         for one in batch:
             txn.put(one.offset_key, one.event_value, append=True, db=environment.events)
-            txn.put(one.type_key, b"", db=environment.by_type)
+            txn.put(one.type_key, one.link_value, db=environment.by_type)
             txn.put(one.object_key, b"", db=environment.by_object)
         if _passage is not None:
             _passage("events-written")
@@ -180,6 +180,7 @@ class Journal:
             "batches": self._batches,
             **self.environment.statistics(),
             **self.checked.statistics(),
+            **self.versions.statistics(),
         }
 
 
@@ -189,6 +190,7 @@ class _Prepared:
     __slots__ = (
         "change",
         "event_value",
+        "link_value",
         "object_key",
         "offset_key",
         "previous",
@@ -203,6 +205,8 @@ class _Prepared:
         self.type_key = keys.by_type(event.type_id, event.offset)
         self.object_key = keys.by_object(self.state_key, event.offset)
         self.event_value = records.encode_event(event)
+        link = records.Link(event.offset, self.state_key, event.previous, event.removed)
+        self.link_value = records.encode_link(self.type_key, link)
         self.row_value = (
             None
             if event.removed
@@ -237,5 +241,7 @@ def _put_counts(txn: Any, database: Any, batch: list[_Prepared]) -> None:
 
 
 def _types_in(meta: dict[bytes, bytes]) -> dict[str, int]:
-    named = {key: value for key, value in meta.items() if key.startswith(TYPE_PREFIX)}
-    return {key[len(TYPE_PREFIX) :].decode(): int.from_bytes(value, "big") for key, value in named.items()}
+    named = {key: value for key, value in meta.items() if key.startswith(keys.TYPE_PREFIX)}
+    return {
+        key[len(keys.TYPE_PREFIX) :].decode(): int.from_bytes(value, "big") for key, value in named.items()
+    }

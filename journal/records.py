@@ -10,6 +10,8 @@ opens for ever (`tests/journal/test_golden_bytes.py` keeps the bytes of each lay
             check = crc32(key, layout, msgpack)
     row     check:4 offset:8 layout:1 facts length:4 facts body
             check = crc32(key, everything behind check)
+    link    check:4 layout:1 removed:1 previous:8 namespace 00 name         (the value in by_type)
+            check = crc32(key, everything behind check)
 
 The row's first twelve bytes name one version of one row: by them `state` knows what it has checked already.
 """
@@ -19,13 +21,13 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import crc32
 
 import msgpack
 
 from journal.errors import Damaged, NewerLayout
-from journal.keys import Buffer, pack_offset
+from journal.keys import Buffer, offset_of, pack_offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +59,28 @@ class Row:
     body: bytes
 
 
+class Link(NamedTuple):
+    """What an event did to which object, without its content. A tuple: replays go through many of them."""
+
+    offset: int
+    key: bytes  # of the object in state
+    previous: int
+    removed: bool
+
+
 Fields = list[Any]
 Upcaster = Callable[[Fields], Fields]
 
 EVENT_LAYOUT = 1
 ROW_LAYOUT = 1
+LINK_LAYOUT = 1
 # Layout n -> fields as layout n + 1 has them. One entry a step, never changed once released.
 EVENT_UPCASTERS: Mapping[int, Upcaster] = {}
 
 _EVENT_LEAD = struct.Struct(">BI")
 _ROW_LEAD = struct.Struct(">IQBI")
-_ROW_CHECKED_FROM = 4
+_LINK_LEAD = struct.Struct(">IBBQ")
+_CHECKED_FROM = 4  # rows and links: behind the checksum
 _unpack = msgpack.unpackb
 _pack = msgpack.Packer().pack  # Packer reuses its buffer; packb makes one per call
 
@@ -123,21 +136,46 @@ def _event_check(offset: int, layout: int, packed: Buffer) -> int:
 
 
 def encode_row(key: bytes, offset: int, facts: bytes, body: bytes) -> bytes:
-    rest = b"%b%b%b" % (_ROW_LEAD.pack(0, offset, ROW_LAYOUT, len(facts))[_ROW_CHECKED_FROM:], facts, body)
+    rest = b"%b%b%b" % (_ROW_LEAD.pack(0, offset, ROW_LAYOUT, len(facts))[_CHECKED_FROM:], facts, body)
     return crc32(rest, crc32(key)).to_bytes(4, "big") + rest
+
+
+def check_row(key: Buffer, value: Buffer) -> int:
+    """The offset of a state value whose checksum held."""
+    if len(value) < _ROW_LEAD.size:
+        raise Damaged(f"the state of {printable(key)} is cut short")
+    check, offset, layout, _ = _ROW_LEAD.unpack_from(value)
+    if crc32(value[_CHECKED_FROM:], crc32(key)) != check:
+        raise Damaged(f"the state of {printable(key)} does not match its checksum")
+    if layout > ROW_LAYOUT:
+        raise NewerLayout(f"the state of {printable(key)}", layout, ROW_LAYOUT)
+    return int(offset)
 
 
 def decode_row(key: Buffer, value: Buffer) -> tuple[int, bytes, bytes]:
     """(offset, facts, body) of a state value whose checksum held."""
-    if len(value) < _ROW_LEAD.size:
-        raise Damaged(f"the state of {printable(key)} is cut short")
-    check, offset, layout, length = _ROW_LEAD.unpack_from(value)
-    if crc32(value[_ROW_CHECKED_FROM:], crc32(key)) != check:
-        raise Damaged(f"the state of {printable(key)} does not match its checksum")
-    if layout > ROW_LAYOUT:
-        raise NewerLayout(f"the state of {printable(key)}", layout, ROW_LAYOUT)
-    middle = _ROW_LEAD.size + length
+    offset = check_row(key, value)
+    middle = _ROW_LEAD.size + _ROW_LEAD.unpack_from(value)[3]
     return offset, bytes(value[_ROW_LEAD.size : middle]), bytes(value[middle:])
+
+
+def encode_link(type_key: bytes, link: Link) -> bytes:
+    """The by_type value of an event; the type is in its key already."""
+    lead = _LINK_LEAD.pack(0, LINK_LAYOUT, link.removed, link.previous)[_CHECKED_FROM:]
+    rest = lead + link.key[2:]
+    return crc32(rest, crc32(type_key)).to_bytes(4, "big") + rest
+
+
+def decode_link(type_key: Buffer, value: Buffer) -> Link:
+    raw = bytes(value)
+    if len(raw) < _LINK_LEAD.size:
+        raise Damaged(f"the index entry of event {offset_of(type_key)} is cut short")
+    check, layout, removed, previous = _LINK_LEAD.unpack_from(raw)
+    if crc32(raw[_CHECKED_FROM:], crc32(type_key)) != check:
+        raise Damaged(f"the index entry of event {offset_of(type_key)} does not match its checksum")
+    if layout > LINK_LAYOUT:
+        raise NewerLayout(f"the index entry of event {offset_of(type_key)}", layout, LINK_LAYOUT)
+    return Link(offset_of(type_key), bytes(type_key[:2]) + raw[_LINK_LEAD.size :], previous, bool(removed))
 
 
 def printable(key: Buffer) -> str:

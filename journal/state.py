@@ -17,7 +17,7 @@ from typing import Any
 
 from journal import keys
 from journal.errors import Damaged
-from journal.records import Row, decode_row, printable, row_identity
+from journal.records import Row, check_row, decode_row, printable, row_identity
 
 Match = Callable[[bytes], bool]
 Entry = tuple[bytes, int, bytes, bytes]  # state key, offset, facts, body
@@ -190,3 +190,20 @@ def page(runs: Iterator[list[Entry]], limit: int | None, match: Match | None) ->
         if more:
             break
     return Page(bodies, None if last is None else keys.names_of(last), more)
+
+
+def rows(runs: Iterator[list[Entry]]) -> Iterator[tuple[str, str, Row]]:
+    for entries in runs:
+        for key, offset, facts, body in entries:
+            yield *keys.names_of(key), Row(offset, facts, body)
+
+
+def references(cursor: Any, scope: bytes, start: bytes, count: int) -> list[tuple[bytes, int]]:
+    """(key, offset) of checked rows, without copying their contents."""
+    found: list[tuple[bytes, int]] = []
+    if cursor.set_range(start):
+        for key, value in islice(cursor.iternext(), count):
+            if key[: len(scope)] != scope:
+                break
+            found.append((bytes(key), check_row(key, value)))
+    return found

@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from journal import keys, state
-from journal.errors import Damaged
+from journal import history, keys, replay, state
+from journal.errors import Compacted, Damaged
 from journal.records import Event, Row, decode_event
+from journal.replay import Past
 from journal.state import Match, Page
 
 if TYPE_CHECKING:
@@ -51,6 +52,12 @@ class View:
             self._head = keys.offset_of(cursor.key()) if cursor.last() else 0
         return self._head
 
+    @property
+    def floor(self) -> int:
+        """The oldest offset that `at` can still answer for."""
+        value = self._txn.get(keys.FLOOR, db=self._environment.meta)
+        return 0 if value is None else int.from_bytes(value, "big")
+
     # The latest state.
 
     def get(self, type_id: int, namespace: str, name: str) -> Row | None:
@@ -70,28 +77,35 @@ class View:
         limit: int | None = None,
         match: Match | None = None,
     ) -> Page:
-        return state.page(self.entries(type_id, namespace, after, limit), limit, match)
+        return state.page(self._entries(type_id, namespace, after, limit), limit, match)
 
     def rows(
         self, type_id: int, namespace: str | None = None, after: tuple[str, str] | None = None
     ) -> Iterator[tuple[str, str, Row]]:
-        for entries in self.entries(type_id, namespace, after, None):
-            for key, offset, facts, body in entries:
-                yield *keys.names_of(key), Row(offset, facts, body)
+        return state.rows(self._entries(type_id, namespace, after, None))
 
-    def entries(
+    def at(self, offset: int) -> View | Past:
+        """The journal as it was at an offset: Compacted below the floor, NotYet ahead of the head."""
+        return self if offset == self.head else Past(self, offset)
+
+    def _entries(
         self, type_id: int, namespace: str | None, after: tuple[str, str] | None, wanted: int | None
     ) -> Iterator[list[state.Entry]]:
-        """Rows of a scope in key order, in chunks; `wanted` sizes the first one."""
         scope = keys.scope(type_id, namespace)
         if scope is None:
             return iter(())
-        if after is None:
-            span = state.Span(scope, scope, state.count(self._txn, self._environment.counts, scope))
-        else:
-            span = state.Span(scope, max(scope, keys.after(type_id, after)), None)
+        return self.span(scope, scope if after is None else max(scope, keys.after(type_id, after)), wanted)
+
+    def span(self, scope: bytes, start: bytes, wanted: int | None) -> Iterator[list[state.Entry]]:
+        """Rows of a scope from a key on, in chunks; `wanted` sizes the first one."""
+        known = state.count(self._txn, self._environment.counts, scope) if start == scope else None
         cursor = self._txn.cursor(self._environment.state)
-        return state.chunks(cursor, self.journal.checked, span, wanted)
+        return state.chunks(cursor, self.journal.checked, state.Span(scope, start, known), wanted)
+
+    def references(self, type_id: int, start: bytes, count: int) -> list[tuple[bytes, int]]:
+        """(key, offset) of up to `count` rows of a type from a key on."""
+        cursor = self._txn.cursor(self._environment.state)
+        return state.references(cursor, keys.pack_type(type_id), start, count)
 
     # The log.
 
@@ -102,30 +116,32 @@ class View:
         return None if value is None else decode_event(offset, value)
 
     def events(self, after: int, *, type_id: int | None = None) -> Iterator[Event]:
-        """Events behind an offset, ascending; of one type by its index."""
+        """Events behind an offset, ascending; of one type by its index. Compacted when some are gone."""
+        if after < self.floor:
+            raise Compacted(after, self.floor)
         if type_id is None:
-            return self._all_events(after)
+            return self.all_events(after)
         return self._events_of(type_id, after)
 
-    def _all_events(self, after: int) -> Iterator[Event]:
+    def all_events(self, after: int) -> Iterator[Event]:
+        """What is left of the log behind an offset, with the gaps that retention made."""
         cursor = self._txn.cursor(self._environment.events)
         if cursor.set_range(keys.pack_offset(after + 1)):
             for key, value in cursor.iternext():
                 yield decode_event(keys.offset_of(key), value)
 
     def _events_of(self, type_id: int, after: int) -> Iterator[Event]:
-        for offset in self.offsets_of(type_id, after):
-            yield self.required_event(offset)
+        for link in replay.links(self, type_id, after, self.head):
+            yield self.required_event(link.offset)
 
-    def offsets_of(self, type_id: int, after: int) -> Iterator[int]:
-        """Offsets of one type's events behind an offset, ascending."""
-        cursor = self._txn.cursor(self._environment.by_type)
-        prefix = keys.pack_type(type_id)
-        if cursor.set_range(keys.by_type(type_id, after + 1)):
-            for key in cursor.iternext(values=False):
-                if key[:2] != prefix:
-                    return
-                yield keys.offset_of(key)
+    def history(self, type_id: int, namespace: str, name: str) -> Iterator[Event]:
+        """All events of one object that are still there, ascending."""
+        key = keys.find_object(type_id, namespace, name)
+        return iter(()) if key is None else history.history(self, key)
+
+    def offset_at(self, time: int) -> int:
+        """The newest offset whose event is not later than `time` (microseconds since 1970); 0 without one."""
+        return history.offset_at(self, time)
 
     def required_event(self, offset: int) -> Event:
         """An event that an index or another event points at."""

@@ -1,0 +1,59 @@
+"""What happened to one object, and where in the log a moment lies.
+
+Called through `View`. Both go by keys, never through the whole log: an object's events are indexed, and times
+never fall along the log, so a moment is found by halving. What retention removed is not found any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from journal import keys, records
+
+if TYPE_CHECKING:
+    from journal.records import Event
+    from journal.view import View
+
+_TIME = 6  # where an event's fields have it
+
+
+def offsets_of(view: View, key: bytes) -> Iterator[int]:
+    """Offsets of an object's events, ascending."""
+    cursor = view.txn.cursor(view.journal.environment.by_object)
+    prefix = key + b"\0"
+    if cursor.set_range(prefix):
+        for found in cursor.iternext(values=False):
+            if found[: len(prefix)] != prefix:
+                return
+            yield keys.offset_of(found)
+
+
+def newest_until(view: View, key: bytes, offset: int) -> int:
+    """The offset of an object's newest event that is not behind `offset`; 0 without one."""
+    cursor = view.txn.cursor(view.journal.environment.by_object)
+    beyond = cursor.set_range(keys.by_object(key, offset + 1))
+    if not (cursor.prev() if beyond else cursor.last()):
+        return 0
+    found, prefix = cursor.key(), key + b"\0"
+    return keys.offset_of(found) if found[:-8] == prefix else 0
+
+
+def history(view: View, key: bytes) -> Iterator[Event]:
+    return map(view.required_event, offsets_of(view, key))
+
+
+def offset_at(view: View, time: int) -> int:
+    """The newest offset whose event is not later than `time`; 0 without one."""
+    cursor = view.txn.cursor(view.journal.environment.events)
+    low, high = 0, view.head
+    while low < high:
+        middle = (low + high + 1) // 2
+        cursor.set_range(keys.pack_offset(middle))
+        # Offsets have gaps: this is the first event at or behind the middle, perhaps one already ruled out.
+        offset = keys.offset_of(cursor.key())
+        if offset <= high and records.event_fields(offset, cursor.value())[_TIME] <= time:
+            low = offset
+        else:
+            high = middle - 1
+    return low

@@ -1,0 +1,268 @@
+"""The state as it was at an older offset: the one module that rebuilds state.
+
+`View.at` answers a `Past`, which reads like a view. How an object's row at R is found:
+
+    get      the object's newest event up to R, by the by_object index.
+    lists    near the head, undo: an object's first event behind R says, as `previous`, what was there at R.
+             far back, redo: the nearest snapshot up to R, and forward from there.
+
+Both give a `Version`: the offsets that some objects (undo) or all (redo) had at R; contents are fetched only
+for what is served. Versions are kept in a bounded memory, and an undone one takes in only what was appended
+since, so paging through an old version costs a page and the new events, never all events since R again.
+
+    events   1 create a   2 create b   3 update a   4 delete b          R = 2
+    undo     3: a was at 1   4: b was at 2          {a: 1, b: 2} over the present {a: 3}     ->  a@1, b@2
+    redo     1: a is at 1    2: b is at 2           {a: 1, b: 2}                             ->  a@1, b@2
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+from journal import history, keys, records, snapshots, state
+from journal.errors import Compacted, Damaged, NotYet
+from journal.records import Link, Row
+from journal.state import Entry, Match, Page
+
+if TYPE_CHECKING:
+    from journal.view import View
+
+VERSIONS = (
+    16  # lists of old versions under way at once; a further one starts over, at the price of its first page
+)
+VERSION_KEYS = 400_000  # objects in all of them together: about 60 MB at the very worst
+PIECE = 128  # contents fetched at a time: about a page
+NEAR = 20_000  # events behind a version that are always undone: some tens of milliseconds, once
+TYPE_SIZE = 2  # bytes of a scope that is a whole type
+
+_KEY = itemgetter(0)
+
+Offsets = dict[bytes, int]  # state key -> offset of the event that is its row; 0: not there
+Reference = tuple[bytes, int]  # one of them
+
+
+def fold(offsets: Offsets, links: Iterable[Link]) -> Offsets:
+    """Play events forward. Every rebuild is this function."""
+    for offset, key, _, removed in links:
+        if removed:
+            offsets.pop(key, None)
+        else:
+            offsets[key] = offset
+    return offsets
+
+
+def links(view: View, type_id: int, after: int, upto: int) -> Iterator[Link]:
+    """What events of one type did, without their contents: behind `after`, up to `upto`, ascending."""
+    cursor = view.txn.cursor(view.journal.environment.by_type)
+    if not cursor.set_range(keys.by_type(type_id, after + 1)):
+        return
+    beyond = keys.by_type(type_id, upto)
+    for key, value in cursor.iternext():
+        if bytes(key) > beyond:
+            return
+        yield records.decode_link(key, value)
+
+
+class Undone:
+    """The present with all behind an offset taken back. `seen` says up to where it knows the present."""
+
+    def __init__(self, type_id: int, offset: int) -> None:
+        self.type_id, self.seen = type_id, offset
+        self.offsets: Offsets = {}
+        self._ordered: list[bytes] = []
+        self._changes: dict[bytes, int] = {}  # scope -> live objects gained since
+
+    def extend(self, view: View) -> None:
+        """Take back what was appended since the last time."""
+        fresh: list[bytes] = []
+        for _, key, previous, removed in links(view, self.type_id, self.seen, view.head):
+            if key not in self.offsets:
+                self.offsets[key] = previous
+                fresh.append(key)
+            if change := (not removed) - (previous != 0):
+                for scope in keys.scopes_of(key):
+                    self._changes[scope] = self._changes.get(scope, 0) + change
+        if fresh:
+            self._ordered += fresh
+            self._ordered.sort()
+        self.seen = view.head
+
+    def count(self, view: View, scope: bytes) -> int:
+        return state.count(view.txn, view.journal.environment.counts, scope) - self._changes.get(scope, 0)
+
+    def entries(self, view: View, scope: bytes, start: bytes, wanted: int | None) -> Iterator[list[Entry]]:
+        """Rows as they were, in key order: the present ones not touched since, and the old ones between."""
+        if not self.offsets:
+            yield from view.span(scope, start, wanted)
+            return
+        position, end = bisect_left(self._ordered, start), _end_of(self._ordered, scope)
+        for present in view.span(scope, start, wanted):
+            upto = bisect_right(self._ordered, present[-1][0], position, end)
+            yield from fetched(view, self._merge(present, self._ordered[position:upto]))
+            position = upto
+        yield from fetched(view, self._merge([], self._ordered[position:end]))
+
+    def references(self, view: View, start: bytes, count: int) -> list[Reference]:
+        """At least `count` (key, offset) from `start` on, or all that are left."""
+        found: list[Reference] = []
+        while True:
+            present = view.references(self.type_id, start, count)
+            position, last = bisect_left(self._ordered, start), len(present) < count
+            end = len(self._ordered) if last else bisect_right(self._ordered, present[-1][0])
+            found += self._merge(present, self._ordered[position:end])
+            if last or len(found) >= count:
+                return found
+            start = present[-1][0] + b"\0"
+
+    def _merge(self, present: list[Any], touched: list[bytes]) -> list[Any]:
+        """Present rows, and in place of the touched ones what they were: (key, offset) to be fetched."""
+        if not touched:
+            return present
+        merged = [row for row in present if row[0] not in self.offsets]
+        merged += [(key, self.offsets[key]) for key in touched if self.offsets[key]]
+        merged.sort(key=_KEY)
+        return merged
+
+
+class Redone:
+    """The state of one type at an offset, played forward from a snapshot."""
+
+    def __init__(self, view: View, type_id: int, offset: int, base: int) -> None:
+        self.seen = 0  # knows nothing of the present, so no view is too old for it
+        start = snapshots.load(view, base, type_id) if base else {}
+        self.offsets = fold(start, links(view, type_id, base, offset))
+        self._ordered = sorted(self.offsets)
+
+    def extend(self, view: View) -> None:
+        """Nothing to do: what is behind an offset never changes."""
+
+    def count(self, view: View, scope: bytes) -> int:
+        return _end_of(self._ordered, scope) - bisect_left(self._ordered, scope)
+
+    def entries(self, view: View, scope: bytes, start: bytes, wanted: int | None) -> Iterator[list[Entry]]:
+        return fetched(view, self._from(start, _end_of(self._ordered, scope)))
+
+    def references(self, view: View, start: bytes, count: int) -> list[Reference]:
+        return self._from(start, bisect_left(self._ordered, start) + count)
+
+    def _from(self, start: bytes, end: int) -> list[Reference]:
+        return [(key, self.offsets[key]) for key in self._ordered[bisect_left(self._ordered, start) : end]]
+
+
+Version = Undone | Redone
+
+
+def fetched(view: View, rows: list[Any]) -> Iterator[list[Entry]]:
+    """Rows in pieces, with the contents of those that are only (key, offset)."""
+    for position in range(0, len(rows), PIECE):
+        yield [row if len(row) > 2 else _fetch(view, *row) for row in rows[position : position + PIECE]]
+
+
+def _fetch(view: View, key: bytes, offset: int) -> Entry:
+    event = view.required_event(offset)
+    if event.removed or keys.find_object(event.type_id, event.namespace, event.name) != key:
+        raise Damaged(f"event {offset} is not the one that {records.printable(key)} had")
+    return key, offset, event.facts, event.body
+
+
+def _end_of(ordered: list[bytes], scope: bytes) -> int:
+    """Where the keys of a scope end in a list of one type's keys."""
+    return len(ordered) if len(scope) == TYPE_SIZE else bisect_left(ordered, scope[:-1] + b"\1")
+
+
+class Versions:
+    """Old versions under way, the least recently used forgotten first."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[int, int], Version] = OrderedDict()
+
+    def version(self, view: View, type_id: int, offset: int) -> Version:
+        """What a type was at an offset, up to date with the view."""
+        version = self._kept.get((type_id, offset))
+        if version is None or version.seen > view.head:
+            version = self._made(view, type_id, offset)
+        version.extend(view)
+        self._keep((type_id, offset), version)
+        return version
+
+    def _made(self, view: View, type_id: int, offset: int) -> Version:
+        behind = view.head - offset
+        if behind <= NEAR:
+            return Undone(type_id, offset)
+        base = snapshots.nearest(view, offset)
+        if behind <= offset - base:
+            return Undone(type_id, offset)
+        return Redone(view, type_id, offset, base)
+
+    def _keep(self, name: tuple[int, int], version: Version) -> None:
+        self._kept[name] = version
+        self._kept.move_to_end(name)
+        while len(self._kept) > VERSIONS or (len(self._kept) > 1 and self._keys() > VERSION_KEYS):
+            self._kept.popitem(last=False)
+
+    def _keys(self) -> int:
+        return sum(len(version.offsets) for version in self._kept.values())
+
+    def statistics(self) -> dict[str, int]:
+        return {"old_versions": len(self._kept), "old_version_keys": self._keys()}
+
+
+class Past:
+    """A view of the journal as it was at an offset. Lives as long as the view it came from."""
+
+    __slots__ = ("_view", "head")
+
+    def __init__(self, view: View, offset: int) -> None:
+        if offset > view.head:
+            raise NotYet(offset, view.head)
+        if offset < view.floor:
+            raise Compacted(offset, view.floor)
+        self._view, self.head = view, offset
+
+    def get(self, type_id: int, namespace: str, name: str) -> Row | None:
+        key = keys.find_object(type_id, namespace, name)
+        offset = history.newest_until(self._view, key, self.head) if key is not None else 0
+        if not offset:
+            return None
+        event = self._view.required_event(offset)
+        return None if event.removed else Row(offset, event.facts, event.body)
+
+    def count(self, type_id: int, namespace: str | None = None) -> int:
+        scope = keys.scope(type_id, namespace)
+        return 0 if scope is None else self._version(type_id).count(self._view, scope)
+
+    def page(
+        self,
+        type_id: int,
+        namespace: str | None = None,
+        *,
+        after: tuple[str, str] | None = None,
+        limit: int | None = None,
+        match: Match | None = None,
+    ) -> Page:
+        return state.page(self._entries(type_id, namespace, after, limit), limit, match)
+
+    def rows(
+        self, type_id: int, namespace: str | None = None, after: tuple[str, str] | None = None
+    ) -> Iterator[tuple[str, str, Row]]:
+        return state.rows(self._entries(type_id, namespace, after, None))
+
+    def _entries(
+        self, type_id: int, namespace: str | None, after: tuple[str, str] | None, wanted: int | None
+    ) -> Iterator[list[Entry]]:
+        scope = keys.scope(type_id, namespace)
+        if scope is None:
+            return iter(())
+        start = scope if after is None else max(scope, keys.after(type_id, after))
+        return self._version(type_id).entries(self._view, scope, start, wanted)
+
+    def references(self, type_id: int, start: bytes, count: int) -> list[Reference]:
+        """(key, offset) of a type's rows from a key on: at least `count`, or all that are left."""
+        return self._version(type_id).references(self._view, start, count)
+
+    def _version(self, type_id: int) -> Version:
+        return self._view.journal.versions.version(self._view, type_id, self.head)
