@@ -82,7 +82,7 @@ class WorkQueue(Generic[K]):
         self._failed[key] = failed + 1
         self._failures += 1
         # The exponent is limited before the power is taken: failures may go on for years.
-        pause = min(self._first_pause * 2 ** min(failed, 32), self._longest_pause)
+        pause: float = min(self._first_pause * 2 ** min(failed, 32), self._longest_pause)
         if not self._release(key):
             self.add_after(key, pause)
         return pause

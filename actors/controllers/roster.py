@@ -1,0 +1,30 @@
+"""Which controllers a server runs, each in its loop, ready for the supervisor.
+
+for loop in controllers(catalog, journal, feed, directory, stamps, names):
+    nursery.start_soon(supervisor.keep, loop.name, loop.run)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from actors.controllers.garbage import GarbageCollector
+from actors.controllers.loop import Loop
+from actors.controllers.namespaces import NamespaceController
+from actors.controllers.service_accounts import ServiceAccountController
+from actors.directory import Directory
+from actors.feed import Feed
+from actors.kinds.catalog import Catalog
+from actors.names import Names
+from actors.stamps import Stamps
+from journal.log import Journal
+
+
+def controllers(
+    catalog: Catalog, journal: Journal, feed: Feed, directory: Directory, stamps: Stamps, names: Names
+) -> tuple[Loop[Any], ...]:
+    return (
+        Loop(GarbageCollector(catalog, journal, directory, stamps, names), feed),
+        Loop(NamespaceController(catalog, journal, directory, stamps, names), feed),
+        Loop(ServiceAccountController(catalog, journal, directory, stamps, names), feed),
+    )

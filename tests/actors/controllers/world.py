@@ -1,0 +1,172 @@
+"""A server without doors: journal, actors and controllers in virtual time, for the tests beside this file.
+
+    async with world(tmp_path) as cluster:
+        owner = await cluster.create("configmaps", "o")
+        ...
+        await cluster.settle()
+
+Leaving it and entering it again on the same folder is a restart. `controllers=False` is a server whose
+controllers are down: what happens then is found by them after the restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from actors.admission.chain import Admission
+from actors.admission.plugins.namespace_lifecycle import NamespaceLifecycle
+from actors.committer import Committer
+from actors.controllers.namespaces import ensure_namespaces
+from actors.controllers.roster import controllers as roster
+from actors.controllers.writer import Writer
+from actors.directory import Directory
+from actors.feed import Feed
+from actors.kinds.catalog import Catalog
+from actors.kinds.definition import Definition
+from actors.messages import Command, DeleteOptions, Object, Outcome
+from actors.names import CLUSTER
+from actors.namespaces import Namespaces
+from actors.resource.document import decode
+from actors.stamps import Stamps
+from actors.supervisor import Supervisor
+from journal.log import Journal
+from journal.records import Event
+
+START = 1_700_000_000_000_000
+
+
+class VirtualClock:
+    def now(self) -> int:
+        return START + int(trio.current_time() * 1_000_000)
+
+
+class Interruptible(Directory):
+    """A directory that lets somebody else go first, once."""
+
+    _interruption: tuple[str, Callable[..., Awaitable[object]], tuple[object, ...]] | None = None
+
+    def interrupt(
+        self, controller: str, act: Callable[..., Awaitable[object]], args: tuple[object, ...]
+    ) -> None:
+        self._interruption = (controller, act, args)
+
+    async def ask(self, definition: Definition, command: Command) -> Outcome:
+        if self._interruption is not None and command.stamp.user.endswith(f":{self._interruption[0]}"):
+            _, act, args = self._interruption
+            self._interruption = None
+            await act(*args)
+        return await super().ask(definition, command)
+
+
+class Cluster:
+    def __init__(self, journal: Journal, nursery: trio.Nursery) -> None:
+        self.journal = journal
+        self.catalog = Catalog(CLUSTER)
+        self.feed = Feed(journal.head)
+        self.supervisor = Supervisor()
+        self.stamps = Stamps(VirtualClock())
+        self.admission = Admission([NamespaceLifecycle(CLUSTER, Namespaces(journal, self.feed))])
+        committer = Committer(journal, self.feed, inline=True)
+        self.directory = Interruptible(
+            self.catalog, journal, committer, self.admission, self.supervisor, nursery
+        )
+        self.client = Writer(self.directory, self.stamps, "client")
+        self._nursery = nursery
+
+    async def begin(self, controllers: bool) -> None:
+        await ensure_namespaces(self.catalog, self.journal, self.directory, self.stamps, CLUSTER)
+        if controllers:
+            self.begin_controllers()
+            await self.settle()
+
+    def begin_controllers(self) -> None:
+        parts = (self.catalog, self.journal, self.feed, self.directory, self.stamps, CLUSTER)
+        for loop in roster(*parts):
+            self._nursery.start_soon(self.supervisor.keep, loop.name, loop.run)
+
+    def before_write(self, controller: str, act: Callable[..., Awaitable[object]], *args: object) -> None:
+        """Have a client act just before the next write of a controller reaches its actor."""
+        self.directory.interrupt(controller, act, args)
+
+    async def create(
+        self,
+        type_name: str,
+        name: str,
+        *,
+        namespace: str = "default",
+        owners: list[Object] | None = None,
+        **metadata: Any,
+    ) -> Object:
+        definition = self.catalog.storage(type_name)
+        if owners:
+            metadata["ownerReferences"] = owners
+        new = definition.schema.decode_object({"metadata": {"name": name, **metadata}}).object
+        namespace = namespace if definition.namespaced else ""
+        return decode(await self.client.create(definition, namespace, new))
+
+    async def delete(
+        self, type_name: str, name: str, policy: str = "Background", namespace: str = "default"
+    ) -> None:
+        definition = self.catalog.storage(type_name)
+        namespace = namespace if definition.namespaced else ""
+        options = DeleteOptions(propagation_policy=policy)
+        await self.client.delete(definition, namespace, name, options)
+
+    async def replace(self, type_name: str, changed: Object) -> None:
+        await self.client.replace(self.catalog.storage(type_name), changed)
+
+    async def drop_finalizers(self, type_name: str, name: str, namespace: str = "default") -> None:
+        changed = self.get(type_name, name, namespace)
+        assert changed is not None
+        del changed["metadata"]["finalizers"]
+        await self.replace(type_name, changed)
+
+    def get(self, type_name: str, name: str, namespace: str = "default") -> Object | None:
+        where = namespace if self.catalog.storage(type_name).namespaced else ""
+        with self.journal.read() as view:
+            row = view.get(self.journal.type_id(type_name), where, name)
+        return decode(row.body) if row is not None else None
+
+    def marked(self, type_name: str, name: str) -> bool:
+        found = self.get(type_name, name)
+        return found is not None and "deletionTimestamp" in found["metadata"]
+
+    def names(self, type_name: str, namespace: str | None = "default") -> list[str]:
+        with self.journal.read() as view:
+            return [name for _, name, _ in view.rows(self.journal.type_id(type_name), namespace)]
+
+    def events(self, type_name: str, name: str) -> list[Event]:
+        type_id = self.journal.type_id(type_name)
+        with self.journal.read() as view:
+            return [event for event in view.events(0, type_id=type_id) if event.name == name]
+
+    async def settle(self, seconds: float = 0) -> None:
+        """Let everything happen that happens by itself, and some time pass."""
+        await trio.sleep(seconds)
+        await wait_all_tasks_blocked()
+
+
+@asynccontextmanager
+async def world(path: Path, *, controllers: bool = True) -> AsyncIterator[Cluster]:
+    journal = Journal.open(path / "journal")
+    try:
+        async with trio.open_nursery() as nursery:
+            cluster = Cluster(journal, nursery)
+            await cluster.begin(controllers)
+            yield cluster
+            nursery.cancel_scope.cancel()
+    finally:
+        journal.close()
+    restarts = {task.name: task.failing for task in cluster.supervisor.statistics().values() if task.restarts}
+    assert not restarts, f"crashed: {restarts}"
+
+
+def reference(owner: Object, kind: str = "ConfigMap", **more: Any) -> Object:
+    metadata = owner["metadata"]
+    return {"apiVersion": "v1", "kind": kind, "name": metadata["name"], "uid": metadata["uid"], **more}
