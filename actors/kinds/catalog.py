@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from actors.kinds import core
+from actors.kinds import coordination, core, events, scheduling, storage
 from actors.kinds.definition import Definition
 from actors.names import Names
 
-_GROUPS = (core,)
+_GROUPS = (core, coordination, events, scheduling, storage)
 
 
 class Catalog:

@@ -76,12 +76,13 @@ class Definition:
     conversion: Conversion | None = None
 
     known_finalizers: bool = True  # plain finalizer names must be ones that the API knows
+    judges_metadata: bool = False  # validate_create looks at metadata too, in an order of its own
     creates_on_update: bool = False
     unconditional_update: bool = True
     counts_generation: bool = False
     delete_returns_object: bool = False
 
-    # Fields that lists can be narrowed by, besides name and namespace.
+    # Fields of stored objects that lists can be narrowed by, besides name and namespace.
     selectable: Mapping[str, Callable[[Object], str]] = field(default_factory=dict)
     selector_names: Mapping[str, str] = field(default_factory=dict)  # this view's label -> the stored one
     own_selector_text: bool = False  # speaks of labels, not of known field selectors

@@ -89,12 +89,16 @@ class Field:
 
 
 class Struct:
-    """Named fields in the order clients see them. `of` names it among API types: group, version, name."""
+    """Named fields in the order clients see them. `of` names it among API types: group, version, name.
 
-    __slots__ = ("by_name", "fields", "name", "of")
+    An `atomic` struct is one value to those who apply: it has one owner and is replaced whole.
+    """
 
-    def __init__(self, of: str, *fields: Field) -> None:
+    __slots__ = ("atomic", "by_name", "fields", "name", "of")
+
+    def __init__(self, of: str, *fields: Field, atomic: bool = False) -> None:
         self.of = of
+        self.atomic = atomic
         self.name = of.rpartition(".")[2]
         self.fields = fields
         self.by_name: Mapping[str, Field] = {field.name: field for field in fields}

@@ -13,6 +13,8 @@ from actors.messages import Object
 
 
 def validate_metadata_create(metadata: Object, definition: Definition) -> list[FieldError]:
+    if definition.judges_metadata:
+        return []
     return metadata_rules(
         metadata,
         namespaced=definition.namespaced,

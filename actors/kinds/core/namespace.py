@@ -35,7 +35,7 @@ STATUS = Struct(
     Field("phase", STRING, 1, default="Active", enum=("Active", "Terminating")),
     Field("conditions", ListOf(CONDITION), 2, patch="merge", merge_key="type"),
 )
-SPEC = Struct("core.v1.NamespaceSpec", Field("finalizers", STRINGS, 1, list_type="atomic"))
+SPEC = Struct("core.v1.NamespaceSpec", Field("finalizers", STRINGS, 1))
 NAMESPACE = Struct("core.v1.Namespace", METADATA, Field("spec", SPEC, 2), Field("status", STATUS, 3))
 
 

@@ -13,5 +13,6 @@ OBJECT_REFERENCE = Struct(
     Field("apiVersion", STRING, 5),
     Field("resourceVersion", STRING, 6),
     Field("fieldPath", STRING, 7),
+    atomic=True,
 )
-LOCAL_OBJECT_REFERENCE = Struct("core.v1.LocalObjectReference", Field("name", STRING, 1))
+LOCAL_OBJECT_REFERENCE = Struct("core.v1.LocalObjectReference", Field("name", STRING, 1), atomic=True)

@@ -1,0 +1,55 @@
+"""The coordination group: Lease, by which programs agree who of them leads."""
+
+from __future__ import annotations
+
+from actors.kinds.checks import FieldError, invalid, name_is_subdomain
+from actors.kinds.definition import Definition
+from actors.kinds.fields import INT32, MICRO_TIME, STRING, Field, Struct
+from actors.kinds.meta import METADATA, metadata_change_rules
+from actors.messages import Object
+from actors.names import Names
+
+SPEC = Struct(
+    "coordination.v1.LeaseSpec",
+    Field("holderIdentity", STRING, 1, pointer=True),
+    Field("leaseDurationSeconds", INT32, 2, pointer=True),
+    Field("acquireTime", MICRO_TIME, 3, pointer=True),
+    Field("renewTime", MICRO_TIME, 4, pointer=True),
+    Field("leaseTransitions", INT32, 5, pointer=True),
+)
+LEASE = Struct("coordination.v1.Lease", METADATA, Field("spec", SPEC, 2))
+
+
+def declare(names: Names) -> tuple[Definition, ...]:
+    lease = Definition(
+        group=names.group("coordination"),
+        version="v1",
+        kind="Lease",
+        plural="leases",
+        namespaced=True,
+        fields=LEASE,
+        check_name=name_is_subdomain,
+        known_finalizers=False,
+        creates_on_update=True,
+        unconditional_update=False,
+        validate_create=rules,
+        validate_update=change_rules,
+    )
+    return (lease,)
+
+
+def rules(new: Object) -> list[FieldError]:
+    errors: list[FieldError] = []
+    duration, transitions = new["spec"].get("leaseDurationSeconds"), new["spec"].get("leaseTransitions")
+    if duration is not None and duration <= 0:
+        errors.append(invalid("spec.leaseDurationSeconds", duration, "must be greater than 0"))
+    if transitions is not None and transitions < 0:
+        errors.append(invalid("spec.leaseTransitions", transitions, "must be greater than or equal to 0"))
+    return errors
+
+
+def change_rules(new: Object, old: Object) -> list[FieldError]:
+    return [
+        *metadata_change_rules(new["metadata"], old["metadata"], known_finalizers=False),
+        *rules(new),
+    ]

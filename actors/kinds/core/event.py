@@ -1,0 +1,133 @@
+"""Event: something that happened to an object, in the form in which all events are stored.
+
+The events group shows the same objects under other names and is stricter about new ones; it builds on the
+rules here. Events of old clients have no eventTime, and little is asked of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from actors.kinds.checks import (
+    FieldError,
+    dns_subdomain,
+    each,
+    invalid,
+    name_is_path_segment,
+    qualified_name,
+    required,
+    size,
+)
+from actors.kinds.core.references import OBJECT_REFERENCE
+from actors.kinds.definition import Definition
+from actors.kinds.fields import INT32, MICRO_TIME, STRING, TIME, Field, Struct
+from actors.kinds.meta import METADATA, field_of, metadata_rules
+from actors.messages import Object
+from actors.names import Names
+
+LONGEST_WORD: Final = 128
+LONGEST_MESSAGE: Final = 1024
+STRAY: Final = "does not match event.namespace"
+
+SERIES = Struct("core.v1.EventSeries", Field("count", INT32, 1), Field("lastObservedTime", MICRO_TIME, 2))
+SOURCE = Struct("core.v1.EventSource", Field("component", STRING, 1), Field("host", STRING, 2))
+EVENT = Struct(
+    "core.v1.Event",
+    METADATA,
+    Field("involvedObject", OBJECT_REFERENCE, 2, required=True),
+    Field("reason", STRING, 3),
+    Field("message", STRING, 4),
+    Field("source", SOURCE, 5),
+    Field("firstTimestamp", TIME, 6),
+    Field("lastTimestamp", TIME, 7),
+    Field("count", INT32, 8),
+    Field("type", STRING, 9),
+    Field("eventTime", MICRO_TIME, 10),
+    Field("series", SERIES, 11, pointer=True),
+    Field("action", STRING, 12),
+    Field("related", OBJECT_REFERENCE, 13, pointer=True),
+    Field("reportingComponent", STRING, 14, always=True),
+    Field("reportingInstance", STRING, 15, always=True),
+)
+
+
+def define(names: Names) -> Definition:
+    legacy = partial(legacy_rules, names, "reportingComponent")
+    return Definition(
+        group="",
+        version="v1",
+        kind="Event",
+        plural="events",
+        short_names=("ev",),
+        namespaced=True,
+        fields=EVENT,
+        check_name=name_is_path_segment,
+        creates_on_update=True,
+        selectable=SELECTABLE,
+        own_selector_text=True,
+        judges_metadata=True,
+        validate_create=lambda new: legacy(new) or _metadata(new),
+        validate_update=lambda new, _: legacy(new),
+    )
+
+
+def _metadata(new: Object) -> list[FieldError]:
+    return metadata_rules(
+        new["metadata"], namespaced=True, check_name=name_is_path_segment, known_finalizers=False
+    )
+
+
+def _source(stored: Object) -> str:
+    return field_of(stored, "source", "component") or stored.get("reportingComponent") or ""
+
+
+def _involved(part: str, stored: Object) -> str:
+    return str(stored["involvedObject"].get(part, ""))
+
+
+SELECTABLE: Final[dict[str, Callable[[Object], str]]] = {
+    **{f"involvedObject.{part}": partial(_involved, part) for part in OBJECT_REFERENCE.by_name},
+    "reason": lambda stored: stored.get("reason", ""),
+    "reportingComponent": lambda stored: stored.get("reportingComponent", ""),
+    "source": _source,
+    "type": lambda stored: stored.get("type", ""),
+}
+
+
+def legacy_rules(names: Names, reporter: str, new: Object) -> list[FieldError]:
+    """What every event must be. `reporter` is what the caller's version calls reportingComponent."""
+    namespace = new["metadata"].get("namespace", "")
+    about = new["involvedObject"].get("namespace", "")
+    if new.get("eventTime") is None:
+        errors = _same_namespace(namespace, about)
+    else:
+        errors = _has_home(names, namespace, about) + _complete(new, reporter)
+    return errors + each("namespace", namespace, dns_subdomain(namespace))
+
+
+def _same_namespace(namespace: str, about: str) -> list[FieldError]:
+    if about == namespace or (not about and namespace in ("", "default")):
+        return []
+    return [invalid("involvedObject.namespace", about, STRAY)]
+
+
+def _has_home(names: Names, namespace: str, about: str) -> list[FieldError]:
+    if about or namespace in ("default", names.system_namespace):
+        return []
+    return [invalid("involvedObject.namespace", about, STRAY)]
+
+
+def _complete(new: Object, reporter: str) -> list[FieldError]:
+    controller = new.get("reportingComponent", "")
+    errors = [] if controller else [required(reporter)]
+    errors += each(reporter, controller, qualified_name(controller))
+    for part in ("reportingInstance", "action", "reason"):
+        errors += [] if new.get(part) else [required(part)]
+        errors += _at_most(part, new.get(part, ""), LONGEST_WORD)
+    return errors + _at_most("message", new.get("message", ""), LONGEST_MESSAGE)
+
+
+def _at_most(field: str, text: str, limit: int) -> list[FieldError]:
+    return [invalid(field, "", f"can have at most {limit} characters")] if size(text) > limit else []

@@ -1,0 +1,370 @@
+"""Node: a machine that runs pods. Where it stands is status; what others want of it is spec.
+
+The addresses for its pods are said twice, as `podCIDR` and as the first of `podCIDRs`; the old field wins.
+`configSource` and its status belong to a feature that is gone: the API still describes them, nothing keeps
+them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import orjson
+
+from actors.kinds.checks import (
+    NEGATIVE,
+    FieldError,
+    duplicate,
+    each,
+    forbidden,
+    invalid,
+    label_value,
+    name_is_subdomain,
+    not_supported,
+    parse_network,
+    qualified_name,
+    required,
+)
+from actors.kinds.definition import Definition, Subresource
+from actors.kinds.fields import (
+    BOOL,
+    INT32,
+    INT64,
+    QUANTITIES,
+    STRING,
+    STRINGS,
+    TIME,
+    Field,
+    ListOf,
+    Struct,
+)
+from actors.kinds.meta import METADATA, field_of, metadata_change_rules, metadata_rules
+from actors.kinds.quantity import NANOS, nanos_of
+from actors.messages import Object
+from actors.names import Names
+
+EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+WHOLE_RESOURCES: Final = frozenset(
+    (
+        *("pods", "resourcequotas", "services", "services.nodeports", "services.loadbalancers"),
+        *("replicationcontrollers", "secrets", "configmaps", "persistentvolumeclaims"),
+    )
+)
+
+CONFIG_MAP_SOURCE = Struct(
+    "core.v1.ConfigMapNodeConfigSource",
+    Field("namespace", STRING, 1, required=True, always=True),
+    Field("name", STRING, 2, required=True, always=True),
+    Field("uid", STRING, 3),
+    Field("resourceVersion", STRING, 4),
+    Field("kubeletConfigKey", STRING, 5, required=True, always=True),
+)
+CONFIG_SOURCE = Struct("core.v1.NodeConfigSource", Field("configMap", CONFIG_MAP_SOURCE, 2, pointer=True))
+TAINT = Struct(
+    "core.v1.Taint",
+    Field("key", STRING, 1, required=True, always=True),
+    Field("value", STRING, 2),
+    Field(
+        "effect", STRING, 3, required=True, always=True, enum=("NoExecute", "NoSchedule", "PreferNoSchedule")
+    ),
+    Field("timeAdded", TIME, 4, pointer=True),
+)
+SPEC = Struct(
+    "core.v1.NodeSpec",
+    Field("podCIDR", STRING, 1),
+    Field("podCIDRs", STRINGS, 7, patch="merge"),
+    Field("providerID", STRING, 3),
+    Field("unschedulable", BOOL, 4),
+    Field("taints", ListOf(TAINT), 5),
+    Field("configSource", CONFIG_SOURCE, 6, pointer=True),
+    Field("externalID", STRING, 2),
+)
+CONDITION = Struct(
+    "core.v1.NodeCondition",
+    Field("type", STRING, 1, required=True, always=True),
+    Field("status", STRING, 2, required=True, always=True),
+    Field("lastHeartbeatTime", TIME, 3),
+    Field("lastTransitionTime", TIME, 4),
+    Field("reason", STRING, 5),
+    Field("message", STRING, 6),
+)
+ADDRESS = Struct(
+    "core.v1.NodeAddress",
+    Field("type", STRING, 1, required=True, always=True),
+    Field("address", STRING, 2, required=True, always=True),
+)
+DAEMON_ENDPOINT = Struct("core.v1.DaemonEndpoint", Field("Port", INT32, 1, required=True, always=True))
+DAEMON_ENDPOINTS = Struct("core.v1.NodeDaemonEndpoints", Field("kubeletEndpoint", DAEMON_ENDPOINT, 1))
+SYSTEM_INFO = Struct(
+    "core.v1.NodeSystemInfo",
+    *(
+        Field(name, STRING, number, required=True, always=True)
+        for number, name in enumerate(
+            (
+                "machineID",
+                "systemUUID",
+                "bootID",
+                "kernelVersion",
+                "osImage",
+                "containerRuntimeVersion",
+                "kubeletVersion",
+                "kubeProxyVersion",
+                "operatingSystem",
+                "architecture",
+            ),
+            start=1,
+        )
+    ),
+)
+IMAGE = Struct(
+    "core.v1.ContainerImage", Field("names", STRINGS, 1, always=True), Field("sizeBytes", INT64, 2)
+)
+ATTACHED_VOLUME = Struct(
+    "core.v1.AttachedVolume",
+    Field("name", STRING, 1, required=True, always=True),
+    Field("devicePath", STRING, 2, required=True, always=True),
+)
+CONFIG_STATUS = Struct(
+    "core.v1.NodeConfigStatus",
+    Field("assigned", CONFIG_SOURCE, 1, pointer=True),
+    Field("active", CONFIG_SOURCE, 2, pointer=True),
+    Field("lastKnownGood", CONFIG_SOURCE, 3, pointer=True),
+    Field("error", STRING, 4),
+)
+STATUS = Struct(
+    "core.v1.NodeStatus",
+    Field("capacity", QUANTITIES, 1),
+    Field("allocatable", QUANTITIES, 2),
+    Field("phase", STRING, 3, enum=("Pending", "Running", "Terminated")),
+    Field("conditions", ListOf(CONDITION), 4, patch="merge", merge_key="type"),
+    Field("addresses", ListOf(ADDRESS), 5, patch="merge", merge_key="type"),
+    Field("daemonEndpoints", DAEMON_ENDPOINTS, 6),
+    Field("nodeInfo", SYSTEM_INFO, 7),
+    Field("images", ListOf(IMAGE), 8),
+    Field("volumesInUse", STRINGS, 9),
+    Field("volumesAttached", ListOf(ATTACHED_VOLUME), 10),
+    Field("config", CONFIG_STATUS, 11, pointer=True),
+)
+NODE = Struct("core.v1.Node", METADATA, Field("spec", SPEC, 2), Field("status", STATUS, 3))
+
+
+def define(names: Names) -> Definition:
+    rules = NodeRules(names)
+    return Definition(
+        group="",
+        version="v1",
+        kind="Node",
+        plural="nodes",
+        short_names=("no",),
+        namespaced=False,
+        fields=NODE,
+        subresources=(Subresource(name="status", prepare=prepare_status, validate=rules.change),),
+        check_name=name_is_subdomain,
+        selectable={"spec.unschedulable": _unschedulable},
+        own_selector_text=True,
+        fill=fill,
+        prepare_create=prepare_create,
+        prepare_update=prepare_update,
+        validate_create=rules.judge,
+        validate_update=rules.update,
+    )
+
+
+def _unschedulable(stored: Object) -> str:
+    return "true" if field_of(stored, "spec", "unschedulable") else "false"
+
+
+def fill(new: Object) -> None:
+    """What there is can be used, unless said otherwise."""
+    _one_pod_network(new)
+    status = new["status"]
+    if "capacity" in status and "allocatable" not in status:
+        new["status"] = STATUS.arranged({**status, "allocatable": dict(status["capacity"])})
+
+
+def _one_pod_network(new: Object) -> None:
+    spec = new["spec"]
+    first, all_ = spec.get("podCIDR", ""), spec.get("podCIDRs", [])
+    if first and (not all_ or all_[0] != first):
+        all_ = [first]
+    if all_:
+        new["spec"] = SPEC.arranged({**spec, "podCIDR": all_[0], "podCIDRs": all_})
+
+
+def prepare_create(new: Object) -> None:
+    new["spec"].pop("configSource", None)
+    new["status"].pop("config", None)
+
+
+def prepare_update(new: Object, old: Object) -> None:
+    new["spec"].pop("configSource", None)
+    new["status"] = old["status"]
+
+
+def prepare_status(new: Object, old: Object) -> None:
+    new["status"].pop("config", None)
+    new["spec"] = old["spec"]
+
+
+class NodeRules:
+    """Rules of nodes; the keys of old annotations depend on the dialect."""
+
+    def __init__(self, names: Names) -> None:
+        self._taints_key = names.key("taints", "scheduler.alpha")
+        self._avoid_key = names.key("preferAvoidPods", "scheduler.alpha")
+        self._own_domain = names.key("")
+
+    def judge(self, new: Object) -> list[FieldError]:
+        spec = new["spec"]
+        return [
+            *self._annotations(new["metadata"].get("annotations", {})),
+            *_taints(spec.get("taints", []), "metadata.taints"),
+            *self._resources(new["status"]),
+            *_pod_networks(spec.get("podCIDRs", [])),
+        ]
+
+    def update(self, new: Object, old: Object) -> list[FieldError]:
+        return [
+            *metadata_rules(new["metadata"], namespaced=False, check_name=name_is_subdomain),
+            *self.judge(new),
+            *self.change(new, old),
+        ]
+
+    def change(self, new: Object, old: Object) -> list[FieldError]:
+        return [
+            *metadata_change_rules(new["metadata"], old["metadata"]),
+            *self._annotations(new["metadata"].get("annotations", {})),
+            *self._resources(new["status"]),
+            *_addresses(new["status"].get("addresses", [])),
+            *_kept(new["spec"], old["spec"]),
+            *_taints(new["spec"].get("taints", []), "metadata.taints"),
+            *_external_id(new["spec"], old["spec"]),
+        ]
+
+    def _annotations(self, annotations: Object) -> list[FieldError]:
+        errors: list[FieldError] = []
+        if annotations.get(self._taints_key):
+            errors += self._annotated_taints(annotations[self._taints_key])
+        if annotations.get(self._avoid_key):
+            errors += self._avoided_pods(annotations[self._avoid_key])
+        return errors
+
+    def _annotated_taints(self, text: str) -> list[FieldError]:
+        taints = _json(text)
+        if not isinstance(taints, list) or not all(isinstance(one, dict) for one in taints):
+            return [invalid("metadata.annotations", self._taints_key, "must be a JSON list of taints")]
+        return _taints(taints, f"metadata.annotations.{self._taints_key}")
+
+    def _avoided_pods(self, text: str) -> list[FieldError]:
+        avoided = _json(text)
+        if not isinstance(avoided, dict):
+            detail = "must be a JSON object with preferAvoidPods"
+            return [invalid("metadata.annotations.AvoidPods", self._avoid_key, detail)]
+        errors: list[FieldError] = []
+        for index, entry in enumerate(avoided.get("preferAvoidPods") or ()):
+            field = f"metadata.annotations.{self._avoid_key}[{index}].PodSignature"
+            controller = field_of(entry, "podSignature", "podController")
+            if controller is None:
+                errors.append(required(field))
+            elif not field_of(controller, "controller"):
+                errors.append(
+                    invalid(f"{field}.PodController.Controller", False, "must point to a controller")
+                )
+        return errors
+
+    def _resources(self, status: Object) -> list[FieldError]:
+        errors: list[FieldError] = []
+        for part in ("capacity", "allocatable"):
+            for name, amount in status.get(part, {}).items():
+                errors += self._amount(name, amount, f"status.{part}.{name}")
+        return errors
+
+    def _amount(self, name: str, amount: str, field: str) -> list[FieldError]:
+        nanos = nanos_of(amount)
+        errors = [invalid(field, amount, NEGATIVE)] if nanos < 0 else []
+        if nanos % NANOS and self._is_whole(name):
+            errors.append(invalid(field, amount, "must be an integer"))
+        return errors
+
+    def _is_whole(self, name: str) -> bool:
+        """Counted, not measured: a few of the API's own, and everything that others define."""
+        if name in WHOLE_RESOURCES:
+            return True
+        own = "/" not in name or self._own_domain in name or name.startswith("requests.")
+        return not own and not qualified_name(f"requests.{name}")
+
+
+def _json(text: str) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _taints(taints: list[Object], field: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    seen: set[tuple[str, str]] = set()
+    for index, taint in enumerate(taints):
+        here = f"{field}[{index}]"
+        key, value, effect = (str(taint.get(part, "")) for part in ("key", "value", "effect"))
+        errors += each(f"{here}.key", key, qualified_name(key))
+        wrong = label_value(value)
+        if wrong:
+            errors.append(invalid(f"{here}.value", value, ";".join(wrong)))
+        if not effect:
+            errors.append(required(f"{here}.effect"))
+        elif effect not in EFFECTS:
+            errors.append(not_supported(f"{here}.effect", effect, EFFECTS))
+        if (key, effect) in seen:
+            errors.append(duplicate(here, taint, "taints must be unique by key and effect pair"))
+        seen.add((key, effect))
+    return errors
+
+
+def _pod_networks(networks: list[str]) -> list[FieldError]:
+    field = "spec.podCIDRs"
+    parsed = [parse_network(text) for text in networks]
+    errors = [
+        invalid(f"{field}[{index}]", networks, "must be valid CIDR")
+        for index, network in enumerate(parsed)
+        if network is None
+    ]
+    if len(networks) < 2:
+        return errors
+    families = {network.version for network in parsed if network is not None}
+    if len(families) != 2 or len(networks) > 2:
+        errors.append(invalid(field, networks, "may specify no more than one CIDR for each IP family"))
+    for index, text in enumerate(networks):
+        if text in networks[:index]:
+            errors.append(duplicate(f"{field}[{index}]", text))
+    return errors
+
+
+def _addresses(addresses: list[Object]) -> list[FieldError]:
+    return [
+        duplicate(f"status.addresses[{index}]", address)
+        for index, address in enumerate(addresses)
+        if address in addresses[:index]
+    ]
+
+
+def _kept(new: Object, old: Object) -> list[FieldError]:
+    """Set once, then fixed."""
+    errors: list[FieldError] = []
+    before, after = old.get("podCIDRs", []), new.get("podCIDRs", [])
+    text = 'node updates may not change podCIDR except from "" to valid'
+    if before and len(before) != len(after):
+        errors.append(forbidden("spec.podCIDRs", text))
+    elif before:
+        changed = [1 for one, other in zip(before, after, strict=True) if one != other]
+        errors += [forbidden("spec.podCIDRs", text) for _ in changed]
+    if old.get("providerID") and old["providerID"] != new.get("providerID"):
+        text = 'node updates may not change providerID except from "" to valid'
+        errors.append(forbidden("spec.providerID", text))
+    return errors
+
+
+def _external_id(new: Object, old: Object) -> list[FieldError]:
+    if new.get("externalID", "") == old.get("externalID", ""):
+        return []
+    return [forbidden("spec.externalID", "may not be updated")]

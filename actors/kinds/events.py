@@ -1,0 +1,147 @@
+"""The events group (v1): core events under newer names, with stricter rules for what is written through it.
+
+There is one stored object, in the core form; this view renames its fields both ways. Rules judge the stored
+form, so that messages name fields as the API has always named them there.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from actors.kinds.checks import FieldError, invalid, name_is_subdomain, required, unchanged
+from actors.kinds.core.event import EVENT, SELECTABLE, SOURCE, legacy_rules
+from actors.kinds.core.references import OBJECT_REFERENCE
+from actors.kinds.definition import Conversion, Definition
+from actors.kinds.fields import INT32, MICRO_TIME, STRING, TIME, Field, Struct
+from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.walk import Walk
+from actors.messages import Object
+from actors.names import Names
+
+SERIES = Struct(
+    "events.v1.EventSeries",
+    Field("count", INT32, 1, required=True, always=True),
+    Field("lastObservedTime", MICRO_TIME, 2, required=True, always=True),
+)
+NEW_EVENT = Struct(
+    "events.v1.Event",
+    METADATA,
+    Field("eventTime", MICRO_TIME, 2, required=True, always=True),
+    Field("series", SERIES, 3, pointer=True),
+    Field("reportingController", STRING, 4),
+    Field("reportingInstance", STRING, 5),
+    Field("action", STRING, 6),
+    Field("reason", STRING, 7),
+    Field("regarding", OBJECT_REFERENCE, 8),
+    Field("related", OBJECT_REFERENCE, 9, pointer=True),
+    Field("note", STRING, 10),
+    Field("type", STRING, 11),
+    Field("deprecatedSource", SOURCE, 12),
+    Field("deprecatedFirstTimestamp", TIME, 13),
+    Field("deprecatedLastTimestamp", TIME, 14),
+    Field("deprecatedCount", INT32, 15),
+)
+
+# Fields whose names differ: as shown here, as stored.
+RENAMED: Final = {
+    "reportingController": "reportingComponent",
+    "regarding": "involvedObject",
+    "note": "message",
+    "deprecatedSource": "source",
+    "deprecatedFirstTimestamp": "firstTimestamp",
+    "deprecatedLastTimestamp": "lastTimestamp",
+    "deprecatedCount": "count",
+}
+_SHOWN: Final = {stored: shown for shown, stored in RENAMED.items()}
+
+_FIXED: Final = (
+    *(
+        "involvedObject",
+        "reason",
+        "message",
+        "source",
+        "firstTimestamp",
+        "lastTimestamp",
+        "count",
+        "reason",
+        "type",
+    ),
+    *("eventTime", "action", "related"),
+)
+
+
+def declare(names: Names) -> tuple[Definition, ...]:
+    legacy = partial(legacy_rules, names, "reportingController")
+    event = Definition(
+        group=names.group("events"),
+        version="v1",
+        kind="Event",
+        plural="events",
+        short_names=("ev",),
+        namespaced=True,
+        fields=NEW_EVENT,
+        stored_as="events",
+        conversion=Conversion(to_storage, from_storage),
+        check_name=name_is_subdomain,
+        creates_on_update=True,
+        selector_names=_selector_names(),
+        own_selector_text=True,
+        judges_metadata=True,
+        validate_create=lambda new: legacy(new) + rules(new),
+        validate_update=lambda new, old: legacy(new) + change_rules(new, old),
+    )
+    return (event,)
+
+
+def to_storage(shown: Object) -> Object:
+    return Walk(fill=False).struct(EVENT, {RENAMED.get(name, name): shown[name] for name in shown})
+
+
+def from_storage(stored: Object) -> Object:
+    return Walk(fill=False).struct(NEW_EVENT, {_SHOWN.get(name, name): stored[name] for name in stored})
+
+
+def _selector_names() -> dict[str, str]:
+    names = {"metadata.name": "metadata.name", "metadata.namespace": "metadata.namespace"}
+    for stored in SELECTABLE:
+        first, dot, rest = stored.partition(".")
+        names[_SHOWN.get(first, first) + dot + rest] = stored
+    del names["deprecatedSource"]  # its stored selector is a plain name, which this view never had
+    return names
+
+
+def rules(new: Object) -> list[FieldError]:
+    errors = metadata_rules(new["metadata"], namespaced=True, check_name=name_is_subdomain)
+    errors += _series(new)
+    if new.get("eventTime") is None:
+        errors.append(required("eventTime"))
+    if new.get("type") not in ("Normal", "Warning"):
+        errors.append(invalid("type", "", f"has invalid value: {new.get('type', '')}"))
+    for part in ("firstTimestamp", "lastTimestamp", "count", "source"):
+        if new.get(part):
+            errors.append(invalid(part, "", "needs to be unset"))
+    return errors
+
+
+def change_rules(new: Object, old: Object) -> list[FieldError]:
+    errors = metadata_change_rules(new["metadata"], old["metadata"])
+    if new.get("series") != old.get("series"):
+        errors += _series(new)
+    for part in _FIXED:
+        errors += unchanged(part, new.get(part, ""), old.get(part, ""))
+    for part, shown in (("reportingComponent", "reportingController"), ("reportingInstance",) * 2):
+        errors += unchanged(shown, new.get(part, ""), old.get(part, ""))
+    return errors
+
+
+def _series(new: Object) -> list[FieldError]:
+    series = new.get("series")
+    if series is None:
+        return []
+    errors: list[FieldError] = []
+    if series.get("count", 0) < 2:
+        errors.append(invalid("series.count", "", "should be at least 2"))
+    if series.get("lastObservedTime") is None:
+        errors.append(required("series.lastObservedTime"))
+    return errors

@@ -1,0 +1,90 @@
+"""The scheduling group: PriorityClass, a name for how important pods are."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from actors.kinds.checks import (
+    FieldError,
+    forbidden,
+    name_is_subdomain,
+    not_supported,
+    required,
+    unchanged,
+)
+from actors.kinds.definition import Definition
+from actors.kinds.fields import BOOL, INT32, STRING, Field, Struct
+from actors.kinds.meta import METADATA, metadata_change_rules
+from actors.messages import Object
+from actors.names import Names
+
+HIGHEST_OF_USERS: Final = 1_000_000_000
+SYSTEM: Final = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
+POLICIES: Final = ("PreemptLowerPriority", "Never")
+
+PRIORITY_CLASS = Struct(
+    "scheduling.v1.PriorityClass",
+    METADATA,
+    Field("value", INT32, 2, required=True, always=True),
+    Field("globalDefault", BOOL, 3),
+    Field("description", STRING, 4),
+    Field("preemptionPolicy", STRING, 5, pointer=True, default="PreemptLowerPriority"),
+)
+
+
+def declare(names: Names) -> tuple[Definition, ...]:
+    priority_class = Definition(
+        group=names.group("scheduling"),
+        version="v1",
+        kind="PriorityClass",
+        plural="priorityclasses",
+        short_names=("pc",),
+        namespaced=False,
+        fields=PRIORITY_CLASS,
+        check_name=name_is_subdomain,
+        prepare_create=prepare_create,
+        validate_create=rules,
+        validate_update=change_rules,
+    )
+    return (priority_class,)
+
+
+def prepare_create(new: Object) -> None:
+    new["metadata"]["generation"] = 1  # and for ever, because nothing that counts can change
+
+
+def rules(new: Object) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if new["metadata"].get("name", "").startswith("system-"):
+        why = _not_of_the_system(new)
+        if why:
+            text = (
+                f"priority class names with 'system-' prefix are reserved for system use only. error: {why}"
+            )
+            errors.append(forbidden("metadata.name", text))
+    elif new["value"] > HIGHEST_OF_USERS:
+        text = f"maximum allowed value of a user defined priority is {HIGHEST_OF_USERS}"
+        errors.append(forbidden("value", text))
+    return errors + _policy(new.get("preemptionPolicy"))
+
+
+def change_rules(new: Object, old: Object) -> list[FieldError]:
+    errors = metadata_change_rules(new["metadata"], old["metadata"])
+    if new["value"] != old["value"]:
+        errors.append(forbidden("value", "may not be changed in an update."))
+    return errors + unchanged("preemptionPolicy", new.get("preemptionPolicy"), old.get("preemptionPolicy"))
+
+
+def _not_of_the_system(new: Object) -> str:
+    name = new["metadata"]["name"]
+    if name not in SYSTEM:
+        return f"{name} is not a known system priority class"
+    if new["value"] != SYSTEM[name]:
+        return f"value of {name} PriorityClass must be {SYSTEM[name]}"
+    return f"globalDefault of {name} PriorityClass must be false" if new.get("globalDefault") else ""
+
+
+def _policy(policy: str | None) -> list[FieldError]:
+    if policy is None or policy in POLICIES:
+        return []
+    return [not_supported("preemptionPolicy", policy, POLICIES) if policy else required("preemptionPolicy")]

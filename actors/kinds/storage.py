@@ -1,0 +1,172 @@
+"""The storage group: StorageClass, a recipe for making volumes."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from actors.kinds.checks import (
+    FieldError,
+    duplicate,
+    each,
+    forbidden,
+    invalid,
+    name_is_subdomain,
+    not_supported,
+    qualified_name,
+    required,
+    size,
+    too_long,
+    unchanged,
+)
+from actors.kinds.definition import Definition
+from actors.kinds.fields import BOOL, STRING, STRING_MAP, STRINGS, Field, ListOf, Struct
+from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.messages import Object
+from actors.names import Names
+
+MOST_PARAMETERS: Final = 512
+MOST_PARAMETER_BYTES: Final = 256 * 1024
+RECLAIM_POLICIES: Final = ("Delete", "Retain")
+BINDING_MODES: Final = ("Immediate", "WaitForFirstConsumer")
+
+REQUIREMENT = Struct(
+    "core.v1.TopologySelectorLabelRequirement",
+    Field("key", STRING, 1, required=True, always=True),
+    Field("values", STRINGS, 2, required=True, always=True),
+)
+TERM = Struct(
+    "core.v1.TopologySelectorTerm", Field("matchLabelExpressions", ListOf(REQUIREMENT), 1), atomic=True
+)
+STORAGE_CLASS = Struct(
+    "storage.v1.StorageClass",
+    METADATA,
+    Field("provisioner", STRING, 2, required=True, always=True),
+    Field("parameters", STRING_MAP, 3),
+    Field("reclaimPolicy", STRING, 4, pointer=True, default="Delete"),
+    Field("mountOptions", STRINGS, 5),
+    Field("allowVolumeExpansion", BOOL, 6, pointer=True),
+    Field("volumeBindingMode", STRING, 7, pointer=True, default="Immediate"),
+    Field("allowedTopologies", ListOf(TERM), 8, list_type="atomic"),
+)
+
+
+def declare(names: Names) -> tuple[Definition, ...]:
+    storage_class = Definition(
+        group=names.group("storage"),
+        version="v1",
+        kind="StorageClass",
+        plural="storageclasses",
+        short_names=("sc",),
+        namespaced=False,
+        fields=STORAGE_CLASS,
+        check_name=name_is_subdomain,
+        delete_returns_object=True,
+        validate_create=rules,
+        validate_update=change_rules,
+        warnings=partial(warnings, _old_labels(names)),
+    )
+    return (storage_class,)
+
+
+def rules(new: Object) -> list[FieldError]:
+    return [
+        *_provisioner(new["provisioner"]),
+        *_parameters(new.get("parameters", {})),
+        *_reclaim_policy(new.get("reclaimPolicy", "")),
+        *_binding_mode(new.get("volumeBindingMode")),
+        *_topologies(new.get("allowedTopologies", [])),
+    ]
+
+
+def change_rules(new: Object, old: Object) -> list[FieldError]:
+    errors = metadata_rules(new["metadata"], namespaced=False, check_name=name_is_subdomain)
+    errors += rules(new)
+    errors += metadata_change_rules(new["metadata"], old["metadata"])
+    for part in ("parameters", "provisioner", "reclaimPolicy"):
+        if new.get(part) != old.get(part):
+            errors.append(forbidden(part, f"updates to {part} are forbidden."))
+    return errors + unchanged("volumeBindingMode", new.get("volumeBindingMode"), old.get("volumeBindingMode"))
+
+
+def _provisioner(name: str) -> list[FieldError]:
+    if not name:
+        return [required("provisioner")]
+    return each("provisioner", name.lower(), qualified_name(name.lower()))
+
+
+def _parameters(parameters: dict[str, str]) -> list[FieldError]:
+    if len(parameters) > MOST_PARAMETERS:
+        return [too_long("parameters", MOST_PARAMETERS)]
+    errors = [invalid("parameters", "", "field can not be empty.")] if "" in parameters else []
+    if sum(size(key) + size(value) for key, value in parameters.items()) > MOST_PARAMETER_BYTES:
+        errors.append(too_long("parameters", MOST_PARAMETER_BYTES))
+    return errors
+
+
+def _reclaim_policy(policy: str) -> list[FieldError]:
+    if not policy or policy in RECLAIM_POLICIES:
+        return []
+    return [not_supported("reclaimPolicy", policy, RECLAIM_POLICIES)]
+
+
+def _binding_mode(mode: str | None) -> list[FieldError]:
+    if mode is None:
+        return [required("volumeBindingMode")]
+    return [] if mode in BINDING_MODES else [not_supported("volumeBindingMode", mode, BINDING_MODES)]
+
+
+def _topologies(terms: list[Object]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    seen: list[dict[str, frozenset[str]]] = []
+    for index, term in enumerate(terms):
+        field = f"allowedTopologies[{index}].matchLabelExpressions"
+        found, wrong = _term(term, field)
+        errors += wrong
+        errors += [duplicate(field, "") for one in seen if one == found]
+        seen.append(found)
+    return errors
+
+
+def _term(term: Object, field: str) -> tuple[dict[str, frozenset[str]], list[FieldError]]:
+    found: dict[str, frozenset[str]] = {}
+    errors: list[FieldError] = []
+    for index, requirement in enumerate(term.get("matchLabelExpressions", ())):
+        here, key = f"{field}[{index}]", requirement["key"]
+        errors += _requirement(requirement, here)
+        if key in found:
+            errors.append(duplicate(f"{here}.key", key))
+        found[key] = frozenset(requirement["values"] or ())
+    return found, errors
+
+
+def _requirement(requirement: Object, field: str) -> list[FieldError]:
+    values = requirement["values"] or []
+    errors = [] if values else [required(f"{field}.values")]
+    for index, value in enumerate(values):
+        if value in values[:index]:
+            errors.append(duplicate(f"{field}.values[{index}]", value))
+    return errors + each(f"{field}.key", requirement["key"], qualified_name(requirement["key"]))
+
+
+def _old_labels(names: Names) -> dict[str, str]:
+    """Labels of nodes that have newer names, with the warning that says so."""
+    return {
+        names.key(old, prefix): f'deprecated since {since}; use "{names.key(new, new_prefix)}" instead'
+        for old, prefix, since, new, new_prefix in (
+            ("arch", "beta", "v1.14", "arch", ""),
+            ("os", "beta", "v1.14", "os", ""),
+            ("region", "failure-domain.beta", "v1.17", "region", "topology"),
+            ("zone", "failure-domain.beta", "v1.17", "zone", "topology"),
+            ("instance-type", "beta", "v1.17", "instance-type", "node"),
+        )
+    }
+
+
+def warnings(old_labels: dict[str, str], new: Object, _: Object | None) -> list[str]:
+    return [
+        f"allowedTopologies[{i}].matchLabelExpressions[{j}].key: {old_labels[requirement['key']]}"
+        for i, term in enumerate(new.get("allowedTopologies", ()))
+        for j, requirement in enumerate(term.get("matchLabelExpressions", ()))
+        if requirement["key"] in old_labels
+    ]
