@@ -11,8 +11,8 @@ controllers are down: what happens then is found by them after the restart.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,15 @@ class Interruptible(Directory):
         return await super().ask(definition, command)
 
 
+class Blindable(Namespaces):
+    """Knows of no mark while it is blind."""
+
+    blind = False
+
+    def terminating(self, name: str) -> bool | None:
+        return False if self.blind else super().terminating(name)
+
+
 class Cluster:
     def __init__(self, journal: Journal, nursery: trio.Nursery) -> None:
         self.journal = journal
@@ -71,7 +80,8 @@ class Cluster:
         self.feed = Feed(journal.head)
         self.supervisor = Supervisor()
         self.stamps = Stamps(VirtualClock())
-        self.admission = Admission([NamespaceLifecycle(CLUSTER, Namespaces(journal, self.feed))])
+        self.namespaces = Blindable(journal, self.feed)
+        self.admission = Admission([NamespaceLifecycle(CLUSTER, self.namespaces)])
         committer = Committer(journal, self.feed, inline=True)
         self.directory = Interruptible(
             self.catalog, journal, committer, self.admission, self.supervisor, nursery
@@ -93,6 +103,13 @@ class Cluster:
     def before_write(self, controller: str, act: Callable[..., Awaitable[object]], *args: object) -> None:
         """Have a client act just before the next write of a controller reaches its actor."""
         self.directory.interrupt(controller, act, args)
+
+    @contextmanager
+    def late_admission(self) -> Iterator[None]:
+        """Creates in here are admitted as if no namespace had been marked yet."""
+        self.namespaces.blind = True
+        yield
+        self.namespaces.blind = False
 
     async def create(
         self,

@@ -1,0 +1,125 @@
+"""A namespace that cannot be emptied says why, and goes as soon as it can."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from trio.testing import MockClock
+
+from actors.errors import StorageRefused
+from actors.messages import Object
+from tests.actors.controllers.world import Cluster, world
+
+FINE = [
+    ("NamespaceDeletionDiscoveryFailure", "False", "ResourcesDiscovered"),
+    ("NamespaceDeletionGroupVersionParsingFailure", "False", "ParsedGroupVersions"),
+    ("NamespaceDeletionContentFailure", "False", "ContentDeleted"),
+]
+
+
+async def test_what_finalizers_hold_is_told_in_conditions(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with world(tmp_path) as cluster:
+        await _held(cluster)
+        namespace = cluster.get("namespaces", "n")
+        assert namespace is not None
+        assert namespace["spec"] == {"finalizers": ["kubernetes"]}
+        assert namespace["status"]["phase"] == "Terminating"
+        assert _summary(namespace) == [
+            *FINE,
+            ("NamespaceContentRemaining", "True", "SomeResourcesRemain"),
+            ("NamespaceFinalizersRemaining", "True", "SomeFinalizersRemain"),
+        ]
+        messages = [condition["message"] for condition in namespace["status"]["conditions"]]
+        assert messages == [
+            "All resources successfully discovered",
+            "All legacy kube types successfully parsed",
+            "All content successfully deleted, may be waiting on finalization",
+            "Some resources are remaining: configmaps. has 2 resource instances, secrets. has 1 resource instances",
+            "Some content in the namespace has finalizers remaining: "
+            "example.com/one in 2 resource instances, example.com/two in 2 resource instances",
+        ]
+        assert cluster.get("configmaps", "a", "n") is not None
+        assert cluster.get("configmaps", "free", "n") is None
+
+
+async def test_it_goes_with_the_last_finalizer(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with world(tmp_path) as cluster:
+        await _held(cluster)
+        await cluster.drop_finalizers("configmaps", "a", "n")
+        await cluster.drop_finalizers("configmaps", "b", "n")
+        await cluster.settle(1)
+        namespace = cluster.get("namespaces", "n")
+        assert namespace is not None
+        assert "secrets. has 1 resource" in namespace["status"]["conditions"][3]["message"]
+        await cluster.drop_finalizers("secrets", "c", "n")
+        await cluster.settle(1)
+        assert cluster.get("namespaces", "n") is None
+
+
+async def test_waiting_writes_nothing(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with world(tmp_path) as cluster:
+        await _held(cluster)
+        head = cluster.journal.head
+        await cluster.settle(3600)
+        assert cluster.journal.head == head
+
+
+async def test_a_transition_time_moves_with_the_status_only(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with world(tmp_path) as cluster:
+        await _held(cluster)
+        before = _times(cluster)
+        await cluster.settle(100)
+        await cluster.drop_finalizers("secrets", "c", "n")
+        await cluster.settle(1)
+        assert _times(cluster) == before
+
+
+async def test_a_refused_delete_is_told_and_tried_again(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with world(tmp_path) as cluster:
+        await cluster.create("namespaces", "n", finalizers=["example.com/one"])
+        await cluster.create("configmaps", "a", namespace="n")
+        await cluster.settle()
+        cluster.before_write("namespace-controller", _refuse)
+        await cluster.delete("namespaces", "n")
+        await cluster.settle()
+        namespace = cluster.get("namespaces", "n")
+        assert namespace is not None
+        failure = namespace["status"]["conditions"][2]
+        assert failure["status"] == "True"
+        assert failure["reason"] == "ContentDeletionFailed"
+        assert failure["message"] == (
+            "Failed to delete all resource types, 1 remaining: the journal cannot store this change: full"
+        )
+        await cluster.settle(10)
+        assert cluster.names("configmaps", "n") == []
+        namespace = cluster.get("namespaces", "n")
+        assert namespace is not None
+        assert namespace["spec"] == {}
+        assert [status for _, status, _ in _summary(namespace)] == ["False"] * 5
+
+
+async def _refuse() -> None:
+    raise StorageRefused("full")
+
+
+async def _held(cluster: Cluster) -> None:
+    await cluster.create("namespaces", "n")
+    await cluster.create("configmaps", "a", namespace="n", finalizers=["example.com/one"])
+    await cluster.create("configmaps", "b", namespace="n", finalizers=["example.com/one", "example.com/two"])
+    await cluster.create("secrets", "c", namespace="n", finalizers=["example.com/two"])
+    await cluster.create("configmaps", "free", namespace="n")
+    await cluster.settle()
+    await cluster.delete("namespaces", "n")
+    await cluster.settle(1)
+
+
+def _summary(namespace: Object) -> list[tuple[str, str, str]]:
+    return [(each["type"], each["status"], each["reason"]) for each in namespace["status"]["conditions"]]
+
+
+def _times(cluster: Cluster) -> list[str]:
+    namespace = cluster.get("namespaces", "n")
+    assert namespace is not None
+    return [condition["lastTransitionTime"] for condition in namespace["status"]["conditions"]]
