@@ -1,0 +1,172 @@
+"""The flags of `rewound serve`, with the names that operators know from Kubernetes.
+
+Both `--flag value` and `--flag=value` are taken, the last of several stands, and a boolean may come bare. A
+flag that would do nothing is refused, but for two that scripts often bring along: those are taken with a
+warning.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from gateway.cli.durations import duration
+from gateway.settings import Settings, SettingsError
+
+_NOT_YET = {
+    "enable_bootstrap_token_auth": "--enable-bootstrap-token-auth: bootstrap tokens do not sign in yet",
+    "enable_admission_plugins": "--enable-admission-plugins: these plugins do not run yet",
+}
+_DEFAULTS = Settings()
+
+
+class _Parser(argparse.ArgumentParser):
+    """Mistakes become SettingsError, so that all of them are told in one way."""
+
+    def error(self, message: str) -> NoReturn:
+        flag, _, why = message.partition(": ")
+        if flag.startswith("argument ") and why:
+            raise SettingsError(
+                flag.removeprefix("argument "), why.replace("expected one argument", "needs a value")
+            )
+        raise SettingsError("rewound serve", message)
+
+    def unknown(self, flag: str) -> SettingsError:
+        known = [option for action in self._actions for option in action.option_strings]
+        name = flag.partition("=")[0]
+        if not flag.startswith("-"):
+            return SettingsError(flag, "is not a flag; see rewound serve --help")
+        near = difflib.get_close_matches(name, known, n=1)
+        meant = f"did you mean {near[0]}? " if near else ""
+        return SettingsError(name, f"is not a flag of this server; {meant}see rewound serve --help")
+
+
+def parse_flags(arguments: Sequence[str]) -> tuple[Settings, list[str]]:
+    """The settings, and what to warn of."""
+    parser = make_parser()
+    values, rest = parser.parse_known_args(arguments)
+    if rest:
+        raise parser.unknown(rest[0])
+    given = {name: value for name, value in vars(values).items() if value is not None}
+    warnings = [text for name, text in _NOT_YET.items() if given.pop(name, None)]
+    if given.get("authorization_mode") == "AlwaysAllow":
+        # Whoever may do everything should at least have signed in; asking for both is a mistake.
+        given.setdefault("anonymous_auth", False)
+    if given.get("journal_retention") == 0:
+        given["journal_retention"] = None
+    return Settings(**given), warnings
+
+
+def make_parser() -> _Parser:
+    parser = _Parser(
+        prog="rewound serve",
+        usage="rewound serve [flags]",
+        description="Serve the API from a data folder, made at the first start.",
+        epilog="Durations are written like 500ms, 90s, 5m or 1h30m.",
+        allow_abbrev=False,
+        argument_default=argparse.SUPPRESS,
+        formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=42),
+    )
+    _add_serving(parser.add_argument_group("where"))
+    _add_certificates(parser.add_argument_group("certificates"))
+    _add_access(parser.add_argument_group("who may do what"))
+    _add_history(parser.add_argument_group("history"))
+    _add_operation(parser.add_argument_group("operation"))
+    return parser
+
+
+def _add_serving(group: Any) -> None:
+    _add(group, "--data-dir", Path, "FOLDER", "journal, certificates and admin.kubeconfig")
+    _add(
+        group,
+        "--dialect",
+        str,
+        "NAME",
+        "names in the API: cluster or kubernetes; a folder keeps its first one",
+    )
+    _add(group, "--bind-address", str, "ADDRESS", "listen here; 0.0.0.0 is everywhere")
+    _add(group, "--secure-port", _port, "PORT", "HTTPS; 0 is off")
+    _add(
+        group, "--insecure-port", _port, "PORT", "plain HTTP on loopback; callers still sign in (default off)"
+    )
+
+
+def _add_certificates(group: Any) -> None:
+    _add(group, "--tls-cert-file", Path, "FILE", "serving certificate (PEM) instead of our own")
+    _add(group, "--tls-private-key-file", Path, "FILE", "its key (PEM)")
+    _add(group, "--client-ca-file", Path, "FILE", "trust client certificates of these CAs too (PEM)")
+
+
+def _add_access(group: Any) -> None:
+    _add(group, "--token-auth-file", Path, "FILE", 'CSV lines of token,user,uid[,"group1,group2"]')
+    _add_switch(
+        group,
+        "--anonymous-auth",
+        "take callers without credentials as system:anonymous (default true; false under AlwaysAllow)",
+    )
+    _add(group, "--authorization-mode", str, "MODE", "AlwaysAllow, RBAC or Node,RBAC")
+    _add_switch(group, "--enable-bootstrap-token-auth", "not yet: taken with a warning")
+    _add(group, "--enable-admission-plugins", str, "NAMES", "not yet: taken with a warning")
+
+
+def _add_history(group: Any) -> None:
+    _add(group, "--watch-history", _duration, "TIME", "how far back clients may ask (default 5m)")
+    _add(
+        group,
+        "--journal-retention",
+        _duration,
+        "TIME",
+        "how long events stay for debugging; 0 is for ever (default 24h)",
+    )
+
+
+def _add_operation(group: Any) -> None:
+    _add(
+        group,
+        "--livez-grace-period",
+        _duration,
+        "TIME",
+        "/livez forgives an unfinished start so long (default 0)",
+    )
+    _add(
+        group,
+        "--shutdown-delay-duration",
+        _duration,
+        "TIME",
+        "go on serving so long after /readyz began to fail (default 0)",
+    )
+
+
+def _add(group: Any, flag: str, kind: Callable[[str], Any], shown: str, text: str) -> None:
+    default = getattr(_DEFAULTS, flag.removeprefix("--").replace("-", "_"), None)
+    if default is not None and "default" not in text:
+        text += f" (default {default})"
+    group.add_argument(flag, type=kind, metavar=shown, help=text)
+
+
+def _add_switch(group: Any, flag: str, text: str) -> None:
+    group.add_argument(flag, type=_boolean, nargs="?", const=True, metavar="true|false", help=text)
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() not in ("true", "false", "1", "0", "t", "f"):
+        raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
+    return text.lower() in ("true", "1", "t")
+
+
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a port; give a number from 1 to 65535, or 0 for off"
+        )
+    return int(text)
+
+
+def _duration(text: str) -> float:
+    try:
+        return duration(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error

@@ -1,0 +1,41 @@
+"""The command `rewound`. Each subcommand is loaded when it is called, so that a small question stays cheap."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+USAGE = """\
+usage: rewound <command> [flags]
+
+  rewound serve         serve the API; `rewound serve --help` lists the flags
+  rewound verify        prove that a data folder is sound
+  rewound --version     the release
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    command, *rest = (sys.argv[1:] if arguments is None else arguments) or [""]
+    if command == "serve":
+        from gateway.cli.serve import serve
+
+        return serve(rest)
+    if command == "verify":
+        from gateway.cli.verify import verify
+
+        return verify(rest)
+    if command in ("--version", "version"):
+        from gateway.release import RELEASE
+
+        print(f"rewound {RELEASE}")
+        return 0
+    if command in ("--help", "-h", "help"):
+        print(USAGE, end="")
+        return 0
+    wrong = f"rewound: {command!r} is not a command\n\n" if command else ""
+    print(wrong + USAGE, end="", file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,139 @@
+"""What a server is told at start: one frozen value, made from the command line, read by `compose`.
+
+Every rule about the settings is here, so that a `Settings` that exists can be served: files are there,
+certificates come with keys, something is listened on. A mistake names the flag and says what to do next.
+Times are in seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from actors.access.modes import MODES
+from actors.names import NAMES
+
+LOOPBACK = "127.0.0.1"
+
+Address = tuple[str, int]
+
+
+class SettingsError(Exception):
+    """A setting that cannot be served; `flag` is the one to change."""
+
+    def __init__(self, flag: str, why: str) -> None:
+        self.flag = flag
+        super().__init__(f"{flag}: {why}")
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where a running server is reached: the ports it really has."""
+
+    secure: Address | None
+    insecure: Address | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    data_dir: Path = Path("rewound-data")
+    dialect: str = "cluster"
+    bind_address: str = LOOPBACK
+    secure_port: int = 6443  # 0: off
+    insecure_port: int = 0  # 0: off; on loopback, whatever the bind address
+    token_auth_file: Path | None = None
+    anonymous_auth: bool = True
+    authorization_mode: str = "RBAC"
+    tls_cert_file: Path | None = None
+    tls_private_key_file: Path | None = None
+    client_ca_file: Path | None = None
+    watch_history: float = 300.0
+    journal_retention: float | None = 86400.0  # None: for ever
+    livez_grace_period: float = 0.0
+    shutdown_delay_duration: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._check_words()
+        self._check_ports()
+        self._check_files()
+        self._check_access()
+        self._check_history()
+
+    @property
+    def secure(self) -> Address | None:
+        return (self.bind_address, self.secure_port) if self.secure_port else None
+
+    @property
+    def insecure(self) -> Address | None:
+        return (LOOPBACK, self.insecure_port) if self.insecure_port else None
+
+    @property
+    def pki(self) -> Path:
+        return self.data_dir / "pki"
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.data_dir / "admin.kubeconfig"
+
+    def _check_words(self) -> None:
+        _choice("--dialect", self.dialect, tuple(NAMES))
+        _choice("--authorization-mode", self.authorization_mode, MODES)
+        if not self.bind_address:
+            raise SettingsError(
+                "--bind-address", "is empty; give an address of this machine, or 0.0.0.0 for all"
+            )
+        if self.data_dir.exists() and not self.data_dir.is_dir():
+            raise SettingsError(
+                "--data-dir", f"{self.data_dir} is not a folder; name one, or a place to make one"
+            )
+
+    def _check_ports(self) -> None:
+        for flag, port in (("--secure-port", self.secure_port), ("--insecure-port", self.insecure_port)):
+            if not 0 <= port <= 65535:
+                raise SettingsError(
+                    flag, f"{port} is not a port; give a number from 1 to 65535, or 0 for off"
+                )
+        if not self.secure_port and not self.insecure_port:
+            raise SettingsError("--secure-port", "is off and so is --insecure-port; give one of them a port")
+        if self.secure_port == self.insecure_port:
+            raise SettingsError(
+                "--insecure-port", f"{self.insecure_port} is the secure port too; give another"
+            )
+
+    def _check_files(self) -> None:
+        _file("--token-auth-file", self.token_auth_file)
+        _file("--tls-cert-file", self.tls_cert_file)
+        _file("--tls-private-key-file", self.tls_private_key_file)
+        _file("--client-ca-file", self.client_ca_file)
+        if self.tls_cert_file and not self.tls_private_key_file:
+            raise SettingsError("--tls-cert-file", "needs its key; give it with --tls-private-key-file")
+        if self.tls_private_key_file and not self.tls_cert_file:
+            raise SettingsError(
+                "--tls-private-key-file", "needs its certificate; give it with --tls-cert-file"
+            )
+
+    def _check_access(self) -> None:
+        if self.authorization_mode == "AlwaysAllow" and self.anonymous_auth:
+            raise SettingsError(
+                "--anonymous-auth",
+                "would give everything to everyone under --authorization-mode=AlwaysAllow; "
+                "leave one of them out",
+            )
+
+    def _check_history(self) -> None:
+        if self.watch_history <= 0:
+            raise SettingsError("--watch-history", "must be longer than nothing; the usual value is 5m")
+        if self.journal_retention is not None and self.journal_retention < self.watch_history:
+            raise SettingsError(
+                "--journal-retention", "is shorter than --watch-history; give at least as much, or 0 for ever"
+            )
+
+
+def _choice(flag: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise SettingsError(flag, f"{value!r} is not known; choose one of {' | '.join(allowed)}")
+
+
+def _file(flag: str, path: Path | None) -> None:
+    if path is not None and not path.is_file():
+        raise SettingsError(flag, f"there is no file {path}; check the path")

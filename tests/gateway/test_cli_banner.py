@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from gateway.cli.banner import banner
+from gateway.settings import Addresses, Settings
+
+SECURE = Addresses(("127.0.0.1", 6443), None)
+
+
+def test_says_what_is_served_where_and_what_to_type_next() -> None:
+    text = banner(Settings(), SECURE)
+    assert "https://127.0.0.1:6443\n" in text
+    assert "rewound-data (dialect cluster)" in text
+    assert (
+        "curl --cacert rewound-data/pki/ca.crt --cert rewound-data/pki/admin.crt --key rewound-data/pki/admin.key "
+        "https://127.0.0.1:6443/api/v1/namespaces\n"
+    ) in text
+    assert "kubectl" not in text
+    assert "http://" not in text
+
+
+def test_kubectl_is_named_where_it_works() -> None:
+    text = banner(Settings(dialect="kubernetes"), SECURE)
+    assert "kubectl --kubeconfig rewound-data/admin.kubeconfig get namespaces\n" in text
+
+
+def test_paths_can_be_pasted_into_a_shell() -> None:
+    text = banner(Settings(data_dir=Path("my data")), SECURE)
+    assert "--cacert 'my data/pki/ca.crt'" in text
+
+
+def test_everywhere_is_reached_by_loopback() -> None:
+    assert "https://127.0.0.1:6443\n" in banner(
+        Settings(bind_address="0.0.0.0"), Addresses(("0.0.0.0", 6443), None)
+    )
+    assert "https://[::1]:6443\n" in banner(Settings(bind_address="::"), Addresses(("::", 6443), None))
+
+
+def test_a_given_certificate_vouches_for_itself(tmp_path: Path) -> None:
+    file = tmp_path / "tls.pem"
+    file.write_text("")
+    text = banner(Settings(tls_cert_file=file, tls_private_key_file=file), SECURE)
+    assert f"--cacert {file} " in text
+
+
+def test_plain_http_alone_asks_for_a_token(tmp_path: Path) -> None:
+    settings = Settings(secure_port=0, insecure_port=8080)
+    text = banner(settings, Addresses(None, ("127.0.0.1", 8080)))
+    assert "http://127.0.0.1:8080 (this machine only" in text
+    assert 'curl -H "Authorization: Bearer <token>" http://127.0.0.1:8080/api/v1/namespaces\n' in text

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gateway.cli.main import main
+from gateway.release import RELEASE
+from journal.log import Journal
+
+
+def test_version_is_the_release(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"rewound {RELEASE}\n"
+
+
+def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    assert "rewound serve" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("arguments", "said"), [([], "usage:"), (["srve"], "'srve' is not a command")])
+def test_no_or_an_unknown_command_is_told_how(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_mistake_in_a_flag_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--secure-port=x"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("rewound: --secure-port: 'x' is not a port")
+    assert captured.err.count("\n") == 1
+
+
+def test_help_for_serve_comes_before_anything_else(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["serve", "--secure-port=0", "--help"])
+    assert stopped.value.code == 0
+    assert "--bind-address ADDRESS" in capsys.readouterr().out
+
+
+def test_a_small_question_loads_little() -> None:
+    program = (
+        "import sys; from gateway.cli.main import main; main(['--version'])\n"
+        "heavy = {'trio', 'argparse', 'ssl', 'lmdb', 'orjson', 'hypercorn', 'cryptography'} & set(sys.modules)\n"
+        "sys.exit(', '.join(heavy) or None)"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_verify_finds_a_new_journal_sound(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Journal.open(tmp_path / "journal").close()
+    assert main(["verify", f"--data-dir={tmp_path}"]) == 0
+    assert capsys.readouterr().out.endswith("sound\n")
+
+
+def test_verify_says_where_there_is_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["verify", "--data-dir", str(tmp_path)]) == 1
+    assert "there is no journal in" in capsys.readouterr().err

@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gateway.cli.flags import make_parser, parse_flags
+from gateway.settings import Settings, SettingsError
+
+
+def settings(*arguments: str) -> Settings:
+    return parse_flags(arguments)[0]
+
+
+def refusal(*arguments: str) -> str:
+    with pytest.raises(SettingsError) as refused:
+        parse_flags(arguments)
+    return str(refused.value)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "file"
+    path.write_text("")
+    return str(path)
+
+
+def test_without_flags_the_defaults_are_served() -> None:
+    assert parse_flags([]) == (Settings(), [])
+    assert settings().secure == ("127.0.0.1", 6443)
+    assert settings().insecure is None
+
+
+def test_each_flag_has_its_setting(file: str) -> None:
+    path = Path(file)
+    assert settings(
+        "--data-dir=somewhere",
+        "--dialect=kubernetes",
+        "--bind-address=0.0.0.0",
+        "--secure-port=7443",
+        "--insecure-port=8080",
+        f"--token-auth-file={file}",
+        "--anonymous-auth=false",
+        "--authorization-mode=Node,RBAC",
+        f"--tls-cert-file={file}",
+        f"--tls-private-key-file={file}",
+        f"--client-ca-file={file}",
+        "--watch-history=10m",
+        "--journal-retention=1h30m",
+        "--livez-grace-period=30s",
+        "--shutdown-delay-duration=500ms",
+    ) == Settings(
+        data_dir=Path("somewhere"),
+        dialect="kubernetes",
+        bind_address="0.0.0.0",
+        secure_port=7443,
+        insecure_port=8080,
+        token_auth_file=path,
+        anonymous_auth=False,
+        authorization_mode="Node,RBAC",
+        tls_cert_file=path,
+        tls_private_key_file=path,
+        client_ca_file=path,
+        watch_history=600.0,
+        journal_retention=5400.0,
+        livez_grace_period=30.0,
+        shutdown_delay_duration=0.5,
+    )
+
+
+def test_a_value_may_stand_apart() -> None:
+    assert settings("--secure-port", "0", "--insecure-port", "8080").insecure == ("127.0.0.1", 8080)
+
+
+def test_the_last_of_several_stands() -> None:
+    assert settings("--secure-port=1", "--secure-port=2").secure_port == 2
+
+
+def test_plain_http_stays_on_loopback() -> None:
+    assert settings("--bind-address=0.0.0.0", "--insecure-port=8080").insecure == ("127.0.0.1", 8080)
+
+
+@pytest.mark.parametrize(
+    ("written", "on"),
+    [(["--anonymous-auth"], True), (["--anonymous-auth=true"], True), (["--anonymous-auth", "false"], False)],
+)
+def test_a_switch_may_come_bare(written: list[str], on: bool) -> None:
+    assert settings(*written).anonymous_auth is on
+
+
+def test_always_allow_turns_anonymous_off_unless_asked_for() -> None:
+    assert settings("--authorization-mode=AlwaysAllow").anonymous_auth is False
+    assert "would give everything to everyone" in refusal(
+        "--authorization-mode=AlwaysAllow", "--anonymous-auth=true"
+    )
+
+
+def test_retention_of_zero_is_for_ever() -> None:
+    assert settings("--journal-retention=0").journal_retention is None
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        "--enable-bootstrap-token-auth",
+        "--enable-bootstrap-token-auth=true",
+        "--enable-admission-plugins=NodeRestriction",
+    ],
+)
+def test_two_flags_are_taken_with_a_warning(flag: str) -> None:
+    known, warnings = parse_flags([flag])
+    assert known == Settings()
+    assert len(warnings) == 1
+    assert warnings[0].startswith(flag.partition("=")[0])
+    assert "yet" in warnings[0]
+
+
+def test_a_switch_turned_off_needs_no_warning() -> None:
+    assert parse_flags(["--enable-bootstrap-token-auth=false"]) == (Settings(), [])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--secure-port=x"], "--secure-port: 'x' is not a port"),
+        (["--secure-port=-1"], "--secure-port: '-1' is not a port"),
+        (["--secure-port=65536"], "--secure-port: 65536 is not a port; give a number from 1 to 65535"),
+        (["--secure-port"], "--secure-port: needs a value"),
+        (["--secure-port=0"], "--secure-port: is off and so is --insecure-port"),
+        (["--insecure-port=6443"], "--insecure-port: 6443 is the secure port too"),
+        (["--anonymous-auth=maybe"], "--anonymous-auth: 'maybe' is neither true nor false"),
+        (
+            ["--authorization-mode=ABAC"],
+            "--authorization-mode: 'ABAC' is not known; choose one of AlwaysAllow | RBAC",
+        ),
+        (["--dialect=klingon"], "--dialect: 'klingon' is not known; choose one of cluster | kubernetes"),
+        (["--bind-address="], "--bind-address: is empty"),
+        (["--token-auth-file=/no/such/file"], "--token-auth-file: there is no file /no/such/file"),
+        (["--client-ca-file=/no/such/file"], "--client-ca-file: there is no file"),
+        (["--watch-history=5"], "--watch-history: '5' is not a duration; write it like"),
+        (["--watch-history=0"], "--watch-history: must be longer than nothing"),
+        (["--journal-retention=1m"], "--journal-retention: is shorter than --watch-history"),
+        (["--etcd-servers=x"], "--etcd-servers: is not a flag of this server; see rewound serve --help"),
+        (["--secureport=1"], "--secureport: is not a flag of this server; did you mean --secure-port?"),
+        (["--secure=1"], "--secure: is not a flag of this server"),
+        (["now"], "now: is not a flag"),
+    ],
+)
+def test_a_mistake_names_the_flag_and_what_to_do(arguments: list[str], said: str) -> None:
+    assert refusal(*arguments).startswith(said)
+
+
+def test_a_certificate_needs_its_key(file: str) -> None:
+    assert refusal(f"--tls-cert-file={file}") == (
+        "--tls-cert-file: needs its key; give it with --tls-private-key-file"
+    )
+    assert refusal(f"--tls-private-key-file={file}") == (
+        "--tls-private-key-file: needs its certificate; give it with --tls-cert-file"
+    )
+
+
+def test_the_data_folder_is_no_file(file: str) -> None:
+    assert refusal(f"--data-dir={file}").startswith("--data-dir: ")
+
+
+def test_help_tells_each_flag_and_its_default() -> None:
+    text = make_parser().format_help()
+    assert "--journal-retention TIME" in text
+    assert "(default 6443)" in text
+    assert "None" not in text
