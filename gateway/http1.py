@@ -1,9 +1,8 @@
 """HTTP/1.1 on one link: read, parse, handle, answer, all in the connection's own task.
 
 The server runs one `Conversation` per connection. No task, channel or cancel scope is made per request, and
-answers of pipelined requests leave in one send, in order. Invariant: a request that was read whole is
-handled and answered before the link is closed, also while draining; one that was not is never handled at
-all.
+answers of pipelined requests leave in one send, in order. Invariant: a request that was read whole is handled
+and answered before the link is closed, also while draining; one that was not is never handled at all.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from gateway.parser import Fault, Parser
 from gateway.request import Peer, Request, Response
 from gateway.serving import Serving
 
-# Answers of pipelined requests are gathered up to this; a body above it is sent from where it is, not copied.
+# Answers of pipelined requests are gathered up to this; a larger body is sent from where it is, not copied.
 _GATHER = 64 * KIB
 _TOO_SLOW = Fault(408, "the request did not arrive in time")
 # Enough of "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" to know it by.
@@ -40,11 +39,10 @@ class Conversation:
         link, serving = self._link, self._serving
         link.deadline = serving.now + serving.limits.head_seconds
         try:
-            data = await self._receive()
+            data = await self._first()
             if data.startswith(_HTTP2_PREFACE):
                 return data
-            while data and await self._exchange(data):
-                data = await self._receive()
+            await self._talk(data)
         except (OSError, trio.ClosedResourceError):
             # Gone, or too slow in taking its answer: nobody is left to tell.
             link.abort()
@@ -52,49 +50,55 @@ class Conversation:
             self._parser.release()
         return b""
 
-    async def _receive(self) -> bytes:
-        """The next bytes; none when the conversation is over."""
-        link = self._link
-        if link.idle and self._serving.draining:
-            return link.receive_nowait()
+    async def _first(self) -> bytes:
+        if self._serving.draining:
+            return self._link.receive_nowait()
         try:
-            return await link.receive()
+            return await self._link.receive()
         except trio.ClosedResourceError:
-            if link.idle:
-                # Told to go while at rest: what arrived in the same instant still counts.
-                return link.receive_nowait()
-        await self._refuse(_TOO_SLOW)
-        return b""
+            return await self._interrupted()
 
-    async def _exchange(self, data: bytes) -> bool:
-        """Take in bytes and answer what is complete; False when the connection is to end."""
+    async def _talk(self, data: bytes) -> None:
+        """The hot path: every request passes here, so it is one flat loop."""
         link, parser, serving = self._link, self._parser, self._serving
-        parser.feed(data)
-        if parser.ready:
-            link.idle = False
-            link.deadline = inf
-            if await self._answer_ready():
-                return False
-            link.idle = True
-            self._body_began = 0.0
-        if parser.fault is not None:
-            await self._refuse(parser.fault)
-            return False
-        if parser.midway:
-            await self._await_rest()
-        else:
-            link.deadline = serving.now + serving.limits.idle_seconds
-        return True
+        idle_seconds = serving.limits.idle_seconds
+        while data:
+            parser.feed(data)
+            if parser.ready:
+                link.idle = False
+                link.deadline = inf
+                if await self._answer():
+                    return
+                link.idle = True
+                self._body_began = 0.0
+            if parser.fault is not None:
+                await self._refuse(parser.fault)
+                return
+            if parser.midway:
+                await self._expect_rest()
+            else:
+                link.deadline = serving.now + idle_seconds
+                if serving.draining:
+                    data = link.receive_nowait()
+                    continue
+            try:
+                data = await link.receive()
+            except trio.ClosedResourceError:
+                data = await self._interrupted()
 
-    async def _answer_ready(self) -> bool:
+    async def _answer(self) -> bool:
         """Answer the requests at hand; True when the last answer said that it is the last."""
         parser, serving, link = self._parser, self._serving, self._link
         requests, parser.ready = parser.ready, []
         left = len(requests)
+        serving.requests += left
         ending = False
         gathered = b""
         for request in requests:
-            response = await serving.answer(request)
+            try:
+                response = await serving.handle(request)
+            except Exception:
+                response = serving.failure(request)
             left -= 1
             if left == 0:
                 ending = not parser.midway and (parser.closing or serving.draining)
@@ -111,7 +115,7 @@ class Conversation:
             await link.send(gathered)
         return ending
 
-    async def _await_rest(self) -> None:
+    async def _expect_rest(self) -> None:
         """Part of a request is here: see to it that the rest comes, and in time."""
         link, parser, limits = self._link, self._parser, self._serving.limits
         if link.idle:
@@ -123,6 +127,13 @@ class Conversation:
         if parser.expecting:
             parser.expecting = False
             await link.send(CONTINUE)
+
+    async def _interrupted(self) -> bytes:
+        """Time is up, or the server stops. What came in the same instant still counts."""
+        if self._link.idle:
+            return self._link.receive_nowait()
+        await self._refuse(_TOO_SLOW)
+        return b""
 
     async def _refuse(self, fault: Fault) -> None:
         response = self._serving.refusal(fault.status, fault.message)

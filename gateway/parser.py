@@ -21,6 +21,7 @@ _METHODS = {
     name.encode(): name for name in ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE")
 }
 _METHOD_LIKE = re.compile(rb"[A-Za-z-]{1,32} ")
+_SLASH = ord("/")
 _AUTHORITY = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
 
 
@@ -84,7 +85,9 @@ class Parser:
         if self.midway and self._request is None:
             self._head += len(data)
             if self._head > self._limits.head:
-                self.fault = self._head_fault()
+                self.fault = Fault(
+                    431, f"Request header fields too large: limit is {self._limits.head} bytes"
+                )
                 return
         while data:
             if self._owed:
@@ -116,9 +119,6 @@ class Parser:
         self.fault = Fault(status, message)
         raise _Stop
 
-    def _head_fault(self) -> Fault:
-        return Fault(431, f"Request header fields too large: limit is {self._limits.head} bytes")
-
     # What llhttp calls, in order.
 
     def on_message_begin(self) -> None:
@@ -147,51 +147,54 @@ class Parser:
         self._headers[name] += b", " + value
 
     def on_headers_complete(self) -> None:
-        headers, url, repeated = self._headers, self._url, self._repeated
+        headers, url, repeated, http = self._headers, self._url, self._repeated, self._http
         # Trailers are reported like headers: from here on they fall into a dict that nobody reads.
-        self._headers, self._url, self._repeated = {}, b"", None
-        if len(headers) + (sum(map(len, repeated.values())) if repeated else 0) > self._limits.headers:
-            self._stop(431, f"Request header fields too large: limit is {self._limits.headers} fields")
-        if self._head and self._size(url, headers) > self._limits.head:
-            self.fault = self._head_fault()
-            raise _Stop
-        http = self._http
+        self._headers, self._url = {}, b""
+        if repeated is not None or self._head or len(headers) > self._limits.headers:
+            self._check_head(url, headers)
         self.old = False
         if b"connection" in headers or not http.should_keep_alive():
-            self._check_version(http.get_http_version())
-            self.closing = not http.should_keep_alive()
+            self._check_connection(http)
         if b"host" not in headers and not self.old:
             self._stop(400, "the request has no Host header")
-        if repeated is not None and b"host" in repeated:
-            self._stop(400, "the request has more than one Host header")
-        path, _, query = self._target(url).partition("?")
-        method = http.get_method()
-        self._request = Request(
-            _METHODS.get(method) or method.decode(), path, query, headers, b"", self._peer, repeated
-        )
+        if url[0] != _SLASH or b"#" in url:
+            url = self._odd_target(url)
+        path, _, query = url.decode("latin-1").partition("?")
+        method = _METHODS.get(http.get_method()) or self._odd_method(http)
+        self._request = Request(method, path, query, headers, b"", self._peer, repeated)
         if b"content-length" in headers or b"transfer-encoding" in headers:
             self._check_body(headers)
-        elif http.should_upgrade() and method == b"CONNECT":
-            self._stop(405, "the server does not allow this method on the requested resource")
 
-    @staticmethod
-    def _size(url: bytes, headers: dict[bytes, bytes]) -> int:
-        return len(url) + sum(len(name) + len(value) + 4 for name, value in headers.items())
+    def _check_head(self, url: bytes, headers: dict[bytes, bytes]) -> None:
+        repeated, self._repeated = self._repeated or {}, None
+        if b"host" in repeated:
+            self._stop(400, "the request has more than one Host header")
+        count = len(headers) + sum(len(values) - 1 for values in repeated.values())
+        if count > self._limits.headers:
+            self._stop(431, f"Request header fields too large: limit is {self._limits.headers} fields")
+        size = len(url) + sum(len(name) + len(value) + 4 for name, value in headers.items())
+        if size > self._limits.head:
+            self._stop(431, f"Request header fields too large: limit is {self._limits.head} bytes")
 
-    def _check_version(self, version: str) -> None:
-        if version == "1.0":
-            self.old = True
-        elif version != "1.1":
+    def _check_connection(self, http: Any) -> None:
+        version = http.get_http_version()
+        if version not in ("1.0", "1.1"):
             self._stop(505, "HTTP Version not supported: speak HTTP/1.1 or HTTP/2")
+        self.old = version == "1.0"
+        self.closing = not http.should_keep_alive()
 
-    def _target(self, url: bytes) -> str:
+    def _odd_target(self, url: bytes) -> bytes:
         if b"#" in url:
             self._stop(400, "the request target has a fragment")
-        if url[:1] != b"/":
-            url = _AUTHORITY.sub(b"", url, count=1) or b"/"
-            if url[:1] == b"?":
-                url = b"/" + url
-        return url.decode("latin-1")
+        # The absolute form, as proxies get it; or the asterisk of OPTIONS.
+        path = _AUTHORITY.sub(b"", url, count=1)
+        return path if path[:1] in (b"/", b"*") else b"/" + path
+
+    def _odd_method(self, http: Any) -> str:
+        method: str = http.get_method().decode()
+        if method == "CONNECT":
+            self._stop(405, "the server does not allow this method on the requested resource")
+        return method
 
     def _check_body(self, headers: dict[bytes, bytes]) -> None:
         length = int(headers.get(b"content-length") or 0)

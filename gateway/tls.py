@@ -20,6 +20,8 @@ from gateway.link import RECEIVE, Link
 # Four full records: large enough that a list of megabytes is not all system calls, small enough that a peer
 # that stops reading holds no more than this in ciphertext and others get their turn.
 _SLICE = 64 * 1024
+# The most that TLS puts into one record: reading this much never leaves plain text behind in the SSL object.
+_RECORD = 16 * 1024
 _HANDSHAKE_RECORD = 0x16
 
 
@@ -83,9 +85,9 @@ class SecureLink(Link):
         return self._tls.getpeercert() or None  # type: ignore[return-value]
 
     async def receive(self) -> bytes:
-        incoming, tls = self._incoming, self._tls
+        incoming = self._incoming
         while True:
-            if not (incoming.pending or tls.pending()):
+            if not incoming.pending:
                 await wait_readable(self.fd)
                 try:
                     data = self.socket.recv(RECEIVE)
@@ -105,26 +107,13 @@ class SecureLink(Link):
         return self._decrypt() or b""
 
     def _decrypt(self) -> bytes | None:
-        """What came in, decrypted; None without a whole record; empty at the peer's close_notify."""
-        incoming, tls = self._incoming, self._tls
+        """One record; None when none is whole, empty at the peer's close_notify."""
         try:
-            plain = tls.read(RECEIVE)
+            return self._tls.read(_RECORD)
         except ssl.SSLWantReadError:
             return None
         except ssl.SSLZeroReturnError:
             return b""
-        if incoming.pending or tls.pending():
-            plain = self._decrypt_rest(plain)
-        return plain
-
-    def _decrypt_rest(self, first: bytes) -> bytes:
-        parts = [first]
-        try:
-            while parts[-1] and (self._incoming.pending or self._tls.pending()):
-                parts.append(self._tls.read(RECEIVE))
-        except (ssl.SSLWantReadError, ssl.SSLZeroReturnError):
-            pass
-        return b"".join(parts)
 
     async def send(self, data: bytes) -> None:
         if len(data) > _SLICE:
