@@ -18,6 +18,8 @@ from actors.access.client_certificate import user_of_certificate
 from actors.access.identity import User
 from actors.errors import Unauthorized
 
+# Of the users who sign in with certificates; with more of them, some are read anew now and then.
+SUBJECTS_KEPT = 1000
 EXTRA_SPACE = "the provided Authorization header contains extra space before the bearer token, and is ignored"
 
 
@@ -31,6 +33,7 @@ class Authenticator:
     def __init__(self, tokens: Mapping[str, User], *, anonymous: bool) -> None:
         self._tokens = {token.encode(): Authenticated(user.signed_in()) for token, user in tokens.items()}
         self._headers = {b"Bearer " + token: who for token, who in self._tokens.items()}
+        self._subjects: dict[Any, Authenticated] = {}
         self._nobody = Authenticated(NOBODY) if anonymous else None
 
     def authenticate(
@@ -44,9 +47,17 @@ class Authenticator:
         return self.by_header(authorization)
 
     def by_certificate(self, certificate: Mapping[str, Any]) -> Authenticated | None:
-        """A connection may keep the answer: its certificate does not change."""
+        subject = certificate.get("subject")
+        known = self._subjects.get(subject)
+        if known is not None:
+            return known
         user = user_of_certificate(certificate)
-        return Authenticated(user.signed_in()) if user is not None else None
+        if user is None:
+            return None
+        if len(self._subjects) >= SUBJECTS_KEPT:
+            self._subjects.clear()
+        known = self._subjects[subject] = Authenticated(user.signed_in())
+        return known
 
     def by_header(self, authorization: bytes | None) -> Authenticated:
         if authorization is None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from actors.access.anonymous import NOBODY
-from actors.access.authenticate import EXTRA_SPACE, Authenticated, Authenticator
+from actors.access.authenticate import EXTRA_SPACE, SUBJECTS_KEPT, Authenticated, Authenticator
 from actors.access.identity import User
 from actors.errors import Unauthorized
 
@@ -70,6 +70,12 @@ def test_a_certificate_stands_before_the_header(authenticator: Authenticator) ->
     admin = Authenticated(User("admin", groups=("system:masters", "system:authenticated")))
     assert authenticator.authenticate(b"Bearer alicetoken", ADMIN_CERTIFICATE) == admin
     assert authenticator.authenticate(b"Bearer unknown", ADMIN_CERTIFICATE) == admin
+
+
+def test_more_certificates_than_are_kept_do_no_harm(authenticator: Authenticator) -> None:
+    for turn in range(2 * SUBJECTS_KEPT + 1):
+        certificate = {"subject": ((("commonName", f"user-{turn}"),),)}
+        assert authenticator.authenticate(None, certificate).user.name == f"user-{turn}"
 
 
 def test_a_certificate_that_names_nobody_leaves_it_to_the_header(authenticator: Authenticator) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from actors.access.identity import User
-from actors.access.tokens import TokenFileError, read_tokens, parse_tokens
+from actors.access.tokens import TokenFileError, parse_tokens, read_tokens
 
 
 def test_reads_users_with_and_without_groups(tmp_path: Path) -> None:
