@@ -6,14 +6,13 @@ writes to have no actor, no mailbox and no compiled schema.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import trio
 
 from actors.admission.chain import Admission
 from actors.committer import Committer
 from actors.kinds.catalog import Catalog
 from actors.kinds.definition import Definition
+from actors.mailbox import MailboxStatistics
 from actors.messages import Command, Outcome
 from actors.resource.actor import ResourceActor
 from actors.supervisor import Supervisor
@@ -45,8 +44,8 @@ class Directory:
         actor = self._actors.get(definition.type_name)
         return actor if actor is not None else self._make(definition.type_name)
 
-    def __iter__(self) -> Iterator[ResourceActor]:
-        return iter(self._actors.values())
+    def statistics(self) -> dict[str, MailboxStatistics]:
+        return {name: actor.statistics() for name, actor in self._actors.items()}
 
     def _make(self, type_name: str) -> ResourceActor:
         views = {d.api_version: d for d in self._catalog.definitions if d.type_name == type_name}

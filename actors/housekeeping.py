@@ -21,6 +21,8 @@ logger = logging.getLogger(__name__)
 INTERVAL = 30.0
 # Events looked at in one transaction of compaction: a few milliseconds.
 STEP = 500
+# A far-back version costs at most this many events to replay; keeping several lets debugging jump about.
+SNAPSHOT_EVERY, SNAPSHOTS = 100_000, 8
 
 
 class Housekeeping:
@@ -44,21 +46,23 @@ class Housekeeping:
 
     async def take_snapshot_when_due(self) -> None:
         with self._journal.read() as view:
-            due = snapshots.due(view)
+            due = snapshots.due(view, SNAPSHOT_EVERY)
         if not due:
             return
         steps = snapshots.take(self._journal)
         while await self._committer.perform(lambda: next(steps, None)) is not None:
             await trio.lowlevel.checkpoint()
+        await self._committer.perform(lambda: snapshots.prune(self._journal, SNAPSHOTS))
 
     async def advance_floor(self) -> None:
         if self._keep is None:
             return
         with self._journal.read() as view:
             floor = view.offset_at(self._clock.now() - self._keep)
-        progress = True
-        while progress:
+        done = False
+        while not done:
             progress = await self._committer.perform(
                 lambda: retention.advance(self._journal, floor, max_events=STEP)
             )
+            done = progress.done
             await trio.lowlevel.checkpoint()

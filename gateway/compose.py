@@ -47,6 +47,7 @@ from gateway.describe.discovery import Discovery
 from gateway.dispatch import Dispatch
 from gateway.errors import plain_failure
 from gateway.limits import Limits
+from gateway.ops import meters
 from gateway.ops.health import Health
 from gateway.ops.metrics import Metrics
 from gateway.paths import Paths
@@ -151,12 +152,10 @@ def _build_store(settings: Settings, journal: Journal, clock: Clock, nursery: tr
     housekeeping = Housekeeping(journal, committer, clock, keep)
     nursery.start_soon(supervisor.keep, "committer", committer.run)
     nursery.start_soon(supervisor.keep, "housekeeping", housekeeping.run)
-    for controller in (
-        GarbageCollector(catalog, journal, directory, stamps, names),
-        NamespaceController(catalog, journal, directory, stamps, names),
-    ):
-        loop = Loop(controller, feed)
-        nursery.start_soon(supervisor.keep, loop.name, loop.run)
+    garbage = Loop(GarbageCollector(catalog, journal, directory, stamps, names), feed)
+    namespaces = Loop(NamespaceController(catalog, journal, directory, stamps, names), feed)
+    nursery.start_soon(supervisor.keep, garbage.name, garbage.run)
+    nursery.start_soon(supervisor.keep, namespaces.name, namespaces.run)
     return store
 
 
@@ -167,11 +166,15 @@ class _Doors:
         self._settings = settings
         self._store = store
         self._addresses = Addresses(None, None)
-        self._metrics = Metrics()
+        self._release = metadata.version("rewound")
+        self._metrics = Metrics(self._release, store.catalog.serves)
         self._add_checks(health)
         pipeline = self._pipeline(health)
         self._server = Server(pipeline.handle, refuse, Limits())
-        self._metrics.follow(store, self._server)
+        meters.meter_server(self._metrics, self._server.statistics)
+        meters.meter_committer(self._metrics, store.committer.statistics)
+        meters.meter_journal(self._metrics, store.journal.statistics)
+        meters.meter_mailboxes(self._metrics, store.directory.statistics)
 
     def _pipeline(self, health: Health) -> Pipeline:
         store, settings = self._store, self._settings
@@ -187,8 +190,7 @@ class _Doors:
             authorize,
         )
         discovery = Discovery(store.catalog, dispatch.verbs)
-        release = metadata.version("rewound")
-        paths = Paths(health, discovery, self._metrics.exposition, release, self._advertised)
+        paths = Paths(health, discovery, self._metrics.scrape, self._release, self._advertised)
         authenticator = Authenticator(tokens, anonymous=settings.anonymous_auth)
         return Pipeline(store.names, authenticator, authorize, dispatch, paths, self._metrics)
 
@@ -209,8 +211,8 @@ class _Doors:
         async with trio.open_nursery() as nursery:
             secure, insecure = await nursery.start(
                 lambda task_status: self._server.serve(
-                    secure=(settings.bind_address, settings.secure_port) if tls else None,
-                    insecure=("127.0.0.1", settings.insecure_port) if settings.insecure_port else None,
+                    secure=settings.secure,
+                    insecure=settings.insecure,
                     tls=tls,
                     stop=closing,
                     grace=GRACE,
@@ -227,7 +229,7 @@ class _Doors:
         if not settings.secure_port:
             return None, None
         names = serving_names(self._store.names, settings.bind_address)
-        certificates = prepare(settings.data_dir / "pki", names, time.time())
+        certificates = prepare(settings.pki, names, time.time())
         own = certificates.certificate("server"), certificates.key("server")
         authorities = [certificates.authority]
         if settings.client_ca_file:
@@ -243,7 +245,7 @@ class _Doors:
         settings = self._settings
         url = server_url(settings.bind_address, port)
         authority = settings.tls_cert_file or certificates.authority
-        write_kubeconfig(settings.data_dir / "admin.kubeconfig", url, authority, certificates)
+        write_kubeconfig(settings.kubeconfig, url, authority, certificates)
 
 
 def refuse(status: int, message: str) -> Response:

@@ -29,12 +29,20 @@ class Catalog:
         """The definition in whose form objects of a type are stored."""
         return self._by_storage[type_name]
 
+    def serves(self, group: str, plural: str) -> bool:
+        """Whether some version of the group has such a resource."""
+        return (group, plural) in self._resources
+
     def group_exists(self, group: str) -> bool:
         return group in self._versions
 
     def groups(self) -> dict[str, tuple[str, ...]]:
         """Versions by group, the preferred one first."""
         return dict(self._versions)
+
+    @cached_property
+    def _resources(self) -> frozenset[tuple[str, str]]:
+        return frozenset((d.group, d.plural) for d in self.definitions)
 
     @cached_property
     def _versions(self) -> dict[str, tuple[str, ...]]:
