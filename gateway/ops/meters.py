@@ -8,22 +8,9 @@ from typing import TYPE_CHECKING
 from gateway.ops.metrics import Metrics
 
 if TYPE_CHECKING:
-    from actors.committer import Committer, CommitterStatistics
-    from actors.directory import Directory
+    from actors.committer import CommitterStatistics
     from actors.mailbox import MailboxStatistics
-    from gateway.server import Server
     from gateway.serving import ServerStatistics
-    from journal.log import Journal
-
-
-def follow(
-    metrics: Metrics, server: Server, committer: Committer, journal: Journal, directory: Directory
-) -> None:
-    """All of a server's readings; `compose` calls this once."""
-    meter_server(metrics, server.statistics)
-    meter_committer(metrics, committer.statistics)
-    meter_journal(metrics, journal.statistics)
-    meter_mailboxes(metrics, lambda: {actor.name: actor.statistics() for actor in directory})
 
 
 def meter_server(metrics: Metrics, read: Callable[[], ServerStatistics]) -> None:
