@@ -1,4 +1,4 @@
-"""A large journal to measure: a million events of 1 kB over ten thousand objects, made once per run.
+"""A large journal to measure: a million events of 1 kB over a hundred thousand objects, made once per run.
 
 Written through the journal's own append in large batches, so that what is opened and replayed is exactly
 what a server leaves behind.
@@ -10,6 +10,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from actors.facts import pack_facts
@@ -20,8 +21,9 @@ from journal.log import Journal
 from journal.records import Event
 
 BATCH = 1000  # events in one commit while building
-OBJECTS = 10_000  # so a million events make a hundred versions of each
-_NAMESPACE = "bench"
+OBJECTS = 100_000  # so a million events make ten versions of each
+NAMESPACE = "bench"
+TYPE = "configmaps"
 _FACTS = [
     pack_facts({"app": "bench", "shard": str(shard)}, {}, f"00000000-0000-4000-8000-{shard:012}", ())
     for shard in range(SHARDS)
@@ -50,14 +52,20 @@ class Archive:
         """A place for one more journal."""
         return fresh_folder(self._folder, "journal")
 
-    def _build(self, path: Path) -> None:
-        journal = Journal.open(path)
+    @contextmanager
+    def open(self, path: Path | None = None) -> Iterator[Journal]:
+        """The large journal, or the one at this place."""
+        journal = Journal.open(path or self.path())
         try:
-            writer = Events(journal.type_id("configmaps"), self.objects)
-            for first in range(0, self.sizes.events, BATCH):
-                journal.append(list(writer.take(min(BATCH, self.sizes.events - first))))
+            yield journal
         finally:
             journal.close()
+
+    def _build(self, path: Path) -> None:
+        with self.open(path) as journal:
+            writer = Events(journal.type_id(TYPE), self.objects)
+            for first in range(0, self.sizes.events, BATCH):
+                journal.append(list(writer.take(min(BATCH, self.sizes.events - first))))
 
     def bytes(self) -> int:
         return sum(file.stat().st_blocks * 512 for file in self.path().rglob("*") if file.is_file())
@@ -99,7 +107,7 @@ class Events:
             offset=self._offset,
             type_id=self._type_id,
             verb="update" if previous else "create",
-            namespace=_NAMESPACE,
+            namespace=NAMESPACE,
             name=name,
             previous=previous,
             removed=False,
@@ -113,7 +121,7 @@ class Events:
 
 def _body(name: str, number: int, offset: int) -> bytes:
     metadata = (
-        f'{{"name":"{name}","namespace":"{_NAMESPACE}","uid":"00000000-0000-4000-8000-{number:012}",'
+        f'{{"name":"{name}","namespace":"{NAMESPACE}","uid":"00000000-0000-4000-8000-{number:012}",'
         f'"resourceVersion":"{offset}","creationTimestamp":"2020-09-13T12:26:40Z",'
         f'"labels":{{"app":"bench","shard":"{number % SHARDS}"}}}}'
     )
