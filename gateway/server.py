@@ -57,18 +57,22 @@ class Server:
         """Serve until `stop`; returns when all that was accepted is answered, or `grace` is over."""
         opened = open_listeners(self._settings, secure, insecure, tls)
         listeners = [listener for listener in opened if listener is not None]
-        async with trio.open_nursery() as watching:
-            watching.start_soon(self._watch)
-            async with trio.open_nursery() as connections:
-                async with trio.open_nursery() as accepting:
-                    for listener in listeners:
-                        accepting.start_soon(self._accept, listener, connections)
-                    task_status.started((_address(opened[0]), _address(opened[1])))
-                    await stop.wait()
-                    accepting.cancel_scope.cancel()
-                watching.start_soon(self._cut_off, grace, connections.cancel_scope)
-                await self._drain(listeners, connections)
-            watching.cancel_scope.cancel()
+        try:
+            async with trio.open_nursery() as watching:
+                watching.start_soon(self._watch)
+                async with trio.open_nursery() as connections:
+                    async with trio.open_nursery() as accepting:
+                        for listener in listeners:
+                            accepting.start_soon(self._accept, listener, connections)
+                        task_status.started((_address(opened[0]), _address(opened[1])))
+                        await stop.wait()
+                        accepting.cancel_scope.cancel()
+                    watching.start_soon(self._cut_off, grace, connections.cancel_scope)
+                    await self._drain(listeners, connections)
+                watching.cancel_scope.cancel()
+        finally:
+            for listener in listeners:
+                listener.sock.close()
 
     async def _drain(self, listeners: list[Listener], connections: trio.Nursery) -> None:
         self._serving.draining = True
