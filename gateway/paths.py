@@ -30,6 +30,12 @@ class Paths:
         self._release = release
         self._address = address
 
+    @staticmethod
+    def negotiates(path: str) -> bool:
+        """Whether a path answers with a document; the others speak plain text to everyone."""
+        first = path.strip("/").partition("/")[0]
+        return first in ("", "api", "apis", "version")
+
     async def __call__(self, call: Call) -> Response:
         path = call.route.path
         first, _, rest = path.strip("/").partition("/")

@@ -57,7 +57,8 @@ class Pipeline:
             call.user = self._authenticate(call)
             self._refuse_impersonation(request)
             self._authorize(call)
-            self._negotiate(call)
+            if call.route.is_resource or self._paths.negotiates(call.route.path):
+                self._negotiate(call)
             response = await (self._dispatch(call) if call.route.is_resource else self._paths(call))
         except NoSuchPath:
             response = render.text("404 page not found\n", 404)
