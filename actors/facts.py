@@ -55,6 +55,12 @@ def unpack_labels(packed: bytes) -> dict[str, str]:
     return _paired(msgpack.unpackb(packed)[0])
 
 
+def unpack_uids(packed: bytes) -> tuple[str, tuple[str, ...]]:
+    """The object's own uid and those of its owners, at a third of the cost of all facts."""
+    _, _, uid, *_, owners = msgpack.unpackb(packed)
+    return uid, tuple(owners)
+
+
 def has_owners(packed: bytes) -> bool:
     """Without unpacking: the owners stand last, and only an empty list ends in the byte of one."""
     return packed[-1] != _EMPTY_LIST

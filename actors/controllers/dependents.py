@@ -59,9 +59,6 @@ class Dependents:
     def any_of(self, uid: str) -> bool:
         return uid in self._of
 
-    def __contains__(self, key: Key) -> bool:
-        return key in self._owners
-
     def statistics(self) -> DependentsStatistics:
         return DependentsStatistics(len(self._of), len(self._owners))
 

@@ -20,6 +20,7 @@ from itertools import islice
 import trio
 
 from actors.controllers.dependents import Dependents, DependentsStatistics, Key
+from actors.controllers.loop import NotYet
 from actors.controllers.marks import awaits_collector, awaits_dependents, held_by
 from actors.controllers.owners import Owners, judge
 from actors.controllers.slices import SLICE, Place, next_slice
@@ -29,7 +30,7 @@ from actors.controllers.work import WorkQueue
 from actors.controllers.writer import Writer
 from actors.directory import Directory
 from actors.errors import NotFound
-from actors.facts import has_owners, unpack_facts
+from actors.facts import has_owners, unpack_uids
 from actors.kinds.catalog import Catalog
 from actors.kinds.definition import Definition
 from actors.kinds.meta import FOREGROUND, ORPHAN
@@ -99,7 +100,7 @@ class GarbageCollector:
     def _note_removed(self, key: Key, facts: bytes) -> None:
         self._dependents.drop(key)
         self._foreground.discard(key)
-        uid = unpack_facts(facts).uid
+        uid, _ = unpack_uids(facts)
         if self._dependents.any_of(uid):
             self.queue.add(uid)
 
@@ -115,12 +116,12 @@ class GarbageCollector:
         self.queue.add(key)
         if awaits_dependents(body) and key not in self._foreground:
             self._foreground.add(key)
-            self.queue.add(unpack_facts(facts).uid)
+            self.queue.add(unpack_uids(facts)[0])
 
     def _take_down(self, key: Key, facts: bytes) -> bool:
         """Keep the index in step; answers whether the object has an owner it did not have."""
         if has_owners(facts):
-            return self._dependents.put(key, unpack_facts(facts).owners)
+            return self._dependents.put(key, unpack_uids(facts)[1])
         self._dependents.drop(key)
         return False
 
@@ -250,6 +251,9 @@ class GarbageCollector:
         refusals = await together(release, self._dependents.of(owner.uid))
         if refusals:
             raise refusals[0]
+        if self._dependents.any_of(owner.uid):
+            # Made meanwhile; with the owner gone it would be deleted, which is not what was asked for.
+            raise NotYet
         await self._drop_finalizer(owner, ORPHAN)
 
     async def _go_after_dependents(self, owner: Subject) -> None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from actors.controllers.marks import awaits_dependents
 from actors.controllers.stored_types import StoredTypes
-from actors.facts import unpack_facts
+from actors.facts import unpack_uids
 from actors.kinds.definition import Definition
 from actors.messages import Object
 from journal.view import View
@@ -52,7 +52,7 @@ def judge(
 def _sort(view: View, type_id: int | None, namespace: str, reference: Object, owners: Owners) -> None:
     uid = reference["uid"]
     row = view.get(type_id, namespace, reference["name"]) if type_id is not None else None
-    if row is None or unpack_facts(row.facts).uid != uid:
+    if row is None or unpack_uids(row.facts)[0] != uid:
         owners.dangling.add(uid)
     elif awaits_dependents(row.body):
         owners.waiting.add(uid)

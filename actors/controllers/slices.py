@@ -12,8 +12,8 @@ from itertools import islice
 from journal.records import Row
 from journal.view import View
 
-# About two milliseconds of reading; the journal reads 128 rows first, then 256.
-SLICE = 384
+# About two milliseconds of reading, and what the journal reads at a time at first.
+SLICE = 128
 
 Place = tuple[str, str]  # namespace and name
 

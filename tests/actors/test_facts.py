@@ -4,7 +4,7 @@ import msgpack
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.facts import Facts, field_bytes, has_owners, label_bytes, pack_facts, unpack_facts
+from actors.facts import Facts, field_bytes, has_owners, label_bytes, pack_facts, unpack_facts, unpack_uids
 
 words = st.dictionaries(st.text(), st.text())
 filled = st.dictionaries(st.text(), st.text(min_size=1))
@@ -14,7 +14,9 @@ filled = st.dictionaries(st.text(), st.text(min_size=1))
 def test_what_is_packed_comes_back(
     labels: dict[str, str], fields: dict[str, str], uid: str, owners: list[str]
 ) -> None:
-    assert unpack_facts(pack_facts(labels, fields, uid, owners)) == Facts(labels, fields, uid, tuple(owners))
+    packed = pack_facts(labels, fields, uid, owners)
+    assert unpack_facts(packed) == Facts(labels, fields, uid, tuple(owners))
+    assert unpack_uids(packed) == (uid, tuple(owners))
 
 
 @given(words, filled, st.text(), st.lists(st.text()))

@@ -47,10 +47,10 @@ async def test_dependents_written_before_the_start_follow_an_owner_deleted_after
 ) -> None:
     async with world(tmp_path, controllers=False) as cluster:
         owner = await cluster.create("configmaps", "o")
-        for number in range(400):
+        for number in range(200):
             await cluster.create("configmaps", f"d{number}", owners=[reference(owner)])
     async with world(tmp_path) as cluster:
-        assert len(cluster.names("configmaps")) == 401
+        assert len(cluster.names("configmaps")) == 201
         await cluster.delete("configmaps", "o")
         await cluster.settle()
         assert cluster.names("configmaps") == []
@@ -60,7 +60,7 @@ async def test_what_happens_while_it_catches_up(tmp_path: Path, autojump_clock: 
     """The owner goes between two slices of the scan: some dependents are known then, some are not."""
     async with world(tmp_path, controllers=False) as cluster:
         owner = await cluster.create("configmaps", "o")
-        for number in range(400):
+        for number in range(200):
             await cluster.create("configmaps", f"d{number}", owners=[reference(owner)])
         cluster.begin_controllers()
         await cluster.delete("configmaps", "o")

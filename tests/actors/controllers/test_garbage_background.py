@@ -75,7 +75,7 @@ async def test_the_journal_says_who_did_it(tmp_path: Path, autojump_clock: MockC
 async def test_many_dependents_go_together(tmp_path: Path, autojump_clock: MockClock) -> None:
     async with world(tmp_path) as cluster:
         owner = await cluster.create("configmaps", "o")
-        for number in range(400):
+        for number in range(200):
             await cluster.create("configmaps", f"d{number}", owners=[reference(owner)])
         await cluster.delete("configmaps", "o")
         await cluster.settle()

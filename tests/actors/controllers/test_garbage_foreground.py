@@ -113,7 +113,7 @@ async def test_many_blocking_dependents(tmp_path: Path, autojump_clock: MockCloc
     async with world(tmp_path) as cluster:
         owner = await cluster.create("configmaps", "o")
         blocking = reference(owner, blockOwnerDeletion=True)
-        for number in range(400):
+        for number in range(200):
             await cluster.create("configmaps", f"d{number}", owners=[blocking])
         await cluster.delete("configmaps", "o", "Foreground")
         await cluster.settle()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 from trio.testing import MockClock
@@ -26,6 +27,17 @@ async def test_dependents_stay_without_the_reference(tmp_path: Path, autojump_cl
         kept = cluster.get("configmaps", "e")
         assert kept is not None
         assert [each["name"] for each in kept["metadata"]["ownerReferences"]] == ["p"]
+
+
+async def test_a_dependent_made_meanwhile_stays_too(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with world(tmp_path) as cluster:
+        owner = await cluster.create("configmaps", "o")
+        await cluster.create("configmaps", "d", owners=[reference(owner)])
+        adopt = partial(cluster.create, "configmaps", "late", owners=[reference(owner)])
+        cluster.before_write("generic-garbage-collector", adopt)
+        await cluster.delete("configmaps", "o", "Orphan")
+        await cluster.settle(1)
+        assert cluster.names("configmaps") == ["d", "late"]
 
 
 async def test_the_owner_stays_until_all_have_forgotten_it(tmp_path: Path, autojump_clock: MockClock) -> None:

@@ -12,6 +12,7 @@ from actors.controllers.loop import Loop, NotYet
 from actors.controllers.work import WorkQueue
 from actors.errors import Overloaded
 from actors.feed import Feed
+from actors.supervisor import Supervisor
 from journal.records import Event
 
 
@@ -77,6 +78,28 @@ async def test_no_more_keys_than_the_width_are_handled_at_a_time(autojump_clock:
     with trio.move_on_after(100):
         await Loop(names, Feed(0), width=2).run()
     assert [at for at, _ in names.handled] == [0, 0, 1, 1, 2, 2]
+
+
+async def test_a_loop_that_broke_starts_over(nursery: trio.Nursery, autojump_clock: MockClock) -> None:
+    feed, names, supervisor = Feed(0), Breaking(old=["there"]), Supervisor()
+    nursery.start_soon(supervisor.keep, "names", Loop(names, feed).run)
+    await trio.sleep(1)
+    feed.publish([event(1, "new")])
+    await wait_all_tasks_blocked()
+    assert [key for _, key in names.handled] == ["there", "new"]
+    assert supervisor.statistics()["names"].restarts == 1
+
+
+class Breaking(Names):
+    """Breaks once, while catching up."""
+
+    broken = False
+
+    async def catch_up(self) -> None:
+        if not self.broken:
+            self.broken = True
+            raise ValueError("broken")
+        await super().catch_up()
 
 
 class Slow(Names):

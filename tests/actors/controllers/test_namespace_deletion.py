@@ -12,7 +12,7 @@ from tests.actors.controllers.world import Cluster, reference, world
 async def test_everything_in_it_goes_and_nothing_elsewhere(tmp_path: Path, autojump_clock: MockClock) -> None:
     async with world(tmp_path) as cluster:
         await cluster.create("namespaces", "n")
-        for number in range(400):
+        for number in range(200):
             await cluster.create("configmaps", f"c{number}", namespace="n")
         await cluster.create("secrets", "s", namespace="n")
         await cluster.create("configmaps", "elsewhere")
