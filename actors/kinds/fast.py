@@ -59,7 +59,7 @@ _PATTERNS: Final = {
 
 
 class Fast:
-    """What one kind's documents look like when nothing about them needs thought."""
+    """What one kind's documents look like when nothing about them needs thought. For one thread."""
 
     def __init__(self, struct: Struct, api_version: str, kind: str) -> None:
         from pydantic_core import SchemaValidator, ValidationError
@@ -79,7 +79,7 @@ class Fast:
             "kind": _optional(_literal(kind)),
             **schema["fields"],
         }
-        validator = SchemaValidator(schema, {"strict": True})
+        validator = SchemaValidator(schema)
         self._validate_json = validator.validate_json
         self._validate_object = validator.validate_python
 
@@ -117,7 +117,13 @@ class Fast:
 
     def _struct(self, struct: Struct) -> CoreSchema:
         fields = {field.name: _optional(self._field(field)) for field in struct.fields}
-        return {"type": "typed-dict", "fields": fields, "total": False, "extra_behavior": "forbid"}
+        return {
+            "type": "typed-dict",
+            "fields": fields,
+            "total": False,
+            "extra_behavior": "forbid",
+            "config": {"strict": True},  # holds for the fields of this struct, not for structs inside
+        }
 
     def _field(self, field: Field) -> CoreSchema:
         keeps_zero = field.pointer or (field.holds and field.default is None)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from actors.kinds.checks import (
+    IMMUTABLE,
     NEGATIVE,
     CheckName,
     FieldError,
@@ -116,8 +117,10 @@ def metadata_change_rules(new: Object, old: Object, *, known_finalizers: bool = 
         errors += _no_new_finalizers(finalizers, old.get("finalizers", ()))
     if new.get("generation", 0) < old.get("generation", 0):
         errors.append(invalid("metadata.generation", new.get("generation", 0), "must not be decremented"))
-    for field in ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp"):
-        errors += unchanged(f"metadata.{field}", new.get(field), old.get(field))
+    for field in ("name", "namespace", "uid"):
+        errors += unchanged(f"metadata.{field}", new.get(field, ""), old.get(field, ""))
+    for field in ("creationTimestamp", "deletionTimestamp"):
+        errors += _same_time(f"metadata.{field}", new.get(field), old.get(field))
     grace = "deletionGracePeriodSeconds"
     errors += unchanged(f"metadata.{grace}", new.get(grace), old.get(grace))
     errors += _common_rules(new)
@@ -233,6 +236,14 @@ def _known_or_qualified(name: str, field: str) -> list[FieldError]:
     if "/" in name or name in STANDARD_FINALIZERS:
         return []
     return [invalid(field, name, "name is neither a standard finalizer name nor is it fully qualified")]
+
+
+def _same_time(field: str, new: str | None, old: str | None) -> list[FieldError]:
+    """Like any other field that must not change, but these messages have a way of their own to show a time."""
+    if new == old:
+        return []
+    shown = f"{new[:10]} {new[11:19]} +0000 UTC" if new else '"null"'
+    return [FieldError("FieldValueInvalid", field, f"Invalid value: {shown}: {IMMUTABLE}")]
 
 
 def _no_new_finalizers(new: Sequence[str], old: Sequence[str]) -> list[FieldError]:

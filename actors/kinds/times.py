@@ -31,11 +31,11 @@ class NotATime(ValueError):
 
 def seconds_text(micros: int) -> str:
     """`micros` are microseconds since 1970."""
-    return f"{_EPOCH + timedelta(seconds=micros // 1_000_000):%Y-%m-%dT%H:%M:%SZ}"
+    return _shown(_EPOCH + timedelta(microseconds=micros), "seconds")
 
 
 def micros_text(micros: int) -> str:
-    return f"{_EPOCH + timedelta(microseconds=micros):%Y-%m-%dT%H:%M:%S.%fZ}"
+    return _shown(_EPOCH + timedelta(microseconds=micros), "microseconds")
 
 
 def canonical_seconds(text: str) -> str | None:

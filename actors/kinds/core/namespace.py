@@ -14,6 +14,7 @@ from actors.kinds.fields import STRING, STRINGS, TIME, Field, ListOf, Struct
 from actors.kinds.meta import (
     METADATA,
     NAMESPACE_FINALIZER,
+    OBJECT_META,
     field_of,
     finalizer_rules,
     metadata_change_rules,
@@ -63,7 +64,7 @@ def define(names: Names) -> Definition:
         delete_returns_object=True,
         selectable={"status.phase": lambda stored: str(field_of(stored, "status", "phase") or "")},
         own_selector_text=True,
-        fill=partial(label_with_name, label),
+        fill=partial(fill, label),
         prepare_create=partial(prepare_create, label),
         prepare_update=partial(prepare_update, label),
         validate_create=rules,
@@ -71,6 +72,11 @@ def define(names: Names) -> Definition:
         mark_deleted=mark_deleted,
         holds_back=lambda stored: bool(stored["spec"].get("finalizers")),
     )
+
+
+def fill(label: str, new: Object) -> None:
+    label_with_name(label, new)
+    new["metadata"] = OBJECT_META.arranged(new["metadata"])
 
 
 def label_with_name(label: str, new: Object) -> None:

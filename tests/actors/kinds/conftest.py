@@ -1,0 +1,24 @@
+"""Kinds of both dialects, by plural name."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.kinds.catalog import Catalog
+from actors.names import NAMES, Names
+from tests.actors.kinds.declared import Declared
+
+
+@pytest.fixture(params=sorted(NAMES), scope="session")
+def names(request: pytest.FixtureRequest) -> Names:
+    return NAMES[request.param]
+
+
+@pytest.fixture(scope="session")
+def catalog(names: Names) -> Catalog:
+    return Catalog(names)
+
+
+@pytest.fixture(scope="session")
+def kinds(catalog: Catalog) -> Declared:
+    return Declared(catalog)

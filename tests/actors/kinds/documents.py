@@ -1,0 +1,85 @@
+"""Documents made from declarations: mostly right, sometimes wrong in ways that clients are wrong in.
+
+Drawn from one seed each, because drawing every leaf through hypothesis takes longer than decoding a thousand.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from actors.kinds.fields import (
+    BOOL,
+    BYTES,
+    INT32,
+    INT64,
+    INTEGER_RANGES,
+    MICRO_TIME,
+    OWNED_FIELDS,
+    QUANTITY,
+    STRING,
+    TIME,
+    ListOf,
+    MapOf,
+    Scalar,
+    Struct,
+    Type,
+)
+
+WORDS = ("", "a", "b", ":", '":', "x y", "ü", "\x07", "\\", "long" * 20, "<&>")
+JUNK = (None, "", "5", 0, 1, -1, 1.5, 2**40, True, False, [], {}, ["a"], {"a": "b"})
+SCALARS: dict[Scalar, tuple[Any, ...]] = {
+    STRING: WORDS,
+    BOOL: (True, False),
+    INT32: (0, 1, -1, 7, *INTEGER_RANGES[INT32], 2**31),
+    INT64: (0, 1, -1, 7, *INTEGER_RANGES[INT64], 2**63),
+    BYTES: ("", "AA==", "AB==", "dg==", "YWI=", "dg==", "YWI=", "AAAA", "AAAA\nAAAA", "AAA"),
+    TIME: (
+        "2020-01-02T03:04:05Z",
+        "2020-02-29T00:00:00Z",
+        "2020-07-31T00:00:00Z",
+        "2020-12-31T23:59:59+02:00",
+        "2020-01-02T03:04:05.5Z",
+        "0001-01-01T00:00:00Z",
+        "2021-02-29T00:00:00Z",
+    ),
+    MICRO_TIME: (
+        "2020-01-02T03:04:05.000006Z",
+        "2020-09-30T03:04:05.100000Z",
+        "2020-01-02T03:04:05.000000-07:00",
+    ),
+    QUANTITY: ("0", "1", "100m", "1024Mi", "1Gi", "0.5", "1e3", "999k", "1000", "-1", 4),
+    OWNED_FIELDS: ({}, {"f:data": {".": {}, "f:k": {}}}, {"f:b": {}, "f:a": {}}, {"f:a": 1}),
+}
+
+
+class Documents:
+    """A source of documents; `luck` of 1 in that many values is junk, another 1 is null."""
+
+    def __init__(self, seed: int, luck: int = 40) -> None:
+        self._random = Random(seed)
+        self._luck = luck
+
+    def of(self, struct: Struct) -> dict[str, Any]:
+        fields = list(struct.fields)
+        if self._random.random() < 0.5:
+            self._random.shuffle(fields)
+        share = self._random.choice((0.1, 0.4, 0.9))
+        document = {field.name: self._value(field.type) for field in fields if self._random.random() < share}
+        if self._random.randrange(self._luck) == 0:
+            document["unknown"] = self._random.choice(JUNK)
+        return document
+
+    def _value(self, type_: Type) -> Any:
+        luck = self._random.randrange(self._luck)
+        if luck < 2:
+            return self._random.choice(JUNK) if luck else None
+        if isinstance(type_, Struct):
+            return self.of(type_)
+        if isinstance(type_, ListOf):
+            return [self._value(type_.item) for _ in range(self._random.randrange(3))]
+        if isinstance(type_, MapOf):
+            return {
+                self._random.choice(WORDS): self._value(type_.value) for _ in range(self._random.randrange(4))
+            }
+        return self._random.choice(SCALARS[type_])

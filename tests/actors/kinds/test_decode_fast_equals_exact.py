@@ -1,0 +1,127 @@
+"""The fast decoder answers only where the exact one gives the same object without a word about it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors.kinds.catalog import Catalog
+from actors.kinds.definition import Definition
+from actors.kinds.schema import Decoded, NotDecodable
+from actors.names import CLUSTER
+from tests.actors.kinds.documents import Documents
+
+DEFINITIONS = Catalog(CLUSTER).definitions
+MODEST = settings(max_examples=150, deadline=None)
+SEEDS = st.integers(0, 2**32)
+SPELLINGS = st.sampled_from(["compact", "spaced", "indented", "escaped"])
+
+
+def exactly(definition: Definition, raw: bytes) -> Decoded | str:
+    try:
+        return definition.schema.decode_exactly(raw)
+    except NotDecodable as error:
+        return str(error)
+
+
+def as_served(definition: Definition, raw: bytes) -> Decoded | str:
+    try:
+        return definition.schema.decode_json(raw)
+    except NotDecodable as error:
+        return str(error)
+
+
+def order(value: Any) -> Any:
+    """Members in order, so that objects equal but for their order are told apart."""
+    if isinstance(value, dict):
+        return [(name, order(member)) for name, member in value.items()]
+    return [order(item) for item in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda d: f"{d.plural}.{d.group}")
+@MODEST
+@given(SEEDS, SPELLINGS)
+def test_any_document_decodes_the_same_both_ways(definition: Definition, seed: int, spelling: str) -> None:
+    raw = SPELL[spelling](Documents(seed).of(definition.fields))
+    assert as_served(definition, raw) == exactly(definition, raw)
+    assert order(as_served(definition, raw)) == order(exactly(definition, raw))
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda d: f"{d.plural}.{d.group}")
+@MODEST
+@given(SEEDS)
+def test_trees_decode_like_their_text(definition: Definition, seed: int) -> None:
+    document = Documents(seed).of(definition.fields)
+    try:
+        from_tree: Decoded | str = definition.schema.decode_object(document)
+    except NotDecodable as error:
+        from_tree = str(error)
+    assert order(from_tree) == order(exactly(definition, compact(document)))
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda d: f"{d.plural}.{d.group}")
+@MODEST
+@given(SEEDS)
+def test_what_comes_out_goes_in_again_unchanged(definition: Definition, seed: int) -> None:
+    decoded = as_served(definition, compact(Documents(seed, luck=400).of(definition.fields)))
+    if isinstance(decoded, Decoded):
+        again = as_served(definition, orjson.dumps(decoded.object))
+        assert isinstance(again, Decoded) and order(again.object) == order(decoded.object)
+
+
+@pytest.mark.parametrize("plural", ["configmaps", "secrets", "namespaces"])
+@MODEST
+@given(SEEDS, st.integers(0, 9), st.integers(0, 9), st.sampled_from([b",", b" ,\n"]))
+def test_no_repeated_member_goes_unnoticed(
+    plural: str, seed: int, which: int, where: int, comma: bytes
+) -> None:
+    definition = next(d for d in DEFINITIONS if d.plural == plural)
+    members = list(Documents(seed).of(definition.fields).items()) or [("metadata", {})]
+    repeated = members[which % len(members)]
+    members.insert(where % len(members), repeated)
+    raw = b"{" + comma.join(b'"%s":%s' % (name.encode(), compact(member)) for name, member in members) + b"}"
+    decoded = as_served(definition, raw)
+    assert decoded == exactly(definition, raw)
+    if isinstance(decoded, Decoded) and repeated[0] != "unknown":
+        assert f'duplicate field "{repeated[0]}"' in decoded.problems
+
+
+def test_ordinary_documents_take_the_fast_way() -> None:
+    fast = {
+        "configmaps": {"metadata": {"name": "a", "labels": {"b": "1", "a": "2"}}, "data": {"k": "v"}},
+        "secrets": {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "data": {"k": "dg=="}},
+        "namespaces": {"metadata": {"name": "a", "creationTimestamp": None}, "spec": {}, "status": {}},
+        "leases": {"metadata": {"name": "a"}, "spec": {"renewTime": "2020-01-02T03:04:05.000006Z"}},
+        "nodes": {"metadata": {"name": "a"}, "status": {"capacity": {"cpu": "4", "memory": "16Gi"}}},
+    }
+    for definition in DEFINITIONS:
+        if definition.plural in fast:
+            for spell in (compact, spaced, indented):
+                assert definition.schema._fast.from_json(spell(fast[definition.plural])) is not None
+
+
+def compact(document: Any) -> bytes:
+    try:
+        return orjson.dumps(document)
+    except TypeError:  # integers past 64 bits
+        return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def spaced(document: Any) -> bytes:
+    return json.dumps(document, ensure_ascii=False).encode()
+
+
+def indented(document: Any) -> bytes:
+    return json.dumps(document, ensure_ascii=False, indent=2).encode() + b"\n"
+
+
+def escaped(document: Any) -> bytes:
+    return json.dumps(document).encode().replace(b"<", b"\\u003c")
+
+
+SPELL = {"compact": compact, "spaced": spaced, "indented": indented, "escaped": escaped}
