@@ -27,7 +27,11 @@ from journal.errors import AlreadyOpen, NoJournal, NotAJournal, StorageFailed, S
 
 Result = TypeVar("Result")
 
+PageError = lmdb.Error  # what LMDB raises, while reading, for pages that make no sense
+
 DATABASES = ("events", "state", "by_type", "by_object", "counts", "snapshots", "meta")
+
+DATA = "data.mdb"  # as LMDB names it
 
 MAP_SIZE = 64 << 20  # address space, not disk; small enough that every busy journal proves that growing works
 MAP_STEP = 1 << 30  # the map doubles up to this, then grows by it
@@ -51,6 +55,8 @@ class Environment:
         self._writer_lock = None if readonly else _lock_for_writing(path)
         try:
             self._env = _open(path, readonly, map_size)
+            if not readonly:
+                _complete(self._env, path)
             self._databases = _open_databases(self._env, path, readonly)
         except BaseException:
             self._release_writer_lock()
@@ -137,7 +143,7 @@ class Environment:
         Room that it grants stays: LMDB writes into it with the next commit.
         """
         try:
-            with (self.path / "data.mdb").open("r+b") as data:
+            with (self.path / DATA).open("r+b") as data:
                 os.posix_fallocate(data.fileno(), data.seek(0, os.SEEK_END), PROBE)
         except OSError as refused:
             return refused.errno or errno.EIO
@@ -188,8 +194,12 @@ def _lock_for_writing(path: Path) -> int:
 
 
 def _open(path: Path, readonly: bool, map_size: int) -> Any:
-    if readonly and not (path / "data.mdb").exists():
+    data = path / DATA
+    if readonly and not data.exists():
         raise NoJournal(path)
+    if data.exists() and not data.stat().st_size:
+        # LMDB would take it for a new one, and all that was in it would be gone without a word.
+        raise NotAJournal(path, f"{DATA} is empty")
     try:
         return lmdb.open(
             str(path),
@@ -204,6 +214,17 @@ def _open(path: Path, readonly: bool, map_size: int) -> Any:
         )
     except lmdb.Error as error:
         raise NotAJournal(path, str(error)) from error
+
+
+def _complete(env: Any, path: Path) -> None:
+    """Give a file that ends before its last page the missing bytes, as zeros.
+
+    Pages that a commit allocated and gave back may never have been written: that is sound. A file cut off by
+    accident looks the same from outside, but reading it would kill the process; zeros fail their checks.
+    """
+    size = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
+    if (path / DATA).stat().st_size < size:
+        os.truncate(path / DATA, size)
 
 
 def _open_databases(env: Any, path: Path, readonly: bool) -> list[Any]:

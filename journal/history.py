@@ -29,18 +29,17 @@ def offsets_of(view: View, key: bytes) -> Iterator[int]:
             yield keys.offset_of(found)
 
 
-def newest_until(view: View, key: bytes, offset: int) -> int:
-    """The offset of an object's newest event that is not behind `offset`; 0 without one."""
+def first_behind(view: View, key: bytes, offset: int) -> int:
+    """The offset of an object's first event behind `offset`; 0 without one."""
     cursor = view.txn.cursor(view.journal.environment.by_object)
-    beyond = cursor.set_range(keys.by_object(key, offset + 1))
-    if not (cursor.prev() if beyond else cursor.last()):
+    if not cursor.set_range(keys.by_object(key, offset + 1)):
         return 0
-    found, prefix = cursor.key(), key + b"\0"
-    return keys.offset_of(found) if found[:-8] == prefix else 0
+    found = cursor.key()
+    return keys.offset_of(found) if found[:-8] == key + b"\0" else 0
 
 
 def history(view: View, key: bytes) -> Iterator[Event]:
-    return map(view.required_event, offsets_of(view, key))
+    return (view.event_of(key, offset) for offset in offsets_of(view, key))
 
 
 def offset_at(view: View, time: int) -> int:

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from journal import failpoints, keys, records, verify
+from journal import failpoints, keys, records, state, verify
 from journal.environment import MAP_SIZE, Environment
 from journal.errors import NewerLayout, NoJournal, TooManyTypes, WrongDialect
 from journal.records import Event
@@ -67,8 +67,8 @@ class Journal:
             raise WrongDialect(self.path, self.dialect, dialect)
         self._types = _types_in(stored)
         with self.read() as view:
-            self._head = view.head
             verify.prove_tail(view)
+            self._head = view.head
 
     def _found(self, txn: Any, dialect: str) -> None:
         meta = self.environment.meta
@@ -232,10 +232,9 @@ def _put_counts(txn: Any, database: Any, batch: list[_Prepared]) -> None:
             for scope in keys.scopes_of(one.state_key):
                 changes[scope] = changes.get(scope, 0) + one.change
     for scope, change in changes.items():
-        before = txn.get(scope, db=database)
-        live = change + (0 if before is None else int.from_bytes(before, "big"))
+        live = change + state.count(txn, database, scope)
         if live:
-            txn.put(scope, live.to_bytes(8, "big"), db=database)
+            txn.put(scope, records.encode_count(scope, live), db=database)
         else:
             txn.delete(scope, db=database)
 

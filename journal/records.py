@@ -10,6 +10,7 @@ opens for ever (`tests/journal/test_golden_bytes.py` keeps the bytes of each lay
             check = crc32(key, layout, msgpack)
     row     check:4 offset:8 layout:1 facts length:4 facts body
             check = crc32(key, everything behind check)
+    count   check:4 live:8                                                  check = crc32(key, live)
     link    check:4 layout:1 removed:1 previous:8 namespace 00 name         (the value in by_type)
             check = crc32(key, everything behind check)
 
@@ -176,6 +177,18 @@ def decode_link(type_key: Buffer, value: Buffer) -> Link:
     if layout > LINK_LAYOUT:
         raise NewerLayout(f"the index entry of event {offset_of(type_key)}", layout, LINK_LAYOUT)
     return Link(offset_of(type_key), bytes(type_key[:2]) + raw[_LINK_LEAD.size :], previous, bool(removed))
+
+
+def encode_count(scope: bytes, live: int) -> bytes:
+    packed = pack_offset(live)
+    return crc32(packed, crc32(scope)).to_bytes(4, "big") + packed
+
+
+def decode_count(scope: Buffer, value: Buffer) -> int:
+    packed = value[_CHECKED_FROM:]
+    if crc32(packed, crc32(scope)) != int.from_bytes(value[:_CHECKED_FROM], "big"):
+        raise Damaged(f"the count of {printable(scope)} does not match its checksum")
+    return int.from_bytes(packed, "big")
 
 
 def printable(key: Buffer) -> str:

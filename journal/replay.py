@@ -2,7 +2,7 @@
 
 `View.at` answers a `Past`, which reads like a view. How an object's row at R is found:
 
-    get      the object's newest event up to R, by the by_object index.
+    get      the object's first event behind R, by the by_object index, says what was there before it.
     lists    near the head, undo: an object's first event behind R says, as `previous`, what was there at R.
              far back, redo: the nearest snapshot up to R, and forward from there.
 
@@ -163,9 +163,9 @@ def fetched(view: View, rows: list[Any]) -> Iterator[list[Entry]]:
 
 
 def _fetch(view: View, key: bytes, offset: int) -> Entry:
-    event = view.required_event(offset)
-    if event.removed or keys.find_object(event.type_id, event.namespace, event.name) != key:
-        raise Damaged(f"event {offset} is not the one that {records.printable(key)} had")
+    event = view.event_of(key, offset)
+    if event.removed:
+        raise Damaged(f"event {offset} of {records.printable(key)} removed it; it cannot be what was there")
     return key, offset, event.facts, event.body
 
 
@@ -225,11 +225,19 @@ class Past:
 
     def get(self, type_id: int, namespace: str, name: str) -> Row | None:
         key = keys.find_object(type_id, namespace, name)
-        offset = history.newest_until(self._view, key, self.head) if key is not None else 0
-        if not offset:
+        if key is None:
             return None
-        event = self._view.required_event(offset)
-        return None if event.removed else Row(offset, event.facts, event.body)
+        behind = history.first_behind(self._view, key, self.head)
+        if not behind:
+            return self._proved(key, self._view.get(type_id, namespace, name))
+        previous = self._view.event_of(key, behind).previous
+        return self._proved(key, Row(*_fetch(self._view, key, previous)[1:]) if previous else None)
+
+    def _proved(self, key: bytes, row: Row | None) -> Row | None:
+        """A row of a later event than asked for means that the index has lost one."""
+        if row is not None and row.offset > self.head:
+            raise Damaged(f"the index by object has lost an event of {records.printable(key)}")
+        return row
 
     def count(self, type_id: int, namespace: str | None = None) -> int:
         scope = keys.scope(type_id, namespace)

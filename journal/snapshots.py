@@ -53,10 +53,10 @@ def take(journal: Journal, *, chunk_rows: int = CHUNK_ROWS) -> Iterator[int]:
     """
     remove_unfinished(journal)
     with journal.read() as view:
-        offset = view.head
+        offset, types = view.head, view.written_types()
         if not offset or newest(view) == offset:
             return
-    writing = _Writing(journal, offset, chunk_rows)
+    writing = _Writing(journal, offset, types, chunk_rows)
     try:
         while writing.step():
             yield writing.rows
@@ -67,9 +67,9 @@ def take(journal: Journal, *, chunk_rows: int = CHUNK_ROWS) -> Iterator[int]:
 class _Writing:
     """A snapshot under way: where it is, and what it has written."""
 
-    def __init__(self, journal: Journal, offset: int, chunk_rows: int) -> None:
+    def __init__(self, journal: Journal, offset: int, types: list[int], chunk_rows: int) -> None:
         self._journal, self._offset, self._chunk_rows = journal, offset, chunk_rows
-        self._types = sorted(journal.types().values())
+        self._types = types  # those still to be read, wholly or in part
         self._start = b""
         self._first_keys: list[bytes] = []
         self.rows = 0

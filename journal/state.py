@@ -17,7 +17,7 @@ from typing import Any
 
 from journal import keys
 from journal.errors import Damaged
-from journal.records import Row, check_row, decode_row, printable, row_identity
+from journal.records import Row, check_row, decode_count, decode_row, printable, row_identity
 
 Match = Callable[[bytes], bool]
 Entry = tuple[bytes, int, bytes, bytes]  # state key, offset, facts, body
@@ -110,7 +110,7 @@ def get(txn: Any, database: Any, key: bytes) -> Row | None:
 
 def count(txn: Any, database: Any, scope: bytes) -> int:
     value = txn.get(scope, db=database)
-    return 0 if value is None else int.from_bytes(value, "big")
+    return 0 if value is None else decode_count(scope, value)
 
 
 @dataclass(frozen=True, slots=True)

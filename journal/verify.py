@@ -8,13 +8,17 @@ events, from the first one and once more from the newest snapshot.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from journal import keys, records, replay, snapshots
-from journal.errors import Damaged, DamagedTail, JournalError
-from journal.records import Event, Link, decode_event
+from journal import keys, records, replay, snapshots, state
+from journal.environment import PageError
+from journal.errors import Damaged, DamagedTail, NewerLayout
+from journal.records import Event, Link, decode_event, printable
 
 if TYPE_CHECKING:
     from journal.view import View
@@ -28,32 +32,48 @@ Told = Callable[[int], None]
 
 def prove_tail(view: View, depth: int = TAIL) -> None:
     """Check the newest events and the rows they led to; DamagedTail names the newest that does not hold."""
-    cursor = view.txn.cursor(view.journal.environment.events)
     newer: set[bytes] = set()
-    for position, (key, value) in enumerate(cursor.iterprev()):
-        if position == depth:
-            return
-        offset = keys.offset_of(key)
-        try:
-            _prove_newest(view, decode_event(offset, value), newer)
-        except Damaged as damage:
-            raise DamagedTail(view.journal.path, offset, damage.what) from damage
+    offset = 0
+    try:
+        cursor = view.txn.cursor(view.journal.environment.events)
+        for key, value in islice(cursor.iterprev(), depth):
+            offset = keys.offset_of(key)
+            event = decode_event(offset, value)
+            _prove_indexed(view, _link_of(event))
+            _prove_newest(view, event, newer)
+    except Damaged as damage:
+        raise DamagedTail(view.journal.path, offset, damage.what) from damage
+    except PageError as damage:
+        raise DamagedTail(view.journal.path, offset, str(damage)) from damage
 
 
 def _prove_newest(view: View, event: Event, newer: set[bytes]) -> None:
-    """The newest event of an object must be its state."""
+    """The newest event of an object must be its state, and counted."""
     key = _key_of(event)
     if key in newer:
         return
     newer.add(key)
+    for scope in keys.scopes_of(key):
+        state.count(view.txn, view.journal.environment.counts, scope)
     row = view.get(event.type_id, event.namespace, event.name)
     if event.removed:
         if row is not None:
-            raise Damaged(f"{records.printable(key)} was removed and is still there")
+            raise Damaged(f"{printable(key)} was removed and is still there")
     elif row is None:
-        raise Damaged(f"the state of {records.printable(key)} is missing")
+        raise Damaged(f"the state of {printable(key)} is missing")
     elif (row.offset, row.facts, row.body) != (event.offset, event.facts, event.body):
-        raise Damaged(f"the state of {records.printable(key)} is not what its event says")
+        raise Damaged(f"the state of {printable(key)} is not what its event says")
+
+
+def _prove_indexed(view: View, link: Link) -> None:
+    """Both indexes must know an event."""
+    type_key = link.key[:2] + keys.pack_offset(link.offset)
+    value = view.txn.get(type_key, db=view.journal.environment.by_type)
+    if value is None or records.decode_link(type_key, value) != link:
+        raise Damaged(f"the index by type does not know event {link.offset}")
+    object_key = keys.by_object(link.key, link.offset)
+    if view.txn.get(object_key, db=view.journal.environment.by_object) is None:
+        raise Damaged(f"the index by object does not know event {link.offset}")
 
 
 @dataclass(slots=True)
@@ -78,7 +98,12 @@ class Report:
 
 def verify(view: View, told: Told | None = None) -> Report:
     """Prove every record, index and count. `told` hears now and then how many records were read."""
-    return _Proof(view, told).run()
+    proof = _Proof(view, told)
+    try:
+        proof.run()
+    except PageError as damage:
+        proof.report.differs(f"the file's own structure is damaged ({damage}); the rest was not read")
+    return proof.report
 
 
 class _Proof:
@@ -88,119 +113,98 @@ class _Proof:
         self._read = 0
         self.report = Report()
 
-    def run(self) -> Report:
-        offsets = replay.fold({}, self._links())
-        self._prove_indexes()
+    def run(self) -> None:
+        offsets = self._replayed()
+        self._prove_sizes()
         self._prove_rows(offsets)
         self._prove_counts(offsets)
-        self._prove_snapshots(offsets)
-        return self.report
+        self._prove_snapshot(offsets)
+
+    @contextmanager
+    def _reporting(self) -> Iterator[None]:
+        try:
+            yield
+        except Damaged as damage:
+            self.report.differs(damage.what)
+        except NewerLayout as newer:
+            self.report.differs(str(newer))
 
     def _step(self) -> None:
         self._read += 1
         if self._told is not None and self._read % STEP == 0:
             self._told(self._read)
 
-    def _links(self) -> Iterator[Link]:
-        """Every sound event as a link; what is wrong with it is reported on the way."""
-        floor, time, state = self._view.floor, 0, replay.Offsets()
-        for offset, event in self._events():
-            link = Link(offset, _key_of(event), event.previous, event.removed)
-            if event.time < time:
-                self.report.differs(f"event {offset} is earlier than the one before it")
-            if offset > floor and event.previous != state.get(link.key, 0):
-                self.report.differs(
-                    f"event {offset} does not follow the state of {records.printable(link.key)}"
-                )
-            self._prove_link(link)
-            time = event.time
-            replay.fold(state, (link,))
-            yield link
-
-    def _events(self) -> Iterator[tuple[int, Event]]:
-        cursor = self._view.txn.cursor(self._environment.events)
-        for key, value in cursor:
+    def _replayed(self) -> replay.Offsets:
+        """The state that all events lead to, each proved on the way."""
+        offsets: replay.Offsets = {}
+        time = 0
+        for key, value in self._view.txn.cursor(self._environment.events):
             self._step()
             self.report.events += 1
-            offset = keys.offset_of(key)
-            try:
-                yield offset, decode_event(offset, value)
-            except JournalError as damage:
-                self.report.differs(_said(damage))
+            with self._reporting():
+                event = decode_event(keys.offset_of(key), value)
+                link = _link_of(event)
+                self._prove_order(event, link, time, offsets)
+                time = event.time
+                replay.fold(offsets, (link,))
+                _prove_indexed(self._view, link)
+        return offsets
 
-    def _prove_link(self, link: Link) -> None:
-        """Both indexes must know the event."""
-        type_key = link.key[:2] + keys.pack_offset(link.offset)
-        value = self._view.txn.get(type_key, db=self._environment.by_type)
-        try:
-            if value is None or records.decode_link(type_key, value) != link:
-                self.report.differs(f"the index by type does not know event {link.offset}")
-        except JournalError as damage:
-            self.report.differs(_said(damage))
-        object_key = keys.by_object(link.key, link.offset)
-        if self._view.txn.get(object_key, db=self._environment.by_object) is None:
-            self.report.differs(f"the index by object does not know event {link.offset}")
+    def _prove_order(self, event: Event, link: Link, time: int, offsets: replay.Offsets) -> None:
+        if event.time < time:
+            self.report.differs(f"event {event.offset} is earlier than the one before it")
+        # Up to the floor only one event of an object is left, and what it followed is gone.
+        if event.offset > self._view.floor and event.previous != offsets.get(link.key, 0):
+            self.report.differs(f"event {event.offset} does not follow the state of {printable(link.key)}")
 
-    def _prove_indexes(self) -> None:
+    def _prove_sizes(self) -> None:
         """Every event is in both indexes; as many entries as events means that nothing else is."""
         for name, database in (("type", self._environment.by_type), ("object", self._environment.by_object)):
             entries = self._view.txn.stat(database)["entries"]
             if entries != self.report.events:
-                self.report.differs(
-                    f"the index by {name} has {entries} entries for {self.report.events} events"
-                )
+                text = f"the index by {name} has {entries} entries for {self.report.events} events"
+                self.report.differs(text)
 
     def _prove_rows(self, offsets: replay.Offsets) -> None:
         left = dict(offsets)
         for key, value in self._view.txn.cursor(self._environment.state):
             self._step()
             self.report.rows += 1
-            try:
-                self._prove_row(bytes(key), left.pop(bytes(key), 0), records.decode_row(key, value))
-            except JournalError as damage:
-                self.report.differs(_said(damage))
+            expected = left.pop(bytes(key), 0)
+            with self._reporting():
+                self._prove_row(bytes(key), expected, records.decode_row(key, value))
         for key in left:
-            self.report.differs(f"the state of {records.printable(key)} is missing")
+            self.report.differs(f"the state of {printable(key)} is missing")
 
     def _prove_row(self, key: bytes, expected: int, row: tuple[int, bytes, bytes]) -> None:
         if row[0] != expected:
-            self.report.differs(
-                f"the state of {records.printable(key)} is of event {row[0]}, a replay says {expected}"
-            )
-            return
-        event = self._view.required_event(expected)
+            raise Damaged(f"the state of {printable(key)} is of event {row[0]}, a replay says {expected}")
+        event = self._view.event_of(key, expected)
         if (event.facts, event.body) != row[1:]:
-            self.report.differs(f"the state of {records.printable(key)} is not what event {expected} says")
+            raise Damaged(f"the state of {printable(key)} is not what event {expected} says")
 
     def _prove_counts(self, offsets: replay.Offsets) -> None:
-        expected: dict[bytes, int] = {}
-        for key in offsets:
-            for scope in keys.scopes_of(key):
-                expected[scope] = expected.get(scope, 0) + 1
-        cursor = self._view.txn.cursor(self._environment.counts)
-        stored = {bytes(key): int.from_bytes(value, "big") for key, value in cursor}
-        for scope in sorted(stored.keys() | expected.keys()):
-            if stored.get(scope, 0) != expected.get(scope, 0):
-                self.report.differs(
-                    f"{stored.get(scope, 0)} objects are counted in {records.printable(scope)}, "
-                    f"a replay says {expected.get(scope, 0)}"
-                )
+        expected = Counter(scope for key in offsets for scope in keys.scopes_of(key))
+        stored = map(bytes, self._view.txn.cursor(self._environment.counts).iternext(values=False))
+        for scope in sorted({*stored, *expected}):
+            with self._reporting():
+                counted = state.count(self._view.txn, self._environment.counts, scope)
+                if counted != expected[scope]:
+                    where = printable(scope)
+                    text = f"{counted} objects are counted in {where}, a replay says {expected[scope]}"
+                    raise Damaged(text)
 
-    def _prove_snapshots(self, offsets: replay.Offsets) -> None:
+    def _prove_snapshot(self, offsets: replay.Offsets) -> None:
         """The newest snapshot and what came behind it must lead to the same state."""
         self.report.snapshots = len(snapshots.finished(self._view))
         base = snapshots.newest(self._view)
-        if not base:
-            return
-        try:
-            if self._from_snapshot(base) != offsets:
-                self.report.differs(f"a replay from the snapshot at {base} leads to another state")
-        except JournalError as damage:
-            self.report.differs(_said(damage))
+        with self._reporting():
+            if base and self._from_snapshot(base) != offsets:
+                raise Damaged(f"a replay from the snapshot at {base} leads to another state")
 
     def _from_snapshot(self, base: int) -> replay.Offsets:
         rebuilt: replay.Offsets = {}
-        for type_id in self._view.journal.types().values():
+        for type_id in self._view.written_types():
             start = snapshots.load(self._view, base, type_id)
             rebuilt |= replay.fold(start, replay.links(self._view, type_id, base, self._view.head))
         return rebuilt
@@ -210,5 +214,5 @@ def _key_of(event: Event) -> bytes:
     return keys.of_object(event.type_id, event.namespace, event.name)
 
 
-def _said(damage: JournalError) -> str:
-    return damage.what if isinstance(damage, Damaged) else str(damage)
+def _link_of(event: Event) -> Link:
+    return Link(event.offset, _key_of(event), event.previous, event.removed)

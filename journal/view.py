@@ -11,8 +11,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from journal import history, keys, replay, state
+from journal.environment import PageError
 from journal.errors import Compacted, Damaged
-from journal.records import Event, Row, decode_event
+from journal.records import Event, Row, decode_event, printable
 from journal.replay import Past
 from journal.state import Match, Page
 
@@ -38,6 +39,8 @@ class View:
     ) -> None:
         txn, self._txn = self._txn, None
         self._environment.leave(txn)
+        if isinstance(error, PageError):
+            raise Damaged(f"the file in {self._environment.path} is damaged ({error})") from error
 
     @property
     def txn(self) -> Any:
@@ -132,7 +135,7 @@ class View:
 
     def _events_of(self, type_id: int, after: int) -> Iterator[Event]:
         for link in replay.links(self, type_id, after, self.head):
-            yield self.required_event(link.offset)
+            yield self.event_of(link.key, link.offset)
 
     def history(self, type_id: int, namespace: str, name: str) -> Iterator[Event]:
         """All events of one object that are still there, ascending."""
@@ -143,9 +146,19 @@ class View:
         """The newest offset whose event is not later than `time` (microseconds since 1970); 0 without one."""
         return history.offset_at(self, time)
 
-    def required_event(self, offset: int) -> Event:
-        """An event that an index or another event points at."""
+    def written_types(self) -> list[int]:
+        """Numbers of the types that have events, ascending."""
+        cursor = self._txn.cursor(self._environment.by_type)
+        found: list[int] = []
+        while cursor.set_range(keys.by_type(found[-1] if found else 0, keys.MAX_OFFSET)):
+            found.append(int.from_bytes(cursor.key()[:2], "big"))
+        return found
+
+    def event_of(self, key: bytes, offset: int) -> Event:
+        """The event of an object that an index or another event points at."""
         event = self.event(offset)
         if event is None:
-            raise Damaged(f"event {offset} is missing")
+            raise Damaged(f"event {offset} of {printable(key)} is missing")
+        if keys.find_object(event.type_id, event.namespace, event.name) != key:
+            raise Damaged(f"event {offset} is not the one that {printable(key)} had")
         return event
