@@ -14,7 +14,6 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from importlib import metadata
 
 import orjson
 import trio
@@ -52,6 +51,7 @@ from gateway.ops.health import Health
 from gateway.ops.metrics import Metrics
 from gateway.paths import Paths
 from gateway.pipeline import Pipeline
+from gateway.release import RELEASE
 from gateway.request import Response
 from gateway.server import Server
 from gateway.settings import Addresses, Settings
@@ -166,8 +166,7 @@ class _Doors:
         self._settings = settings
         self._store = store
         self._addresses = Addresses(None, None)
-        self._release = metadata.version("rewound")
-        self._metrics = Metrics(self._release, store.catalog.serves)
+        self._metrics = Metrics(RELEASE, store.catalog.serves)
         self._add_checks(health)
         pipeline = self._pipeline(health)
         self._server = Server(pipeline.handle, refuse, Limits())
@@ -190,7 +189,7 @@ class _Doors:
             authorize,
         )
         discovery = Discovery(store.catalog, dispatch.verbs)
-        paths = Paths(health, discovery, self._metrics.scrape, self._release, self._advertised)
+        paths = Paths(health, discovery, self._metrics.scrape, RELEASE, self._advertised)
         authenticator = Authenticator(tokens, anonymous=settings.anonymous_auth)
         return Pipeline(store.names, authenticator, authorize, dispatch, paths, self._metrics)
 
