@@ -3,8 +3,8 @@
 One thread drives all connections with epoll, one request in flight on each (a closed loop). Every round
 starts with idle connections and ends when the last answer is in, and the CPU clock of the server is read at
 these two moments, so that CPU per operation counts exactly the work of the operations counted. Rejected: a
-thread per connection (the interpreter lock makes it several times dearer) and wrk (often missing, and it
-cannot read, change and retry).
+thread per connection (they take turns at the interpreter, which shows as latency of the server) and wrk
+(often missing, and it cannot read, change and retry).
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ from __future__ import annotations
 import gc
 import json
 import select
-import socket
-import ssl
 import sys
 import time
 from collections.abc import Iterator
@@ -21,10 +19,9 @@ from dataclasses import asdict
 
 from benchmarks.cpu import cpu_seconds
 from benchmarks.job import Account, Job, Round, decode_job
+from benchmarks.lane import Lane, client_context
 from benchmarks.latency import summary
 from benchmarks.plans import Outcome, Plan, make_plan
-from benchmarks.target import Target
-from benchmarks.wire import Answer
 
 STALLED = 30.0  # seconds without a single byte on any connection: the server hangs
 TOO_MANY_ERRORS = 1000  # a broken server answers errors quickly; its account is of no use
@@ -33,76 +30,6 @@ _BUFFER = 1 << 18
 
 class Stalled(Exception):
     pass
-
-
-class Lane:
-    """One connection and the answer it waits for."""
-
-    __slots__ = (
-        "_context",
-        "_sent",
-        "_sock",
-        "_target",
-        "answer",
-        "index",
-        "reconnects",
-        "started",
-        "waiting",
-    )
-
-    def __init__(self, index: int, target: Target, context: ssl.SSLContext | None, keep_body: bool) -> None:
-        self.index = index
-        self.answer = Answer(keep_body)
-        self.started = 0.0
-        self.waiting = False
-        self.reconnects = 0
-        self._target, self._context = target, context
-        self._sent = b""
-        self._sock = self._connect()
-
-    def _connect(self) -> socket.socket:
-        sock = socket.create_connection((self._target.host, self._target.port), timeout=STALLED)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if self._context is not None:
-            sock = self._context.wrap_socket(sock)
-        sock.setblocking(False)
-        return sock
-
-    def fileno(self) -> int:
-        return self._sock.fileno()
-
-    def close(self) -> None:
-        self._sock.close()
-
-    def send(self, data: bytes) -> None:
-        # Never blocks: the request before was answered, so the socket's buffer is empty and far larger.
-        self._sent = data
-        self.waiting = True
-        self.answer.clear()
-        self._sock.send(data)
-
-    def read(self, buffer: bytearray, view: memoryview) -> bool:
-        """Takes what has arrived; True when the answer is complete. OSError when the connection is lost."""
-        sock, answer = self._sock, self.answer
-        try:
-            while True:
-                size = sock.recv_into(buffer)
-                if not size:
-                    raise ConnectionResetError("closed by the server")
-                if answer.feed(view[:size]):
-                    self.waiting = False
-                    return True
-        except (BlockingIOError, ssl.SSLWantReadError):
-            return False
-
-    def reconnect(self) -> None:
-        self._sock.close()
-        self._sock = self._connect()
-        self.waiting = False
-        self.reconnects += 1
-
-    def send_again(self) -> None:
-        self.send(self._sent)
 
 
 class Load:
@@ -119,7 +46,7 @@ class Load:
         self.errors = self.bytes_received = 0
         self.first_error = ""
         self._noted: dict[str, int] = {}  # what the plan had counted before the first round
-        context = _client_context() if job.target.tls else None
+        context = client_context() if job.target.tls else None
         for index in range(job.connections):
             self._register(Lane(index, job.target, context, self._plan.keep_body))
 
@@ -240,14 +167,6 @@ class Load:
         for lane in self._lanes.values():
             lane.close()
         self._poll.close()
-
-
-def _client_context() -> ssl.SSLContext:
-    # Loopback only (see benchmarks.target), and a reference makes its own certificate: nothing to verify.
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context
 
 
 def perform(job: Job) -> Account:

@@ -4,7 +4,9 @@ rate         operations per second
 cpu_us       server CPU per operation, microseconds (the middle round)
 p50_ms ...   latency as the client saw it, over all rounds: p50, p95, p99, max
 floor_ratio  cpu_us over that of the floor measured in the same run
+growth       cpu_us over that of the first page of the small collection
 seconds, mb  of what is no stream of operations: a start, an opening, memory
+cpu_seconds  of a start: steadier than its seconds where cores are shared
 """
 
 from __future__ import annotations

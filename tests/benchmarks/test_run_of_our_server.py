@@ -1,0 +1,26 @@
+"""A run that starts the server itself: the flags it uses exist, the work succeeds, nothing stays behind."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from benchmarks.run import main
+
+WORKS = ("memory-idle", "start", "create", "update", "delete", "get", "list-selector", "page-small-deep")
+
+
+def test_our_server(tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    sizes = ["--quick", "--seconds", "0.05", "--warmup", "0.02", "--deletes", "40"]
+    places = ["--out", str(tmp_path), "--scratch", str(scratch)]
+    assert main([*sizes, *places, "--only", ",".join(WORKS)]) == 0
+    document = json.loads((tmp_path / "latest.json").read_text())
+    (subject,) = document["subjects"]
+    assert (subject["name"], subject["skipped"]) == ("rewound", {})
+    assert set(subject["measurements"]) == set(WORKS)
+    errors = {work: each["notes"].get("errors", 0) for work, each in subject["measurements"].items()}
+    assert not any(errors.values()), errors
+    assert {"get", "create", "start", "memory-idle"} <= {bar["work"] for bar in document["bars"]}
+    assert (tmp_path / "latest.svg").exists()
+    assert list(scratch.iterdir()) == [], "left behind"
