@@ -12,6 +12,7 @@ keys, and a dropped key is an object forgotten until the next start.
 from __future__ import annotations
 
 import heapq
+from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -35,7 +36,8 @@ class WorkStatistics:
 class WorkQueue(Generic[K]):
     def __init__(self, first_pause: float = FIRST_PAUSE, longest_pause: float = LONGEST_PAUSE) -> None:
         self._first_pause, self._longest_pause = first_pause, longest_pause
-        self._ready: dict[K, None] = {}  # in order of arrival
+        # In order of arrival. A plain dict would walk over all that was taken before to find its first key.
+        self._ready: OrderedDict[K, None] = OrderedDict()
         self._active: dict[K, bool] = {}  # True: added again meanwhile
         self._due: dict[K, float] = {}
         # May hold entries that `_due` no longer confirms. The number keeps keys from being compared.
@@ -99,8 +101,7 @@ class WorkQueue(Generic[K]):
         )
 
     def _next(self) -> K:
-        key = next(iter(self._ready))
-        del self._ready[key]
+        key, _ = self._ready.popitem(last=False)
         self._active[key] = False
         self._taken += 1
         return key
