@@ -1,0 +1,37 @@
+"""The index says the same as a look at all objects would, and holds nothing for objects without owners."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.controllers.dependents import Dependents, DependentsStatistics, Key
+
+keys = st.tuples(st.integers(1, 2), st.sampled_from(["", "n"]), st.sampled_from("abc"))
+owners = st.lists(st.sampled_from("uvw")).map(tuple)
+changes = st.lists(st.tuples(keys, st.none() | owners))
+
+
+@given(changes)
+def test_it_follows_every_change(changes: list[tuple[Key, tuple[str, ...] | None]]) -> None:
+    index, objects = Dependents(), dict[Key, tuple[str, ...]]()
+    for key, owned_by in changes:
+        if owned_by is None:
+            index.drop(key)
+            objects.pop(key, None)
+        else:
+            gained = set(owned_by) - set(objects.get(key, ()))
+            assert index.put(key, owned_by) == bool(gained)
+            objects[key] = owned_by
+        for uid in "uvw":
+            expected = {key for key, owned_by in objects.items() if uid in owned_by}
+            assert set(index.of(uid)) == expected
+            assert index.any_of(uid) == bool(expected)
+    owned = [owned_by for owned_by in objects.values() if owned_by]
+    assert index.statistics() == DependentsStatistics(len(set(sum(owned, ()))), len(owned))
+
+
+def test_objects_without_owners_cost_nothing() -> None:
+    index = Dependents()
+    index.put((1, "n", "a"), ())
+    assert index.statistics() == DependentsStatistics(0, 0)
