@@ -29,9 +29,8 @@ from actors.certificates.names import serving_names
 from actors.certificates.store import Certificates, prepare
 from actors.clock import Clock, WallClock
 from actors.committer import Committer
-from actors.controllers.garbage import GarbageCollector
-from actors.controllers.loop import Loop
-from actors.controllers.namespaces import NamespaceController, ensure_namespaces
+from actors.controllers.namespaces import ensure_namespaces
+from actors.controllers.roster import controllers
 from actors.directory import Directory
 from actors.feed import Feed
 from actors.housekeeping import Housekeeping
@@ -152,10 +151,8 @@ def _build_store(settings: Settings, journal: Journal, clock: Clock, nursery: tr
     housekeeping = Housekeeping(journal, committer, clock, keep)
     nursery.start_soon(supervisor.keep, "committer", committer.run)
     nursery.start_soon(supervisor.keep, "housekeeping", housekeeping.run)
-    garbage = Loop(GarbageCollector(catalog, journal, directory, stamps, names), feed)
-    namespaces = Loop(NamespaceController(catalog, journal, directory, stamps, names), feed)
-    nursery.start_soon(supervisor.keep, garbage.name, garbage.run)
-    nursery.start_soon(supervisor.keep, namespaces.name, namespaces.run)
+    for loop in controllers(catalog, journal, feed, directory, stamps, names):
+        nursery.start_soon(supervisor.keep, loop.name, loop.run)
     return store
 
 
