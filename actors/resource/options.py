@@ -1,0 +1,216 @@
+"""What may be asked for beside an object: options of lists, writes and deletes, checked before all else.
+
+Dispatch calls these with what the query (or the body of a DELETE) held and gets parsed options, or an error
+that names every option at fault. Pure functions. Each rule is spelled once, so that creates, updates and
+deletes refuse the same value with the same words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from actors.errors import BadRequest, Invalid
+from actors.kinds.checks import FieldError, forbidden, invalid, not_supported, quoted, shown, size, too_long
+from actors.messages import DeleteOptions
+from actors.names import Names
+
+MANAGER_BYTES = 128  # of a field manager's name
+
+_MATCHES = ("Exact", "NotOlderThan", "")
+_VALIDATIONS = ("", "Ignore", "Strict", "Warn")
+_PROPAGATIONS = ("Foreground", "Background", "Orphan")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
+_INT64 = 1 << 63
+# Enough of a bad value to recognise it by; a message never grows with the request.
+_SHOWN = 64
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    dry_run: bool = False
+    field_validation: str = "Warn"  # or "Ignore", "Strict"
+
+
+PLAIN_WRITE = WriteOptions()
+
+
+def integer(name: str, text: str) -> int:
+    """The value of an integer option; an empty one is a mistake, not a zero."""
+    if _INTEGER.fullmatch(text):
+        value = int(text)
+        if -_INT64 <= value < _INT64:
+            return value
+    sent = text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+    raise BadRequest(f"{name}: Invalid value: {quoted(sent)}: must be a 64-bit integer")
+
+
+def boolean(text: str) -> bool:
+    """Every value but two switches an option on, also the empty one of a bare `?watch`."""
+    return text.lower() not in ("false", "0")
+
+
+def list_options(
+    names: Names, resource_version: str, match: str, limit: int, token: str, *, watch: bool = False
+) -> None:
+    """Refuses versions, matches and tokens that do not go together. A limit goes with every combination."""
+    if match:
+        _raise_invalid(names, "ListOptions", _match_errors(resource_version, match, token, watch))
+    if token and resource_version not in ("", "0"):
+        raise BadRequest("specifying resource version is not allowed when using continue")
+
+
+def _match_errors(resource_version: str, match: str, token: str, watch: bool) -> list[FieldError]:
+    refused = [
+        (watch, "resourceVersionMatch is forbidden for watch"),
+        (not resource_version, "resourceVersionMatch is forbidden unless resourceVersion is provided"),
+        (bool(token), "resourceVersionMatch is forbidden when continue is provided"),
+    ]
+    errors = [forbidden("resourceVersionMatch", why) for broken, why in refused if broken]
+    if match not in _MATCHES:
+        errors.append(not_supported("resourceVersionMatch", match, _MATCHES))
+    elif match == "Exact" and resource_version == "0":
+        why = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+        errors.append(forbidden("resourceVersionMatch", why))
+    return errors
+
+
+def write_options(
+    names: Names, kind: str, dry_run: Sequence[str], field_validation: str, field_manager: str
+) -> WriteOptions:
+    """`kind` (CreateOptions, UpdateOptions, PatchOptions) is what an error says was broken."""
+    errors = _manager_errors(field_manager) + _dry_run_errors(dry_run)
+    if field_validation not in _VALIDATIONS:
+        errors.append(not_supported("fieldValidation", field_validation, _VALIDATIONS))
+    _raise_invalid(names, kind, errors)
+    return WriteOptions("All" in dry_run, field_validation or "Warn")
+
+
+def _manager_errors(manager: str) -> list[FieldError]:
+    errors = [too_long("fieldManager", MANAGER_BYTES)] if size(manager) > MANAGER_BYTES else []
+    if manager.isprintable():
+        return errors
+    position = 0
+    for letter in manager:
+        if not letter.isprintable():
+            why = f"invalid character U+{ord(letter):04X} (at position {position})"
+            errors.append(invalid("fieldManager", manager, why))
+        position += size(letter)
+    return errors
+
+
+def _dry_run_errors(values: Sequence[str]) -> list[FieldError]:
+    """A bare `?dryRun` has the value "" and asks for nothing: an ordinary write."""
+    if all(value in ("", "All") for value in values):
+        return []
+    text = f'Unsupported value: {shown(list(values))}: supported values: "All"'
+    return [FieldError("FieldValueNotSupported", "dryRun", text)]
+
+
+def _raise_invalid(names: Names, kind: str, errors: Sequence[FieldError]) -> None:
+    if errors:
+        raise Invalid(names.group("meta"), kind, "", [error.cause() for error in errors])
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The options of a delete as they were sent; None where they were not."""
+
+    grace: int | None
+    policy: str | None
+    orphan: bool | None
+    uid: str | None
+    version: str | None
+    dry_run: tuple[str, ...]
+
+
+def delete_options(
+    names: Names, body: Mapping[str, Any] | None, query: Mapping[str, Sequence[str]]
+) -> DeleteOptions:
+    """Options come from the body or, without one, from the query; a dry run counts wherever it is asked for.
+
+    Clients are used to a body that hides the query. But to overlook `?dryRun=All` because a body came along
+    would delete what somebody only wanted to try.
+    """
+    if body is None:
+        asked = _asked_in_query(query)
+    else:
+        asked = _asked_in_body(body)
+        asked = replace(asked, dry_run=(*asked.dry_run, *query.get("dryRun", ())))
+    _raise_invalid(names, "DeleteOptions", _delete_errors(asked))
+    policy = asked.policy or ""
+    if asked.orphan is not None:
+        policy = "Orphan" if asked.orphan else "Background"
+    return DeleteOptions(asked.grace, policy, asked.uid, asked.version, "All" in asked.dry_run)
+
+
+def _delete_errors(asked: _Asked) -> list[FieldError]:
+    errors = []
+    if asked.policy is not None and asked.orphan is not None:
+        why = "orphanDependents and deletionPropagation cannot be both set"
+        errors.append(invalid("propagationPolicy", asked.policy, why))
+    if asked.policy is not None and asked.policy not in _PROPAGATIONS:
+        errors.append(not_supported("propagationPolicy", asked.policy, (*_PROPAGATIONS, "nil")))
+    return errors + _dry_run_errors(asked.dry_run)
+
+
+def _asked_in_query(query: Mapping[str, Sequence[str]]) -> _Asked:
+    grace, policy, orphan, uid = (
+        query[name][0] if query.get(name) else None
+        for name in ("gracePeriodSeconds", "propagationPolicy", "orphanDependents", "uid")
+    )
+    return _Asked(
+        grace=None if grace is None else integer("gracePeriodSeconds", grace),
+        policy=policy,
+        orphan=None if orphan is None else boolean(orphan),
+        uid=uid or None,
+        version=None,
+        dry_run=tuple(query.get("dryRun", ())),
+    )
+
+
+def _asked_in_body(body: Mapping[str, Any]) -> _Asked:
+    if body.get("kind") not in (None, "", "DeleteOptions"):
+        raise BadRequest(f"the body of a delete must be of kind DeleteOptions, not {shown(body['kind'])}")
+    _take(body, "apiVersion", str, "a string")
+    grace = _take(body, "gracePeriodSeconds", int, "an integer")
+    if grace is not None and not -_INT64 <= grace < _INT64:
+        raise _wrong_type("gracePeriodSeconds", "a 64-bit integer", "a larger number")
+    preconditions = _take(body, "preconditions", dict, "an object") or {}
+    return _Asked(
+        grace=grace,
+        policy=_take(body, "propagationPolicy", str, "a string"),
+        orphan=_take(body, "orphanDependents", bool, "true or false"),
+        uid=_take(preconditions, "uid", str, "a string", "preconditions."),
+        version=_take(preconditions, "resourceVersion", str, "a string", "preconditions."),
+        dry_run=_dry_run_in(body),
+    )
+
+
+def _dry_run_in(body: Mapping[str, Any]) -> tuple[str, ...]:
+    values = _take(body, "dryRun", list, "a list of strings") or []
+    for index, value in enumerate(values):
+        if not isinstance(value, str):
+            raise _wrong_type(f"dryRun[{index}]", "a string", _type_name(value))
+    return tuple(values)
+
+
+def _take(options: Mapping[str, Any], name: str, wanted: type, described: str, prefix: str = "") -> Any:
+    value = options.get(name)
+    # A bool is an int to Python, but not to anybody who wrote a document.
+    if value is None or (isinstance(value, wanted) and isinstance(value, bool) == (wanted is bool)):
+        return value
+    raise _wrong_type(prefix + name, described, _type_name(value))
+
+
+def _wrong_type(field: str, wanted: str, got: str) -> BadRequest:
+    return BadRequest(f"DeleteOptions cannot be decoded: {field} must be {wanted}, not {got}")
+
+
+def _type_name(value: Any) -> str:
+    if isinstance(value, bool):
+        return "a boolean"
+    names = {str: "a string", int: "a number", float: "a number", list: "a list", dict: "an object"}
+    return "a fractional number" if isinstance(value, float) else names.get(type(value), "null")

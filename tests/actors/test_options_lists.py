@@ -1,0 +1,77 @@
+"""resourceVersion, resourceVersionMatch and continue: which go together, and the texts when they do not."""
+
+import pytest
+
+from actors.errors import BadRequest, Invalid
+from actors.names import CLUSTER, KUBERNETES
+from actors.resource.options import list_options
+
+UNLESS = "resourceVersionMatch is forbidden unless resourceVersion is provided"
+CONTINUE = "resourceVersionMatch is forbidden when continue is provided"
+EXACT_ZERO = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+WATCH = "resourceVersionMatch is forbidden for watch"
+
+
+def unsupported(word: str) -> str:
+    return f'Unsupported value: "{word}": supported values: "Exact", "NotOlderThan", ""'
+
+
+@pytest.mark.parametrize(
+    ("version", "match", "token"),
+    [
+        ("", "", ""),
+        ("0", "", ""),
+        ("5", "", ""),
+        ("5", "Exact", ""),
+        ("5", "NotOlderThan", ""),
+        ("0", "NotOlderThan", ""),
+        ("", "", "token"),
+        ("0", "", "token"),
+    ],
+)
+def test_combinations_that_mean_something(version: str, match: str, token: str) -> None:
+    list_options(CLUSTER, version, match, 2, token)
+
+
+@pytest.mark.parametrize(
+    ("version", "match", "token", "texts"),
+    [
+        ("", "Exact", "", [f"Forbidden: {UNLESS}"]),
+        ("", "NotOlderThan", "", [f"Forbidden: {UNLESS}"]),
+        ("0", "Exact", "", [f"Forbidden: {EXACT_ZERO}"]),
+        ("0", "Any", "", [unsupported("Any")]),
+        ("1", "Foo", "", [unsupported("Foo")]),
+        ("", "exact", "", [f"Forbidden: {UNLESS}", unsupported("exact")]),
+        ("5", "Exact", "token", [f"Forbidden: {CONTINUE}"]),
+        ("", "NotOlderThan", "token", [f"Forbidden: {UNLESS}", f"Forbidden: {CONTINUE}"]),
+        ("", "Never", "token", [f"Forbidden: {UNLESS}", f"Forbidden: {CONTINUE}", unsupported("Never")]),
+    ],
+)
+def test_combinations_that_do_not(version: str, match: str, token: str, texts: list[str]) -> None:
+    with pytest.raises(Invalid) as caught:
+        list_options(CLUSTER, version, match, 0, token)
+    assert [cause.message for cause in caught.value.causes] == texts
+    assert {cause.field for cause in caught.value.causes} == {"resourceVersionMatch"}
+
+
+def test_the_message_names_the_options_in_the_words_of_the_dialect() -> None:
+    with pytest.raises(Invalid) as caught:
+        list_options(KUBERNETES, "", "Exact", 0, "")
+    assert str(caught.value) == (
+        f'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: {UNLESS}'
+    )
+    assert caught.value.causes[0].reason == "FieldValueForbidden"
+
+
+def test_a_token_goes_with_no_other_version() -> None:
+    with pytest.raises(BadRequest, match=r"^specifying resource version is not allowed when using continue$"):
+        list_options(CLUSTER, "7", "", 1, "token")
+
+
+def test_a_watch_takes_no_match() -> None:
+    with pytest.raises(Invalid) as caught:
+        list_options(CLUSTER, "0", "Exact", 0, "", watch=True)
+    assert [cause.message for cause in caught.value.causes] == [
+        f"Forbidden: {WATCH}",
+        f"Forbidden: {EXACT_ZERO}",
+    ]

@@ -1,0 +1,91 @@
+"""dryRun, fieldValidation and fieldManager of creates, updates and patches."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from actors.errors import Invalid
+from actors.names import CLUSTER
+from actors.resource.options import PLAIN_WRITE, WriteOptions, write_options
+
+
+def check(dry_run: Sequence[str] = (), validation: str = "", manager: str = "") -> WriteOptions:
+    return write_options(CLUSTER, "CreateOptions", dry_run, validation, manager)
+
+
+def refused(dry_run: Sequence[str] = (), validation: str = "", manager: str = "") -> Invalid:
+    with pytest.raises(Invalid) as caught:
+        check(dry_run, validation, manager)
+    return caught.value
+
+
+def test_nothing_asked_for_is_an_ordinary_write() -> None:
+    assert check() == PLAIN_WRITE == WriteOptions(dry_run=False, field_validation="Warn")
+
+
+@pytest.mark.parametrize(
+    ("values", "dry"), [(["All"], True), (["All", "All"], True), ([""], False), (["", "All"], True)]
+)
+def test_all_is_a_dry_run_and_a_bare_parameter_is_none(values: list[str], dry: bool) -> None:
+    assert check(values).dry_run is dry
+
+
+@pytest.mark.parametrize("values", [["Foo"], ["All", "Foo"], ["all"], ["true"], ["All,All"]])
+def test_other_values_of_dry_run(values: list[str]) -> None:
+    (cause,) = refused(values).causes
+    assert (cause.reason, cause.field) == ("FieldValueNotSupported", "dryRun")
+    assert cause.message.endswith(': supported values: "All"')
+
+
+def test_the_refused_values_of_dry_run_are_shown() -> None:
+    assert 'dryRun: Unsupported value: []string{"All", "Foo"}: supported values: "All"' in str(
+        refused(["All", "Foo"])
+    )
+
+
+@pytest.mark.parametrize(
+    ("sent", "used"), [("", "Warn"), ("Warn", "Warn"), ("Ignore", "Ignore"), ("Strict", "Strict")]
+)
+def test_field_validation(sent: str, used: str) -> None:
+    assert check(validation=sent).field_validation == used
+
+
+def test_unknown_field_validation() -> None:
+    assert str(refused(validation="Foo")) == (
+        'CreateOptions.meta.cluster.io "" is invalid: fieldValidation: Unsupported value: "Foo": '
+        'supported values: "", "Ignore", "Strict", "Warn"'
+    )
+
+
+@pytest.mark.parametrize("manager", ["", "f" * 128, "my manager/v1 (x)", "ключ"])
+def test_managers_that_may_be(manager: str) -> None:
+    check(manager=manager)
+
+
+def test_a_manager_is_at_most_128_bytes_long() -> None:
+    for manager in ("f" * 129, "é" * 65):
+        (cause,) = refused(manager=manager).causes
+        assert (cause.reason, cause.message) == ("FieldValueTooLong", "Too long: must have at most 128 bytes")
+
+
+@pytest.mark.parametrize(
+    ("manager", "message"),
+    [
+        ("a\x07b", r'Invalid value: "a\ab": invalid character U+0007 (at position 1)'),
+        ("\x00", r'Invalid value: "\x00": invalid character U+0000 (at position 0)'),
+        ("é\nb", r'Invalid value: "é\nb": invalid character U+000A (at position 2)'),
+    ],
+)
+def test_a_manager_is_printable(manager: str, message: str) -> None:
+    (cause,) = refused(manager=manager).causes
+    assert (cause.reason, cause.field, cause.message) == ("FieldValueInvalid", "fieldManager", message)
+
+
+def test_every_mistake_is_told_at_once() -> None:
+    causes = refused(["x"], "y", "\n").causes
+    assert [cause.field for cause in causes] == ["fieldManager", "dryRun", "fieldValidation"]
+
+
+def test_the_kind_of_the_options_is_named() -> None:
+    with pytest.raises(Invalid, match=r'^UpdateOptions\.meta\.cluster\.io "" is invalid'):
+        write_options(CLUSTER, "UpdateOptions", ["x"], "", "")
