@@ -1,0 +1,55 @@
+"""From the query on the wire to names and values."""
+
+import pytest
+
+from actors.errors import BadRequest
+from gateway.parameters import NOTHING, parse
+
+
+def test_no_query() -> None:
+    assert parse("") is NOTHING
+    assert not NOTHING
+    assert NOTHING.first("limit") is None
+    assert NOTHING.all("dryRun") == []
+
+
+def test_repeated_names_are_kept_in_order() -> None:
+    parameters = parse("dryRun=All&limit=1&dryRun=Foo")
+    assert parameters
+    assert parameters.all("dryRun") == ["All", "Foo"]
+    assert parameters.first("dryRun") == "All"
+    assert parameters.values() == {"dryRun": ["All", "Foo"], "limit": ["1"]}
+
+
+@pytest.mark.parametrize(
+    ("query", "values"),
+    [
+        ("watch", {"watch": [""]}),
+        ("watch=", {"watch": [""]}),
+        ("a=1&&b=2&", {"a": ["1"], "b": ["2"]}),
+        ("a=b=c", {"a": ["b=c"]}),
+        ("=v", {"": ["v"]}),
+        ("a=x+y", {"a": ["x y"]}),
+        ("a=x%2By%20z", {"a": ["x+y z"]}),
+        ("label%53elector=a%3Db", {"labelSelector": ["a=b"]}),
+        ("a=%E2%82%AC", {"a": ["€"]}),
+        ("a=\xe2\x82\xac", {"a": ["€"]}),
+        ("a=%ff", {"a": ["\ufffd"]}),
+        ("a=%00", {"a": ["\x00"]}),
+        ("a=%3B%26", {"a": [";&"]}),
+        ("Pretty=1", {"Pretty": ["1"]}),
+    ],
+)
+def test_spelling(query: str, values: dict[str, list[str]]) -> None:
+    assert parse(query).values() == values
+
+
+@pytest.mark.parametrize("query", ["a=%", "a=%4", "a=%zz", "%g1=a", "ok=1&labelSelector=%"])
+def test_broken_escapes_refuse_the_request(query: str) -> None:
+    with pytest.raises(BadRequest, match="invalid URL escape"):
+        parse(query)
+
+
+def test_a_semicolon_separates_nothing() -> None:
+    with pytest.raises(BadRequest, match="semicolon"):
+        parse("a=1;b=2")
