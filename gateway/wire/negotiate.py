@@ -1,0 +1,166 @@
+"""Which representation an answer takes, and which one a body has.
+
+    Accept: application/yaml;q=0.5, application/json      -> JSON
+    Accept: application/json;as=Table;g=..;v=v1, */*      -> JSON, until tables are served
+
+Clauses are tried from the highest quality down, at equal quality the more specific one first; one that asks
+for what is not served is passed over. The same few headers come with every request, so that the choice is
+remembered by their bytes and negotiation is one dictionary lookup.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from actors.names import Names
+
+Media = Literal["json", "yaml"]
+
+
+@dataclass(frozen=True, slots=True)
+class Representation:
+    media: Media
+    content_type: bytes
+    pretty: bool = False  # asked for by the clause itself: `;pretty=1`
+    stream: str = ""  # "watch" where the clause says so
+
+
+JSON = Representation("json", b"application/json")
+
+_SERVED: tuple[tuple[Media, str, str], ...] = (
+    ("json", "application", "json"),
+    ("yaml", "application", "yaml"),
+)
+_BODIES: dict[str, Media] = {"application/json": "json", "application/yaml": "yaml"}
+# A handful of clients send a handful of headers; whoever sends more only makes the memory start anew.
+_REMEMBERED = 256
+_LONGEST_REMEMBERED = 1024
+# Clients send up to four clauses, browsers ten; parsing must not grow with a hostile header.
+_CLAUSES = 32
+_PRETTY_AGENTS = (b"curl", b"Wget", b"Mozilla/5.0")
+
+_chosen: dict[tuple[str, bytes], Representation] = {}
+
+
+class NotAcceptable(Exception):
+    """No clause of the Accept header can be served."""
+
+    def __init__(self, accepted: tuple[str, ...]) -> None:
+        super().__init__(f"only the following media types are accepted: {', '.join(accepted)}")
+        self.accepted = accepted
+
+
+class UnsupportedMediaType(Exception):
+    """The Content-Type is none that is read."""
+
+    def __init__(self, accepted: tuple[str, ...]) -> None:
+        super().__init__(
+            "the body of the request was in an unknown format - accepted media types include: "
+            + ", ".join(accepted)
+        )
+        self.accepted = accepted
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """One media range of an Accept header with its parameters."""
+
+    type: str
+    subtype: str
+    quality: float
+    parameters: dict[str, str]
+
+    def covers(self, type_: str, subtype: str) -> bool:
+        return self.type in (type_, "*") and self.subtype in (subtype, "*")
+
+    @property
+    def rank(self) -> tuple[float, bool, bool]:
+        return -self.quality, self.type == "*", self.subtype == "*"
+
+
+def negotiate(accept: bytes | None, names: Names) -> Representation:
+    if not accept:
+        return JSON
+    known = _chosen.get((names.dialect, accept))
+    return known or _choose(accept, names)
+
+
+def _choose(accept: bytes, names: Names) -> Representation:
+    chosen = next(_candidates(accept), None)
+    if chosen is None:
+        raise NotAcceptable(tuple(f"{type_}/{subtype}" for _, type_, subtype in _SERVED))
+    if len(accept) <= _LONGEST_REMEMBERED:
+        if len(_chosen) >= _REMEMBERED:
+            _chosen.clear()
+        _chosen[names.dialect, accept] = chosen
+    return chosen
+
+
+def _candidates(accept: bytes) -> Iterator[Representation]:
+    for clause in sorted(parse_accept(accept), key=lambda clause: clause.rank):
+        for media, type_, subtype in _SERVED:
+            if clause.covers(type_, subtype):
+                found = _represent(clause, media, f"{type_}/{subtype}".encode())
+                if found is not None:
+                    yield found
+
+
+def _represent(clause: Clause, media: Media, content_type: bytes) -> Representation | None:
+    """What the clause's parameters make of a media type; None where that is not served.
+
+    `as`, `g` and `v` name another form of the object (Table, PartialObjectMetadata): none is served yet.
+    """
+    wanted = clause.parameters
+    stream = wanted.get("stream", "")
+    if {"as", "g", "v"} & wanted.keys() or stream not in ("", "watch") or (stream and media != "json"):
+        return None
+    return Representation(media, content_type, wanted.get("pretty") == "1", stream)
+
+
+def parse_accept(accept: bytes) -> list[Clause]:
+    """The readable clauses, in the order sent; one that the client rules out (q=0) is left out."""
+    clauses = []
+    for part in accept.decode("latin-1").split(",", _CLAUSES)[:_CLAUSES]:
+        media, *rest = part.split(";")
+        type_, slash, subtype = media.strip().lower().partition("/")
+        if not slash and type_ == "*":
+            subtype = "*"
+        parameters = dict(_parameters(rest))
+        quality = _quality(parameters.pop("q", "1"))
+        if type_ and subtype and quality is not None:
+            clauses.append(Clause(type_.strip(), subtype.strip(), quality, parameters))
+    return clauses
+
+
+def _parameters(parts: list[str]) -> Iterator[tuple[str, str]]:
+    for part in parts:
+        name, _, value = part.partition("=")
+        yield name.strip().lower(), value.strip().strip('"')
+
+
+def _quality(text: str) -> float | None:
+    """Between 0 and 1. A word that is no number leaves the clause acceptable, after all others."""
+    try:
+        quality = float(text)
+    except ValueError:
+        return 0.0
+    return min(quality, 1.0) if quality > 0 else None
+
+
+def body_media(content_type: bytes | None, names: Names) -> Media:
+    """JSON where nothing is said; parameters such as a charset make no difference."""
+    if not content_type:
+        return "json"
+    media = _BODIES.get(content_type.decode("latin-1").partition(";")[0].strip().lower())
+    if media is None:
+        raise UnsupportedMediaType((*_BODIES, names.media_type))
+    return media
+
+
+def wants_pretty(query_value: str | None, user_agent: bytes) -> bool:
+    """`pretty` as the query says; where it says nothing, for the tools that people read from."""
+    if query_value:
+        return query_value in ("1", "t", "T", "true", "True", "TRUE")
+    return user_agent.startswith(_PRETTY_AGENTS)

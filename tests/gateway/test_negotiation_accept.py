@@ -1,0 +1,105 @@
+"""The Accept header chooses the representation of an answer."""
+
+import pytest
+
+from actors.names import CLUSTER, KUBERNETES
+from gateway.wire import negotiate as module
+from gateway.wire.negotiate import NotAcceptable, Representation, negotiate
+
+TABLE = b"application/json;as=Table;v=v1;g=meta.cluster.io"
+JSON = Representation("json", b"application/json")
+YAML = Representation("yaml", b"application/yaml")
+
+
+@pytest.mark.parametrize(
+    "accept",
+    [
+        None,
+        b"",
+        b"*/*",
+        b"*",
+        b"application/*",
+        b"application/json",
+        b"Application/JSON",
+        b"application/json; charset=utf-8",
+        b"text/html, application/json;q=0.1",
+        b"text/html, */*;q=0.1",
+        b"text/html;q=1,application/json;q=0.1",
+        b"application/yaml;q=0.5, application/json",
+        b"*/*, application/json",
+        b"application/json, application/yaml",
+        TABLE + b",application/json;as=Table;v=v1beta1;g=meta.cluster.io,application/json",
+        TABLE + b", */*",
+        b"application/json;as=PartialObjectMetadata;v=v1;g=meta.cluster.io;q=0.9, application/json;q=0.2",
+        b"application/vnd.cluster.protobuf,application/json",
+        b"application/vnd.cluster.protobuf, application/*;q=0.5",
+        b"application/json;stream=ticker, application/json",
+    ],
+)
+def test_json(accept: bytes | None) -> None:
+    assert negotiate(accept, CLUSTER) == JSON
+
+
+@pytest.mark.parametrize(
+    "accept",
+    [
+        b"application/yaml",
+        b"application/json;q=0.5, application/yaml",
+        b"*/*;q=0.9, application/yaml",
+        b"*/*, application/yaml",
+        b"application/json;q=nonsense, application/yaml;q=0.1",
+        b"application/json;q=0, application/yaml",
+        TABLE + b", application/yaml",
+    ],
+)
+def test_yaml(accept: bytes) -> None:
+    assert negotiate(accept, CLUSTER) == YAML
+
+
+@pytest.mark.parametrize(
+    "accept",
+    [
+        b"text/html",
+        b"text/*",
+        b"application",
+        b"application/json;q=0",
+        TABLE,
+        b"application/json;as=PartialObjectMetadataList;v=v1;g=meta.cluster.io",
+        b"application/vnd.cluster.protobuf",
+        b"application/yaml;stream=watch",
+        b",",
+        b"\xff\xfe",
+    ],
+)
+def test_nothing_acceptable(accept: bytes) -> None:
+    for _ in range(2):
+        with pytest.raises(NotAcceptable) as caught:
+            negotiate(accept, CLUSTER)
+    assert caught.value.accepted == ("application/json", "application/yaml")
+    assert str(caught.value) == (
+        "only the following media types are accepted: application/json, application/yaml"
+    )
+
+
+def test_what_a_clause_asks_for_besides() -> None:
+    assert negotiate(b"application/json;pretty=1", CLUSTER).pretty
+    assert not negotiate(b"application/json;pretty=0", CLUSTER).pretty
+    assert negotiate(b"application/json;stream=watch", CLUSTER).stream == "watch"
+
+
+def test_the_same_header_is_parsed_once() -> None:
+    accept = b"application/json, text/x-once"
+    assert negotiate(accept, KUBERNETES) is negotiate(accept, KUBERNETES)
+
+
+def test_what_is_remembered_stays_small() -> None:
+    for number in range(3 * module._REMEMBERED):
+        negotiate(b"text/x-%d, */*" % number, CLUSTER)
+    assert len(module._chosen) <= module._REMEMBERED
+    negotiate(b"*/*," + b"x" * module._LONGEST_REMEMBERED, CLUSTER)
+    assert max(len(accept) for _, accept in module._chosen) <= module._LONGEST_REMEMBERED
+
+
+def test_a_header_of_countless_clauses_is_read_in_part() -> None:
+    with pytest.raises(NotAcceptable):
+        negotiate(b"text/html," * 20_000 + b"application/json", CLUSTER)

@@ -1,0 +1,44 @@
+"""The Content-Type says what a body is."""
+
+import pytest
+
+from actors.names import CLUSTER, KUBERNETES
+from gateway.wire.negotiate import UnsupportedMediaType, body_media
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    [None, b"", b"application/json", b"application/json; charset=utf-8", b"Application/Json;charset=UTF-8"],
+)
+def test_json(content_type: bytes | None) -> None:
+    assert body_media(content_type, CLUSTER) == "json"
+
+
+@pytest.mark.parametrize("content_type", [b"application/yaml", b"application/yaml; charset=utf-8"])
+def test_yaml(content_type: bytes) -> None:
+    assert body_media(content_type, CLUSTER) == "yaml"
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    [
+        b"text/plain",
+        b"application/xml",
+        b"application/x-www-form-urlencoded",
+        b"application/json-patch+json",
+        b"\xff",
+    ],
+)
+def test_other_types_are_refused(content_type: bytes) -> None:
+    with pytest.raises(UnsupportedMediaType) as caught:
+        body_media(content_type, CLUSTER)
+    assert str(caught.value) == (
+        "the body of the request was in an unknown format - accepted media types include: "
+        "application/json, application/yaml, application/vnd.cluster.protobuf"
+    )
+
+
+def test_the_refusal_speaks_the_dialect() -> None:
+    with pytest.raises(UnsupportedMediaType) as caught:
+        body_media(b"text/plain", KUBERNETES)
+    assert caught.value.accepted[-1] == "application/vnd.kubernetes.protobuf"
