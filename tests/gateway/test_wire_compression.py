@@ -1,0 +1,53 @@
+"""gzip for large answers."""
+
+import gzip
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from gateway.wire import compression
+from gateway.wire.compression import acceptable, compress
+
+
+@pytest.mark.parametrize(
+    "header", [b"gzip", b"GZIP", b"deflate, gzip;q=0.5, br", b"gzip; q=1.0", b"x-gzip", b"*", b"br, *;q=0.1"]
+)
+def test_allowed(header: bytes) -> None:
+    assert acceptable(header)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [None, b"", b"identity", b"br", b"gzip;q=0", b"gzip;q=0.0, *", b"*;q=0", b"gzip;q=x", b"gzipped"],
+)
+def test_not_allowed(header: bytes | None) -> None:
+    assert not acceptable(header)
+
+
+async def test_what_was_compressed_reads_back() -> None:
+    for size in (0, compression.THRESHOLD + 1, compression._OFF_LOOP + 1):
+        body = b'{"a":1}' * (size // 7 + 1)
+        assert gzip.decompress(await compress(body)) == body
+
+
+async def test_only_large_bodies_take_a_thread() -> None:
+    done = []
+
+    async def run(body: bytes) -> None:
+        await compress(body)
+        done.append(len(body))
+
+    small, large = b"a" * compression.THRESHOLD, b"a" * (compression._OFF_LOOP + 1)
+    limiter = compression._threads
+    async with trio.open_nursery() as nursery:
+        borrowers = [object() for _ in range(int(limiter.total_tokens))]
+        for borrower in borrowers:
+            limiter.acquire_on_behalf_of_nowait(borrower)
+        nursery.start_soon(run, large)
+        nursery.start_soon(run, small)
+        await wait_all_tasks_blocked()
+        assert done == [len(small)]
+        for borrower in borrowers:
+            limiter.release_on_behalf_of(borrower)
+    assert done == [len(small), len(large)]

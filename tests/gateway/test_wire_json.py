@@ -1,0 +1,22 @@
+"""JSON going out."""
+
+import orjson
+
+from gateway.wire.json import dumps, pretty
+
+
+def test_compact() -> None:
+    assert dumps({"a": [1, "é"]}) == '{"a":[1,"é"]}'.encode()
+
+
+def test_pretty() -> None:
+    body = b'{"kind":"List","items":[{"a":1}],"e":{},"n":[]}'
+    expected = (
+        '{\n  "kind": "List",\n  "items": [\n    {\n      "a": 1\n    }\n  ],\n  "e": {},\n  "n": []\n}\n'
+    )
+    assert pretty(body) == expected.encode()
+
+
+def test_pretty_keeps_what_is_nested_too_deeply_to_indent() -> None:
+    body = b"[" * 300 + b"]" * 300
+    assert orjson.loads(pretty(body)) == orjson.loads(body)
