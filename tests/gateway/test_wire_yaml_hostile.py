@@ -1,0 +1,86 @@
+"""Little input that would be much work, and bytes that are no text: refused, with the reason."""
+
+import pytest
+
+from gateway.wire.yaml import YamlError, load
+from gateway.wire.yaml.builder import ALIAS_BUDGET, DEPTH
+
+LAUGHS = b"a: &a [x,x,x,x,x,x,x,x,x]\n" + b"".join(
+    b"%c: &%c [%s]\n" % (letter, letter, b",".join([b"*%c" % (letter - 1)] * 9)) for letter in b"bcdefghi"
+)
+LONG_TEXT = b"a: &a " + b"x" * 100_000 + b"\nb: [" + b"*a," * 1000 + b"]"
+
+
+@pytest.mark.parametrize(
+    ("raw", "problem"),
+    [
+        (b"[" * 100_000, "nested deeper than"),
+        (b"{a: " * 100_000, "nested deeper than"),
+        (b"- " * 100_000, "nested deeper than"),
+        (b"[" * 100_000 + b"]" * 100_000, "nested deeper than"),
+        (b"".join(b" " * level + b"a:\n" for level in range(1000)), "nested deeper than"),
+        (b"? " * 100_000, "a map key must be a scalar"),
+        (LAUGHS, "excessive aliasing"),
+        (LONG_TEXT, "excessive aliasing"),
+        (b"a: &a {x: 1}\nb: {" + b"<<: *a," * 200_000 + b"}", "excessive aliasing"),
+        (b"a: " + b"7" * 1_000_000, "a number of 1000000 characters is out of range"),
+        (b"a: -0x" + b"7" * 1_000_000, "is out of range"),
+        (b"a: 0." + b"7" * 1_000_000, "is out of range"),
+        (b"a: 1e" + b"7" * 1_000_000, "is out of range"),
+        (b"7" * 1001 + b": a", "a number of 1001 characters is out of range"),
+        (b"a: .inf", ".inf is not a number"),
+        (b"a: [-.INF]", "-.INF is not a number"),
+        (b".NaN: a", ".NaN is not a number"),
+        (b"a: !mine b", "unknown tag !mine"),
+        (b"a: !mine {b: c}", "unknown tag !mine"),
+        (b"a: !!set {b, c}", "unknown tag !!set"),
+        (b"!!python/object/apply:os.getcwd []", "unknown tag !!python/object/apply:os.getcwd"),
+        (b"".join(b"%%TAG !a%d! tag:x\n" % n for n in range(50_000)) + b"--- 1", "%TAG directives"),
+        (
+            b"1\n...\r" + b"".join(b"%%TAG !a%d! tag:x\r" % n for n in range(50_000)) + b"--- 1",
+            "%TAG directives",
+        ),
+        (b"a: b\x00c", "line 1, column 5: control characters are not allowed (U+0000)"),
+        (b"a: b\nc: \x1b", "line 2, column 4: control characters are not allowed (U+001B)"),
+        (b"a:\n  b: \xff", "line 2, column 6: invalid UTF-8"),
+        (b"a: \xed\xa0\x80", "invalid UTF-8"),
+        ("a: b".encode("utf-16"), "invalid UTF-8"),
+    ],
+)
+def test_refused(raw: bytes, problem: str) -> None:
+    with pytest.raises(YamlError) as caught:
+        load(raw)
+    assert problem in caught.value.message
+    assert len(caught.value.message) < 300
+
+
+def test_as_deep_as_may_be() -> None:
+    value = load(b"[" * DEPTH + b"]" * DEPTH).value
+    for _ in range(DEPTH - 1):
+        (value,) = value
+    assert value == []
+
+
+def test_aliases_do_not_get_deeper_than_may_be() -> None:
+    half = DEPTH // 2
+    anchor = b"- &a " + b"[" * half + b"]" * half + b"\n"
+    load(anchor + b"- " + b"[" * (DEPTH - half - 1) + b"*a" + b"]" * (DEPTH - half - 1) + b"\n")
+    with pytest.raises(YamlError, match="nested deeper than"):
+        load(anchor + b"- " + b"[" * (DEPTH - half) + b"*a" + b"]" * (DEPTH - half) + b"\n")
+
+
+def test_aliases_may_be_used_often() -> None:
+    times = ALIAS_BUDGET // 32
+    assert load(b"- &a abc\n" + b"- *a\n" * times).value == ["abc"] * (times + 1)
+
+
+def test_a_few_directives_do_no_harm() -> None:
+    assert load(b"%TAG !a! tag:yaml.org,2002:\n--- !a!str 1\n").value == "1"
+
+
+def test_directives_inside_text_are_text() -> None:
+    assert load(b"a: |\n" + b"  %TAG x\n" * 1000).value == {"a": "%TAG x\n" * 1000}
+
+
+def test_a_long_run_of_digits_in_quotes_is_text() -> None:
+    assert load(b"a: '" + b"7" * 1_000_000 + b"'").value == {"a": "7" * 1_000_000}

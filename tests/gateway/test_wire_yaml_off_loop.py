@@ -1,0 +1,55 @@
+"""Large documents are read and printed beside the event loop."""
+
+from collections.abc import Awaitable, Callable
+
+import orjson
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from gateway.wire.yaml import YamlError, dump, from_json_off_loop, load_off_loop, reader, writer
+
+SMALL = b'{"a": 1}'
+LARGE = orjson.dumps({f"key{number}": "value" for number in range(5000)})
+ALIASED = b"a: &x 1\nb: *x\n"
+
+
+async def test_the_same_values_whatever_the_size() -> None:
+    for body in (SMALL, LARGE):
+        assert (await load_off_loop(body)).value == orjson.loads(body)
+        assert await from_json_off_loop(body) == dump(orjson.loads(body))
+
+
+async def test_refusals_come_through() -> None:
+    for body in (b"a: [", b"a: [" + b"x, " * 50_000):
+        with pytest.raises(YamlError):
+            await load_off_loop(body)
+
+
+@pytest.mark.parametrize(
+    ("run", "limiter", "waiting"),
+    [
+        (load_off_loop, reader._threads, [LARGE, ALIASED]),
+        (from_json_off_loop, writer._threads, [LARGE]),
+    ],
+)
+async def test_only_what_may_take_long_needs_a_thread(
+    run: Callable[[bytes], Awaitable[object]], limiter: trio.CapacityLimiter, waiting: list[bytes]
+) -> None:
+    done: list[bytes] = []
+
+    async def go(body: bytes) -> None:
+        await run(body)
+        done.append(body)
+
+    async with trio.open_nursery() as nursery:
+        borrowers = [object() for _ in range(int(limiter.total_tokens))]
+        for borrower in borrowers:
+            limiter.acquire_on_behalf_of_nowait(borrower)
+        for body in (*waiting, SMALL):
+            nursery.start_soon(go, body)
+        await wait_all_tasks_blocked()
+        assert done == [SMALL]
+        for borrower in borrowers:
+            limiter.release_on_behalf_of(borrower)
+    assert len(done) == 1 + len(waiting)

@@ -1,0 +1,45 @@
+"""What is printed reads back as it was, whatever it is."""
+
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+from gateway.wire.yaml import Loaded, dump, load
+
+# Every character that means something to YAML, at hand more often than chance would bring it.
+TRICKY = " \t\n\r-:#?|>&*!%@`'\"{}[],.~=<0123456789eExXoOyYnN_+aZ\x85\xa0\u2028\ufeff\x00\x7fé\U0001f600"
+WORDS = ["- a", "? b", ": c", "--- ", "...", "%TAG", "<<", "=", "null", "08", "1e3", "12:30:45", "2020-01-01"]
+
+texts = some.text(max_size=40) | some.text(TRICKY, max_size=120) | some.sampled_from(WORDS)
+scalars = (
+    some.none()
+    | some.booleans()
+    | some.integers(-(2**63), 2**64 - 1)
+    | some.floats(allow_nan=False, allow_infinity=False)
+    | texts
+)
+values = some.recursive(
+    scalars,
+    lambda inner: some.lists(inner, max_size=4) | some.dictionaries(texts, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(values)
+def test_values(value: Any) -> None:
+    assert load(dump(value)) == Loaded(value, ())
+
+
+@settings(max_examples=400, deadline=None)
+@given(some.dictionaries(texts, some.text(TRICKY + "word ", max_size=300), max_size=3))
+def test_long_texts(value: dict[str, str]) -> None:
+    assert load(dump(value)) == Loaded(value, ())
+
+
+def test_deep_nesting() -> None:
+    value: Any = "leaf"
+    for level in range(190):
+        value = [value] if level % 2 else {"k": value}
+    assert load(dump(value)).value == value

@@ -1,0 +1,43 @@
+"""Where PyYAML was built without libyaml, its own parser and emitter do the same."""
+
+import pytest
+import yaml
+
+from gateway.wire.yaml import YamlError, dump, load, reader, writer
+
+
+@pytest.fixture(autouse=True)
+def pure_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_Parser", yaml.SafeLoader)
+    monkeypatch.setattr(writer, "_Emitter", yaml.SafeDumper)
+
+
+def test_reading() -> None:
+    loaded = load(b"a: &x {b: [1, 017, yes, ~], c: 'x'}\nd: {<<: *x, c: y, c: z}\n")
+    assert loaded.value == {
+        "a": {"b": [1, 15, True, None], "c": "x"},
+        "d": {"b": [1, 15, True, None], "c": "z"},
+    }
+    assert loaded.problems == ('duplicate field "d.c"',)
+
+
+def test_printing() -> None:
+    assert dump({"b": {"k": "two\nlines", "m": "1"}, "a": [{}, []]}) == (
+        b'a:\n- {}\n- []\nb:\n  k: |-\n    two\n    lines\n  m: "1"\n'
+    )
+
+
+@pytest.mark.parametrize(
+    ("raw", "problem"),
+    [
+        (b"[" * 100_000, "nested deeper than"),
+        (b"a: [1", "line 1, column 6"),
+        (b"a: *x", "unknown anchor 'x'"),
+        (b"a: !mine b", "unknown tag !mine"),
+        (b"a: \x00", "control characters"),
+        (b"a: 1\n---\nb: 2\n", "a second document"),
+    ],
+)
+def test_refusing(raw: bytes, problem: str) -> None:
+    with pytest.raises(YamlError, match=problem):
+        load(raw)
