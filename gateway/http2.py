@@ -123,6 +123,7 @@ class Http2(TCPServer):
         self.peer = peer
         self.running = 0  # requests being handled, also those whose stream the client has reset
         self._farewell = TrioSingleTask()
+        self._farewell_lock = trio.Lock()  # who comes second must not close before the first has sent
         self._said_farewell = False
 
     async def run(self) -> None:
@@ -165,7 +166,8 @@ class Http2(TCPServer):
 
     async def _go_away(self) -> None:
         """Tell which streams will still be answered; past h2, which takes a GOAWAY for the end of all."""
-        if not self._said_farewell:
-            self._said_farewell = True
-            last: int = self.protocol.connection.highest_inbound_stream_id  # type: ignore[attr-defined]
-            await self.protocol_send(RawData(GoAwayFrame(last_stream_id=last).serialize()))
+        async with self._farewell_lock:
+            if not self._said_farewell:
+                self._said_farewell = True
+                last: int = self.protocol.connection.highest_inbound_stream_id  # type: ignore[attr-defined]
+                await self.protocol_send(RawData(GoAwayFrame(last_stream_id=last).serialize()))

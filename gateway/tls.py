@@ -36,6 +36,8 @@ class HandshakeFailed(Exception):
 def serving_context(certificate: Path, key: Path, client_ca: Path | None = None) -> ssl.SSLContext:
     """A context for `Server.serve`: TLS 1.2 or newer; client certificates are asked for, not demanded."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION
     context.load_cert_chain(certificate, key)
     if client_ca is not None:
         context.load_verify_locations(client_ca)

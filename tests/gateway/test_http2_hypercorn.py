@@ -1,0 +1,83 @@
+"""What we take from inside Hypercorn. A new version that moves any of it fails here, before it fails in service."""
+
+import inspect
+
+import hypercorn.config
+import pytest
+from hypercorn.protocol.h2 import H2Protocol
+from hypercorn.trio.task_group import TaskGroup
+from hypercorn.trio.tcp_server import TCPServer
+from hypercorn.trio.worker_context import TrioSingleTask, WorkerContext
+
+from gateway.http2 import Http2, Streams
+from gateway.limits import Limits
+from gateway.listen import Settings
+
+PARAMETERS = {
+    TCPServer.__init__: ["self", "app", "config", "context", "state", "stream"],
+    TCPServer.protocol_send: ["self", "event"],
+    TCPServer._read_data: ["self"],
+    TCPServer._idle_timeout: ["self"],
+    TCPServer._initiate_server_close: ["self"],
+    H2Protocol.__init__: [
+        "self",
+        "app",
+        "config",
+        "context",
+        "task_group",
+        "connection_state",
+        "ssl",
+        "client",
+        "server",
+        "send",
+    ],
+    H2Protocol._handle_events: ["self", "events"],
+    H2Protocol._flush: ["self"],
+    H2Protocol.initiate: ["self", "headers", "settings"],
+    TrioSingleTask.restart: ["self", "task_group", "action"],
+    TrioSingleTask.stop: ["self"],
+    TaskGroup.spawn_app: ["self", "app", "config", "scope", "send"],
+    WorkerContext.__init__: ["self", "max_requests"],
+}
+SETTINGS = [
+    "alpn_protocols",
+    "backlog",
+    "bind",
+    "errorlog",
+    "h2_max_concurrent_streams",
+    "h2_max_header_list_size",
+    "include_server_header",
+    "insecure_bind",
+    "keep_alive_max_requests",
+    "keep_alive_timeout",
+    "ssl_enabled",
+]
+
+
+@pytest.mark.parametrize(
+    ("method", "parameters"), PARAMETERS.items(), ids=[method.__qualname__ for method in PARAMETERS]
+)
+def test_methods_take_what_we_give_them(method: object, parameters: list[str]) -> None:
+    assert list(inspect.signature(method).parameters) == parameters  # type: ignore[arg-type]
+
+
+def test_methods_we_override_are_still_called_by_that_name() -> None:
+    for ours, theirs in ((Streams, H2Protocol), (Http2, TCPServer)):
+        overridden = [name for name in vars(ours) if name in vars(theirs) and not name.startswith("__")]
+        assert overridden, ours
+    assert "_handle_events" in vars(Streams)
+    assert "_initiate_server_close" in inspect.getsource(TCPServer._idle_timeout)
+    assert "_handle_events" in inspect.getsource(H2Protocol.handle)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_settings_are_still_called_that(name: str) -> None:
+    assert hasattr(hypercorn.config.Config, name)
+
+
+def test_our_limits_reach_hypercorn() -> None:
+    settings = Settings(Limits(idle_seconds=7, streams=3, head=9000))
+    assert settings.keep_alive_timeout == 7
+    assert settings.h2_max_concurrent_streams == 3
+    assert settings.h2_max_header_list_size == 9000
+    assert settings.alpn_protocols == ["h2", "http/1.1"]

@@ -1,0 +1,95 @@
+"""Stopping over HTTP/2: GOAWAY says what will still be answered, and it is."""
+
+import h2.errors
+import h2.events
+import trio
+from hyperframe.frame import DataFrame, GoAwayFrame, RstStreamFrame
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from gateway.request import Request, Response
+from tests.gateway.frames import frames
+from tests.gateway.serving import let_pass, served
+
+
+class Gate:
+    def __init__(self) -> None:
+        self.entered = trio.Event()
+        self.open = trio.Event()
+
+    async def __call__(self, request: Request) -> Response:
+        self.entered.set()
+        await self.open.wait()
+        return Response(200, request.path.encode())
+
+
+async def test_a_connection_at_rest_gets_goaway_and_closes() -> None:
+    async with served() as host, frames(host) as client:
+        await client.status(await client.request())
+        await wait_all_tasks_blocked()
+        host.stop.set()
+        farewell = await client.until(h2.events.ConnectionTerminated)
+        assert isinstance(farewell, h2.events.ConnectionTerminated)
+        assert (farewell.error_code, farewell.last_stream_id) == (h2.errors.ErrorCodes.NO_ERROR, 1)
+        assert await client.ended()
+        await host.stopped.wait()
+
+
+async def test_requests_under_way_are_answered_after_goaway() -> None:
+    gate = Gate()
+    async with served(gate) as host, frames(host) as client:
+        await client.request(b"/under-way")
+        await gate.entered.wait()
+        host.stop.set()
+        farewell = (await client.raw(GoAwayFrame))[-1]
+        assert isinstance(farewell, GoAwayFrame)
+        assert farewell.last_stream_id == 1
+        gate.open.set()
+        answer = await client.raw()
+        assert b"".join(frame.data for frame in answer if isinstance(frame, DataFrame)) == b"/under-way"
+        await host.stopped.wait()
+
+
+async def test_requests_after_goaway_are_refused_so_that_they_may_be_retried() -> None:
+    gate = Gate()
+    async with served(gate) as host, frames(host) as client:
+        await client.request()
+        await gate.entered.wait()
+        host.stop.set()
+        await wait_all_tasks_blocked()
+        late = await client.request(b"/late")
+        refusal = (await client.raw(RstStreamFrame))[-1]
+        assert isinstance(refusal, RstStreamFrame)
+        assert (refusal.stream_id, refusal.error_code) == (late, h2.errors.ErrorCodes.REFUSED_STREAM)
+        gate.open.set()
+        await host.stopped.wait()
+        assert host.statistics.requests == 1
+
+
+async def test_a_connection_at_rest_is_closed_in_time(mock_clock: MockClock) -> None:
+    async with served() as host, frames(host) as client:
+        await client.status(await client.request())
+        await let_pass(mock_clock, 119)
+        assert host.statistics.open == 1
+        await let_pass(mock_clock, 2)
+        await client.until(h2.events.ConnectionTerminated)
+        assert await client.ended()
+        assert host.statistics.open == 0
+
+
+async def test_what_takes_longer_than_the_grace_is_cut_off(mock_clock: MockClock) -> None:
+    gate = Gate()
+    async with served(gate, grace=7) as host, frames(host) as client:
+        await client.request()
+        await gate.entered.wait()
+        host.stop.set()
+        await let_pass(mock_clock, 8)
+        await host.stopped.wait()
+        assert await client.ended()
+
+
+async def test_the_end_of_the_client_frees_the_connection_at_once() -> None:
+    async with served() as host:
+        async with frames(host) as client:
+            await client.status(await client.request())
+        while host.statistics.open:
+            await wait_all_tasks_blocked()
