@@ -94,9 +94,7 @@ class BadRequest(RequestError):
 class Forbidden(RequestError):
     """Refused by authorization or admission. Without a resource it concerns a path."""
 
-    def __init__(
-        self, resource: Resource | None, name: str, why: str, causes: Sequence[Cause] = ()
-    ) -> None:
+    def __init__(self, resource: Resource | None, name: str, why: str, causes: Sequence[Cause] = ()) -> None:
         self.resource, self.name, self.causes = resource, name, tuple(causes)
         if resource is None:
             self.message = f"forbidden: {why}"

@@ -186,7 +186,7 @@ class Dispatch:
         limit = max(parameters.integer("limit") or 0, 0)
         token = parameters.first("continue") or ""
         if parameters:
-            options.list_options(self._names, version, match, limit, token)
+            options.list_options(self._names, version, match, limit, token, watch=call.route.verb == "watch")
         labels, fields = self._selectors(call, definition)
         return ListOptions(version, match, limit, token, labels, fields)
 

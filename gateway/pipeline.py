@@ -96,7 +96,8 @@ class Pipeline:
     def _negotiate(self, call: Call) -> None:
         headers = call.request.headers
         call.representation = negotiate(headers.get(b"accept"), self._names)
-        call.pretty = wants_pretty(call.parameters.first("pretty"), headers.get(b"user-agent", b""))
+        asked = call.parameters.first("pretty")
+        call.pretty = call.representation.pretty or wants_pretty(asked, headers.get(b"user-agent", b""))
 
     async def _failed(self, call: Call, error: Exception) -> Response:
         failed = failure_of(error)

@@ -15,13 +15,11 @@ from gateway.request import Response
 from gateway.wire import compression, yaml
 from gateway.wire.json import pretty
 
-_COMPRESSED = [(b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding")]
-
 
 async def answer(call: Call, body: bytes, status: int = 200) -> Response:
     response = Response(status, body)
     if call.representation.media != "json":
-        response.body = yaml.dump(orjson.loads(body))
+        response.body = await yaml.from_json_off_loop(body)
         response.content_type = call.representation.content_type
     elif call.pretty:
         response.body = pretty(body)
@@ -31,7 +29,7 @@ async def answer(call: Call, body: bytes, status: int = 200) -> Response:
         call.request.headers.get(b"accept-encoding")
     ):
         response.body = await compression.compress(response.body)
-        response.headers.extend(_COMPRESSED)
+        response.headers.extend(compression.HEADERS)
     return response
 
 

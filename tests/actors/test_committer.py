@@ -16,7 +16,9 @@ from journal.records import Event
 
 def event(committer: Committer, name: str, time: int = 1) -> Event:
     offset, at = committer.reserve(time)
-    return Event(offset, 1, "create", "ns", name, 0, False, at, "user", "manager", b"\x90", b'{"metadata":{}}')
+    return Event(
+        offset, 1, "create", "ns", name, 0, False, at, "user", "manager", b"\x90", b'{"metadata":{}}'
+    )
 
 
 @pytest.fixture
