@@ -12,6 +12,7 @@ import sys
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from benchmarks.options import ROOT
 from benchmarks.target import Target
 
 
@@ -76,6 +77,7 @@ def decode_account(text: str) -> Account:
 def run_job(job: Job) -> Account:
     process = subprocess.run(
         [sys.executable, "-m", "benchmarks.load"],
+        cwd=ROOT,
         input=encode_job(job),
         capture_output=True,
         text=True,
