@@ -48,7 +48,7 @@ class Environment:
     def __init__(self, path: Path, *, readonly: bool, map_size: int) -> None:
         self.path, self.readonly = path, readonly
         self.grown = 0
-        self._reads = self._resizing = 0
+        self._reads = self.resizing = 0
         self._counting = threading.Lock()
         self._quiet = threading.Condition(self._counting)
         self._writing = threading.Lock()
@@ -87,7 +87,7 @@ class Environment:
     def _uncount(self) -> None:
         with self._counting:
             self._reads -= 1
-            if self._resizing:
+            if self.resizing:
                 self._quiet.notify_all()
 
     def _enter_resized(self) -> Any:
@@ -118,7 +118,7 @@ class Environment:
 
     def _resize(self, size: int) -> None:
         with self._quiet:
-            self._resizing += 1
+            self.resizing += 1
             try:
                 if not self._quiet.wait_for(lambda: not self._reads, timeout=PATIENCE):
                     raise StorageFailed(self.path, f"a read was left open for {PATIENCE} s")
@@ -126,7 +126,7 @@ class Environment:
             except lmdb.Error as error:
                 raise StorageFailed(self.path, str(error)) from error
             finally:
-                self._resizing -= 1
+                self.resizing -= 1
 
     def _refusal(self, error: lmdb.Error) -> StorageFull | StorageFailed:
         code = _code_of(error)
@@ -172,11 +172,9 @@ class Environment:
 
 
 def _code_of(error: lmdb.Error) -> int:
-    """The errno inside an lmdb error; releases before 2 only spell it out."""
-    code = getattr(error, "code", None)
-    if code is not None:
-        return int(code)
-    return next((known for known in (*FULL, errno.EIO) if os.strerror(known) in str(error)), 0)
+    """The errno inside an lmdb error; older releases only spell it out."""
+    code = getattr(error, "code", 0)
+    return int(code or next((known for known in (*FULL, errno.EIO) if os.strerror(known) in str(error)), 0))
 
 
 def _lock_for_writing(path: Path) -> int:

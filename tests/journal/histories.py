@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from journal import Event, Row
 
@@ -39,7 +40,7 @@ class Model:
             manager="tests",
             facts=b"even" if offset % 2 == 0 else b"odd",
             body=b'{"metadata":{"name":"%b","resourceVersion":"%d"}%b}'
-            % (name.encode(), offset, filler.encode()),
+            % (name.encode(errors="replace"), offset, filler.encode()),
         )
         self.events.append(event)
         return event
@@ -68,3 +69,8 @@ class Model:
         for key in sorted(rows, key=lambda key: (key[1].encode(), key[2].encode())):
             if key[0] == type_id and namespace in (None, key[1]):
                 yield key[1], key[2], rows[key]
+
+
+def ram() -> str | None:
+    """A folder in memory where there is one: histories of many small commits need no real disk."""
+    return "/dev/shm" if Path("/dev/shm").is_dir() else None

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from journal import Journal, replay, retention, snapshots, verify
 from journal.errors import Compacted, NotYet
 from journal.view import View
-from tests.journal.histories import Model
+from tests.journal.histories import Model, ram
 
 NAMES = ["a", "a-b", "a.b", "b", "c"]
 NAMESPACES = ["", "n", "n-m", "o"]
@@ -34,7 +34,7 @@ def near(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps)
 def test_every_version_is_exact(history: list[tuple[object, ...]]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=ram()) as folder:
         journal, model = Journal.open(Path(folder)), Model()
         for name in ("things", "others"):
             journal.type_id(name)

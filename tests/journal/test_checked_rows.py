@@ -1,0 +1,51 @@
+"""Rows that pages keep after checking them are bounded, and never stale."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from journal import Journal, state
+from tests.journal.histories import Model, ram
+
+
+def test_what_is_kept_is_bounded(journal: Journal, model: Model) -> None:
+    journal.checked = state.Checked(generation_bytes=10_000)
+    for _ in range(5):
+        journal.append([model.put(f"n{i:02d}", filler="x" * 900) for i in range(60)])
+        with journal.read() as view:
+            assert view.page(1, None).bodies == [row.body for _, _, row in model.rows(1)]
+        assert journal.statistics()["checked_bytes"] < 12_000
+        assert journal.statistics()["checked_rows"] < 20
+
+
+def test_long_scans_are_not_kept(journal: Journal, model: Model) -> None:
+    template = model.put("a")
+    count = state.CACHEABLE_ROWS + 1
+    journal.append(
+        [
+            type(template)(i, 1, "create", "b", f"n{i:05d}", 0, False, i, "u", "m", b"f", b"{}")
+            for i in range(1, count + 1)
+        ]
+    )
+    with journal.read() as view:
+        assert len(view.page(1, None).bodies) == count
+    assert journal.statistics()["checked_rows"] == 0
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.sets(st.integers(0, 9)))
+def test_rows_changed_anywhere_are_read_again(changed: set[int]) -> None:
+    """The kept rows of a chunk may have holes at any place."""
+    with tempfile.TemporaryDirectory(dir=ram()) as folder:
+        journal, model = Journal.open(Path(folder)), Model()
+        journal.append([model.put(f"n{i}") for i in range(10)])
+        with journal.read() as view:
+            view.page(1, None)
+        journal.append([model.put(f"n{i}") for i in sorted(changed)])
+        with journal.read() as view:
+            assert view.page(1, None).bodies == [row.body for _, _, row in model.rows(1)]
+        journal.close()

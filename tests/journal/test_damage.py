@@ -1,0 +1,199 @@
+"""Nothing wrong is ever served: damage behind the tail is found by the read that meets it, and by verify."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from journal import Journal, keys, records, verify
+from journal.errors import Damaged
+from journal.view import View
+from tests.journal.histories import Model
+
+KEY = keys.of_object(1, "default", "n05")
+OTHER = keys.of_object(1, "default", "n06")
+
+
+@pytest.fixture
+def filled(journal: Journal, model: Model) -> Journal:
+    journal.append([model.put(f"n{i:02d}") for i in range(10)])
+    journal.append([model.put(f"n{i:02d}") for i in range(10)])
+    return journal
+
+
+def put(journal: Journal, database: str, key: bytes, value: bytes | None) -> None:
+    """Change a record behind the journal's back."""
+    handle = getattr(journal.environment, database)
+
+    def change(txn: Any) -> None:
+        if value is None:
+            txn.delete(key, db=handle)
+        else:
+            txn.put(key, value, db=handle)
+
+    journal.environment.write(change)
+
+
+def stored(journal: Journal, database: str, key: bytes) -> bytes:
+    with journal.read() as view:
+        return bytes(view.txn.get(key, db=getattr(journal.environment, database)))
+
+
+def flipped(value: bytes) -> bytes:
+    return value[:-3] + bytes([value[-3] ^ 1]) + value[-2:]
+
+
+READS: list[Callable[[View], object]] = [
+    lambda view: view.get(1, "default", "n05"),
+    lambda view: view.page(1, None),
+    lambda view: view.page(1, "default", limit=8),
+    lambda view: view.page(1, "default", after=("default", "n04"), limit=1),
+    lambda view: list(view.rows(1)),
+]
+
+
+@pytest.mark.parametrize("read", READS)
+@pytest.mark.parametrize("warm", [False, True], ids=["cold", "warm"])
+def test_a_damaged_row_is_not_served(filled: Journal, read: Callable[[View], object], warm: bool) -> None:
+    if warm:
+        with filled.read() as view:
+            read(view)
+    row = stored(filled, "state", KEY)
+    put(filled, "state", KEY, bytes([row[0] ^ 1]) + row[1:])
+    with pytest.raises(Damaged, match="n05"), filled.read() as view:
+        read(view)
+
+
+def test_a_copy_made_before_the_damage_may_be_served(filled: Journal, model: Model) -> None:
+    with filled.read() as view:
+        view.page(1, None)
+    put(filled, "state", KEY, flipped(stored(filled, "state", KEY)))
+    with filled.read() as view:
+        assert view.page(1, None).bodies == [row.body for _, _, row in model.rows(1)]
+
+
+@pytest.mark.parametrize("read", READS[:3])
+def test_a_row_in_the_place_of_another_is_not_served(filled: Journal, read: Callable[[View], object]) -> None:
+    put(filled, "state", KEY, stored(filled, "state", OTHER))
+    with pytest.raises(Damaged, match="n05"), filled.read() as view:
+        read(view)
+
+
+def test_a_list_that_lost_an_object_is_not_served(filled: Journal) -> None:
+    put(filled, "state", KEY, None)
+    with pytest.raises(Damaged, match="says 10 objects"), filled.read() as view:
+        view.page(1, None)
+
+
+def test_a_list_with_too_small_a_count_is_not_served(filled: Journal) -> None:
+    scope = keys.pack_type(1)
+    put(filled, "counts", scope, records.encode_count(scope, 4))
+    with filled.read() as view:
+        assert view.page(1, None, limit=2).more
+    with pytest.raises(Damaged, match="says 4 objects"), filled.read() as view:
+        view.page(1, None)
+
+
+def test_a_damaged_count_is_not_served(filled: Journal) -> None:
+    put(filled, "counts", keys.pack_type(1), b"\0" * 12)
+    with pytest.raises(Damaged), filled.read() as view:
+        view.count(1, None)
+
+
+def test_a_damaged_event_is_not_served(filled: Journal) -> None:
+    put(filled, "events", keys.pack_offset(6), flipped(stored(filled, "events", keys.pack_offset(6))))
+    reads: list[Callable[[View], object]] = [
+        lambda view: view.event(6),
+        lambda view: list(view.events(0)),
+        lambda view: list(view.events(0, type_id=1)),
+        lambda view: list(view.history(1, "default", "n05")),
+        lambda view: view.at(10).get(1, "default", "n05"),
+        lambda view: view.at(10).page(1, None),
+    ]
+    for read in reads:
+        with pytest.raises(Damaged, match="event 6"), filled.read() as view:
+            read(view)
+
+
+def test_a_lost_event_is_not_passed_over(filled: Journal) -> None:
+    put(filled, "events", keys.pack_offset(6), None)
+    for read in (lambda view: list(view.events(0, type_id=1)), lambda view: view.at(10).page(1, None)):
+        with pytest.raises(Damaged, match=r"event 6 .* is missing"), filled.read() as view:
+            read(view)
+
+
+def test_a_lost_index_entry_is_noticed(filled: Journal) -> None:
+    put(filled, "by_object", keys.by_object(KEY, 16), None)
+    with pytest.raises(Damaged, match="lost an event"), filled.read() as view:
+        view.at(10).get(1, "default", "n05")
+
+
+def test_an_index_entry_that_points_elsewhere(filled: Journal) -> None:
+    put(filled, "by_object", keys.by_object(KEY, 7), b"")
+    with pytest.raises(Damaged, match="event 7 is not the one"), filled.read() as view:
+        list(view.history(1, "default", "n05"))
+
+
+@pytest.mark.parametrize(
+    ("database", "key", "change", "told"),
+    [
+        ("events", keys.pack_offset(6), flipped, "event 6 does not match its checksum"),
+        ("state", KEY, flipped, "the state of type 1, default/n05 does not match its checksum"),
+        ("state", KEY, lambda _: None, "the state of type 1, default/n05 is missing"),
+        ("state", OTHER + b"x", lambda _: records.encode_row(OTHER + b"x", 3, b"", b""), "a replay says 0"),
+        ("by_type", keys.by_type(1, 6), flipped, "the index entry of event 6 does not match its checksum"),
+        ("by_type", keys.by_type(1, 6), lambda _: None, "the index by type does not know event 6"),
+        ("by_type", keys.by_type(2, 99), lambda _: b"", "the index by type has 21 entries for 20 events"),
+        ("by_object", keys.by_object(KEY, 6), lambda _: None, "the index by object does not know event 6"),
+        ("counts", keys.pack_type(1), flipped, "the count of type 1,  does not match its checksum"),
+        ("counts", keys.pack_type(1), lambda _: None, "0 objects are counted in type 1, , a replay says 10"),
+    ],
+)
+def test_verify_finds(
+    filled: Journal, database: str, key: bytes, change: Callable[[bytes], bytes | None], told: str
+) -> None:
+    value = change(stored_or_nothing(filled, database, key))
+    put(filled, database, key, value)
+    with filled.read() as view:
+        report = verify.verify(view)
+    assert not report.sound
+    assert any(told in difference for difference in report.differences), report.differences
+
+
+def stored_or_nothing(journal: Journal, database: str, key: bytes) -> bytes:
+    with journal.read() as view:
+        return bytes(view.txn.get(key, default=b"", db=getattr(journal.environment, database)))
+
+
+def test_verify_finds_a_row_that_no_event_says(filled: Journal) -> None:
+    put(filled, "state", KEY, records.encode_row(KEY, 16, b"", b"{}"))
+    with filled.read() as view:
+        assert verify.verify(view).differences == [
+            "the state of type 1, default/n05 is not what event 16 says"
+        ]
+
+
+def test_verify_finds_times_that_fall(filled: Journal, model: Model) -> None:
+    filled.append([replace(model.put("n05"), time=5)])
+    with filled.read() as view:
+        assert verify.verify(view).differences == ["event 21 is earlier than the one before it"]
+
+
+def test_verify_tells_the_first_differences_and_counts_all(journal: Journal, model: Model) -> None:
+    journal.append([model.put(f"n{i:02d}") for i in range(50)])
+    for i in range(50):
+        put(journal, "state", keys.of_object(1, "default", f"n{i:02d}"), None)
+    with journal.read() as view:
+        report = verify.verify(view)
+    assert (report.wrong, len(report.differences)) == (50, verify.SHOWN)
+
+
+def test_verify_tells_how_far_it_is(filled: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verify, "STEP", 10)
+    told: list[int] = []
+    with filled.read() as view:
+        report = verify.verify(view, told.append)
+    assert (report.sound, report.events, report.rows, told) == (True, 20, 10, [10, 20, 30])

@@ -1,0 +1,130 @@
+"""The stored bytes of every layout, written down: a journal of today must open with every later release."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from journal import Event, keys, records
+from journal.errors import Damaged, NewerLayout
+
+EVENT = Event(
+    offset=2024,
+    type_id=3,
+    verb="update",
+    namespace="default",
+    name="web",
+    previous=2000,
+    removed=False,
+    time=1_700_000_000_000_000,
+    user="alice",
+    manager="kubectl",
+    facts=b"\x92\x80\x80",
+    body=b'{"metadata":{"name":"web"}}',
+)
+OFFSET_KEY = bytes.fromhex("00000000000007e8")
+STATE_KEY = bytes.fromhex("0003") + b"default\0web"
+TYPE_KEY = bytes.fromhex("000300000000000007e8")
+
+EVENT_1 = bytes.fromhex(
+    "01fb361e019b03a6757064617465a764656661756c74a3776562cd07d0c2cf00060a24181e4000a5616c696365a76b75"
+    "626563746cc403928080c41b7b226d65746164617461223a7b226e616d65223a22776562227d7d"
+)
+ROW_1 = bytes.fromhex(
+    "d28e9e5300000000000007e801000000039280807b226d65746164617461223a7b226e616d65223a22776562227d7d"
+)
+LINK_1 = bytes.fromhex("923c9283010000000000000007d064656661756c7400776562")
+COUNT_1 = bytes.fromhex("4463c1100000000000000007")
+
+
+def test_keys() -> None:
+    assert keys.pack_offset(2024) == OFFSET_KEY
+    assert keys.of_object(3, "default", "web") == STATE_KEY
+    assert keys.by_type(3, 2024) == TYPE_KEY
+    assert keys.by_object(STATE_KEY, 2024) == STATE_KEY + b"\0" + OFFSET_KEY
+    assert keys.scopes_of(STATE_KEY) == (b"\0\3", b"\0\3default\0")
+
+
+def test_event_layout_1() -> None:
+    assert records.encode_event(EVENT) == EVENT_1
+    assert records.decode_event(2024, EVENT_1) == EVENT
+    assert records.decode_event(2024, memoryview(EVENT_1)) == EVENT
+
+
+def test_row_layout_1() -> None:
+    assert records.encode_row(STATE_KEY, 2024, EVENT.facts, EVENT.body) == ROW_1
+    assert records.decode_row(STATE_KEY, ROW_1) == (2024, EVENT.facts, EVENT.body)
+
+
+def test_link_layout_1() -> None:
+    link = records.Link(2024, STATE_KEY, 2000, False)
+    assert records.encode_link(TYPE_KEY, link) == LINK_1
+    assert records.decode_link(TYPE_KEY, LINK_1) == link
+
+
+def test_count() -> None:
+    assert records.encode_count(b"\0\3", 7) == COUNT_1
+    assert records.decode_count(b"\0\3", COUNT_1) == 7
+
+
+@pytest.mark.parametrize("position", range(len(EVENT_1)))
+def test_no_flipped_bit_of_an_event_is_decoded(position: int) -> None:
+    damaged = bytearray(EVENT_1)
+    damaged[position] ^= 1 << (position % 8)
+    with pytest.raises(Damaged, match="2024"):
+        records.decode_event(2024, bytes(damaged))
+
+
+@pytest.mark.parametrize("position", range(len(ROW_1)))
+def test_no_flipped_bit_of_a_row_is_decoded(position: int) -> None:
+    damaged = bytearray(ROW_1)
+    damaged[position] ^= 1 << (position % 8)
+    with pytest.raises(Damaged, match="default/web"):
+        records.decode_row(STATE_KEY, bytes(damaged))
+
+
+def test_a_sound_record_under_another_key_is_damage() -> None:
+    with pytest.raises(Damaged):
+        records.decode_event(2025, EVENT_1)
+    with pytest.raises(Damaged):
+        records.decode_row(STATE_KEY + b"x", ROW_1)
+    with pytest.raises(Damaged):
+        records.decode_link(keys.by_type(3, 2025), LINK_1)
+    with pytest.raises(Damaged):
+        records.decode_count(b"\0\4", COUNT_1)
+
+
+@pytest.mark.parametrize("length", [0, 3, 12])
+def test_a_record_cut_short_is_damage(length: int) -> None:
+    with pytest.raises(Damaged):
+        records.decode_event(2024, EVENT_1[:length])
+    with pytest.raises(Damaged):
+        records.decode_row(STATE_KEY, ROW_1[:length])
+    with pytest.raises(Damaged):
+        records.decode_link(TYPE_KEY, LINK_1[:length])
+    with pytest.raises(Damaged):
+        records.decode_count(b"\0\3", COUNT_1[: min(length, 11)])
+
+
+def test_old_layouts_are_raised_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    def without_manager(fields: records.Fields) -> records.Fields:
+        return [*fields[:8], "unknown", *fields[9:]]
+
+    def shout(fields: records.Fields) -> records.Fields:
+        return [fields[0], fields[1].upper(), *fields[2:]]
+
+    monkeypatch.setattr(records, "EVENT_LAYOUT", 3)
+    monkeypatch.setattr(records, "EVENT_UPCASTERS", {1: without_manager, 2: shout})
+    assert records.decode_event(2024, EVENT_1) == replace(EVENT, manager="unknown", verb="UPDATE")
+
+
+def test_a_layout_of_a_later_release_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("EVENT_LAYOUT", "ROW_LAYOUT", "LINK_LAYOUT"):
+        monkeypatch.setattr(records, name, 0)
+    with pytest.raises(NewerLayout, match="newer release"):
+        records.decode_event(2024, EVENT_1)
+    with pytest.raises(NewerLayout):
+        records.decode_row(STATE_KEY, ROW_1)
+    with pytest.raises(NewerLayout):
+        records.decode_link(TYPE_KEY, LINK_1)

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import lmdb
+import pytest
+
+from journal import Journal, keys, log, records
+from journal.errors import (
+    AlreadyOpen,
+    CannotOpen,
+    DamagedTail,
+    NewerLayout,
+    NoJournal,
+    NotAJournal,
+    WrongDialect,
+)
+from tests.journal.histories import Model
+
+
+def test_a_folder_speaks_one_dialect_for_life(tmp_path: Path) -> None:
+    Journal.open(tmp_path, dialect="kubernetes").close()
+    with pytest.raises(WrongDialect, match="start with --dialect kubernetes, or use another data folder"):
+        Journal.open(tmp_path, dialect="cluster")
+    again = Journal.open(tmp_path, dialect="kubernetes")
+    assert again.dialect == "kubernetes"
+    again.close()
+
+
+def test_a_reader_takes_the_dialect_it_finds(tmp_path: Path) -> None:
+    Journal.open(tmp_path, dialect="kubernetes").close()
+    reader = Journal.open(tmp_path, readonly=True)
+    assert reader.dialect == "kubernetes"
+    reader.close()
+
+
+def test_one_process_writes(tmp_path: Path) -> None:
+    first = Journal.open(tmp_path)
+    script = f"from journal import Journal; from pathlib import Path; Journal.open(Path({str(tmp_path)!r}))"
+    second = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert second.returncode != 0
+    assert "AlreadyOpen" in second.stderr and "stop that server first" in second.stderr
+    with pytest.raises(AlreadyOpen):
+        Journal.open(tmp_path)
+    first.close()
+    Journal.open(tmp_path).close()
+
+
+def test_a_reader_needs_a_journal(tmp_path: Path) -> None:
+    with pytest.raises(NoJournal, match="start the server once"):
+        Journal.open(tmp_path / "nothing", readonly=True)
+    assert not (tmp_path / "nothing").exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"no journal at all" * 1000, b"\0" * 8192])
+def test_a_file_that_is_no_journal(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "data.mdb").write_bytes(content)
+    for readonly in (False, True):
+        with pytest.raises(NotAJournal, match="restore the folder from a backup"):
+            Journal.open(tmp_path, readonly=readonly)
+    assert (tmp_path / "data.mdb").read_bytes() == content
+
+
+def test_a_newer_layout_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log, "LAYOUT", 9)
+    Journal.open(tmp_path).close()
+    monkeypatch.undo()
+    with pytest.raises(NewerLayout, match=r"layout 9 .* use the newer release"):
+        Journal.open(tmp_path)
+
+
+def written(path: Path, model: Model) -> None:
+    journal = Journal.open(path)
+    for i in range(20):
+        journal.append([model.put(f"n{i:02d}", filler="x" * 3000)])
+    journal.append([model.remove("n03")])
+    journal.close()
+
+
+def raw(path: Path, database: str, key: bytes, value: bytes | None) -> None:
+    """Change a record behind the journal's back."""
+    env = lmdb.open(str(path), max_dbs=10)
+    handle = env.open_db(database.encode())
+    with env.begin(write=True) as txn:
+        if value is None:
+            txn.delete(key, db=handle)
+        else:
+            txn.put(key, value, db=handle)
+    env.close()
+
+
+def test_a_damaged_event_in_the_tail_is_told_with_its_offset(tmp_path: Path, model: Model) -> None:
+    written(tmp_path, model)
+    data = bytearray((tmp_path / "data.mdb").read_bytes())
+    damaged = data.index(model.events[11].body)
+    data[damaged + 100] ^= 4
+    (tmp_path / "data.mdb").write_bytes(data)
+    with pytest.raises(DamagedTail, match=r"damaged at offset 12 .*restore it from a backup") as told:
+        Journal.open(tmp_path)
+    assert told.value.offset == 12
+    assert isinstance(told.value, CannotOpen)
+
+
+@pytest.mark.parametrize(
+    ("database", "key", "value", "offset", "why"),
+    [
+        ("events", keys.pack_offset(20), b"\1garbage", 20, "event 20 does not match its checksum"),
+        (
+            "state",
+            keys.of_object(1, "default", "n05"),
+            None,
+            6,
+            "the state of type 1, default/n05 is missing",
+        ),
+        ("by_type", keys.by_type(1, 9), None, 9, "the index by type does not know event 9"),
+        ("by_object", keys.by_object(keys.of_object(1, "default", "n07"), 8), None, 8, "the index by object"),
+        ("counts", keys.pack_type(1), b"\0" * 12, 21, "the count of type 1,  does not match its checksum"),
+    ],
+)
+def test_a_tail_that_does_not_hold_together(
+    tmp_path: Path, model: Model, database: str, key: bytes, value: bytes | None, offset: int, why: str
+) -> None:
+    written(tmp_path, model)
+    raw(tmp_path, database, key, value)
+    with pytest.raises(DamagedTail, match=f"damaged at offset {offset} .{why}"):
+        Journal.open(tmp_path)
+
+
+def test_a_removed_object_that_came_back_by_itself(tmp_path: Path, model: Model) -> None:
+    written(tmp_path, model)
+    key = keys.of_object(1, "default", "n03")
+    raw(tmp_path, "state", key, records.encode_row(key, 4, b"", b"{}"))
+    with pytest.raises(DamagedTail, match=r"damaged at offset 21 .*was removed and is still there"):
+        Journal.open(tmp_path)
+
+
+@pytest.mark.parametrize("pages", [10, 20, 40])
+def test_a_file_cut_off_is_damage_and_no_crash(tmp_path: Path, model: Model, pages: int) -> None:
+    written(tmp_path, model)
+    data = tmp_path / "data.mdb"
+    with data.open("r+b") as file:
+        file.truncate(data.stat().st_size - pages * 4096)
+    with pytest.raises(CannotOpen):
+        Journal.open(tmp_path)
