@@ -1,0 +1,278 @@
+"""A server below HTTP, asked in the words that all implementations share.
+
+`Verbs` is the vocabulary of the behaviour tests: the same tests run on `Store` here, which is journal, actors and
+reads in one task, and over HTTP (`tests/gateway/api.py`). Answers are documents; a refusal is `Refused` with the
+reason that a Status would give.
+
+    async with stored() as store:
+        made = await store.create("configmaps", {"metadata": {"name": "a"}})
+        listed = await store.list("configmaps", limit=1)
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import orjson
+import trio
+
+from actors.admission.chain import Admission
+from actors.admission.plugins.namespace_lifecycle import NamespaceLifecycle
+from actors.committer import Committer
+from actors.controllers.namespaces import ensure_namespaces
+from actors.directory import Directory
+from actors.errors import RequestError
+from actors.feed import Feed
+from actors.kinds.catalog import Catalog
+from actors.kinds.definition import Definition
+from actors.messages import Command, Create, Delete, DeleteOptions, Replace
+from actors.names import CLUSTER
+from actors.namespaces import Namespaces
+from actors.resource import options
+from actors.resource.collection import delete_collection
+from actors.resource.horizon import Horizon
+from actors.resource.reads import ListOptions, Reads
+from actors.selectors import FieldSelector, LabelSelector, matcher
+from actors.stamps import Stamps
+from actors.supervisor import Supervisor
+from journal.log import Journal
+
+START = 1_700_000_000_000_000
+WATCH_HISTORY = 300
+Document = dict[str, Any]
+
+_REASONS = {
+    "VersionTooLarge": "Timeout",
+    "TimedOut": "Timeout",
+    "Overloaded": "TooManyRequests",
+    "StorageRefused": "InsufficientStorage",
+}
+
+
+class Refused(Exception):
+    """A request was refused. `fresh` is the token that a 410 hands out."""
+
+    def __init__(self, reason: str, message: str, fresh: str = "") -> None:
+        super().__init__(f"{reason}: {message}")
+        self.reason, self.message, self.fresh = reason, message, fresh
+
+
+class ManualClock:
+    """Wall time that stands still until a test lets it pass."""
+
+    def __init__(self) -> None:
+        self._now = START
+
+    def now(self) -> int:
+        return self._now
+
+    def advance(self, seconds: float) -> None:
+        self._now += round(seconds * 1_000_000)
+
+
+class Verbs(Protocol):
+    """What every implementation can be asked. A namespace of None means all of them."""
+
+    clock: ManualClock
+
+    async def create(
+        self, plural: str, body: Document, namespace: str = "default", **query: Any
+    ) -> Document: ...
+
+    async def replace(
+        self, plural: str, body: Document, namespace: str = "default", **query: Any
+    ) -> Document: ...
+
+    async def get(self, plural: str, name: str, namespace: str = "default", **query: Any) -> Document: ...
+
+    async def list(self, plural: str, namespace: str | None = "default", **query: Any) -> Document: ...
+
+    async def delete(
+        self, plural: str, name: str, namespace: str = "default", body: Document | None = None, **query: Any
+    ) -> Document: ...
+
+    async def delete_collection(self, plural: str, namespace: str = "default", **query: Any) -> None: ...
+
+    async def restart(self) -> None: ...
+
+
+@contextmanager
+def memory_folder() -> Iterator[Path]:
+    """A folder that costs no disk where the machine has such: most tests are not about durability."""
+    shared = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(prefix="rewound-", dir=shared if shared.is_dir() else None) as name:
+        yield Path(name)
+
+
+class Store:
+    """Implements `Verbs` with messages to actors and calls of reads."""
+
+    def __init__(self, folder: Path, clock: ManualClock) -> None:
+        self._folder = folder
+        self.clock = clock
+        self.catalog = Catalog(CLUSTER)
+        self.stamps = Stamps(clock)
+
+    async def start(self, nursery: trio.Nursery) -> None:
+        self._nursery = nursery
+        self._tasks = trio.CancelScope()
+        self.journal = Journal.open(self._folder / "journal")
+        for definition in self.catalog.definitions:
+            self.journal.type_id(definition.type_name)
+        self.feed = Feed(self.journal.head)
+        self.committer = Committer(self.journal, self.feed, inline=True)
+        self.supervisor = Supervisor()
+        admission = Admission([NamespaceLifecycle(CLUSTER, Namespaces(self.journal, self.feed))])
+        inner = await nursery.start(self._tend)
+        self.directory = Directory(
+            self.catalog, self.journal, self.committer, admission, self.supervisor, inner
+        )
+        horizon = Horizon(self.journal, self.clock, WATCH_HISTORY * 1_000_000)
+        self.reads = Reads(self.journal, self.feed, horizon, self.clock)
+        await ensure_namespaces(self.catalog, self.journal, self.directory, self.stamps, CLUSTER)
+
+    async def _tend(self, task_status: trio.TaskStatus[trio.Nursery]) -> None:
+        with self._tasks:
+            async with trio.open_nursery() as inner:
+                task_status.started(inner)
+                await trio.sleep_forever()
+
+    def stop(self) -> None:
+        self._tasks.cancel()
+        self.journal.close()
+
+    async def restart(self) -> None:
+        self.stop()
+        await self.start(self._nursery)
+
+    def definition(self, plural: str) -> Definition:
+        return next(one for one in self.catalog.definitions if one.plural == plural)
+
+    async def create(self, plural: str, body: Document, namespace: str = "default", **query: Any) -> Document:
+        definition = self.definition(plural)
+        generates = "generateName" in body["metadata"]
+        command = Create(
+            definition.api_version,
+            namespace if definition.namespaced else "",
+            self._decoded(definition, body),
+            self.stamps.make("user", "manager", suffix=generates),
+            query.get("dryRun") == "All",
+        )
+        return await self._ask(definition, command)
+
+    async def replace(
+        self, plural: str, body: Document, namespace: str = "default", **query: Any
+    ) -> Document:
+        definition = self.definition(plural)
+        command = Replace(
+            definition.api_version,
+            namespace if definition.namespaced else "",
+            body["metadata"]["name"],
+            self._decoded(definition, body),
+            self.stamps.make("user", "manager"),
+            dry_run=query.get("dryRun") == "All",
+            may_create=True,
+        )
+        return await self._ask(definition, command)
+
+    async def get(self, plural: str, name: str, namespace: str = "default", **query: Any) -> Document:
+        definition = self.definition(plural)
+        where = namespace if definition.namespaced else ""
+        with _refusals():
+            return _document(
+                await self.reads.get(definition, where, name, str(query.get("resourceVersion", "")))
+            )
+
+    async def list(self, plural: str, namespace: str | None = "default", **query: Any) -> Document:
+        definition = self.definition(plural)
+        with _refusals():
+            listing = await self.reads.listing(definition, namespace, _list_options(query))
+        metadata: Document = {"resourceVersion": str(listing.version)}
+        if listing.token:
+            metadata["continue"] = listing.token
+        if listing.remaining:
+            metadata["remainingItemCount"] = listing.remaining
+        return {"metadata": metadata, "items": [_document(body) for body in listing.bodies]}
+
+    async def delete(
+        self, plural: str, name: str, namespace: str = "default", body: Document | None = None, **query: Any
+    ) -> Document:
+        definition = self.definition(plural)
+        command = Delete(
+            definition.api_version,
+            namespace if definition.namespaced else "",
+            name,
+            self.stamps.make("user", "manager"),
+            self._delete_options(body, query),
+        )
+        return await self._ask(definition, command)
+
+    async def delete_collection(self, plural: str, namespace: str = "default", **query: Any) -> None:
+        definition = self.definition(plural)
+        chosen = _list_options(query)
+        await delete_collection(
+            self.journal,
+            self.directory,
+            definition,
+            namespace,
+            matcher(chosen.labels, chosen.fields),
+            self._delete_options(None, query),
+            self.stamps.make("user", "manager"),
+        )
+
+    def _delete_options(self, body: Document | None, query: Document) -> DeleteOptions:
+        sent = {name: [str(value)] for name, value in query.items()}
+        with _refusals():
+            return options.delete_options(CLUSTER, body, sent)
+
+    def _decoded(self, definition: Definition, body: Document) -> Document:
+        return definition.schema.decode_json(orjson.dumps(body)).object
+
+    async def _ask(self, definition: Definition, command: Command) -> Document:
+        with _refusals():
+            return _document((await self.directory.ask(definition, command)).body)
+
+
+def _list_options(query: Document) -> ListOptions:
+    version, match = str(query.get("resourceVersion", "")), query.get("resourceVersionMatch", "")
+    limit, token = query.get("limit", 0), query.get("continue", "")
+    labels, fields = query.get("labelSelector"), query.get("fieldSelector")
+    options.list_options(CLUSTER, version, match, limit, token)
+    return ListOptions(
+        version,
+        match,
+        limit,
+        token,
+        LabelSelector.parse(labels) if labels else None,
+        FieldSelector.parse(fields) if fields else None,
+    )
+
+
+def _document(body: bytes) -> Document:
+    parsed: Document = orjson.loads(body)
+    return parsed
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    try:
+        yield
+    except RequestError as error:
+        name = type(error).__name__
+        raise Refused(_REASONS.get(name, name), str(error), getattr(error, "fresh", "")) from error
+
+
+@asynccontextmanager
+async def stored() -> AsyncIterator[Store]:
+    with memory_folder() as folder:
+        store = Store(folder, ManualClock())
+        async with trio.open_nursery() as nursery:
+            await store.start(nursery)
+            try:
+                yield store
+            finally:
+                store.stop()

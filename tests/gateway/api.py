@@ -1,0 +1,227 @@
+"""The whole server, composed in the test's own loop and asked over real sockets.
+
+    async with served() as api:
+        answer = await api.ask("GET", "/api/v1/namespaces")
+
+`Api` also speaks the shared vocabulary of `tests/actors/store.py`, so that one suite runs on the bare actors and
+over HTTP: `@everywhere` gives a test both. The wall clock stands still until a test moves it; ports are the
+kernel's choice; data is in memory.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import orjson
+import pytest
+import trio
+
+from actors.kinds.catalog import Catalog
+from actors.names import NAMES
+from gateway import compose
+from gateway.settings import LOOPBACK, Addresses, Settings
+from tests.actors.store import Document, ManualClock, Refused, Verbs, memory_folder, stored
+
+ADMIN, ALICE = "admin-token", "alice-token"
+TOKENS = f'{ADMIN},admin,1,"system:masters"\n{ALICE},alice,2,"devs"\n'
+# Making a context reads the system's authorities, which takes longer than a whole test.
+_NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
+class AnyPort(Settings):
+    """Listens where the kernel finds room: a port that was free a moment ago may not be any more."""
+
+    __slots__ = ()
+
+    @property
+    def insecure(self) -> tuple[str, int] | None:
+        return (LOOPBACK, 0) if self.insecure_port else None
+
+    @property
+    def secure(self) -> tuple[str, int] | None:
+        return (LOOPBACK, 0) if self.secure_port else None
+
+
+def settings(folder: Path, **changed: Any) -> AnyPort:
+    tokens = folder / "tokens.csv"
+    tokens.write_text(TOKENS)
+    given: dict[str, Any] = {
+        "data_dir": folder / "data",
+        "secure_port": 0,
+        "insecure_port": 1,
+        "token_auth_file": tokens,
+    }
+    return AnyPort(**{**given, **changed})
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: httpx.Headers
+    body: bytes
+
+    @property
+    def document(self) -> Document:
+        parsed: Document = orjson.loads(self.body)
+        return parsed
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+    @property
+    def warnings(self) -> list[str]:
+        return self.headers.get_list("warning")
+
+    def expect(self, status: int) -> Document:
+        """The document of an answer with this status; anything else fails with what it says."""
+        assert self.status == status, self.text[:2000]
+        return self.document
+
+
+@dataclass
+class Api:
+    """A running server and a client for it."""
+
+    settings: Settings
+    clock: ManualClock
+    nursery: trio.Nursery
+    stop: trio.Event = field(default_factory=trio.Event)
+    stopped: trio.Event = field(default_factory=trio.Event)
+    addresses: Addresses = field(default_factory=lambda: Addresses(None, None))
+    client: httpx.AsyncClient = field(default_factory=lambda: httpx.AsyncClient(verify=_NO_TLS))
+
+    # The server.
+
+    async def start(self) -> None:
+        self.stop, self.stopped = trio.Event(), trio.Event()
+        await self.nursery.start(self._run)
+        if self.addresses.insecure is not None:
+            host, port = self.addresses.insecure
+            self.client = httpx.AsyncClient(base_url=f"http://{host}:{port}", verify=_NO_TLS, timeout=30)
+
+    async def _run(self, task_status: trio.TaskStatus[None]) -> None:
+        def announce(addresses: Addresses) -> None:
+            self.addresses = addresses
+            task_status.started()
+
+        await compose.run(self.settings, announce, self.stop, self.clock)
+        self.stopped.set()
+
+    async def finish(self) -> None:
+        await self.client.aclose()
+        self.stop.set()
+        await self.stopped.wait()
+
+    async def restart(self, **changed: Any) -> None:
+        await self.finish()
+        self.settings = replace(self.settings, **changed)
+        await self.start()
+
+    # HTTP.
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        body: Document | bytes | None = None,
+        *,
+        token: str | None = ADMIN,
+        headers: dict[str, str] | None = None,
+        **query: Any,
+    ) -> Answer:
+        """`query` is encoded; one in the path goes out as it stands."""
+        if query:
+            pairs = (f"{quote(name)}={quote(str(value), safe='')}" for name, value in query.items())
+            path += "?" + "&".join(pairs)
+        content = orjson.dumps(body) if isinstance(body, dict) else body
+        sent = {"authorization": f"Bearer {token}"} if token else {}
+        response = await self.client.request(
+            method, path, content=content, headers={"user-agent": "test/1", **sent, **(headers or {})}
+        )
+        return Answer(response.status_code, response.headers, response.content)
+
+    async def head(self) -> str:
+        """The newest version there is; nothing was written between two that are equal."""
+        return str((await self.list("namespaces", None))["metadata"]["resourceVersion"])
+
+    # The shared vocabulary.
+
+    def path(self, plural: str, namespace: str | None = "default", name: str = "") -> str:
+        definition = next(
+            one for one in Catalog(NAMES[self.settings.dialect]).definitions if one.plural == plural
+        )
+        root = f"/apis/{definition.api_version}" if definition.group else "/api/v1"
+        where = f"/namespaces/{namespace}" if definition.namespaced and namespace is not None else ""
+        return f"{root}{where}/{plural}" + (f"/{name}" if name else "")
+
+    async def create(self, plural: str, body: Document, namespace: str = "default", **query: Any) -> Document:
+        return _taken(await self.ask("POST", self.path(plural, namespace), body, **query))
+
+    async def replace(
+        self, plural: str, body: Document, namespace: str = "default", **query: Any
+    ) -> Document:
+        path = self.path(plural, namespace, body["metadata"]["name"])
+        return _taken(await self.ask("PUT", path, body, **query))
+
+    async def get(self, plural: str, name: str, namespace: str = "default", **query: Any) -> Document:
+        return _taken(await self.ask("GET", self.path(plural, namespace, name), **query))
+
+    async def list(self, plural: str, namespace: str | None = "default", **query: Any) -> Document:
+        return _taken(await self.ask("GET", self.path(plural, namespace), **query))
+
+    async def delete(
+        self, plural: str, name: str, namespace: str = "default", body: Document | None = None, **query: Any
+    ) -> Document:
+        return _taken(await self.ask("DELETE", self.path(plural, namespace, name), body, **query))
+
+    async def delete_collection(self, plural: str, namespace: str = "default", **query: Any) -> None:
+        _taken(await self.ask("DELETE", self.path(plural, namespace), **query))
+
+
+def _taken(answer: Answer) -> Document:
+    document = answer.document
+    if answer.status >= 400:
+        fresh = document["metadata"].get("continue", "")
+        raise Refused(document["reason"], document["message"], fresh)
+    return document
+
+
+@asynccontextmanager
+async def served(folder: Path | None = None, **changed: Any) -> AsyncIterator[Api]:
+    """`changed` are settings. Without a folder the data is gone afterwards."""
+    with memory_folder() as scratch:
+        async with trio.open_nursery() as nursery:
+            api = Api(settings(folder or scratch, **changed), ManualClock(), nursery)
+            await api.start()
+            try:
+                yield api
+            finally:
+                with trio.move_on_after(10, shield=True):
+                    await api.finish()
+
+
+Opener = Callable[[], AbstractAsyncContextManager[Verbs]]
+# One suite, two implementations.
+everywhere = pytest.mark.parametrize(
+    "opened", [pytest.param(stored, id="actors"), pytest.param(served, id="http")]
+)
+
+
+def config_map(name: str, **data: str) -> Document:
+    return {"metadata": {"name": name}, "data": data} if data else {"metadata": {"name": name}}
+
+
+def labelled(name: str, **labels: str) -> Document:
+    return {"metadata": {"name": name, "labels": labels}}
+
+
+def names(listed: Document) -> list[str]:
+    return [item["metadata"]["name"] for item in listed["items"]]
