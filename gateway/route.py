@@ -10,7 +10,7 @@ Authorization is decided on this alone, so that a caller without rights learns n
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import unquote
 
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
@@ -25,8 +25,7 @@ _ITEM_VERBS = {
 _COLLECTION_VERBS = {**_ITEM_VERBS, "GET": "list", "HEAD": "list", "DELETE": "deletecollection"}
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(NamedTuple):
     verb: str
     path: str  # decoded
     is_resource: bool
@@ -41,29 +40,27 @@ class Route:
 
 def find_route(method: str, raw_path: str, *, watch: bool = False) -> Route:
     path = unquote(raw_path) if "%" in raw_path else raw_path
-    parts = path.strip("/").split("/")
-    if parts[0] == "api" and len(parts) > 2:
-        return _resource(method, path, "", parts[1], parts[2:], watch)
-    if parts[0] == "apis" and len(parts) > 3:
-        return _resource(method, path, parts[1], parts[2], parts[3:], watch)
-    return Route(_path_verb(method), path, is_resource=False)
-
-
-def _path_verb(method: str) -> str:
-    return "get" if method == "HEAD" else method.lower()
+    first, *parts = path.strip("/").split("/")
+    if first == "api" and len(parts) > 1:
+        return _resource(method, path, "", parts[0], parts[1:], watch)
+    if first == "apis" and len(parts) > 2:
+        return _resource(method, path, parts[0], parts[1], parts[2:], watch)
+    return Route("get" if method == "HEAD" else method.lower(), path, False)
 
 
 def _resource(method: str, path: str, group: str, version: str, parts: list[str], watch: bool) -> Route:
-    namespace = ""
-    if parts[0] == "namespaces" and len(parts) > 1:
+    namespace = name = subresource = ""
+    depth = len(parts)
+    if depth > 1 and parts[0] == "namespaces":
         namespace = parts[1]
-        if len(parts) > 2 and parts[2] not in _NAMESPACE_SUBRESOURCES:
+        if depth > 2 and parts[2] not in _NAMESPACE_SUBRESOURCES:
             parts = parts[2:]
-    resource, name, subresource, *surplus = [*parts, "", "", ""][: max(3, len(parts))]
-    verbs = _ITEM_VERBS if name else _COLLECTION_VERBS
-    verb = verbs.get(method, method.lower())
+            depth -= 2
+    if depth > 1:
+        name = parts[1]
+        if depth > 2:
+            subresource = parts[2]
+    verb = (_ITEM_VERBS if name else _COLLECTION_VERBS).get(method) or method.lower()
     if watch and verb in ("get", "list"):
         verb = "watch"
-    return Route(
-        verb, path, True, group, version, namespace, resource, name, subresource, surplus=bool(surplus)
-    )
+    return Route(verb, path, True, group, version, namespace, parts[0], name, subresource, depth > 3)

@@ -1,0 +1,63 @@
+"""A path and a method name what is asked for, whether or not it exists."""
+
+import pytest
+
+from gateway.route import find_route
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "expected"),
+    [
+        ("GET", "/api/v1/namespaces/d/configmaps/w", ("get", "", "v1", "d", "configmaps", "w", "")),
+        ("HEAD", "/api/v1/namespaces/d/configmaps/w", ("get", "", "v1", "d", "configmaps", "w", "")),
+        ("GET", "/api/v1/namespaces/d/configmaps", ("list", "", "v1", "d", "configmaps", "", "")),
+        ("GET", "/api/v1/namespaces/d/configmaps/", ("list", "", "v1", "d", "configmaps", "", "")),
+        ("GET", "/api/v1/configmaps", ("list", "", "v1", "", "configmaps", "", "")),
+        ("GET", "/api/v1/namespaces", ("list", "", "v1", "", "namespaces", "", "")),
+        ("PUT", "/api/v1/namespaces/d", ("update", "", "v1", "d", "namespaces", "d", "")),
+        ("PUT", "/api/v1/namespaces/d/finalize", ("update", "", "v1", "d", "namespaces", "d", "finalize")),
+        ("DELETE", "/apis/a.io/v1/things", ("deletecollection", "a.io", "v1", "", "things", "", "")),
+        ("DELETE", "/apis/a.io/v1/things/t", ("delete", "a.io", "v1", "", "things", "t", "")),
+        ("POST", "/apis/a.io/v1/namespaces/d/things", ("create", "a.io", "v1", "d", "things", "", "")),
+        ("PATCH", "/apis/a.io/v1/things/t/status", ("patch", "a.io", "v1", "", "things", "t", "status")),
+        ("GET", "/api/v1/namespaces/d/things/a%20b", ("get", "", "v1", "d", "things", "a b", "")),
+        ("GET", "/api/v1/namespaces/d/things/a%2Fb", ("get", "", "v1", "d", "things", "a", "b")),
+    ],
+)
+def test_resources(method, path, expected):
+    route = find_route(method, path)
+    assert route.is_resource
+    assert not route.surplus
+    assert (
+        route.verb,
+        route.group,
+        route.version,
+        route.namespace,
+        route.resource,
+        route.name,
+        route.subresource,
+    ) == expected
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/livez", "/livez/ping", "/api", "/api/v1", "/apis", "/apis/a.io", "/apis/a.io/v1", "/x/y"]
+)
+def test_paths_that_are_no_resources(path):
+    route = find_route("GET", path)
+    assert not route.is_resource
+    assert (route.verb, route.path) == ("get", path)
+
+
+def test_more_segments_than_any_resource_has():
+    assert find_route("GET", "/api/v1/namespaces/d/configmaps/a/b/c").surplus
+
+
+def test_the_watch_parameter_turns_reads_into_watches():
+    assert find_route("GET", "/api/v1/configmaps", watch=True).verb == "watch"
+    assert find_route("GET", "/api/v1/namespaces/d/configmaps/a", watch=True).verb == "watch"
+    assert find_route("DELETE", "/api/v1/namespaces/d/configmaps/a", watch=True).verb == "delete"
+
+
+def test_unknown_methods_keep_their_name():
+    assert find_route("OPTIONS", "/api/v1/configmaps").verb == "options"
+    assert find_route("OPTIONS", "/livez").verb == "options"
