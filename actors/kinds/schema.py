@@ -93,7 +93,7 @@ class Schema:
         kind, api_version = members.get("kind") or self._kind, members.get("apiVersion") or self._api_version
         if kind == self._kind and api_version == self._api_version:
             return
-        if not isinstance(kind, str) or not isinstance(api_version, str):
+        if type(kind) is not str or type(api_version) is not str:
             raise NotDecodable(
                 "couldn't get version/kind; json parse error: apiVersion and kind must be strings"
             )

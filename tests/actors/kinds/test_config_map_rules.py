@@ -1,0 +1,74 @@
+"""ConfigMap: keys are file names, no key stands in both maps, one mebibyte is the most."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.actors.kinds.declared import Declared, once
+
+NAMED = {"metadata": {"name": "a"}}
+FROZEN = "Forbidden: field is immutable when `immutable` is set"
+MEBIBYTE = 1024 * 1024
+
+
+@pytest.mark.parametrize("contents", [{}, {"data": {".hidden": "1", "a..b": "2", "k" * 253: "3"}}])
+def test_what_is_fine(kinds: Declared, contents: Any) -> None:
+    assert kinds.created("configmaps", {**NAMED, **contents}) == []
+
+
+def test_keys_are_file_names_in_both_maps(kinds: Declared) -> None:
+    causes = kinds.created("configmaps", {**NAMED, "data": {"...": "1"}, "binaryData": {"..": ""}})
+    assert causes == [
+        ("data[...]", "Invalid value: \"...\": must not start with '..'"),
+        ("binaryData[..]", "Invalid value: \"..\": must not be '..'"),
+    ]
+
+
+def test_a_key_stands_in_one_map(kinds: Declared) -> None:
+    causes = kinds.created("configmaps", {**NAMED, "data": {"k": "v"}, "binaryData": {"k": "AA=="}})
+    assert causes == [("data[k]", 'Invalid value: "k": duplicate of key present in binaryData')]
+
+
+@pytest.mark.parametrize(
+    ("contents", "fits"),
+    [
+        ({"data": {"k": "x" * MEBIBYTE}}, True),
+        ({"data": {"k": "x" * (MEBIBYTE - 1), "l": "xx"}}, False),
+        ({"data": {"k": "x" * (MEBIBYTE - 1)}, "binaryData": {"b": "AA=="}}, True),
+        ({"data": {"k": "x" * MEBIBYTE}, "binaryData": {"b": "AA=="}}, False),
+        ({"data": {"k": "ü" * (MEBIBYTE // 2)}}, True),
+        ({"data": {"k": "ü" * (MEBIBYTE // 2) + "x"}}, False),
+    ],
+)
+def test_one_mebibyte_of_values(kinds: Declared, contents: Any, fits: bool) -> None:
+    causes = kinds.created("configmaps", {**NAMED, **contents})
+    assert causes == ([] if fits else [("[]", "Too long: must have at most 1048576 bytes")])
+
+
+@pytest.mark.parametrize(
+    ("after", "fields"),
+    [
+        ({"data": {"k": "v"}, "immutable": True}, []),
+        ({"data": {"k": "w"}, "immutable": True}, ["data"]),
+        ({"data": {"k": "v"}, "binaryData": {"b": ""}, "immutable": True}, ["binaryData"]),
+        ({"data": {"k": "v"}, "immutable": False}, ["immutable"]),
+        ({}, ["immutable", "data"]),
+    ],
+)
+def test_immutable_holds_for_contents_and_itself(kinds: Declared, after: Any, fields: list[str]) -> None:
+    before = {**NAMED, "data": {"k": "v"}, "immutable": True}
+    _, causes = kinds.replaced("configmaps", before, {**NAMED, **after})
+    assert causes == [(field, FROZEN) for field in fields]
+
+
+def test_an_immutable_one_still_takes_labels(kinds: Declared) -> None:
+    before = {**NAMED, "data": {"k": "v"}, "immutable": True}
+    after = {**before, "metadata": {"name": "a", "labels": {"x": "y"}}}
+    assert kinds.replaced("configmaps", before, after)[1] == []
+
+
+def test_a_replace_is_judged_like_a_create(kinds: Declared) -> None:
+    _, causes = kinds.replaced("configmaps", NAMED, {**NAMED, "data": {"..": ""}})
+    assert once(causes) == [("data[..]", "Invalid value: \"..\": must not be '..'")]

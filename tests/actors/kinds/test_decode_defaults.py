@@ -1,0 +1,74 @@
+"""Declared defaults are filled in, in their place, unless the caller wants the document alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.actors.kinds.declared import Declared
+
+CASES: list[tuple[str, Any, Any]] = [
+    ("secrets", {}, {"type": "Opaque"}),
+    ("secrets", {"type": ""}, {"type": "Opaque"}),
+    ("secrets", {"type": "mine"}, {"type": "mine"}),
+    ("namespaces", {}, {"status": {"phase": "Active"}}),
+    ("storageclasses", {}, {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"}),
+    ("storageclasses", {"reclaimPolicy": ""}, {"reclaimPolicy": ""}),
+    ("priorityclasses", {}, {"preemptionPolicy": "PreemptLowerPriority"}),
+    (
+        "endpoints",
+        {"subsets": [{"ports": [{"port": 80}, {"port": 81, "protocol": "UDP"}]}]},
+        {"subsets": [{"ports": [{"port": 80, "protocol": "TCP"}, {"port": 81, "protocol": "UDP"}]}]},
+    ),
+    (
+        "nodes",
+        {"spec": {"podCIDR": "10.0.0.0/24"}},
+        {"spec": {"podCIDR": "10.0.0.0/24", "podCIDRs": ["10.0.0.0/24"]}},
+    ),
+]
+
+
+@pytest.mark.parametrize(("plural", "document", "expected"), CASES)
+def test_defaults(kinds: Declared, plural: str, document: Any, expected: Any) -> None:
+    assert expected.items() <= kinds.decode(plural, document).items()
+
+
+def test_capacity_can_all_be_used(kinds: Declared) -> None:
+    status = kinds.decode("nodes", {"status": {"capacity": {"cpu": "4"}}})["status"]
+    assert status["allocatable"] == {"cpu": "4"}
+    assert list(status)[:2] == ["capacity", "allocatable"]
+
+
+def test_a_namespace_is_labelled_with_its_name(kinds: Declared, names: Any) -> None:
+    decoded = kinds.decode("namespaces", {"metadata": {"name": "a", "labels": {"z": "1"}}})
+    assert decoded["metadata"]["labels"] == {names.key("metadata.name"): "a", "z": "1"}
+
+
+def test_defaults_stand_where_they_are_declared(kinds: Declared) -> None:
+    decoded = kinds.decode("storageclasses", {"allowedTopologies": [{}], "provisioner": "p"})
+    assert list(decoded) == [
+        "metadata",
+        "provisioner",
+        "reclaimPolicy",
+        "volumeBindingMode",
+        "allowedTopologies",
+    ]
+
+
+def test_defaults_are_never_shared_between_objects(kinds: Declared) -> None:
+    first, second = (kinds.decode("nodes", {}) for _ in range(2))
+    first["status"]["nodeInfo"]["bootID"] = "x"
+    assert second["status"]["nodeInfo"]["bootID"] == ""
+
+
+@pytest.mark.parametrize("plural", ["secrets", "namespaces", "storageclasses", "endpoints", "nodes"])
+def test_a_document_can_be_decoded_without_them(kinds: Declared, plural: str) -> None:
+    document = {"metadata": {"name": "a"}}
+    schema = kinds[plural].schema
+    from_text = schema.decode_json(orjson.dumps(document), defaults=False)
+    assert from_text == schema.decode_object(document, defaults=False)
+    assert from_text.object["metadata"] == {"name": "a"}
+    assert not {"type", "reclaimPolicy"} & set(from_text.object)
+    assert from_text.object.get("status", {}).get("phase") is None

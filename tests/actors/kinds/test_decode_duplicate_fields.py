@@ -1,0 +1,70 @@
+"""A field said twice is named; the last value counts, and objects are read one over the other."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.actors.kinds.declared import Declared
+
+CASES = [
+    ("secrets", b'{"type":"a","type":"b"}', {"type": "b"}, ['duplicate field "type"']),
+    ("configmaps", b'{"data":{"k":"1","k":"2"}}', {"data": {"k": "2"}}, ['duplicate field "data.k"']),
+    (
+        "configmaps",
+        b'{"data":{"k":"1"},"data":{"l":"2"}}',
+        {"data": {"k": "1", "l": "2"}},
+        ['duplicate field "data"'],
+    ),
+    ("configmaps", b'{"data":{"k":"1"},"data":null}', {}, ['duplicate field "data"']),
+    ("secrets", b'{"type":"a","type":null}', {"type": "a"}, ['duplicate field "type"']),
+    ("configmaps", b'{"kind":"ConfigMap","kind":"ConfigMap"}', {}, ['duplicate field "kind"']),
+    (
+        "configmaps",
+        b'{"metadata":{"name":"a","labels":{"x":"1"}},"metadata":{"name":"b"}}',
+        {"metadata": {"name": "b", "labels": {"x": "1"}}},
+        ['duplicate field "metadata"'],
+    ),
+    (
+        "serviceaccounts",
+        b'{"imagePullSecrets":[{"name":"a"},{"name":"b","name":"c"}]}',
+        {"imagePullSecrets": [{"name": "a"}, {"name": "c"}]},
+        ['duplicate field "imagePullSecrets[1].name"'],
+    ),
+]
+
+
+@pytest.mark.parametrize(("plural", "raw", "expected", "problems"), CASES)
+def test_duplicates_are_named_and_the_last_counts(
+    kinds: Declared, plural: str, raw: bytes, expected: dict[str, object], problems: list[str]
+) -> None:
+    decoded = kinds[plural].schema.decode_json(raw)
+    assert list(decoded.problems) == problems
+    assert {"metadata": {}, **expected}.items() <= decoded.object.items()
+
+
+def test_problems_stand_in_document_order(kinds: Declared) -> None:
+    raw = (
+        b'{"metadata": {"name": "a", "nmae": "b", "labels": {"l": "1", "l": "2"}},'
+        b' "tpye": "x", "type": "Opaque", "type": "Opaque"}'
+    )
+    assert kinds["secrets"].schema.decode_json(raw).problems == (
+        'unknown field "metadata.nmae"',
+        'duplicate field "metadata.labels.l"',
+        'unknown field "tpye"',
+        'duplicate field "type"',
+    )
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b'{"data":{"a":"1","a":"2"}}',
+        b'{"data":{"a" : "1","a":"2"}}',
+        b'{"data":{"a":"","\\u0061":""}}',
+        b'{"data":{"":"","":""}}',
+        b'{\n  "data": {\n    "a": "1",\n    "a": "1"\n  }\n}\n',
+        b'{"data":{"a":"x: \\"y\\": z","a":"1"}}',
+    ],
+)
+def test_no_spelling_hides_a_duplicate(kinds: Declared, raw: bytes) -> None:
+    assert len(kinds["configmaps"].schema.decode_json(raw).problems) == 1

@@ -1,0 +1,24 @@
+"""Keys of maps come out sorted, fields of structs as declared, whatever order they came in."""
+
+from __future__ import annotations
+
+from tests.actors.kinds.declared import Declared
+
+
+def test_maps_are_sorted(kinds: Declared) -> None:
+    document = {"data": {"b": "1", "a": "2", "B": "3"}, "metadata": {"labels": {"z": "1", "y": "2"}}}
+    decoded = kinds.decode("configmaps", document)
+    assert list(decoded["data"]) == ["B", "a", "b"]
+    assert list(decoded["metadata"]["labels"]) == ["y", "z"]
+
+
+def test_fields_stand_as_declared(kinds: Declared) -> None:
+    document = {
+        "binaryData": {"k": ""},
+        "data": {"l": ""},
+        "immutable": True,
+        "metadata": {"uid": "u", "name": "n"},
+    }
+    decoded = kinds.decode("configmaps", document)
+    assert list(decoded) == ["metadata", "immutable", "data", "binaryData"]
+    assert list(decoded["metadata"]) == ["name", "uid"]

@@ -1,0 +1,31 @@
+"""null says nothing: the field is as if left out, a map value is empty, a list item is its zero."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.actors.kinds.declared import Declared
+
+CASES: list[tuple[str, Any, Any]] = [
+    ("configmaps", {"data": None, "immutable": None, "binaryData": None}, {}),
+    ("configmaps", {"metadata": None}, {}),
+    ("configmaps", {"data": {"k": None}}, {"data": {"k": ""}}),
+    ("configmaps", {"binaryData": {"k": None}}, {"binaryData": {"k": ""}}),
+    ("configmaps", {"apiVersion": None, "kind": None}, {}),
+    ("secrets", {"type": None}, {"type": "Opaque"}),
+    ("serviceaccounts", {"secrets": [None]}, {"secrets": [{}]}),
+    ("storageclasses", {"mountOptions": [None, "a"]}, {"mountOptions": ["", "a"]}),
+]
+
+
+@pytest.mark.parametrize(("plural", "document", "expected"), CASES)
+def test_null_says_nothing(kinds: Declared, plural: str, document: Any, expected: Any) -> None:
+    assert {"metadata": {}, **expected}.items() <= kinds.decode(plural, document).items()
+
+
+def test_every_field_of_metadata_may_be_null(kinds: Declared) -> None:
+    fields = kinds["configmaps"].fields.by_name["metadata"].type
+    document = {"metadata": {field.name: None for field in fields.fields}}  # type: ignore[union-attr]
+    assert kinds.decode("configmaps", document) == {"metadata": {}}

@@ -1,0 +1,42 @@
+"""A body may leave out apiVersion and kind; if it names them, they must be those of the address."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.kinds.schema import NotDecodable
+from actors.names import Names
+from tests.actors.kinds.declared import Declared
+
+
+@pytest.mark.parametrize(
+    "typed", [{}, {"kind": "ConfigMap"}, {"apiVersion": "v1"}, {"kind": "", "apiVersion": ""}]
+)
+def test_what_fits_is_taken_and_not_stored(kinds: Declared, typed: dict[str, str]) -> None:
+    assert kinds.decode("configmaps", {**typed, "data": {"k": "v"}}) == {"metadata": {}, "data": {"k": "v"}}
+
+
+@pytest.mark.parametrize(
+    ("typed", "text"),
+    [
+        ({"kind": "Secret", "apiVersion": "v1"}, 'Secret in version "v1" cannot be handled as a ConfigMap'),
+        (
+            {"kind": "Nothing", "apiVersion": "example.com/v2"},
+            'Nothing in version "v2" cannot be handled as a ConfigMap',
+        ),
+        (
+            {"kind": "ConfigMap", "apiVersion": "v2"},
+            r"the API version in the data \(v2\) does not match the expected API version \(v1\)",
+        ),
+        ({"kind": 5}, "apiVersion and kind must be strings"),
+    ],
+)
+def test_what_does_not_is_refused(kinds: Declared, typed: dict[str, object], text: str) -> None:
+    with pytest.raises(NotDecodable, match=text):
+        kinds.decode("configmaps", typed)
+
+
+def test_groups_are_part_of_the_version(kinds: Declared, names: Names) -> None:
+    kinds.decode("leases", {"kind": "Lease", "apiVersion": f"{names.group('coordination')}/v1"})
+    with pytest.raises(NotDecodable, match="does not match the expected API version"):
+        kinds.decode("leases", {"kind": "Lease", "apiVersion": "v1"})

@@ -1,0 +1,43 @@
+"""Fields that a kind does not have are dropped and named, with their full path, in document order."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.actors.kinds.declared import Declared
+
+CASES = [
+    ("configmaps", b'{"bogus":1}', ['unknown field "bogus"']),
+    ("configmaps", b'{"bogus":null}', ['unknown field "bogus"']),
+    (
+        "configmaps",
+        b'{"metadata":{"nmae":"b"},"x":{"y":1}}',
+        ['unknown field "metadata.nmae"', 'unknown field "x"'],
+    ),
+    ("configmaps", b'{"x":1,"metadata":{"y":2}}', ['unknown field "x"', 'unknown field "metadata.y"']),
+    ("configmaps", b'{"Data":{"k":"v"}}', ['unknown field "Data"']),
+    ("configmaps", b'{"data":{"bogus":"1"}}', []),
+    (
+        "endpoints",
+        b'{"subsets":[{},{"ports":[{"port":1},{"prot":2}],"z":1}]}',
+        ['unknown field "subsets[1].ports[1].prot"', 'unknown field "subsets[1].z"'],
+    ),
+    ("nodes", b'{"status":{"nodeInfo":{"osimage":"x"}}}', ['unknown field "status.nodeInfo.osimage"']),
+]
+
+
+@pytest.mark.parametrize(("plural", "raw", "problems"), CASES)
+def test_unknown_fields_are_named(kinds: Declared, plural: str, raw: bytes, problems: list[str]) -> None:
+    decoded = kinds[plural].schema.decode_json(raw)
+    assert list(decoded.problems) == problems
+    assert "bogus" not in decoded.object
+
+
+def test_trees_report_after_what_their_parser_found(kinds: Declared) -> None:
+    decoded = kinds["configmaps"].schema.decode_object({"a": 1}, ('duplicate field "data.k"',))
+    assert decoded.problems == ('duplicate field "data.k"', 'unknown field "a"')
+
+
+def test_a_hundred_are_enough(kinds: Declared) -> None:
+    document = {f"field-{number}": 1 for number in range(5000)}
+    assert len(kinds["configmaps"].schema.decode_object(document).problems) == 100

@@ -1,0 +1,58 @@
+"""A value that its field cannot hold is refused, and the answer names the field and what was found."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.kinds.schema import NotDecodable
+from tests.actors.kinds.declared import Declared
+
+CASES = [
+    ("configmaps", b'{"data":"x"}', "string into Go struct field ConfigMap.data of type map[string]string"),
+    ("configmaps", b'{"data":{"k":1}}', "number into Go struct field ConfigMap.data of type string"),
+    ("configmaps", b'{"data":{"k":true}}', "bool into Go struct field ConfigMap.data of type string"),
+    ("configmaps", b'{"data":{"k":{}}}', "object into Go struct field ConfigMap.data of type string"),
+    ("configmaps", b'{"immutable":"true"}', "string into Go struct field ConfigMap.immutable of type bool"),
+    ("configmaps", b'{"immutable":1}', "number into Go struct field ConfigMap.immutable of type bool"),
+    (
+        "configmaps",
+        b'{"metadata":"a"}',
+        "string into Go struct field ConfigMap.metadata of type v1.ObjectMeta",
+    ),
+    (
+        "configmaps",
+        b'{"metadata":{"name":5}}',
+        "number into Go struct field ObjectMeta.metadata.name of type string",
+    ),
+    (
+        "configmaps",
+        b'{"metadata":{"finalizers":{}}}',
+        "object into Go struct field ObjectMeta.metadata.finalizers",
+    ),
+    ("priorityclasses", b'{"value":"5"}', "string into Go struct field PriorityClass.value of type int32"),
+    (
+        "endpoints",
+        b'{"subsets":[{"ports":[{"port":[]}]}]}',
+        "array into Go struct field EndpointPort.subsets.ports.port",
+    ),
+]
+
+
+@pytest.mark.parametrize(("plural", "raw", "text"), CASES)
+def test_the_field_and_the_types_are_named(kinds: Declared, plural: str, raw: bytes, text: str) -> None:
+    kind = kinds[plural].kind
+    with pytest.raises(NotDecodable) as refused:
+        kinds[plural].schema.decode_json(raw)
+    assert str(refused.value).startswith(
+        f'{kind} in version "v1" cannot be handled as a {kind}: json: cannot unmarshal {text}'
+    )
+
+
+def test_a_wrong_type_counts_more_than_unknown_fields(kinds: Declared) -> None:
+    with pytest.raises(NotDecodable, match=r"ConfigMap\.data of type"):
+        kinds["configmaps"].schema.decode_json(b'{"bogus":1,"data":5}')
+
+
+def test_the_first_of_several_is_told(kinds: Declared) -> None:
+    with pytest.raises(NotDecodable, match=r"ConfigMap\.immutable"):
+        kinds["configmaps"].schema.decode_json(b'{"immutable":5,"data":5}')

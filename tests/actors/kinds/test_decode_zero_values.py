@@ -1,0 +1,69 @@
+"""Zero values are dropped, kept or shown as the wire format has always done, field by field."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.kinds.fields import STRING, TIME, Field, ListOf, Struct
+from actors.kinds.meta import TEMPLATE_META
+from actors.kinds.schema import Schema
+from tests.actors.kinds.declared import Declared
+
+CASES: list[tuple[str, Any, Any]] = [
+    ("configmaps", {"data": {}, "binaryData": {}}, {"metadata": {}}),
+    ("configmaps", {"metadata": {"name": "", "labels": {}, "finalizers": []}}, {"metadata": {}}),
+    ("configmaps", {"immutable": False}, {"metadata": {}, "immutable": False}),
+    ("leases", {}, {"metadata": {}, "spec": {}}),
+    ("leases", {"spec": {"holderIdentity": "", "leaseTransitions": 0}}, None),
+    (
+        "priorityclasses",
+        {"globalDefault": False, "value": 0},
+        {"metadata": {}, "value": 0, "preemptionPolicy": "PreemptLowerPriority"},
+    ),
+    ("endpoints", {"subsets": [{"addresses": []}]}, {"metadata": {}, "subsets": [{}]}),
+]
+
+
+@pytest.mark.parametrize(("plural", "document", "expected"), CASES)
+def test_zero_values(kinds: Declared, plural: str, document: Any, expected: Any) -> None:
+    assert kinds.decode(plural, document) == (expected or {"metadata": {}, **document})
+
+
+def test_an_event_shows_what_it_has_no_way_to_leave_out(kinds: Declared) -> None:
+    assert kinds.decode("events", {"count": 0}) == {
+        "metadata": {},
+        "involvedObject": {},
+        "source": {},
+        "firstTimestamp": None,
+        "lastTimestamp": None,
+        "eventTime": None,
+        "reportingComponent": "",
+        "reportingInstance": "",
+    }
+
+
+def test_a_node_shows_an_empty_machine(kinds: Declared) -> None:
+    status = kinds.decode("nodes", {})["status"]
+    assert status["daemonEndpoints"] == {"kubeletEndpoint": {"Port": 0}}
+    assert set(status["nodeInfo"].values()) == {""} and len(status["nodeInfo"]) == 10
+
+
+def test_a_list_that_is_always_shown_is_null_when_empty(kinds: Declared) -> None:
+    expression = {"matchLabelExpressions": [{"key": "z", "values": []}]}
+    decoded = kinds.decode("storageclasses", {"allowedTopologies": [expression]})
+    assert decoded["allowedTopologies"] == [{"matchLabelExpressions": [{"key": "z", "values": None}]}]
+
+
+def test_the_metadata_of_a_template_shows_that_it_was_never_created() -> None:
+    schema = Schema(Struct("test.v1.Thing", Field("template", TEMPLATE_META, 1)), "v1", "Thing")
+    expected = {"template": {"name": "a", "creationTimestamp": None}}
+    for raw in (b'{"template":{"name":"a"}}', b'{"template":{"name":"a","creationTimestamp":null}}'):
+        assert schema.decode_json(raw).object == expected
+
+
+def test_times_in_lists_of_structs_are_shown_as_null() -> None:
+    condition = Struct("test.v1.Condition", Field("type", STRING, 1, always=True), Field("at", TIME, 2))
+    schema = Schema(Struct("test.v1.Thing", Field("conditions", ListOf(condition), 1)), "v1", "Thing")
+    assert schema.decode_json(b'{"conditions":[{}]}').object == {"conditions": [{"type": "", "at": None}]}

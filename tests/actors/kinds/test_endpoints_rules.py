@@ -1,0 +1,80 @@
+"""Endpoints: addresses others can reach, ports that can be told apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.actors.kinds.declared import Declared
+
+ADDRESS = {"ip": "10.0.0.1"}
+
+
+def causes_of(kinds: Declared, *subsets: Any) -> list[tuple[str, str]]:
+    return kinds.created("endpoints", {"metadata": {"name": "a"}, "subsets": list(subsets)})
+
+
+def test_subsets_are_kept_as_sent(kinds: Declared) -> None:
+    subset = {"addresses": [{"ip": "10.1.0.2"}, {"ip": "10.1.0.1", "hostname": "h"}], "ports": [{"port": 80}]}
+    stored = kinds.stored("endpoints", {"subsets": [subset, subset]})
+    assert stored["subsets"] == [{**subset, "ports": [{"port": 80, "protocol": "TCP"}]}] * 2
+
+
+@pytest.mark.parametrize(
+    ("ip", "texts"),
+    [
+        ("10.0.0.1", []),
+        (
+            "x",
+            ["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)", "must be a valid IP address"],
+        ),
+        ("127.0.0.1", ["may not be in the loopback range (127.0.0.0/8, ::1/128)"]),
+    ],
+)
+def test_addresses(kinds: Declared, ip: str, texts: list[str]) -> None:
+    causes = causes_of(kinds, {"addresses": [{"ip": ip}]})
+    assert causes == [("subsets[0].addresses[0].ip", f'Invalid value: "{ip}": {text}') for text in texts]
+
+
+def test_a_subset_needs_addresses(kinds: Declared) -> None:
+    expected = [("subsets[0]", "Required value: must specify `addresses` or `notReadyAddresses`")]
+    assert causes_of(kinds, {"ports": [{"port": 80}]}) == expected
+    assert causes_of(kinds, {"notReadyAddresses": [ADDRESS]}) == []
+
+
+def test_names_inside(kinds: Declared) -> None:
+    address = {**ADDRESS, "hostname": "a.b", "nodeName": "A"}
+    assert [field for field, _ in causes_of(kinds, {"addresses": [address]})] == [
+        "subsets[0].addresses[0].hostname",
+        "subsets[0].addresses[0].nodeName",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ports", "expected"),
+    [
+        ([{"port": 80}], []),
+        ([{"port": 0}], [("port", "Invalid value: 0: must be between 1 and 65535, inclusive")]),
+        ([{"port": 1, "name": "A"}], [("name", 'Invalid value: "A": a lowercase RFC 1123 label')]),
+        (
+            [{"port": 1, "protocol": "X"}],
+            [("protocol", 'Unsupported value: "X": supported values: "SCTP", "TCP", "UDP"')],
+        ),
+        ([{"port": 1, "appProtocol": "a b"}], [("appProtocol", 'Invalid value: "a b": name part must')]),
+    ],
+)
+def test_ports(kinds: Declared, ports: Any, expected: list[tuple[str, str]]) -> None:
+    causes = causes_of(kinds, {"addresses": [ADDRESS], "ports": ports})
+    assert len(causes) == len(expected)
+    for (field, message), (part, text) in zip(causes, expected, strict=True):
+        assert field == f"subsets[0].ports[0].{part}" and message.startswith(text)
+
+
+def test_several_ports_need_names(kinds: Declared) -> None:
+    causes = causes_of(kinds, {"addresses": [ADDRESS], "ports": [{"port": 1}, {"port": 2}]})
+    assert causes == [(f"subsets[0].ports[{index}].name", "Required value") for index in range(2)]
+
+
+def test_a_replace_may_create(kinds: Declared) -> None:
+    assert kinds["endpoints"].creates_on_update and kinds["endpoints"].unconditional_update

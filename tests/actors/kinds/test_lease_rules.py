@@ -1,0 +1,29 @@
+"""Lease: positive durations, and a replace says which version it replaces."""
+
+from __future__ import annotations
+
+from tests.actors.kinds.declared import Declared
+
+NAMED = {"metadata": {"name": "a"}}
+
+
+def test_numbers(kinds: Declared) -> None:
+    assert (
+        kinds.created("leases", {**NAMED, "spec": {"leaseDurationSeconds": 15, "leaseTransitions": 0}}) == []
+    )
+    assert kinds.created(
+        "leases", {**NAMED, "spec": {"leaseDurationSeconds": 0, "leaseTransitions": -1}}
+    ) == [
+        ("spec.leaseDurationSeconds", "Invalid value: 0: must be greater than 0"),
+        ("spec.leaseTransitions", "Invalid value: -1: must be greater than or equal to 0"),
+    ]
+
+
+def test_a_replace_is_judged_too_and_may_create(kinds: Declared) -> None:
+    _, causes = kinds.replaced("leases", NAMED, {**NAMED, "spec": {"leaseDurationSeconds": -1}})
+    assert len(causes) == 1
+    assert kinds["leases"].creates_on_update and not kinds["leases"].unconditional_update
+
+
+def test_finalizers_need_no_slash_here(kinds: Declared) -> None:
+    assert kinds.created("leases", {"metadata": {"name": "a", "finalizers": ["plain"]}}) == []

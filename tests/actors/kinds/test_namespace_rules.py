@@ -1,0 +1,111 @@
+"""Namespace: a label for a name, the name for a label, and parts that change through their own paths only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.names import Names
+from tests.actors.kinds.declared import Declared, once
+
+NAMED = {"metadata": {"name": "a"}}
+LONG = "n" * 64
+
+
+def test_a_new_one_is_active_and_held_by_its_finalizer(kinds: Declared) -> None:
+    stored = kinds.stored("namespaces", {**NAMED, "status": {"phase": "Terminating", "conditions": []}})
+    assert stored["spec"] == {"finalizers": ["kubernetes"]}
+    assert stored["status"] == {"phase": "Active"}
+    assert kinds["namespaces"].held(stored)
+
+
+def test_finalizers_that_were_sent_are_kept(kinds: Declared) -> None:
+    stored = kinds.stored("namespaces", {**NAMED, "spec": {"finalizers": ["example.com/x"]}})
+    assert stored["spec"]["finalizers"] == ["example.com/x", "kubernetes"]
+
+
+def test_the_name_label_cannot_be_overridden(kinds: Declared, names: Names) -> None:
+    label = names.key("metadata.name")
+    stored = kinds.stored("namespaces", {"metadata": {"name": "a", "labels": {label: "liar", "x": "y"}}})
+    assert stored["metadata"]["labels"] == {label: "a", "x": "y"}
+    assert kinds.replaced("namespaces", NAMED, NAMED)[0]["metadata"]["labels"] == {label: "a"}
+
+
+def test_a_long_name_is_wrong_as_name_and_as_label(kinds: Declared) -> None:
+    text = f'Invalid value: "{LONG}": must be no more than 63 characters'
+    causes = kinds.created("namespaces", {"metadata": {"name": LONG}})
+    assert causes == [("metadata.name", text), ("metadata.labels", text)]
+
+
+def test_a_replace_changes_neither_finalizers_nor_status(kinds: Declared) -> None:
+    after = {**NAMED, "spec": {"finalizers": []}, "status": {"phase": "Terminating"}}
+    new, causes = kinds.replaced("namespaces", NAMED, after)
+    assert causes == []
+    assert new["spec"] == {"finalizers": ["kubernetes"]} and new["status"] == {"phase": "Active"}
+
+
+def test_status_leaves_finalizers_alone(kinds: Declared) -> None:
+    condition = {"type": "T", "status": "True"}
+    after = {**NAMED, "spec": {"finalizers": ["example.com/x"]}, "status": {"conditions": [condition]}}
+    new, causes = kinds.replaced("namespaces", NAMED, after, "status")
+    assert causes == []
+    assert new["spec"] == {"finalizers": ["kubernetes"]}
+    assert new["status"] == {"phase": "Active", "conditions": [{**condition, "lastTransitionTime": None}]}
+
+
+def test_finalize_leaves_status_alone(kinds: Declared) -> None:
+    after = {**NAMED, "spec": {"finalizers": ["example.com/keep"]}, "status": {"phase": "Terminating"}}
+    new, causes = kinds.replaced("namespaces", NAMED, after, "finalize")
+    assert causes == []
+    assert new["spec"] == {"finalizers": ["example.com/keep"]} and new["status"] == {"phase": "Active"}
+
+
+def test_finalize_checks_each_name(kinds: Declared) -> None:
+    _, causes = kinds.replaced(
+        "namespaces", NAMED, {**NAMED, "spec": {"finalizers": ["bad name!"]}}, "finalize"
+    )
+    assert [field for field, _ in causes] == ["spec.finalizers[0]"] * 2
+    assert causes[0][1].startswith('Invalid value: "bad name!": name part must consist of')
+    assert causes[1][1].endswith("name is neither a standard finalizer name nor is it fully qualified")
+
+
+@pytest.mark.parametrize(
+    ("phase", "terminating", "text"),
+    [
+        ("Active", False, ""),
+        ("Terminating", True, ""),
+        ("Terminating", False, "may only be 'Active' if `deletionTimestamp` is empty"),
+        ("Active", True, "may only be 'Terminating' if `deletionTimestamp` is not empty"),
+    ],
+)
+def test_the_phase_follows_the_deletion(kinds: Declared, phase: str, terminating: bool, text: str) -> None:
+    definition = kinds["namespaces"]
+    old = kinds.stored("namespaces", NAMED)
+    if terminating:
+        old["metadata"]["deletionTimestamp"] = "2020-01-01T00:00:00Z"
+    new: dict[str, Any] = {**old, "status": {"phase": phase}}
+    errors = definition.validate_status_update(new, old)
+    expected = [("status.Phase", f'Invalid value: "{phase}": {text}')] if text else []
+    assert once([(error.field, error.message) for error in errors]) == expected
+
+
+def test_deletion_starts_termination_without_a_grace_period(kinds: Declared) -> None:
+    marked = kinds.stored("namespaces", NAMED)
+    marked["metadata"].update(deletionTimestamp="2020-01-01T00:00:00Z", deletionGracePeriodSeconds=0)
+    kinds["namespaces"].mark_deleted(marked)
+    assert marked["status"]["phase"] == "Terminating"
+    assert "deletionGracePeriodSeconds" not in marked["metadata"]
+
+
+def test_it_goes_when_nobody_holds_it(kinds: Declared) -> None:
+    held = kinds["namespaces"].held
+    assert not held({"metadata": {}, "spec": {}})
+    assert held({"metadata": {"finalizers": ["example.com/x"]}, "spec": {}})
+
+
+def test_namespaces_are_selected_by_phase(kinds: Declared) -> None:
+    definition = kinds["namespaces"]
+    assert definition.selects("status.phase")
+    assert not definition.selects("name") and not definition.selects("metadata.namespace")
+    assert definition.selectable["status.phase"](kinds.stored("namespaces", NAMED)) == "Active"

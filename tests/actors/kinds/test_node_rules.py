@@ -1,0 +1,157 @@
+"""Node: taints, pod networks, resources, and what is set once and then fixed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.names import Names
+from tests.actors.kinds.declared import Declared, once
+
+NAMED = {"metadata": {"name": "a"}}
+
+
+def causes_of(kinds: Declared, **parts: Any) -> list[tuple[str, str]]:
+    return kinds.created("nodes", {**NAMED, **parts})
+
+
+def test_status_is_kept_on_create_and_spec_is_kept_on_status(kinds: Declared) -> None:
+    created = kinds.stored(
+        "nodes", {**NAMED, "status": {"phase": "Running"}, "spec": {"unschedulable": True}}
+    )
+    assert created["status"]["phase"] == "Running"
+    after = {**NAMED, "spec": {"unschedulable": True}, "status": {"phase": "Pending"}}
+    through_status, _ = kinds.replaced("nodes", NAMED, after, "status")
+    assert through_status["spec"] == {} and through_status["status"]["phase"] == "Pending"
+    through_object, _ = kinds.replaced("nodes", NAMED, after)
+    assert through_object["spec"] == {"unschedulable": True} and "phase" not in through_object["status"]
+
+
+def test_taints(kinds: Declared) -> None:
+    taints = [
+        {"key": "a b", "effect": "NoSchedule", "value": "x y"},
+        {"key": "k"},
+        {"key": "k", "effect": "Later"},
+        {"key": "k", "effect": "NoExecute"},
+        {"key": "k", "effect": "NoExecute", "value": "w"},
+    ]
+    causes = causes_of(kinds, spec={"taints": taints})
+    assert [field for field, _ in causes] == [
+        "metadata.taints[0].key",
+        "metadata.taints[0].value",
+        "metadata.taints[1].effect",
+        "metadata.taints[2].effect",
+        "metadata.taints[4]",
+    ]
+    assert causes[3][1] == (
+        'Unsupported value: "Later": supported values: "NoSchedule", "PreferNoSchedule", "NoExecute"'
+    )
+    assert causes[4][1].endswith(": taints must be unique by key and effect pair")
+
+
+@pytest.mark.parametrize(
+    ("networks", "texts"),
+    [
+        (["10.0.0.0/24"], []),
+        (["10.0.0.0/24", "fd00::/64"], []),
+        (["x"], ["must be valid CIDR"]),
+        (["10.0.0.0/24", "10.1.0.0/24"], ["may specify no more than one CIDR for each IP family"]),
+        (
+            ["10.0.0.0/24"] * 2,
+            ["may specify no more than one CIDR for each IP family", 'Duplicate value: "10.0.0.0/24"'],
+        ),
+    ],
+)
+def test_pod_networks(kinds: Declared, networks: list[str], texts: list[str]) -> None:
+    causes = causes_of(kinds, spec={"podCIDRs": networks})
+    assert [message.endswith(text) for (_, message), text in zip(causes, texts, strict=True)] == [True] * len(
+        texts
+    )
+
+
+@pytest.mark.parametrize(
+    ("sent", "stored"),
+    [
+        ({"podCIDR": "10.0.0.0/24"}, ["10.0.0.0/24"]),
+        ({"podCIDRs": ["10.0.0.0/24", "fd00::/64"]}, ["10.0.0.0/24", "fd00::/64"]),
+        ({"podCIDR": "10.9.0.0/24", "podCIDRs": ["10.0.0.0/24", "fd00::/64"]}, ["10.9.0.0/24"]),
+    ],
+)
+def test_the_old_field_and_the_first_of_the_new_agree(kinds: Declared, sent: Any, stored: list[str]) -> None:
+    spec = kinds.decode("nodes", {"spec": sent})["spec"]
+    assert spec == {"podCIDR": stored[0], "podCIDRs": stored}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "field"),
+    [
+        ({}, {"podCIDR": "10.0.0.0/24", "providerID": "p"}, ""),
+        ({"podCIDR": "10.0.0.0/24"}, {"podCIDR": "10.1.0.0/24"}, "spec.podCIDRs"),
+        ({"podCIDR": "10.0.0.0/24"}, {}, "spec.podCIDRs"),
+        ({"providerID": "p"}, {"providerID": "q"}, "spec.providerID"),
+        ({"providerID": "p"}, {}, "spec.providerID"),
+        ({}, {"externalID": "x"}, "spec.externalID"),
+    ],
+)
+def test_set_once(kinds: Declared, before: Any, after: Any, field: str) -> None:
+    _, causes = kinds.replaced("nodes", {**NAMED, "spec": before}, {**NAMED, "spec": after})
+    assert [found for found, _ in once(causes)] == ([field] if field else [])
+
+
+def test_resources(kinds: Declared, names: Names) -> None:
+    capacity = {
+        "cpu": "500m",
+        "memory": "-1",
+        "pods": "1500m",
+        "example.com/gpu": "500m",
+        names.key("batch"): "500m",
+    }
+    causes = causes_of(kinds, status={"capacity": capacity, "allocatable": {}})
+    found = [cause for cause in causes if cause[0].startswith("status.capacity")]
+    assert sorted(found) == [
+        ("status.capacity.example.com/gpu", 'Invalid value: "500m": must be an integer'),
+        ("status.capacity.memory", 'Invalid value: "-1": must be greater than or equal to 0'),
+        ("status.capacity.pods", 'Invalid value: "1500m": must be an integer'),
+    ]
+
+
+def test_addresses_stand_once(kinds: Declared) -> None:
+    address = {"type": "InternalIP", "address": "10.0.0.9"}
+    _, causes = kinds.replaced(
+        "nodes", NAMED, {**NAMED, "status": {"addresses": [address, address]}}, "status"
+    )
+    assert causes == [("status.addresses[1]", 'Duplicate value: {"type":"InternalIP","address":"10.0.0.9"}')]
+
+
+def test_sources_of_a_feature_that_is_gone_are_dropped(kinds: Declared) -> None:
+    source = {"configMap": {"namespace": "a", "name": "b", "kubeletConfigKey": "c"}}
+    document = {**NAMED, "spec": {"configSource": source}, "status": {"config": {"assigned": source}}}
+    assert "configSource" not in kinds.stored("nodes", document)["spec"]
+    assert "config" not in kinds.stored("nodes", document)["status"]
+    assert "configSource" not in kinds.replaced("nodes", NAMED, document)[0]["spec"]
+    assert "config" not in kinds.replaced("nodes", NAMED, document, "status")[0]["status"]
+
+
+def test_old_annotations_must_parse(kinds: Declared, names: Names) -> None:
+    def annotated(key: str, text: str) -> list[tuple[str, str]]:
+        return kinds.created("nodes", {"metadata": {"name": "a", "annotations": {key: text}}})
+
+    taints, avoid = (names.key(key, "scheduler.alpha") for key in ("taints", "preferAvoidPods"))
+    assert annotated(taints, '[{"key":"k","effect":"NoSchedule"}]') == []
+    assert [field for field, _ in annotated(taints, "{")] == ["metadata.annotations"]
+    assert [field for field, _ in annotated(taints, '[{"key":"k"}]')] == [
+        f"metadata.annotations.{taints}[0].effect"
+    ]
+    controller = '{"preferAvoidPods":[{"podSignature":{"podController":{"controller":%s}}}]}'
+    assert annotated(avoid, controller % "true") == []
+    assert len(annotated(avoid, controller % "false")) == 1
+    assert annotated(avoid, '{"preferAvoidPods":[{}]}')[0][1] == "Required value"
+    assert len(annotated(avoid, "[]")) == 1
+
+
+def test_nodes_are_selected_by_schedulability(kinds: Declared) -> None:
+    definition = kinds["nodes"]
+    read = definition.selectable["spec.unschedulable"]
+    assert read(kinds.stored("nodes", NAMED)) == "false"
+    assert read(kinds.stored("nodes", {**NAMED, "spec": {"unschedulable": True}})) == "true"

@@ -1,0 +1,69 @@
+"""PriorityClass: a ceiling for users, names of the system's own, and a value that never changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.actors.kinds.declared import Declared
+
+NAMED = {"metadata": {"name": "a"}, "value": 5}
+RESERVED = "Forbidden: priority class names with 'system-' prefix are reserved for system use only. error: "
+
+CASES = [
+    ({"value": 1_000_000_000}, []),
+    (
+        {"value": 1_000_000_001},
+        [("value", "Forbidden: maximum allowed value of a user defined priority is 1000000000")],
+    ),
+    (
+        {"preemptionPolicy": "Sometimes"},
+        [
+            (
+                "preemptionPolicy",
+                'Unsupported value: "Sometimes": supported values: "PreemptLowerPriority", "Never"',
+            )
+        ],
+    ),
+    ({"preemptionPolicy": ""}, [("preemptionPolicy", "Required value")]),
+    (
+        {"metadata": {"name": "system-mine"}},
+        [("metadata.name", RESERVED + "system-mine is not a known system priority class")],
+    ),
+    (
+        {"metadata": {"name": "system-node-critical"}},
+        [("metadata.name", RESERVED + "value of system-node-critical PriorityClass must be 2000001000")],
+    ),
+    ({"metadata": {"name": "system-cluster-critical"}, "value": 2_000_000_000}, []),
+    (
+        {"metadata": {"name": "system-cluster-critical"}, "value": 2_000_000_000, "globalDefault": True},
+        [
+            (
+                "metadata.name",
+                RESERVED + "globalDefault of system-cluster-critical PriorityClass must be false",
+            )
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("parts", "expected"), CASES)
+def test_create(kinds: Declared, parts: Any, expected: list[tuple[str, str]]) -> None:
+    assert kinds.created("priorityclasses", {**NAMED, **parts}) == expected
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        ({"description": "d", "globalDefault": True}, []),
+        ({"value": 6}, [("value", "Forbidden: may not be changed in an update.")]),
+        ({"preemptionPolicy": "Never"}, [("preemptionPolicy", 'Invalid value: "Never": field is immutable')]),
+    ],
+)
+def test_replace(kinds: Declared, parts: Any, expected: list[tuple[str, str]]) -> None:
+    assert kinds.replaced("priorityclasses", NAMED, {**NAMED, **parts})[1] == expected
+
+
+def test_the_generation_is_one(kinds: Declared) -> None:
+    assert kinds.stored("priorityclasses", NAMED)["metadata"]["generation"] == 1

@@ -1,0 +1,26 @@
+"""stringData is a way to write data: merged over it, and never stored."""
+
+from __future__ import annotations
+
+from tests.actors.kinds.declared import Declared
+
+
+def test_it_becomes_data(kinds: Declared) -> None:
+    stored = kinds.stored(
+        "secrets", {"stringData": {"k": "new", "ü": "ü"}, "data": {"k": "b2xk", "l": ""}, "type": "t"}
+    )
+    assert stored["data"] == {"k": "bmV3", "l": "", "ü": "w7w="}
+    assert list(stored) == ["metadata", "data", "type"]
+    assert list(stored["data"]) == ["k", "l", "ü"]
+
+
+def test_it_does_so_on_replace_too(kinds: Declared) -> None:
+    new, causes = kinds.replaced(
+        "secrets", {"metadata": {"name": "a"}}, {"metadata": {"name": "a"}, "stringData": {"k": "v"}}
+    )
+    assert causes == []
+    assert new["data"] == {"k": "dg=="} and "stringData" not in new
+
+
+def test_an_empty_one_leaves_no_trace(kinds: Declared) -> None:
+    assert set(kinds.stored("secrets", {"stringData": {}})) == {"metadata", "type"}

@@ -1,0 +1,52 @@
+"""The well-known secret types ask for their keys, in the words of either dialect."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.names import Names
+from tests.actors.kinds.declared import Declared
+
+REQUIRED = [
+    ("dockercfg", {}, ["data[.dockercfg]"]),
+    ("dockerconfigjson", {"data": {"other": "e30="}}, ["data[.dockerconfigjson]"]),
+    ("basic-auth", {"data": {"token": "eA=="}}, ["data[username]", "data[password]"]),
+    ("basic-auth", {"data": {"password": ""}}, []),
+    ("ssh-auth", {"data": {"key": "eA=="}}, ["data[ssh-privatekey]"]),
+    ("ssh-auth", {"data": {"ssh-privatekey": ""}}, ["data[ssh-privatekey]"]),
+    ("ssh-auth", {"stringData": {"ssh-privatekey": "k"}}, []),
+    ("tls", {}, ["data[tls.crt]", "data[tls.key]"]),
+    ("tls", {"data": {"tls.crt": "eA=="}}, ["data[tls.key]"]),
+    ("tls", {"data": {"tls.crt": "", "tls.key": ""}}, []),
+    ("unheard-of", {}, []),
+]
+
+
+@pytest.mark.parametrize(("type_", "contents", "fields"), REQUIRED)
+def test_required_keys(kinds: Declared, names: Names, type_: str, contents: Any, fields: list[str]) -> None:
+    document = {"metadata": {"name": "a"}, "type": names.key(type_), **contents}
+    assert kinds.created("secrets", document) == [(field, "Required value") for field in fields]
+
+
+def test_an_account_token_names_its_account(kinds: Declared, names: Names) -> None:
+    key = names.key("service-account.name")
+    document: dict[str, Any] = {"metadata": {"name": "a"}, "type": names.key("service-account-token")}
+    assert kinds.created("secrets", document) == [(f"metadata.annotations[{key}]", "Required value")]
+    document["metadata"]["annotations"] = {key: "robot"}
+    assert kinds.created("secrets", document) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "fine"), [("{}", True), ("null", True), ("[]", False), ("{", False), ("", False)]
+)
+def test_registry_credentials_are_json_and_stay_out_of_messages(
+    kinds: Declared, names: Names, text: str, fine: bool
+) -> None:
+    document = {"metadata": {"name": "a"}, "type": names.key("dockercfg"), "stringData": {".dockercfg": text}}
+    causes = kinds.created("secrets", document)
+    assert fine == (causes == [])
+    for field, message in causes:
+        assert field == "data[.dockercfg]"
+        assert message.startswith('Invalid value: "<secret contents redacted>": ')

@@ -1,0 +1,24 @@
+"""ServiceAccount: of the secrets it lists only their names are kept."""
+
+from __future__ import annotations
+
+from tests.actors.kinds.declared import Declared
+
+SENT = {
+    "metadata": {"name": "a"},
+    "secrets": [{"name": "s", "namespace": "other", "uid": "u"}, {"kind": "Secret"}],
+}
+
+
+def test_references_are_cut_to_names(kinds: Declared) -> None:
+    assert kinds.stored("serviceaccounts", SENT)["secrets"] == [{"name": "s"}, {}]
+    assert kinds.replaced("serviceaccounts", SENT, SENT)[0]["secrets"] == [{"name": "s"}, {}]
+
+
+def test_deleting_one_answers_with_it(kinds: Declared) -> None:
+    assert kinds["serviceaccounts"].delete_returns_object
+
+
+def test_false_is_kept_apart_from_nothing(kinds: Declared) -> None:
+    document = {"metadata": {"name": "a"}, "automountServiceAccountToken": False}
+    assert kinds.decode("serviceaccounts", document)["automountServiceAccountToken"] is False

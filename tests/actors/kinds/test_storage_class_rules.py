@@ -1,0 +1,105 @@
+"""StorageClass: a provisioner, bounded parameters, topologies without repetition, and what is fixed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.names import Names
+from tests.actors.kinds.declared import Declared, once
+
+NAMED = {"metadata": {"name": "a"}, "provisioner": "p"}
+
+
+def expressions(*pairs: tuple[str, list[str]]) -> dict[str, Any]:
+    return {"matchLabelExpressions": [{"key": key, "values": values} for key, values in pairs]}
+
+
+CASES: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
+    ({}, []),
+    ({"provisioner": ""}, [("provisioner", "Required value")]),
+    ({"provisioner": "Example.com/P"}, []),
+    ({"reclaimPolicy": ""}, []),
+    (
+        {"reclaimPolicy": "Recycle"},
+        [("reclaimPolicy", 'Unsupported value: "Recycle": supported values: "Delete", "Retain"')],
+    ),
+    (
+        {"volumeBindingMode": "Later"},
+        [
+            (
+                "volumeBindingMode",
+                'Unsupported value: "Later": supported values: "Immediate", "WaitForFirstConsumer"',
+            )
+        ],
+    ),
+    ({"parameters": {"": "x"}}, [("parameters", 'Invalid value: "": field can not be empty.')]),
+    ({"parameters": {"k": "x" * 262144}}, [("parameters", "Too long: must have at most 262144 bytes")]),
+    (
+        {"parameters": {str(i): "" for i in range(513)}},
+        [("parameters", "Too long: must have at most 512 bytes")],
+    ),
+    (
+        {"allowedTopologies": [expressions(("z", []))]},
+        [("allowedTopologies[0].matchLabelExpressions[0].values", "Required value")],
+    ),
+    (
+        {"allowedTopologies": [expressions(("z", ["a", "a"]))]},
+        [("allowedTopologies[0].matchLabelExpressions[0].values[1]", 'Duplicate value: "a"')],
+    ),
+    (
+        {"allowedTopologies": [expressions(("z", ["a"]), ("z", ["b"]))]},
+        [("allowedTopologies[0].matchLabelExpressions[1].key", 'Duplicate value: "z"')],
+    ),
+    (
+        {"allowedTopologies": [expressions(("z", ["a", "b"])), expressions(("z", ["b", "a"]))]},
+        [("allowedTopologies[1].matchLabelExpressions", 'Duplicate value: ""')],
+    ),
+]
+
+
+@pytest.mark.parametrize(("parts", "expected"), CASES)
+def test_create(kinds: Declared, parts: Any, expected: list[tuple[str, str]]) -> None:
+    assert kinds.created("storageclasses", {**NAMED, **parts}) == expected
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        ({"allowVolumeExpansion": True, "mountOptions": ["soft"]}, []),
+        ({"parameters": {"a": "b"}}, [("parameters", "Forbidden: updates to parameters are forbidden.")]),
+        ({"provisioner": "q"}, [("provisioner", "Forbidden: updates to provisioner are forbidden.")]),
+        (
+            {"reclaimPolicy": "Retain"},
+            [("reclaimPolicy", "Forbidden: updates to reclaimPolicy are forbidden.")],
+        ),
+        (
+            {"volumeBindingMode": "WaitForFirstConsumer"},
+            [("volumeBindingMode", 'Invalid value: "WaitForFirstConsumer": field is immutable')],
+        ),
+    ],
+)
+def test_replace(kinds: Declared, parts: Any, expected: list[tuple[str, str]]) -> None:
+    assert kinds.replaced("storageclasses", NAMED, {**NAMED, **parts})[1] == expected
+
+
+def test_the_rules_of_the_object_come_before_those_of_the_change(kinds: Declared) -> None:
+    before = {**NAMED, "parameters": {"a": "b"}}
+    _, causes = kinds.replaced("storageclasses", before, {"metadata": {"name": "a"}})
+    assert [field for field, _ in once(causes)] == ["provisioner", "parameters", "provisioner"]
+
+
+def test_old_labels_of_nodes_are_warned_of(kinds: Declared, names: Names) -> None:
+    old = names.key("zone", "failure-domain.beta")
+    new = kinds.stored(
+        "storageclasses", {**NAMED, "allowedTopologies": [expressions(("z", ["a"]), (old, ["b"]))]}
+    )
+    assert kinds["storageclasses"].warnings(new, None) == [
+        "allowedTopologies[0].matchLabelExpressions[1].key: "
+        f'deprecated since v1.17; use "{names.key("zone", "topology")}" instead'
+    ]
+
+
+def test_deleting_one_answers_with_it(kinds: Declared) -> None:
+    assert kinds["storageclasses"].delete_returns_object

@@ -1,0 +1,68 @@
+"""Finalizers are qualified names or one of the known plain ones; none are added to what is going."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.kinds.catalog import Catalog
+from actors.names import CLUSTER
+from actors.resource.metadata import validate_metadata_create, validate_metadata_update
+
+CONFIG_MAPS = Catalog(CLUSTER).find("", "v1", "configmaps")
+PLAIN = "name is neither a standard finalizer name nor is it fully qualified"
+
+
+def errors(*finalizers: str) -> list[tuple[str, str]]:
+    assert CONFIG_MAPS is not None
+    metadata = {"name": "a", "namespace": "n", "finalizers": list(finalizers)}
+    return [(error.field, error.message) for error in validate_metadata_create(metadata, CONFIG_MAPS)]
+
+
+@pytest.mark.parametrize("name", ["example.com/x", "orphan", "foregroundDeletion", "kubernetes"])
+def test_good_names(name: str) -> None:
+    assert errors(name) == []
+
+
+def test_plain_names_must_be_known() -> None:
+    assert errors("example.com/x", "plain") == [
+        ("metadata.finalizers[1]", f'Invalid value: "plain": {PLAIN}')
+    ]
+
+
+def test_bad_names_are_told_before_unknown_ones() -> None:
+    found = errors("")
+    assert [field for field, _ in found] == ["metadata.finalizers"] * 2 + ["metadata.finalizers[0]"]
+    assert found[0][1] == 'Invalid value: "": name part must be non-empty'
+
+
+def test_two_that_contradict_each_other() -> None:
+    text = (
+        'Invalid value: []string{"orphan", "foregroundDeletion"}: '
+        "finalizer orphan and foregroundDeletion cannot be both set"
+    )
+    assert errors("orphan", "foregroundDeletion") == [("metadata.finalizers", text)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "terminating", "added"),
+    [
+        (["x.io/1", "x.io/2"], ["x.io/2", "x.io/1"], True, ""),
+        (["x.io/1", "x.io/2"], ["x.io/2"], True, ""),
+        (["x.io/1"], ["x.io/1", "x.io/3", "x.io/2"], True, '"x.io/2", "x.io/3"'),
+        (["x.io/1"], ["x.io/1", "x.io/2"], False, ""),
+    ],
+)
+def test_none_are_added_to_what_is_going(
+    before: list[str], after: list[str], terminating: bool, added: str
+) -> None:
+    assert CONFIG_MAPS is not None
+    common: dict[str, Any] = {"name": "a", "namespace": "n", "uid": "u"}
+    if terminating:
+        common["deletionTimestamp"] = "2020-01-01T00:00:00Z"
+    found = validate_metadata_update(
+        {**common, "finalizers": after}, {**common, "finalizers": before}, CONFIG_MAPS
+    )
+    text = "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string"
+    assert [error.message for error in found] == ([f"{text}{{{added}}}"] if added else [])

@@ -1,0 +1,48 @@
+"""Labels have formats for keys and values; annotations for keys only, and a sum they may not exceed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.kinds.catalog import Catalog
+from actors.names import CLUSTER
+from actors.resource.metadata import validate_metadata_create
+
+CONFIG_MAPS = Catalog(CLUSTER).find("", "v1", "configmaps")
+
+
+def errors(**metadata: Any) -> list[tuple[str, str]]:
+    assert CONFIG_MAPS is not None
+    found = validate_metadata_create({"name": "a", "namespace": "n", **metadata}, CONFIG_MAPS)
+    return [(error.field, error.message) for error in found]
+
+
+def test_each_bad_key_and_value_is_a_cause() -> None:
+    found = errors(labels={"bad key": "bad value", "k": "v"})
+    assert [field for field, _ in found] == ["metadata.labels"] * 2
+    assert found[0][1].startswith('Invalid value: "bad key": name part must consist of')
+    assert found[1][1].startswith('Invalid value: "bad value": a valid label must be an empty string')
+
+
+def test_labels_may_be_empty_and_have_prefixes() -> None:
+    assert errors(labels={"k": "", "example.com/A_b.c-d": "V_1.x-Y"}) == []
+
+
+def test_annotation_values_are_free_and_capitals_do_not_matter_in_keys() -> None:
+    assert errors(annotations={"Example.COM/Key": 'any {"text": 1}\n ü', "empty": ""}) == []
+
+
+@pytest.mark.parametrize(("key", "count"), [("bad key", 1), ("x/y/z", 1), ("", 2)])
+def test_annotation_keys(key: str, count: int) -> None:
+    assert [field for field, _ in errors(annotations={key: "v"})] == ["metadata.annotations"] * count
+
+
+def test_annotations_have_256_kibibytes_in_all() -> None:
+    limit = 256 * 1024
+    assert errors(annotations={"k": "x" * (limit - 1)}) == []
+    assert errors(annotations={"k": "x" * limit}) == [
+        ("metadata.annotations", "Too long: must have at most 262144 bytes")
+    ]
+    assert len(errors(annotations={"k": "ü" * (limit // 2)})) == 1

@@ -1,0 +1,53 @@
+"""Every object has a name that fits its kind, and lies in a namespace exactly if its kind does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.kinds.catalog import Catalog
+from actors.kinds.definition import Definition
+from actors.names import CLUSTER
+from actors.resource.metadata import validate_metadata_create
+
+CATALOG = Catalog(CLUSTER)
+
+
+def definition(plural: str) -> Definition:
+    found = CATALOG.find("", "v1", plural)
+    assert found is not None
+    return found
+
+
+def fields(plural: str, metadata: dict[str, Any]) -> list[str]:
+    return [error.field for error in validate_metadata_create(metadata, definition(plural))]
+
+
+@pytest.mark.parametrize(
+    ("plural", "metadata", "wrong"),
+    [
+        ("configmaps", {"name": "a.b", "namespace": "n"}, []),
+        ("configmaps", {"name": "Upper", "namespace": "n"}, ["metadata.name"]),
+        ("configmaps", {"namespace": "n"}, ["metadata.name"]),
+        ("configmaps", {"name": "a"}, ["metadata.namespace"]),
+        ("configmaps", {"name": "a", "namespace": "n.n"}, ["metadata.namespace"]),
+        (
+            "configmaps",
+            {"name": "Bad_x", "generateName": "Bad_", "namespace": "n"},
+            ["metadata.generateName", "metadata.name"],
+        ),
+        ("configmaps", {"name": "web-abcde", "generateName": "web-", "namespace": "n"}, []),
+        ("namespaces", {"name": "a"}, []),
+        ("namespaces", {"name": "a.b"}, ["metadata.name"]),
+        ("namespaces", {"name": "a", "namespace": "n"}, ["metadata.namespace"]),
+        ("configmaps", {"name": "a", "namespace": "n", "generation": -1}, ["metadata.generation"]),
+    ],
+)
+def test_names(plural: str, metadata: dict[str, Any], wrong: list[str]) -> None:
+    assert fields(plural, metadata) == wrong
+
+
+def test_the_text_of_a_missing_name() -> None:
+    error = validate_metadata_create({"namespace": "n"}, definition("configmaps"))[0]
+    assert error.message == "Required value: name or generateName is required"

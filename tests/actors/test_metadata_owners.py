@@ -1,0 +1,48 @@
+"""Owner references are complete, have at most one controller among them, and never point at events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.kinds.catalog import Catalog
+from actors.names import CLUSTER
+from actors.resource.metadata import validate_metadata_create
+
+CONFIG_MAPS = Catalog(CLUSTER).find("", "v1", "configmaps")
+OWNER = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": "u"}
+
+
+def errors(*owners: dict[str, Any]) -> list[tuple[str, str]]:
+    assert CONFIG_MAPS is not None
+    metadata = {"name": "a", "namespace": "n", "ownerReferences": list(owners)}
+    return [(error.field, error.message) for error in validate_metadata_create(metadata, CONFIG_MAPS)]
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "text"),
+    [
+        ("apiVersion", "", 'Invalid value: "": version must not be empty'),
+        ("apiVersion", "a/b/c", 'Invalid value: "a/b/c": version must not be empty'),
+        ("kind", "", 'Invalid value: "": kind must not be empty'),
+        ("name", "", 'Invalid value: "": name must not be empty'),
+        ("uid", "", 'Invalid value: "": uid must not be empty'),
+    ],
+)
+def test_parts_are_required(part: str, value: str, text: str) -> None:
+    assert errors({**OWNER, part: value}) == [(f"metadata.ownerReferences.{part}", text)]
+
+
+def test_one_controller() -> None:
+    assert errors({**OWNER, "controller": True}, {**OWNER, "controller": False}) == []
+    found = errors({**OWNER, "controller": True}, {**OWNER, "name": "e", "controller": True})
+    assert [field for field, _ in found] == ["metadata.ownerReferences"]
+    assert found[0][1].endswith(
+        'Only one reference can have Controller set to true. Found "true" in references for d and e'
+    )
+
+
+def test_events_own_nothing() -> None:
+    found = errors({**OWNER, "apiVersion": "v1", "kind": "Event"})
+    assert found[0][1].endswith(": /v1, Kind=Event is disallowed from being an owner")

@@ -1,0 +1,81 @@
+"""What an update may not change, and how often it is told so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.kinds.catalog import Catalog
+from actors.kinds.definition import Definition
+from actors.names import CLUSTER
+from actors.resource.metadata import validate_metadata_update
+
+CATALOG = Catalog(CLUSTER)
+OLD: dict[str, Any] = {"name": "a", "namespace": "n", "uid": "u", "creationTimestamp": "2020-01-01T00:00:00Z"}
+
+
+def definition(group: str, plural: str) -> Definition:
+    found = CATALOG.find(CLUSTER.group(group) if group else "", "v1", plural)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"name": "b"}, 'Invalid value: "b": field is immutable'),
+        ({"namespace": "m"}, 'Invalid value: "m": field is immutable'),
+        ({"uid": "v"}, 'Invalid value: "v": field is immutable'),
+        (
+            {"creationTimestamp": "2021-01-01T00:00:00Z"},
+            "Invalid value: 2021-01-01 00:00:00 +0000 UTC: field is immutable",
+        ),
+        (
+            {"deletionTimestamp": "2021-01-01T00:00:00Z"},
+            "Invalid value: 2021-01-01 00:00:00 +0000 UTC: field is immutable",
+        ),
+        ({"deletionGracePeriodSeconds": 10}, "Invalid value: 10: field is immutable"),
+    ],
+)
+def test_what_is_fixed(change: dict[str, Any], message: str) -> None:
+    found = validate_metadata_update({**OLD, **change}, OLD, definition("", "configmaps"))
+    assert [(error.field, error.message) for error in found] == [(f"metadata.{next(iter(change))}", message)]
+
+
+def test_the_generation_never_goes_back() -> None:
+    found = validate_metadata_update(
+        {**OLD, "generation": 1}, {**OLD, "generation": 2}, definition("", "configmaps")
+    )
+    assert [error.message for error in found] == ["Invalid value: 1: must not be decremented"]
+
+
+@pytest.mark.parametrize(
+    ("group", "plural", "rest", "times"),
+    [
+        ("", "configmaps", {}, 4),
+        ("", "secrets", {}, 4),
+        ("", "serviceaccounts", {}, 4),
+        ("", "endpoints", {}, 4),
+        ("", "events", {"involvedObject": {"namespace": "n"}}, 2),
+        ("coordination", "leases", {"spec": {}}, 3),
+    ],
+)
+def test_a_bad_label_is_told_once_for_every_pass(
+    group: str, plural: str, rest: dict[str, Any], times: int
+) -> None:
+    kind = definition(group, plural)
+    old = {"metadata": OLD, **rest}
+    new = {"metadata": {**OLD, "labels": {"k": "bad value"}}, **rest}
+    found = validate_metadata_update(new["metadata"], OLD, kind) + kind.validate_update(new, old)
+    assert [error.field for error in found] == ["metadata.labels"] * times
+    assert len({error.message for error in found}) == 1
+
+
+def test_unknown_plain_finalizers_are_told_by_the_kind_alone() -> None:
+    kind = definition("", "configmaps")
+    new = {"metadata": {**OLD, "finalizers": ["plain"]}}
+    assert validate_metadata_update(new["metadata"], OLD, kind) == []
+    assert {error.field for error in kind.validate_update(new, {"metadata": OLD})} == {
+        "metadata.finalizers[0]"
+    }
