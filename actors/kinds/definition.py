@@ -58,7 +58,7 @@ class Conversion:
     from_storage: Callable[[Object], Object]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Definition:
     group: str
     version: str
@@ -95,6 +95,9 @@ class Definition:
     warnings: Callable[[Object, Object | None], list[str]] = no_warnings
     mark_deleted: Callable[[Object], None] = leave
     holds_back: Callable[[Object], bool] = lambda _: False  # besides metadata.finalizers
+
+    def __repr__(self) -> str:
+        return f"<Definition of {self.kind} in {self.api_version}>"
 
     @cached_property
     def api_version(self) -> str:

@@ -172,7 +172,10 @@ def _scalar(type_: Scalar, keeps_zero: bool, least: CoreSchema) -> CoreSchema:
     if type_ is STRING:
         return {"type": "str", **least}
     if type_ is BOOL:
-        return {"type": "bool"} if keeps_zero else _literal(True)
+        # Alone, the literal would take the 1 of a tree for True.
+        return (
+            {"type": "bool"} if keeps_zero else {"type": "chain", "steps": [{"type": "bool"}, _literal(True)]}
+        )
     if type_ in (INT32, INT64):
         low, high = INTEGER_RANGES[type_]
         return {"type": "int", "ge": low if keeps_zero else 1, "le": high}

@@ -27,7 +27,7 @@ from actors.kinds.fields import (
 )
 
 WORDS = ("", "a", "b", ":", '":', "x y", "ü", "\x07", "\\", "long" * 20, "<&>")
-JUNK = (None, "", "5", 0, 1, -1, 1.5, 2**40, True, False, [], {}, ["a"], {"a": "b"})
+JUNK: tuple[Any, ...] = (None, "", "5", 0, 1, -1, 1.5, 2**40, True, False, [], {}, ["a"], {"a": "b"})
 SCALARS: dict[Scalar, tuple[Any, ...]] = {
     STRING: WORDS,
     BOOL: (True, False),
