@@ -142,9 +142,9 @@ class Reads:
         expired = self._clock.now() - token.issued * 1_000_000 > self._horizon.window
         if expired or token.version < self._horizon.floor():
             raise Expired(TOKEN_TOO_OLD, fresh=str(_fresh(token)))
-        return await self._read(
-            definition, namespace, options.limit, match, _Start(token.version, token, token.remaining)
-        )
+        remaining = token.remaining if match is None else -1
+        start = _Start(token.version, token, remaining)
+        return await self._read(definition, namespace, options.limit, match, start)
 
     async def _read(
         self, definition: Definition, namespace: str | None, limit: int, match: Match | None, start: _Start
