@@ -1,0 +1,124 @@
+"""A version this server has not reached: waited for a while, then 504 with Retry-After."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from tests.actors.store import Refused, stored
+from tests.gateway.api import Opener, config_map, everywhere, served
+
+AHEAD = 1_000_000
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actors.resource.reads.PATIENCE", 0.01)
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As long as it takes: such a read is answered by an event or never."""
+    monkeypatch.setattr("actors.resource.reads.PATIENCE", float("inf"))
+
+
+@everywhere
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize(
+    "query",
+    [
+        {},
+        {"resourceVersionMatch": "Exact"},
+        {"resourceVersionMatch": "NotOlderThan"},
+        {"limit": 1},
+        {"fieldSelector": "metadata.name=a"},
+    ],
+    ids=["unset", "exact", "not older than", "with a limit", "of one name"],
+)
+async def test_a_list(opened: Opener, query: dict[str, object]) -> None:
+    async with opened() as api:
+        with pytest.raises(Refused, match=f"Too large resource version: {AHEAD}, current: ") as refused:
+            await api.list("configmaps", resourceVersion=AHEAD, **query)
+        assert refused.value.reason == "Timeout"
+
+
+@everywhere
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize("name", ["there", "missing"])
+async def test_a_get(opened: Opener, name: str) -> None:
+    async with opened() as api:
+        await api.create("configmaps", config_map("there"))
+        with pytest.raises(Refused, match="Too large resource version"):
+            await api.get("configmaps", name, resourceVersion=AHEAD)
+
+
+@pytest.mark.usefixtures("hasty")
+@pytest.mark.parametrize("name", ["", "a"], ids=["list", "get"])
+async def test_the_status_says_when_to_come_back(name: str) -> None:
+    async with served() as api:
+        answer = await api.ask("GET", api.path("configmaps", name=name), resourceVersion=AHEAD)
+        head = await api.head()
+        status = answer.expect(504)
+        assert answer.headers["retry-after"] == "1"
+        assert status["reason"] == "Timeout"
+        assert status["message"] == f"Timeout: Too large resource version: {AHEAD}, current: {head}"
+        assert status["details"]["retryAfterSeconds"] == 1
+        assert status["details"]["causes"] == [
+            {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+        ]
+
+
+async def test_patience_is_seconds(autojump_clock: trio.testing.MockClock) -> None:
+    async with stored() as store:
+        before = trio.current_time()
+        with pytest.raises(Refused):
+            await store.get("configmaps", "a", resourceVersion=AHEAD)
+        assert trio.current_time() - before == 3
+
+
+@everywhere
+@pytest.mark.usefixtures("patient")
+@pytest.mark.parametrize("match", ["", "Exact", "NotOlderThan"])
+async def test_a_list_that_waits_is_answered_when_the_version_comes(opened: Opener, match: str) -> None:
+    async with opened() as api:
+        head = int((await api.list("configmaps"))["metadata"]["resourceVersion"])
+        query = {"resourceVersionMatch": match} if match else {}
+        found = []
+
+        async def wait() -> None:
+            found.append(await api.list("configmaps", resourceVersion=head + 2, **query))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            await api.create("configmaps", config_map("a"))
+            assert not found
+            await api.create("configmaps", config_map("b"))
+        assert [item["metadata"]["name"] for item in found[0]["items"]] == ["a", "b"]
+        assert found[0]["metadata"]["resourceVersion"] == str(head + 2)
+
+
+@everywhere
+@pytest.mark.usefixtures("patient")
+async def test_a_get_that_waits_sees_the_object_that_came(opened: Opener) -> None:
+    async with opened() as api:
+        head = int((await api.list("configmaps"))["metadata"]["resourceVersion"])
+        found = []
+
+        async def wait() -> None:
+            found.append(await api.get("configmaps", "a", resourceVersion=head + 1))
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            await api.create("configmaps", config_map("a"))
+        assert found[0]["metadata"]["resourceVersion"] == str(head + 1)
+
+
+@everywhere
+@pytest.mark.parametrize("version", ["x", "-1", "1.5", "1e3", " 1", "٣", "9" * 30])
+async def test_what_is_no_version(opened: Opener, version: str) -> None:
+    async with opened() as api:
+        with pytest.raises(Refused, match="resourceVersion: Invalid value") as refused:
+            await api.list("configmaps", resourceVersion=version)
+        assert refused.value.reason == "BadRequest"
+        with pytest.raises(Refused, match="resourceVersion: Invalid value"):
+            await api.get("configmaps", "a", resourceVersion=version)
