@@ -1,14 +1,14 @@
 """Status line and headers of an HTTP/1.1 response, as bytes.
 
-`http1` calls `head` once per response. Nearly all of it repeats, so the lines that depend on status,
-content type and the second of the day are kept, and thrown away together when the second is over.
+Each server has one `Heads`; `http1` calls `render` once per response. Nearly all of it repeats, so the lines
+that depend on status, content type and the date are kept, and thrown away together when the watchdog's tick
+says that the date has moved on: asking the clock for each response costs more than all the rest.
 """
 
 from __future__ import annotations
 
 from email.utils import formatdate
 from http import HTTPStatus
-from time import time
 
 from gateway.request import Response
 
@@ -18,40 +18,43 @@ KEEP_ALIVE = b"connection: keep-alive\r\n"  # HTTP/1.0 clients must be told
 
 Fields = list[tuple[bytes, bytes]]
 
-_second = 0
-_starts: dict[tuple[int, bytes], bytes] = {}
 
+class Heads:
+    __slots__ = ("_starts",)
 
-def head(response: Response, connection: bytes) -> bytes:
-    """Everything up to the body; `connection` is CLOSE, KEEP_ALIVE or nothing."""
-    global _second
-    now = int(time())
-    if now != _second:
-        _starts.clear()
-        _second = now
-    key = (response.status, response.content_type)
-    start = _starts.get(key) or _start(*key)
-    if response.headers:
-        connection += _lines(response.headers)
-    if has_body(response.status):
-        return b"%b%bcontent-length: %d\r\n\r\n" % (start, connection, len(response.body))
-    return b"%b%b\r\n" % (start, connection)
+    def __init__(self) -> None:
+        # The lines that repeat, and whether a body and its length follow.
+        self._starts: dict[tuple[int, bytes], tuple[bytes, bool]] = {}
 
+    def tick(self) -> None:
+        """The date may have changed."""
+        self._starts.clear()
 
-def _start(status: int, content_type: bytes) -> bytes:
-    try:
-        phrase = HTTPStatus(status).phrase
-    except ValueError:
-        phrase = "Status"
-    date = formatdate(_second, usegmt=True)
-    kind = b"content-type: %b\r\n" % content_type if content_type else b""
-    start = f"HTTP/1.1 {status} {phrase}\r\ndate: {date}\r\n".encode() + kind
-    _starts[status, content_type] = start
-    return start
+    def render(self, method: str, response: Response, connection: bytes) -> tuple[bytes, bytes]:
+        """Head and body to send; `connection` is CLOSE, KEEP_ALIVE or nothing."""
+        key = (response.status, response.content_type)
+        start, bodied = self._starts.get(key) or self._start(*key)
+        if response.headers:
+            connection += _lines(response.headers)
+        if not bodied:
+            return b"%b%b\r\n" % (start, connection), b""
+        body = response.body
+        head = b"%b%bcontent-length: %d\r\n\r\n" % (start, connection, len(body))
+        return head, body if method != "HEAD" else b""
+
+    def _start(self, status: int, content_type: bytes) -> tuple[bytes, bool]:
+        try:
+            phrase = HTTPStatus(status).phrase
+        except ValueError:
+            phrase = "Status"
+        kind = b"content-type: %b\r\n" % content_type if content_type else b""
+        lines = f"HTTP/1.1 {status} {phrase}\r\ndate: {formatdate(usegmt=True)}\r\n".encode() + kind
+        self._starts[status, content_type] = lines, has_body(status)
+        return lines, has_body(status)
 
 
 def has_body(status: int) -> bool:
-    return status >= 200 and status != 204 and status != 304
+    return status >= 200 and status not in (204, 304)
 
 
 def _lines(fields: Fields) -> bytes:

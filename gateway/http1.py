@@ -11,11 +11,11 @@ from math import inf
 
 import trio
 
-from gateway.heads import CLOSE, CONTINUE, KEEP_ALIVE, has_body, head
+from gateway.heads import CLOSE, CONTINUE, KEEP_ALIVE
 from gateway.limits import KIB
 from gateway.link import Link
 from gateway.parser import Fault, Parser
-from gateway.request import Peer, Request, Response
+from gateway.request import Peer
 from gateway.serving import Serving
 
 # Answers of pipelined requests are gathered up to this; a larger body is sent from where it is, not copied.
@@ -101,18 +101,20 @@ class Conversation:
                 response = serving.failure(request)
             left -= 1
             if left == 0:
-                ending = not parser.midway and (parser.closing or serving.draining)
-            gathered += head(response, CLOSE if ending else KEEP_ALIVE if parser.old else b"")
-            body = _body(request, response)
-            if len(gathered) + len(body) <= _GATHER:
-                gathered += body
-                continue
-            await link.send(gathered)
-            gathered = b""
-            if body:
+                ending = (serving.draining or parser.closing) and not parser.midway
+            connection = CLOSE if ending else KEEP_ALIVE if parser.old else b""
+            head, body = serving.heads.render(request.method, response, connection)
+            gathered += head
+            if len(gathered) + len(body) > _GATHER:
+                await link.send(gathered)
                 await link.send(body)
+                gathered = b""
+            else:
+                gathered += body
         if gathered:
-            await link.send(gathered)
+            rest = link.send_nowait(gathered)
+            if rest is not None:
+                await link.send_rest(rest)
         return ending
 
     async def _expect_rest(self) -> None:
@@ -136,13 +138,6 @@ class Conversation:
         return b""
 
     async def _refuse(self, fault: Fault) -> None:
-        response = self._serving.refusal(fault.status, fault.message)
         self._link.deadline = inf
-        await self._link.send(head(response, CLOSE) + response.body)
+        await self._link.send(self._serving.last_words(fault.status, fault.message))
         await self._link.linger()
-
-
-def _body(request: Request, response: Response) -> bytes:
-    if request.method == "HEAD" or not has_body(response.status):
-        return b""
-    return response.body

@@ -66,15 +66,21 @@ class Link:
 
     async def send(self, data: bytes) -> None:
         """All of it, or ClosedResourceError when it takes too long, OSError when the link broke."""
+        rest = self.send_nowait(data)
+        if rest is not None:
+            await self.send_rest(rest)
+
+    def send_nowait(self, data: bytes) -> memoryview | None:
+        """As much as the socket takes; the rest, in the form it is sent in, is for `send_rest`."""
         try:
             sent = self.socket.send(data)
         except BlockingIOError:
             sent = 0
-        if sent != len(data):
-            await self._send_rest(memoryview(data), sent)
+        return None if sent == len(data) else memoryview(data)[sent:]
 
-    async def _send_rest(self, data: memoryview, sent: int) -> None:
+    async def send_rest(self, data: memoryview) -> None:
         started, before = trio.current_time(), self.deadline
+        sent = 0
         try:
             while sent < len(data):
                 self.deadline = self.limits.transfer_deadline(started, sent)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import httptools
 
@@ -33,6 +33,12 @@ class Fault:
     message: str
 
 
+# Headers that say how a message is framed or what follows it.
+_FRAMING = frozenset((b"content-length", b"transfer-encoding", b"upgrade", b"expect"))
+# A request line that needs no second look; llhttp takes the same characters in a target.
+_ORDINARY = re.compile(rb'(GET|HEAD|DELETE) (/[!"$->@-~]*)(?:\?([!"$-~]*))? HTTP/1\.1')
+
+
 class _Stop(Exception):
     """Ends llhttp's run from inside a callback; the fault is already noted."""
 
@@ -43,6 +49,9 @@ class Parser:
         "_head",
         "_headers",
         "_http",
+        "_known",
+        "_known_block",
+        "_known_repeated",
         "_limits",
         "_owed",
         "_peer",
@@ -75,6 +84,11 @@ class Parser:
         self._body: list[bytes] = []
         self._owed = 0  # body bytes that llhttp would take for another protocol
         self._request: Request | None = None
+        # The header block of the last request without a body, and what it came to: clients repeat theirs
+        # to the byte, so most requests of a connection are their request line and a comparison.
+        self._known_block: bytes | None = None
+        self._known: dict[bytes, bytes] = {}
+        self._known_repeated: dict[bytes, list[bytes]] | None = None
         self._http: Any = httptools.HttpRequestParser(self)
 
     @property
@@ -82,13 +96,24 @@ class Parser:
         return self._request is not None
 
     def feed(self, data: bytes) -> None:
-        if self.midway and self._request is None:
-            self._head += len(data)
-            if self._head > self._limits.head:
-                self.fault = Fault(
-                    431, f"Request header fields too large: limit is {self._limits.head} bytes"
-                )
+        if self.midway:
+            if self._request is None:
+                self._head += len(data)
+                if self._head > self._limits.head:
+                    self.fault = self._head_too_large()
+                    return
+            self._parse(data)
+            return
+        line, _, block = data.partition(b"\r\n")
+        if block == self._known_block and len(line) <= self._limits.target:
+            match = _ORDINARY.fullmatch(line)
+            if match is not None:
+                self._recognize(*match.groups())
                 return
+        self._parse(data)
+        self._remember(line, block)
+
+    def _parse(self, data: bytes) -> None:
         while data:
             if self._owed:
                 data = self._pay(data)
@@ -103,6 +128,30 @@ class Parser:
             else:
                 return
 
+    def _recognize(self, method: bytes, path: bytes, query: bytes | None) -> None:
+        self.old = False
+        self.ready.append(
+            Request(
+                _METHODS[method],
+                path.decode("latin-1"),
+                "" if query is None else query.decode("latin-1"),
+                self._known.copy(),
+                b"",
+                self._peer,
+                self._known_repeated,
+            )
+        )
+
+    def _remember(self, line: bytes, block: bytes) -> None:
+        """Keep the block if it made one whole request that goes on under the rules of HTTP/1.1, bodiless."""
+        if len(self.ready) != 1 or self.midway or self.closing or self.old or self.fault is not None:
+            return
+        request = self.ready[0]
+        alone = block.find(b"\r\n\r\n") == len(block) - 4
+        if alone and _FRAMING.isdisjoint(request.headers) and _ORDINARY.fullmatch(line) is not None:
+            self._known_block = block
+            self._known, self._known_repeated = request.headers.copy(), request.repeated
+
     def release(self) -> None:
         """Cut the cycle of parser and callbacks, so that a closed connection is freed at once."""
         self._http = None
@@ -115,9 +164,12 @@ class Parser:
         else:
             self.fault = Fault(400, f"the request is not well-formed HTTP/1.1: {error}")
 
-    def _stop(self, status: int, message: str) -> None:
+    def _stop(self, status: int, message: str) -> NoReturn:
         self.fault = Fault(status, message)
         raise _Stop
+
+    def _head_too_large(self) -> Fault:
+        return Fault(431, f"Request header fields too large: limit is {self._limits.head} bytes")
 
     # What llhttp calls, in order.
 
@@ -174,7 +226,8 @@ class Parser:
             self._stop(431, f"Request header fields too large: limit is {self._limits.headers} fields")
         size = len(url) + sum(len(name) + len(value) + 4 for name, value in headers.items())
         if size > self._limits.head:
-            self._stop(431, f"Request header fields too large: limit is {self._limits.head} bytes")
+            self.fault = self._head_too_large()
+            raise _Stop
 
     def _check_connection(self, http: Any) -> None:
         version = http.get_http_version()

@@ -16,7 +16,6 @@ from hypercorn.trio.worker_context import WorkerContext
 from trio.lowlevel import wait_readable
 
 from gateway.app import App
-from gateway.heads import CLOSE, head
 from gateway.http1 import Conversation
 from gateway.http2 import Http2
 from gateway.limits import TICK, Limits
@@ -110,7 +109,7 @@ class Server:
         link = Link(sock, serving.limits) if tls is None else SecureLink(sock, serving.limits, tls)
         serving.accepted += 1
         serving.links.add(link)
-        serving.now = trio.current_time()
+        serving.tick()
         self._arrival.set()
         connections.start_soon(self._connection, link, tls is not None)
 
@@ -156,9 +155,9 @@ class Server:
     async def _answer_plain(self, link: Link) -> None:
         """Somebody spoke HTTP to the secure port: say so in words they can read."""
         self._serving.handshake_failures += 1
-        response = self._serving.refusal(400, "client sent an HTTP request to an HTTPS server")
+        words = self._serving.last_words(400, "client sent an HTTP request to an HTTPS server")
         try:
-            await Link.send(link, head(response, CLOSE) + response.body)
+            Link.send_nowait(link, words)
             await link.linger()
         except (OSError, trio.ClosedResourceError):
             pass

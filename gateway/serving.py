@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import trio
 
+from gateway.heads import CLOSE, Heads
 from gateway.limits import Limits
 from gateway.link import Link
 from gateway.request import Request, Response
@@ -42,6 +43,7 @@ class Serving:
         "failed",
         "handle",
         "handshake_failures",
+        "heads",
         "limits",
         "links",
         "now",
@@ -55,6 +57,7 @@ class Serving:
         self.handle = handle
         self.refuse = refuse
         self.limits = limits
+        self.heads = Heads()
         self.links: set[Link] = set()
         self.now = 0.0
         self.draining = False
@@ -75,13 +78,22 @@ class Serving:
         log.exception("%s %s failed", request.method, request.path)
         return self.refuse(500, "the server failed to handle the request; its log says why")
 
+    def last_words(self, status: int, message: str) -> bytes:
+        """A refusal as the bytes that end an HTTP/1.1 connection."""
+        return b"".join(self.heads.render("", self.refusal(status, message), CLOSE))
+
     def refusal(self, status: int, message: str) -> Response:
         self.refused += 1
         return self.refuse(status, message)
 
+    def tick(self) -> float:
+        self.now = trio.current_time()
+        self.heads.tick()
+        return self.now
+
     def sweep(self) -> None:
         """Interrupt every link whose time is up."""
-        now = self.now = trio.current_time()
+        now = self.tick()
         for link in [link for link in self.links if link.deadline <= now]:
             self.timed_out += 1
             link.interrupt()

@@ -118,19 +118,9 @@ class SecureLink(Link):
             return b""
 
     async def send(self, data: bytes) -> None:
-        if len(data) > _SLICE:
-            await self._send_slices(data)
+        if len(data) <= _SLICE:
+            await super().send(data)
             return
-        self._tls.write(data)
-        cipher = self._outgoing.read()
-        try:
-            sent = self.socket.send(cipher)
-        except BlockingIOError:
-            sent = 0
-        if sent != len(cipher):
-            await self._send_rest(memoryview(cipher), sent)
-
-    async def _send_slices(self, data: bytes) -> None:
         view = memoryview(data)
         for start in range(0, len(view), _SLICE):
             if start:
@@ -138,23 +128,31 @@ class SecureLink(Link):
             self._tls.write(view[start : start + _SLICE])
             await self._drain()
 
-    async def _send_rest(self, data: memoryview, sent: int) -> None:
+    def send_nowait(self, data: bytes) -> memoryview | None:
+        self._tls.write(data)
+        return self._send_cipher()
+
+    def _send_cipher(self) -> memoryview | None:
+        cipher = self._outgoing.read()
+        try:
+            sent = self.socket.send(cipher)
+        except BlockingIOError:
+            sent = 0
+        return None if sent == len(cipher) else memoryview(cipher)[sent:]
+
+    async def send_rest(self, data: memoryview) -> None:
         self._sending = True
         try:
-            await super()._send_rest(data, sent)
+            await super().send_rest(data)
         finally:
             self._sending = False
         await self._drain()
 
     async def _drain(self) -> None:
         while self._outgoing.pending:
-            cipher = self._outgoing.read()
-            try:
-                sent = self.socket.send(cipher)
-            except BlockingIOError:
-                sent = 0
-            if sent != len(cipher):
-                await self._send_rest(memoryview(cipher), sent)
+            rest = self._send_cipher()
+            if rest is not None:
+                await self.send_rest(rest)
 
     def _drain_nowait(self) -> None:
         if not self._sending:

@@ -1,6 +1,6 @@
 """What goes out: cached heads stay right, and no value can write a header of its own."""
 
-from gateway.heads import CLOSE, head
+from gateway.heads import CLOSE, Heads
 from gateway.request import Request, Response
 from tests.gateway.serving import served
 
@@ -27,14 +27,14 @@ async def test_line_breaks_in_values_do_not_reach_the_wire() -> None:
 
 
 def test_heads_differ_where_responses_do() -> None:
-    plain = head(Response(200, b"abc", b"text/plain"), b"")
+    plain = b"".join(Heads().render("GET", Response(200, b"abc", b"text/plain"), b""))
     assert plain.startswith(b"HTTP/1.1 200 OK\r\n")
     assert b"content-type: text/plain\r\n" in plain
-    assert plain.endswith(b"content-length: 3\r\n\r\n")
-    refused = head(Response(404, b""), CLOSE)
+    assert plain.endswith(b"content-length: 3\r\n\r\nabc")
+    refused, _ = Heads().render("GET", Response(404, b""), CLOSE)
     assert refused.startswith(b"HTTP/1.1 404 Not Found\r\n")
     assert b"connection: close\r\ncontent-length: 0\r\n" in refused
 
 
 def test_a_status_without_a_name_still_makes_a_status_line() -> None:
-    assert head(Response(299, b""), b"").startswith(b"HTTP/1.1 299 Status\r\n")
+    assert Heads().render("GET", Response(299, b""), b"")[0].startswith(b"HTTP/1.1 299 Status\r\n")
