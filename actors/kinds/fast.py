@@ -87,9 +87,13 @@ class Fast:
         self._filled = 0
         try:
             found: dict[str, Any] = self._validate_json(raw)
-        except self._failed:
+            written = orjson.dumps(found)
+        except (self._failed, TypeError):  # the latter from numbers that nothing could store
             return None
-        return self._untyped(found) if self._has_no_duplicates(raw, found) else None
+        room = _SHORTEST_MEMBER - self._filled
+        if len(raw) - len(written) >= room and _bare(raw) - _bare(written) >= room:
+            return None
+        return self._untyped(found)
 
     def from_object(self, value: Any) -> dict[str, Any] | None:
         try:
@@ -104,16 +108,6 @@ class Fast:
             if found[outer].get(inner, NOTHING) is None:
                 del found[outer][inner]
         return found
-
-    def _has_no_duplicates(self, raw: bytes, found: dict[str, Any]) -> bool:
-        try:
-            written = orjson.dumps(found)
-        except TypeError:
-            return False
-        room = _SHORTEST_MEMBER - self._filled
-        if len(raw) - len(written) < room:
-            return True
-        return len(raw.translate(None, b" \t\r\n")) - len(written.translate(None, b" ")) < room
 
     def _struct(self, struct: Struct) -> CoreSchema:
         fields = {field.name: _optional(self._field(field)) for field in struct.fields}
@@ -181,6 +175,11 @@ def _scalar(type_: Scalar, keeps_zero: bool, least: CoreSchema) -> CoreSchema:
         return {"type": "int", "ge": low if keeps_zero else 1, "le": high}
     assert type_ is OWNED_FIELDS
     return _OWNED_FIELDS
+
+
+def _bare(text: bytes) -> int:
+    """Its length without whitespace, inside strings as well as between them."""
+    return len(text.translate(None, b" \t\r\n"))
 
 
 def _optional(schema: CoreSchema) -> CoreSchema:
