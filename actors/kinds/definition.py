@@ -109,7 +109,7 @@ class Definition:
 
     @cached_property
     def type_name(self) -> str:
-        """What the journal calls these objects: leases.coordination.cluster.io."""
+        """What the journal calls these objects: plural name, dot, group."""
         return self.stored_as or str(self.resource)
 
     @cached_property
