@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from journal.records import Event
     from journal.view import View
 
-_TIME = 6  # where an event's fields have it
-
 
 def offsets_of(view: View, key: bytes) -> Iterator[int]:
     """Offsets of an object's events, ascending."""
@@ -51,7 +49,7 @@ def offset_at(view: View, time: int) -> int:
         cursor.set_range(keys.pack_offset(middle))
         # Offsets have gaps: this is the first event at or behind the middle, perhaps one already ruled out.
         offset = keys.offset_of(cursor.key())
-        if offset <= high and records.event_fields(offset, cursor.value())[_TIME] <= time:
+        if offset <= high and records.event_fields(offset, cursor.value())[records.TIME] <= time:
             low = offset
         else:
             high = middle - 1

@@ -28,7 +28,7 @@ from zlib import crc32
 import msgpack
 
 from journal.errors import Damaged, NewerLayout
-from journal.keys import Buffer, offset_of, pack_offset
+from journal.keys import Buffer, pack_offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,9 @@ class Link(NamedTuple):
 Fields = list[Any]
 Upcaster = Callable[[Fields], Fields]
 
+# Where the fields of an event are.
+TYPE_ID, VERB, NAMESPACE, NAME, PREVIOUS, REMOVED, TIME, USER, MANAGER, FACTS, BODY = range(11)
+
 EVENT_LAYOUT = 1
 ROW_LAYOUT = 1
 LINK_LAYOUT = 1
@@ -82,6 +85,11 @@ _EVENT_LEAD = struct.Struct(">BI")
 _ROW_LEAD = struct.Struct(">IQBI")
 _LINK_LEAD = struct.Struct(">IBBQ")
 _CHECKED_FROM = 4  # rows and links: behind the checksum
+_ROW_LEAD_SIZE = _ROW_LEAD.size
+_unpack_row_lead = _ROW_LEAD.unpack_from
+_unpack_link_lead = _LINK_LEAD.unpack_from
+_unpack_offset = struct.Struct(">Q").unpack_from
+_make_link = tuple.__new__  # half the price of calling Link
 _unpack = msgpack.unpackb
 _pack = msgpack.Packer().pack  # Packer reuses its buffer; packb makes one per call
 
@@ -141,23 +149,18 @@ def encode_row(key: bytes, offset: int, facts: bytes, body: bytes) -> bytes:
     return crc32(rest, crc32(key)).to_bytes(4, "big") + rest
 
 
-def check_row(key: Buffer, value: Buffer) -> int:
-    """The offset of a state value whose checksum held."""
-    if len(value) < _ROW_LEAD.size:
+def decode_row(key: bytes, value: memoryview) -> tuple[int, bytes, bytes]:
+    """(offset, facts, body) of a state value whose checksum held."""
+    raw = value.tobytes()
+    if len(raw) < _ROW_LEAD_SIZE:
         raise Damaged(f"the state of {printable(key)} is cut short")
-    check, offset, layout, _ = _ROW_LEAD.unpack_from(value)
+    check, offset, layout, length = _unpack_row_lead(raw)
     if crc32(value[_CHECKED_FROM:], crc32(key)) != check:
         raise Damaged(f"the state of {printable(key)} does not match its checksum")
     if layout > ROW_LAYOUT:
         raise NewerLayout(f"the state of {printable(key)}", layout, ROW_LAYOUT)
-    return int(offset)
-
-
-def decode_row(key: Buffer, value: Buffer) -> tuple[int, bytes, bytes]:
-    """(offset, facts, body) of a state value whose checksum held."""
-    offset = check_row(key, value)
-    middle = _ROW_LEAD.size + _ROW_LEAD.unpack_from(value)[3]
-    return offset, bytes(value[_ROW_LEAD.size : middle]), bytes(value[middle:])
+    middle = _ROW_LEAD_SIZE + length
+    return offset, raw[_ROW_LEAD_SIZE:middle], raw[middle:]
 
 
 def encode_link(type_key: bytes, link: Link) -> bytes:
@@ -167,16 +170,17 @@ def encode_link(type_key: bytes, link: Link) -> bytes:
     return crc32(rest, crc32(type_key)).to_bytes(4, "big") + rest
 
 
-def decode_link(type_key: Buffer, value: Buffer) -> Link:
+def decode_link(type_key: bytes, value: Buffer) -> Link:
     raw = bytes(value)
+    (offset,) = _unpack_offset(type_key, 2)
     if len(raw) < _LINK_LEAD.size:
-        raise Damaged(f"the index entry of event {offset_of(type_key)} is cut short")
-    check, layout, removed, previous = _LINK_LEAD.unpack_from(raw)
+        raise Damaged(f"the index entry of event {offset} is cut short")
+    check, layout, removed, previous = _unpack_link_lead(raw)
     if crc32(raw[_CHECKED_FROM:], crc32(type_key)) != check:
-        raise Damaged(f"the index entry of event {offset_of(type_key)} does not match its checksum")
+        raise Damaged(f"the index entry of event {offset} does not match its checksum")
     if layout > LINK_LAYOUT:
-        raise NewerLayout(f"the index entry of event {offset_of(type_key)}", layout, LINK_LAYOUT)
-    return Link(offset_of(type_key), bytes(type_key[:2]) + raw[_LINK_LEAD.size :], previous, bool(removed))
+        raise NewerLayout(f"the index entry of event {offset}", layout, LINK_LAYOUT)
+    return _make_link(Link, (offset, type_key[:2] + raw[_LINK_LEAD.size :], previous, removed == 1))
 
 
 def encode_count(scope: bytes, live: int) -> bytes:

@@ -60,11 +60,12 @@ def links(view: View, type_id: int, after: int, upto: int) -> Iterator[Link]:
     cursor = view.txn.cursor(view.journal.environment.by_type)
     if not cursor.set_range(keys.by_type(type_id, after + 1)):
         return
-    beyond = keys.by_type(type_id, upto)
-    for key, value in cursor.iternext():
-        if bytes(key) > beyond:
+    beyond, decode = keys.by_type(type_id, upto), records.decode_link
+    for view_of_key, value in cursor.iternext():
+        key = bytes(view_of_key)
+        if key > beyond:
             return
-        yield records.decode_link(key, value)
+        yield decode(key, value)
 
 
 class Undone:
@@ -163,10 +164,10 @@ def fetched(view: View, rows: list[Any]) -> Iterator[list[Entry]]:
 
 
 def _fetch(view: View, key: bytes, offset: int) -> Entry:
-    event = view.event_of(key, offset)
-    if event.removed:
+    fields = view.fields_of(key, offset)
+    if fields[records.REMOVED]:
         raise Damaged(f"event {offset} of {records.printable(key)} removed it; it cannot be what was there")
-    return key, offset, event.facts, event.body
+    return key, offset, fields[records.FACTS], fields[records.BODY]
 
 
 def _end_of(ordered: list[bytes], scope: bytes) -> int:
@@ -230,7 +231,7 @@ class Past:
         behind = history.first_behind(self._view, key, self.head)
         if not behind:
             return self._proved(key, self._view.get(type_id, namespace, name))
-        previous = self._view.event_of(key, behind).previous
+        previous = self._view.fields_of(key, behind)[records.PREVIOUS]
         return self._proved(key, Row(*_fetch(self._view, key, previous)[1:]) if previous else None)
 
     def _proved(self, key: bytes, row: Row | None) -> Row | None:

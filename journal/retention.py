@@ -21,14 +21,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from journal import keys, records
+from journal.records import NAME, NAMESPACE, PREVIOUS, REMOVED, TYPE_ID
 
 if TYPE_CHECKING:
     from journal.log import Journal
 
 # Three deletions each; the writer waits for a batch some five milliseconds at most.
 BATCH = 256
-
-_TYPE, _NAMESPACE, _NAME, _PREVIOUS, _REMOVED = 0, 2, 3, 4, 5  # where an event's fields have them
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +70,12 @@ def _events_between(
 
 def _compact(txn: Any, journal: Journal, offset: int, fields: records.Fields) -> int:
     """Delete what an event at the floor makes superfluous; how many events that were."""
-    superfluous = [previous] if (previous := fields[_PREVIOUS]) else []
-    if fields[_REMOVED]:
+    superfluous = [previous] if (previous := fields[PREVIOUS]) else []
+    if fields[REMOVED]:
         superfluous.append(offset)
-    object_key = keys.of_object(fields[_TYPE], fields[_NAMESPACE], fields[_NAME])
+    object_key = keys.of_object(fields[TYPE_ID], fields[NAMESPACE], fields[NAME])
     for gone in superfluous:
         txn.delete(keys.pack_offset(gone), db=journal.environment.events)
-        txn.delete(keys.by_type(fields[_TYPE], gone), db=journal.environment.by_type)
+        txn.delete(keys.by_type(fields[TYPE_ID], gone), db=journal.environment.by_type)
         txn.delete(keys.by_object(object_key, gone), db=journal.environment.by_object)
     return len(superfluous)

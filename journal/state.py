@@ -17,7 +17,7 @@ from typing import Any
 
 from journal import keys
 from journal.errors import Damaged
-from journal.records import Row, check_row, decode_count, decode_row, printable, row_identity
+from journal.records import Row, decode_count, decode_row, printable, row_identity
 
 Match = Callable[[bytes], bool]
 Entry = tuple[bytes, int, bytes, bytes]  # state key, offset, facts, body
@@ -27,7 +27,8 @@ GENERATION_BYTES = 8 << 20
 ENTRY_OVERHEAD = 400  # Python's own bytes around an entry
 # Longer scans would only push everything else out.
 CACHEABLE_ROWS = 4096
-FIRST_CHUNK, LAST_CHUNK = 128, 1024
+FIRST_CHUNK, LAST_CHUNK = 128, 4096
+STARTS = 512  # remembered beginnings of scans, twice: more than there are types and pages of their lists
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,49 +48,49 @@ class Checked:
         self._young: dict[tuple[Any, ...], Entry] = {}
         self._old: dict[tuple[Any, ...], Entry] = {}
         self._bytes = 0
-        self.checked = 0
+        self._starts: set[bytes] = set()
+        self._old_starts: set[bytes] = set()
+
+    def asked_before(self, start: bytes) -> bool:
+        """Whether a scan began here lately. Keeping rows costs half as much as checking them: only what is
+        read again is worth it, like a whole list, or page by page; not pages at random places."""
+        known = start in self._starts or start in self._old_starts
+        if len(self._starts) >= STARTS:
+            self._old_starts, self._starts = self._starts, set()
+        self._starts.add(start)
+        return known
 
     def load(self, cursor: Any, start: bytes, count: int) -> list[Entry]:
-        """Up to `count` entries from `start` on; only those not kept yet are read and checked."""
+        """Up to `count` entries from `start` on; only those not kept yet are checked and copied."""
         if not cursor.set_range(start):
             return []
+        # Neighbours are read together: where the first is not kept, the rest is not either, as a rule.
+        if row_identity(cursor.value()) not in self._young:
+            return [self._entry(key, value) for key, value in islice(cursor.iternext(), count)]
         identities = map(row_identity, islice(cursor.iternext(keys=False), count))
         entries: list[Any] = list(map(self._young.get, identities))
         if not all(entries):
-            self._fill(cursor, start, entries)
+            self._fill(cursor, entries)
         return entries
 
-    def _fill(self, cursor: Any, start: bytes, entries: list[Any]) -> None:
-        position = 0
-        while position < len(entries):
-            if entries[position] is None:
-                position = self._fill_run(cursor, start, entries, position)
-            position += 1
+    def _fill(self, cursor: Any, entries: list[Any]) -> None:
+        """Read what is missing between entries that were kept; the first always was."""
+        for position, entry in enumerate(entries):
+            if entry is None:
+                cursor.set_key(entries[position - 1][0])
+                cursor.next()
+                entries[position] = self._entry(*cursor.item())
 
-    def _fill_run(self, cursor: Any, start: bytes, entries: list[Any], position: int) -> int:
-        """Fill from `position` to the next entry that is kept; answers the last position filled."""
-        if position == 0:
-            cursor.set_range(start)
-        else:
-            cursor.set_key(entries[position - 1][0])
-            cursor.next()
-        for key, value in cursor.iternext():
-            entries[position] = self._entry(key, value)
-            if position + 1 == len(entries) or entries[position + 1] is not None:
-                break
-            position += 1
-        return position
-
-    def _entry(self, key: Any, value: Any) -> Entry:
-        identity = row_identity(value)
-        kept = self._old.get(identity)
-        entry = kept if kept is not None and kept[0] == key else read_entry(key, value)
+    def _entry(self, view_of_key: Any, value: Any) -> Entry:
+        identity, key = row_identity(value), view_of_key.tobytes()
+        entry = self._young.get(identity) or self._old.get(identity)
+        if entry is None or entry[0] != key:
+            entry = (key, *decode_row(key, value))
         self._keep(identity, entry)
         return entry
 
     def _keep(self, identity: tuple[Any, ...], entry: Entry) -> None:
         if self._bytes > self._generation_bytes:
-            # _young is replaced, not cleared: load() may be mapping over the old one.
             self._old, self._young, self._bytes = self._young, {}, 0
         self._young[identity] = entry
         self._bytes += len(entry[2]) + len(entry[3]) + ENTRY_OVERHEAD
@@ -98,18 +99,21 @@ class Checked:
         return {"checked_rows": len(self._young) + len(self._old), "checked_bytes": self._bytes}
 
 
-def read_entry(key: Any, value: Any) -> Entry:
-    offset, facts, body = decode_row(key, value)
-    return bytes(key), offset, facts, body
+def load_fresh(cursor: Any, start: bytes, count: int) -> list[Entry]:
+    """Up to `count` entries from `start` on, each checked now."""
+    if not cursor.set_range(start):
+        return []
+    items = islice(cursor.iternext(), count)
+    return [(key := view_of_key.tobytes(), *decode_row(key, value)) for view_of_key, value in items]
 
 
 def get(txn: Any, database: Any, key: bytes) -> Row | None:
-    value = txn.get(key, db=database)
+    value = txn.get(key, None, database)
     return None if value is None else Row(*decode_row(key, value))
 
 
 def count(txn: Any, database: Any, scope: bytes) -> int:
-    value = txn.get(scope, db=database)
+    value = txn.get(scope, None, database)
     return 0 if value is None else decode_count(scope, value)
 
 
@@ -127,13 +131,11 @@ def chunks(cursor: Any, checked: Checked, span: Span, wanted: int | None) -> Ite
     size = FIRST_CHUNK if wanted is None else wanted + 1
     if wanted is None and span.known is not None:
         size = span.known
+    load = checked.load if size <= CACHEABLE_ROWS and checked.asked_before(span.start) else load_fresh
     start, left, read = span.start, span.known, 0
     while left != 0:
-        size = size if left is None else min(size, left)
-        if read + size > CACHEABLE_ROWS:
-            yield from _uncached(cursor, span, start)
-            return
-        entries = checked.load(cursor, start, size)
+        size = min(size, LAST_CHUNK if left is None else left)
+        entries = load(cursor, start, size)
         inside = _inside(entries, span.scope)
         read += len(inside)
         if inside:
@@ -141,7 +143,9 @@ def chunks(cursor: Any, checked: Checked, span: Span, wanted: int | None) -> Ite
         if len(inside) < size:
             break
         left = None if left is None else left - size
-        start, size = inside[-1][0] + b"\0", min(max(2 * size, FIRST_CHUNK), LAST_CHUNK)
+        start, size = inside[-1][0] + b"\0", max(2 * size, FIRST_CHUNK)
+        if read > CACHEABLE_ROWS:
+            load = load_fresh
     if span.known is not None:
         _prove_count(cursor, span, read, start)
 
@@ -151,18 +155,6 @@ def _inside(entries: list[Entry], scope: bytes) -> list[Entry]:
     if not entries or entries[-1][0].startswith(scope):
         return entries
     return [entry for entry in entries if entry[0].startswith(scope)]
-
-
-def _uncached(cursor: Any, span: Span, start: bytes) -> Iterator[list[Entry]]:
-    if not cursor.set_range(start):
-        return
-    items = cursor.iternext()
-    while entries := [read_entry(key, value) for key, value in islice(items, LAST_CHUNK)]:
-        inside = _inside(entries, span.scope)
-        if inside:
-            yield inside
-        if len(inside) < len(entries):
-            return
 
 
 def _prove_count(cursor: Any, span: Span, read: int, start: bytes) -> None:
@@ -199,11 +191,12 @@ def rows(runs: Iterator[list[Entry]]) -> Iterator[tuple[str, str, Row]]:
 
 
 def references(cursor: Any, scope: bytes, start: bytes, count: int) -> list[tuple[bytes, int]]:
-    """(key, offset) of checked rows, without copying their contents."""
+    """(key, offset) of up to `count` checked rows."""
     found: list[tuple[bytes, int]] = []
     if cursor.set_range(start):
         for key, value in islice(cursor.iternext(), count):
             if key[: len(scope)] != scope:
                 break
-            found.append((bytes(key), check_row(key, value)))
+            copied = key.tobytes()
+            found.append((copied, decode_row(copied, value)[0]))
     return found

@@ -172,7 +172,7 @@ class _Proof:
             self.report.rows += 1
             expected = left.pop(bytes(key), 0)
             with self._reporting():
-                self._prove_row(bytes(key), expected, records.decode_row(key, value))
+                self._prove_row(bytes(key), expected, records.decode_row(bytes(key), value))
         for key in left:
             self.report.differs(f"the state of {printable(key)} is missing")
 

@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING, Any
 from journal import history, keys, replay, state
 from journal.environment import PageError
 from journal.errors import Compacted, Damaged
-from journal.records import Event, Row, decode_event, printable
+from journal.records import (
+    NAME,
+    NAMESPACE,
+    TYPE_ID,
+    Event,
+    Fields,
+    Row,
+    decode_event,
+    event_fields,
+    printable,
+)
 from journal.replay import Past
 from journal.state import Match, Page
 
@@ -156,9 +166,14 @@ class View:
 
     def event_of(self, key: bytes, offset: int) -> Event:
         """The event of an object that an index or another event points at."""
-        event = self.event(offset)
-        if event is None:
+        return Event(offset, *self.fields_of(key, offset))
+
+    def fields_of(self, key: bytes, offset: int) -> Fields:
+        """The same as bare fields, for who needs a few of them of many events."""
+        value = self._txn.get(keys.pack_offset(offset), None, self._environment.events)
+        if value is None:
             raise Damaged(f"event {offset} of {printable(key)} is missing")
-        if keys.find_object(event.type_id, event.namespace, event.name) != key:
+        fields = event_fields(offset, value)
+        if keys.find_object(fields[TYPE_ID], fields[NAMESPACE], fields[NAME]) != key:
             raise Damaged(f"event {offset} is not the one that {printable(key)} had")
-        return event
+        return fields

@@ -54,7 +54,7 @@ def test_event_layout_1() -> None:
 
 def test_row_layout_1() -> None:
     assert records.encode_row(STATE_KEY, 2024, EVENT.facts, EVENT.body) == ROW_1
-    assert records.decode_row(STATE_KEY, ROW_1) == (2024, EVENT.facts, EVENT.body)
+    assert records.decode_row(STATE_KEY, memoryview(ROW_1)) == (2024, EVENT.facts, EVENT.body)
 
 
 def test_link_layout_1() -> None:
@@ -81,14 +81,14 @@ def test_no_flipped_bit_of_a_row_is_decoded(position: int) -> None:
     damaged = bytearray(ROW_1)
     damaged[position] ^= 1 << (position % 8)
     with pytest.raises(Damaged, match="default/web"):
-        records.decode_row(STATE_KEY, bytes(damaged))
+        records.decode_row(STATE_KEY, memoryview(damaged))
 
 
 def test_a_sound_record_under_another_key_is_damage() -> None:
     with pytest.raises(Damaged):
         records.decode_event(2025, EVENT_1)
     with pytest.raises(Damaged):
-        records.decode_row(STATE_KEY + b"x", ROW_1)
+        records.decode_row(STATE_KEY + b"x", memoryview(ROW_1))
     with pytest.raises(Damaged):
         records.decode_link(keys.by_type(3, 2025), LINK_1)
     with pytest.raises(Damaged):
@@ -100,7 +100,7 @@ def test_a_record_cut_short_is_damage(length: int) -> None:
     with pytest.raises(Damaged):
         records.decode_event(2024, EVENT_1[:length])
     with pytest.raises(Damaged):
-        records.decode_row(STATE_KEY, ROW_1[:length])
+        records.decode_row(STATE_KEY, memoryview(ROW_1[:length]))
     with pytest.raises(Damaged):
         records.decode_link(TYPE_KEY, LINK_1[:length])
     with pytest.raises(Damaged):
@@ -125,6 +125,6 @@ def test_a_layout_of_a_later_release_is_refused(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(NewerLayout, match="newer release"):
         records.decode_event(2024, EVENT_1)
     with pytest.raises(NewerLayout):
-        records.decode_row(STATE_KEY, ROW_1)
+        records.decode_row(STATE_KEY, memoryview(ROW_1))
     with pytest.raises(NewerLayout):
         records.decode_link(TYPE_KEY, LINK_1)
