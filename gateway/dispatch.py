@@ -13,7 +13,7 @@ import trio
 
 from actors.access.authorize import Attributes, Authorizer
 from actors.directory import Directory
-from actors.errors import BadRequest, Invalid, NoSuchResource, TimedOut
+from actors.errors import BadRequest, Invalid, NoSuchResource, Resource, TimedOut
 from actors.kinds.catalog import Catalog
 from actors.kinds.definition import Definition
 from actors.messages import Create, Delete, Deleted, DeleteOptions, Replace, Written
@@ -31,6 +31,9 @@ from gateway.errors import MethodNotAllowed, NoSuchPath
 from gateway.request import Response
 from gateway.route import Route
 from journal.log import Journal
+
+NAMESPACES = Resource("", "namespaces")
+_OF_ONE = frozenset({"update", "patch"})
 
 
 class Dispatch:
@@ -226,6 +229,8 @@ def _allows(definition: Definition, route: Route) -> bool:
         return subresource is not None and route.verb in subresource.verbs
     if route.verb == "create" and (route.name or (definition.namespaced and not route.namespace)):
         return False
+    if route.verb in _OF_ONE and not route.name:
+        return False
     if route.verb == "deletecollection" and definition.namespaced and not route.namespace:
         return False
     return route.verb in definition.verbs
@@ -235,7 +240,8 @@ def _in_scope(definition: Definition, route: Route) -> bool:
     """Namespaced items live below a namespace, cluster-scoped ones do not."""
     if definition.namespaced:
         return bool(route.namespace) or not route.name
-    return not route.namespace or definition.plural == "namespaces"
+    # A namespace counts as inside itself, and inside no other: rights there must not reach this one.
+    return not route.namespace or (definition.resource == NAMESPACES and route.name == route.namespace)
 
 
 def _namespace(definition: Definition, route: Route) -> str:

@@ -60,6 +60,7 @@ RETRY_SOON = [(b"retry-after", b"1")]
 # Reasons for failures that a connection finds before there is a request to speak of.
 _PLAIN_REASONS = {
     400: "BadRequest",
+    405: "MethodNotAllowed",
     408: "Timeout",
     413: "RequestEntityTooLarge",
     429: "TooManyRequests",

@@ -36,13 +36,15 @@ _NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 class AnyPort(Settings):
-    """Listens where the kernel finds room: a port that was free a moment ago may not be any more."""
+    """Listens where the kernel finds room (port 1): a port that was free a moment ago may not be any more."""
 
     __slots__ = ()
 
     @property
     def insecure(self) -> tuple[str, int] | None:
-        return (LOOPBACK, 0) if self.insecure_port else None
+        return (
+            (LOOPBACK, 0 if self.insecure_port == 1 else self.insecure_port) if self.insecure_port else None
+        )
 
     @property
     def secure(self) -> tuple[str, int] | None:

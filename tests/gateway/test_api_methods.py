@@ -1,0 +1,56 @@
+"""Methods that a path does not take are 405 with a Status, and change nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.gateway.api import config_map, served
+
+COLLECTION = "/api/v1/namespaces/default/configmaps"
+REFUSED = [
+    *[(method, COLLECTION) for method in ("PUT", "PATCH", "OPTIONS", "TRACE")],
+    *[(method, f"{COLLECTION}/a") for method in ("POST", "OPTIONS", "TRACE")],
+    # Only one namespace at a time is written to.
+    *[(method, "/api/v1/configmaps") for method in ("POST", "PUT", "PATCH", "DELETE")],
+    # A kind that declares no deletecollection.
+    ("DELETE", "/api/v1/namespaces"),
+    *[(method, "/api/v1/namespaces/default/status") for method in ("POST", "DELETE")],
+    *[(method, "/api/v1/namespaces/default/finalize") for method in ("GET", "POST", "DELETE")],
+    *[
+        (method, path)
+        for path in ("/api", "/api/v1", "/apis", "/apis/storage.cluster.io", "/apis/storage.cluster.io/v1")
+        for method in ("POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+    ],
+    *[
+        (method, path)
+        for path in ("/", "/version", "/metrics", "/livez", "/readyz/ping")
+        for method in ("POST", "PUT", "PATCH", "DELETE")
+    ],
+]
+
+
+@pytest.mark.parametrize("method", sorted({method for method, _ in REFUSED}))
+async def test_methods_a_path_does_not_take(method: str) -> None:
+    async with served() as api:
+        await api.create("configmaps", config_map("a"))
+        head = await api.head()
+        for path in [path for refused, path in REFUSED if refused == method]:
+            status = (await api.ask(method, path, config_map("a", text="new"))).expect(405)
+            assert status["reason"] == "MethodNotAllowed", path
+            assert status["message"] == "the server does not allow this method on the requested resource"
+        assert await api.head() == head
+
+
+@pytest.mark.parametrize("method", ["FOO", "CONNECT"])
+async def test_methods_that_no_path_takes(method: str) -> None:
+    async with served() as api:
+        status = (await api.ask(method, COLLECTION)).expect(405)
+        assert (status["kind"], status["reason"]) == ("Status", "MethodNotAllowed")
+        assert (await api.ask("GET", "/livez")).status == 200
+
+
+async def test_rights_are_asked_for_before_the_method_is_judged() -> None:
+    async with served() as api:
+        for method, path in REFUSED:
+            answer = await api.ask(method, path, config_map("a"), token=None)
+            assert answer.status == 403, (method, path)

@@ -1,0 +1,97 @@
+"""What is not there: a Status where the group is served, plain text where nobody serves it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.gateway.api import ALICE, config_map, served
+
+NO_RESOURCE = [
+    "/api/v2",
+    "/api/v1/things",
+    "/api/v2/configmaps",
+    "/api/v1/namespaces/default/things",
+    "/api/v1/namespaces/default/things/a",
+    "/api/v1/namespaces/default/configmaps/a/status",
+    "/api/v1/namespaces/default/configmaps/a/b/c",
+    "/api/v1/namespaces/default/configmaps/a%2Fb",
+    "/api/v1/configmaps/a",
+    "/api/v1/namespaces/default/nodes",
+    "/api/v1/namespaces/default/namespaces",
+    "/api/v1/namespaces/default/namespaces/cluster-system",
+    "/api/v1//configmaps",
+    "/apis/storage.cluster.io/v1/things",
+    "/apis/storage.cluster.io/v2/storageclasses",
+]
+NO_PATH = [
+    "/index.html",
+    "/livez/nothing",
+    "/livez/ping/more",
+    "/version/more",
+    "/metrics/more",
+    "/apis/nobody",
+    "/apis/nobody/v1",
+    "/apis/nobody/v1/things",
+    "/apis/nobody/v1/namespaces/default/things/a",
+    "/apis/storage.cluster.io/v9",
+]
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
+async def test_a_resource_that_its_group_does_not_have(method: str) -> None:
+    async with served() as api:
+        head = await api.head()
+        for path in NO_RESOURCE:
+            status = (await api.ask(method, path, config_map("a"))).expect(404)
+            assert status["message"] == "the server could not find the requested resource", path
+            assert (status["reason"], status["details"], status["code"]) == ("NotFound", {}, 404)
+        assert await api.head() == head
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+async def test_a_path_that_nobody_serves(method: str) -> None:
+    async with served() as api:
+        for path in NO_PATH:
+            answer = await api.ask(method, path, b"{}" if method == "POST" else None)
+            if answer.status == 405:
+                assert path.startswith(("/livez", "/version", "/metrics"))
+                continue
+            assert (answer.status, answer.text) == (404, "404 page not found\n"), path
+            assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+
+
+@pytest.mark.parametrize("token", [None, ALICE], ids=["anonymous", "without rights"])
+async def test_who_may_not_ask_does_not_learn_what_is_there(token: str | None) -> None:
+    async with served() as api:
+        await api.create("configmaps", config_map("a"))
+        there = "/api/v1/namespaces/default/configmaps/a"
+        hidden = [path for path in NO_RESOURCE + NO_PATH if path.count("/") > 3]
+        for path in [there, *hidden]:
+            status = (await api.ask("GET", path, token=token)).expect(403)
+            assert status["reason"] == "Forbidden", path
+
+
+@pytest.mark.parametrize(
+    "name", ["missing", "Impossible_Name", "x" * 300, "%20", "%00", "%ff", "a%zz", "%F0%9F%92%A9"]
+)
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+async def test_an_object_that_is_not_there(method: str, name: str) -> None:
+    async with served() as api:
+        head = await api.head()
+        status = (
+            await api.ask(method, f"/apis/coordination.cluster.io/v1/namespaces/default/leases/{name}")
+        ).expect(404)
+        details = status["details"]
+        assert (details["kind"], details["group"]) == ("leases", "coordination.cluster.io")
+        assert status["message"] == f'leases.coordination.cluster.io "{details["name"]}" not found'
+        assert await api.head() == head
+
+
+async def test_collections_of_a_missing_namespace() -> None:
+    async with served() as api:
+        assert (await api.list("configmaps", "missing"))["items"] == []
+        assert (await api.ask("DELETE", api.path("configmaps", "missing"))).status == 200
+        status = (await api.ask("POST", api.path("configmaps", "missing"), config_map("a"))).expect(404)
+        assert status["details"] == {"name": "missing", "kind": "namespaces"}
+        status = (await api.ask("PUT", api.path("configmaps", "missing", "a"), config_map("a"))).expect(404)
+        assert status["details"] == {"name": "a", "kind": "configmaps"}
