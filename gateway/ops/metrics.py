@@ -80,7 +80,7 @@ class Metrics:
     def _bounded(self, verb: str, group: str, resource: str, status: int) -> _Series:
         if verb not in _METHODS:
             verb = OTHER
-        if resource and not self._known(group, resource):
+        if (group or resource) and not self._known(group, resource):
             group, resource = "", OTHER
         return self._series.setdefault((verb, group, resource, status), _Series())
 

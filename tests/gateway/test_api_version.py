@@ -1,0 +1,39 @@
+"""/version: the interface that is served, and the program that serves it."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.release import RELEASE
+from tests.gateway.api import served
+
+STRINGS = {
+    "major",
+    "minor",
+    "gitVersion",
+    "gitCommit",
+    "gitTreeState",
+    "buildDate",
+    "goVersion",
+    "compiler",
+    "platform",
+}
+
+
+async def test_the_document() -> None:
+    async with served() as api:
+        version = (await api.ask("GET", "/version", token=None)).expect(200)
+        assert set(version) == STRINGS
+        assert all(isinstance(value, str) for value in version.values())
+        assert (version["major"], version["minor"]) == ("1", "25")
+        assert version["gitVersion"].startswith("v1.25.")
+        assert version["gitVersion"].endswith(RELEASE)
+
+
+@pytest.mark.parametrize(("accept", "code"), [("application/yaml", 200), ("image/png", 406)])
+async def test_it_is_negotiated_like_any_document(accept: str, code: int) -> None:
+    async with served() as api:
+        answer = await api.ask("GET", "/version", headers={"accept": accept})
+        assert answer.status == code
+        if code == 200:
+            assert 'major: "1"' in answer.text
