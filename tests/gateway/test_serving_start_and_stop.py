@@ -1,0 +1,140 @@
+"""What health says while the server starts and stops, and what is still served meanwhile."""
+
+from __future__ import annotations
+
+import socket
+
+import httpx
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from actors.committer import Committer
+from gateway import compose
+from tests.actors.store import ManualClock, memory_folder
+from tests.gateway.api import ADMIN, Api, config_map, served, settings
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Gate:
+    """Stands where the last step of a start stands, and holds it."""
+
+    def __init__(self) -> None:
+        self.entered, self.open = trio.Event(), trio.Event()
+        self._step = compose.ensure_namespaces
+
+    async def __call__(self, *parts: object) -> None:
+        self.entered.set()
+        await self.open.wait()
+        await self._step(*parts)  # type: ignore[arg-type]
+
+
+async def statuses(client: httpx.AsyncClient) -> list[int]:
+    return [(await client.get(f"/{kind}")).status_code for kind in ("livez", "readyz", "healthz")]
+
+
+@pytest.mark.parametrize("grace", [0.0, 30.0])
+async def test_an_unfinished_start(
+    grace: float, mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compose, "ensure_namespaces", gate := Gate())
+    with memory_folder() as folder:
+        port = free_port()
+        asked = settings(folder, insecure_port=port, livez_grace_period=grace)
+        async with trio.open_nursery() as nursery:
+            announced: list[object] = []
+            stop = trio.Event()
+            nursery.start_soon(compose.run, asked, announced.append, stop, ManualClock())
+            await gate.entered.wait()
+            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", verify=False) as client:
+                assert await statuses(client) == [200 if grace else 500, 500, 500]
+                text = (await client.get("/readyz?verbose")).text
+                assert "[-]start failed: reason withheld\n" in text
+                assert text.endswith("readyz check failed\n")
+                mock_clock.jump(grace)
+                assert await statuses(client) == [500, 500, 500]
+                assert not announced
+                gate.open.set()
+                await wait_all_tasks_blocked()
+                assert announced
+                assert await statuses(client) == [200, 200, 200]
+            stop.set()
+
+
+async def stopping(api: Api) -> None:
+    await api.ask("GET", "/livez")
+    api.stop.set()
+    await wait_all_tasks_blocked()
+
+
+async def test_readyz_fails_during_the_delay_while_requests_are_served(mock_clock: MockClock) -> None:
+    async with served(shutdown_delay_duration=20.0) as api:
+        await stopping(api)
+        assert [(await api.ask("GET", f"/{kind}")).status for kind in ("livez", "readyz", "healthz")] == [
+            200,
+            500,
+            200,
+        ]
+        text = (await api.ask("GET", "/readyz?verbose")).text
+        assert "[-]shutdown failed: reason withheld\n" in text
+        assert "the server is shutting down" in (await api.ask("GET", "/readyz/shutdown")).text
+        await api.create("configmaps", config_map("late"))
+        async with httpx.AsyncClient(base_url=str(api.client.base_url), verify=False) as another:
+            found = await another.get(
+                api.path("configmaps", name="late"), headers={"authorization": f"Bearer {ADMIN}"}
+            )
+            assert found.status_code == 200
+        mock_clock.jump(19.9)
+        await wait_all_tasks_blocked()
+        assert not api.stopped.is_set()
+        mock_clock.jump(0.1)
+        await api.stopped.wait()
+
+
+async def test_without_a_delay_the_doors_close_at_once() -> None:
+    async with served() as api:
+        await stopping(api)
+        await api.stopped.wait()
+        with pytest.raises(httpx.ConnectError):
+            await api.ask("GET", "/livez")
+
+
+class SlowDisk(Committer):
+    """Writes when it is let to."""
+
+    gate: trio.Event | None = None
+
+    async def _write_next(self) -> None:
+        if self.gate is not None:
+            await self.gate.wait()
+        await super()._write_next()
+
+
+async def test_writes_under_way_when_the_server_stops_are_finished_and_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(compose, "Committer", SlowDisk)
+    async with served() as api:
+        answers = []
+
+        async def write(number: int) -> None:
+            answers.append((await api.ask("POST", api.path("configmaps"), config_map(f"c{number}"))).status)
+
+        monkeypatch.setattr(SlowDisk, "gate", gate := trio.Event())
+        async with trio.open_nursery() as nursery:
+            for number in range(20):
+                nursery.start_soon(write, number)
+            await wait_all_tasks_blocked()
+            api.stop.set()
+            await wait_all_tasks_blocked()
+            assert not answers
+            gate.set()
+        assert answers == [201] * 20
+        await api.stopped.wait()
+        await api.restart()
+        assert len((await api.list("configmaps"))["items"]) == 20
