@@ -23,6 +23,7 @@ import orjson
 import pytest
 import trio
 
+from actors.committer import Committer
 from actors.kinds.catalog import Catalog
 from actors.names import NAMES
 from gateway import compose
@@ -208,6 +209,17 @@ async def served(folder: Path | None = None, **changed: Any) -> AsyncIterator[Ap
             finally:
                 with trio.move_on_after(10, shield=True):
                     await api.finish()
+
+
+class SlowDisk(Committer):
+    """Stands in for `compose.Committer`, and writes when it is let to: tests set `gate` on the class."""
+
+    gate: trio.Event | None = None
+
+    async def _write_next(self) -> None:
+        if self.gate is not None:
+            await self.gate.wait()
+        await super()._write_next()
 
 
 Opener = Callable[[], AbstractAsyncContextManager[Verbs]]

@@ -9,10 +9,9 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from actors.committer import Committer
 from gateway import compose
 from tests.actors.store import ManualClock, memory_folder
-from tests.gateway.api import ADMIN, Api, config_map, served, settings
+from tests.gateway.api import ADMIN, Api, SlowDisk, config_map, served, settings
 
 
 def free_port() -> int:
@@ -102,17 +101,6 @@ async def test_without_a_delay_the_doors_close_at_once() -> None:
         await api.stopped.wait()
         with pytest.raises(httpx.ConnectError):
             await api.ask("GET", "/livez")
-
-
-class SlowDisk(Committer):
-    """Writes when it is let to."""
-
-    gate: trio.Event | None = None
-
-    async def _write_next(self) -> None:
-        if self.gate is not None:
-            await self.gate.wait()
-        await super()._write_next()
 
 
 async def test_writes_under_way_when_the_server_stops_are_finished_and_kept(

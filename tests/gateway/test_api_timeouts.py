@@ -1,0 +1,102 @@
+"""timeoutSeconds on lists and deletes of collections: what is not done by then is a 504."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from gateway import compose
+from tests.gateway.api import Answer, Api, SlowDisk, config_map, names, served
+
+PATH = "/api/v1/namespaces/default/configmaps"
+
+
+async def after(api: Api, clock: MockClock, seconds: float, method: str, **query: Any) -> list[Answer]:
+    """What a request has answered when so much time has passed."""
+    answers: list[Answer] = []
+
+    async def ask() -> None:
+        answers.append(await api.ask(method, PATH, **query))
+
+    api.nursery.start_soon(ask)
+    await wait_all_tasks_blocked()
+    clock.jump(seconds)
+    await wait_all_tasks_blocked()
+    return answers
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actors.resource.reads.PATIENCE", float("inf"))
+
+
+@pytest.mark.usefixtures("patient")
+async def test_a_list_that_takes_too_long(mock_clock: MockClock) -> None:
+    async with served() as api:
+        query = {"resourceVersion": 1_000_000, "timeoutSeconds": 7}
+        answers = await after(api, mock_clock, 6.9, "GET", **query)
+        assert not answers
+        mock_clock.jump(0.1)
+        await wait_all_tasks_blocked()
+        status = answers[0].expect(504)
+        assert status["reason"] == "Timeout"
+        assert "timeoutSeconds" in status["message"]
+        assert answers[0].headers["retry-after"] == "1"
+
+
+async def test_a_list_within_its_time(mock_clock: MockClock) -> None:
+    async with served() as api:
+        await api.create("configmaps", config_map("a"))
+        answers = await after(api, mock_clock, 0, "GET", timeoutSeconds=1)
+        assert names(answers[0].expect(200)) == ["a"]
+
+
+@pytest.mark.parametrize("query", [{}, {"timeoutSeconds": 0}], ids=["unset", "zero"])
+async def test_no_limit_leaves_the_servers_own_patience(query: dict[str, int], mock_clock: MockClock) -> None:
+    async with served() as api:
+        answers = await after(api, mock_clock, 2.9, "GET", resourceVersion=1_000_000, **query)
+        assert not answers
+        mock_clock.jump(0.1)
+        await wait_all_tasks_blocked()
+        assert "Too large resource version" in answers[0].expect(504)["message"]
+
+
+async def test_a_delete_of_a_collection_that_takes_too_long_leaves_the_rest_alone(
+    mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compose, "Committer", SlowDisk)
+    monkeypatch.setattr("actors.resource.collection.TOGETHER", 2)
+    async with served() as api:
+        for name in "abcde":
+            await api.create("configmaps", config_map(name))
+        monkeypatch.setattr(SlowDisk, "gate", gate := trio.Event())
+        answers = await after(api, mock_clock, 2, "DELETE", timeoutSeconds=2)
+        status = answers[0].expect(504)
+        assert (status["reason"], status["details"]["retryAfterSeconds"]) == ("Timeout", 1)
+        gate.set()
+        await wait_all_tasks_blocked()
+        # The first two were on their way to the disk and could not be called back.
+        assert names(await api.list("configmaps")) == ["c", "d", "e"]
+
+
+async def test_a_delete_of_a_collection_within_its_time(mock_clock: MockClock) -> None:
+    async with served() as api:
+        for name in "ab":
+            await api.create("configmaps", config_map(name))
+        answers = await after(api, mock_clock, 0, "DELETE", timeoutSeconds=1)
+        assert answers[0].expect(200)["status"] == "Success"
+        assert names(await api.list("configmaps")) == []
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+@pytest.mark.parametrize("value", ["-1", "x", "", "1.5", "1s", "0x10", "9" * 30, " 1", "1_000"])
+async def test_values_that_are_no_seconds(method: str, value: str) -> None:
+    async with served() as api:
+        await api.create("configmaps", config_map("a"))
+        status = (await api.ask(method, PATH, timeoutSeconds=value)).expect(400)
+        assert status["reason"] == "BadRequest"
+        assert status["message"].startswith("timeoutSeconds: Invalid value")
+        assert names(await api.list("configmaps")) == ["a"]
