@@ -17,7 +17,8 @@ since, so paging through an old version costs a page and the new events, never a
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+import threading
+from bisect import bisect_left, bisect_right, insort
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from operator import itemgetter
@@ -37,6 +38,7 @@ VERSIONS = (
 VERSION_KEYS = 400_000  # objects in all of them together: about 60 MB at the very worst
 PIECE = 128  # contents fetched at a time: about a page
 NEAR = 20_000  # events behind a version that are always undone: some tens of milliseconds, once
+FEW = 50  # keys that are put into their places one by one; with more, sorting all is as quick
 TYPE_SIZE = 2  # bytes of a scope that is a whole type
 
 _KEY = itemgetter(0)
@@ -69,35 +71,40 @@ def links(view: View, type_id: int, after: int, upto: int) -> Iterator[Link]:
 
 
 class Undone:
-    """The present with all behind an offset taken back. `seen` says up to where it knows the present."""
+    """The present with all behind an offset taken back. `seen` says up to where it knows the present.
 
-    def __init__(self, type_id: int, offset: int) -> None:
-        self.type_id, self.seen = type_id, offset
-        self.offsets: Offsets = {}
-        self._ordered: list[bytes] = []
-        self._changes: dict[bytes, int] = {}  # scope -> live objects gained since
+    Never changed once made, because other threads and slower readers may be at it: `extended` makes the next
+    one. Only `offsets` is shared between them, and grows; whoever has fewer keys in `_ordered` asks for no others.
+    """
 
-    def extend(self, view: View) -> None:
-        """Take back what was appended since the last time."""
+    def __init__(
+        self, type_id: int, seen: int, offsets: Offsets, ordered: list[bytes], changes: dict[bytes, int]
+    ) -> None:
+        self.type_id, self.seen, self.offsets = type_id, seen, offsets
+        self._ordered = ordered
+        self._changes = changes  # scope -> live objects gained since
+
+    def extended(self, view: View) -> Undone:
+        """The same version for a later present: takes back only what was appended since."""
+        if view.head == self.seen:
+            return self
         fresh: list[bytes] = []
+        changes = self._changes.copy()
         for _, key, previous, removed in links(view, self.type_id, self.seen, view.head):
             if key not in self.offsets:
                 self.offsets[key] = previous
                 fresh.append(key)
             if change := (not removed) - (previous != 0):
                 for scope in keys.scopes_of(key):
-                    self._changes[scope] = self._changes.get(scope, 0) + change
-        if fresh:
-            self._ordered += fresh
-            self._ordered.sort()
-        self.seen = view.head
+                    changes[scope] = changes.get(scope, 0) + change
+        return Undone(self.type_id, view.head, self.offsets, _with(self._ordered, fresh), changes)
 
     def count(self, view: View, scope: bytes) -> int:
         return state.count(view.txn, view.journal.environment.counts, scope) - self._changes.get(scope, 0)
 
     def entries(self, view: View, scope: bytes, start: bytes, wanted: int | None) -> Iterator[list[Entry]]:
         """Rows as they were, in key order: the present ones not touched since, and the old ones between."""
-        if not self.offsets:
+        if not self._ordered:
             yield from view.span(scope, start, wanted)
             return
         position, end = bisect_left(self._ordered, start), _end_of(self._ordered, scope)
@@ -123,7 +130,8 @@ class Undone:
         """Present rows, and in place of the touched ones what they were: (key, offset) to be fetched."""
         if not touched:
             return present
-        merged = [row for row in present if row[0] not in self.offsets]
+        replaced = set(touched)
+        merged = [row for row in present if row[0] not in replaced]
         merged += [(key, self.offsets[key]) for key in touched if self.offsets[key]]
         merged.sort(key=_KEY)
         return merged
@@ -138,8 +146,8 @@ class Redone:
         self.offsets = fold(start, links(view, type_id, base, offset))
         self._ordered = sorted(self.offsets)
 
-    def extend(self, view: View) -> None:
-        """Nothing to do: what is behind an offset never changes."""
+    def extended(self, view: View) -> Redone:
+        return self
 
     def count(self, view: View, scope: bytes) -> int:
         return _end_of(self._ordered, scope) - bisect_left(self._ordered, scope)
@@ -155,6 +163,17 @@ class Redone:
 
 
 Version = Undone | Redone
+
+
+def _with(ordered: list[bytes], fresh: list[bytes]) -> list[bytes]:
+    """A sorted list with some more keys, as a new list unless there are none."""
+    if len(fresh) > FEW:
+        return sorted(ordered + fresh)
+    if fresh:
+        ordered = ordered.copy()
+        for key in fresh:
+            insort(ordered, key)
+    return ordered
 
 
 def fetched(view: View, rows: list[Any]) -> Iterator[list[Entry]]:
@@ -180,23 +199,23 @@ class Versions:
 
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[int, int], Version] = OrderedDict()
+        self._making = threading.Lock()  # housekeeping reads old versions in a thread of its own
 
     def version(self, view: View, type_id: int, offset: int) -> Version:
         """What a type was at an offset, up to date with the view."""
-        version = self._kept.get((type_id, offset))
-        if version is None or version.seen > view.head:
-            version = self._made(view, type_id, offset)
-        version.extend(view)
-        self._keep((type_id, offset), version)
+        with self._making:
+            version = self._kept.get((type_id, offset))
+            if version is None or version.seen > view.head:
+                version = self._made(view, type_id, offset)
+            version = version.extended(view)
+            self._keep((type_id, offset), version)
         return version
 
     def _made(self, view: View, type_id: int, offset: int) -> Version:
         behind = view.head - offset
-        if behind <= NEAR:
-            return Undone(type_id, offset)
-        base = snapshots.nearest(view, offset)
-        if behind <= offset - base:
-            return Undone(type_id, offset)
+        base = 0 if behind <= NEAR else snapshots.nearest(view, offset)
+        if behind <= NEAR or behind <= offset - base:
+            return Undone(type_id, offset, {}, [], {})
         return Redone(view, type_id, offset, base)
 
     def _keep(self, name: tuple[int, int], version: Version) -> None:

@@ -121,6 +121,22 @@ def test_an_older_view_is_not_misled_by_what_a_newer_one_learned(journal: Journa
         compare(older, model, 1)
 
 
+def test_a_list_under_way_is_not_disturbed_by_newer_ones(journal: Journal, model: Model) -> None:
+    journal.append([model.put(f"n{i:03d}") for i in range(0, 2 * replay.PIECE, 2)])
+    at = model.head
+    journal.append([model.put(f"n{i:03d}") for i in range(0, 2 * replay.PIECE, 4)])
+    expected = list(model.rows(1, at=at))
+    with journal.read() as slow:
+        under_way = slow.at(at).rows(1)
+        read = [next(under_way)]
+        journal.append([model.put(f"n{i:03d}") for i in range(1, 100)])
+        journal.append([model.remove(f"n{i:03d}") for i in range(200, 2 * replay.PIECE, 2)])
+        with journal.read() as quick:
+            assert list(quick.at(at).rows(1)) == expected
+        read += under_way
+    assert read == expected
+
+
 def test_old_versions_under_way_are_bounded(
     journal: Journal, model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
