@@ -55,8 +55,7 @@ class Environment:
         self._writer_lock = None if readonly else _lock_for_writing(path)
         try:
             self._env = _open(path, readonly, map_size)
-            if not readonly:
-                _complete(self._env, path)
+            _complete(self._env, path, alone=not readonly)
             self._databases = _open_databases(self._env, path, readonly)
         except BaseException:
             self._release_writer_lock()
@@ -182,7 +181,7 @@ def _lock_for_writing(path: Path) -> int:
     handle = os.open(path / "writer.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except BlockingIOError:
         holder = os.pread(handle, 32, 0).decode(errors="replace").strip()
         os.close(handle)
         raise AlreadyOpen(path, holder) from None
@@ -214,15 +213,23 @@ def _open(path: Path, readonly: bool, map_size: int) -> Any:
         raise NotAJournal(path, str(error)) from error
 
 
-def _complete(env: Any, path: Path) -> None:
+def _complete(env: Any, path: Path, *, alone: bool) -> None:
     """Give a file that ends before its last page the missing bytes, as zeros.
 
     Pages that a commit allocated and gave back may never have been written: that is sound. A file cut off by
     accident looks the same from outside, but reading it would kill the process; zeros fail their checks.
+    A reader beside a living writer leaves the file to it.
     """
     size = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
-    if (path / DATA).stat().st_size < size:
+    if (path / DATA).stat().st_size >= size:
+        return
+    try:
+        handle = None if alone else _lock_for_writing(path)
         os.truncate(path / DATA, size)
+        if handle is not None:
+            os.close(handle)
+    except (AlreadyOpen, OSError):
+        return
 
 
 def _open_databases(env: Any, path: Path, readonly: bool) -> list[Any]:

@@ -4,8 +4,8 @@
 both indexes and the counts, so no reader ever sees one without the others. Offsets come from the caller and
 ascend; gaps are allowed (a batch that failed). The journal never interprets a body or facts.
 
-LMDB releases the interpreter lock at every put. A thread that appends beside a busy one therefore waits for
-the lock again and again; the thread that reads appends faster (docs/decisions/0001-journal.md).
+LMDB releases the interpreter lock at every put, so a thread that appends beside a busy one waits for it again
+and again: append in the thread that reads, unless its disk is slow (docs/decisions/0001-journal.md).
 """
 
 from __future__ import annotations
@@ -40,13 +40,24 @@ class Journal:
 
     @classmethod
     def open(
-        cls, path: Path, *, dialect: str = "cluster", readonly: bool = False, map_size: int = MAP_SIZE
+        cls,
+        path: Path,
+        *,
+        dialect: str = "cluster",
+        readonly: bool = False,
+        map_size: int = MAP_SIZE,
+        proved: bool = True,
     ) -> Journal:
-        """Open or make the journal in a folder. A reader takes the dialect it finds."""
+        """Open or make the journal in a folder. A reader takes the dialect it finds.
+
+        Its tail is proved first; only who is going to verify all of it says `proved=False`.
+        """
         environment = Environment(path, readonly=readonly, map_size=map_size)
         journal = cls(environment)
         try:
             journal._begin(dialect)
+            if proved:
+                journal._prove_tail()
         except BaseException:
             environment.close()
             raise
@@ -67,8 +78,11 @@ class Journal:
             raise WrongDialect(self.path, self.dialect, dialect)
         self._types = _types_in(stored)
         with self.read() as view:
-            verify.prove_tail(view)
             self._head = view.head
+
+    def _prove_tail(self) -> None:
+        with self.read() as view:
+            verify.prove_tail(view)
 
     def _found(self, txn: Any, dialect: str) -> None:
         meta = self.environment.meta

@@ -7,7 +7,7 @@ from pathlib import Path
 import lmdb
 import pytest
 
-from journal import Journal, keys, log, records
+from journal import Journal, keys, log, records, verify
 from journal.errors import (
     AlreadyOpen,
     CannotOpen,
@@ -142,5 +142,16 @@ def test_a_file_cut_off_is_damage_and_no_crash(tmp_path: Path, model: Model, pag
     data = tmp_path / "data.mdb"
     with data.open("r+b") as file:
         file.truncate(data.stat().st_size - pages * 4096)
-    with pytest.raises(CannotOpen):
-        Journal.open(tmp_path)
+    for readonly in (True, False):
+        with pytest.raises(CannotOpen):
+            Journal.open(tmp_path, readonly=readonly)
+
+
+def test_who_verifies_all_may_open_what_is_damaged(tmp_path: Path, model: Model) -> None:
+    written(tmp_path, model)
+    raw(tmp_path, "events", keys.pack_offset(20), b"\1garbage")
+    journal = Journal.open(tmp_path, readonly=True, proved=False)
+    with journal.read() as view:
+        report = verify.verify(view)
+    journal.close()
+    assert report.differences[0] == "event 20 does not match its checksum"
