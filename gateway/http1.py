@@ -19,7 +19,7 @@ from gateway.request import Peer
 from gateway.serving import Serving
 
 # Answers of pipelined requests are gathered up to this; a larger body is sent from where it is, not copied.
-_GATHER = 64 * KIB
+_GATHER = 32 * KIB
 _TOO_SLOW = Fault(408, "the request did not arrive in time")
 # Enough of "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" to know it by.
 _HTTP2_PREFACE = b"PRI * HTTP/2.0"

@@ -17,7 +17,7 @@ from trio.lowlevel import notify_closing, wait_readable, wait_writable
 
 from gateway.limits import Limits
 
-RECEIVE = 64 * 1024
+RECEIVE = 32 * 1024
 # On close: drop unsent data and reset, so a peer that stopped reading frees its buffers at once.
 _RESET = struct.pack("ii", 1, 0)
 
