@@ -153,13 +153,16 @@ class Redone:
         return _end_of(self._ordered, scope) - bisect_left(self._ordered, scope)
 
     def entries(self, view: View, scope: bytes, start: bytes, wanted: int | None) -> Iterator[list[Entry]]:
-        return fetched(view, self._from(start, _end_of(self._ordered, scope)))
+        begin, end = bisect_left(self._ordered, start), _end_of(self._ordered, scope)
+        for position in range(begin, end, PIECE):
+            yield from fetched(view, self._between(position, min(position + PIECE, end)))
 
     def references(self, view: View, start: bytes, count: int) -> list[Reference]:
-        return self._from(start, bisect_left(self._ordered, start) + count)
+        begin = bisect_left(self._ordered, start)
+        return self._between(begin, begin + count)
 
-    def _from(self, start: bytes, end: int) -> list[Reference]:
-        return [(key, self.offsets[key]) for key in self._ordered[bisect_left(self._ordered, start) : end]]
+    def _between(self, begin: int, end: int) -> list[Reference]:
+        return [(key, self.offsets[key]) for key in self._ordered[begin:end]]
 
 
 Version = Undone | Redone
