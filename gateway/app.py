@@ -59,7 +59,10 @@ class App:
         """The whole body, or why it is refused, or None when the client gave up."""
         limits = self._serving.limits
         too_large = Fault(413, f"Request entity too large: limit is {limits.body}")
-        if int(request.headers.get(b"content-length") or 0) > limits.body:
+        announced = request.headers.get(b"content-length", b"0")
+        if not announced.isdigit():
+            return Fault(400, "the request has no single Content-Length")
+        if int(announced) > limits.body:
             return too_large
         parts: list[bytes] = []
         received = 0

@@ -148,7 +148,7 @@ class Http2(TCPServer):
             tasks,
             ConnectionState(self.state),
             self.peer.secure,
-            parse_socket_addr(sock.family, sock.getpeername()),
+            (self.peer.address, 0),
             parse_socket_addr(sock.family, sock.getsockname()),
             self.protocol_send,
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import socket
 import ssl
+from contextlib import suppress
 
 import trio
 from hypercorn.app_wrappers import ASGIWrapper
@@ -77,8 +78,9 @@ class Server:
         self._serving.draining = True
         for listener in listeners:
             # The kernel has accepted these for us: closing the listener first would reset them.
-            for sock in listener.accept(self._settings.backlog):
-                self._start(sock, listener.tls, connections)
+            with suppress(Exhausted):
+                for sock in listener.accept(self._settings.backlog):
+                    self._start(sock, listener.tls, connections)
             listener.sock.close()
         for link in self._serving.links:
             if link.idle:

@@ -30,6 +30,17 @@ async def test_a_body_announced_too_large_is_refused_at_once() -> None:
         assert await fine(client)
 
 
+@pytest.mark.parametrize("lengths", [(b"4", b"5"), (b"4, 4",), (b"-1",), (b"x",)])
+async def test_lengths_that_make_no_sense_reach_nobody(lengths: tuple[bytes, ...]) -> None:
+    async with served(read_body) as host, frames(host) as other, frames(host) as client:
+        await client.request(
+            method=b"POST", end=False, extra=tuple((b"content-length", length) for length in lengths)
+        )
+        await wait_all_tasks_blocked()
+        assert await fine(other)
+        assert host.statistics.requests == 1
+
+
 async def test_a_body_that_grows_too_large_is_refused_and_stopped() -> None:
     async with served(read_body, Limits(body=20 * KIB)) as host, frames(host) as client:
         number = await client.request(method=b"POST", end=False)

@@ -2,6 +2,7 @@
 
 import h2.errors
 import h2.events
+import h2.settings
 import trio
 from hyperframe.frame import DataFrame, GoAwayFrame, RstStreamFrame
 from trio.testing import MockClock, wait_all_tasks_blocked
@@ -93,3 +94,19 @@ async def test_the_end_of_the_client_frees_the_connection_at_once() -> None:
             await client.status(await client.request())
         while host.statistics.open:
             await wait_all_tasks_blocked()
+
+
+async def test_a_client_that_does_not_read_cannot_hold_up_the_end(mock_clock: MockClock) -> None:
+    async def handle(request: Request) -> Response:
+        return Response(200, b"x" * 50_000_000)
+
+    async with served(handle, grace=7) as host, frames(host) as client:
+        client.connection.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 2**31 - 1})
+        client.connection.increment_flow_control_window(2**30)
+        await client.flush()
+        await client.request()
+        await wait_all_tasks_blocked()
+        host.stop.set()
+        await let_pass(mock_clock, 8)
+        await host.stopped.wait()
+        assert host.statistics.open == 0
