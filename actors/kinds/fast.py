@@ -25,6 +25,7 @@ from actors.kinds.fields import (
     BYTES,
     INT32,
     INT64,
+    INT_OR_STRING,
     INTEGER_RANGES,
     MICRO_TIME,
     NOTHING,
@@ -173,6 +174,10 @@ def _scalar(type_: Scalar, keeps_zero: bool, least: CoreSchema) -> CoreSchema:
     if type_ in (INT32, INT64):
         low, high = INTEGER_RANGES[type_]
         return {"type": "int", "ge": low if keeps_zero else 1, "le": high}
+    if type_ is INT_OR_STRING:
+        number = _scalar(INT32, keeps_zero, least)
+        # The empty text is a zero in some places and a value in others: the walk knows.
+        return {"type": "union", "choices": [number, {"type": "str", "min_length": 1}], "strict": True}
     assert type_ is OWNED_FIELDS
     return _OWNED_FIELDS
 

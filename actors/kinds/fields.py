@@ -38,6 +38,9 @@ BYTES: Final = Scalar("bytes", "[]uint8")
 TIME: Final = Scalar("time", "v1.Time")
 MICRO_TIME: Final = Scalar("microTime", "v1.MicroTime")
 QUANTITY: Final = Scalar("quantity", "resource.Quantity")
+INT_OR_STRING: Final = Scalar(
+    "intOrString", "intstr.IntOrString"
+)  # a number, or a name or share in its place
 OWNED_FIELDS: Final = Scalar("ownedFields", "v1.FieldsV1")
 
 INTEGER_RANGES: Final = {INT32: (-(2**31), 2**31 - 1), INT64: (-(2**63), 2**63 - 1)}
@@ -68,6 +71,7 @@ class Field:
     name: str
     type: Type
     number: int  # protobuf
+    embedded: int = 0  # protobuf: the number of the nameless message that this field travels inside of
     pointer: bool = False  # present zero values are kept
     always: bool = False  # shown even when zero
     required: bool = False  # as API descriptions state it; rules do the refusing
@@ -114,8 +118,16 @@ class Struct:
 
 Type = Scalar | ListOf | MapOf | Struct
 
-_NEVER_EMPTY: Final = frozenset((TIME, MICRO_TIME, QUANTITY))
-_SCALAR_ZEROS: Final = {STRING: "", BOOL: False, INT32: 0, INT64: 0, BYTES: "", QUANTITY: "0"}
+_NEVER_EMPTY: Final = frozenset((TIME, MICRO_TIME, QUANTITY, INT_OR_STRING))
+_SCALAR_ZEROS: Final = {
+    STRING: "",
+    BOOL: False,
+    INT32: 0,
+    INT64: 0,
+    BYTES: "",
+    QUANTITY: "0",
+    INT_OR_STRING: 0,
+}
 
 STRINGS: Final = ListOf(STRING)
 STRING_MAP: Final = MapOf(STRING)

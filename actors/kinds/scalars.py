@@ -13,6 +13,7 @@ from actors.kinds.fields import (
     BYTES,
     INT32,
     INT64,
+    INT_OR_STRING,
     INTEGER_RANGES,
     MICRO_TIME,
     OWNED_FIELDS,
@@ -118,6 +119,10 @@ def _quantity(type_: Scalar, value: Any) -> str:
     return canonical_quantity(str(value))
 
 
+def _int_or_string(_: Scalar, value: Any) -> int | str:
+    return value if type(value) is str else _integer(INT32, value)
+
+
 def _owned_fields(type_: Scalar, value: Any) -> Any:
     return plain(value)
 
@@ -131,5 +136,6 @@ _READERS: Final[dict[Scalar, Callable[[Scalar, Any], Any]]] = {
     TIME: _time,
     MICRO_TIME: _micro_time,
     QUANTITY: _quantity,
+    INT_OR_STRING: _int_or_string,
     OWNED_FIELDS: _owned_fields,
 }

@@ -1,0 +1,40 @@
+"""Numbers that may be names: kept as sent, refused when neither."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from actors.kinds.fields import INT_OR_STRING, Field, Struct
+from actors.kinds.schema import NotDecodable, Schema
+
+SCHEMA = Schema(
+    Struct("x.v1.X", Field("plain", INT_OR_STRING, 1), Field("maybe", INT_OR_STRING, 2, pointer=True)),
+    "v1",
+    "X",
+)
+
+
+@pytest.mark.parametrize(
+    ("document", "expected"),
+    [
+        ({}, {"plain": 0}),
+        ({"plain": 80, "maybe": "http"}, {"plain": 80, "maybe": "http"}),
+        ({"plain": "25%", "maybe": 0}, {"plain": "25%", "maybe": 0}),
+        ({"plain": "", "maybe": ""}, {"plain": 0, "maybe": ""}),
+        ({"plain": None, "maybe": None}, {"plain": 0}),
+    ],
+)
+def test_both_decoders_keep_it(document: Any, expected: Any) -> None:
+    raw = orjson.dumps(document)
+    assert SCHEMA.decode_json(raw).object == expected
+    assert SCHEMA.decode_exactly(raw).object == expected
+    assert SCHEMA.decode_object(document).object == expected
+
+
+@pytest.mark.parametrize("value", [True, 1.5, 2**31, [], {}])
+def test_anything_else_is_refused(value: Any) -> None:
+    with pytest.raises(NotDecodable, match="of type int32"):
+        SCHEMA.decode_json(orjson.dumps({"plain": value}))
