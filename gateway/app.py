@@ -14,8 +14,9 @@ from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable, Scope
 from gateway.heads import has_body, one_line_fields
 from gateway.http2 import Http2
 from gateway.parser import Fault
-from gateway.request import Peer, Request, Response
+from gateway.request import Peer, Request, Response, Stream
 from gateway.serving import Serving
+from gateway.watch.asgi import StreamPipe
 
 # As much as Hypercorn buffers for a stream before it makes us wait for the client's window.
 _SLICE = 32 * 1024
@@ -53,7 +54,19 @@ class App:
         else:
             request.body = body
             response = await self._serving.answer(request)
-        await self._send(response, request.method, connection, send)
+        if response.stream is not None and request.method != "HEAD":
+            await self._stream(response, response.stream, receive, send)
+        else:
+            await self._send(response, request.method, connection, send)
+
+    async def _stream(
+        self, response: Response, stream: Stream, receive: ASGIReceiveCallable, send: ASGISendCallable
+    ) -> None:
+        start: Any = next(_messages(response, b"", streaming=True))
+        await send(start)
+        last: Any = {"type": "http.response.body", "body": b"", "more_body": False}
+        if await StreamPipe(send, receive).run(stream):
+            await send(last)
 
     async def _body(self, request: Request, receive: ASGIReceiveCallable) -> bytes | Fault | None:
         """The whole body, or why it is refused, or None when the client gave up."""
@@ -91,11 +104,11 @@ class App:
             connection.link.abort()
 
 
-def _messages(response: Response, body: bytes) -> Any:
+def _messages(response: Response, body: bytes, *, streaming: bool = False) -> Any:
     headers = one_line_fields(response.headers)
     if response.content_type:
         headers.append((b"content-type", response.content_type))
-    if has_body(response.status):
+    if has_body(response.status) and not streaming:
         headers.append((b"content-length", b"%d" % len(response.body)))
     yield {"type": "http.response.start", "status": response.status, "headers": headers}
     for start in range(0, len(body), _SLICE):

@@ -42,6 +42,11 @@ class Heads:
         head = b"%b%bcontent-length: %d\r\n\r\n" % (start, connection, len(body))
         return head, body if method != "HEAD" else b""
 
+    def streaming(self, response: Response, connection: bytes) -> bytes:
+        """The head of an answer that comes in chunks."""
+        start, _ = self._starts.get(key := (response.status, response.content_type)) or self._start(*key)
+        return b"%b%b%btransfer-encoding: chunked\r\n\r\n" % (start, connection, _lines(response.headers))
+
     def _start(self, status: int, content_type: bytes) -> tuple[bytes, bool]:
         try:
             phrase = HTTPStatus(status).phrase

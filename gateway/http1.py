@@ -15,8 +15,9 @@ from gateway.heads import CLOSE, CONTINUE, KEEP_ALIVE
 from gateway.limits import KIB
 from gateway.link import Link
 from gateway.parser import Fault, Parser
-from gateway.request import Peer
+from gateway.request import Peer, Stream
 from gateway.serving import Serving
+from gateway.watch.framing import LAST_CHUNK, as_chunk
 
 # Answers of pipelined requests are gathered up to this; a larger body is sent from where it is, not copied.
 _GATHER = 32 * KIB
@@ -26,13 +27,14 @@ _HTTP2_PREFACE = b"PRI * HTTP/2.0"
 
 
 class Conversation:
-    __slots__ = ("_body_began", "_link", "_parser", "_serving")
+    __slots__ = ("_body_began", "_early", "_link", "_parser", "_serving")
 
     def __init__(self, serving: Serving, link: Link, peer: Peer) -> None:
         self._serving = serving
         self._link = link
         self._parser = Parser(peer, serving.limits)
         self._body_began = 0.0
+        self._early = b""  # what came while an answer was streamed
 
     async def run(self) -> bytes:
         """Serve until the connection ends. Bytes are returned only when they open HTTP/2 instead."""
@@ -71,6 +73,9 @@ class Conversation:
                     return
                 link.idle = True
                 self._body_began = 0.0
+                if self._early:
+                    data, self._early = self._early, b""
+                    continue
             if parser.fault is not None:
                 await self._refuse(parser.fault)
                 return
@@ -103,6 +108,15 @@ class Conversation:
             if left == 0:
                 ending = (serving.draining or parser.closing) and not parser.midway
             connection = CLOSE if ending else KEEP_ALIVE if parser.old else b""
+            if response.stream is not None and request.method != "HEAD":
+                await link.send(gathered + serving.heads.streaming(response, connection))
+                gathered = b""
+                if not left:
+                    del request, requests  # a watch outlives what asked for it
+                await self._stream(response.stream)
+                if not left:
+                    break
+                continue
             head, body = serving.heads.render(request.method, response, connection)
             gathered += head
             if len(gathered) + len(body) > _GATHER:
@@ -116,6 +130,11 @@ class Conversation:
             if rest is not None:
                 await link.send_rest(rest)
         return ending
+
+    async def _stream(self, stream: Stream) -> None:
+        self._early += await stream.run(self._link, as_chunk)
+        self._link.deadline = inf
+        await self._link.send(LAST_CHUNK)
 
     async def _expect_rest(self) -> None:
         """Part of a request is here: see to it that the rest comes, and in time."""

@@ -42,6 +42,8 @@ class LinkStream:
         if self._ahead:
             data, self._ahead = self._ahead, b""
             return data
+        if self._link.closed:
+            raise trio.ClosedResourceError
         try:
             return await self._link.receive()
         except OSError as error:

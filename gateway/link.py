@@ -92,6 +92,26 @@ class Link:
         finally:
             self.deadline = before
 
+    @property
+    def clogged(self) -> bool:
+        """Bytes that `transmit` took have not left yet."""
+        return False
+
+    def transmit(self, data: bytes | memoryview) -> int:
+        """Send what fits, now, and say how much was taken; less than zero: taken, but not all has left."""
+        try:
+            return self.socket.send(data)
+        except BlockingIOError:
+            return 0
+
+    async def flush(self) -> None:
+        """Wait until what was taken has left and more fits, or for an interruption. No time limit."""
+        try:
+            await wait_writable(self.fd)
+        except trio.ClosedResourceError:
+            if self.closed:
+                raise
+
     def interrupt(self) -> None:
         """Wake who waits on this link; no effect on a task that is at work."""
         if not self.closed:
@@ -132,3 +152,4 @@ class Link:
         self.closed = True
         notify_closing(self.fd)
         self.socket.close()
+        self.fd = -1  # the kernel gives the number to the next connection

@@ -81,8 +81,18 @@ def open_listeners(
     settings.insecure_bind = [f"{insecure[0]}:{insecure[1]}"] if insecure else []
     sockets = settings.create_sockets()
     for sock in sockets.secure_sockets + sockets.insecure_sockets:
+        _notice_dead_peers(sock)
         sock.listen(settings.backlog)
     return (
         Listener(sockets.secure_sockets[0], tls) if secure else None,
         Listener(sockets.insecure_sockets[0], None) if insecure else None,
     )
+
+
+def _notice_dead_peers(sock: socket.socket) -> None:
+    """Connections inherit it: a peer that vanished without a word is found out after about two minutes."""
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if sys.platform == "linux":
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 15)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 4)

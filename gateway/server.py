@@ -28,8 +28,6 @@ from gateway.tls import HandshakeFailed, NotTLS, SecureLink
 
 # Connections taken in one go before other tasks get their turn.
 _ACCEPT_BATCH = 64
-# Out of file descriptors: the pause before the next try.
-_BACK_OFF = 0.1
 
 
 class Server:
@@ -97,14 +95,14 @@ class Server:
     async def _accept(self, listener: Listener, connections: trio.Nursery) -> None:
         while True:
             await wait_readable(listener.sock)
-            while len(self._serving.links) >= self._serving.limits.connections:
+            while (room := self._serving.limits.connections - len(self._serving.links)) <= 0:
                 await self._make_room()
             try:
-                for sock in listener.accept(_ACCEPT_BATCH):
+                for sock in listener.accept(min(room, _ACCEPT_BATCH)):
                     self._start(sock, listener.tls, connections)
             except Exhausted as error:
                 log.warning("cannot accept connections: %s", error)
-                await trio.sleep(_BACK_OFF)
+                await self._make_room()
 
     def _start(self, sock: socket.socket, tls: ssl.SSLContext | None, connections: trio.Nursery) -> None:
         serving = self._serving

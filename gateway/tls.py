@@ -48,7 +48,7 @@ def serving_context(certificate: Path, key: Path, client_ca: Path | None = None)
 
 
 class SecureLink(Link):
-    __slots__ = ("_incoming", "_outgoing", "_sending", "_tls")
+    __slots__ = ("_incoming", "_outgoing", "_sending", "_tls", "_unsent")
 
     def __init__(self, sock: socket.socket, limits: Limits, context: ssl.SSLContext) -> None:
         super().__init__(sock, limits)
@@ -56,6 +56,7 @@ class SecureLink(Link):
         self._outgoing = ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._sending = False
+        self._unsent: memoryview | None = None  # ciphertext of `transmit` that the socket did not take
 
     async def handshake(self) -> None:
         self._incoming.write(await self._first_bytes())
@@ -153,6 +154,34 @@ class SecureLink(Link):
         if sent == sum(map(len, ciphers)):
             return None
         return memoryview(b"".join(ciphers))[sent:]
+
+    @property
+    def clogged(self) -> bool:
+        return self._unsent is not None
+
+    def transmit(self, data: bytes | memoryview) -> int:
+        """As a plain link does; at most one slice of ciphertext waits here."""
+        if self._unsent is not None:
+            return 0
+        taken, size = 0, len(data)
+        while taken < size:
+            part = data if size <= SLICE else memoryview(data)[taken : taken + SLICE]
+            self._tls.write(part)
+            taken += len(part)
+            self._unsent = self._send_cipher()
+            if self._unsent is not None:
+                self._sending = True
+                return -taken
+        return taken
+
+    async def flush(self) -> None:
+        await super().flush()
+        if self._unsent is not None:
+            try:
+                self._unsent = self._unsent[self.socket.send(self._unsent) :] or None
+            except BlockingIOError:
+                return
+            self._sending = self._unsent is not None
 
     async def send_rest(self, data: memoryview) -> None:
         self._sending = True

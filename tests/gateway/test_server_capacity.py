@@ -67,9 +67,20 @@ async def test_running_out_of_file_descriptors_is_survived(mock_clock: MockClock
             await sock.connect(host.insecure)
             await let_pass(mock_clock, 0.05)
             assert host.statistics.accepted == 0
-        await let_pass(mock_clock, 0.2)
+        await let_pass(mock_clock, 1.1)
         async with trio.SocketStream(sock) as stream:
             assert (await Client(stream).get()).status == 200
+
+
+async def test_connections_at_rest_make_room_when_file_descriptors_run_out(mock_clock: MockClock) -> None:
+    async with served() as host, host.connect() as resting:
+        await resting.get()
+        sock = trio.socket.socket()
+        with no_file_descriptors_left():
+            await sock.connect(host.insecure)
+            async with trio.SocketStream(sock) as stream:
+                assert (await Client(stream).get()).status == 200
+            assert await resting.ended()
 
 
 def test_the_default_leaves_room_for_other_files() -> None:
