@@ -19,6 +19,8 @@ from journal.log import Journal
 logger = logging.getLogger(__name__)
 
 INTERVAL = 30.0
+# A retention of seconds wants a closer look: within a tenth of it, but never a busy loop.
+SHARE, SHORTEST = 10, 0.1
 # Events looked at in one transaction of compaction: a few milliseconds.
 STEP = 500
 # A far-back version costs at most this many events to replay; keeping several lets debugging jump about.
@@ -31,10 +33,11 @@ class Housekeeping:
         self._committer = committer
         self._clock = clock
         self._keep = keep  # microseconds of history; None: for ever
+        self._interval = _interval(keep)
 
     async def run(self) -> None:
         while True:
-            await trio.sleep(INTERVAL)
+            await trio.sleep(self._interval)
             try:
                 await self.tidy()
             except JournalError as error:
@@ -66,3 +69,7 @@ class Housekeeping:
             )
             done = progress.done
             await trio.lowlevel.checkpoint()
+
+
+def _interval(keep: int | None) -> float:
+    return INTERVAL if keep is None else min(INTERVAL, max(SHORTEST, keep / 1_000_000 / SHARE))

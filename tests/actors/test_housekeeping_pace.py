@@ -1,0 +1,48 @@
+"""Housekeeping keeps pace with a short retention, and does not hurry for a long one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from actors.committer import Committer
+from actors.feed import Feed
+from actors.housekeeping import Housekeeping
+from journal import Event, Journal
+
+SECOND = 1_000_000
+
+
+class LoopClock:
+    """Wall time that passes as the loop's virtual time does."""
+
+    def now(self) -> int:
+        return round(trio.current_time() * SECOND)
+
+
+def updates(type_id: int, count: int) -> list[Event]:
+    body = b'{"metadata":{}}'
+    return [
+        Event(offset, type_id, "update", "ns", "a", offset - 1, False, offset, "u", "m", b"\x90", body)
+        for offset in range(1, count + 1)
+    ]
+
+
+@pytest.mark.parametrize(("keep", "waited"), [(2, 2.5), (300, 331), (None, 0)])
+async def test_retention_is_late_by_a_tenth_at_most(
+    tmp_path: Path, autojump_clock: MockClock, keep: int | None, waited: float
+) -> None:
+    journal = Journal.open(tmp_path)
+    journal.append(updates(journal.type_id("things"), 10))
+    committer = Committer(journal, Feed(journal.head), inline=True)
+    housekeeping = Housekeeping(journal, committer, LoopClock(), keep and keep * SECOND)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(housekeeping.run)
+        await trio.sleep(waited or 1000)
+        nursery.cancel_scope.cancel()
+    with journal.read() as view:
+        assert view.floor == (9 if keep else 0)
+    journal.close()
