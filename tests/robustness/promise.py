@@ -1,0 +1,24 @@
+"""The sentences of docs/guarantees.md, by name: a validator that fails quotes the one it found broken."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+PAGE = Path(__file__).parents[2] / "docs" / "guarantees.md"
+# **Name.** The sentence, up to the end of its line.
+_PROMISE = re.compile(r"^\*\*(\w+)\.\*\* (.+)$", re.MULTILINE)
+
+
+@cache
+def promises() -> dict[str, str]:
+    return dict(_PROMISE.findall(PAGE.read_text()))
+
+
+class Broken(AssertionError):
+    """A guarantee that does not hold."""
+
+    def __init__(self, name: str, evidence: str) -> None:
+        self.name = name
+        super().__init__(f"{name}: “{promises()[name]}”\ndoes not hold: {evidence}")

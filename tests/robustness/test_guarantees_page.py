@@ -1,0 +1,22 @@
+"""docs/guarantees.md and the validators name the same guarantees, and a failure quotes the page."""
+
+from __future__ import annotations
+
+import importlib
+
+from tests.robustness.promise import PAGE, Broken, promises
+from tests.robustness.validate import VALIDATORS
+
+
+def test_every_guarantee_has_its_validator() -> None:
+    assert set(promises()) == set(VALIDATORS)
+    for name, validator in VALIDATORS.items():
+        module = importlib.import_module(f"tests.robustness.validate.{name.lower()}")
+        assert getattr(module, name.lower()) is validator
+        assert f"| {name} | `tests/robustness/validate/{name.lower()}.py` |" in PAGE.read_text()
+
+
+def test_a_failure_quotes_its_sentence() -> None:
+    text = str(Broken("Durable", "it is gone"))
+    assert promises()["Durable"] in text
+    assert "it is gone" in text
