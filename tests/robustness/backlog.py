@@ -1,0 +1,59 @@
+"""A journal with a past: many old events of objects that nobody touches, for housekeeping to work on.
+
+Written straight into a folder before its first start, with times long ago, so that a server with a short
+retention finds all of it due at once.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+from actors.facts import pack_facts
+from journal import Event, Journal
+
+AGE = 3600_000_000  # microseconds: an hour before now
+BATCH = 2000
+NAMESPACE = "default"
+
+
+def write_backlog(path: Path, *, events: int, objects: int) -> None:
+    """`events` events over `objects` config maps, round after round over all of them."""
+    journal = Journal.open(path)
+    try:
+        type_id, began = journal.type_id("configmaps"), int(time.time() * 1_000_000) - AGE
+        offsets = range(1, events + 1)
+        for first in range(0, events, BATCH):
+            batch = offsets[first : first + BATCH]
+            journal.append([_event(type_id, offset, objects, began) for offset in batch])
+    finally:
+        journal.close()
+
+
+def _event(type_id: int, offset: int, objects: int, began: int) -> Event:
+    name = f"old-{(offset - 1) % objects}"
+    uid = f"00000000-0000-4000-8000-{(offset - 1) % objects:012d}"
+    metadata = {
+        "name": name,
+        "namespace": NAMESPACE,
+        "uid": uid,
+        "resourceVersion": str(offset),
+        "creationTimestamp": "2020-01-01T00:00:00Z",
+    }
+    previous = max(offset - objects, 0)
+    fields = {"metadata.name": name, "metadata.namespace": NAMESPACE}
+    return Event(
+        offset=offset,
+        type_id=type_id,
+        verb="update" if previous else "create",
+        namespace=NAMESPACE,
+        name=name,
+        previous=previous,
+        removed=False,
+        time=began + offset,
+        user="past",
+        manager="past",
+        facts=pack_facts({}, fields, uid, ()),
+        body=json.dumps({"metadata": metadata, "data": {"round": str(offset)}}).encode(),
+    )

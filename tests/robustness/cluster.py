@@ -1,0 +1,185 @@
+"""The real server as a process of its own: started on a folder, killed, started again.
+
+A `Cluster` is one data folder with at most one server at a time. Each start takes a port that the kernel
+finds free, because the one of a killed server may have gone to somebody else meanwhile. Whoever makes one uses
+it as a context manager: on leaving, the process it started is gone, ended by its own pid.
+"""
+
+from __future__ import annotations
+
+import http.client
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+from journal import failpoints
+
+LOOPBACK = "127.0.0.1"
+TOKEN = "robustness"
+# Seconds to become ready, and to end after SIGTERM: many times what a start takes, for a machine that is busy.
+PATIENCE = 60.0
+_ASK_EVERY, _GLANCE_EVERY = 0.005, 0.0005
+# A port that was free a moment ago may be taken by the time the server asks for it.
+_STARTS = 5
+
+
+class DidNotStart(Exception):
+    """The server ended, or was not ready in time. The text ends with what it said last."""
+
+
+class Cluster:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port = 0
+        self.took = 0.8  # seconds, the last start; the first is a guess
+        self._log = folder / "server.log"
+        self._tokens = folder / "tokens.csv"
+        self._tokens.write_text(f'{TOKEN},robustness,1,"system:masters"\n')
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def data(self) -> Path:
+        return self.folder / "data"
+
+    @property
+    def journal(self) -> Path:
+        return self.data / "journal"
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+
+    # Starting.
+
+    def spawn(self, failpoint: str = "", flags: Sequence[str] = ()) -> None:
+        """Start a server without waiting for anything. `failpoint` is where it will kill itself."""
+        assert self._process is None, "a server of this folder is still there"
+        self.port = free_port()
+        surroundings = {**os.environ, failpoints.VARIABLE: failpoint}
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [*_command(), "serve", *self._flags(), *flags], stdout=log, stderr=log, env=surroundings
+            )
+
+    def _flags(self) -> tuple[str, ...]:
+        return (
+            *("--data-dir", str(self.data)),
+            *("--secure-port", "0", "--insecure-port", str(self.port)),
+            *("--token-auth-file", str(self._tokens), "--authorization-mode", "RBAC"),
+        )
+
+    def start(self, failpoint: str = "", flags: Sequence[str] = ()) -> None:
+        """Start a server and wait until it is ready."""
+        for _ in range(_STARTS):
+            self.spawn(failpoint, flags)
+            code = self._until_ready()
+            if code is None:
+                return
+            self._process = None
+            if "is in use" not in self._said():
+                raise DidNotStart(f"the server ended with {code} instead of becoming ready:\n{self._said()}")
+        raise DidNotStart(f"no port was free in {_STARTS} attempts")
+
+    def _until_ready(self) -> int | None:
+        """None when ready; the exit code of a server that ended first."""
+        process, began = self._running(), time.monotonic()
+        while time.monotonic() < began + PATIENCE:
+            if (code := process.poll()) is not None:
+                return code
+            if self.ready():
+                self.took = time.monotonic() - began
+                return None
+            time.sleep(_ASK_EVERY)
+        self.kill()
+        raise DidNotStart(f"the server was not ready after {PATIENCE:.0f} s:\n{self._said()}")
+
+    def ready(self) -> bool:
+        connection = http.client.HTTPConnection(LOOPBACK, self.port, timeout=PATIENCE)
+        try:
+            connection.request("GET", "/readyz", headers={"Authorization": f"Bearer {TOKEN}"})
+            return connection.getresponse().status == 200
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+    # Ending.
+
+    @property
+    def alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def signal(self, number: int) -> None:
+        """Send a signal and do not wait; one that is already gone needs none. Any thread may call it."""
+        process = self._process
+        if process is not None:
+            process.send_signal(number)
+
+    def kill(self) -> int | None:
+        """SIGKILL; the exit code of a server that was there."""
+        self.signal(signal.SIGKILL)
+        return self.ended()
+
+    def kill_after(self, seconds: float) -> int | None:
+        """Let it live so long, at most, then SIGKILL."""
+        try:
+            self._running().wait(seconds)
+        except subprocess.TimeoutExpired:
+            pass
+        return self.kill()
+
+    def kill_when_exists(self, path: Path) -> int | None:
+        """SIGKILL as soon as it has made a file; a server that became ready without it has none to make."""
+        while self.alive and not path.exists() and not self.ready():
+            time.sleep(_GLANCE_EVERY)
+        return self.kill()
+
+    def ended(self) -> int | None:
+        """Wait for a server that was told to end, or that will kill itself."""
+        if self._process is None:
+            return None
+        try:
+            code = self._process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            raise AssertionError(f"the server did not end in {PATIENCE:.0f} s:\n{self._said()}") from None
+        self._process = None
+        return code
+
+    def _running(self) -> subprocess.Popen[bytes]:
+        assert self._process is not None, "no server was started"
+        return self._process
+
+    # What it said.
+
+    def _said(self) -> str:
+        return self._log.read_text(errors="replace")[-2000:]
+
+    def tracebacks(self) -> str:
+        """The log from its first traceback on: no crash of a server is ever meant."""
+        said = self._log.read_text(errors="replace") if self._log.exists() else ""
+        found = said.find("Traceback (most recent call last)")
+        return "" if found < 0 else said[found : found + 4000]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _command() -> list[str]:
+    installed = Path(sys.executable).parent / "rewound"
+    return [str(installed)] if installed.exists() else [sys.executable, "-m", "gateway.cli.main"]

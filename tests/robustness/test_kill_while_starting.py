@@ -1,0 +1,28 @@
+"""kill -9 while a server starts: the next start gets on with what it finds, on a new folder and on an old one."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+from tests.robustness.blow import under_load
+from tests.robustness.cluster import Cluster, free_port
+from tests.robustness.trial import trial
+
+
+def test_killed_while_starting(tmp_path: Path) -> None:
+    with trial(tmp_path, "starting") as one:
+        one.kill_when_exists(one.cluster.journal / "data.mdb")
+        one.live(under_load(one.chance))
+        one.kill_start(one.chance.random())
+        one.finish()
+
+
+def test_killed_while_making_certificates(tmp_path: Path) -> None:
+    secure = ("--secure-port", str(free_port()))
+    with Cluster(tmp_path) as cluster:
+        cluster.spawn(flags=secure)
+        cluster.kill_when_exists(cluster.data / "pki" / "ca.key")
+        cluster.start(flags=secure)
+        assert stat.S_IMODE((cluster.data / "pki" / "ca.key").stat().st_mode) == 0o600
+        assert "client-certificate" in (cluster.data / "admin.kubeconfig").read_text()
