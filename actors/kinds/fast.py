@@ -15,6 +15,7 @@ pydantic-core is imported with the first schema: it takes longer to load than al
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -74,13 +75,16 @@ class Fast:
             for inner in field.type.fields
             if inner.null_is_usual
         ]
-        schema = self._struct(struct)
+        self._uses = _uses(struct)
+        self._shared: dict[str, CoreSchema] = {"owned": _OWNED_FIELDS}
+        schema = self._members(struct)
         schema["fields"] = {
             "apiVersion": _optional(_literal(api_version)),
             "kind": _optional(_literal(kind)),
             **schema["fields"],
         }
-        validator = SchemaValidator(schema)
+        definitions = list(self._shared.values())
+        validator = SchemaValidator({"type": "definitions", "schema": schema, "definitions": definitions})
         self._validate_json = validator.validate_json
         self._validate_object = validator.validate_python
 
@@ -111,6 +115,16 @@ class Fast:
         return found
 
     def _struct(self, struct: Struct) -> CoreSchema:
+        """Compiled once however often it is used: a pod has three kinds of containers in it."""
+        if self._uses[struct] == 1:
+            return self._members(struct)
+        ref = f"{struct.of} {id(struct)}"  # metadata of objects and of templates have one name
+        if ref not in self._shared:
+            self._shared[ref] = {}
+            self._shared[ref] = {**self._members(struct), "ref": ref}
+        return {"type": "definition-ref", "schema_ref": ref}
+
+    def _members(self, struct: Struct) -> CoreSchema:
         fields = {field.name: _optional(self._field(field)) for field in struct.fields}
         return {
             "type": "typed-dict",
@@ -179,7 +193,27 @@ def _scalar(type_: Scalar, keeps_zero: bool, least: CoreSchema) -> CoreSchema:
         # The empty text is a zero in some places and a value in others: the walk knows.
         return {"type": "union", "choices": [number, {"type": "str", "min_length": 1}], "strict": True}
     assert type_ is OWNED_FIELDS
-    return _OWNED_FIELDS
+    return {"type": "definition-ref", "schema_ref": "owned"}
+
+
+def _uses(struct: Struct) -> Counter[Struct]:
+    """How many places of a document each struct can stand in, not counting places of the same struct."""
+    uses = Counter({struct: 1})
+    unread = [struct]
+    while unread:
+        for field in unread.pop().fields:
+            inner = _innermost(field.type)
+            if isinstance(inner, Struct):
+                if inner not in uses:
+                    unread.append(inner)
+                uses[inner] += 1
+    return uses
+
+
+def _innermost(type_: Type) -> Scalar | Struct:
+    while isinstance(type_, (ListOf, MapOf)):
+        type_ = type_.item if isinstance(type_, ListOf) else type_.value
+    return type_
 
 
 def _bare(text: bytes) -> int:
@@ -208,14 +242,8 @@ _SORT: Final = {"type": "no-info", "function": _sorted}
 
 # Objects in objects and nothing else, as deep as pydantic-core goes.
 _OWNED_FIELDS: Final[CoreSchema] = {
-    "type": "definitions",
-    "schema": {"type": "definition-ref", "schema_ref": "owned"},
-    "definitions": [
-        {
-            "type": "dict",
-            "ref": "owned",
-            "keys_schema": {"type": "str"},
-            "values_schema": {"type": "definition-ref", "schema_ref": "owned"},
-        }
-    ],
+    "type": "dict",
+    "ref": "owned",
+    "keys_schema": {"type": "str"},
+    "values_schema": {"type": "definition-ref", "schema_ref": "owned"},
 }
