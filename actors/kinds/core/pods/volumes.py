@@ -1,0 +1,72 @@
+"""Fields of pods; rules follow."""
+
+from __future__ import annotations
+
+from actors.kinds.core.pods.claim_template import EPHEMERAL_VOLUME_SOURCE
+from actors.kinds.core.pods.projections import (
+    CONFIG_MAP_VOLUME_SOURCE,
+    DOWNWARD_API_VOLUME_SOURCE,
+    PROJECTED_VOLUME_SOURCE,
+    SECRET_VOLUME_SOURCE,
+)
+from actors.kinds.core.pods.volume_sources import (
+    AWS_ELASTIC_BLOCK_STORE_VOLUME_SOURCE,
+    AZURE_DISK_VOLUME_SOURCE,
+    AZURE_FILE_VOLUME_SOURCE,
+    CEPH_FS_VOLUME_SOURCE,
+    CINDER_VOLUME_SOURCE,
+    CSI_VOLUME_SOURCE,
+    EMPTY_DIR_VOLUME_SOURCE,
+    FC_VOLUME_SOURCE,
+    FLEX_VOLUME_SOURCE,
+    FLOCKER_VOLUME_SOURCE,
+    GCE_PERSISTENT_DISK_VOLUME_SOURCE,
+    GIT_REPO_VOLUME_SOURCE,
+    GLUSTERFS_VOLUME_SOURCE,
+    HOST_PATH_VOLUME_SOURCE,
+    ISCSI_VOLUME_SOURCE,
+    NFS_VOLUME_SOURCE,
+    PERSISTENT_VOLUME_CLAIM_VOLUME_SOURCE,
+    PHOTON_PERSISTENT_DISK_VOLUME_SOURCE,
+    PORTWORX_VOLUME_SOURCE,
+    QUOBYTE_VOLUME_SOURCE,
+    RBD_VOLUME_SOURCE,
+    SCALE_IO_VOLUME_SOURCE,
+    STORAGE_OS_VOLUME_SOURCE,
+    VSPHERE_VIRTUAL_DISK_VOLUME_SOURCE,
+)
+from actors.kinds.fields import STRING, Field, Struct
+
+VOLUME = Struct(
+    "core.v1.Volume",
+    Field("name", STRING, 1, required=True, always=True),
+    Field("hostPath", HOST_PATH_VOLUME_SOURCE, 1, embedded=2, pointer=True),
+    Field("emptyDir", EMPTY_DIR_VOLUME_SOURCE, 2, embedded=2, pointer=True),
+    Field("gcePersistentDisk", GCE_PERSISTENT_DISK_VOLUME_SOURCE, 3, embedded=2, pointer=True),
+    Field("awsElasticBlockStore", AWS_ELASTIC_BLOCK_STORE_VOLUME_SOURCE, 4, embedded=2, pointer=True),
+    Field("gitRepo", GIT_REPO_VOLUME_SOURCE, 5, embedded=2, pointer=True),
+    Field("secret", SECRET_VOLUME_SOURCE, 6, embedded=2, pointer=True),
+    Field("nfs", NFS_VOLUME_SOURCE, 7, embedded=2, pointer=True),
+    Field("iscsi", ISCSI_VOLUME_SOURCE, 8, embedded=2, pointer=True),
+    Field("glusterfs", GLUSTERFS_VOLUME_SOURCE, 9, embedded=2, pointer=True),
+    Field("persistentVolumeClaim", PERSISTENT_VOLUME_CLAIM_VOLUME_SOURCE, 10, embedded=2, pointer=True),
+    Field("rbd", RBD_VOLUME_SOURCE, 11, embedded=2, pointer=True),
+    Field("flexVolume", FLEX_VOLUME_SOURCE, 12, embedded=2, pointer=True),
+    Field("cinder", CINDER_VOLUME_SOURCE, 13, embedded=2, pointer=True),
+    Field("cephfs", CEPH_FS_VOLUME_SOURCE, 14, embedded=2, pointer=True),
+    Field("flocker", FLOCKER_VOLUME_SOURCE, 15, embedded=2, pointer=True),
+    Field("downwardAPI", DOWNWARD_API_VOLUME_SOURCE, 16, embedded=2, pointer=True),
+    Field("fc", FC_VOLUME_SOURCE, 17, embedded=2, pointer=True),
+    Field("azureFile", AZURE_FILE_VOLUME_SOURCE, 18, embedded=2, pointer=True),
+    Field("configMap", CONFIG_MAP_VOLUME_SOURCE, 19, embedded=2, pointer=True),
+    Field("vsphereVolume", VSPHERE_VIRTUAL_DISK_VOLUME_SOURCE, 20, embedded=2, pointer=True),
+    Field("quobyte", QUOBYTE_VOLUME_SOURCE, 21, embedded=2, pointer=True),
+    Field("azureDisk", AZURE_DISK_VOLUME_SOURCE, 22, embedded=2, pointer=True),
+    Field("photonPersistentDisk", PHOTON_PERSISTENT_DISK_VOLUME_SOURCE, 23, embedded=2, pointer=True),
+    Field("projected", PROJECTED_VOLUME_SOURCE, 26, embedded=2, pointer=True),
+    Field("portworxVolume", PORTWORX_VOLUME_SOURCE, 24, embedded=2, pointer=True),
+    Field("scaleIO", SCALE_IO_VOLUME_SOURCE, 25, embedded=2, pointer=True),
+    Field("storageos", STORAGE_OS_VOLUME_SOURCE, 27, embedded=2, pointer=True),
+    Field("csi", CSI_VOLUME_SOURCE, 28, embedded=2, pointer=True),
+    Field("ephemeral", EPHEMERAL_VOLUME_SOURCE, 29, embedded=2, pointer=True),
+)
