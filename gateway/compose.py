@@ -54,6 +54,8 @@ from gateway.release import RELEASE
 from gateway.request import Response
 from gateway.server import Server
 from gateway.settings import Addresses, Settings
+from gateway.watch.hub import Hub
+from gateway.watch.opening import Opening
 from journal.log import Journal
 
 # After the doors are closed, how long running requests may take to end.
@@ -69,8 +71,10 @@ class Store:
     names: Names
     catalog: Catalog
     journal: Journal
+    feed: Feed
     committer: Committer
     directory: Directory
+    horizon: Horizon
     reads: Reads
     stamps: Stamps
     supervisor: Supervisor
@@ -98,7 +102,7 @@ async def run(settings: Settings, announce: Announce, stop: trio.Event, clock: C
     health = Health(trio.current_time, settings.livez_grace_period)
     async with _open_store(settings, clock) as store, trio.open_nursery() as nursery:
         closing = trio.Event()
-        doors = _Doors(settings, store, health)
+        doors = _Doors(settings, store, health, nursery)
         addresses = await nursery.start(doors.serve, closing)
         await ensure_namespaces(store.catalog, store.journal, store.directory, store.stamps, store.names)
         health.finish_start()
@@ -107,6 +111,9 @@ async def run(settings: Settings, announce: Announce, stop: trio.Event, clock: C
         health.begin_shutdown()
         await trio.sleep(settings.shutdown_delay_duration)
         closing.set()
+        doors.end_watches()
+        await doors.closed.wait()
+        nursery.cancel_scope.cancel()
 
 
 @asynccontextmanager
@@ -140,8 +147,10 @@ def _build_store(settings: Settings, journal: Journal, clock: Clock, nursery: tr
         names,
         catalog,
         journal,
+        feed,
         committer,
         directory,
+        horizon,
         Reads(journal, feed, horizon, clock),
         stamps,
         supervisor,
@@ -159,10 +168,12 @@ def _build_store(settings: Settings, journal: Journal, clock: Clock, nursery: tr
 class _Doors:
     """The gateway over one store: pipeline, connections, and what they report."""
 
-    def __init__(self, settings: Settings, store: Store, health: Health) -> None:
+    def __init__(self, settings: Settings, store: Store, health: Health, nursery: trio.Nursery) -> None:
         self._settings = settings
         self._store = store
+        self._hub = Hub(store.journal, store.feed, store.horizon.floor, nursery)
         self._addresses = Addresses(None, None)
+        self.closed = trio.Event()
         self._metrics = Metrics(RELEASE, store.catalog.serves)
         self._add_checks(health)
         pipeline = self._pipeline(health)
@@ -184,6 +195,7 @@ class _Doors:
             store.reads,
             store.stamps,
             authorize,
+            Opening(self._hub, store.feed, store.reads, store.horizon.floor, store.journal),
         )
         discovery = Discovery(store.catalog, dispatch.verbs)
         paths = Paths(health, discovery, self._metrics.scrape, RELEASE, self._advertised)
@@ -219,6 +231,10 @@ class _Doors:
             if secure is not None and certificates is not None:
                 self._write_kubeconfig(certificates, secure[1])
             task_status.started(self._addresses)
+        self.closed.set()
+
+    def end_watches(self) -> None:
+        self._hub.close()
 
     def _tls(self) -> tuple[ssl.SSLContext | None, Certificates | None]:
         settings = self._settings

@@ -30,6 +30,8 @@ from gateway.documents import frame_of
 from gateway.errors import MethodNotAllowed, NoSuchPath
 from gateway.request import Response
 from gateway.route import Route
+from gateway.watch.opening import Opening
+from gateway.wire.negotiate import NotAcceptable
 from journal.log import Journal
 
 NAMESPACES = Resource("", "namespaces")
@@ -46,6 +48,7 @@ class Dispatch:
         reads: Reads,
         stamps: Stamps,
         authorizer: Authorizer,
+        opening: Opening,
     ) -> None:
         self._names = names
         self._catalog = catalog
@@ -54,6 +57,7 @@ class Dispatch:
         self._reads = reads
         self._stamps = stamps
         self._authorizer = authorizer
+        self._opening = opening
         self._verbs: dict[str, Callable[[Call, Definition], Awaitable[Response]]] = {
             "get": self._get,
             "list": self._list,
@@ -61,6 +65,7 @@ class Dispatch:
             "update": self._replace,
             "delete": self._delete,
             "deletecollection": self._delete_collection,
+            "watch": self._watch,
         }
 
     @property
@@ -70,10 +75,6 @@ class Dispatch:
 
     async def __call__(self, call: Call) -> Response:
         definition = self.find(call.route)
-        if call.route.verb == "watch":
-            self._list_options(call, definition)
-            call.seconds("timeoutSeconds")
-            raise MethodNotAllowed("watching is not served yet; list again to see what changed")
         serve = self._verbs.get(call.route.verb)
         if serve is None or not _allows(definition, call.route):
             raise MethodNotAllowed
@@ -102,6 +103,12 @@ class Dispatch:
         with _deadline(call):
             listing = await self._reads.listing(definition, call.route.namespace or None, wanted)
         return await render.answer(call, frame_of(definition).listing(listing))
+
+    async def _watch(self, call: Call, definition: Definition) -> Response:
+        wanted = self._list_options(call, definition)
+        if call.representation.media != "json":
+            raise NotAcceptable(("application/json",))
+        return Response(200, b"", stream=self._opening.watch(call, definition, wanted))
 
     async def _create(self, call: Call, definition: Definition) -> Response:
         write = self._write_options(call, "CreateOptions")

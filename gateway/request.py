@@ -6,8 +6,9 @@ more than it is asked for: most requests never need their query or most of their
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 
 @dataclass(slots=True)
@@ -33,9 +34,17 @@ class Request:
     repeated: dict[bytes, list[bytes]] | None = None  # headers sent more than once, value by value
 
 
+class Stream(Protocol):
+    """A body that goes on: run by the connection's task, straight on the connection."""
+
+    async def run(self, connection: Any, framing: Callable[[bytes], bytes]) -> bytes:
+        """Serve to the end; what the client sent meanwhile is answered. OSError: the client is gone."""
+
+
 @dataclass(slots=True)
 class Response:
     status: int
     body: bytes
     content_type: bytes = b"application/json"
     headers: list[tuple[bytes, bytes]] = field(default_factory=list)
+    stream: Stream | None = None  # instead of a body

@@ -50,6 +50,8 @@ def find_route(method: str, raw_path: str, *, watch: bool = False) -> Route:
 
 def _resource(method: str, path: str, group: str, version: str, parts: list[str], watch: bool) -> Route:
     namespace = name = subresource = ""
+    if parts[0] == "watch" and len(parts) > 1:
+        watch, parts = True, parts[1:]  # the old form: /api/v1/watch/...
     depth = len(parts)
     if depth > 1 and parts[0] == "namespaces":
         namespace = parts[1]
