@@ -1,30 +1,77 @@
-"""What happened to one object, and where in the log a moment lies.
+"""What happened: to one object, to a type, between two versions; and where in the log a moment lies.
 
-Called through `View`. Both go by keys, never through the whole log: an object's events are indexed, and times
-never fall along the log, so a moment is found by halving. What retention removed is not found any more.
+Called through `View` and by the command line. All of it goes by keys, never through the whole log: events are
+indexed by type and by object, and times never fall along the log, so a moment is found by halving. What
+retention removed is not found any more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from journal import keys, records
+from journal import keys, records, replay
 
 if TYPE_CHECKING:
     from journal.records import Event
     from journal.view import View
 
 
-def offsets_of(view: View, key: bytes) -> Iterator[int]:
-    """Offsets of an object's events, ascending."""
-    cursor = view.txn.cursor(view.journal.environment.by_object)
-    prefix = key + b"\0"
-    if cursor.set_range(prefix):
-        for found in cursor.iternext(values=False):
-            if found[: len(prefix)] != prefix:
-                return
-            yield keys.offset_of(found)
+@dataclass(frozen=True, slots=True)
+class Index:
+    """A way through the log: the keys that are `prefix` and an offset."""
+
+    database: Any
+    prefix: bytes
+
+
+def whole_log(view: View) -> Index:
+    return Index(view.journal.environment.events, b"")
+
+
+def of_type(view: View, type_id: int) -> Index:
+    return Index(view.journal.environment.by_type, keys.pack_type(type_id))
+
+
+def of_object(view: View, key: bytes) -> Index:
+    return Index(view.journal.environment.by_object, key + b"\0")
+
+
+def ascending(view: View, index: Index, start: int) -> Iterator[int]:
+    """Offsets from `start` on, upwards."""
+    cursor = view.txn.cursor(index.database)
+    if cursor.set_range(index.prefix + keys.pack_offset(start)):
+        yield from _offsets(index, cursor.iternext(values=False))
+
+
+def descending(view: View, index: Index, start: int) -> Iterator[int]:
+    """Offsets from `start` on, downwards."""
+    cursor = view.txn.cursor(index.database)
+    wanted = index.prefix + keys.pack_offset(start)
+    # LMDB finds the first key that is not smaller; the one in front of it is the last that is not larger.
+    found = cursor.set_range(wanted)
+    if not found and not cursor.last():
+        return
+    if found and cursor.key() != wanted and not cursor.prev():
+        return
+    yield from _offsets(index, cursor.iterprev(values=False))
+
+
+def _offsets(index: Index, found: Iterator[Any]) -> Iterator[int]:
+    for key in found:
+        if key[:-8] != index.prefix:
+            return
+        yield keys.offset_of(key)
+
+
+def touched(view: View, type_id: int, after: int, upto: int) -> dict[bytes, tuple[int, int]]:
+    """State keys of the objects with events in between: the versions they had at both ends; 0: not there."""
+    ends: dict[bytes, tuple[int, int]] = {}
+    for offset, key, previous, removed in replay.links(view, type_id, after, upto):
+        before = ends[key][0] if key in ends else previous
+        ends[key] = (before, 0 if removed else offset)
+    return ends
 
 
 def first_behind(view: View, key: bytes, offset: int) -> int:
@@ -37,7 +84,7 @@ def first_behind(view: View, key: bytes, offset: int) -> int:
 
 
 def history(view: View, key: bytes) -> Iterator[Event]:
-    return (view.event_of(key, offset) for offset in offsets_of(view, key))
+    return (view.event_of(key, offset) for offset in ascending(view, of_object(view, key), 0))
 
 
 def offset_at(view: View, time: int) -> int:

@@ -1,0 +1,75 @@
+"""The log is walked both ways, whole, by type and by object; gaps and neighbours never leak in."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from journal import Journal, history, keys
+from journal.history import Index
+from tests.journal.histories import Model
+
+
+@pytest.fixture
+def filled(journal: Journal, model: Model) -> Journal:
+    generator = random.Random(7)
+    events = []
+    for _ in range(200):
+        name, kind = generator.choice(["a", "b", "bb", "c"]), generator.choice([1, 2, 3])
+        there = (kind, "default", name) in model.state()
+        if there and generator.random() < 0.3:
+            events.append(model.remove(name, type_id=kind))
+        else:
+            events.append(model.put(name, type_id=kind))
+    journal.append(events)
+    return journal
+
+
+@pytest.mark.parametrize("way", ["whole", "type", "object"])
+def test_both_ways_from_anywhere(filled: Journal, model: Model, way: str) -> None:
+    with filled.read() as view:
+        object_key = keys.of_object(2, "default", "b")
+        index, expected = {
+            "whole": (history.whole_log(view), [e.offset for e in model.events]),
+            "type": (history.of_type(view, 2), [e.offset for e in model.events if e.type_id == 2]),
+            "object": (
+                history.of_object(view, object_key),
+                [e.offset for e in model.events if (e.type_id, e.name) == (2, "b")],
+            ),
+        }[way]
+        assert expected
+        for start in (0, 1, 50, expected[3], expected[3] + 1, 200, 201, 10_000, keys.MAX_OFFSET):
+            assert list(history.ascending(view, index, start)) == [o for o in expected if o >= start]
+            assert list(history.descending(view, index, start)) == [
+                o for o in reversed(expected) if o <= start
+            ]
+
+
+def test_an_empty_log_has_nothing_either_way(journal: Journal) -> None:
+    with journal.read() as view:
+        for index in (
+            history.whole_log(view),
+            history.of_type(view, 1),
+            history.of_object(view, b"\0\1a\0b"),
+        ):
+            assert walked(view, index) == ([], [])
+
+
+def walked(view: history.View, index: Index) -> tuple[list[int], list[int]]:
+    return list(history.ascending(view, index, 0)), list(history.descending(view, index, keys.MAX_OFFSET))
+
+
+@pytest.mark.parametrize(("after", "upto"), [(0, 200), (0, 0), (50, 120), (199, 200), (120, 120)])
+def test_what_was_touched_between_two_versions(filled: Journal, model: Model, after: int, upto: int) -> None:
+    before, behind = model.state(after), model.state(upto)
+    with filled.read() as view:
+        found = {
+            (kind, *keys.names_of(key)): ends
+            for kind in (1, 2, 3)
+            for key, ends in history.touched(view, kind, after, upto).items()
+        }
+    for key, ends in found.items():
+        assert ends == tuple(state[key].offset if key in state else 0 for state in (before, behind))
+    changed = {key for key in before.keys() | behind.keys() if before.get(key) != behind.get(key)}
+    assert changed <= found.keys()
