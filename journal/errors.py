@@ -43,6 +43,13 @@ class AlreadyOpen(CannotOpen):
         )
 
 
+class JournalThere(CannotOpen):
+    """An import makes a new journal; it never touches one that exists."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"there is a journal in {path} already: import into another data folder")
+
+
 class WrongDialect(CannotOpen):
     def __init__(self, path: Path, stored: str, asked: str) -> None:
         self.stored, self.asked = stored, asked
@@ -68,7 +75,9 @@ class Damaged(JournalError):
 
     def __init__(self, what: str) -> None:
         self.what = what
-        super().__init__(f"{what}: run `rewound verify` on the data folder and restore it from a backup")
+        super().__init__(
+            f"{what}: run `rewound journal verify` on the data folder and restore it from a backup"
+        )
 
 
 class DamagedTail(CannotOpen, Damaged):
@@ -77,6 +86,16 @@ class DamagedTail(CannotOpen, Damaged):
     def __init__(self, path: Path, offset: int, why: str) -> None:
         self.offset = offset
         Damaged.__init__(self, f"the journal in {path} is damaged at offset {offset} ({why})")
+
+
+class DamagedFile(JournalError):
+    """A file of an export is not what was written. Nothing of it was taken over."""
+
+    def __init__(self, position: int, why: str) -> None:
+        self.position = position
+        super().__init__(
+            f"the file is damaged at byte {position} ({why}): copy it again, or export the journal once more"
+        )
 
 
 class CannotStore(JournalError):

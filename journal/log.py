@@ -145,10 +145,16 @@ class Journal:
 
     def append(self, events: Sequence[Event]) -> None:
         """Make a batch durable, whole or not at all. StorageFull and StorageFailed leave no trace of it."""
-        if not events:
-            return
+        if events:
+            self._append(events, [_Prepared(event, event.previous) for event in events])
+
+    def restore(self, events: Sequence[Event]) -> None:
+        """Append events that are the state at a retention floor: what each followed is gone."""
+        if events:
+            self._append(events, [_Prepared(event, 0) for event in events])
+
+    def _append(self, events: Sequence[Event], batch: list[_Prepared]) -> None:
         self._prove_ascending(events)
-        batch = [_Prepared(event) for event in events]
         self.environment.write(lambda txn: self._put(txn, batch))
         self._head = events[-1].offset
         self._appended += len(events)
@@ -213,7 +219,7 @@ class _Prepared:
         "type_key",
     )
 
-    def __init__(self, event: Event) -> None:
+    def __init__(self, event: Event, follows: int) -> None:
         self.state_key = keys.of_object(event.type_id, event.namespace, event.name)
         self.offset_key = keys.pack_offset(event.offset)
         self.type_key = keys.by_type(event.type_id, event.offset)
@@ -226,9 +232,9 @@ class _Prepared:
             if event.removed
             else records.encode_row(self.state_key, event.offset, event.facts, event.body)
         )
-        self.previous = event.previous
+        self.previous = follows
         # What the event does to the number of live objects.
-        self.change = (not event.removed) - (event.previous != 0)
+        self.change = (not event.removed) - (follows != 0)
 
 
 def _prove_previous(row: Any, one: _Prepared) -> None:

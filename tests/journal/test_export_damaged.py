@@ -1,0 +1,98 @@
+"""A damaged or truncated export is refused with the position, and nothing half-made is left behind."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import itertools
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from journal import Journal
+from journal.errors import DamagedFile, JournalError
+from journal.export import export
+from journal.restore import restore
+from tests.journal.histories import Model, ram
+
+
+@pytest.fixture
+def file(journal: Journal, model: Model) -> bytes:
+    journal.type_id("configmaps")
+    journal.append([model.put("a"), model.put("b"), model.remove("a"), model.put("a")])
+    stream = io.BytesIO()
+    with journal.read() as view:
+        export(view, stream)
+    return stream.getvalue()
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(dir=ram()) as name:
+        yield Path(name)
+
+
+def refusal(damaged: bytes, folder: Path) -> JournalError:
+    place = folder / "deep" / "data" / "journal"
+    with pytest.raises(JournalError) as refused:
+        restore(io.BytesIO(damaged), place)
+    assert not (folder / "deep").exists(), "something was left behind"
+    return refused.value
+
+
+def test_every_flipped_byte_is_found(file: bytes, folder: Path) -> None:
+    for position in range(len(file)):
+        damaged = bytearray(file)
+        damaged[position] ^= 0x40
+        refusal(bytes(damaged), folder)
+
+
+def test_every_cut_is_found_at_its_position(file: bytes, folder: Path) -> None:
+    for length in range(len(file)):
+        refused = refusal(file[:length], folder)
+        assert isinstance(refused, DamagedFile)
+        assert refused.position == length
+        assert str(refused).startswith(f"the file is damaged at byte {length} (")
+
+
+def test_a_lost_a_doubled_and_a_moved_record(file: bytes, folder: Path) -> None:
+    starts = [16]
+    while starts[-1] < len(file):
+        starts.append(starts[-1] + 8 + int.from_bytes(file[starts[-1] : starts[-1] + 4], "big"))
+    frames = [file[begin:end] for begin, end in itertools.pairwise(starts)]
+    header, first, second, *rest = frames
+    for wrong in (
+        [header, second, *rest],
+        [header, first, first, second, *rest],
+        [header, second, first, *rest],
+    ):
+        refused = refusal(file[:16] + b"".join(wrong), folder)
+        assert "does not match its checksum" in str(refused)
+
+
+def test_what_goes_on_behind_its_end(file: bytes, folder: Path) -> None:
+    refused = refusal(file + b"x", folder)
+    assert str(refused).startswith(f"the file is damaged at byte {len(file)} (it goes on behind its end)")
+
+
+def test_no_export_at_all(folder: Path) -> None:
+    assert "no export begins so" in str(refusal(b"", folder))
+    assert "no export begins so" in str(refusal(b"SQLite format 3\0" * 10, folder))
+
+
+def test_a_cut_compressed_file(file: bytes, folder: Path) -> None:
+    packed = gzip.compress(file)
+    for damaged in (packed[: len(packed) // 2], packed[:-4], packed[:-6] + b"\0" + packed[-5:]):
+        with pytest.raises(DamagedFile), gzip.open(io.BytesIO(damaged)) as stream:
+            restore(stream, folder / "x" / "journal")  # type: ignore[arg-type]
+        assert not (folder / "x").exists()
+
+
+def test_a_folder_that_was_there_stays(file: bytes, folder: Path) -> None:
+    data = folder / "data"
+    (data / "pki").mkdir(parents=True)
+    with pytest.raises(DamagedFile):
+        restore(io.BytesIO(file[:-1]), data / "journal")
+    assert [path.name for path in data.iterdir()] == ["pki"]
