@@ -7,11 +7,19 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from actors.kinds import coordination, core, events, scheduling, storage
+from actors.kinds import coordination, core, events, rbac, scheduling, storage
 from actors.kinds.definition import Definition
 from actors.names import Names
 
-_GROUPS = (core, coordination, events, scheduling, storage)
+# In the order in which discovery has always listed them.
+_GROUPS = (
+    core,
+    events,
+    rbac,
+    storage,
+    scheduling,
+    coordination,
+)
 
 
 class Catalog:

@@ -7,7 +7,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.kinds.checks import FieldError, each, forbidden, invalid, qualified_name, required
+from actors.kinds.checks import (
+    FieldError,
+    each,
+    forbidden,
+    invalid,
+    label_value,
+    qualified_name,
+    required,
+)
 from actors.kinds.fields import STRING, STRING_MAP, STRINGS, Field, ListOf, Struct
 from actors.kinds.meta import label_rules
 from actors.messages import Object
@@ -51,3 +59,9 @@ def requirement_rules(requirement: Object, field: str) -> list[FieldError]:
     else:
         errors.append(invalid(f"{field}.operator", operator, NO_OPERATOR))
     return errors + each(f"{field}.key", key, qualified_name(key))
+
+
+def compiles(selector: Object) -> bool:
+    """Whether labels could be held against it: stricter than its rules, which leave values alone."""
+    values = [value for one in selector.get("matchExpressions", ()) for value in one.get("values", ())]
+    return not label_selector_rules(selector, "") and not any(label_value(value) for value in values)

@@ -1,0 +1,134 @@
+"""Roles and ClusterRoles: what a rule needs, what it may not mix, and aggregation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.actors.kinds.declared import Declared, once
+
+PODS = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
+URLS = {"nonResourceURLs": ["/healthz", "/metrics/*"], "verbs": ["get"]}
+NO_VERBS = "Required value: verbs must contain at least one value"
+
+
+def role(*rules: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "a"}, "rules": list(rules)}
+
+
+@pytest.mark.parametrize("plural", ["roles", "clusterroles"])
+def test_rules_are_kept_as_sent(kinds: Declared, plural: str) -> None:
+    rule = {
+        "verbs": ["*"],
+        "apiGroups": ["", "*"],
+        "resources": ["pods/log", "deployments/*"],
+        "resourceNames": ["a", "b"],
+    }
+    assert kinds.decode(plural, role(rule)) == role(rule)
+    assert kinds.created(plural, role(rule)) == []
+
+
+@pytest.mark.parametrize("plural", ["roles", "clusterroles"])
+def test_no_rules_show_as_null(kinds: Declared, plural: str) -> None:
+    assert kinds.decode(plural, role())["rules"] is None
+    assert kinds.created(plural, {"metadata": {"name": "system:x"}}) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        ({**PODS, "verbs": []}, [("verbs", NO_VERBS)]),
+        (
+            {"resources": ["pods"], "verbs": ["get"]},
+            [("apiGroups", "Required value: resource rules must supply at least one api group")],
+        ),
+        (
+            {"apiGroups": [""], "verbs": ["get"]},
+            [("resources", "Required value: resource rules must supply at least one resource")],
+        ),
+        (
+            {},
+            [
+                ("verbs", NO_VERBS),
+                ("apiGroups", "Required value: resource rules must supply at least one api group"),
+                ("resources", "Required value: resource rules must supply at least one resource"),
+            ],
+        ),
+    ],
+)
+@pytest.mark.parametrize("plural", ["roles", "clusterroles"])
+def test_what_a_rule_needs(kinds: Declared, plural: str, rule: Any, expected: list[tuple[str, str]]) -> None:
+    assert kinds.created(plural, role(PODS, rule)) == [
+        (f"rules[1].{field}", message) for field, message in expected
+    ]
+
+
+def test_urls_are_for_cluster_roles_and_stand_alone(kinds: Declared) -> None:
+    assert kinds.created("clusterroles", role(URLS)) == []
+    assert kinds.created("clusterroles", role({**URLS, "verbs": []})) == [("rules[0].verbs", NO_VERBS)]
+    mixed = (
+        "rules[0].nonResourceURLs",
+        'Invalid value: []string{"/healthz", "/metrics/*"}: '
+        "rules cannot apply to both regular resources and non-resource URLs",
+    )
+    named = {**URLS, "resourceNames": ["a"]}
+    assert kinds.created("clusterroles", role({**PODS, **URLS})) == [mixed]
+    assert kinds.created("clusterroles", role(named)) == [mixed]
+    namespaced = (
+        "rules[0].nonResourceURLs",
+        'Invalid value: []string{"/healthz", "/metrics/*"}: '
+        "namespaced rules cannot apply to non-resource URLs",
+    )
+    assert kinds.created("roles", role(URLS)) == [namespaced]
+    assert kinds.created("roles", role({**PODS, **URLS})) == [namespaced, mixed]
+
+
+def aggregated(*selectors: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "a"}, "aggregationRule": {"clusterRoleSelectors": list(selectors)}}
+
+
+def test_aggregation(kinds: Declared) -> None:
+    field = "aggregationRule.clusterRoleSelectors"
+    assert kinds.created("clusterroles", aggregated({"matchLabels": {"a": "b"}})) == []
+    assert kinds.created("clusterroles", aggregated({})) == []
+    none = "Required value: at least one clusterRoleSelector required if aggregationRule is non-nil"
+    assert kinds.created("clusterroles", aggregated()) == [(field, none)]
+    wrong = {"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["x"]}]}
+    assert kinds.created("clusterroles", aggregated({}, wrong)) == [
+        (
+            f"{field}[1].matchExpressions[0].values",
+            "Forbidden: may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+        ),
+        (f"{field}[1]", 'Invalid value: "null": invalid label selector.'),
+    ]
+    value = {"matchExpressions": [{"key": "a", "operator": "In", "values": ["not a value"]}]}
+    assert kinds.created("clusterroles", aggregated(value)) == [
+        (f"{field}[0]", 'Invalid value: "null": invalid label selector.')
+    ]
+
+
+@pytest.mark.parametrize("plural", ["roles", "clusterroles"])
+def test_an_update_tells_twice(kinds: Declared, plural: str) -> None:
+    _, causes = kinds.replaced(plural, role(PODS), role({**PODS, "verbs": []}))
+    assert causes == [("rules[0].verbs", NO_VERBS)] * 2
+    assert kinds.replaced(plural, role(PODS), role())[1] == []
+
+
+@pytest.mark.parametrize("name", ["system:node", "A_b", "a b"])
+def test_names_are_path_segments(kinds: Declared, name: str) -> None:
+    assert kinds.created("clusterroles", {"metadata": {"name": name}}) == []
+
+
+@pytest.mark.parametrize("name", [".", "..", "a/b", "a%b"])
+def test_names_that_no_path_can_hold(kinds: Declared, name: str) -> None:
+    assert [field for field, _ in once(kinds.created("roles", {"metadata": {"name": name}}))] == [
+        "metadata.name"
+    ]
+
+
+def test_what_is_common_to_the_group(kinds: Declared) -> None:
+    for plural in ("roles", "clusterroles", "rolebindings", "clusterrolebindings"):
+        assert kinds[plural].creates_on_update and kinds[plural].unconditional_update
+        assert not kinds[plural].delete_returns_object and not kinds[plural].has_status
+        assert kinds[plural].namespaced is not plural.startswith("cluster")
