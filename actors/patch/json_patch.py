@@ -1,0 +1,188 @@
+"""RFC 6902 JSON patch, with the leniencies that Kubernetes clients rely on.
+
+`apply_json_patch(document, operations)` changes and returns the document; when an operation fails the caller throws
+the document away, so nothing is half-applied. Leniencies: `replace` of a missing key of a map sets it, and a
+missing key tests equal to null. Operations are counted, and what they copy is, so that a small patch cannot make a
+document grow without bound.
+
+    [{"op": "add", "path": "/data/a~1b", "value": "x"}]     sets data["a/b"]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import Any
+
+import orjson
+
+from actors.patch.errors import MalformedPatch, PatchDoesNotFit, PatchTooLarge
+
+MOST_OPERATIONS = 10_000
+MOST_COPIED = 3 << 20
+
+_OPERATIONS = frozenset({"add", "remove", "replace", "move", "copy", "test"})
+_MISSING = object()
+
+
+def parse_json_patch(value: Any) -> list[dict[str, Any]]:
+    """The operations of a patch document; what is wrong with one of them is found when it is its turn."""
+    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+        raise MalformedPatch("a JSON patch is a list of operations, each an object with op and path")
+    if len(value) > MOST_OPERATIONS:
+        raise PatchTooLarge(
+            f"The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {len(value)}"
+        )
+    return value
+
+
+def apply_json_patch(document: Any, operations: Sequence[dict[str, Any]]) -> Any:
+    run = _Run(document)
+    for index, operation in enumerate(operations):
+        try:
+            run.perform(operation)
+        except PatchDoesNotFit as error:
+            raise PatchDoesNotFit(f"operation {index}: {error}") from None
+    return run.document
+
+
+class _Run:
+    def __init__(self, document: Any) -> None:
+        self.document = document
+        self._copied = 0
+
+    def perform(self, operation: dict[str, Any]) -> None:
+        op = operation.get("op")
+        if op not in _OPERATIONS:
+            raise PatchDoesNotFit(f"unexpected kind: {op!r} is not one of {', '.join(sorted(_OPERATIONS))}")
+        path = _pointer(operation, "path")
+        match op:
+            case "add":
+                self._add(path, _value(operation))
+            case "remove":
+                self._remove(path)
+            case "replace":
+                self._replace(path, _value(operation))
+            case "test":
+                self._test(path, operation.get("value"))
+            case "move":
+                source = _pointer(operation, "from")
+                moved = self._find(source)
+                self._remove(source)
+                self._add(path, moved)
+            case _:
+                self._add(path, self._copy(_pointer(operation, "from")))
+
+    def _copy(self, path: list[str]) -> Any:
+        found = self._find(path)
+        self._copied += len(orjson.dumps(found))
+        if self._copied > MOST_COPIED:
+            raise PatchTooLarge(f"the copy operations of a JSON patch may copy at most {MOST_COPIED} bytes")
+        return deepcopy(found)
+
+    def _find(self, path: list[str]) -> Any:
+        node = self.document
+        for token in path:
+            node = _child(node, token)
+            if node is _MISSING:
+                raise PatchDoesNotFit(f"there is nothing at {_shown(path)}")
+        return node
+
+    def _parent(self, path: list[str]) -> Any:
+        parent = self._find(path[:-1])
+        if not isinstance(parent, dict | list):
+            raise PatchDoesNotFit(f"{_shown(path[:-1])} is neither a map nor a list")
+        return parent
+
+    def _add(self, path: list[str], value: Any) -> None:
+        if not path:
+            self.document = value
+            return
+        parent = self._parent(path)
+        if isinstance(parent, dict):
+            parent[path[-1]] = value
+        elif path[-1] == "-":
+            parent.append(value)
+        else:
+            parent.insert(_index(path, len(parent) + 1), value)
+
+    def _remove(self, path: list[str]) -> None:
+        if not path:
+            raise PatchDoesNotFit("the whole document cannot be removed")
+        parent = self._parent(path)
+        if isinstance(parent, list):
+            del parent[_index(path, len(parent))]
+        elif path[-1] in parent:
+            del parent[path[-1]]
+        else:
+            raise PatchDoesNotFit(f"there is nothing at {_shown(path)}")
+
+    def _replace(self, path: list[str], value: Any) -> None:
+        if not path:
+            self.document = value
+            return
+        parent = self._parent(path)
+        if isinstance(parent, dict):
+            parent[path[-1]] = value
+        else:
+            parent[_index(path, len(parent))] = value
+
+    def _test(self, path: list[str], wanted: Any) -> None:
+        node = self.document
+        if path:
+            node = _child(self._parent(path), path[-1])
+            if node is _MISSING and isinstance(self._parent(path), list):
+                raise PatchDoesNotFit(f"there is nothing at {_shown(path)}")
+        if not same(None if node is _MISSING else node, wanted):
+            raise PatchDoesNotFit(f"testing value {_shown(path)} failed")
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equality of JSON values: true is not 1, 1 is 1.0."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other)
+
+
+def _pointer(operation: dict[str, Any], name: str) -> list[str]:
+    pointer = operation.get(name)
+    if not isinstance(pointer, str):
+        raise PatchDoesNotFit(f"{operation.get('op')} needs a {name}")
+    if not pointer:
+        return []
+    if not pointer.startswith("/"):
+        raise PatchDoesNotFit(f"the {name} {pointer!r} does not begin with a slash")
+    return [token.replace("~1", "/").replace("~0", "~") for token in pointer[1:].split("/")]
+
+
+def _value(operation: dict[str, Any]) -> Any:
+    if "value" not in operation:
+        raise PatchDoesNotFit(f"{operation['op']} needs a value")
+    return operation["value"]
+
+
+def _child(node: Any, token: str) -> Any:
+    if isinstance(node, dict):
+        return node.get(token, _MISSING)
+    if isinstance(node, list) and _is_index(token) and int(token) < len(node):
+        return node[int(token)]
+    return _MISSING
+
+
+def _is_index(token: str) -> bool:
+    return token.isascii() and token.isdecimal() and len(token) < 10 and (token == "0" or token[0] != "0")
+
+
+def _index(path: list[str], limit: int) -> int:
+    token = path[-1]
+    if not _is_index(token) or int(token) >= limit:
+        raise PatchDoesNotFit(f"{token!r} is no index of the list at {_shown(path[:-1])}")
+    return int(token)
+
+
+def _shown(path: list[str]) -> str:
+    return "/" + "/".join(token.replace("~", "~0").replace("/", "~1") for token in path) if path else '""'

@@ -1,0 +1,67 @@
+"""Merge patch against the examples of RFC 7396, and its laws."""
+
+from copy import deepcopy
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.patch.merge_patch import apply_merge_patch
+
+EXAMPLES = [
+    ({"a": "b"}, {"a": "c"}, {"a": "c"}),
+    ({"a": "b"}, {"b": "c"}, {"a": "b", "b": "c"}),
+    ({"a": "b"}, {"a": None}, {}),
+    ({"a": "b", "b": "c"}, {"a": None}, {"b": "c"}),
+    ({"a": ["b"]}, {"a": "c"}, {"a": "c"}),
+    ({"a": "c"}, {"a": ["b"]}, {"a": ["b"]}),
+    ({"a": {"b": "c"}}, {"a": {"b": "d", "c": None}}, {"a": {"b": "d"}}),
+    ({"a": [{"b": "c"}]}, {"a": [1]}, {"a": [1]}),
+    (["a", "b"], ["c", "d"], ["c", "d"]),
+    ({"a": "b"}, ["c"], ["c"]),
+    ({"a": "foo"}, None, None),
+    ({"a": "foo"}, "bar", "bar"),
+    ({"e": None}, {"a": 1}, {"e": None, "a": 1}),
+    ([1, 2], {"a": "b", "c": None}, {"a": "b"}),
+    ({}, {"a": {"bb": {"ccc": None}}}, {"a": {"bb": {}}}),
+]
+
+
+@pytest.mark.parametrize(("document", "patch", "expected"), EXAMPLES)
+def test_examples_of_the_rfc(document, patch, expected):
+    assert apply_merge_patch(deepcopy(document), patch) == expected
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 3) | st.text("ab", max_size=2),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abc", max_size=1), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(VALUES, VALUES)
+def test_twice_is_once_and_the_patch_is_left_alone(document, patch):
+    before = deepcopy(patch)
+    once = apply_merge_patch(deepcopy(document), patch)
+    assert patch == before
+    assert apply_merge_patch(deepcopy(once), patch) == once
+
+
+@given(VALUES)
+def test_the_patch_without_nulls_on_nothing_is_itself(patch):
+    def without_nulls(value):
+        if isinstance(value, dict):
+            return {key: without_nulls(one) for key, one in value.items() if one is not None}
+        return value
+
+    assert apply_merge_patch({}, patch) == without_nulls(patch)
+
+
+def test_depth_is_no_danger():
+    patch: dict = {}
+    for _ in range(100_000):
+        patch = {"a": patch}
+    merged = apply_merge_patch({}, patch)
+    for _ in range(100_000):
+        merged, patch = merged["a"], patch["a"]
+    assert merged == {}
