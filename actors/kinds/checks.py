@@ -72,6 +72,10 @@ def not_supported(field: str, value: str, supported: Iterable[str]) -> FieldErro
     )
 
 
+def not_found(field: str, value: Any) -> FieldError:
+    return FieldError("FieldValueNotFound", field, f"Not found: {shown(value)}")
+
+
 def too_long(field: str, limit: int) -> FieldError:
     return FieldError("FieldValueTooLong", field, f"Too long: must have at most {limit} bytes")
 
@@ -120,12 +124,13 @@ def size(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode())
 
 
-def _explained(text: str, pattern: str, *examples: str) -> str:
+def explained(text: str, pattern: str, *examples: str) -> str:
+    """A rule with its pattern, and values that keep it."""
     listed = " or ".join(f"'{one}', " for one in examples)
     return f"{text} (e.g. {listed}regex used for validation is '{pattern}')"
 
 
-def _at_most(limit: int) -> str:
+def at_most(limit: int) -> str:
     return f"must be no more than {limit} characters"
 
 
@@ -133,32 +138,37 @@ _LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
 _QUALIFIED: Final = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _CONFIG_KEY: Final = "[-._a-zA-Z0-9]+"
+_VARIABLE: Final = "[-._a-zA-Z][-._a-zA-Z0-9]*"
+_HEADER: Final = "[-A-Za-z0-9]+"
 
 _is_label = re.compile(_LABEL).fullmatch
 _is_subdomain = re.compile(_SUBDOMAIN).fullmatch
 _is_qualified = re.compile(_QUALIFIED).fullmatch
 _is_label_value = re.compile(f"({_QUALIFIED})?").fullmatch
 _is_config_key = re.compile(_CONFIG_KEY).fullmatch
+_is_variable = re.compile(_VARIABLE).fullmatch
+_is_header = re.compile(_HEADER).fullmatch
+_is_port_name = re.compile("(?!-)(?!.*--)(?=.*[a-z])[-a-z0-9]{1,15}(?<!-)").fullmatch
 
 _ALPHABET: Final = (
     "must consist of alphanumeric characters, '-', '_' or '.', "
     "and must start and end with an alphanumeric character"
 )
-_LABEL_TEXT: Final = _explained(
+_LABEL_TEXT: Final = explained(
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
     "and must start and end with an alphanumeric character",
     _LABEL,
     "my-name",
     "123-abc",
 )
-_SUBDOMAIN_TEXT: Final = _explained(
+_SUBDOMAIN_TEXT: Final = explained(
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
     "and must start and end with an alphanumeric character",
     _SUBDOMAIN,
     "example.com",
 )
-_QUALIFIED_TEXT: Final = _explained(_ALPHABET, _QUALIFIED, "MyName", "my.name", "123-abc")
-_LABEL_VALUE_TEXT: Final = _explained(
+_QUALIFIED_TEXT: Final = explained(_ALPHABET, _QUALIFIED, "MyName", "my.name", "123-abc")
+_LABEL_VALUE_TEXT: Final = explained(
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
     "and must start and end with an alphanumeric character",
     f"({_QUALIFIED})?",
@@ -166,22 +176,33 @@ _LABEL_VALUE_TEXT: Final = _explained(
     "my_value",
     "12345",
 )
-_CONFIG_KEY_TEXT: Final = _explained(
+_CONFIG_KEY_TEXT: Final = explained(
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
     _CONFIG_KEY,
     "key.name",
     "KEY_NAME",
     "key-name",
 )
+_VARIABLE_TEXT: Final = explained(
+    "a valid environment variable name must consist of alphabetic characters, digits, '_', '-', or '.', "
+    "and must not start with a digit",
+    _VARIABLE,
+    "my.env-name",
+    "MY_ENV.NAME",
+    "MyEnvName1",
+)
+_HEADER_TEXT: Final = explained(
+    "a valid HTTP header must consist of alphanumeric characters or '-'", _HEADER, "X-Header-Name"
+)
 
 
 def dns_label(value: str) -> list[str]:
-    wrong = [_at_most(63)] if size(value) > 63 else []
+    wrong = [at_most(63)] if size(value) > 63 else []
     return wrong if _is_label(value) else [*wrong, _LABEL_TEXT]
 
 
 def dns_subdomain(value: str) -> list[str]:
-    wrong = [_at_most(253)] if size(value) > 253 else []
+    wrong = [at_most(253)] if size(value) > 253 else []
     return wrong if _is_subdomain(value) else [*wrong, _SUBDOMAIN_TEXT]
 
 
@@ -201,20 +222,20 @@ def qualified_name(value: str) -> list[str]:
     if not name:
         wrong.append("name part must be non-empty")
     elif size(name) > 63:
-        wrong.append(f"name part {_at_most(63)}")
+        wrong.append(f"name part {at_most(63)}")
     if not _is_qualified(name):
         wrong.append(f"name part {_QUALIFIED_TEXT}")
     return wrong
 
 
 def label_value(value: str) -> list[str]:
-    wrong = [_at_most(63)] if size(value) > 63 else []
+    wrong = [at_most(63)] if size(value) > 63 else []
     return wrong if _is_label_value(value) else [*wrong, _LABEL_VALUE_TEXT]
 
 
 def config_key(value: str) -> list[str]:
     """A key that becomes a file name: of ConfigMaps and Secrets."""
-    wrong = [_at_most(253)] if size(value) > 253 else []
+    wrong = [at_most(253)] if size(value) > 253 else []
     if not _is_config_key(value):
         wrong.append(_CONFIG_KEY_TEXT)
     if value in (".", ".."):
@@ -224,8 +245,45 @@ def config_key(value: str) -> list[str]:
     return wrong
 
 
+def variable_name(value: str) -> list[str]:
+    """The name of an environment variable; dots and dashes are tolerated."""
+    if not _is_variable(value):
+        return [_VARIABLE_TEXT]
+    if value in (".", ".."):
+        return [f"must not be '{value}'"]
+    return ["must not start with '..'"] if value.startswith("..") else []
+
+
+def header_name(value: str) -> list[str]:
+    return [] if _is_header(value) else [_HEADER_TEXT]
+
+
+def between(low: int, high: int) -> str:
+    return f"must be between {low} and {high}, inclusive"
+
+
 def port_number(value: int) -> list[str]:
-    return [] if 1 <= value <= 65535 else ["must be between 1 and 65535, inclusive"]
+    return [] if 1 <= value <= 65535 else [between(1, 65535)]
+
+
+def port_name(value: str) -> list[str]:
+    """The name of a port: a short word of lower case letters, digits and single dashes."""
+    if _is_port_name(value):
+        return []
+    wrong = [at_most(15)] if size(value) > 15 else []
+    if not value or not set(value) <= _PORT_LETTERS:
+        wrong.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+    if not set(value) & _LOWER:
+        wrong.append("must contain at least one letter (a-z)")
+    if "--" in value:
+        wrong.append("must not contain consecutive hyphens")
+    if value.startswith("-") or value.endswith("-"):
+        wrong.append("must not begin or end with a hyphen")
+    return wrong
+
+
+_LOWER: Final = frozenset("abcdefghijklmnopqrstuvwxyz")
+_PORT_LETTERS: Final = _LOWER | frozenset("-0123456789")
 
 
 def name_is_subdomain(name: str, prefix: bool) -> list[str]:
