@@ -1,0 +1,58 @@
+"""Conditions of newer kinds: each type once, a known status, a time, a reason that a program can read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.kinds.conditions import condition_rules
+from tests.actors.kinds.declared import told
+
+GOOD = {
+    "type": "Ready",
+    "status": "True",
+    "lastTransitionTime": "2020-01-01T00:00:00Z",
+    "reason": "AllWell",
+    "message": "",
+}
+
+
+def test_a_good_one() -> None:
+    assert condition_rules([GOOD, {**GOOD, "type": "example.com/Other"}], "c") == []
+
+
+@pytest.mark.parametrize(
+    ("parts", "field", "message"),
+    [
+        (
+            {"status": "Maybe"},
+            "status",
+            'Unsupported value: "Maybe": supported values: "False", "True", "Unknown"',
+        ),
+        (
+            {"observedGeneration": -1},
+            "observedGeneration",
+            "Invalid value: -1: must be greater than or equal to zero",
+        ),
+        ({"lastTransitionTime": None}, "lastTransitionTime", "Required value: must be set"),
+        ({"reason": ""}, "reason", "Required value: must be set"),
+        ({"reason": "r" * 1025}, "reason", "Too long: must have at most 1024 bytes"),
+        ({"message": "m" * 32769}, "message", "Too long: must have at most 32768 bytes"),
+    ],
+)
+def test_what_each_part_must_be(parts: Any, field: str, message: str) -> None:
+    assert told(condition_rules([{**GOOD, **parts}], "c")) == [(f"c[0].{field}", message)]
+
+
+def test_types_are_qualified_names_and_not_repeated() -> None:
+    assert [field for field, _ in told(condition_rules([{**GOOD, "type": "not ok"}], "c"))] == ["c[0].type"]
+    assert told(condition_rules([GOOD, GOOD], "c")) == [("c[1].type", 'Duplicate value: "Ready"')]
+
+
+def test_reasons_are_words() -> None:
+    for reason in ("A", "a_b", "A,B", "A:B_"):
+        assert condition_rules([{**GOOD, "reason": reason}], "c") == []
+    for reason in ("1a", "a b", "a,"):
+        [(field, message)] = told(condition_rules([{**GOOD, "reason": reason}], "c"))
+        assert field == "c[0].reason" and "a condition reason must start with" in message

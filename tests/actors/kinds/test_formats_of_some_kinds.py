@@ -1,0 +1,77 @@
+"""Labels of services, wildcards, port names, domain-prefixed paths."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.kinds.formats import (
+    dns_1035_label,
+    domain_prefixed_path,
+    in_range,
+    name_is_1035_label,
+    port_name,
+    wildcard_subdomain,
+)
+from tests.actors.kinds.declared import told
+
+OLD_LABEL = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character,"
+    " and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is"
+    " '[a-z]([-a-z0-9]*[a-z0-9])?')"
+)
+
+
+def test_old_labels() -> None:
+    assert dns_1035_label("a-1") == []
+    assert dns_1035_label("1a") == dns_1035_label("a.b") == dns_1035_label("") == [OLD_LABEL]
+    assert dns_1035_label("a" * 64) == ["must be no more than 63 characters"]
+    assert name_is_1035_label("a-", True) == []
+    assert name_is_1035_label("a-", False) == [OLD_LABEL]
+
+
+def test_wildcards() -> None:
+    assert wildcard_subdomain("*.example.com") == []
+    for wrong in ("*", "*.*.com", "a*.com", "example.com", "*.Example.com"):
+        assert len(wildcard_subdomain(wrong)) == 1
+    assert wildcard_subdomain("*." + "a." * 126 + "a")[0] == "must be no more than 253 characters"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("http", []),
+        ("p-1", []),
+        ("a" * 16, ["must be no more than 15 characters"]),
+        ("Http", ["must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"]),
+        ("80", ["must contain at least one letter (a-z)"]),
+        ("a--b", ["must not contain consecutive hyphens"]),
+        ("-a", ["must not begin or end with a hyphen"]),
+        ("a-", ["must not begin or end with a hyphen"]),
+        (
+            "",
+            [
+                "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)",
+                "must contain at least one letter (a-z)",
+            ],
+        ),
+    ],
+)
+def test_port_names(name: str, expected: list[str]) -> None:
+    assert port_name(name) == expected
+
+
+def test_ranges() -> None:
+    assert in_range(1, 1, 3) == in_range(3, 1, 3) == []
+    assert in_range(0, 1, 3) == in_range(4, 1, 3) == ["must be between 1 and 3, inclusive"]
+
+
+def test_domain_prefixed_paths() -> None:
+    assert domain_prefixed_path("f", "example.com/a-b/c") == []
+    assert told(domain_prefixed_path("f", "")) == [("f", "Required value")]
+    plain = 'must be a domain-prefixed path (such as "acme.io/foo")'
+    for wrong in ("example.com", "example.com/", "/a"):
+        assert told(domain_prefixed_path("f", wrong)) == [("f", f'Invalid value: "{wrong}": {plain}')]
+    assert [message.split(":")[1] for _, message in told(domain_prefixed_path("f", "A/a b"))] == [
+        ' "A"',
+        ' "a b"',
+    ]
