@@ -39,6 +39,9 @@ class Cause:
     message: str
     field: str = ""
 
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}" if self.field else self.message
+
 
 class NotFound(RequestError):
     def __init__(self, resource: Resource, name: str) -> None:
@@ -71,22 +74,31 @@ class Conflict(RequestError):
 STALE = "the object has been modified; please apply your changes to the latest version and try again"
 
 
+# A body of a few megabytes can break a hundred thousand rules; nobody reads more than these.
+MOST_CAUSES = 100
+
+
 class Invalid(RequestError):
     """The object (or the options) is well-formed but breaks rules; every broken rule is a cause."""
 
     def __init__(self, group: str, kind: str, name: str, causes: Sequence[Cause]) -> None:
-        self.group, self.kind, self.name, self.causes = group, kind, name, tuple(causes)
-        texts: list[str] = []
-        for cause in self.causes:
-            text = f"{cause.field}: {cause.message}" if cause.field else cause.message
-            if text not in texts:
-                texts.append(text)
+        self.group, self.kind, self.name, self.causes = group, kind, name, tuple(causes[:MOST_CAUSES])
+        texts = list(dict.fromkeys(str(cause) for cause in self.causes))
+        if len(causes) > MOST_CAUSES:
+            texts.append(f"and {len(causes) - MOST_CAUSES} more")
         described = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
         qualified = f"{kind}.{group}" if group else kind
         self.message = f'{qualified} "{name}" is invalid: {described}'
 
 
 class BadRequest(RequestError):
+    def __init__(self, message: str) -> None:
+        self.message = message
+
+
+class Unprocessable(RequestError):
+    """A patch that cannot be applied to the object as it is, or makes something else of it."""
+
     def __init__(self, message: str) -> None:
         self.message = message
 

@@ -46,6 +46,20 @@ class Replace:
 
 
 @dataclass(frozen=True, slots=True)
+class Patch:
+    version: str
+    namespace: str
+    name: str
+    format: str  # "json", "merge" or "strategic"
+    patch: Any  # the decoded patch document
+    stamp: Stamp
+    subresource: str = ""
+    dry_run: bool = False
+    field_validation: str = "Warn"
+    problems: tuple[str, ...] = ()  # what is doubtful about the patch's own fields
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteOptions:
     grace_period_seconds: int | None = None
     propagation_policy: str = ""  # "", "Orphan", "Background", "Foreground"
@@ -64,7 +78,7 @@ class Delete:
     verb: str = "delete"  # or "deletecollection": what the journal records
 
 
-Command = Create | Replace | Delete
+Command = Create | Replace | Patch | Delete
 
 
 @dataclass(frozen=True, slots=True)

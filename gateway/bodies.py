@@ -10,12 +10,15 @@ from typing import Any
 
 import orjson
 
-from actors.errors import BadRequest
+from actors.errors import BadRequest, TooLarge
 from actors.kinds.definition import Definition
 from actors.kinds.schema import Decoded, NotDecodable
 from actors.messages import Object
 from actors.names import Names
+from actors.patch.errors import MalformedPatch, PatchTooLarge
+from actors.patch.transform import read_patch
 from gateway.call import Call
+from gateway.errors import UnsupportedPatch
 from gateway.wire import yaml
 from gateway.wire.negotiate import body_media
 
@@ -77,3 +80,24 @@ async def decode_delete_options(call: Call, names: Names) -> dict[str, Any] | No
     if not isinstance(value, dict):
         raise BadRequest("the body of the request must be an object of kind DeleteOptions, or be left out")
     return value
+
+
+_PATCHES = {
+    b"application/json-patch+json": "json",
+    b"application/merge-patch+json": "merge",
+    b"application/strategic-merge-patch+json": "strategic",
+}
+
+
+def decode_patch(call: Call) -> tuple[str, Any, tuple[str, ...]]:
+    """Format, value and doubtful fields of a patch."""
+    media = call.request.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    format_ = _PATCHES.get(media)
+    if format_ is None:
+        raise UnsupportedPatch
+    try:
+        return (format_, *read_patch(format_, call.request.body))
+    except PatchTooLarge as error:
+        raise TooLarge(f"Request entity too large: {error}") from None
+    except MalformedPatch as error:
+        raise BadRequest(str(error)) from None

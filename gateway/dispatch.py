@@ -16,15 +16,16 @@ from actors.directory import Directory
 from actors.errors import BadRequest, Invalid, NoSuchResource, Resource, TimedOut
 from actors.kinds.catalog import Catalog
 from actors.kinds.definition import Definition
-from actors.messages import Create, Delete, Deleted, DeleteOptions, Replace, Written
+from actors.messages import Create, Delete, Deleted, DeleteOptions, Patch, Replace, Written
 from actors.names import Names
 from actors.resource import options
+from actors.resource.addressing import check_name, check_namespace
 from actors.resource.collection import delete_collection
 from actors.resource.reads import ListOptions, Reads
 from actors.selectors import FieldSelector, LabelSelector, matcher
 from actors.stamps import Stamps
 from gateway import render
-from gateway.bodies import Body, decode_body, decode_delete_options
+from gateway.bodies import Body, decode_body, decode_delete_options, decode_patch
 from gateway.call import Call
 from gateway.documents import frame_of
 from gateway.errors import MethodNotAllowed, NoSuchPath
@@ -63,6 +64,7 @@ class Dispatch:
             "list": self._list,
             "create": self._create,
             "update": self._replace,
+            "patch": self._patch,
             "delete": self._delete,
             "deletecollection": self._delete_collection,
             "watch": self._watch,
@@ -113,7 +115,7 @@ class Dispatch:
     async def _create(self, call: Call, definition: Definition) -> Response:
         write = self._write_options(call, "CreateOptions")
         body = await decode_body(call, definition, self._names, write.field_validation)
-        _check_namespace(definition, call.route, body.object)
+        check_namespace(_namespace(definition, call.route), body.object)
         metadata = body.object["metadata"]
         generates = bool(metadata.get("generateName")) and not metadata.get("name")
         stamp = self._stamps.make(call.user.name, call.manager, suffix=generates)
@@ -125,8 +127,8 @@ class Dispatch:
     async def _replace(self, call: Call, definition: Definition) -> Response:
         write = self._write_options(call, "UpdateOptions")
         body = await decode_body(call, definition, self._names, write.field_validation)
-        _check_name(call.route, body.object)
-        _check_namespace(definition, call.route, body.object)
+        check_name(call.route.name, body.object)
+        check_namespace(_namespace(definition, call.route), body.object)
         command = Replace(
             definition.api_version,
             _namespace(definition, call.route),
@@ -138,6 +140,26 @@ class Dispatch:
             may_create=definition.creates_on_update and self._may_create(call),
         )
         return await self._write(call, definition, command, body)
+
+    async def _patch(self, call: Call, definition: Definition) -> Response:
+        write = self._write_options(call, "PatchOptions")
+        format_, value, problems = decode_patch(call)
+        command = Patch(
+            definition.api_version,
+            _namespace(definition, call.route),
+            call.route.name,
+            format_,
+            value,
+            self._stamps.make(call.user.name, call.manager),
+            call.route.subresource,
+            write.dry_run,
+            write.field_validation,
+            problems,
+        )
+        outcome = await self._directory.ask(definition, command)
+        assert isinstance(outcome, Written)
+        call.warnings.extend(outcome.warnings)
+        return await render.answer(call, frame_of(definition).item(outcome.body))
 
     def _may_create(self, call: Call) -> bool:
         """Whether the caller of a replace may also create: asked for kinds that PUT creates."""
@@ -253,24 +275,6 @@ def _in_scope(definition: Definition, route: Route) -> bool:
 
 def _namespace(definition: Definition, route: Route) -> str:
     return route.namespace if definition.namespaced else ""
-
-
-def _check_namespace(definition: Definition, route: Route, body: dict[str, Any]) -> None:
-    sent = body["metadata"].get("namespace", "")
-    if sent and sent != _namespace(definition, route):
-        raise BadRequest(
-            "the namespace of the provided object does not match the namespace sent on the request"
-        )
-
-
-def _check_name(route: Route, body: dict[str, Any]) -> None:
-    name = body["metadata"].get("name", "")
-    if not name:
-        raise BadRequest(
-            f"the name of the object ({route.name} based on URL) was undeterminable: name must be provided"
-        )
-    if name != route.name:
-        raise BadRequest(f"the name of the object ({name}) does not match the name on the URL ({route.name})")
 
 
 def _known_fields(definition: Definition, fields: FieldSelector) -> FieldSelector:

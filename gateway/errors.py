@@ -22,6 +22,10 @@ class MethodNotAllowed(RequestError):
             self.message = message
 
 
+class UnsupportedPatch(RequestError):
+    message = "415: Unsupported Media Type"
+
+
 class NoSuchPath(Exception):
     """Outside the API, or a group nobody serves: answered in plain text."""
 
@@ -113,6 +117,10 @@ def _simple(error: RequestError) -> Failure | None:
             return Failure(400, "BadRequest", str(error))
         case cause.Unauthorized():
             return Failure(401, "Unauthorized", str(error))
+        case cause.Unprocessable():
+            return Failure(422, "Invalid", str(error), {})
+        case UnsupportedPatch():
+            return Failure(415, "UnsupportedMediaType", str(error), {})
         case cause.TooLarge():
             return Failure(413, "RequestEntityTooLarge", str(error))
         case cause.TimedOut():
@@ -143,7 +151,8 @@ def _details(resource: Resource, name: str, causes: tuple[Cause, ...] = ()) -> d
         details["name"] = name
     if resource.group:
         details["group"] = resource.group
-    details["kind"] = resource.plural
+    if resource.plural:
+        details["kind"] = resource.plural
     if causes:
         details["causes"] = [_cause(one) for one in causes]
     return details

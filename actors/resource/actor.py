@@ -15,11 +15,11 @@ import orjson
 
 from actors.admission.chain import Admission, Review
 from actors.committer import Committer
-from actors.errors import Forbidden, RequestError
+from actors.errors import BadRequest, Forbidden, Invalid, RequestError
 from actors.facts import pack_facts
 from actors.kinds.definition import Definition
 from actors.mailbox import Mailbox, MailboxStatistics, Reply
-from actors.messages import Command, Create, Delete, Deleted, Object, Outcome, Replace, Written
+from actors.messages import Command, Create, Delete, Deleted, Object, Outcome, Patch, Replace, Written
 from actors.resource.decide import (
     Current,
     Decision,
@@ -33,6 +33,7 @@ from actors.resource.decide import (
     refuse_uid_on_missing,
 )
 from actors.resource.document import encode
+from actors.resource.patching import patch_object
 from journal.log import Journal
 from journal.records import Event
 from journal.view import View
@@ -142,6 +143,8 @@ class ResourceActor:
                 return self._create(view, definition, command, events)
             case Replace():
                 return self._replace(view, definition, command, events)
+            case Patch():
+                return self._patch(view, definition, command, events)
             case Delete():
                 return self._delete(view, definition, command, events)
 
@@ -160,10 +163,37 @@ class ResourceActor:
         current = self._current(view, command.namespace, command.name)
         if current is None:
             return self._create_by_replace(view, definition, command, events)
+        return self._update(definition, current, command, "update", events)
+
+    def _patch(self, view: View, definition: Definition, command: Patch, events: list[Event]) -> Written:
+        current = self._current(view, command.namespace, command.name)
+        if current is None:
+            raise missing(definition, command.name)
+        patched = patch_object(definition, current, command)
+        replace = Replace(
+            command.version,
+            command.namespace,
+            command.name,
+            patched.object,
+            command.stamp,
+            command.subresource,
+            command.dry_run,
+        )
+        try:
+            written = self._update(definition, current, replace, "patch", events)
+        except Invalid as error:
+            if patched.problems:
+                raise BadRequest(f"{error}; besides: {', '.join(patched.problems)}") from None
+            raise
+        return Written(written.body, warnings=(*patched.warnings, *written.warnings))
+
+    def _update(
+        self, definition: Definition, current: Current, command: Replace, verb: str, events: list[Event]
+    ) -> Written:
         review = self._review("UPDATE", definition, command, command.object, current.object)
         self._admission.mutate(review)
         decision = decide_replace(definition, current, command, self._validating(review))
-        body = self._apply(decision, current, command, "update", events)
+        body = self._apply(decision, current, command, verb, events)
         return Written(body, warnings=tuple(definition.warnings(command.object, current.object)))
 
     def _create_by_replace(
@@ -271,7 +301,7 @@ class ResourceActor:
     ) -> Review:
         dry_run = command.options.dry_run if isinstance(command, Delete) else command.dry_run
         name = new["metadata"].get("name", "") if isinstance(command, Create) and new else _name_of(command)
-        subresource = command.subresource if isinstance(command, Replace) else ""
+        subresource = command.subresource if isinstance(command, Replace | Patch) else ""
         return Review(
             operation, definition, command.namespace, name, subresource, new, old, command.stamp.user, dry_run
         )

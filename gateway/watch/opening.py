@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 
 import trio
 
@@ -11,7 +12,7 @@ from actors.feed import Feed
 from actors.kinds.definition import Definition
 from actors.resource.document import type_prefix
 from actors.resource.reads import ListOptions, Reads, parse_version
-from actors.selectors import matcher
+from actors.selectors import FieldRequirement, FieldSelector, matcher
 from gateway.call import Call
 from gateway.documents import frame_of
 from gateway.watch.hub import Hub, Interest
@@ -39,6 +40,8 @@ class Opening:
         namespace = call.route.namespace if definition.namespaced and call.route.namespace else None
         name = call.route.name or (options.fields.exact("metadata.name") if options.fields else None) or None
         version = options.resource_version
+        if call.route.name:
+            options = replace(options, fields=_of_name(options.fields, call.route.name))
         start = Start(
             None if version in ("", "0") else parse_version(version), options, definition, namespace
         )
@@ -78,3 +81,9 @@ class Opening:
             presenter(frame_of(definition).item),
             bookmarker(prefix) if bookmarks else None,
         )
+
+
+def _of_name(fields: FieldSelector | None, name: str) -> FieldSelector:
+    """The watch of one object is the watch of its name."""
+    asked = fields.requirements if fields else ()
+    return FieldSelector((*asked, FieldRequirement("metadata.name", "=", name)))

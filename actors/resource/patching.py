@@ -1,0 +1,74 @@
+"""What a patch makes of an object: the patched document, decoded like any body. Pure.
+
+The document that is patched is what a client would read: in the served version, with kind, apiVersion and
+resourceVersion, so that a patch that names a version is conditional on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import orjson
+
+from actors.errors import BadRequest, Cause, Invalid, TooLarge, Unprocessable
+from actors.kinds.checks import quoted
+from actors.kinds.definition import Definition
+from actors.kinds.schema import Decoded, NotDecodable
+from actors.messages import Object, Patch
+from actors.patch.errors import MalformedPatch, PatchDoesNotFit, PatchTooLarge
+from actors.patch.transform import transform
+from actors.resource.addressing import check_name, check_namespace
+from actors.resource.decide import Current
+from actors.resource.document import decode, encode
+
+LONGEST_QUOTE = 4096  # of a patch, inside the error about it
+
+
+@dataclass(frozen=True, slots=True)
+class Patched:
+    object: Object  # in storage form
+    problems: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def patch_object(definition: Definition, current: Current, command: Patch) -> Patched:
+    decoded = _decode(definition, _transformed(definition, _shown(definition, current), command), command)
+    patched = decoded.object
+    patched.setdefault("metadata", {})
+    check_name(command.name, patched)
+    check_namespace(command.namespace, patched)
+    if definition.conversion is not None:
+        patched = definition.conversion.to_storage(patched)
+    problems = decoded.problems
+    if problems and command.field_validation == "Strict":
+        raise BadRequest(f"strict decoding error: {', '.join(problems)}")
+    return Patched(patched, problems, problems if command.field_validation == "Warn" else ())
+
+
+def _shown(definition: Definition, current: Current) -> Object:
+    document = decode(encode(current.object, current.offset))
+    if definition.conversion is not None:
+        document = definition.conversion.from_storage(document)
+    return {"kind": definition.kind, "apiVersion": definition.api_version, **document}
+
+
+def _transformed(definition: Definition, document: Object, command: Patch) -> object:
+    try:
+        return transform(command.format, document, command.patch, definition.fields)
+    except PatchTooLarge as error:
+        raise TooLarge(f"Request entity too large: {error}") from None
+    except MalformedPatch as error:
+        raise BadRequest(str(error)) from None
+    except PatchDoesNotFit as error:
+        raise Unprocessable(
+            f"the server rejected our request due to an error in our request: {error}"
+        ) from None
+
+
+def _decode(definition: Definition, document: object, command: Patch) -> Decoded:
+    try:
+        return definition.schema.decode_object(document, command.problems)
+    except NotDecodable as error:
+        shown = quoted(orjson.dumps(command.patch).decode()[:LONGEST_QUOTE])
+        cause = Cause("FieldValueInvalid", f"Invalid value: {shown}: {error}", "patch")
+        raise Invalid("", "", "", [cause]) from None
