@@ -73,7 +73,7 @@ class Committer:
         self._feed = feed
         self._inline = inline  # commit inside submit: for tests in virtual time
         self._next = journal.head + 1
-        self._last_time = 0
+        self._last_time = journal.time  # a clock set back between two starts must not reach the log
         self._pending = _Batch()
         self._jobs: deque[_Job] = deque()
         self._writing = 0  # events of the batch under way
@@ -205,9 +205,13 @@ class Committer:
             self._commits += 1
             self._events += len(batch.events)
             self._largest = max(self._largest, len(batch.events))
-            self._feed.publish(batch.events)
-        for done in batch.done:
-            done(error)
+        try:
+            if error is None and batch.events:
+                self._feed.publish(batch.events)
+        finally:
+            # A follower that fails must not leave those who wrote without an answer: it is durable.
+            for done in batch.done:
+                done(error)
 
     def _refuse_pending(self, error: Exception) -> None:
         refused, self._pending = self._pending, _Batch()

@@ -35,7 +35,7 @@ class Journal:
         self.checked = Checked()
         self.versions = Versions()
         self._types: dict[str, int] = {}
-        self._head = 0
+        self._head = self._time = 0
         self._appended = self._batches = 0
 
     @classmethod
@@ -79,6 +79,8 @@ class Journal:
         self._types = _types_in(stored)
         with self.read() as view:
             self._head = view.head
+            newest = view.event(view.head)
+            self._time = newest.time if newest is not None else 0
 
     def _prove_tail(self) -> None:
         with self.read() as view:
@@ -110,6 +112,11 @@ class Journal:
             with self.read() as view:
                 return view.head
         return self._head
+
+    @property
+    def time(self) -> int:
+        """When the newest event was, for the writer: whoever goes on from here must not go back behind it."""
+        return self._time
 
     # Types.
 
@@ -156,7 +163,7 @@ class Journal:
     def _append(self, events: Sequence[Event], batch: list[_Prepared]) -> None:
         self._prove_ascending(events)
         self.environment.write(lambda txn: self._put(txn, batch))
-        self._head = events[-1].offset
+        self._head, self._time = events[-1].offset, events[-1].time
         self._appended += len(events)
         self._batches += 1
         if _passage is not None:

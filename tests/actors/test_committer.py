@@ -32,7 +32,7 @@ def journal(tmp_path):
 class Log:
     """Stands where the journal stands: remembers batches, and fails when told to."""
 
-    head = 0
+    head = time = 0
 
     def __init__(self) -> None:
         self.batches: list[list[str]] = []

@@ -1,0 +1,40 @@
+"""A follower of the feed that fails takes no answer with it: what is durable is told to those who wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import trio
+from trio.testing import MockClock
+
+from actors.committer import Committer
+from actors.feed import Feed
+from actors.supervisor import Supervisor
+from journal import Event, Journal
+
+
+def refuse(_: Sequence[Event]) -> None:
+    raise RuntimeError("a mistake in a follower")
+
+
+async def test_writers_are_answered_and_the_committer_goes_on(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    journal = Journal.open(tmp_path)
+    type_id, feed = journal.type_id("things"), Feed(0)
+    committer = Committer(journal, feed)
+    feed.follow(refuse)
+    answers: list[Exception | None] = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(Supervisor().keep, "committer", committer.run)
+        for name in "ab":
+            offset, time = committer.reserve(1)
+            body = b'{"metadata":{}}'
+            event = Event(offset, type_id, "create", "ns", name, 0, False, time, "u", "m", b"\x90", body)
+            committer.submit([event], answers.append)
+            await trio.sleep(1)
+        nursery.cancel_scope.cancel()
+    assert answers == [None, None]
+    assert journal.head == 2
+    journal.close()
