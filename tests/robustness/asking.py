@@ -50,8 +50,7 @@ def ask_page(client: Client, walk: Walk, sent: Sent = nothing) -> None:
     assert status == 200, f"{walk}: {status} {answer}"
     metadata = answer["metadata"]
     version, token = int(metadata["resourceVersion"]), metadata.get("continue", "")
-    remaining = metadata.get("remainingItemCount")
-    walk.pages.append(Page(began, time.monotonic(), version, answer["items"], token, remaining))
+    walk.pages.append(Page(began, time.monotonic(), version, answer["items"], token))
 
 
 def _path(operation: Operation) -> str:

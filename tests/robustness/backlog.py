@@ -15,14 +15,14 @@ from journal import Event, Journal
 
 AGE = 3600_000_000  # microseconds: an hour before now
 BATCH = 2000
-NAMESPACE = "default"
+NAMESPACE, TYPE = "default", "secrets"  # a type that the traffic has nothing to do with
 
 
 def write_backlog(path: Path, *, events: int, objects: int) -> None:
-    """`events` events over `objects` config maps, round after round over all of them."""
+    """`events` events over `objects` secrets, round after round over all of them."""
     journal = Journal.open(path)
     try:
-        type_id, began = journal.type_id("configmaps"), int(time.time() * 1_000_000) - AGE
+        type_id, began = journal.type_id(TYPE), int(time.time() * 1_000_000) - AGE
         offsets = range(1, events + 1)
         for first in range(0, events, BATCH):
             batch = offsets[first : first + BATCH]
@@ -42,7 +42,7 @@ def _event(type_id: int, offset: int, objects: int, began: int) -> Event:
         "creationTimestamp": "2020-01-01T00:00:00Z",
     }
     previous = max(offset - objects, 0)
-    fields = {"metadata.name": name, "metadata.namespace": NAMESPACE}
+    fields = {"metadata.name": name, "metadata.namespace": NAMESPACE, "type": "Opaque"}
     return Event(
         offset=offset,
         type_id=type_id,
@@ -55,5 +55,5 @@ def _event(type_id: int, offset: int, objects: int, began: int) -> Event:
         user="past",
         manager="past",
         facts=pack_facts({}, fields, uid, ()),
-        body=json.dumps({"metadata": metadata, "data": {"round": str(offset)}}).encode(),
+        body=json.dumps({"metadata": metadata, "data": {"round": "bm93"}, "type": "Opaque"}).encode(),
     )

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from journal import View
-from journal.snapshots import finished
 from tests.robustness.fuse import Strike
 
 SITE = "journal.append"
@@ -38,8 +37,9 @@ def at_step(step: str, chance: random.Random) -> Blow:
     return Blow(f"killed at {failpoint}", failpoint)
 
 
-def under_load(chance: random.Random) -> Blow:
-    passage = chance.randrange(20, 500)
+def under_load(chance: random.Random, longest: int = 500) -> Blow:
+    """Dead at a passage of the traffic, whatever the server is doing then."""
+    passage = chance.randrange(20, longest)
     return Blow(f"killed at passage {passage}", strikes=((passage, signal.SIGKILL),))
 
 
@@ -68,10 +68,10 @@ def while_compacting(floor: int) -> Blow:
 
 
 def while_taking_snapshot(chunks: int) -> Blow:
-    """Dead when an unfinished snapshot has so many chunks."""
+    """Dead when so many chunks of a snapshot are written."""
 
     def reached(view: View) -> bool:
-        written = view.txn.stat(view.journal.environment.snapshots)["entries"]
-        return bool(written >= chunks and not finished(view))
+        written: int = view.txn.stat(view.journal.environment.snapshots)["entries"]
+        return written >= chunks
 
     return Blow(f"killed when {chunks} chunks of a snapshot were written", moment=reached)

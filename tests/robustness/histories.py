@@ -83,7 +83,7 @@ class Writer:
         for number, (version, items) in enumerate(pages, 1):
             self._now += 1
             token = "more" if number < len(pages) else ""
-            walk.pages.append(Page(self._now, self._now + 0.5, version, items, token, None))
+            walk.pages.append(Page(self._now, self._now + 0.5, version, items, token))
         self.history.lives[-1].walks.append(walk)
         return walk
 

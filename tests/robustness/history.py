@@ -78,7 +78,6 @@ class Page:
     version: int
     items: list[Document]
     token: str
-    remaining: int | None
 
 
 @dataclass(slots=True)
@@ -95,8 +94,12 @@ class Walk:
     expired: bool = False  # 410: older than what the server may be asked about
 
     @property
+    def complete(self) -> bool:
+        return bool(self.pages and not self.pages[-1].token)
+
+    @property
     def finished(self) -> bool:
-        return self.expired or bool(self.pages and not self.pages[-1].token)
+        return self.expired or self.complete
 
     @property
     def exact(self) -> bool:

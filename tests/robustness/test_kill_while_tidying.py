@@ -6,15 +6,13 @@ from pathlib import Path
 
 from tests.robustness.backlog import write_backlog
 from tests.robustness.blow import while_compacting
-from tests.robustness.trial import trial
+from tests.robustness.trial import FORGET, trial
 
 EVENTS, OBJECTS = 8000, 200
-# Both horizons so short that all of the backlog is due with the first look.
-SHORT = ("--watch-history", "1s", "--journal-retention", "2s")
 
 
 def test_killed_while_compacting(tmp_path: Path) -> None:
-    with trial(tmp_path, "compacting", SHORT) as one:
+    with trial(tmp_path, "compacting", FORGET) as one:
         write_backlog(one.cluster.journal, events=EVENTS, objects=OBJECTS)
         one.live(while_compacting(EVENTS // 8 + one.chance.randrange(EVENTS // 2)))
         one.finish()

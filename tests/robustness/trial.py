@@ -28,15 +28,25 @@ from tests.robustness.validate import validate
 
 # Old versions must stay for the validators, unless a trial is about their going.
 KEEP = ("--journal-retention", "0")
+# Both horizons so short that housekeeping finds work with its first look.
+FORGET = ("--watch-history", "1s", "--journal-retention", "2s")
 _GLANCE_EVERY = 0.001
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    kills: int
-    requests: int
-    acknowledged: int
-    unanswered: int
+    kills: int = 0
+    requests: int = 0
+    acknowledged: int = 0
+    unanswered: int = 0
+
+    def __add__(self, other: Tally) -> Tally:
+        return Tally(
+            self.kills + other.kills,
+            self.requests + other.requests,
+            self.acknowledged + other.acknowledged,
+            self.unanswered + other.unanswered,
+        )
 
     def __str__(self) -> str:
         return (
@@ -53,7 +63,7 @@ class Trial:
         self.history = History()
         self._flags = flags
         self._memory = Memory()
-        self._kills = 0
+        self.kills = 0
 
     def live(self, blow: Blow) -> None:
         """Start, look at what is there, and send traffic until the server has ended as it was meant to."""
@@ -67,7 +77,7 @@ class Trial:
         assert traffic.join(), f"the server outlived the traffic and was not {blow.name}"
         code = self.cluster.ended()
         assert code in blow.codes, f"{blow.name}: ended with {code}"
-        self._kills += code != 0
+        self.kills += code != 0
         life.ledger = read_ledger(self.cluster.journal)
 
     def _await(self, moment: Moment, traffic: Traffic) -> None:
@@ -86,13 +96,13 @@ class Trial:
         """Kill a server after a part of the time that a start takes."""
         self.cluster.spawn(flags=self._flags)
         self.cluster.kill_after(part * self.cluster.took)
-        self._kills += 1
+        self.kills += 1
 
     def kill_when_exists(self, path: Path) -> None:
         """Kill a server that is starting as soon as it has made a file."""
         self.cluster.spawn(flags=self._flags)
         self.cluster.kill_when_exists(path)
-        self._kills += 1
+        self.kills += 1
 
     def _begin(self, blow: Blow) -> Life:
         self.cluster.start(blow.failpoint, (*self._flags, *blow.flags))
@@ -126,7 +136,7 @@ class Trial:
     def _tally(self) -> Tally:
         operations = list(self.history.operations)
         return Tally(
-            self._kills,
+            self.kills,
             len(operations) + sum(len(walk.pages) for walk in self.history.walks),
             len(self.history.acknowledged),
             sum(not operation.known for operation in operations),
@@ -139,5 +149,5 @@ def trial(folder: Path, seed: str, flags: tuple[str, ...] = KEEP) -> Iterator[Tr
         try:
             yield Trial(cluster, seed, flags)
         except BaseException as error:
-            error.add_note(f"seed: {seed!r}")
+            error.add_note(f"seed: {seed!r}, folder: {folder}")
             raise

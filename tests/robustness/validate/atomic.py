@@ -6,7 +6,18 @@ from bisect import bisect_left
 
 from tests.robustness.history import History, Walk
 from tests.robustness.ledger import Ledger
-from tests.robustness.objects import OURS, Document, Key, Torn, author_of, bare, content_of, key_of
+from tests.robustness.objects import (
+    OURS,
+    Document,
+    Key,
+    Torn,
+    author_of,
+    bare,
+    content_of,
+    key_of,
+    token_of,
+    version_of,
+)
 from tests.robustness.promise import Broken
 from tests.robustness.validate.told import sights
 
@@ -47,7 +58,7 @@ def _shows_its_version(history: History, walk: Walk) -> None:
     expected = [(key, body) for key, body in sorted(ledger.at(version).items()) if _selected(walk, key, body)]
     items = [(key_of(walk.plural, item), bare(item)) for page in walk.pages for item in page.items]
     shown = [(key, body) for key, body in items if key in OURS]
-    wanted = expected if walk.finished else expected[: len(shown)]
+    wanted = expected if walk.complete else expected[: len(shown)]
     if shown != wanted:
         raise Broken("Atomic", f"{walk} at {version} {_difference(shown, wanted)}")
 
@@ -68,6 +79,10 @@ def _selected(walk: Walk, key: Key, body: Document) -> bool:
 
 
 def _difference(shown: list[tuple[Key, Document]], wanted: list[tuple[Key, Document]]) -> str:
-    surplus = [f"{key} {body}" for key, body in shown if (key, body) not in wanted]
-    missing = [f"{key} {body}" for key, body in wanted if (key, body) not in shown]
+    surplus = [_brief(*one) for one in shown if one not in wanted]
+    missing = [_brief(*one) for one in wanted if one not in shown]
     return f"shows {surplus or 'nothing else'}, and the log also has {missing or 'nothing, in another order'}"
+
+
+def _brief(key: Key, body: Document) -> str:
+    return f"{key} version {version_of(body)} {token_of(body)}"
