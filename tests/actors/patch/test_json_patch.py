@@ -9,7 +9,11 @@ from actors.patch.json_patch import MOST_OPERATIONS, apply_json_patch, parse_jso
 
 EXAMPLES = [
     ({"foo": "bar"}, [{"op": "add", "path": "/baz", "value": "qux"}], {"baz": "qux", "foo": "bar"}),
-    ({"foo": ["bar", "baz"]}, [{"op": "add", "path": "/foo/1", "value": "qux"}], {"foo": ["bar", "qux", "baz"]}),
+    (
+        {"foo": ["bar", "baz"]},
+        [{"op": "add", "path": "/foo/1", "value": "qux"}],
+        {"foo": ["bar", "qux", "baz"]},
+    ),
     ({"baz": "qux", "foo": "bar"}, [{"op": "remove", "path": "/baz"}], {"foo": "bar"}),
     ({"foo": ["bar", "qux", "baz"]}, [{"op": "remove", "path": "/foo/1"}], {"foo": ["bar", "baz"]}),
     ({"baz": "qux"}, [{"op": "replace", "path": "/baz", "value": "boo"}], {"baz": "boo"}),
@@ -33,7 +37,11 @@ EXAMPLES = [
         [{"op": "add", "path": "/child", "value": {"grandchild": {}}}],
         {"foo": "bar", "child": {"grandchild": {}}},
     ),
-    ({"foo": "bar"}, [{"op": "add", "path": "/baz", "value": "qux", "xyz": 123}], {"foo": "bar", "baz": "qux"}),
+    (
+        {"foo": "bar"},
+        [{"op": "add", "path": "/baz", "value": "qux", "xyz": 123}],
+        {"foo": "bar", "baz": "qux"},
+    ),
     ({"/": 9, "~1": 10}, [{"op": "test", "path": "/~01", "value": 10}], {"/": 9, "~1": 10}),
     (
         {"foo": ["bar"]},

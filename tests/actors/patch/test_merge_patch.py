@@ -34,7 +34,9 @@ def test_examples_of_the_rfc(document, patch, expected):
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 3) | st.text("ab", max_size=2),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abc", max_size=1), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text("abc", max_size=1), inner, max_size=3)
+    ),
     max_leaves=12,
 )
 

@@ -1,0 +1,160 @@
+"""Strategic merge patch: lists merge as their declaration says, and directives do what they say."""
+
+from copy import deepcopy
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.kinds.fields import INT32, STRING, STRING_MAP, STRINGS, Field, ListOf, Struct
+from actors.patch.errors import MalformedPatch, PatchDoesNotFit
+from actors.patch.strategic import apply_strategic_patch
+
+PORT = Struct("x.v1.Port", Field("port", INT32, 1), Field("name", STRING, 2))
+BOX = Struct(
+    "x.v1.Box",
+    Field("name", STRING, 1),
+    Field("image", STRING, 2),
+    Field("args", STRINGS, 3),
+    Field("ports", ListOf(PORT), 4, patch="merge", merge_key="port"),
+    Field("source", Struct("x.v1.Source", Field("a", STRING, 1), Field("b", STRING, 2)), 5),
+)
+THING = Struct(
+    "x.v1.Thing",
+    Field("labels", STRING_MAP, 1),
+    Field("boxes", ListOf(BOX), 2, patch="merge,retainKeys", merge_key="name"),
+    Field("finalizers", STRINGS, 3, patch="merge"),
+    Field("plain", ListOf(BOX), 4),
+)
+
+
+def patched(document, patch):
+    return apply_strategic_patch(deepcopy(document), patch, THING)
+
+
+def boxes(*names):
+    return {"boxes": [{"name": name, "image": "old"} for name in names]}
+
+
+def test_maps_merge_and_null_deletes():
+    assert patched({"labels": {"a": "1", "b": "2"}}, {"labels": {"b": None, "c": "3"}}) == {
+        "labels": {"a": "1", "c": "3"}
+    }
+
+
+def test_a_keyed_list_merges_by_its_key():
+    result = patched(boxes("a", "b"), {"boxes": [{"name": "b", "image": "new"}, {"name": "c"}]})
+    assert result["boxes"] == [{"name": "a", "image": "old"}, {"name": "b", "image": "new"}, {"name": "c"}]
+
+
+def test_lists_inside_entries_merge_too():
+    document = {"boxes": [{"name": "a", "ports": [{"port": 1, "name": "x"}, {"port": 2}]}]}
+    result = patched(document, {"boxes": [{"name": "a", "ports": [{"port": 2, "name": "y"}]}]})
+    assert result["boxes"][0]["ports"] == [{"port": 1, "name": "x"}, {"port": 2, "name": "y"}]
+
+
+def test_a_list_without_strategy_is_replaced():
+    assert patched({"plain": [{"name": "a"}]}, {"plain": [{"name": "b"}]}) == {"plain": [{"name": "b"}]}
+    assert patched(
+        {"boxes": [{"name": "a", "args": ["x", "y"]}]}, {"boxes": [{"name": "a", "args": ["z"]}]}
+    ) == {"boxes": [{"name": "a", "args": ["z"]}]}
+
+
+def test_scalars_merge_as_a_set():
+    assert patched({"finalizers": ["a", "b"]}, {"finalizers": ["b", "c", "c"]}) == {
+        "finalizers": ["a", "b", "c"]
+    }
+
+
+def test_values_are_deleted_from_a_list_of_scalars():
+    patch = {"$deleteFromPrimitiveList/finalizers": ["a", "none"], "finalizers": ["c"]}
+    assert patched({"finalizers": ["a", "b"]}, patch) == {"finalizers": ["b", "c"]}
+
+
+def test_entries_are_deleted_by_key_and_missing_ones_are_no_error():
+    result = patched(
+        boxes("a", "b"), {"boxes": [{"$patch": "delete", "name": "a"}, {"$patch": "delete", "name": "z"}]}
+    )
+    assert [box["name"] for box in result["boxes"]] == ["b"]
+
+
+def test_replace_stands_alone_in_a_map_an_entry_and_a_list():
+    assert patched({"labels": {"a": "1"}}, {"labels": {"$patch": "replace", "b": "2"}}) == {
+        "labels": {"b": "2"}
+    }
+    result = patched(boxes("a"), {"boxes": [{"name": "a", "$patch": "replace", "args": ["x"]}]})
+    assert result == {"boxes": [{"name": "a", "args": ["x"]}]}
+    result = patched(boxes("a", "b"), {"boxes": [{"name": "c"}, {"$patch": "replace"}]})
+    assert result == {"boxes": [{"name": "c"}]}
+
+
+def test_delete_of_a_map():
+    assert patched({"labels": {"a": "1"}, "finalizers": ["x"]}, {"labels": {"$patch": "delete"}}) == {
+        "finalizers": ["x"]
+    }
+
+
+def test_retain_keys_drops_the_rest():
+    document = {"boxes": [{"name": "a", "image": "i", "source": {"a": "1"}}]}
+    patch = {"boxes": [{"name": "a", "$retainKeys": ["name", "args"], "args": ["x"]}]}
+    assert patched(document, patch) == {"boxes": [{"name": "a", "args": ["x"]}]}
+
+
+def test_retain_keys_must_cover_the_patch():
+    with pytest.raises(MalformedPatch, match="retainKeys"):
+        patched(boxes("a"), {"boxes": [{"name": "a", "$retainKeys": ["name"], "image": "x"}]})
+
+
+def test_the_order_of_the_patch_is_taken_and_others_keep_their_place():
+    patch = {
+        "$setElementOrder/boxes": [{"name": "c"}, {"name": "a"}],
+        "boxes": [{"name": "c", "image": "new"}],
+    }
+    result = patched(boxes("a", "server", "c"), patch)
+    assert [box["name"] for box in result["boxes"]] in (["server", "c", "a"], ["c", "a", "server"])
+    assert {"name": "c", "image": "new"} in result["boxes"]
+
+
+def test_the_order_must_name_what_the_patch_sets():
+    with pytest.raises(MalformedPatch, match="order"):
+        patched(boxes("a"), {"$setElementOrder/boxes": [{"name": "a"}], "boxes": [{"name": "b"}]})
+
+
+@pytest.mark.parametrize("patch", [[], "x", 1, None])
+def test_a_patch_is_an_object(patch):
+    with pytest.raises(MalformedPatch):
+        patched({}, patch)
+
+
+def test_what_is_wrong_is_said():
+    with pytest.raises(PatchDoesNotFit, match="merge key: name"):
+        patched(boxes("a"), {"boxes": [{"image": "x"}]})
+    with pytest.raises(PatchDoesNotFit):
+        patched(boxes("a"), {"boxes": ["a"]})
+    with pytest.raises(MalformedPatch, match="directive"):
+        patched({}, {"labels": {"$patch": "explode"}})
+    with pytest.raises(MalformedPatch):
+        patched({}, {"$deleteFromPrimitiveList/finalizers": "a"})
+
+
+def test_depth_is_bounded():
+    patch: dict = {}
+    for _ in range(5000):
+        patch = {"a": patch}
+    with pytest.raises(MalformedPatch, match="deep"):
+        patched({}, patch)
+
+
+NAMES = st.sampled_from(["a", "b", "c"])
+BOXES = st.lists(
+    st.fixed_dictionaries({"name": NAMES, "image": st.text("xy", max_size=2)}),
+    max_size=3,
+    unique_by=lambda b: b["name"],
+)
+
+
+@given(BOXES, BOXES)
+def test_twice_is_once(document, patch):
+    once = patched({"boxes": document}, {"boxes": patch})
+    assert patched(once, {"boxes": patch}) == once
+    assert [box["name"] for box in once["boxes"][: len(document)]] == [box["name"] for box in document]
