@@ -14,6 +14,7 @@ four puts of an event, and with a busy event loop each costs a switch (docs/deci
 from __future__ import annotations
 
 import logging
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -39,6 +40,7 @@ Done = Callable[[Exception | None], None]
 # requests wait at most about this long for a commit in the event loop.
 QUICK = 0.004
 SMOOTHING = 0.1
+SWITCH_IN_THREAD, SWITCH_USUAL = 0.0005, 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,10 +181,13 @@ class Committer:
     def _note_pace(self, seconds: float) -> None:
         self._seconds += seconds
         self._pace += (seconds - self._pace) * SMOOTHING
-        if self._pace > QUICK:
+        if self._pace > QUICK and not self._in_thread:
             self._in_thread = True
-        elif self._pace < QUICK / 2:
+            # The writer gives the interpreter up at every put and gets it back within one of these.
+            sys.setswitchinterval(SWITCH_IN_THREAD)
+        elif self._pace < QUICK / 2 and self._in_thread:
             self._in_thread = False
+            sys.setswitchinterval(SWITCH_USUAL)
 
     def _append(self, batch: _Batch) -> Exception | None:
         if not batch.events:

@@ -8,6 +8,7 @@ running requests end, the committer drains, the journal closes.
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import ssl
 import time
@@ -82,11 +83,18 @@ class Store:
 
 async def serve(settings: Settings, announce: Announce) -> None:
     """Serve until SIGTERM or SIGINT; a second signal ends the process at once."""
+    _raise_file_limit()
     stop = trio.Event()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(_stop_on_signal, stop)
         await run(settings, announce, stop)
         nursery.cancel_scope.cancel()
+
+
+def _raise_file_limit() -> None:
+    """Every watcher is a file: take as many as this process may have, not the few it was given."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 async def _stop_on_signal(stop: trio.Event) -> None:
