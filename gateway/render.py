@@ -5,6 +5,7 @@ JSON bytes come ready from the journal; they go out untouched unless YAML or pre
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import orjson
@@ -15,6 +16,10 @@ from gateway.request import Response
 from gateway.wire import compression, yaml
 from gateway.wire.json import pretty
 
+# Of all warnings of one answer together, and of one of them where they are too many. Many clients take heads of
+# 16 KiB at most.
+WARNING_BYTES, WARNING_SHOWN = 4096, 256
+
 
 async def answer(call: Call, body: bytes, status: int = 200) -> Response:
     response = Response(status, body)
@@ -24,7 +29,7 @@ async def answer(call: Call, body: bytes, status: int = 200) -> Response:
     elif call.pretty:
         response.body = pretty(body)
     if call.warnings:
-        response.headers.extend((b"warning", warning_header(text)) for text in call.warnings)
+        response.headers.extend((b"warning", text) for text in warning_headers(call.warnings))
     if len(response.body) > compression.THRESHOLD and compression.acceptable(
         call.request.headers.get(b"accept-encoding")
     ):
@@ -48,8 +53,20 @@ def text(body: str, status: int = 200, content_type: bytes = b"text/plain; chars
     return Response(status, body.encode(), content_type, headers)
 
 
+def warning_headers(messages: list[str]) -> Iterator[bytes]:
+    """As many as fit, and none longer than a line of text once they do not: clients refuse large heads."""
+    room = WARNING_BYTES
+    whole = sum(map(len, messages)) <= room
+    for message in messages:
+        shown = message if whole or len(message) <= WARNING_SHOWN else message[:WARNING_SHOWN] + "..."
+        room -= len(shown)
+        if room < 0:
+            return
+        yield warning_header(shown)
+
+
 def warning_header(message: str) -> bytes:
-    """RFC 7234 warning 299; what is not printable ASCII is escaped so that it stays one header line."""
+    """RFC 7234 warning 299; what is not printable becomes a space so that it stays one header line."""
     quoted = message.replace("\\", "\\\\").replace('"', '\\"')
     printable = "".join(c if c.isprintable() else " " for c in quoted)
     return b'299 - "' + printable.encode("utf-8") + b'"'

@@ -11,7 +11,7 @@ kernel's choice; data is in memory.
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -137,7 +137,7 @@ class Api:
         body: Document | bytes | None = None,
         *,
         token: str | None = ADMIN,
-        headers: dict[str, str] | None = None,
+        headers: Mapping[str, str | bytes] | None = None,
         **query: Any,
     ) -> Answer:
         """`query` is encoded; one in the path goes out as it stands."""
@@ -154,6 +154,15 @@ class Api:
     async def head(self) -> str:
         """The newest version there is; nothing was written between two that are equal."""
         return str((await self.list("namespaces", None))["metadata"]["resourceVersion"])
+
+    async def refuse(self, method: str, path: str, body: bytes, code: int, **more: Any) -> str:
+        """Have a request refused: a Status, nothing written, the server goes on. Answers its message."""
+        head = await self.head()
+        status = (await self.ask(method, path, body, **more)).expect(code)
+        assert (status["kind"], status["status"], status["code"]) == ("Status", "Failure", code)
+        assert await self.head() == head
+        assert (await self.ask("GET", "/livez")).text == "ok"
+        return str(status["message"])
 
     # The shared vocabulary.
 

@@ -1,0 +1,76 @@
+"""Text that is no text: what Go programs would store is stored, and what nobody can store is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.gateway.api import served
+
+PATH = "/api/v1/namespaces/default/configmaps"
+
+
+@pytest.mark.parametrize(
+    ("raw", "stored"),
+    [
+        (b"a\xff\xfeb", "a\ufffd\ufffdb"),
+        (b"a\xc0\x80b", "a\ufffd\ufffdb"),
+        (b"a\xed\xa0\x80b", "a\ufffd\ufffd\ufffdb"),
+        (b"a\\ud800b", "a\ufffdb"),
+        (b"a\\udc00\\ud800b", "a\ufffd\ufffdb"),
+        (b"\\ud83d\\ude00", "\U0001f600"),
+        (b"a\\u0000b", "a\0b"),
+        (b"a\\u2028\\u007f", "a\u2028\x7f"),
+    ],
+)
+async def test_values(raw: bytes, stored: str) -> None:
+    async with served() as api:
+        body = b'{"metadata":{"name":"a"},"data":{"k":"' + raw + b'"}}'
+        made = (await api.ask("POST", PATH, body)).expect(201)
+        assert made["data"]["k"] == stored
+        assert (await api.get("configmaps", "a"))["data"]["k"] == stored
+        again = await api.ask("PUT", f"{PATH}/a", body)
+        assert again.document["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
+        yaml = await api.ask("GET", f"{PATH}/a", headers={"accept": "application/yaml"})
+        assert yaml.status == 200
+
+
+@pytest.mark.parametrize("raw", [b"a\xff", b"a\\ud800", b"a\\u0000", b"\xed\xa0\x80"])
+async def test_names_and_keys(raw: bytes) -> None:
+    async with served() as api:
+        await api.refuse("POST", PATH, b'{"metadata":{"name":"' + raw + b'"}}', 422)
+        await api.refuse("POST", PATH, b'{"metadata":{"name":"a","labels":{"' + raw + b'":""}}}', 422)
+        await api.refuse("POST", PATH, b'{"metadata":{"name":"a"},"data":{"' + raw + b'":""}}', 422)
+
+
+@pytest.mark.parametrize(
+    "raw", [b"\\u0000\\r\\nX: y", b"\xff\xfe", b"\\ud800", "ü\u2028".encode(), b'\\"\\\\']
+)
+async def test_unknown_fields_cannot_break_out_of_their_warning(raw: bytes) -> None:
+    async with served() as api:
+        answer = await api.ask("POST", PATH, b'{"metadata":{"name":"a"},"' + raw + b'":1}')
+        assert answer.status == 201
+        assert len(answer.warnings) == 1
+        assert "x" not in answer.headers
+
+
+async def test_a_long_unknown_field_makes_no_long_head() -> None:
+    async with served() as api:
+        body = b'{"metadata":{"name":"a"},"' + b"k" * 2_000_000 + b'":1}'
+        answer = await api.ask("POST", PATH, body)
+        assert answer.status == 201
+        assert len(answer.warnings[0]) < 300
+
+
+async def test_many_unknown_fields_make_no_long_head() -> None:
+    async with served() as api:
+        fields = b",".join(b'"%b%d":1' % (b"k" * 200, number) for number in range(1000))
+        answer = await api.ask("POST", PATH, b'{"metadata":{"name":"a"},' + fields + b"}")
+        assert answer.status == 201
+        assert 5 < len(answer.warnings) < 100
+        assert sum(map(len, answer.warnings)) < 5000
+
+
+async def test_a_user_agent_of_any_bytes_names_a_manager() -> None:
+    async with served() as api:
+        headers = {"user-agent": b"\xff\xfe/1"}
+        assert (await api.ask("POST", PATH, {"metadata": {"name": "a"}}, headers=headers)).status == 201
