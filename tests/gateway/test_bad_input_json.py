@@ -1,0 +1,98 @@
+"""Bodies that are not JSON, or JSON that is too much: a 400 that says where, and nothing is written."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.gateway.api import config_map, served
+
+PATH = "/api/v1/namespaces/default/configmaps"
+DEPTH = 100_000
+
+BROKEN = {
+    "nothing": (b"", "offset 0"),
+    "spaces": (b" " * 3_000_000, "offset 3000000"),
+    "cut off": (b'{"metadata":{"name":"a"', "offset 23"),
+    "more behind it": (b'{"metadata":{"name":"a"}} x', "offset 26"),
+    "two objects": (b'{"metadata":{"name":"a"}}{"metadata":{"name":"b"}}', "offset 25"),
+    "single quotes": (b"{'metadata':{}}", "offset 1"),
+    "a comma too many": (b'{"metadata":{"name":"a",}}', "offset 24"),
+    "a comment": (b'{/* no */"metadata":{"name":"a"}}', "offset 1"),
+    "not a number": (b'{"metadata":{"generation":NaN}}', "NaN"),
+    "infinity": (b'{"metadata":{"generation":-Infinity}}', "Infinity"),
+    "a byte order mark": (b'\xef\xbb\xbf{"metadata":{"name":"a"}}', "offset 0"),
+    "UTF-16": ('{"metadata":{"name":"a"}}'.encode("utf-16"), "offset 0"),
+    "a zero byte": (b'{"metadata":{"name":"a\x00"}}', "offset 22"),
+    "a line break in a string": (b'{"metadata":{"name":"a\n"}}', "offset 22"),
+    "half an escape": (b'{"metadata":{"name":"\\u12"}}', "offset"),
+    "deep lists": (b"[" * DEPTH, "max depth"),
+    "deep objects": (b'{"a":' * DEPTH, "max depth"),
+    "deep and closed": (b'{"x":' + b"[" * DEPTH + b"]" * DEPTH + b"}", "max depth"),
+    "deep in a known field": (b'{"data":' + b'{"a":' * DEPTH + b"1" + b"}" * DEPTH + b"}", "max depth"),
+}
+NOT_OBJECTS = {"null": b"null", "array": b"[]", "string": b'"text"', "number": b"12", "bool": b"true"}
+
+
+@pytest.mark.parametrize(("body", "told"), BROKEN.values(), ids=BROKEN)
+@pytest.mark.parametrize("method", ["POST", "PUT"])
+async def test_broken(method: str, body: bytes, told: str) -> None:
+    async with served() as api:
+        path = PATH if method == "POST" else f"{PATH}/a"
+        message = await api.refuse(method, path, body, 400)
+        assert message.startswith("couldn't get version/kind; json parse error: ")
+        assert told in message
+
+
+@pytest.mark.parametrize(("found", "body"), NOT_OBJECTS.items())
+async def test_json_that_is_no_object(found: str, body: bytes) -> None:
+    async with served() as api:
+        message = await api.refuse("POST", PATH, body, 400)
+        assert message.endswith(f"cannot unmarshal {found} into a ConfigMap")
+
+
+@pytest.mark.parametrize(
+    "number", [b"9" * 1_000_000, b"1." + b"9" * 1_000_000, b"1e999999999", b"-" + b"9" * 400]
+)
+async def test_numbers_that_nobody_can_hold(number: bytes) -> None:
+    async with served() as api:
+        body = b'{"metadata":{"name":"a","generation":' + number + b"}}"
+        message = await api.refuse("POST", PATH, body, 400)
+        assert "metadata.generation" in message
+        assert len(message) < 500
+
+
+async def test_a_long_number_in_an_unknown_field_costs_nothing() -> None:
+    async with served() as api:
+        body = b'{"metadata":{"name":"a"},"unknown":' + b"9" * 1_000_000 + b"}"
+        answer = await api.ask("POST", PATH, body)
+        assert answer.status == 201
+        assert answer.warnings == ['299 - "unknown field \\"unknown\\""']
+
+
+DELETE_OPTIONS = {
+    "cut off": (b"{", 400),
+    "no object": (b"[]", 400),
+    "another kind": (b'{"kind":"ConfigMap"}', 400),
+    "deep": (b'{"a":' * DEPTH, 400),
+    "invalid UTF-8": (b'{"kind":"\xff"}', 400),
+    "half a pair": (b'{"preconditions":{"uid":"\\ud800"}}', 400),
+    "a long number": (b'{"gracePeriodSeconds":' + b"9" * 1_000_000 + b"}", 400),
+    "a fraction": (b'{"gracePeriodSeconds":1.5}', 400),
+    "a string for a number": (b'{"gracePeriodSeconds":"1"}', 400),
+    "a word for a list": (b'{"dryRun":"All"}', 400),
+    "a dry run of something": (b'{"dryRun":["Some"]}', 422),
+    "an unknown policy": (b'{"propagationPolicy":"Sometimes"}', 422),
+    "two policies": (b'{"propagationPolicy":"Orphan","orphanDependents":true}', 422),
+    "preconditions that are a list": (b'{"preconditions":[]}', 400),
+    "a uid that is a number": (b'{"preconditions":{"uid":1}}', 400),
+}
+
+
+@pytest.mark.parametrize(("body", "code"), DELETE_OPTIONS.values(), ids=DELETE_OPTIONS)
+async def test_options_of_a_delete(body: bytes, code: int) -> None:
+    async with served() as api:
+        await api.create("configmaps", config_map("a"))
+        for path in (f"{PATH}/a", PATH):
+            message = await api.refuse("DELETE", path, body, code)
+            assert "DeleteOptions" in message
+            assert len(message) < 500

@@ -1,0 +1,70 @@
+"""Queries that cannot be read, or ask for what cannot be: 400 or 422, and never half understood."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.gateway.api import config_map, names, served
+
+PATH = "/api/v1/namespaces/default/configmaps"
+UNREADABLE = [
+    "limit=1;continue=x",
+    "labelSelector=%zz",
+    "labelSelector=%",
+    "labelSelector=a%3",
+    "%gg=1",
+]
+REFUSED = [
+    ("GET", "limit=x", 400, "limit"),
+    ("GET", "limit=", 400, "limit"),
+    ("GET", "limit=1.5", 400, "limit"),
+    ("GET", "limit=99999999999999999999", 400, "limit"),
+    ("GET", "labelSelector=a==b==c", 400, "found"),
+    ("GET", "labelSelector=a+in+(", 400, "unable to parse requirement"),
+    ("GET", "labelSelector=%00", 400, "unable to parse requirement"),
+    ("GET", "labelSelector=%FF%FE", 400, "unable to parse requirement"),
+    ("GET", "labelSelector=" + "x" * 5000, 400, "63 characters"),
+    ("GET", "fieldSelector=a", 400, "invalid selector"),
+    ("GET", "fieldSelector=spec.unknown%3Dx", 400, "spec.unknown"),
+    ("GET", "resourceVersionMatch=Exact", 422, "resourceVersionMatch"),
+    ("POST", "dryRun=Some", 422, "dryRun"),
+    ("POST", "dryRun=All&dryRun=Some", 422, "dryRun"),
+    ("POST", "fieldValidation=Sometimes", 422, "fieldValidation"),
+    ("POST", "fieldManager=" + "x" * 129, 422, "fieldManager"),
+    ("POST", "fieldManager=%00", 422, "fieldManager"),
+    ("DELETE", "labelSelector=a==b==c", 400, "found"),
+    ("DELETE", "fieldSelector=spec.unknown%3Dx", 400, "spec.unknown"),
+    ("DELETE", "gracePeriodSeconds=x", 400, "gracePeriodSeconds"),
+    ("DELETE", "propagationPolicy=Sometimes", 422, "propagationPolicy"),
+    ("DELETE", "dryRun=Some", 422, "dryRun"),
+]
+
+
+@pytest.mark.parametrize("query", UNREADABLE)
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+async def test_unreadable(method: str, query: str) -> None:
+    """A selector that was dropped because it could not be read would make a delete take everything."""
+    async with served() as api:
+        await api.create("configmaps", config_map("a"))
+        message = await api.refuse(method, f"{PATH}?{query}", b"", 400)
+        assert message.startswith("the query of the request has ")
+        assert names(await api.list("configmaps")) == ["a"]
+
+
+@pytest.mark.parametrize(("method", "query", "code", "told"), REFUSED)
+async def test_refused(method: str, query: str, code: int, told: str) -> None:
+    async with served() as api:
+        await api.create("configmaps", config_map("a"))
+        body = b'{"metadata":{"name":"b"}}' if method == "POST" else b""
+        message = await api.refuse(method, f"{PATH}?{query}", body, code)
+        assert told in message
+        assert names(await api.list("configmaps")) == ["a"]
+
+
+async def test_unknown_parameters_are_ignored() -> None:
+    async with served() as api:
+        await api.create("configmaps", config_map("a"))
+        answer = await api.ask(
+            "GET", f"{PATH}?unknown=1&&=&x&labelSelector=&fieldSelector=&continue=&resourceVersion="
+        )
+        assert names(answer.expect(200)) == ["a"]

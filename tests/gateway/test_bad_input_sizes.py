@@ -1,0 +1,77 @@
+"""Bodies of 3 MiB pass, one byte more is a 413; large values get a Status like small ones."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+
+from tests.gateway.api import names, served
+
+PATH = "/api/v1/namespaces/default/configmaps"
+MIB = 1024 * 1024
+LIMIT = 3 * MIB
+
+
+def sized(size: int) -> bytes:
+    """A valid ConfigMap in so many bytes, most of them space."""
+    body = b'{"metadata":{"name":"a"}'
+    return body + b" " * (size - len(body) - 1) + b"}"
+
+
+async def test_exactly_three_mebibytes() -> None:
+    async with served() as api:
+        assert (await api.ask("POST", PATH, sized(LIMIT))).status == 201
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "GET"])
+async def test_one_byte_more(method: str) -> None:
+    async with served() as api:
+        path = PATH if method == "POST" else f"{PATH}/a"
+        message = await api.refuse(method, path, sized(LIMIT + 1), 413)
+        assert message == "Request entity too large: limit is 3145728"
+
+
+async def test_a_body_that_does_not_say_how_long_it_is() -> None:
+    async def chunks():
+        for _ in range(8):
+            yield b" " * (MIB // 2)
+
+    async with served() as api:
+        head = await api.head()
+        response = await api.client.post(
+            PATH, content=chunks(), headers={"authorization": "Bearer admin-token"}
+        )
+        assert response.status_code == 413
+        assert response.json()["reason"] == "RequestEntityTooLarge"
+        assert await api.head() == head
+
+
+async def test_values_of_a_mebibyte() -> None:
+    async with served() as api:
+        fits = {"metadata": {"name": "a"}, "data": {"k": "x" * MIB}}
+        assert (await api.ask("POST", PATH, fits)).status == 201
+        body = orjson.dumps({"metadata": {"name": "b"}, "data": {"k": "x" * MIB + "x"}})
+        assert "Too long: must have at most 1048576 bytes" in await api.refuse("POST", PATH, body, 422)
+        assert names(await api.list("configmaps")) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "told"),
+    [
+        ({"name": "x" * 300_000}, "must be no more than 253 characters"),
+        ({"name": "a", "labels": {"k": "y" * 300_000}}, "must be no more than 63 characters"),
+        ({"name": "a", "labels": {"k" * 300_000: "v"}}, "must be no more than 63 characters"),
+        ({"name": "a", "annotations": {"k": "y" * 300_000}}, "Too long: must have at most 262144 bytes"),
+        ({"name": "a", "generateName": "z" * 300_000}, "must be no more than 253 characters"),
+    ],
+)
+async def test_long_strings(metadata: dict, told: str) -> None:
+    async with served() as api:
+        assert told in await api.refuse("POST", PATH, orjson.dumps({"metadata": metadata}), 422)
+
+
+async def test_a_name_as_long_as_names_may_be() -> None:
+    async with served() as api:
+        name = ".".join(["x" * 63] * 3) + "." + "y" * 61
+        assert (await api.ask("POST", PATH, {"metadata": {"name": name}})).status == 201
+        assert (await api.get("configmaps", name))["metadata"]["name"] == name
