@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from actors.kinds import coordination, core, events, rbac, scheduling, storage
+from actors.kinds import coordination, core, discovery, events, networking, rbac, scheduling, storage
 from actors.kinds.definition import Definition
 from actors.names import Names
 
@@ -15,10 +15,12 @@ from actors.names import Names
 _GROUPS = (
     core,
     events,
+    networking,
     rbac,
     storage,
     scheduling,
     coordination,
+    discovery,
 )
 
 

@@ -80,6 +80,11 @@ def too_long(field: str, limit: int) -> FieldError:
     return FieldError("FieldValueTooLong", field, f"Too long: must have at most {limit} bytes")
 
 
+def too_many(field: str, count: int, limit: int) -> FieldError:
+    text = f"Too many: {count}: must have at most {limit} items"
+    return FieldError("FieldValueTooMany", field, text)
+
+
 def unchanged(field: str, new: Any, old: Any) -> list[FieldError]:
     return [] if new == old else [invalid(field, new, IMMUTABLE)]
 

@@ -1,0 +1,40 @@
+"""Where a load balancer answers: part of the status of services and of ingresses."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from actors.kinds.checks import FieldError, dns_subdomain, each, invalid, parse_ip
+from actors.kinds.fields import INT32, STRING, Field, ListOf, Struct
+from actors.messages import Object
+
+PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
+
+PORT_STATUS = Struct(
+    "core.v1.PortStatus",
+    Field("port", INT32, 1, required=True, always=True),
+    Field("protocol", STRING, 2, required=True, always=True, enum=PROTOCOLS),
+    Field("error", STRING, 3, pointer=True),
+)
+LOAD_BALANCER_INGRESS = Struct(
+    "core.v1.LoadBalancerIngress",
+    Field("ip", STRING, 1),
+    Field("hostname", STRING, 2),
+    Field("ports", ListOf(PORT_STATUS), 4, list_type="atomic"),
+)
+LOAD_BALANCER_STATUS = Struct(
+    "core.v1.LoadBalancerStatus", Field("ingress", ListOf(LOAD_BALANCER_INGRESS), 1)
+)
+
+
+def load_balancer_rules(status: Object, field: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, ingress in enumerate(status.get("ingress", ())):
+        here, ip, host = f"{field}.ingress[{index}]", ingress.get("ip", ""), ingress.get("hostname", "")
+        if ip and parse_ip(ip) is None:
+            errors.append(invalid(f"{here}.ip", ip, "must be a valid IP address"))
+        if host:
+            errors += each(f"{here}.hostname", host, dns_subdomain(host))
+        if host and parse_ip(host) is not None:
+            errors.append(invalid(f"{here}.hostname", host, "must be a DNS name, not an IP address"))
+    return errors

@@ -1,0 +1,230 @@
+"""The discovery group: EndpointSlice, some of the addresses and ports behind a service."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from actors.kinds.checks import (
+    Address,
+    FieldError,
+    dns_label,
+    dns_subdomain,
+    duplicate,
+    each,
+    invalid,
+    label_value,
+    name_is_subdomain,
+    not_supported,
+    ordinary_ip,
+    parse_ip,
+    qualified_name,
+    required,
+    too_many,
+    unchanged,
+)
+from actors.kinds.core.references import OBJECT_REFERENCE
+from actors.kinds.definition import Definition
+from actors.kinds.fields import BOOL, INT32, STRING, STRING_MAP, STRINGS, Field, ListOf, Struct
+from actors.kinds.halves import count
+from actors.kinds.meta import METADATA, metadata_rules
+from actors.messages import Object
+from actors.names import Names
+
+ADDRESS_TYPES: Final = ("FQDN", "IPv4", "IPv6")
+PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
+MOST_ENDPOINTS: Final = 1000
+MOST_ADDRESSES: Final = 100
+MOST_PORTS: Final = 20000
+MOST_ZONES: Final = 8
+
+FOR_ZONE = Struct("discovery.v1.ForZone", Field("name", STRING, 1, required=True, always=True))
+HINTS = Struct("discovery.v1.EndpointHints", Field("forZones", ListOf(FOR_ZONE), 1, list_type="atomic"))
+CONDITIONS = Struct(
+    "discovery.v1.EndpointConditions",
+    Field("ready", BOOL, 1, pointer=True),
+    Field("serving", BOOL, 2, pointer=True),
+    Field("terminating", BOOL, 3, pointer=True),
+)
+ENDPOINT = Struct(
+    "discovery.v1.Endpoint",
+    Field("addresses", STRINGS, 1, required=True, always=True, list_type="set"),
+    Field("conditions", CONDITIONS, 2),
+    Field("hostname", STRING, 3, pointer=True),
+    Field("targetRef", OBJECT_REFERENCE, 4, pointer=True),
+    Field("deprecatedTopology", STRING_MAP, 5),
+    Field("nodeName", STRING, 6, pointer=True),
+    Field("zone", STRING, 7, pointer=True),
+    Field("hints", HINTS, 8, pointer=True),
+)
+PORT = Struct(
+    "discovery.v1.EndpointPort",
+    Field("name", STRING, 1, pointer=True, default=""),
+    Field("protocol", STRING, 2, pointer=True, default="TCP"),
+    Field("port", INT32, 3, pointer=True),
+    Field("appProtocol", STRING, 4, pointer=True),
+    atomic=True,
+)
+ENDPOINT_SLICE = Struct(
+    "discovery.v1.EndpointSlice",
+    METADATA,
+    Field("addressType", STRING, 4, required=True, always=True, enum=ADDRESS_TYPES),
+    Field("endpoints", ListOf(ENDPOINT), 2, required=True, always=True, list_type="atomic"),
+    Field("ports", ListOf(PORT), 3, always=True, list_type="atomic"),
+)
+
+
+def declare(names: Names) -> tuple[Definition, ...]:
+    endpoint_slice = Definition(
+        group=names.group("discovery"),
+        version="v1",
+        kind="EndpointSlice",
+        plural="endpointslices",
+        namespaced=True,
+        fields=ENDPOINT_SLICE,
+        check_name=name_is_subdomain,
+        counts_generation=True,
+        prepare_create=prepare_create,
+        prepare_update=prepare_update,
+        validate_create=rules,
+        validate_update=change_rules,
+    )
+    return (endpoint_slice,)
+
+
+def prepare_create(new: Object) -> None:
+    new["metadata"]["generation"] = 1
+    _drop_topology(new)
+
+
+def prepare_update(new: Object, old: Object) -> None:
+    """Labels count too: they say whose endpoints these are."""
+    _drop_topology(new)
+    count(new, old, "addressType", "endpoints", "ports")
+    if new["metadata"].get("labels") != old["metadata"].get("labels"):
+        new["metadata"]["generation"] = old["metadata"]["generation"] + 1
+
+
+def _drop_topology(new: Object) -> None:
+    """A field of an older version that this one shows but never takes."""
+    for endpoint in new["endpoints"] or ():
+        endpoint.pop("deprecatedTopology", None)
+
+
+def rules(new: Object) -> list[FieldError]:
+    return [
+        *_address_type(new["addressType"]),
+        *_endpoints(new["endpoints"] or [], new["addressType"]),
+        *_ports(new["ports"] or []),
+    ]
+
+
+def change_rules(new: Object, old: Object) -> list[FieldError]:
+    return [
+        *metadata_rules(new["metadata"], namespaced=True, check_name=name_is_subdomain),
+        *rules(new),
+        *unchanged("addressType", new["addressType"], old["addressType"]),
+    ]
+
+
+def _address_type(kind: str) -> list[FieldError]:
+    if kind in ADDRESS_TYPES:
+        return []
+    return [not_supported("addressType", kind, ADDRESS_TYPES) if kind else required("addressType")]
+
+
+def _endpoints(endpoints: list[Object], kind: str) -> list[FieldError]:
+    if len(endpoints) > MOST_ENDPOINTS:
+        return [too_many("endpoints", len(endpoints), MOST_ENDPOINTS)]
+    return [
+        error
+        for index, endpoint in enumerate(endpoints)
+        for error in _endpoint(endpoint, kind, f"endpoints[{index}]")
+    ]
+
+
+def _endpoint(endpoint: Object, kind: str, field: str) -> list[FieldError]:
+    errors = _addresses(endpoint["addresses"] or [], kind, f"{field}.addresses")
+    if "nodeName" in endpoint:
+        errors += each(f"{field}.nodeName", endpoint["nodeName"], dns_subdomain(endpoint["nodeName"]))
+    if "hostname" in endpoint:
+        errors += each(f"{field}.hostname", endpoint["hostname"], dns_label(endpoint["hostname"]))
+    return errors + _zones(endpoint.get("hints", {}).get("forZones", []), f"{field}.hints.forZones")
+
+
+def _addresses(addresses: list[str], kind: str, field: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if not addresses:
+        errors.append(required(field, "must contain at least 1 address"))
+    elif len(addresses) > MOST_ADDRESSES:
+        errors.append(too_many(field, len(addresses), MOST_ADDRESSES))
+    for index, address in enumerate(addresses):
+        here = f"{field}[{index}]"
+        if kind == "FQDN":
+            errors += _full_domain(address, here)
+        elif kind in ADDRESS_TYPES:
+            errors += _of_family(address, kind, here)
+            errors += each(here, address, ordinary_ip(address))
+    return errors
+
+
+def _of_family(text: str, kind: str, field: str) -> list[FieldError]:
+    address = parse_ip(text)
+    if address is not None and (kind == "IPv4") is _fits_into_ipv4(address):
+        return []
+    return [invalid(field, text, f"must be a valid {kind} address")]
+
+
+def _fits_into_ipv4(address: Address) -> bool:
+    return address.version == 4 or address.ipv4_mapped is not None
+
+
+def _full_domain(name: str, field: str) -> list[FieldError]:
+    if not name:
+        return [required(field)]
+    name = name.removesuffix(".")
+    wrong = dns_subdomain(name)
+    if wrong:
+        return [invalid(field, name, ",".join(wrong))]
+    labels = name.split(".")
+    if len(labels) < 2:
+        return [invalid(field, name, "should be a domain with at least two segments separated by dots")]
+    for label in labels:
+        if dns_label(label):
+            return [invalid(field, label, ",".join(dns_label(label)))]
+    return []
+
+
+def _zones(zones: list[Object], field: str) -> list[FieldError]:
+    if len(zones) > MOST_ZONES:
+        return [too_many(field, len(zones), MOST_ZONES)]
+    errors: list[FieldError] = []
+    names = [zone["name"] for zone in zones]
+    for index, name in enumerate(names):
+        here = f"{field}[{index}].name"
+        if name in names[:index]:
+            errors.append(duplicate(here, name))
+        errors += each(here, name, label_value(name))
+    return errors
+
+
+def _ports(ports: list[Object]) -> list[FieldError]:
+    if len(ports) > MOST_PORTS:
+        return [too_many("ports", len(ports), MOST_PORTS)]
+    errors: list[FieldError] = []
+    seen: set[str] = set()
+    for index, port in enumerate(ports):
+        errors += _port(port, f"ports[{index}]", repeated=port["name"] in seen)
+        seen.add(port["name"])
+    return errors
+
+
+def _port(port: Object, field: str, *, repeated: bool) -> list[FieldError]:
+    name, protocol = port["name"], port["protocol"]
+    errors = each(f"{field}.name", name, dns_label(name)) if name else []
+    if repeated:
+        errors.append(duplicate(f"{field}.name", name))
+    if protocol not in PROTOCOLS:
+        errors.append(not_supported(f"{field}.protocol", protocol, PROTOCOLS))
+    if "appProtocol" in port:
+        errors += each(f"{field}.appProtocol", port["appProtocol"], qualified_name(port["appProtocol"]))
+    return errors

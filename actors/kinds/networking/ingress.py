@@ -1,0 +1,197 @@
+"""Ingress: which requests from outside go to which services.
+
+Two rules are younger than the kind: an ingress that broke them before may go on breaking them.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from actors.kinds.checks import (
+    FieldError,
+    dns_subdomain,
+    each,
+    invalid,
+    name_is_subdomain,
+    not_supported,
+    parse_ip,
+    required,
+)
+from actors.kinds.core.load_balancer import LOAD_BALANCER_STATUS, load_balancer_rules
+from actors.kinds.definition import Definition, Subresource
+from actors.kinds.fields import STRING, STRINGS, Field, ListOf, Struct
+from actors.kinds.formats import wildcard_subdomain
+from actors.kinds.halves import keep_spec, keep_status_and_count, start
+from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.networking.backend import BACKEND, backend_rules
+from actors.messages import Object
+from actors.names import Names
+
+PATH_TYPES: Final = ("Exact", "ImplementationSpecific", "Prefix")
+NOT_IN_PATHS: Final = ("//", "/./", "/../", "%2f", "%2F")
+NOT_AT_THE_END_OF_PATHS: Final = ("/..", "/.")
+
+PATH = Struct(
+    "networking.v1.HTTPIngressPath",
+    Field("path", STRING, 1),
+    Field("pathType", STRING, 3, required=True, pointer=True, always=True),
+    Field("backend", BACKEND, 2, required=True),
+)
+HTTP = Struct(
+    "networking.v1.HTTPIngressRuleValue",
+    Field("paths", ListOf(PATH), 1, required=True, always=True, list_type="atomic"),
+)
+RULE = Struct(
+    "networking.v1.IngressRule",
+    Field("host", STRING, 1),
+    Field("http", HTTP, 1, embedded=2, pointer=True),
+)
+TLS = Struct(
+    "networking.v1.IngressTLS",
+    Field("hosts", STRINGS, 1, list_type="atomic"),
+    Field("secretName", STRING, 2),
+)
+SPEC = Struct(
+    "networking.v1.IngressSpec",
+    Field("ingressClassName", STRING, 4, pointer=True),
+    Field("defaultBackend", BACKEND, 1, pointer=True),
+    Field("tls", ListOf(TLS), 2, list_type="atomic"),
+    Field("rules", ListOf(RULE), 3, list_type="atomic"),
+)
+STATUS = Struct("networking.v1.IngressStatus", Field("loadBalancer", LOAD_BALANCER_STATUS, 1))
+INGRESS = Struct("networking.v1.Ingress", METADATA, Field("spec", SPEC, 2), Field("status", STATUS, 3))
+
+
+def define(names: Names) -> Definition:
+    return Definition(
+        group=names.group("networking"),
+        version="v1",
+        kind="Ingress",
+        plural="ingresses",
+        short_names=("ing",),
+        namespaced=True,
+        fields=INGRESS,
+        subresources=(Subresource(name="status", prepare=keep_spec, validate=status_rules),),
+        check_name=name_is_subdomain,
+        counts_generation=True,
+        prepare_create=partial(start, STATUS),
+        prepare_update=keep_status_and_count,
+        validate_create=partial(rules, names.key("ingress.class")),
+        validate_update=change_rules,
+    )
+
+
+def rules(class_key: str, new: Object) -> list[FieldError]:
+    errors = _spec_rules(new["spec"])
+    annotations = new["metadata"].get("annotations", {})
+    if class_key in annotations and "ingressClassName" in new["spec"]:
+        text = "can not be set when the class field is also set"
+        errors.append(invalid(f"annotations.{class_key}", annotations[class_key], text))
+    return errors
+
+
+def change_rules(new: Object, old: Object) -> list[FieldError]:
+    return [
+        *metadata_change_rules(new["metadata"], old["metadata"]),
+        *metadata_rules(new["metadata"], namespaced=True, check_name=name_is_subdomain),
+        *_spec_rules(
+            new["spec"],
+            any_secret=_names_impossible_secrets(old["spec"]),
+            any_wildcard=_has_broken_wildcards(old["spec"]),
+        ),
+    ]
+
+
+def status_rules(new: Object, old: Object) -> list[FieldError]:
+    return [
+        *metadata_change_rules(new["metadata"], old["metadata"]),
+        *load_balancer_rules(new["status"]["loadBalancer"], "status.loadBalancer"),
+    ]
+
+
+def _spec_rules(spec: Object, *, any_secret: bool = False, any_wildcard: bool = False) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if "rules" not in spec and "defaultBackend" not in spec:
+        text = "either `defaultBackend` or `rules` must be specified"
+        errors.append(
+            FieldError("FieldValueInvalid", "spec", f"Invalid value: []networking.IngressRule(nil): {text}")
+        )
+    if "defaultBackend" in spec:
+        errors += backend_rules(spec["defaultBackend"], "spec.defaultBackend")
+    for index, rule in enumerate(spec.get("rules", ())):
+        errors += _rule(rule, f"spec.rules[{index}]", any_wildcard=any_wildcard)
+    for index, tls in enumerate(spec.get("tls", ())):
+        errors += _tls(tls, f"spec.tls[{index}]", any_secret=any_secret)
+    if "ingressClassName" in spec:
+        name = spec["ingressClassName"]
+        errors += each("spec.ingressClassName", name, dns_subdomain(name))
+    return errors
+
+
+def _rule(rule: Object, field: str, *, any_wildcard: bool) -> list[FieldError]:
+    errors: list[FieldError] = []
+    host = rule.get("host", "")
+    if host:
+        if parse_ip(host) is not None:
+            errors.append(invalid(f"{field}.host", host, "must be a DNS name, not an IP address"))
+        errors += each(f"{field}.host", host, _host(host))
+    if "http" in rule and not ("*" in host and any_wildcard):
+        errors += _paths(rule["http"]["paths"], f"{field}.http.paths")
+    return errors
+
+
+def _host(host: str) -> list[str]:
+    return wildcard_subdomain(host) if "*" in host else dns_subdomain(host)
+
+
+def _paths(paths: list[Object] | None, field: str) -> list[FieldError]:
+    if not paths:
+        return [required(field)]
+    return [error for index, path in enumerate(paths) for error in _path(path, f"{field}[{index}]")]
+
+
+def _path(path: Object, field: str) -> list[FieldError]:
+    kind, text = path["pathType"], path.get("path", "")
+    if kind is None:
+        return [required(f"{field}.pathType", "pathType must be specified")]
+    errors: list[FieldError] = []
+    if kind not in PATH_TYPES:
+        errors.append(not_supported(f"{field}.pathType", kind, PATH_TYPES))
+    elif kind == "ImplementationSpecific":
+        errors += each(f"{field}.path", text, _absolute(text) if text else ())
+    else:
+        errors += each(f"{field}.path", text, [*_absolute(text), *_unambiguous(text)])
+    return errors + backend_rules(path["backend"], f"{field}.backend")
+
+
+def _absolute(path: str) -> list[str]:
+    return [] if path.startswith("/") else ["must be an absolute path"]
+
+
+def _unambiguous(path: str) -> list[str]:
+    """Read alike by every proxy."""
+    return [f"must not contain '{part}'" for part in NOT_IN_PATHS if part in path] + [
+        f"cannot end with '{end}'" for end in NOT_AT_THE_END_OF_PATHS if path.endswith(end)
+    ]
+
+
+def _tls(tls: Object, field: str, *, any_secret: bool) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, host in enumerate(tls.get("hosts", ())):
+        errors += each(f"{field}.hosts[{index}]", host, _host(host))
+    secret = tls.get("secretName", "")
+    if secret and not any_secret:
+        errors += each(f"{field}.secretName", secret, dns_subdomain(secret))
+    return errors
+
+
+def _names_impossible_secrets(spec: Object) -> bool:
+    return any("secretName" in tls and dns_subdomain(tls["secretName"]) for tls in spec.get("tls", ()))
+
+
+def _has_broken_wildcards(spec: Object) -> bool:
+    return any(
+        "*" in rule.get("host", "") and "http" in rule and _paths(rule["http"]["paths"], "")
+        for rule in spec.get("rules", ())
+    )

@@ -1,0 +1,99 @@
+"""IngressClass: a name for the controller that serves ingresses, and its parameters."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from actors.kinds.checks import (
+    FieldError,
+    dns_label,
+    each,
+    forbidden,
+    name_is_subdomain,
+    not_supported,
+    required,
+    size,
+    too_long,
+    unchanged,
+)
+from actors.kinds.definition import Definition
+from actors.kinds.fields import STRING, Field, Struct
+from actors.kinds.formats import domain_prefixed_path
+from actors.kinds.halves import count
+from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.networking.backend import reference_rules
+from actors.messages import Object
+from actors.names import Names
+
+LONGEST_CONTROLLER: Final = 250
+SCOPES: Final = ("Cluster", "Namespace")
+
+PARAMETERS = Struct(
+    "networking.v1.IngressClassParametersReference",
+    Field("apiGroup", STRING, 1, pointer=True),
+    Field("kind", STRING, 2, required=True, always=True),
+    Field("name", STRING, 3, required=True, always=True),
+    Field("scope", STRING, 4, pointer=True, always=True, default="Cluster"),
+    Field("namespace", STRING, 5, pointer=True),
+)
+SPEC = Struct(
+    "networking.v1.IngressClassSpec",
+    Field("controller", STRING, 1),
+    Field("parameters", PARAMETERS, 2, pointer=True),
+)
+INGRESS_CLASS = Struct("networking.v1.IngressClass", METADATA, Field("spec", SPEC, 2))
+
+
+def define(names: Names) -> Definition:
+    return Definition(
+        group=names.group("networking"),
+        version="v1",
+        kind="IngressClass",
+        plural="ingressclasses",
+        namespaced=False,
+        fields=INGRESS_CLASS,
+        check_name=name_is_subdomain,
+        counts_generation=True,
+        prepare_create=prepare_create,
+        prepare_update=count,
+        validate_create=rules,
+        validate_update=change_rules,
+    )
+
+
+def prepare_create(new: Object) -> None:
+    new["metadata"]["generation"] = 1
+
+
+def rules(new: Object) -> list[FieldError]:
+    controller = new["spec"].get("controller", "")
+    errors: list[FieldError] = []
+    if size(controller) > LONGEST_CONTROLLER:
+        errors.append(too_long("spec.controller", LONGEST_CONTROLLER))
+    errors += domain_prefixed_path("spec.controller", controller)
+    if "parameters" in new["spec"]:
+        errors += _parameters(new["spec"]["parameters"], "spec.parameters")
+    return errors
+
+
+def change_rules(new: Object, old: Object) -> list[FieldError]:
+    return [
+        *metadata_change_rules(new["metadata"], old["metadata"]),
+        *unchanged("spec.controller", new["spec"].get("controller", ""), old["spec"].get("controller", "")),
+        *metadata_rules(new["metadata"], namespaced=False, check_name=name_is_subdomain),
+        *rules(new),
+    ]
+
+
+def _parameters(parameters: Object, field: str) -> list[FieldError]:
+    errors = reference_rules(parameters, field)
+    scope, namespace = parameters["scope"], parameters.get("namespace")
+    if scope not in SCOPES:
+        return [*errors, not_supported(f"{field}.scope", scope, SCOPES)]
+    if scope == "Cluster" and namespace is not None:
+        errors.append(forbidden(f"{field}.namespace", "`parameters.scope` is set to 'Cluster'"))
+    elif scope == "Namespace" and namespace is None:
+        errors.append(required(f"{field}.namespace", "`parameters.scope` is set to 'Namespace'"))
+    elif namespace is not None:
+        errors += each(f"{field}.namespace", namespace, dns_label(namespace))
+    return errors

@@ -1,0 +1,162 @@
+"""EndpointSlice: addresses of one type, hints, ports, limits, and what counts as a change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.actors.kinds.declared import Declared
+
+
+def endpoint_slice(kind: str = "IPv4", **parts: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "a"}, "addressType": kind, **parts}
+
+
+def with_addresses(kind: str, *addresses: str) -> dict[str, Any]:
+    return endpoint_slice(kind, endpoints=[{"addresses": list(addresses)}])
+
+
+def test_defaults(kinds: Declared) -> None:
+    sent = endpoint_slice(ports=[{}, {"name": "p", "port": 80, "protocol": "UDP"}])
+    stored = kinds.stored("endpointslices", sent)
+    assert stored["ports"] == [
+        {"name": "", "protocol": "TCP"},
+        {"name": "p", "protocol": "UDP", "port": 80},
+    ]
+    assert stored["endpoints"] is None and stored["metadata"]["generation"] == 1
+    assert kinds.decode("endpointslices", with_addresses("IPv4", "1.2.3.4"))["endpoints"] == [
+        {"addresses": ["1.2.3.4"], "conditions": {}}
+    ]
+
+
+def test_topology_of_older_versions_is_dropped(kinds: Declared) -> None:
+    old_form = endpoint_slice(endpoints=[{"addresses": ["1.2.3.4"], "deprecatedTopology": {"a": "b"}}])
+    assert "deprecatedTopology" not in kinds.stored("endpointslices", old_form)["endpoints"][0]
+    new, _ = kinds.replaced("endpointslices", with_addresses("IPv4", "1.2.3.4"), old_form)
+    assert "deprecatedTopology" not in new["endpoints"][0] and new["metadata"]["generation"] == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "address", "messages"),
+    [
+        ("IPv4", "10.0.0.1", []),
+        ("IPv6", "fd00::1", []),
+        ("FQDN", "a.example.com.", []),
+        ("IPv4", "fd00::1", ['Invalid value: "fd00::1": must be a valid IPv4 address']),
+        ("IPv6", "10.0.0.1", ['Invalid value: "10.0.0.1": must be a valid IPv6 address']),
+        (
+            "IPv4",
+            "no",
+            [
+                'Invalid value: "no": must be a valid IPv4 address',
+                'Invalid value: "no": must be a valid IP address',
+            ],
+        ),
+        (
+            "IPv4",
+            "127.0.0.1",
+            ['Invalid value: "127.0.0.1": may not be in the loopback range (127.0.0.0/8, ::1/128)'],
+        ),
+        ("FQDN", "", ["Required value"]),
+        (
+            "FQDN",
+            "a",
+            ['Invalid value: "a": should be a domain with at least two segments separated by dots'],
+        ),
+    ],
+)
+def test_addresses(kinds: Declared, kind: str, address: str, messages: list[str]) -> None:
+    assert kinds.created("endpointslices", with_addresses(kind, address)) == [
+        ("endpoints[0].addresses[0]", message) for message in messages
+    ]
+
+
+def test_domains_are_made_of_labels(kinds: Declared) -> None:
+    for wrong in ("Bad_.example.com", "a" * 64 + ".com"):
+        assert [field for field, _ in kinds.created("endpointslices", with_addresses("FQDN", wrong))] == [
+            "endpoints[0].addresses[0]"
+        ]
+
+
+def test_the_type_of_addresses(kinds: Declared) -> None:
+    assert kinds.created("endpointslices", endpoint_slice("")) == [("addressType", "Required value")]
+    assert kinds.created("endpointslices", endpoint_slice("MAC")) == [
+        ("addressType", 'Unsupported value: "MAC": supported values: "FQDN", "IPv4", "IPv6"')
+    ]
+    _, causes = kinds.replaced("endpointslices", endpoint_slice("IPv4"), endpoint_slice("IPv6"))
+    assert causes == [("addressType", 'Invalid value: "IPv6": field is immutable')]
+
+
+def test_limits(kinds: Declared) -> None:
+    one = {"addresses": ["1.2.3.4"]}
+    assert kinds.created("endpointslices", endpoint_slice(endpoints=[one] * 1001)) == [
+        ("endpoints", "Too many: 1001: must have at most 1000 items")
+    ]
+    assert kinds.created("endpointslices", with_addresses("IPv4", *["1.2.3.4"] * 101)) == [
+        ("endpoints[0].addresses", "Too many: 101: must have at most 100 items")
+    ]
+    assert kinds.created("endpointslices", endpoint_slice(endpoints=[{"addresses": []}])) == [
+        ("endpoints[0].addresses", "Required value: must contain at least 1 address")
+    ]
+    assert kinds.created("endpointslices", endpoint_slice(ports=[{}] * 20001)) == [
+        ("ports", "Too many: 20001: must have at most 20000 items")
+    ]
+
+
+def test_names_in_endpoints(kinds: Declared) -> None:
+    wrong = endpoint_slice(endpoints=[{"addresses": ["1.2.3.4"], "hostname": "a.b", "nodeName": "Bad_"}])
+    assert [field for field, _ in kinds.created("endpointslices", wrong)] == [
+        "endpoints[0].nodeName",
+        "endpoints[0].hostname",
+    ]
+
+
+def test_hints(kinds: Declared) -> None:
+    def hinted(*zones: str) -> list[tuple[str, str]]:
+        hints = {"forZones": [{"name": zone} for zone in zones]}
+        sent = endpoint_slice(endpoints=[{"addresses": ["1.2.3.4"], "hints": hints}])
+        return kinds.created("endpointslices", sent)
+
+    field = "endpoints[0].hints.forZones"
+    assert hinted("a", "b") == []
+    assert hinted("a", "a") == [(f"{field}[1].name", 'Duplicate value: "a"')]
+    assert hinted(*"abcdefghi") == [(field, "Too many: 9: must have at most 8 items")]
+    assert [where for where, _ in hinted("not ok")] == [f"{field}[0].name"]
+
+
+@pytest.mark.parametrize(
+    ("port", "expected"),
+    [
+        ({"name": "q"}, []),
+        ({"name": "p"}, [("name", 'Duplicate value: "p"')]),
+        (
+            {"protocol": "ICMP"},
+            [("protocol", 'Unsupported value: "ICMP": supported values: "SCTP", "TCP", "UDP"')],
+        ),
+    ],
+)
+def test_ports(kinds: Declared, port: Any, expected: list[tuple[str, str]]) -> None:
+    sent = endpoint_slice(ports=[{"name": "p"}, port])
+    assert kinds.created("endpointslices", sent) == [
+        (f"ports[1].{field}", message) for field, message in expected
+    ]
+
+
+def test_names_of_ports_and_protocols(kinds: Declared) -> None:
+    sent = endpoint_slice(ports=[{"name": "Bad_", "appProtocol": "/"}])
+    assert {field for field, _ in kinds.created("endpointslices", sent)} == {
+        "ports[0].name",
+        "ports[0].appProtocol",
+    }
+
+
+def test_contents_and_labels_count(kinds: Declared) -> None:
+    before = endpoint_slice()
+    assert kinds.replaced("endpointslices", before, before)[0]["metadata"]["generation"] == 1
+    labelled = {**before, "metadata": {"name": "a", "labels": {"a": "b"}}}
+    annotated = {**before, "metadata": {"name": "a", "annotations": {"a": "b"}}}
+    assert kinds.replaced("endpointslices", before, labelled)[0]["metadata"]["generation"] == 2
+    assert kinds.replaced("endpointslices", before, annotated)[0]["metadata"]["generation"] == 1
+    changed = endpoint_slice(ports=[{}])
+    assert kinds.replaced("endpointslices", before, changed)[0]["metadata"]["generation"] == 2

@@ -1,0 +1,225 @@
+"""Ingress: rules, paths, backends, TLS, the class, what old objects may keep, generation and status."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.names import Names
+from tests.actors.kinds.declared import Declared, once
+
+BACKEND = {"service": {"name": "s", "port": {"number": 80}}}
+
+
+def ingress(**spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "a"}, "spec": spec}
+
+
+def with_path(**path: Any) -> dict[str, Any]:
+    path = {"path": "/x", "pathType": "Exact", "backend": BACKEND, **path}
+    return ingress(rules=[{"http": {"paths": [path]}}])
+
+
+def with_host(host: str) -> dict[str, Any]:
+    return ingress(rules=[{"host": host}])
+
+
+def test_everything_is_kept(kinds: Declared) -> None:
+    whole = ingress(
+        ingressClassName="c",
+        defaultBackend={"resource": {"apiGroup": "example.com", "kind": "Bucket", "name": "b"}},
+        tls=[{"hosts": ["a.example.com", "*.example.com"], "secretName": "t"}],
+        rules=[
+            {
+                "host": "*.example.com",
+                "http": {
+                    "paths": [
+                        {
+                            "path": "/x",
+                            "pathType": "Prefix",
+                            "backend": {"service": {"name": "s", "port": {"name": "http"}}},
+                        }
+                    ]
+                },
+            }
+        ],
+    )
+    assert kinds.decode("ingresses", whole)["spec"] == whole["spec"]
+    assert kinds.created("ingresses", whole) == []
+
+
+def test_something_must_be_served(kinds: Declared) -> None:
+    assert kinds.created("ingresses", ingress()) == [
+        (
+            "spec",
+            "Invalid value: []networking.IngressRule(nil): either `defaultBackend` or `rules` must be specified",
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("backend", "field", "message"),
+    [
+        ({}, "", 'Invalid value: "": resource or service backend is required'),
+        (
+            {**BACKEND, "resource": {"kind": "K", "name": "n"}},
+            "",
+            'Invalid value: "": cannot set both resource and service backends',
+        ),
+        ({"service": {"name": "", "port": {"number": 80}}}, ".service.name", "Required value"),
+        ({"service": {"name": "s"}}, "", "Required value: port name or number is required"),
+        (
+            {"service": {"name": "s", "port": {"name": "p", "number": 1}}},
+            "",
+            'Invalid value: "": cannot set both port name & port number',
+        ),
+        (
+            {"service": {"name": "s", "port": {"number": 65536}}},
+            ".service.port.number",
+            "Invalid value: 65536: must be between 1 and 65535, inclusive",
+        ),
+        (
+            {"service": {"name": "s", "port": {"name": "a--b"}}},
+            ".service.port.name",
+            'Invalid value: "a--b": must not contain consecutive hyphens',
+        ),
+        ({"resource": {"name": "n"}}, ".resource.kind", "Required value: kind is required"),
+        ({"resource": {"kind": "K"}}, ".resource.name", "Required value: name is required"),
+        (
+            {"resource": {"kind": "a/b", "name": "n"}},
+            ".resource.kind",
+            "Invalid value: \"a/b\": may not contain '/'",
+        ),
+    ],
+)
+def test_backends(kinds: Declared, backend: Any, field: str, message: str) -> None:
+    path = "spec.rules[0].http.paths[0].backend"
+    assert kinds.created("ingresses", with_path(backend=backend)) == [(path + field, message)]
+    assert kinds.created("ingresses", ingress(defaultBackend=backend)) == [
+        (f"spec.defaultBackend{field}", message)
+    ]
+
+
+def test_names_of_services_and_groups(kinds: Declared) -> None:
+    service = {"service": {"name": "1a", "port": {"number": 1}}}
+    assert [field for field, _ in kinds.created("ingresses", ingress(defaultBackend=service))] == [
+        "spec.defaultBackend.service.name"
+    ]
+    resource = {"resource": {"apiGroup": "Bad_Group", "kind": "K", "name": "n"}}
+    assert [field for field, _ in kinds.created("ingresses", ingress(defaultBackend=resource))] == [
+        "spec.defaultBackend.resource.apiGroup"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ({"pathType": None}, [("pathType", "Required value: pathType must be specified")]),
+        (
+            {"pathType": "Regex"},
+            [
+                (
+                    "pathType",
+                    'Unsupported value: "Regex": supported values: "Exact", "ImplementationSpecific", "Prefix"',
+                )
+            ],
+        ),
+        ({"path": "x"}, [("path", 'Invalid value: "x": must be an absolute path')]),
+        ({"path": ""}, [("path", 'Invalid value: "": must be an absolute path')]),
+        ({"path": "/a//b"}, [("path", "Invalid value: \"/a//b\": must not contain '//'")]),
+        ({"path": "/a/./b"}, [("path", "Invalid value: \"/a/./b\": must not contain '/./'")]),
+        ({"path": "/a/../b"}, [("path", "Invalid value: \"/a/../b\": must not contain '/../'")]),
+        ({"path": "/a%2fb"}, [("path", "Invalid value: \"/a%2fb\": must not contain '%2f'")]),
+        ({"path": "/a%2Fb"}, [("path", "Invalid value: \"/a%2Fb\": must not contain '%2F'")]),
+        ({"path": "/a/.."}, [("path", "Invalid value: \"/a/..\": cannot end with '/..'")]),
+        ({"path": "/a/."}, [("path", "Invalid value: \"/a/.\": cannot end with '/.'")]),
+        ({"path": "", "pathType": "ImplementationSpecific"}, []),
+        ({"path": "/a//..", "pathType": "ImplementationSpecific"}, []),
+        (
+            {"path": "a", "pathType": "ImplementationSpecific"},
+            [("path", 'Invalid value: "a": must be an absolute path')],
+        ),
+    ],
+)
+def test_paths(kinds: Declared, path: Any, expected: list[tuple[str, str]]) -> None:
+    assert kinds.created("ingresses", with_path(**path)) == [
+        (f"spec.rules[0].http.paths[0].{field}", message) for field, message in expected
+    ]
+
+
+def test_hosts(kinds: Declared) -> None:
+    assert kinds.created("ingresses", with_host("*.example.com")) == []
+    assert kinds.created("ingresses", with_host("10.0.0.1")) == [
+        ("spec.rules[0].host", 'Invalid value: "10.0.0.1": must be a DNS name, not an IP address')
+    ]
+    for wrong in ("*", "a.*.com", "Bad_Host"):
+        assert [field for field, _ in kinds.created("ingresses", with_host(wrong))] == ["spec.rules[0].host"]
+
+
+def test_a_rule_for_http_needs_paths(kinds: Declared) -> None:
+    empty = ingress(rules=[{"http": {"paths": []}}])
+    assert kinds.decode("ingresses", empty)["spec"]["rules"] == [{"http": {"paths": None}}]
+    assert kinds.created("ingresses", empty) == [("spec.rules[0].http.paths", "Required value")]
+
+
+def test_tls(kinds: Declared) -> None:
+    wrong = ingress(defaultBackend=BACKEND, tls=[{"hosts": ["ok", "Bad_", "a*"], "secretName": "Bad_"}])
+    assert [field for field, _ in kinds.created("ingresses", wrong)] == [
+        "spec.tls[0].hosts[1]",
+        "spec.tls[0].hosts[2]",
+        "spec.tls[0].secretName",
+    ]
+
+
+def test_the_class_is_named_once(kinds: Declared, names: Names) -> None:
+    key = names.key("ingress.class")
+    both = ingress(defaultBackend=BACKEND, ingressClassName="c")
+    both["metadata"]["annotations"] = {key: "d"}
+    assert kinds.created("ingresses", both) == [
+        (f"annotations.{key}", 'Invalid value: "d": can not be set when the class field is also set')
+    ]
+    assert kinds.replaced("ingresses", both, both)[1] == []
+    named = ingress(defaultBackend=BACKEND, ingressClassName="Bad_")
+    assert [field for field, _ in kinds.created("ingresses", named)] == ["spec.ingressClassName"]
+
+
+def test_old_mistakes_may_stay(kinds: Declared) -> None:
+    secret = ingress(defaultBackend=BACKEND, tls=[{"secretName": "Bad_"}])
+    other = ingress(defaultBackend=BACKEND, tls=[{"secretName": "Worse_"}])
+    assert kinds.replaced("ingresses", secret, other)[1] == []
+    wildcard = ingress(rules=[{"host": "*.a.com", "http": {"paths": []}}])
+    worse = ingress(rules=[{"host": "*.a.com", "http": {"paths": [{"path": "x"}]}}])
+    assert kinds.replaced("ingresses", wildcard, worse)[1] == []
+    plain = ingress(rules=[{"host": "a.com", "http": {"paths": []}}])
+    assert once(kinds.replaced("ingresses", plain, plain)[1]) == [
+        ("spec.rules[0].http.paths", "Required value")
+    ]
+
+
+def test_generation_counts_the_spec(kinds: Declared) -> None:
+    before = {**ingress(defaultBackend=BACKEND), "status": {"loadBalancer": {"ingress": [{"ip": "1.2.3.4"}]}}}
+    assert kinds.stored("ingresses", before)["metadata"]["generation"] == 1
+    assert kinds.stored("ingresses", before)["status"] == {"loadBalancer": {}}
+    new, causes = kinds.replaced("ingresses", before, before)
+    assert causes == [] and new["metadata"]["generation"] == 1 and new["status"] == {"loadBalancer": {}}
+    new, _ = kinds.replaced("ingresses", before, ingress(defaultBackend=BACKEND, ingressClassName="c"))
+    assert new["metadata"]["generation"] == 2
+
+
+def test_status_has_its_own_path(kinds: Declared) -> None:
+    before = ingress(defaultBackend=BACKEND)
+
+    def found(**ingress_point: Any) -> dict[str, Any]:
+        return {**with_path(), "status": {"loadBalancer": {"ingress": [ingress_point]}}}
+
+    new, causes = kinds.replaced("ingresses", before, found(ip="1.2.3.4", hostname="a.com"), "status")
+    assert causes == [] and new["spec"] == before["spec"] and new["metadata"]["generation"] == 1
+    assert new["status"]["loadBalancer"] == {"ingress": [{"ip": "1.2.3.4", "hostname": "a.com"}]}
+    field = "status.loadBalancer.ingress[0]"
+    assert kinds.replaced("ingresses", before, found(ip="no"), "status")[1] == [
+        (f"{field}.ip", 'Invalid value: "no": must be a valid IP address')
+    ]
+    assert kinds.replaced("ingresses", before, found(hostname="1.2.3.4"), "status")[1] == [
+        (f"{field}.hostname", 'Invalid value: "1.2.3.4": must be a DNS name, not an IP address')
+    ]

@@ -1,0 +1,171 @@
+"""NetworkPolicy: defaults of types and protocols, peers, ports, blocks, generation, and a status kept empty."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.actors.kinds.declared import Declared
+
+
+def policy(**spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "a"}, "spec": {"podSelector": {}, **spec}}
+
+
+@pytest.mark.parametrize(
+    ("spec", "types"),
+    [
+        ({}, ["Ingress"]),
+        ({"ingress": [{}]}, ["Ingress"]),
+        ({"egress": [{}]}, ["Ingress", "Egress"]),
+        ({"egress": [{}], "policyTypes": ["Egress"]}, ["Egress"]),
+    ],
+)
+def test_types_follow_what_is_said(kinds: Declared, spec: Any, types: list[str]) -> None:
+    stored = kinds.stored("networkpolicies", policy(**spec))
+    assert stored["spec"]["policyTypes"] == types
+    assert stored["status"] == {} and stored["metadata"]["generation"] == 1
+
+
+def test_ports_are_tcp_unless_said_otherwise(kinds: Declared) -> None:
+    sent = policy(egress=[{"ports": [{"port": 53}, {"port": "dns", "protocol": "UDP"}, {}]}])
+    assert kinds.decode("networkpolicies", sent)["spec"]["egress"][0]["ports"] == [
+        {"protocol": "TCP", "port": 53},
+        {"protocol": "UDP", "port": "dns"},
+        {"protocol": "TCP"},
+    ]
+    assert kinds.created("networkpolicies", sent) == []
+
+
+def test_the_pods_it_is_about(kinds: Declared) -> None:
+    wrong = policy(podSelector={"matchExpressions": [{"key": "k", "operator": "Near"}]})
+    assert kinds.created("networkpolicies", wrong) == [
+        (
+            "spec.podSelector.matchExpressions[0].operator",
+            'Invalid value: "Near": not a valid selector operator',
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("peer", "field", "message"),
+    [
+        ({}, "", "Required value: must specify a peer"),
+        (
+            {"ipBlock": {"cidr": "10.0.0.0/8"}, "podSelector": {}},
+            "",
+            "Forbidden: may not specify both ipBlock and another peer",
+        ),
+        ({"ipBlock": {}}, ".ipBlock.cidr", "Required value"),
+        ({"ipBlock": {"cidr": "no"}}, ".ipBlock.cidr", 'Invalid value: "no": not a valid CIDR'),
+        (
+            {"ipBlock": {"cidr": "10.0.0.0/8", "except": ["no"]}},
+            ".ipBlock.except[0]",
+            'Invalid value: "no": not a valid CIDR',
+        ),
+        (
+            {"ipBlock": {"cidr": "10.0.0.0/8", "except": ["11.0.0.0/16"]}},
+            ".ipBlock.except[0]",
+            'Invalid value: "11.0.0.0/16": must be a strict subset of `cidr`',
+        ),
+        (
+            {"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.0.0.0/8"]}},
+            ".ipBlock.except[0]",
+            'Invalid value: "10.0.0.0/8": must be a strict subset of `cidr`',
+        ),
+        (
+            {"ipBlock": {"cidr": "10.0.0.0/8", "except": ["fd00::/64"]}},
+            ".ipBlock.except[0]",
+            'Invalid value: "fd00::/64": must be a strict subset of `cidr`',
+        ),
+        (
+            {"namespaceSelector": {"matchExpressions": [{"key": "k", "operator": "In"}]}},
+            ".namespaceSelector.matchExpressions[0].values",
+            "Required value: must be specified when `operator` is 'In' or 'NotIn'",
+        ),
+    ],
+)
+def test_peers(kinds: Declared, peer: Any, field: str, message: str) -> None:
+    for direction, peers in (("ingress", "from"), ("egress", "to")):
+        assert kinds.created("networkpolicies", policy(**{direction: [{peers: [peer]}]})) == [
+            (f"spec.{direction}[0].{peers}[0]{field}", message)
+        ]
+
+
+def test_selectors_may_stand_together(kinds: Declared) -> None:
+    both = policy(ingress=[{"from": [{"podSelector": {}, "namespaceSelector": {}}]}])
+    assert kinds.created("networkpolicies", both) == []
+
+
+@pytest.mark.parametrize(
+    ("port", "expected"),
+    [
+        ({"port": 0}, [("port", "Invalid value: 0: must be between 1 and 65535, inclusive")]),
+        (
+            {"protocol": "ICMP"},
+            [("protocol", 'Unsupported value: "ICMP": supported values: "TCP", "UDP", "SCTP"')],
+        ),
+        (
+            {"port": 20, "endPort": 10},
+            [("endPort", "Invalid value: 20: must be greater than or equal to `port`")],
+        ),
+        (
+            {"port": 20, "endPort": 70000},
+            [("endPort", "Invalid value: 70000: must be between 1 and 65535, inclusive")],
+        ),
+        (
+            {"endPort": 10},
+            [("endPort", "Invalid value: 10: may not be specified when `port` is not specified")],
+        ),
+        (
+            {"port": "dns", "endPort": 10},
+            [("endPort", "Invalid value: 10: may not be specified when `port` is non-numeric")],
+        ),
+        (
+            {"port": "80"},
+            [("port", 'Invalid value: "80": must contain at least one letter (a-z)')],
+        ),
+        ({"port": 20, "endPort": 20}, []),
+    ],
+)
+def test_ports(kinds: Declared, port: Any, expected: list[tuple[str, str]]) -> None:
+    assert kinds.created("networkpolicies", policy(ingress=[{"ports": [port]}])) == [
+        (f"spec.ingress[0].ports[0].{field}", message) for field, message in expected
+    ]
+
+
+def test_types(kinds: Declared) -> None:
+    assert kinds.created("networkpolicies", policy(policyTypes=["Egress", "Sideways"])) == [
+        ("spec.policyTypes[1]", 'Unsupported value: "Sideways": supported values: "Ingress", "Egress"')
+    ]
+    assert kinds.created("networkpolicies", policy(policyTypes=["Egress"] * 3)) == [
+        (
+            "spec.policyTypes",
+            'Invalid value: []networking.PolicyType{"Egress", "Egress", "Egress"}: '
+            "may not specify more than two policyTypes",
+        )
+    ]
+
+
+def test_an_update_tells_twice_and_counts(kinds: Declared) -> None:
+    wrong = policy(policyTypes=["Sideways"])
+    _, causes = kinds.replaced("networkpolicies", policy(), wrong)
+    assert [field for field, _ in causes] == ["spec.policyTypes[0]"] * 2
+    new, _ = kinds.replaced("networkpolicies", policy(), policy(egress=[{}]))
+    assert new["metadata"]["generation"] == 2
+
+
+def test_nothing_is_put_into_the_status(kinds: Declared) -> None:
+    condition = {
+        "type": "Accepted",
+        "status": "True",
+        "lastTransitionTime": "2020-01-01T00:00:00Z",
+        "reason": "Well",
+        "message": "",
+    }
+    found = {**policy(), "status": {"conditions": [condition]}}
+    assert kinds.stored("networkpolicies", found)["status"] == {}
+    assert kinds.replaced("networkpolicies", policy(), found)[0]["status"] == {}
+    new, causes = kinds.replaced("networkpolicies", policy(), found, "status")
+    assert causes == [] and new["status"] == {}
