@@ -29,6 +29,7 @@ from actors.resource.decide import (
     decide_create,
     decide_delete,
     decide_replace,
+    generate_name,
     missing,
     refuse_uid_on_missing,
 )
@@ -153,7 +154,7 @@ class ResourceActor:
     ) -> Written:
         review = self._review("CREATE", definition, command, command.object)
         self._admission.mutate(review)
-        name = command.object["metadata"].get("name", "")
+        name = generate_name(command)
         current = self._current(view, command.namespace, name) if name else None
         decision = decide_create(definition, current, command, self._validating(review))
         body = self._apply(decision, None, command, verb, events)

@@ -123,9 +123,15 @@ def _fill_metadata(definition: Definition, metadata: Object, command: Create) ->
         metadata["namespace"] = command.namespace
     metadata["uid"] = command.stamp.uid
     metadata["creationTimestamp"] = seconds_text(command.stamp.time)
+
+
+def generate_name(command: Create) -> str:
+    """The name of the object to be made, chosen now when the client leaves it to us; "" without any."""
+    metadata = command.object["metadata"]
     base = metadata.get("generateName", "")
     if base and not metadata.get("name"):
         metadata["name"] = base[:LONGEST_GENERATED_BASE] + command.stamp.suffix
+    return str(metadata.get("name", ""))
 
 
 def _inherit_metadata(metadata: Object, old: Object) -> None:
@@ -171,11 +177,11 @@ def _check_version(definition: Definition, name: str, version: str, offset: int)
             "metadata.resourceVersion",
         )
         raise Invalid(definition.group, definition.plural, name, [cause])
-    if not version.isdecimal():
+    if not (version.isascii() and version.isdecimal()):
         raise BadRequest(
             f'metadata.resourceVersion: Invalid value: "{version}": must be a version this API gave'
         )
-    if int(version) != offset:
+    if version != str(offset):
         raise Conflict(definition.resource, name, STALE)
 
 
