@@ -1,0 +1,82 @@
+"""PUT to a name that is free: most kinds answer 404, a few are created."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.errors import Forbidden
+from actors.messages import Replace
+from tests.actors.store import Document, Refused, stored
+from tests.gateway.api import Opener, everywhere, served
+
+CREATED = ["leases", "endpoints"]
+MISSING = ["configmaps", "secrets", "serviceaccounts"]
+
+
+def body(**metadata: object) -> Document:
+    return {"metadata": {"name": "a", **metadata}}
+
+
+@everywhere
+@pytest.mark.parametrize("plural", CREATED)
+async def test_kinds_that_are_created(opened: Opener, plural: str) -> None:
+    async with opened() as api:
+        made = await api.replace(plural, body(labels={"made": "by-put"}))
+        assert made["metadata"]["labels"] == {"made": "by-put"}
+        assert (await api.get(plural, "a"))["metadata"]["uid"] == made["metadata"]["uid"]
+
+
+@everywhere
+@pytest.mark.parametrize("plural", MISSING)
+async def test_kinds_that_are_not(opened: Opener, plural: str) -> None:
+    async with opened() as api:
+        with pytest.raises(Refused, match=f'{plural} "a" not found') as refused:
+            await api.replace(plural, body())
+        assert refused.value.reason == "NotFound"
+        assert "a" not in [item["metadata"]["name"] for item in (await api.list(plural))["items"]]
+
+
+@everywhere
+@pytest.mark.parametrize("version", ["1", "999999"])
+async def test_a_version_is_disregarded(opened: Opener, version: str) -> None:
+    async with opened() as api:
+        assert (await api.replace("leases", body(resourceVersion=version)))["metadata"][
+            "resourceVersion"
+        ] != version
+
+
+@everywhere
+async def test_a_uid_never_creates(opened: Opener) -> None:
+    async with opened() as api:
+        with pytest.raises(Refused, match="UID in precondition") as refused:
+            await api.replace("leases", body(uid="11111111-2222-3333-4444-555555555555"))
+        assert refused.value.reason == "Conflict"
+        assert (await api.list("leases"))["items"] == []
+
+
+@everywhere
+async def test_the_namespace_must_be_there(opened: Opener) -> None:
+    async with opened() as api:
+        with pytest.raises(Refused, match='namespaces "missing" not found'):
+            await api.replace("leases", body(), "missing")
+
+
+async def test_it_needs_the_right_to_create() -> None:
+    async with stored() as store:
+        definition = store.definition("leases")
+        command = Replace(
+            definition.api_version, "default", "a", body(), store.stamps.make("alice", "m"), may_create=False
+        )
+        with pytest.raises(Forbidden, match='"a" is forbidden'):
+            await store.directory.ask(definition, command)
+
+
+async def test_the_answer_is_201_and_then_200() -> None:
+    async with served() as api:
+        path = api.path("leases", name="a")
+        made = (await api.ask("PUT", path, body())).expect(201)
+        again = body(resourceVersion=made["metadata"]["resourceVersion"], labels={"second": "time"})
+        assert (await api.ask("PUT", path, again)).status == 200
+        dry = await api.ask("PUT", api.path("leases", name="b"), {"metadata": {"name": "b"}}, dryRun="All")
+        assert dry.status == 201
+        assert (await api.ask("GET", api.path("leases", name="b"))).status == 404
