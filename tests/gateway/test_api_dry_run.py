@@ -1,0 +1,138 @@
+"""dryRun=All goes every step but the last: the answer of the real thing, and nothing stored."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.actors.store import Document, Refused, Verbs
+from tests.gateway.api import Opener, config_map, everywhere, names, served
+
+
+async def newest(api: Verbs) -> str:
+    return str((await api.list("configmaps", None))["metadata"]["resourceVersion"])
+
+
+@everywhere
+async def test_create(opened: Opener) -> None:
+    async with opened() as api:
+        before = await newest(api)
+        made = await api.create("configmaps", config_map("a", text="x"), dryRun="All")
+        assert made["data"] == {"text": "x"}
+        assert made["metadata"]["uid"]
+        assert made["metadata"]["creationTimestamp"]
+        assert "resourceVersion" not in made["metadata"]
+        assert names(await api.list("configmaps")) == []
+        assert await newest(api) == before
+        await api.create("configmaps", config_map("a"))
+
+
+@everywhere
+async def test_create_with_a_generated_name(opened: Opener) -> None:
+    async with opened() as api:
+        made = await api.create("configmaps", {"metadata": {"generateName": "web-"}}, dryRun="All")
+        assert made["metadata"]["name"].startswith("web-")
+        assert names(await api.list("configmaps")) == []
+
+
+@everywhere
+async def test_update(opened: Opener) -> None:
+    async with opened() as api:
+        made = await api.create("configmaps", config_map("a", text="old"))
+        before = await newest(api)
+        put = await api.replace("configmaps", config_map("a", text="new"), dryRun="All")
+        assert put["data"] == {"text": "new"}
+        assert put["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
+        assert (await api.get("configmaps", "a"))["data"] == {"text": "old"}
+        assert await newest(api) == before
+
+
+@everywhere
+async def test_delete(opened: Opener) -> None:
+    async with opened() as api:
+        await api.create("configmaps", config_map("a"))
+        before = await newest(api)
+        await api.delete("configmaps", "a", dryRun="All")
+        await api.delete("configmaps", "a", body={"dryRun": ["All"]})
+        assert names(await api.list("configmaps")) == ["a"]
+        assert await newest(api) == before
+
+
+@everywhere
+async def test_delete_of_an_object_with_finalizers(opened: Opener) -> None:
+    async with opened() as api:
+        held: Document = {"metadata": {"name": "a", "finalizers": ["example.com/held"]}}
+        await api.create("configmaps", held)
+        await api.delete("configmaps", "a", dryRun="All")
+        assert "deletionTimestamp" not in (await api.get("configmaps", "a"))["metadata"]
+
+
+@everywhere
+async def test_the_last_finalizer_taken_away(opened: Opener) -> None:
+    async with opened() as api:
+        await api.create("configmaps", {"metadata": {"name": "a", "finalizers": ["example.com/held"]}})
+        await api.delete("configmaps", "a")
+        before = await newest(api)
+        await api.replace("configmaps", config_map("a"), dryRun="All")
+        assert (await api.get("configmaps", "a"))["metadata"]["finalizers"] == ["example.com/held"]
+        assert await newest(api) == before
+
+
+@everywhere
+async def test_delete_of_a_collection(opened: Opener) -> None:
+    async with opened() as api:
+        for name in "ab":
+            await api.create("configmaps", config_map(name))
+        before = await newest(api)
+        await api.delete_collection("configmaps", dryRun="All")
+        assert names(await api.list("configmaps")) == ["a", "b"]
+        assert await newest(api) == before
+
+
+@everywhere
+async def test_what_the_real_thing_would_refuse_is_refused(opened: Opener) -> None:
+    async with opened() as api:
+        made = await api.create("configmaps", config_map("a"))
+        for reason, attempt in {
+            "AlreadyExists": lambda: api.create("configmaps", config_map("a"), dryRun="All"),
+            "Invalid": lambda: api.create("configmaps", config_map("A B"), dryRun="All"),
+            "NotFound": lambda: api.replace("configmaps", config_map("b"), dryRun="All"),
+            "Conflict": lambda: api.delete(
+                "configmaps", "a", body={"dryRun": ["All"], "preconditions": {"resourceVersion": "1"}}
+            ),
+        }.items():
+            with pytest.raises(Refused) as refused:
+                await attempt()
+            assert refused.value.reason == reason
+        assert await newest(api) == made["metadata"]["resourceVersion"]
+
+
+@pytest.mark.parametrize("query", ["?dryRun", "?dryRun="])
+async def test_a_bare_parameter_is_an_ordinary_write(query: str) -> None:
+    async with served() as api:
+        assert (await api.ask("POST", api.path("configmaps") + query, config_map("a"))).status == 201
+        assert names(await api.list("configmaps")) == ["a"]
+        assert (await api.ask("DELETE", api.path("configmaps", name="a") + query)).status == 200
+        assert names(await api.list("configmaps")) == []
+
+
+async def test_codes_are_those_of_the_real_thing() -> None:
+    async with served() as api:
+        assert (await api.ask("POST", api.path("configmaps"), config_map("a"), dryRun="All")).status == 201
+        await api.create("configmaps", config_map("a"))
+        path = api.path("configmaps", name="a")
+        assert (await api.ask("PUT", path, config_map("a", text="new"), dryRun="All")).status == 200
+        assert (await api.ask("DELETE", path, dryRun="All")).expect(200)["status"] == "Success"
+
+
+async def test_a_dry_run_in_the_query_counts_beside_a_body() -> None:
+    async with served() as api:
+        await api.create("configmaps", config_map("a"))
+        path = api.path("configmaps", name="a")
+        assert (await api.ask("DELETE", path, {"gracePeriodSeconds": 0}, dryRun="All")).status == 200
+        assert names(await api.list("configmaps")) == ["a"]
+
+
+async def test_it_needs_the_rights_of_the_real_thing() -> None:
+    async with served() as api:
+        answer = await api.ask("POST", api.path("configmaps"), config_map("a"), token=None, dryRun="All")
+        assert answer.status == 403

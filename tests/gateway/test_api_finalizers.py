@@ -1,0 +1,128 @@
+"""Deletion in two phases: marked while finalizers hold it, gone when the last one is taken away."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.actors.store import Document, Refused
+from tests.gateway.api import Opener, everywhere, names, served
+
+ONE, TWO = "example.com/one", "example.com/two"
+
+
+def held(*finalizers: str, **data: str) -> Document:
+    body: Document = {"metadata": {"name": "a", "finalizers": list(finalizers)}}
+    return {**body, "data": data} if data else body
+
+
+@everywhere
+async def test_a_delete_marks_and_keeps(opened: Opener) -> None:
+    async with opened() as api:
+        made = await api.create("configmaps", held(ONE))
+        api.clock.advance(60)
+        await api.delete("configmaps", "a")
+        metadata = (await api.get("configmaps", "a"))["metadata"]
+        assert metadata["deletionTimestamp"] == "2023-11-14T22:14:20Z"
+        assert metadata["deletionGracePeriodSeconds"] == 0
+        assert metadata["finalizers"] == [ONE]
+        assert int(metadata["resourceVersion"]) > int(made["metadata"]["resourceVersion"])
+
+
+@everywhere
+async def test_a_second_delete_changes_nothing(opened: Opener) -> None:
+    async with opened() as api:
+        await api.create("configmaps", held(ONE))
+        await api.delete("configmaps", "a")
+        marked = await api.get("configmaps", "a")
+        api.clock.advance(60)
+        await api.delete("configmaps", "a")
+        assert await api.get("configmaps", "a") == marked
+
+
+@everywhere
+async def test_finalizers_go_one_by_one_in_any_order(opened: Opener) -> None:
+    async with opened() as api:
+        await api.create("configmaps", held(ONE, TWO))
+        await api.delete("configmaps", "a")
+        await api.replace("configmaps", held(TWO, ONE))
+        await api.replace("configmaps", held(TWO))
+        assert (await api.get("configmaps", "a"))["metadata"]["finalizers"] == [TWO]
+        await api.replace("configmaps", held())
+        with pytest.raises(Refused) as refused:
+            await api.get("configmaps", "a")
+        assert refused.value.reason == "NotFound"
+
+
+@everywhere
+async def test_the_name_is_taken_until_the_object_is_gone(opened: Opener) -> None:
+    async with opened() as api:
+        await api.create("configmaps", held(ONE))
+        await api.delete("configmaps", "a")
+        with pytest.raises(Refused) as refused:
+            await api.create("configmaps", held())
+        assert refused.value.reason == "AlreadyExists"
+        await api.replace("configmaps", held())
+        await api.create("configmaps", held())
+
+
+@everywhere
+async def test_a_marked_object_can_be_changed_but_not_unmarked(opened: Opener) -> None:
+    async with opened() as api:
+        await api.create("configmaps", held(ONE))
+        await api.delete("configmaps", "a")
+        changed = await api.replace("configmaps", held(ONE, text="late"))
+        assert changed["data"] == {"text": "late"}
+        assert "deletionTimestamp" in changed["metadata"]
+
+
+@everywhere
+async def test_a_marked_object_takes_no_new_finalizers(opened: Opener) -> None:
+    async with opened() as api:
+        await api.create("configmaps", held(ONE))
+        await api.delete("configmaps", "a")
+        with pytest.raises(Refused, match="no new finalizers can be added") as refused:
+            await api.replace("configmaps", held(ONE, TWO))
+        assert refused.value.reason == "Invalid"
+
+
+@everywhere
+async def test_taking_finalizers_from_a_live_object_deletes_nothing(opened: Opener) -> None:
+    async with opened() as api:
+        await api.create("configmaps", held(ONE))
+        await api.replace("configmaps", held())
+        assert names(await api.list("configmaps")) == ["a"]
+
+
+@everywhere
+async def test_without_finalizers_a_delete_is_final(opened: Opener) -> None:
+    async with opened() as api:
+        await api.create("configmaps", held())
+        await api.delete("configmaps", "a")
+        assert names(await api.list("configmaps")) == []
+        with pytest.raises(Refused) as refused:
+            await api.delete("configmaps", "a")
+        assert refused.value.reason == "NotFound"
+
+
+async def test_the_answers() -> None:
+    async with served() as api:
+        path = api.path("configmaps", name="a")
+        await api.create("configmaps", held(ONE))
+        assert (await api.ask("DELETE", path)).status == 200
+        gone = (await api.ask("PUT", path, held())).expect(200)
+        assert gone["metadata"]["name"] == "a"
+        assert (await api.ask("GET", path)).status == 404
+        uid = (await api.create("configmaps", held()))["metadata"]["uid"]
+        status = (await api.ask("DELETE", path)).expect(200)
+        assert (status["kind"], status["status"]) == ("Status", "Success")
+        assert status["details"] == {"name": "a", "kind": "configmaps", "uid": uid}
+
+
+async def test_marks_outlive_a_restart() -> None:
+    async with served() as api:
+        await api.create("configmaps", held(ONE))
+        await api.delete("configmaps", "a")
+        await api.restart()
+        assert "deletionTimestamp" in (await api.get("configmaps", "a"))["metadata"]
+        await api.replace("configmaps", held())
+        assert names(await api.list("configmaps")) == []

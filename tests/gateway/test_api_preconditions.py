@@ -1,0 +1,61 @@
+"""A delete may say of which object, and at which version; one that does not hold is a 409."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.actors.store import Refused
+from tests.gateway.api import Opener, config_map, everywhere, names, served
+
+
+@everywhere
+async def test_preconditions_that_hold(opened: Opener) -> None:
+    async with opened() as api:
+        made = (await api.create("configmaps", config_map("a")))["metadata"]
+        both = {"uid": made["uid"], "resourceVersion": made["resourceVersion"]}
+        await api.delete("configmaps", "a", body={"preconditions": both})
+        assert names(await api.list("configmaps")) == []
+
+
+@everywhere
+@pytest.mark.parametrize(
+    "wrong",
+    [{"uid": "11111111-2222-3333-4444-555555555555"}, {"resourceVersion": "1"}, {"resourceVersion": "x"}],
+)
+async def test_preconditions_that_do_not(opened: Opener, wrong: dict[str, str]) -> None:
+    async with opened() as api:
+        made = (await api.create("configmaps", config_map("a")))["metadata"]
+        asked = {"uid": made["uid"], "resourceVersion": made["resourceVersion"], **wrong}
+        with pytest.raises(Refused, match="Precondition failed") as refused:
+            await api.delete("configmaps", "a", body={"preconditions": asked})
+        assert refused.value.reason == "Conflict"
+        assert names(await api.list("configmaps")) == ["a"]
+
+
+@everywhere
+async def test_they_hold_for_a_marked_object_too(opened: Opener) -> None:
+    async with opened() as api:
+        await api.create("configmaps", {"metadata": {"name": "a", "finalizers": ["example.com/held"]}})
+        await api.delete("configmaps", "a")
+        with pytest.raises(Refused, match="Precondition failed"):
+            await api.delete("configmaps", "a", body={"preconditions": {"uid": "another"}})
+
+
+@everywhere
+async def test_the_object_made_anew_under_the_name_is_spared(opened: Opener) -> None:
+    async with opened() as api:
+        old = (await api.create("configmaps", config_map("a")))["metadata"]["uid"]
+        await api.delete("configmaps", "a")
+        await api.create("configmaps", config_map("a"))
+        with pytest.raises(Refused):
+            await api.delete("configmaps", "a", body={"preconditions": {"uid": old}})
+        assert names(await api.list("configmaps")) == ["a"]
+
+
+async def test_the_status_names_both_sides() -> None:
+    async with served() as api:
+        made = (await api.create("configmaps", config_map("a")))["metadata"]
+        path = api.path("configmaps", name="a")
+        status = (await api.ask("DELETE", path, {"preconditions": {"resourceVersion": "7"}})).expect(409)
+        assert "ResourceVersion in precondition: 7" in status["message"]
+        assert f"ResourceVersion in object meta: {made['resourceVersion']}" in status["message"]
