@@ -32,6 +32,7 @@ PageError = lmdb.Error  # what LMDB raises, while reading, for pages that make n
 DATABASES = ("events", "state", "by_type", "by_object", "counts", "snapshots", "meta")
 
 DATA = "data.mdb"  # as LMDB names it
+DRAFT = "founding.mdb"
 
 MAP_SIZE = 64 << 20  # address space, not disk; small enough that every busy journal proves that growing works
 MAP_STEP = 1 << 30  # the map doubles up to this, then grows by it
@@ -192,9 +193,11 @@ def _lock_for_writing(path: Path) -> int:
 
 def _open(path: Path, readonly: bool, map_size: int) -> Any:
     data = path / DATA
-    if readonly and not data.exists():
-        raise NoJournal(path)
-    if data.exists() and not data.stat().st_size:
+    if not data.exists():
+        if readonly:
+            raise NoJournal(path)
+        _found(path)
+    if not data.stat().st_size:
         # LMDB would take it for a new one, and all that was in it would be gone without a word.
         raise NotAJournal(path, f"{DATA} is empty")
     try:
@@ -211,6 +214,27 @@ def _open(path: Path, readonly: bool, map_size: int) -> Any:
         )
     except lmdb.Error as error:
         raise NotAJournal(path, str(error)) from error
+
+
+def _found(path: Path) -> None:
+    """Make an empty LMDB file under another name and move it to its place.
+
+    LMDB makes it in two steps, and whoever is killed between them leaves one that looks like a journal that was
+    emptied.
+    """
+    draft = path / DRAFT
+    draft.unlink(missing_ok=True)
+    try:
+        lmdb.open(str(draft), subdir=False, lock=False, mode=0o600).close()
+    except lmdb.Error as error:
+        raise NotAJournal(path, str(error)) from error
+    draft.replace(path / DATA)
+    for folder in (path, path.parent):  # the names must be as durable as what is written under them
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def _complete(env: Any, path: Path, *, alone: bool) -> None:
