@@ -81,6 +81,7 @@ class Committer:
         self._writing = 0  # events of the batch under way
         self._asleep: trio.lowlevel.Task | None = None
         self._settled = trio.lowlevel.ParkingLot()
+        self._gone = False  # the one who writes was cancelled
         self._pace = 0.0  # seconds a commit takes, smoothed
         self._in_thread = False
         self._commits = self._events = self._failures = self._largest = 0
@@ -117,17 +118,23 @@ class Committer:
 
     async def run(self) -> None:
         """Write for ever. Cancel only after `drained`."""
-        while True:
-            await self._work()
-            while self._pending.done:
-                await self._write_next()
-            if self._jobs:
-                job = self._jobs.popleft()
-                job.reply.settle(await trio.to_thread.run_sync(outcome.capture, job.work))
+        self._gone = False
+        try:
+            while True:
+                await self._work()
+                while self._pending.done:
+                    await self._write_next()
+                if self._jobs:
+                    job = self._jobs.popleft()
+                    job.reply.settle(await trio.to_thread.run_sync(outcome.capture, job.work))
+        except trio.Cancelled:
+            self._gone = True
+            self._settled.unpark_all()
+            raise
 
     async def drained(self) -> None:
-        """Wait until all that was submitted is durable or refused."""
-        while self._pending.done or self._writing:
+        """Wait until all that was submitted is durable or refused, or nobody is left to write it."""
+        while (self._pending.done or self._writing) and not self._gone:
             await self._settled.park()
 
     def statistics(self) -> CommitterStatistics:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
+import trio
 
 from actors.admission.chain import Admission, Review
 from actors.committer import Committer
@@ -103,8 +104,23 @@ class ResourceActor:
         return await envelope.reply.wait()
 
     async def run(self) -> None:
+        await self._forget_undecided()
         while True:
-            self.handle(await self._mailbox.drain())
+            envelopes = await self._mailbox.drain()
+            try:
+                self.handle(envelopes)
+            except BaseException as crash:
+                for envelope in envelopes:
+                    envelope.reply.fail(crash)  # of those that have no answer yet
+                raise
+
+    async def _forget_undecided(self) -> None:
+        """After a crash: once all that was submitted is durable or lost, the journal is the truth again."""
+        if self._pending:
+            settled = trio.Event()
+            self._committer.submit([], lambda _: settled.set())
+            await settled.wait()
+            self._pending.clear()
 
     def statistics(self) -> MailboxStatistics:
         return self._mailbox.statistics()
@@ -157,8 +173,8 @@ class ResourceActor:
         name = generate_name(command)
         current = self._current(view, command.namespace, name) if name else None
         decision = decide_create(definition, current, command, self._validating(review))
-        body = self._apply(decision, None, command, verb, events)
-        return Written(body, created=True, warnings=tuple(definition.warnings(decision.object, None)))
+        warnings = tuple(definition.warnings(decision.object, None))
+        return Written(self._apply(decision, None, command, verb, events), created=True, warnings=warnings)
 
     def _replace(self, view: View, definition: Definition, command: Replace, events: list[Event]) -> Written:
         current = self._current(view, command.namespace, command.name)
@@ -194,8 +210,8 @@ class ResourceActor:
         review = self._review("UPDATE", definition, command, command.object, current.object)
         self._admission.mutate(review)
         decision = decide_replace(definition, current, command, self._validating(review))
-        body = self._apply(decision, current, command, verb, events)
-        return Written(body, warnings=tuple(definition.warnings(command.object, current.object)))
+        warnings = tuple(definition.warnings(command.object, current.object))
+        return Written(self._apply(decision, current, command, verb, events), warnings=warnings)
 
     def _create_by_replace(
         self, view: View, definition: Definition, command: Replace, events: list[Event]

@@ -1,0 +1,169 @@
+"""An actor that crashes is started again and goes on from the journal; nobody is left without an answer."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from actors.committer import Committer
+from actors.messages import Create
+from actors.resource.actor import ResourceActor
+from tests.actors.store import Refused, Store, stored
+
+
+class Broken(Exception):
+    pass
+
+
+@pytest.fixture
+def crash(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture):
+    """Have the next batch of a type crash, before or after it was decided."""
+    handle, submit = ResourceActor.handle, Committer.submit
+
+    def break_next(where: str) -> None:
+        def broken_handle(actor: ResourceActor, envelopes: list) -> None:
+            monkeypatch.setattr(ResourceActor, "handle", handle)
+            raise Broken("before")
+
+        def broken_submit(*_: object) -> None:
+            monkeypatch.setattr(Committer, "submit", submit)
+            raise Broken("after")
+
+        if where == "before":
+            monkeypatch.setattr(ResourceActor, "handle", broken_handle)
+        else:
+            monkeypatch.setattr(Committer, "submit", broken_submit)
+
+    return break_next
+
+
+def config_map(name: str) -> dict:
+    return {"metadata": {"name": name}}
+
+
+@pytest.mark.parametrize("where", ["before", "after"])
+async def test_it_goes_on_from_the_journal(crash, where: str, autojump_clock: MockClock) -> None:
+    async with stored() as store:
+        kept = await store.create("configmaps", config_map("kept"))
+        crash(where)
+        with pytest.raises(Broken):
+            await store.create("configmaps", config_map("lost"))
+        with pytest.raises(Refused) as refused:
+            await store.create("configmaps", config_map("kept"))
+        assert refused.value.reason == "AlreadyExists"
+        again = await store.create("configmaps", config_map("lost"))
+        assert int(again["metadata"]["resourceVersion"]) > int(kept["metadata"]["resourceVersion"])
+        assert [item["metadata"]["name"] for item in (await store.list("configmaps"))["items"]] == [
+            "kept",
+            "lost",
+        ]
+        assert store.supervisor.statistics()["actor configmaps"].restarts == 1
+
+
+async def test_everybody_in_the_batch_is_told(crash, autojump_clock: MockClock) -> None:
+    async with stored() as store:
+        await store.create("configmaps", config_map("first"))
+        crash("before")
+        told: list[type[Exception]] = []
+
+        async def create(number: int) -> None:
+            try:
+                await store.create("configmaps", config_map(f"c{number}"))
+            except Exception as error:
+                told.append(type(error))
+
+        async with trio.open_nursery() as nursery:
+            for number in range(5):
+                nursery.start_soon(create, number)
+        assert told == [Broken] * 5
+
+
+async def test_messages_that_arrive_meanwhile_wait_in_the_mailbox(crash, autojump_clock: MockClock) -> None:
+    async with stored() as store:
+        await store.create("configmaps", config_map("first"))
+        crash("before")
+        with pytest.raises(Broken):
+            await store.create("configmaps", config_map("lost"))
+        # The pause before the restart has begun; this one is sent into it.
+        await store.create("configmaps", config_map("waited"))
+        assert store.supervisor.failing() == []
+
+
+async def test_other_kinds_are_not_disturbed(crash, autojump_clock: MockClock) -> None:
+    async with stored() as store:
+        await store.create("configmaps", config_map("first"))
+        await store.create("secrets", config_map("first"))
+        crash("before")
+        with pytest.raises(Broken):
+            await store.create("configmaps", config_map("lost"))
+        before = trio.current_time()
+        await store.create("secrets", config_map("second"))
+        assert trio.current_time() == before
+
+
+async def test_what_is_on_its_way_to_the_disk_is_not_forgotten(crash, autojump_clock: MockClock) -> None:
+    """A restart in the middle of a commit must not decide as if that commit had never been."""
+    async with stored() as store:
+        held = HeldCommitter(store)
+        answers: list[str] = []
+
+        async def create(name: str) -> None:
+            try:
+                await store.create("configmaps", config_map(name))
+                answers.append(f"{name} made")
+            except (Refused, Broken) as error:
+                answers.append(f"{name} {getattr(error, 'reason', 'Broken')}")
+
+        async with trio.open_nursery() as nursery:
+            held.hold()
+            nursery.start_soon(create, "a")
+            await wait_all_tasks_blocked()
+            crash("before")
+            nursery.start_soon(create, "b")
+            await wait_all_tasks_blocked()
+            assert answers == ["b Broken"]
+            nursery.start_soon(create, "a")
+            await trio.sleep(60)
+            assert answers == ["b Broken"]
+            held.release()
+        assert sorted(answers[1:]) == ["a AlreadyExists", "a made"]
+
+
+class HeldCommitter:
+    """Makes the store's committer hold what is submitted until it is let go."""
+
+    def __init__(self, store: Store) -> None:
+        self._committer = store.committer
+        self._submit = store.committer.submit
+        self._waiting: list[tuple] = []
+
+    def hold(self) -> None:
+        self._committer.submit = lambda *call: self._waiting.append(call)  # type: ignore[method-assign]
+
+    def release(self) -> None:
+        self._committer.submit = self._submit  # type: ignore[method-assign]
+        for call in self._waiting:
+            self._submit(*call)
+
+
+async def test_an_error_of_our_own_in_one_command_spares_its_neighbours(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with stored() as store:
+        definition = store.definition("configmaps")
+        good = Create("v1", "default", config_map("good"), store.stamps.make("u", "m"))
+        bad = Create("no such version", "default", config_map("bad"), store.stamps.make("u", "m"))
+        results: list[object] = []
+
+        async def ask(command: Create) -> None:
+            try:
+                results.append(await store.directory.ask(definition, command))
+            except KeyError as error:
+                results.append(error)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask, bad)
+            nursery.start_soon(ask, good)
+        assert {type(result).__name__ for result in results} == {"KeyError", "Written"}
+        assert not store.supervisor.statistics()["actor configmaps"].restarts
