@@ -1,0 +1,47 @@
+"""kill -9 between the acknowledged deletion of a namespace and its end: the next server carries it through."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from tests.robustness.client import Client
+from tests.robustness.cluster import PATIENCE, Cluster
+from tests.robustness.ledger import read_ledger
+from tests.robustness.objects import Document
+
+NAMESPACE = "/api/v1/namespaces/going"
+OBJECTS = 40
+
+
+def test_a_deleted_namespace_goes_although_the_server_was_killed(tmp_path: Path) -> None:
+    with Cluster(tmp_path) as cluster:
+        cluster.start()
+        client = Client(cluster.port)
+        expect(client, 201, "POST", "/api/v1/namespaces", {"metadata": {"name": "going"}})
+        for number in range(OBJECTS):
+            expect(client, 201, "POST", f"{NAMESPACE}/configmaps", {"metadata": {"name": f"c{number}"}})
+        expect(client, 200, "DELETE", NAMESPACE)
+        client.close()
+        cluster.kill()
+        cluster.start()
+        client = Client(cluster.port)
+        until_gone(client, NAMESPACE)
+        assert expect(client, 200, "GET", f"{NAMESPACE}/configmaps")["items"] == []
+        client.close()
+        cluster.kill()
+        assert read_ledger(cluster.journal).differences == ()
+        assert not cluster.tracebacks()
+
+
+def expect(client: Client, status: int, method: str, path: str, body: Document | None = None) -> Document:
+    got, answer = client.call(method, path, body)
+    assert got == status, answer
+    return answer
+
+
+def until_gone(client: Client, path: str) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while client.call("GET", path)[0] != 404:
+        assert time.monotonic() < deadline, f"{path} is still there"
+        time.sleep(0.01)
