@@ -1,14 +1,33 @@
-"""Fields of pods; rules follow."""
+"""What a claim asks for: shared by claims and by the templates from which pods and sets make them.
+
+`dataSource` and `dataSourceRef` say the same thing; when both are there they must agree.
+"""
 
 from __future__ import annotations
 
+from typing import Final
+
+from actors.kinds.checks import (
+    FieldError,
+    dns_subdomain,
+    each,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
 from actors.kinds.core.resources import RESOURCE_REQUIREMENTS
 from actors.kinds.fields import STRING, STRINGS, Field, Struct
-from actors.kinds.label_selector import LABEL_SELECTOR
+from actors.kinds.label_selector import LABEL_SELECTOR, label_selector_rules
+from actors.kinds.quantity import nanos_of
+from actors.messages import Object
+
+ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce")
+VOLUME_MODES: Final = ("Block", "Filesystem")
 
 TYPED_LOCAL_OBJECT_REFERENCE = Struct(
     "core.v1.TypedLocalObjectReference",
-    Field("apiGroup", STRING, 1, pointer=True),
+    Field("apiGroup", STRING, 1, pointer=True, always=True),
     Field("kind", STRING, 2, required=True, always=True),
     Field("name", STRING, 3, required=True, always=True),
     atomic=True,
@@ -24,3 +43,51 @@ PERSISTENT_VOLUME_CLAIM_SPEC = Struct(
     Field("dataSource", TYPED_LOCAL_OBJECT_REFERENCE, 7, pointer=True),
     Field("dataSourceRef", TYPED_LOCAL_OBJECT_REFERENCE, 8, pointer=True),
 )
+
+
+def claim_spec_rules(
+    spec: Object, field: str, *, access_modes: tuple[str, ...] = ACCESS_MODES
+) -> list[FieldError]:
+    errors = _access_mode_rules(spec, field, access_modes)
+    errors += _storage_rules(spec, f"{field}.resources[storage]")
+    class_name, mode = spec.get("storageClassName"), spec.get("volumeMode")
+    if class_name:
+        errors += each(f"{field}.storageClassName", class_name, dns_subdomain(class_name))
+    if mode is not None and mode not in VOLUME_MODES:
+        errors.append(not_supported(f"{field}.volumeMode", mode, VOLUME_MODES))
+    return errors + _source_rules(spec, field)
+
+
+def _access_mode_rules(spec: Object, field: str, supported: tuple[str, ...]) -> list[FieldError]:
+    here, modes = f"{field}.accessModes", spec.get("accessModes", ())
+    errors: list[FieldError] = []
+    if not modes:
+        errors.append(required(here, "at least 1 access mode is required"))
+    errors += label_selector_rules(spec.get("selector"), f"{field}.selector")
+    errors += [not_supported(here, mode, supported) for mode in modes if mode not in supported]
+    if "ReadWriteOncePod" in modes and any(mode in ACCESS_MODES for mode in modes):
+        errors.append(forbidden(here, "may not use ReadWriteOncePod with other access modes"))
+    return errors
+
+
+def _storage_rules(spec: Object, field: str) -> list[FieldError]:
+    amount = spec["resources"].get("requests", {}).get("storage")
+    if amount is None:
+        return [required(field)]
+    return [] if nanos_of(amount) > 0 else [invalid(field, amount, "must be greater than zero")]
+
+
+def _source_rules(spec: Object, field: str) -> list[FieldError]:
+    source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
+    errors = [] if source is None else _one_source(source, f"{field}.dataSource")
+    errors += [] if reference is None else _one_source(reference, f"{field}.dataSourceRef")
+    if source is not None and reference is not None and source != reference:
+        errors.append(invalid(field, f"{field}.dataSource", "must match dataSourceRef"))
+    return errors
+
+
+def _one_source(source: Object, field: str) -> list[FieldError]:
+    errors = [required(f"{field}.{part}") for part in ("name", "kind") if not source[part]]
+    if not source.get("apiGroup") and source["kind"] != "PersistentVolumeClaim":
+        errors.append(invalid(field, source["kind"], ""))
+    return errors

@@ -1,15 +1,37 @@
 """PodTemplate, and the template of pods that every workload has inside it.
 
-Workload kinds put `POD_TEMPLATE_SPEC` into their specs, call `fill_template` where they fill in defaults, and
-judge with `pod_template_rules`.
+Workload kinds put `POD_TEMPLATE_SPEC` into their specs, call `fill_template` where they fill in defaults and
+`drop_gated` where they prepare, judge with `pod_template_rules`, and warn with `template_warnings`.
 """
 
 from __future__ import annotations
 
-from actors.kinds.checks import FieldError
-from actors.kinds.core.pods.spec import POD_SPEC
+from dataclasses import replace
+from functools import cache, partial
+
+from actors.kinds.checks import FieldError, forbidden, name_is_subdomain
+from actors.kinds.core.pods import annotations as of_pods
+from actors.kinds.core.pods import gated
+from actors.kinds.core.pods.keys import PodKeys
+from actors.kinds.core.pods.spec import (
+    NOTHING_ALLOWED,
+    POD_SPEC,
+    Allowed,
+    SpecRules,
+    allowed_by,
+    fill_spec,
+)
+from actors.kinds.core.pods.warnings import PodWarnings
+from actors.kinds.definition import Definition
 from actors.kinds.fields import Field, Struct
-from actors.kinds.meta import METADATA, TEMPLATE_META
+from actors.kinds.halves import count
+from actors.kinds.meta import (
+    METADATA,
+    TEMPLATE_META,
+    annotation_rules,
+    label_rules,
+    metadata_change_rules,
+)
 from actors.messages import Object
 from actors.names import Names
 
@@ -25,9 +47,94 @@ POD_TEMPLATE = Struct(
 )
 
 
+def define(names: Names) -> Definition:
+    return Definition(
+        group="",
+        version="v1",
+        kind="PodTemplate",
+        plural="podtemplates",
+        namespaced=True,
+        fields=POD_TEMPLATE,
+        check_name=name_is_subdomain,
+        counts_generation=True,
+        delete_returns_object=True,
+        fill=lambda new: fill_template(new["template"]),
+        prepare_create=prepare_create,
+        prepare_update=prepare_update,
+        validate_create=lambda new: pod_template_rules(new["template"], "template", names),
+        validate_update=partial(change_rules, names),
+        warnings=partial(warnings, names),
+    )
+
+
+def prepare_create(new: Object) -> None:
+    new["metadata"]["generation"] = 1
+    drop_gated(new["template"])
+
+
+def prepare_update(new: Object, old: Object) -> None:
+    drop_gated(new["template"], old["template"])
+    count(new, old, "template")
+
+
+def change_rules(names: Names, new: Object, old: Object) -> list[FieldError]:
+    errors = metadata_change_rules(new["metadata"], old["metadata"])
+    return errors + pod_template_rules(new["template"], "template", names, old["template"])
+
+
+def warnings(names: Names, new: Object, old: Object | None) -> list[str]:
+    if old is not None and new["metadata"]["generation"] == old["metadata"].get("generation"):
+        return []
+    return template_warnings(new["template"], "template", names)
+
+
 def fill_template(template: Object) -> None:
     """Defaults that look at more than one field, of the pods that a template makes."""
+    fill_spec(template["spec"])
 
 
-def pod_template_rules(template: Object, field: str, names: Names) -> list[FieldError]:
-    return []
+def drop_gated(template: Object, old: Object | None = None, features: frozenset[str] = frozenset()) -> None:
+    """Fields of features that are off and that the template has not had before."""
+    gated.drop_gated(template["spec"], None if old is None else old["spec"], features)
+
+
+def pod_template_rules(
+    template: Object, field: str, names: Names, old: Object | None = None
+) -> list[FieldError]:
+    """`old` is the template as it was: what it has already it may keep."""
+    keys, rules = _rules(names)
+    metadata, spec = template["metadata"], template["spec"]
+    labels, notes = metadata.get("labels", {}), metadata.get("annotations", {})
+    allowed = NOTHING_ALLOWED if old is None else _allowed(template, old, keys)
+    errors = label_rules(labels, f"{field}.labels")
+    errors += annotation_rules(notes, f"{field}.annotations")
+    errors += of_pods.annotation_rules(
+        notes, spec, f"{field}.annotations", keys, any_cost=allowed.any_deletion_cost
+    )
+    errors += rules.judge(spec, f"{field}.spec", allowed=allowed)
+    errors += of_pods.seccomp_agreement_rules(notes, spec, f"{field}.spec", keys)
+    if "ephemeralContainers" in spec:
+        text = "ephemeral containers not allowed in pod template"
+        errors.append(forbidden(f"{field}.spec.ephemeralContainers", text))
+    return errors
+
+
+def _allowed(template: Object, old: Object, keys: PodKeys) -> Allowed:
+    cost = old["metadata"].get("annotations", {}).get(keys.deletion_cost)
+    bad_cost = cost is not None and not of_pods.is_cost(cost)
+    return replace(allowed_by(template["spec"], old["spec"]), any_deletion_cost=bad_cost)
+
+
+def template_warnings(template: Object, field: str, names: Names) -> list[str]:
+    return _warnings(names).of(template, field)
+
+
+@cache  # one for each dialect
+def _rules(names: Names) -> tuple[PodKeys, SpecRules]:
+    keys = PodKeys.of(names)
+    return keys, SpecRules(keys)
+
+
+@cache
+def _warnings(names: Names) -> PodWarnings:
+    return PodWarnings(names)

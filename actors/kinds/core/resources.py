@@ -1,11 +1,165 @@
-"""Fields of pods; rules follow."""
+"""Amounts of resources: what containers may ask for, and how their names and amounts are judged.
+
+A plain name is the API's own, and so is one under its domain; all others belong to those who offer them, are
+counted in whole units and cannot be promised twice. `home` is the API's domain with a slash, as the dialect
+spells it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final
+
+from actors.kinds.checks import (
+    NEGATIVE,
+    FieldError,
+    each,
+    forbidden,
+    invalid,
+    qualified_name,
+    required,
+)
 from actors.kinds.fields import QUANTITIES, Field, Struct
+from actors.kinds.quantity import NANOS, NotAQuantity, canonical_quantity, nanos_of
+from actors.messages import Object
 
 RESOURCE_REQUIREMENTS = Struct(
     "core.v1.ResourceRequirements",
     Field("limits", QUANTITIES, 1),
     Field("requests", QUANTITIES, 2),
 )
+
+HUGE_PAGES: Final = "hugepages-"
+MEASURED: Final = frozenset(("cpu", "memory", "ephemeral-storage"))  # what every container may ask for
+COUNTED: Final = frozenset(
+    (
+        *("pods", "resourcequotas", "services", "services.nodeports", "services.loadbalancers"),
+        *("replicationcontrollers", "secrets", "configmaps", "persistentvolumeclaims"),
+    )
+)
+KNOWN: Final = (
+    MEASURED
+    | COUNTED
+    | {"storage", "requests.storage"}
+    | {f"{what}.{name}" for what in ("requests", "limits") for name in MEASURED}
+)
+NOT_WHOLE: Final = "must be an integer"
+
+# Amounts repeat from container to container and from pod to pod.
+_nanos = lru_cache(maxsize=1024)(nanos_of)
+
+
+def is_native(name: str, home: str) -> bool:
+    return "/" not in name or home in name
+
+
+def is_extended(name: str, home: str) -> bool:
+    if is_native(name, home) or name.startswith("requests."):
+        return False
+    return not qualified_name(f"requests.{name}")
+
+
+def resource_name_rules(name: str, field: str) -> list[FieldError]:
+    wrong = each(field, name, qualified_name(name))
+    if wrong or "/" in name or name in KNOWN or name.startswith((HUGE_PAGES, f"requests.{HUGE_PAGES}")):
+        return wrong
+    return [invalid(field, name, "must be a standard resource type or fully qualified")]
+
+
+def amount_rules(name: str, amount: str, field: str, home: str) -> list[FieldError]:
+    errors = [invalid(field, amount, NEGATIVE)] if amount.startswith("-") else []
+    if (name in COUNTED or is_extended(name, home)) and _nanos(amount) % NANOS:
+        errors.append(invalid(field, amount, NOT_WHOLE))
+    return errors
+
+
+def requirement_rules(
+    requirements: Object, field: str, home: str, *, uneven_pages: bool = False
+) -> list[FieldError]:
+    """`uneven_pages` lets huge pages be asked for in parts: old objects may have them."""
+    limits, requests = requirements.get("limits", {}), requirements.get("requests", {})
+    errors: list[FieldError] = []
+    for name, amount in limits.items():
+        errors += _one_amount(name, amount, f"{field}.limits", home, uneven_pages)
+    for name, amount in requests.items():
+        here = f"{field}.requests"
+        if name in MEASURED:
+            errors += _one_amount(name, amount, here, home, uneven_pages)
+            errors += _within(name, amount, limits.get(name), here)
+        else:
+            pages = _page_rules(name, amount, f"{here}[{name}]", uneven_pages)
+            errors += _one_amount(name, amount, here, home, True)
+            errors += _promised(name, amount, limits.get(name), field, home) + pages
+    if any(name.startswith(HUGE_PAGES) for name in (*limits, *requests)):
+        errors += _pages_need_more(limits, requests, field)
+    return errors
+
+
+def _one_amount(name: str, amount: str, field: str, home: str, uneven_pages: bool) -> list[FieldError]:
+    if name in MEASURED:
+        return [invalid(f"{field}[{name}]", amount, NEGATIVE)] if amount.startswith("-") else []
+    here = f"{field}[{name}]"
+    return [
+        *_container_name_rules(name, here, home),
+        *amount_rules(name, amount, here, home),
+        *_page_rules(name, amount, here, uneven_pages),
+    ]
+
+
+def _container_name_rules(name: str, field: str, home: str) -> list[FieldError]:
+    errors = resource_name_rules(name, field)
+    if "/" not in name:
+        if not name.startswith(HUGE_PAGES):
+            errors.append(invalid(field, name, "must be a standard resource for containers"))
+    elif not is_native(name, home) and not is_extended(name, home):
+        errors.append(invalid(field, name, "doesn't follow extended resource name standard"))
+    return errors
+
+
+def _promised(name: str, amount: str, limit: str | None, field: str, home: str) -> list[FieldError]:
+    """Of what cannot be promised twice, as much is given as is asked for."""
+    if is_native(name, home) and not name.startswith(HUGE_PAGES):
+        return _within(name, amount, limit, f"{field}.requests")
+    if limit is None:
+        return [required(f"{field}.limits", "Limit must be set for non overcommitable resources")]
+    if _nanos(amount) == _nanos(limit):
+        return []
+    return [invalid(f"{field}.requests", amount, f"must be equal to {name} limit")]
+
+
+def _within(name: str, amount: str, limit: str | None, field: str) -> list[FieldError]:
+    if limit is None or amount == limit or _nanos(amount) <= _nanos(limit):
+        return []
+    return [invalid(field, amount, f"must be less than or equal to {name} limit")]
+
+
+def _page_rules(name: str, amount: str, field: str, uneven_pages: bool) -> list[FieldError]:
+    if uneven_pages or not name.startswith(HUGE_PAGES) or in_whole_pages(name, amount):
+        return []
+    return [invalid(field, amount, f"{amount} is not positive integer multiple of {name}")]
+
+
+def in_whole_pages(name: str, amount: str) -> bool:
+    try:
+        page = _nanos(name.removeprefix(HUGE_PAGES))
+    except NotAQuantity:
+        return False
+    if page <= 0 or page % NANOS:
+        return False
+    units = -(-_nanos(amount) // NANOS)
+    return units % (page // NANOS) == 0
+
+
+def _pages_need_more(limits: Mapping[str, str], requests: Mapping[str, str], field: str) -> list[FieldError]:
+    if not {"cpu", "memory"}.isdisjoint((*limits, *requests)):
+        return []
+    return [forbidden(field, "HugePages require cpu or memory")]
+
+
+def round_up(amounts: dict[str, str]) -> None:
+    """Nothing finer than a thousandth is kept: what is finer becomes the next thousandth."""
+    for name, amount in amounts.items():
+        if amount[-1] in "nu":
+            thousandths = -(-nanos_of(amount) // (NANOS // 1000))
+            amounts[name] = canonical_quantity(f"{thousandths}m")

@@ -1,10 +1,18 @@
-"""Fields of pods; rules follow."""
+"""A volume that lives and dies with its pod: the claim that is made for it.
+
+The claim is named after pod and volume and belongs to the pod; of its metadata only labels and annotations
+are the template's to say.
+"""
 
 from __future__ import annotations
 
-from actors.kinds.core.claim_spec import PERSISTENT_VOLUME_CLAIM_SPEC
+from typing import Final
+
+from actors.kinds.checks import FieldError, forbidden, required
+from actors.kinds.core.claim_spec import PERSISTENT_VOLUME_CLAIM_SPEC, claim_spec_rules
 from actors.kinds.fields import Field, Struct
-from actors.kinds.meta import TEMPLATE_META
+from actors.kinds.meta import TEMPLATE_META, annotation_rules, label_rules
+from actors.messages import Object
 
 PERSISTENT_VOLUME_CLAIM_TEMPLATE = Struct(
     "core.v1.PersistentVolumeClaimTemplate",
@@ -15,3 +23,26 @@ EPHEMERAL_VOLUME_SOURCE = Struct(
     "core.v1.EphemeralVolumeSource",
     Field("volumeClaimTemplate", PERSISTENT_VOLUME_CLAIM_TEMPLATE, 1, pointer=True),
 )
+
+_SAYABLE: Final = frozenset(("labels", "annotations"))
+_SPELLED: Final = {"uid": "uID"}  # how messages have always spelled it
+
+
+def ephemeral_rules(source: Object, field: str) -> list[FieldError]:
+    template = source.get("volumeClaimTemplate")
+    field = f"{field}.volumeClaimTemplate"
+    if template is None:
+        return [required(field)]
+    return _metadata_rules(template["metadata"], f"{field}.metadata") + claim_spec_rules(
+        template["spec"], f"{field}.spec"
+    )
+
+
+def _metadata_rules(metadata: Object, field: str) -> list[FieldError]:
+    errors = annotation_rules(metadata.get("annotations", {}), f"{field}.annotations")
+    errors += label_rules(metadata.get("labels", {}), f"{field}.labels")
+    for part, value in metadata.items():
+        if part not in _SAYABLE and value is not None:
+            text = "cannot be set for an ephemeral volume"
+            errors.append(forbidden(f"{field}.{_SPELLED.get(part, part)}", text))
+    return errors

@@ -1,14 +1,41 @@
-"""Fields of pods; rules follow."""
+"""Containers of a pod: those it is for, those that prepare it, and those added to look into it.
+
+All three kinds share most of their fields and rules. Containers that prepare run one after the other and are
+never asked how they are; those added later get nothing that the pod would have to provide for.
+"""
 
 from __future__ import annotations
 
-from actors.kinds.core.pods.env import ENV_FROM_SOURCE, ENV_VAR
-from actors.kinds.core.pods.mounts import VOLUME_DEVICE, VOLUME_MOUNT
-from actors.kinds.core.pods.ports import CONTAINER_PORT
-from actors.kinds.core.pods.probes import LIFECYCLE, PROBE
-from actors.kinds.core.pods.security import SECURITY_CONTEXT
-from actors.kinds.core.resources import RESOURCE_REQUIREMENTS
+from dataclasses import dataclass, replace
+from typing import Final
+
+from actors.kinds.checks import (
+    FieldError,
+    dns_label,
+    duplicate,
+    each,
+    forbidden,
+    invalid,
+    not_found,
+    not_supported,
+    required,
+)
+from actors.kinds.core.pods.env import ENV_FROM_SOURCE, ENV_VAR, import_rules, variable_rules
+from actors.kinds.core.pods.images import is_latest
+from actors.kinds.core.pods.mounts import VOLUME_DEVICE, VOLUME_MOUNT, mount_rules
+from actors.kinds.core.pods.ports import CONTAINER_PORT, host_port_rules, port_rules
+from actors.kinds.core.pods.probes import LIFECYCLE, PROBE, container_probe_rules
+from actors.kinds.core.pods.security import SECURITY_CONTEXT, context_rules
+from actors.kinds.core.pods.volumes import Volumes
+from actors.kinds.core.resources import RESOURCE_REQUIREMENTS, requirement_rules, round_up
 from actors.kinds.fields import BOOL, STRING, STRINGS, Field, ListOf, Struct
+from actors.messages import Object
+
+PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
+MESSAGE_POLICIES: Final = ("File", "FallbackToLogsOnError")
+NOT_WHILE_PREPARING: Final = "may not be set for init containers"
+NOT_WHEN_ADDED: Final = "cannot be set for an Ephemeral Container"
+SPACE_AROUND: Final = "must not have leading or trailing whitespace"
 
 CONTAINER = Struct(
     "core.v1.Container",
@@ -45,43 +72,136 @@ CONTAINER = Struct(
 )
 EPHEMERAL_CONTAINER = Struct(
     "core.v1.EphemeralContainer",
-    Field("name", STRING, 1, embedded=1, required=True, always=True),
-    Field("image", STRING, 2, embedded=1),
-    Field("command", STRINGS, 3, embedded=1),
-    Field("args", STRINGS, 4, embedded=1),
-    Field("workingDir", STRING, 5, embedded=1),
-    Field(
-        "ports",
-        ListOf(CONTAINER_PORT),
-        6,
-        embedded=1,
-        patch="merge",
-        merge_key="containerPort",
-        list_type="map",
-        list_keys=("containerPort", "protocol"),
-    ),
-    Field("envFrom", ListOf(ENV_FROM_SOURCE), 19, embedded=1),
-    Field("env", ListOf(ENV_VAR), 7, embedded=1, patch="merge", merge_key="name"),
-    Field("resources", RESOURCE_REQUIREMENTS, 8, embedded=1),
-    Field("volumeMounts", ListOf(VOLUME_MOUNT), 9, embedded=1, patch="merge", merge_key="mountPath"),
-    Field("volumeDevices", ListOf(VOLUME_DEVICE), 21, embedded=1, patch="merge", merge_key="devicePath"),
-    Field("livenessProbe", PROBE, 10, embedded=1, pointer=True),
-    Field("readinessProbe", PROBE, 11, embedded=1, pointer=True),
-    Field("startupProbe", PROBE, 22, embedded=1, pointer=True),
-    Field("lifecycle", LIFECYCLE, 12, embedded=1, pointer=True),
-    Field("terminationMessagePath", STRING, 13, embedded=1, default="/dev/termination-log"),
-    Field(
-        "terminationMessagePolicy",
-        STRING,
-        20,
-        embedded=1,
-        enum=("FallbackToLogsOnError", "File"),
-        default="File",
-    ),
-    Field("imagePullPolicy", STRING, 14, embedded=1, enum=("Always", "IfNotPresent", "Never")),
-    Field("securityContext", SECURITY_CONTEXT, 15, embedded=1, pointer=True),
-    Field("stdin", BOOL, 16, embedded=1),
-    Field("stdinOnce", BOOL, 17, embedded=1),
-    Field("tty", BOOL, 18, embedded=1),
+    *(replace(field, embedded=1) for field in CONTAINER.fields),
     Field("targetContainerName", STRING, 2),
 )
+
+# Fields that stand after imagePullPolicy.
+_AFTER_POLICY: Final = ("securityContext", "stdin", "stdinOnce", "tty", "targetContainerName")
+_PROBES: Final = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
+_NOT_ADDED: Final = (*("ports", "resources", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle"),)
+
+
+def fill_containers(containers: list[Object]) -> None:
+    for container in containers:
+        if "imagePullPolicy" not in container:
+            policy = "Always" if is_latest(container.get("image", "")) else "IfNotPresent"
+            container["imagePullPolicy"] = policy
+            for later in _AFTER_POLICY:
+                if later in container:
+                    container[later] = container.pop(later)
+        for amounts in container["resources"].values():
+            round_up(amounts)
+
+
+def fill_requests(containers: list[Object]) -> None:
+    """Who says only how much it may use at most asks for as much."""
+    for container in containers:
+        resources = container["resources"]
+        if "limits" in resources:
+            requests, limits = resources.get("requests", {}), resources["limits"]
+            if len(requests) < len(limits) or not limits.keys() <= requests.keys():
+                resources["requests"] = dict(sorted({**limits, **requests}.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerRules:
+    """Rules for the containers of one pod."""
+
+    volumes: Volumes
+    home: str  # see core/resources
+    uneven_pages: bool
+
+    def main(self, containers: list[Object], field: str) -> list[FieldError]:
+        if not containers:
+            return [required(field)]
+        errors: list[FieldError] = []
+        names: set[str] = set()
+        for index, container in enumerate(containers):
+            here = f"{field}[{index}]"
+            errors += self._shared(container, here)
+            if container["name"] in names:
+                errors.append(duplicate(f"{here}.name", container["name"]))
+            names.add(container["name"])
+            errors += container_probe_rules(container, here)
+        return errors + host_port_rules(containers, field)
+
+    def preparing(self, containers: list[Object], main: list[Object], field: str) -> list[FieldError]:
+        errors: list[FieldError] = []
+        names = {container["name"] for container in main}
+        for index, container in enumerate(containers):
+            here, name = f"{field}[{index}]", container["name"]
+            errors += self._shared(container, here)
+            if name in names:
+                errors.append(duplicate(f"{here}.name", name))
+            elif name:
+                names.add(name)
+            errors += host_port_rules([container], field)
+            errors += [
+                forbidden(f"{here}.{part}", NOT_WHILE_PREPARING) for part in _PROBES if part in container
+            ]
+        return errors
+
+    def added(self, containers: list[Object], others: list[Object], field: str) -> list[FieldError]:
+        errors: list[FieldError] = []
+        targets = {container["name"] for container in others}
+        names = set(targets)
+        for index, container in enumerate(containers):
+            here, name = f"{field}[{index}]", container["name"]
+            target = container.get("targetContainerName", "")
+            errors += self._shared(container, here) + image_space_rules(container, here)
+            if name in names:
+                errors.append(duplicate(f"{here}.name", name))
+            names.add(name)
+            if target and target not in targets:
+                errors.append(not_found(f"{here}.targetContainerName", target))
+            errors += _not_added(container, here)
+        return errors
+
+    def _shared(self, container: Object, field: str) -> list[FieldError]:
+        errors: list[FieldError] = []
+        name, policy = container["name"], container.get("terminationMessagePolicy", "")
+        if not name:
+            errors.append(required(f"{field}.name"))
+        elif wrong := dns_label(name):
+            errors += each(f"{field}.name", name, wrong)
+        if not container.get("image"):
+            errors.append(required(f"{field}.image"))
+        if policy not in MESSAGE_POLICIES:
+            errors += _one_of(policy, MESSAGE_POLICIES, f"{field}.terminationMessagePolicy")
+        if "ports" in container:
+            errors += port_rules(container["ports"], f"{field}.ports")
+        if "env" in container:
+            errors += variable_rules(container["env"], f"{field}.env")
+        if "envFrom" in container:
+            errors += import_rules(container["envFrom"], f"{field}.envFrom")
+        errors += mount_rules(container, self.volumes, field)
+        if container.get("imagePullPolicy") not in PULL_POLICIES:
+            policy = container.get("imagePullPolicy", "")
+            errors += _one_of(policy, PULL_POLICIES, f"{field}.imagePullPolicy")
+        if container["resources"]:
+            errors += requirement_rules(
+                container["resources"], f"{field}.resources", self.home, uneven_pages=self.uneven_pages
+            )
+        if "securityContext" in container:
+            errors += context_rules(container["securityContext"], f"{field}.securityContext")
+        return errors
+
+
+def _one_of(value: str, supported: tuple[str, ...], field: str) -> list[FieldError]:
+    return [not_supported(field, value, supported) if value else required(field)]
+
+
+def _not_added(container: Object, field: str) -> list[FieldError]:
+    errors = [forbidden(f"{field}.{part}", NOT_WHEN_ADDED) for part in _NOT_ADDED if container.get(part)]
+    for index, mount in enumerate(container.get("volumeMounts", ())):
+        for part in ("subPath", "subPathExpr"):
+            if part in mount:
+                errors.append(forbidden(f"{field}.volumeMounts[{index}].{part}", NOT_WHEN_ADDED))
+    return errors
+
+
+def image_space_rules(container: Object, field: str) -> list[FieldError]:
+    """Of pods alone: templates have had such images for longer than there is this rule."""
+    image = container.get("image", "")
+    return [] if image == image.strip() else [invalid(f"{field}.image", image, SPACE_AROUND)]

@@ -1,8 +1,37 @@
-"""Fields of pods; rules follow."""
+"""Questions that tell how a container is, and what is done when it starts and before it stops."""
 
 from __future__ import annotations
 
-from actors.kinds.fields import INT32, INT64, INT_OR_STRING, STRING, STRINGS, Field, ListOf, Struct
+from typing import Any, Final
+
+from actors.kinds.checks import (
+    NEGATIVE,
+    FieldError,
+    each,
+    forbidden,
+    header_name,
+    invalid,
+    not_supported,
+    port_name,
+    port_number,
+    required,
+)
+from actors.kinds.fields import (
+    INT32,
+    INT64,
+    INT_OR_STRING,
+    STRING,
+    STRINGS,
+    Field,
+    ListOf,
+    Struct,
+)
+from actors.messages import Object
+
+SCHEMES: Final = ("HTTP", "HTTPS")
+_TIMINGS: Final = (
+    *("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"),
+)
 
 EXEC_ACTION = Struct(
     "core.v1.ExecAction",
@@ -29,7 +58,7 @@ TCP_SOCKET_ACTION = Struct(
 GRPC_ACTION = Struct(
     "core.v1.GRPCAction",
     Field("port", INT32, 1, required=True, always=True),
-    Field("service", STRING, 2, pointer=True),
+    Field("service", STRING, 2, pointer=True, always=True, default=""),
 )
 PROBE = Struct(
     "core.v1.Probe",
@@ -55,3 +84,75 @@ LIFECYCLE = Struct(
     Field("postStart", LIFECYCLE_HANDLER, 1, pointer=True),
     Field("preStop", LIFECYCLE_HANDLER, 2, pointer=True),
 )
+
+
+def container_probe_rules(container: Object, field: str) -> list[FieldError]:
+    """Of the containers that may have probes at all."""
+    errors: list[FieldError] = []
+    if "lifecycle" in container:
+        for part, handler in container["lifecycle"].items():
+            errors += _handler(handler, f"{field}.lifecycle.{part}")
+    for part in ("livenessProbe", "readinessProbe", "startupProbe"):
+        if part in container:
+            errors += _probe(container[part], f"{field}.{part}")
+            errors += _only_in_its_place(container[part], part, f"{field}.{part}")
+    return errors
+
+
+def _only_in_its_place(probe: Object, kind: str, field: str) -> list[FieldError]:
+    if kind == "readinessProbe":
+        grace = probe.get("terminationGracePeriodSeconds")
+        text = "must not be set for readinessProbes"
+        return [] if grace is None else [invalid(f"{field}.terminationGracePeriodSeconds", grace, text)]
+    times = probe.get("successThreshold", 0)
+    return [] if times == 1 else [invalid(f"{field}.successThreshold", times, "must be 1")]
+
+
+def _probe(probe: Object, field: str) -> list[FieldError]:
+    errors = _handler(probe, field)
+    for part in _TIMINGS:
+        if probe.get(part, 0) < 0:
+            errors.append(invalid(f"{field}.{part}", probe[part], NEGATIVE))
+    grace = probe.get("terminationGracePeriodSeconds", 1)
+    if grace <= 0:
+        errors.append(invalid(f"{field}.terminationGracePeriodSeconds", grace, "must be greater than 0"))
+    return errors
+
+
+def _handler(handler: Object, field: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    found = False
+    for part, rules in _HANDLERS:
+        if part not in handler:
+            continue
+        if found:
+            errors.append(forbidden(f"{field}.{part}", "may not specify more than 1 handler type"))
+        else:
+            errors += rules(handler[part], f"{field}.{part}")
+        found = True
+    return errors if found else [required(field, "must specify a handler type")]
+
+
+def _exec(action: Object, field: str) -> list[FieldError]:
+    return [] if action.get("command") else [required(f"{field}.command")]
+
+
+def _http_get(action: Object, field: str) -> list[FieldError]:
+    errors = [] if action.get("path") else [required(f"{field}.path")]
+    errors += _port(action, field)
+    scheme = action.get("scheme", "")
+    if scheme not in SCHEMES:
+        errors.append(not_supported(f"{field}.scheme", scheme, SCHEMES))
+    for header in action.get("httpHeaders", ()):
+        errors += each(f"{field}.httpHeaders", header["name"], header_name(header["name"]))
+    return errors
+
+
+def _port(action: Object, field: str) -> list[FieldError]:
+    """By its number, or by the name it has among the container's ports."""
+    port: Any = action["port"]
+    wrong = port_name(port) if isinstance(port, str) else port_number(port)
+    return [invalid(f"{field}.port", port, text) for text in wrong]
+
+
+_HANDLERS: Final = (("exec", _exec), ("httpGet", _http_get), ("tcpSocket", _port), ("grpc", _port))

@@ -1,15 +1,79 @@
-"""Fields of pods; rules follow."""
+"""What a pod is to be: its containers, their volumes, and where and how they run.
+
+Templates of workloads hold the same spec as pods do. A few defaults and rules are for pods alone; those are in
+`core/pod`. What an old object already has stays allowed, even where a new one would be refused it: `Allowed`.
+"""
 
 from __future__ import annotations
 
-from actors.kinds.core.pods.affinity import AFFINITY
-from actors.kinds.core.pods.containers import CONTAINER, EPHEMERAL_CONTAINER
-from actors.kinds.core.pods.dns import HOST_ALIAS, POD_DNS_CONFIG
-from actors.kinds.core.pods.placement import POD_READINESS_GATE, TOLERATION, TOPOLOGY_SPREAD_CONSTRAINT
-from actors.kinds.core.pods.security import POD_SECURITY_CONTEXT
-from actors.kinds.core.pods.volumes import VOLUME
+from dataclasses import dataclass
+from typing import Final
+
+from actors.kinds.checks import (
+    FieldError,
+    between,
+    dns_label,
+    dns_subdomain,
+    each,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
+from actors.kinds.core.pods.affinity import AFFINITY, affinity_rules
+from actors.kinds.core.pods.containers import (
+    CONTAINER,
+    EPHEMERAL_CONTAINER,
+    ContainerRules,
+    fill_containers,
+)
+from actors.kinds.core.pods.dns import (
+    HOST_ALIAS,
+    POD_DNS_CONFIG,
+    dns_config_rules,
+    dns_policy_rules,
+    host_alias_rules,
+    is_expanded,
+)
+from actors.kinds.core.pods.keys import PodKeys
+from actors.kinds.core.pods.placement import (
+    POD_READINESS_GATE,
+    TOLERATION,
+    TOPOLOGY_SPREAD_CONSTRAINT,
+    readiness_gate_rules,
+    spread_rules,
+    toleration_rules,
+)
+from actors.kinds.core.pods.ports import fill_host_ports, host_network_rules
+from actors.kinds.core.pods.security import POD_SECURITY_CONTEXT, pod_context_rules
+from actors.kinds.core.pods.volumes import VOLUME, VolumeRules, fill_volumes
+from actors.kinds.core.pods.windows import (
+    containers_of,
+    host_process_rules,
+    linux_rules,
+    windows_rules,
+)
 from actors.kinds.core.references import LOCAL_OBJECT_REFERENCE
-from actors.kinds.fields import BOOL, INT32, INT64, QUANTITIES, STRING, STRING_MAP, Field, ListOf, Struct
+from actors.kinds.core.resources import HUGE_PAGES, in_whole_pages, requirement_rules, round_up
+from actors.kinds.fields import (
+    BOOL,
+    INT32,
+    INT64,
+    QUANTITIES,
+    STRING,
+    STRING_MAP,
+    Field,
+    ListOf,
+    Struct,
+)
+from actors.kinds.meta import label_rules
+from actors.messages import Object
+
+RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
+PREEMPTION_POLICIES: Final = ("PreemptLowerPriority", "Never")
+SYSTEMS: Final = ("linux", "windows")
+LONGEST_DEADLINE: Final = 2**31 - 1
+NOT_WITH_OWN_USERS: Final = "when `pod.Spec.HostUsers` is false"
 
 POD_OS = Struct(
     "core.v1.PodOS",
@@ -69,3 +133,186 @@ POD_SPEC = Struct(
     Field("os", POD_OS, 36, pointer=True),
     Field("hostUsers", BOOL, 37, pointer=True),
 )
+
+_WITH_OWN_USERS: Final = frozenset(("emptyDir", "secret", "downwardAPI", "configMap", "projected"))
+_CONTAINERS: Final = ("containers", "initContainers", "ephemeralContainers")
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """What is let through because it is there already."""
+
+    uneven_pages: bool = False
+    expanded_dns: bool = False
+    any_deletion_cost: bool = False
+
+
+def fill_spec(spec: Object) -> None:
+    if "volumes" in spec:
+        fill_volumes(spec["volumes"])
+    for part in _CONTAINERS:
+        if spec.get(part):
+            fill_containers(spec[part])
+    if spec.get("hostNetwork"):
+        fill_host_ports(spec["containers"] or [])
+        fill_host_ports(spec.get("initContainers", []))
+    if "overhead" in spec:
+        round_up(spec["overhead"])
+    _one_account(spec)
+
+
+def _one_account(spec: Object) -> None:
+    """The account has an old name and a new one, and both are shown; the new one counts."""
+    name = spec.get("serviceAccountName") or spec.get("serviceAccount")
+    if name and (spec.get("serviceAccountName") != name or spec.get("serviceAccount") != name):
+        filled = POD_SPEC.arranged({**spec, "serviceAccountName": name, "serviceAccount": name})
+        spec.clear()
+        spec.update(filled)
+
+
+NOTHING_ALLOWED: Final = Allowed()
+
+
+class SpecRules:
+    """Rules of pod specs in one dialect."""
+
+    def __init__(self, keys: PodKeys) -> None:
+        self._home = keys.home
+        self._volumes = VolumeRules(keys.domains)
+
+    def judge(
+        self, spec: Object, field: str, pod: str = "", allowed: Allowed = NOTHING_ALLOWED
+    ) -> list[FieldError]:
+        """`pod` is the name of the pod, empty for the spec of a template."""
+        volumes, errors = self._volumes.judge(spec.get("volumes", []), f"{field}.volumes", pod)
+        main, preparing = spec["containers"] or [], spec.get("initContainers", [])
+        rules = ContainerRules(volumes, self._home, allowed.uneven_pages)
+        errors += rules.main(main, f"{field}.containers")
+        errors += rules.preparing(preparing, main, f"{field}.initContainers")
+        if "ephemeralContainers" in spec:
+            added = spec["ephemeralContainers"]
+            errors += rules.added(added, [*main, *preparing], f"{field}.ephemeralContainers")
+        errors += _words(spec, field)
+        if spec.get("hostNetwork"):
+            errors += host_network_rules(main, f"{field}.containers")
+        errors += pod_context_rules(spec, f"{field}.securityContext")
+        errors += _placement(spec, field, allowed)
+        errors += host_process_rules(spec, field)
+        errors += _own_users(spec, field)
+        errors += _names(spec, field)
+        errors += _lists(spec, field)
+        return errors + self._classes(spec, field, allowed) + _system(spec, field)
+
+    def _classes(self, spec: Object, field: str, allowed: Allowed) -> list[FieldError]:
+        errors: list[FieldError] = []
+        for part in ("priorityClassName", "runtimeClassName"):
+            name = spec.get(part)
+            if name is not None:
+                errors += each(f"{field}.{part}", name, dns_subdomain(name))
+        policy = spec.get("preemptionPolicy")
+        if policy is not None and policy not in PREEMPTION_POLICIES:
+            errors += _one_of(policy, PREEMPTION_POLICIES, f"{field}.preemptionPolicy")
+        if "overhead" in spec:
+            limits = {"limits": spec["overhead"]}
+            errors += requirement_rules(
+                limits, f"{field}.overhead", self._home, uneven_pages=allowed.uneven_pages
+            )
+        return errors
+
+
+def _words(spec: Object, field: str) -> list[FieldError]:
+    policy = spec.get("restartPolicy", "")
+    errors = [] if policy in RESTART_POLICIES else _one_of(policy, RESTART_POLICIES, f"{field}.restartPolicy")
+    errors += dns_policy_rules(spec.get("dnsPolicy", ""), f"{field}.dnsPolicy")
+    if "nodeSelector" in spec:
+        errors += label_rules(spec["nodeSelector"], f"{field}.nodeSelector")
+    return errors
+
+
+def _placement(spec: Object, field: str, allowed: Allowed) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if "affinity" in spec:
+        errors += affinity_rules(spec["affinity"], f"{field}.affinity")
+    errors += dns_config_rules(
+        spec.get("dnsConfig"),
+        spec.get("dnsPolicy", ""),
+        f"{field}.dnsConfig",
+        expanded=allowed.expanded_dns,
+    )
+    if "readinessGates" in spec:
+        errors += readiness_gate_rules(spec["readinessGates"], f"{field}.readinessGates")
+    if "topologySpreadConstraints" in spec:
+        here = f"{field}.topologySpreadConstraints"
+        errors += spread_rules(spec["topologySpreadConstraints"], here)
+    return errors
+
+
+def _own_users(spec: Object, field: str) -> list[FieldError]:
+    """Users of a pod that are not those of its machine go with few volumes, and with nothing of the host."""
+    if spec.get("hostUsers") is not False:
+        return []
+    errors = [
+        forbidden(f"{field}.volumes[{index}]", "volume type not supported when `pod.Spec.HostUsers` is false")
+        for index, volume in enumerate(spec.get("volumes", ()))
+        if _WITH_OWN_USERS.isdisjoint(volume)
+    ]
+    for part, spelled in (("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")):
+        if part in spec:
+            errors.append(forbidden(f"{field}.{spelled}", NOT_WITH_OWN_USERS))
+    return errors
+
+
+def _names(spec: Object, field: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for part in ("serviceAccountName", "nodeName"):
+        if part in spec:
+            errors += each(f"{field}.{part}", spec[part], dns_subdomain(spec[part]))
+    deadline = spec.get("activeDeadlineSeconds", 1)
+    if not 1 <= deadline <= LONGEST_DEADLINE:
+        errors.append(invalid(f"{field}.activeDeadlineSeconds", deadline, between(1, LONGEST_DEADLINE)))
+    for part in ("hostname", "subdomain"):
+        if part in spec:
+            errors += each(f"{field}.{part}", spec[part], dns_label(spec[part]))
+    return errors
+
+
+def _lists(spec: Object, field: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if "tolerations" in spec:
+        errors += toleration_rules(spec["tolerations"], f"{field}.tolerations")
+    if "hostAliases" in spec:
+        errors += host_alias_rules(spec["hostAliases"], f"{field}.hostAliases")
+    return errors
+
+
+def _system(spec: Object, field: str) -> list[FieldError]:
+    if "os" not in spec:
+        return []
+    name = spec["os"]["name"]
+    if not name:
+        return [required(f"{field}.os.name", "cannot be empty")]
+    if name not in SYSTEMS:
+        return [not_supported(f"{field}.os", name, SYSTEMS)]
+    return linux_rules(spec, field) if name == "linux" else windows_rules(spec, field)
+
+
+def _one_of(value: str, supported: tuple[str, ...], field: str) -> list[FieldError]:
+    return [not_supported(field, value, supported) if value else required(field)]
+
+
+def allowed_by(spec: Object, old: Object) -> Allowed:
+    """What the old spec has that a new one could not get."""
+    before, after = old.get("dnsConfig", {}), spec.get("dnsConfig", {})
+    expanded = is_expanded(before) and before.get("searches") == after.get("searches")
+    return Allowed(uneven_pages=_has_uneven_pages(old), expanded_dns=expanded)
+
+
+def _has_uneven_pages(spec: Object) -> bool:
+    lists = [spec.get("overhead", {})]
+    for container, _ in containers_of(spec, ""):
+        lists += container["resources"].values()
+    return any(
+        name.startswith(HUGE_PAGES) and not in_whole_pages(name, amount)
+        for amounts in lists
+        for name, amount in amounts.items()
+    )

@@ -1,8 +1,25 @@
-"""Fields of pods; rules follow."""
+"""What was found of a pod: its phase, its addresses, and the state of each container.
+
+The address is said twice, as `podIP` and as the first of `podIPs`; the old field wins.
+"""
 
 from __future__ import annotations
 
+from typing import Final
+
+from actors.kinds.checks import (
+    FieldError,
+    dns_subdomain,
+    duplicate,
+    each,
+    forbidden,
+    invalid,
+    ip_address,
+    parse_ip,
+    qualified_name,
+)
 from actors.kinds.fields import BOOL, INT32, STRING, TIME, Field, ListOf, Struct
+from actors.messages import Object
 
 POD_CONDITION = Struct(
     "core.v1.PodCondition",
@@ -70,3 +87,75 @@ POD_STATUS = Struct(
     Field("qosClass", STRING, 9, enum=("BestEffort", "Burstable", "Guaranteed")),
     Field("ephemeralContainerStatuses", ListOf(CONTAINER_STATUS), 13),
 )
+
+_OWN_CONDITIONS: Final = frozenset(("PodScheduled", "Ready", "Initialized"))
+
+
+def fill_status(pod: Object) -> None:
+    status = pod["status"]
+    first, all_ = status.get("podIP", ""), status.get("podIPs", [])
+    if first and (not all_ or all_[0].get("ip", "") != first):
+        all_ = [{"ip": first}]
+    if all_ and all_[0].get("ip", "") != first:
+        first = all_[0].get("ip", "")
+    if all_:
+        pod["status"] = POD_STATUS.arranged({**status, "podIP": first, "podIPs": all_})
+
+
+def status_change_rules(new: Object, old: Object) -> list[FieldError]:
+    status, before = new["status"], old["status"]
+    errors = _condition_rules(status.get("conditions", ()))
+    if new["spec"].get("nodeName") != old["spec"].get("nodeName"):
+        errors.append(forbidden("status.nodeName", "may not be changed directly"))
+    nominated = status.get("nominatedNodeName", "")
+    if nominated and nominated != before.get("nominatedNodeName"):
+        errors += each("status.nominatedNodeName", nominated, dns_subdomain(nominated))
+    restart = old["spec"].get("restartPolicy", "")
+    for part, policy in (
+        ("containerStatuses", restart),
+        ("initContainerStatuses", restart),
+        ("ephemeralContainerStatuses", "Never"),
+    ):
+        errors += _ended_for_good(status.get(part, ()), before.get(part, ()), policy, f"status.{part}")
+    return errors + _address_rules(status.get("podIPs", []))
+
+
+def _condition_rules(conditions: list[Object]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, condition in enumerate(conditions):
+        kind = condition["type"]
+        if kind not in _OWN_CONDITIONS:
+            errors += each(f"metadata.conditions[{index}].Type", kind, qualified_name(kind))
+    return errors
+
+
+def _ended_for_good(new: list[Object], old: list[Object], policy: str, field: str) -> list[FieldError]:
+    """A container that has ended and is not to be started again stays ended."""
+    if policy == "Always":
+        return []
+    errors: list[FieldError] = []
+    for index, before in enumerate(old):
+        ended = before["state"].get("terminated")
+        if ended is None or (ended["exitCode"] and policy == "OnFailure"):
+            continue
+        for after in new:
+            if after["name"] == before["name"] and "terminated" not in after["state"]:
+                text = "may not be transitioned to non-terminated state"
+                errors.append(forbidden(f"{field}[{index}].state", text))
+    return errors
+
+
+def _address_rules(addresses: list[Object]) -> list[FieldError]:
+    field, texts = "status.podIPs", [one.get("ip", "") for one in addresses]
+    errors: list[FieldError] = []
+    for index, text in enumerate(texts):
+        errors += each(f"{field}[{index}]", text, ip_address(text))
+    if len(texts) < 2:
+        return errors
+    families = {address.version for address in map(parse_ip, texts) if address is not None}
+    if len(families) != 2 or len(texts) > 2:
+        errors.append(invalid(field, addresses, "may specify no more than one IP for each IP family"))
+    for index, text in enumerate(texts):
+        if text in texts[:index]:
+            errors.append(duplicate(f"{field}[{index}]", addresses[index]))
+    return errors

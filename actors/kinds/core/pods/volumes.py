@@ -1,13 +1,37 @@
-"""Fields of pods; rules follow."""
+"""Volumes of a pod: one named source each.
+
+A volume of which no source is said is an empty directory. The claim of an `ephemeral` volume is named after
+pod and volume, so both names together must make one that a claim may have.
+"""
 
 from __future__ import annotations
 
-from actors.kinds.core.pods.claim_template import EPHEMERAL_VOLUME_SOURCE
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final
+
+from actors.kinds.checks import (
+    FieldError,
+    dns_label,
+    dns_subdomain,
+    duplicate,
+    each,
+    forbidden,
+    invalid,
+    quoted,
+    required,
+    size,
+)
+from actors.kinds.core.pods.claim_template import EPHEMERAL_VOLUME_SOURCE, ephemeral_rules
 from actors.kinds.core.pods.projections import (
     CONFIG_MAP_VOLUME_SOURCE,
     DOWNWARD_API_VOLUME_SOURCE,
     PROJECTED_VOLUME_SOURCE,
     SECRET_VOLUME_SOURCE,
+    config_map_rules,
+    downward_api_rules,
+    projected_rules,
+    secret_rules,
 )
 from actors.kinds.core.pods.volume_sources import (
     AWS_ELASTIC_BLOCK_STORE_VOLUME_SOURCE,
@@ -32,10 +56,14 @@ from actors.kinds.core.pods.volume_sources import (
     QUOBYTE_VOLUME_SOURCE,
     RBD_VOLUME_SOURCE,
     SCALE_IO_VOLUME_SOURCE,
+    SOURCE_RULES,
     STORAGE_OS_VOLUME_SOURCE,
     VSPHERE_VIRTUAL_DISK_VOLUME_SOURCE,
+    flex_rules,
 )
+from actors.kinds.core.resources import round_up
 from actors.kinds.fields import STRING, Field, Struct
+from actors.messages import Object
 
 VOLUME = Struct(
     "core.v1.Volume",
@@ -70,3 +98,114 @@ VOLUME = Struct(
     Field("csi", CSI_VOLUME_SOURCE, 28, embedded=2, pointer=True),
     Field("ephemeral", EPHEMERAL_VOLUME_SOURCE, 29, embedded=2, pointer=True),
 )
+
+Volumes = Mapping[str, Object]  # those that are well-formed, by name: what mounts may refer to
+
+LONGEST_INITIATOR: Final = 64
+ONE_SOURCE: Final = "may not specify more than 1 volume type"
+
+# Sources in the order in which they are judged; of several the first one counts.
+_ORDER: Final = (
+    *("emptyDir", "hostPath", "gitRepo", "gcePersistentDisk", "awsElasticBlockStore", "secret", "nfs"),
+    *("iscsi", "glusterfs", "flocker", "persistentVolumeClaim", "rbd", "cinder", "cephfs", "quobyte"),
+    *("downwardAPI", "fc", "flexVolume", "configMap", "azureFile", "vsphereVolume"),
+    *("photonPersistentDisk", "portworxVolume", "azureDisk", "storageos", "projected", "scaleIO"),
+    *("csi", "ephemeral"),
+)
+# Where messages have always spelled a field otherwise: inside it, and when it is one too many.
+_SPELLED: Final = {"gcePersistentDisk": "persistentDisk"}
+_TOO_MANY: Final = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}
+
+
+class VolumeRules:
+    """Rules of volumes; `domains` are those of the API itself, whose options drivers get from elsewhere."""
+
+    def __init__(self, domains: tuple[str, ...]) -> None:
+        self._rules: dict[str, Callable[[Object, str], list[FieldError]]] = {
+            **SOURCE_RULES,
+            "secret": secret_rules,
+            "configMap": config_map_rules,
+            "downwardAPI": downward_api_rules,
+            "projected": projected_rules,
+            "flexVolume": partial(flex_rules, domains),
+            "ephemeral": ephemeral_rules,
+        }
+
+    def judge(self, volumes: list[Object], field: str, pod: str) -> tuple[Volumes, list[FieldError]]:
+        """The volumes that can be used, and what is wrong with the others. `pod` is empty in a template."""
+        usable: dict[str, Object] = {}
+        errors: list[FieldError] = []
+        made = {f"{pod}-{one['name']}" for one in volumes if pod and "ephemeral" in one}
+        for index, volume in enumerate(volumes):
+            here = f"{field}[{index}]"
+            wrong = self._one(volume, here, pod) + _name_rules(volume["name"], here, usable)
+            if not wrong:
+                usable[volume["name"]] = volume
+            claim = volume.get("persistentVolumeClaim", {}).get("claimName")
+            if claim in made:
+                text = "must not reference a PVC that gets created for an ephemeral volume"
+                wrong.append(invalid(f"{here}.persistentVolumeClaim.claimName", claim, text))
+            errors += wrong
+        return usable, errors
+
+    def _one(self, volume: Object, field: str, pod: str) -> list[FieldError]:
+        errors: list[FieldError] = []
+        sources = [name for name in _ORDER if name in volume] if len(volume) > 2 else [*volume][1:]
+        if not sources:
+            return [required(field, "must specify a volume type")]
+        for index, name in enumerate(sources):
+            if index:
+                errors.append(forbidden(f"{field}.{_TOO_MANY.get(name, name)}", ONE_SOURCE))
+            else:
+                errors += self._rules[name](volume[name], f"{field}.{_SPELLED.get(name, name)}")
+        if "iscsi" in volume:
+            errors += _initiator_rules(volume, field)
+        if sources[0] == "ephemeral" and pod and volume["name"]:
+            errors += _claim_name_rules(volume["name"], pod, field)
+        return errors
+
+
+def _name_rules(name: str, field: str, taken: Volumes) -> list[FieldError]:
+    errors = each(f"{field}.name", name, dns_label(name)) if name else [required(f"{field}.name")]
+    return [*errors, duplicate(f"{field}.name", name)] if name in taken else errors
+
+
+def _initiator_rules(volume: Object, field: str) -> list[FieldError]:
+    name, source = volume["name"], volume["iscsi"]
+    if "initiatorName" not in source or size(f"{name}:{source['targetPortal']}") <= LONGEST_INITIATOR:
+        return []
+    text = (
+        "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters "
+        "if iscsi.initiatorName is specified."
+    )
+    return [invalid(f"{field}.name", name, text)]
+
+
+def _claim_name_rules(name: str, pod: str, field: str) -> list[FieldError]:
+    claim = f"{pod}-{name}"
+    return [
+        invalid(f"{field}.name", name, f"PVC name {quoted(claim)}: {text}") for text in dns_subdomain(claim)
+    ]
+
+
+def fill_volumes(volumes: list[Object]) -> None:
+    for volume in volumes:
+        if len(volume) == 1:
+            volume["emptyDir"] = {}
+        elif "ephemeral" in volume:
+            template = volume["ephemeral"].get("volumeClaimTemplate", {})
+            for amounts in template.get("spec", {}).get("resources", {}).values():
+                round_up(amounts)
+
+
+def shared_disk_rules(volumes: list[Object], field: str) -> list[FieldError]:
+    """Of pods that run more than once: some disks can only be read by several machines."""
+    text = (
+        "must be true for replicated pods > 1; "
+        "GCE PD can only be mounted on multiple machines if it is read-only"
+    )
+    return [
+        invalid(f"{field}[{index}].gcePersistentDisk.readOnly", False, text)
+        for index, volume in enumerate(volumes)
+        if "gcePersistentDisk" in volume and not volume["gcePersistentDisk"].get("readOnly")
+    ]

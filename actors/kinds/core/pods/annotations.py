@@ -1,0 +1,132 @@
+"""Annotations of pods that the API itself reads: most were fields in waiting and have fields by now."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import orjson
+
+from actors.kinds.checks import FieldError, forbidden, invalid, quoted
+from actors.kinds.core.pods.keys import PodKeys
+from actors.kinds.core.pods.placement import TOLERATION, toleration_rules
+from actors.kinds.core.pods.security import (
+    SECURITY_CONTEXT,
+    agreement_rules,
+    annotated_profile_rules,
+    profile_of,
+)
+from actors.kinds.core.pods.windows import containers_of
+from actors.kinds.walk import Walk
+from actors.messages import Object
+
+APPARMOR_WORDS: Final = ("", "runtime/default", "unconfined")
+APPARMOR_PREFIX: Final = "localhost/"
+
+_is_cost = re.compile("0|[1-9][0-9]{0,9}|-[0-9]{1,32}").fullmatch
+
+
+def annotation_rules(
+    annotations: dict[str, str], spec: Object, field: str, keys: PodKeys, *, any_cost: bool = False
+) -> list[FieldError]:
+    if not annotations:
+        return []
+    errors: list[FieldError] = []
+    if keys.mirror in annotations and not spec.get("nodeName"):
+        text = "must set spec.nodeName if mirror pod annotation is set"
+        errors.append(invalid(f"{field}[{keys.mirror}]", annotations[keys.mirror], text))
+    if annotations.get(keys.tolerations):
+        errors += _toleration_rules(annotations[keys.tolerations], field, keys.tolerations)
+    cost = annotations.get(keys.deletion_cost)
+    if cost is not None and not any_cost and not is_cost(cost):
+        errors.append(invalid(f"{field}[{keys.deletion_cost}]", cost, "must be a 32bit integer"))
+    for key, value in annotations.items():
+        if key == keys.pod_seccomp or key.startswith(keys.container_seccomp):
+            errors += annotated_profile_rules(value, f"{field}.{key}")
+    for key, value in annotations.items():
+        if key.startswith(keys.container_apparmor):
+            name = key.removeprefix(keys.container_apparmor)
+            errors += _apparmor_rules(name, value, spec, f"{field}[{key}]")
+    return errors
+
+
+def is_cost(text: str) -> bool:
+    """What it costs to delete the pod: a whole number of 32 bits, and without a plus in front."""
+    return bool(_is_cost(text)) and -(2**31) <= int(text) < 2**31
+
+
+def _toleration_rules(text: str, field: str, key: str) -> list[FieldError]:
+    try:
+        found = orjson.loads(text)
+        tolerations = [Walk(fill=False).struct(TOLERATION, one) for one in found]
+    except (ValueError, TypeError) as error:
+        return [invalid(field, key, f"must be a JSON list of tolerations: {error}")]
+    return toleration_rules(tolerations, f"{field}.{key}")
+
+
+def _apparmor_rules(name: str, profile: str, spec: Object, field: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if all(container["name"] != name for container, _ in containers_of(spec, "")):
+        errors.append(invalid(field, name, "container not found"))
+    if profile not in APPARMOR_WORDS and not profile.startswith(APPARMOR_PREFIX):
+        errors.append(invalid(field, profile, f"invalid AppArmor profile name: {quoted(profile)}"))
+    return errors
+
+
+def annotation_change_rules(
+    new: dict[str, str], old: dict[str, str], field: str, keys: PodKeys
+) -> list[FieldError]:
+    """Some are for the whole life of a pod."""
+    errors: list[FieldError] = []
+    for verb, changed in (
+        ("remove or update", [key for key in old if new.get(key) != old[key]]),
+        ("add", [key for key in new if key not in old]),
+    ):
+        for key in changed:
+            if key.startswith(keys.container_apparmor):
+                errors.append(forbidden(f"{field}[{key}]", f"may not {verb} AppArmor annotations"))
+            if key == keys.mirror:
+                errors.append(forbidden(f"{field}[{key}]", f"may not {verb} mirror pod annotation"))
+    return errors
+
+
+def seccomp_agreement_rules(
+    annotations: dict[str, str], spec: Object, field: str, keys: PodKeys
+) -> list[FieldError]:
+    """Where annotation and field both name a profile they must name the same."""
+    if not annotations:
+        return []
+    errors: list[FieldError] = []
+    profile = spec.get("securityContext", {}).get("seccompProfile")
+    if profile is not None and keys.pod_seccomp in annotations:
+        here = f"{field}.securityContext.seccompProfile"
+        errors += agreement_rules(annotations[keys.pod_seccomp], profile, here)
+    for container, path in containers_of(spec, field):
+        profile = container.get("securityContext", {}).get("seccompProfile")
+        text = annotations.get(keys.container_seccomp + container["name"])
+        if profile is not None and text is not None:
+            errors += agreement_rules(text, profile, f"{path}.securityContext.seccompProfile")
+    return errors
+
+
+def adopt_profiles(annotations: dict[str, str], spec: Object, keys: PodKeys) -> None:
+    """What only an annotation says becomes a field too."""
+    if not annotations:
+        return
+    text = annotations.get(keys.pod_seccomp)
+    if text is not None:
+        context = spec.setdefault("securityContext", {})
+        if "seccompProfile" not in context and (profile := profile_of(text)):
+            context["seccompProfile"] = profile
+    for container, _ in containers_of(spec, ""):
+        text = annotations.get(keys.container_seccomp + container["name"])
+        if text is not None and (profile := profile_of(text)):
+            context = {"seccompProfile": profile, **container.get("securityContext", {})}
+            _set_context(container, SECURITY_CONTEXT.arranged(context))
+
+
+def _set_context(container: Object, context: Object) -> None:
+    container["securityContext"] = context
+    for later in ("stdin", "stdinOnce", "tty"):
+        if later in container:
+            container[later] = container.pop(later)

@@ -1,0 +1,38 @@
+"""What a dialect calls things in pods: keys of annotations that mean something, and the API's own domains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from actors.names import Names
+
+
+@dataclass(frozen=True, slots=True)
+class PodKeys:
+    home: str  # the domain of the API's own resources, with a slash
+    domains: tuple[str, ...]  # reserved for the API itself
+    mirror: str  # of a pod that a node runs on its own account
+    tolerations: str
+    deletion_cost: str
+    pod_seccomp: str
+    container_seccomp: str  # a prefix: the container's name follows
+    container_apparmor: str  # likewise
+    forgotten: frozenset[str]  # said in fields by now, and dropped where they still come
+
+    @classmethod
+    def of(cls, names: Names) -> PodKeys:
+        return cls(
+            home=names.key(""),
+            domains=tuple(dict.fromkeys((names.key_domain, names.group_domain))),
+            mirror=names.key("config.mirror"),
+            tolerations=names.key("tolerations", "scheduler.alpha"),
+            deletion_cost=names.key("pod-deletion-cost", "controller"),
+            pod_seccomp=names.key("pod", "seccomp.security.alpha"),
+            container_seccomp=names.key("", "container.seccomp.security.alpha"),
+            container_apparmor=names.key("", "container.apparmor.security.beta"),
+            forgotten=frozenset(
+                names.key(key, prefix)
+                for prefix in ("pod.alpha", "pod.beta")
+                for key in ("init-containers", "init-container-statuses")
+            ),
+        )

@@ -1,0 +1,147 @@
+"""Pods of Windows machines: whom their containers run as, and what they cannot have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from actors.kinds.checks import FieldError, dns_subdomain, each, forbidden, invalid, size
+from actors.kinds.fields import BOOL, STRING, Field, Struct
+from actors.messages import Object
+
+LONGEST_SPEC: Final = 64 * 1024
+LONGEST_DOMAIN: Final = 256
+LONGEST_USER: Final = 104
+NOT_ON_WINDOWS: Final = "cannot be set for a windows pod"
+NOT_ON_LINUX: Final = "windows options cannot be set for a linux pod"
+
+WINDOWS_SECURITY_CONTEXT_OPTIONS = Struct(
+    "core.v1.WindowsSecurityContextOptions",
+    Field("gmsaCredentialSpecName", STRING, 1, pointer=True),
+    Field("gmsaCredentialSpec", STRING, 2, pointer=True),
+    Field("runAsUserName", STRING, 3, pointer=True),
+    Field("hostProcess", BOOL, 4, pointer=True),
+)
+
+_DNS_LABEL: Final = "[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
+_is_net_bios = re.compile(r'[^\\/:*?"<>|.][^\\/:*?"<>|]{0,14}').fullmatch
+_is_domain = re.compile(rf"{_DNS_LABEL}(?:\.{_DNS_LABEL})*").fullmatch
+_has_control = re.compile(r"[\x00-\x1f\x7f]").search
+_has_reserved = re.compile(r'["/\\:;|=,+*?<>@\[\]]').search
+
+_UNKNOWN_TO_PODS: Final = (
+    *("seLinuxOptions", "hostUsers", "hostPID", "hostIPC", "seccompProfile", "fsGroup"),
+    *("fsGroupChangePolicy", "sysctls", "shareProcessNamespace", "runAsUser", "runAsGroup"),
+    "supplementalGroups",
+)
+_OF_THE_SPEC: Final = frozenset(("hostUsers", "hostPID", "hostIPC", "shareProcessNamespace"))
+_UNKNOWN_TO_CONTAINERS: Final = (
+    *("seLinuxOptions", "seccompProfile", "capabilities", "readOnlyRootFilesystem", "privileged"),
+    *("allowPrivilegeEscalation", "procMount", "runAsUser", "runAsGroup"),
+)
+
+
+def windows_option_rules(options: Object, field: str) -> list[FieldError]:
+    name, spec, user = (
+        options.get(part) for part in ("gmsaCredentialSpecName", "gmsaCredentialSpec", "runAsUserName")
+    )
+    errors: list[FieldError] = []
+    if name is not None:
+        errors += each(f"{field}.gmsaCredentialSpecName", name, dns_subdomain(name))
+    if spec is not None and not spec:
+        text = "gmsaCredentialSpec cannot be an empty string"
+        errors.append(invalid(f"{field}.gmsaCredentialSpec", spec, text))
+    elif spec is not None and size(spec) > LONGEST_SPEC:
+        text = f"gmsaCredentialSpec size must be under {LONGEST_SPEC // 1024} KiB"
+        errors.append(invalid(f"{field}.gmsaCredentialSpec", spec, text))
+    if user is not None:
+        errors += [invalid(f"{field}.runAsUserName", user, f"runAsUserName{text}") for text in _user(user)]
+    return errors
+
+
+def _user(name: str) -> list[str]:
+    if not name:
+        return [" cannot be an empty string"]
+    if _has_control(name):
+        return [" cannot contain control characters"]
+    if name.count("\\") > 1:
+        return [" cannot contain more than one backslash"]
+    domain, backslash, user = name.rpartition("\\")
+    wrong: list[str] = []
+    if size(domain) >= LONGEST_DOMAIN:
+        wrong.append(f"'s Domain length must be under {LONGEST_DOMAIN} characters")
+    if backslash and not _is_net_bios(domain) and not _is_domain(domain):
+        wrong.append("'s Domain doesn't match the NetBios nor the DNS format")
+    if not user:
+        wrong.append("'s User cannot be empty")
+    elif size(user) > LONGEST_USER:
+        wrong.append(f"'s User length must not be longer than {LONGEST_USER} characters")
+    if user and not user.strip(". "):
+        wrong.append("'s User cannot contain only periods or spaces")
+    if _has_reserved(user):
+        wrong.append("'s User cannot contain the following characters: \"/\\:;|=,+*?<>@[]")
+    return wrong
+
+
+def containers_of(spec: Object, field: str) -> Iterator[tuple[Object, str]]:
+    """Every container of a pod with the path of its field."""
+    for part in ("initContainers", "containers", "ephemeralContainers"):
+        for index, container in enumerate(spec.get(part) or ()):
+            yield container, f"{field}.{part}[{index}]"
+
+
+def linux_rules(spec: Object, field: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if "windowsOptions" in spec.get("securityContext", ()):
+        errors.append(forbidden(f"{field}.securityContext.windowsOptions", NOT_ON_LINUX))
+    for container, here in containers_of(spec, field):
+        if "windowsOptions" in container.get("securityContext", ()):
+            errors.append(forbidden(f"{here}.securityContext.windowsOptions", NOT_ON_LINUX))
+    return errors
+
+
+def windows_rules(spec: Object, field: str) -> list[FieldError]:
+    context = spec.get("securityContext", {})
+    errors: list[FieldError] = []
+    for part in _UNKNOWN_TO_PODS:
+        if part in _OF_THE_SPEC:
+            if part in spec:
+                errors.append(forbidden(f"{field}.{part}", NOT_ON_WINDOWS))
+        elif part in context:
+            errors.append(forbidden(f"{field}.securityContext.{part}", NOT_ON_WINDOWS))
+    for container, here in containers_of(spec, field):
+        context = container.get("securityContext", {})
+        for part in _UNKNOWN_TO_CONTAINERS:
+            if part in context:
+                errors.append(forbidden(f"{here}.securityContext.{part}", NOT_ON_WINDOWS))
+    return errors
+
+
+def host_process_rules(spec: Object, field: str) -> list[FieldError]:
+    """Containers that are processes of the machine: all of a pod's, or none, and on the machine's network."""
+    of_pod = _host_process(spec)
+    errors: list[FieldError] = []
+    containers = processes = 0
+    for container, here in containers_of(spec, field):
+        own = _host_process(container)
+        if of_pod is not None and own is not None and own != of_pod:
+            text = (
+                "pod hostProcess value must be identical if both are specified, "
+                f"was {'true' if of_pod else 'false'}"
+            )
+            errors.append(invalid(f"{here}.securityContext.windowsOptions.hostProcess", own, text))
+        containers += 1
+        processes += bool(of_pod if own is None else own)
+    if processes and processes != containers:
+        text = "If pod contains any hostProcess containers then all containers must be HostProcess containers"
+        errors.append(invalid(field, "", text))
+    if processes and not spec.get("hostNetwork"):
+        text = "hostNetwork must be true if pod contains any hostProcess containers"
+        errors.append(invalid(f"{field}.hostNetwork", False, text))
+    return errors
+
+
+def _host_process(holder: Object) -> bool | None:
+    said: bool | None = holder.get("securityContext", {}).get("windowsOptions", {}).get("hostProcess")
+    return said
