@@ -79,12 +79,12 @@ class Journal:
         self._types = _types_in(stored)
         with self.read() as view:
             self._head = view.head
-            newest = view.event(view.head)
-            self._time = newest.time if newest is not None else 0
 
     def _prove_tail(self) -> None:
         with self.read() as view:
             verify.prove_tail(view)
+            newest = view.event(view.head)
+            self._time = newest.time if newest is not None else 0
 
     def _found(self, txn: Any, dialect: str) -> None:
         meta = self.environment.meta
