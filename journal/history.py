@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from journal import keys, records, replay
 
@@ -65,13 +65,21 @@ def _offsets(index: Index, found: Iterator[Any]) -> Iterator[int]:
         yield keys.offset_of(key)
 
 
-def touched(view: View, type_id: int, after: int, upto: int) -> dict[bytes, tuple[int, int]]:
-    """State keys of the objects with events in between: the versions they had at both ends; 0: not there."""
-    ends: dict[bytes, tuple[int, int]] = {}
+class Ends(NamedTuple):
+    """The versions that an object had at both ends of a stretch of the log, 0 where it was not there."""
+
+    before: int
+    after: int
+    last: int  # its last event in between
+
+
+def touched(view: View, type_id: int, after: int, upto: int) -> dict[bytes, Ends]:
+    """The objects of a type that have events behind `after` up to `upto`, by state key."""
+    found: dict[bytes, Ends] = {}
     for offset, key, previous, removed in replay.links(view, type_id, after, upto):
-        before = ends[key][0] if key in ends else previous
-        ends[key] = (before, 0 if removed else offset)
-    return ends
+        before = found[key].before if key in found else previous
+        found[key] = Ends(before, 0 if removed else offset, offset)
+    return found
 
 
 def first_behind(view: View, key: bytes, offset: int) -> int:

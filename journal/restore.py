@@ -10,23 +10,25 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
 from journal import keys
 from journal.errors import BadName, DamagedFile, JournalThere, NameTooLong
-from journal.export import Header, Reader, Told
+from journal.export import Header, Reader
 from journal.log import Journal
 from journal.records import Event
 
 # One durable transaction each: large enough that the fsync costs little, small enough for any memory.
 BATCH, BATCH_BYTES = 1000, 4 << 20
 
+Told = Callable[[int, int], None]
+
 
 def restore(stream: BinaryIO, path: Path, told: Told | None = None) -> Header:
-    """Make the journal in `path` from an export. `told` hears how many events are durable."""
+    """Make the journal in `path` from an export. `told` hears how many events are durable, and of how many."""
     if path.exists() and any(path.iterdir()):
         raise JournalThere(path)
     reader = Reader(stream)
@@ -82,7 +84,7 @@ def _fill(journal: Journal, reader: Reader, told: Told | None) -> None:
         _take(journal, header, reader.position, batch)
         written += len(batch)
         if told is not None:
-            told(written)
+            told(written, header.events)
     if journal.head != header.head:
         raise DamagedFile(reader.position, f"it ends at {journal.head}, its header says {header.head}")
 

@@ -110,10 +110,10 @@ def test_large_events_and_many(journal: Journal, model: Model, tmp_path: Path) -
     small = model.put("m")
     journal.append([replace(large, offset=1 + i, name=f"n{i}") for i in range(12)])
     journal.append([replace(small, offset=13 + i, name=f"m{i}") for i in range(2500)])
-    told: list[int] = []
-    restore(io.BytesIO(exported(journal)), tmp_path / "copy", told.append)
+    told: list[tuple[int, int]] = []
+    restore(io.BytesIO(exported(journal)), tmp_path / "copy", lambda done, total: told.append((done, total)))
     assert told == sorted(told)
-    assert told[-1] == 2512
+    assert told[-1] == (2512, 2512)
 
 
 def test_through_gzip(journal: Journal, model: Model, tmp_path: Path) -> None:

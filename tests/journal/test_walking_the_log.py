@@ -70,6 +70,8 @@ def test_what_was_touched_between_two_versions(filled: Journal, model: Model, af
             for key, ends in history.touched(view, kind, after, upto).items()
         }
     for key, ends in found.items():
-        assert ends == tuple(state[key].offset if key in state else 0 for state in (before, behind))
+        assert ends[:2] == tuple(state[key].offset if key in state else 0 for state in (before, behind))
+        of_it = [e.offset for e in model.events if (e.type_id, e.namespace, e.name) == key]
+        assert ends.last == max(offset for offset in of_it if offset <= upto)
     changed = {key for key in before.keys() | behind.keys() if before.get(key) != behind.get(key)}
     assert changed <= found.keys()
