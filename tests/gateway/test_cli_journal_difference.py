@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gateway.cli.journal.difference import ABSENT, Change, difference
+from gateway.cli.journal.wording import signed, summed_up, told
+
+
+def said(before: Any, after: Any) -> list[str]:
+    return [f"{change.sign} {told(change)}" for change in difference(before, after)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        ({"data": {"color": "blue"}}, {"data": {"color": "red"}}, ['~ data.color: "blue" -> "red"']),
+        ({"data": {"color": "blue"}}, {"data": {}}, ['- data.color: "blue"']),
+        ({}, {"data": {"a": "1"}}, ['+ data: {"a":"1"}']),
+        ({"a": 1}, {"a": True}, ["~ a: 1 -> true"]),
+        ({"a": 1}, {"a": 1.0}, ["~ a: 1 -> 1.0"]),
+        ({"a": None}, {}, ["- a: null"]),
+        ({"a": {"b": 1}}, {"a": [1]}, ['~ a: {"b":1} -> [1]']),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, []),
+    ],
+)
+def test_fields(before: Any, after: Any, expected: list[str]) -> None:
+    assert said(before, after) == expected
+
+
+def test_a_key_that_is_no_plain_word_is_quoted() -> None:
+    before: dict[str, Any] = {"metadata": {"labels": {}}}
+    after = {"metadata": {"labels": {"app.example/name": "web", "plain-key": "x"}}}
+    assert said(before, after) == [
+        '+ metadata.labels["app.example/name"]: "web"',
+        '+ metadata.labels.plain-key: "x"',
+    ]
+
+
+def test_the_version_is_not_a_change() -> None:
+    assert said({"metadata": {"resourceVersion": "1"}}, {"metadata": {"resourceVersion": "2"}}) == []
+
+
+def test_ignored_fields_are_not_looked_at() -> None:
+    before, after = {"a": {"b": 1, "c": 1}}, {"a": {"b": 2, "c": 2}}
+    assert difference(before, after, {"a.b"}) == [Change("a.c", 1, 2)]
+
+
+def test_lists_of_plain_values_tell_what_came_and_went() -> None:
+    assert said({"f": ["a", "b"]}, {"f": ["c", "b"]}) == ['- f[]: "a"', '+ f[]: "c"']
+    assert said({"f": ["a", "b"]}, {"f": ["b", "a"]}) == ['~ f[order]: ["a","b"] -> ["b","a"]']
+
+
+def test_plain_values_of_other_types_are_others() -> None:
+    assert said({"f": [1, 2]}, {"f": [True, 2]}) == ["- f[]: 1", "+ f[]: true"]
+
+
+def test_lists_of_named_items_are_matched_by_name() -> None:
+    web, side = {"name": "web", "image": "web:1"}, {"name": "side", "image": "s"}
+    newer = {"name": "web", "image": "web:2"}
+    assert said({"c": [web]}, {"c": [side, newer]}) == [
+        '~ c[name=web].image: "web:1" -> "web:2"',
+        '+ c[name=side]: {"name":"side","image":"s"}',
+    ]
+    assert said({"c": [web, side]}, {"c": [side, web]}) == ['~ c[order]: ["web","side"] -> ["side","web"]']
+
+
+def test_conditions_are_matched_by_type() -> None:
+    before = {"conditions": [{"type": "Ready", "status": "False"}, {"type": "Disk", "status": "True"}]}
+    after = {"conditions": [{"type": "Ready", "status": "True"}, {"type": "Disk", "status": "True"}]}
+    assert said(before, after) == ['~ conditions[type=Ready].status: "False" -> "True"']
+
+
+def test_other_lists_go_by_position() -> None:
+    assert said({"r": [{"p": 1}, [1]]}, {"r": [{"p": 2}, [1], 3]}) == ["~ r[0].p: 1 -> 2", "+ r[2]: 3"]
+
+
+def test_long_values_are_shown_where_they_part() -> None:
+    before, after = "x" * 500 + "blue" + "y" * 500, "x" * 500 + "red" + "y" * 500
+    (line,) = said({"data": {"text": before}}, {"data": {"text": after}})
+    assert len(line) < 200
+    assert "xxblue" in line
+    assert "xxred" in line
+
+
+def test_depth_does_not_matter() -> None:
+    one: Any = 1
+    other: Any = 2
+    for _ in range(20_000):
+        one, other = {"a": one}, {"a": other}
+    (change,) = difference(one, other)
+    assert (change.before, change.after) == (1, 2)
+
+
+def test_a_line_names_contents_first_and_counts_the_rest() -> None:
+    before = {"metadata": {"generation": 1, "labels": {"a": "1"}}, "data": {"x": "1"}}
+    after = {"metadata": {"generation": 2, "labels": {"a": "2"}}, "data": {"x": "2", "y": "3"}}
+    changes = difference(before, after)
+    assert summed_up(changes) == 'data.x: "1" -> "2"; +data.y: "3"; 1 more'
+    assert signed(changes[0]) == "metadata.generation: 1 -> 2"
+
+
+def test_as_a_document() -> None:
+    documents = [change.document() for change in difference({"a": 1, "b": 1}, {"a": 2, "c": None})]
+    assert documents == [
+        {"path": "a", "before": 1, "after": 2},
+        {"path": "b", "before": 1},
+        {"path": "c", "after": None},
+    ]
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.text("ab.", max_size=2),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal, with true and 1 told apart."""
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    if isinstance(one, list):
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other)
+
+
+@given(json_values, json_values)
+def test_there_is_a_change_exactly_where_values_differ(one: Any, other: Any) -> None:
+    assert bool(difference(one, other)) == (not same(one, other))
+
+
+@given(json_values, json_values)
+def test_backwards_is_the_same_with_sides_exchanged(one: Any, other: Any) -> None:
+    there = {(change.path, repr(change.before), repr(change.after)) for change in difference(one, other)}
+    back = {(change.path, repr(change.after), repr(change.before)) for change in difference(other, one)}
+    assert there == back
+    assert repr(ABSENT) == "ABSENT"
