@@ -9,7 +9,7 @@ USAGE = """\
 usage: rewound <command> [flags]
 
   rewound serve         serve the API; `rewound serve --help` lists the flags
-  rewound verify        prove that a data folder is sound
+  rewound journal       read the journal of a data folder; `rewound journal --help` lists the ways
   rewound --version     the release
 """
 
@@ -20,10 +20,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from gateway.cli.serve import serve
 
         return serve(rest)
-    if command == "verify":
-        from gateway.cli.verify import verify
+    if command == "journal":
+        from gateway.cli.journal.commands import journal
 
-        return verify(rest)
+        return journal(rest)
     if command in ("--version", "version"):
         from gateway.release import RELEASE
 

@@ -2,13 +2,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 from gateway.cli.main import main
 from gateway.release import RELEASE
-from journal.log import Journal
 
 
 def test_version_is_the_release(capsys: pytest.CaptureFixture[str]) -> None:
@@ -51,14 +49,3 @@ def test_a_small_question_loads_little() -> None:
         "sys.exit(', '.join(heavy) or None)"
     )
     subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.DEVNULL)
-
-
-def test_verify_finds_a_new_journal_sound(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    Journal.open(tmp_path / "journal").close()
-    assert main(["verify", f"--data-dir={tmp_path}"]) == 0
-    assert capsys.readouterr().out.endswith("sound\n")
-
-
-def test_verify_says_where_there_is_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["verify", "--data-dir", str(tmp_path)]) == 1
-    assert "there is no journal in" in capsys.readouterr().err

@@ -1,0 +1,97 @@
+"""The commands of `rewound journal`: which there are, how one is run, and how each way to fail is told.
+
+Called by `gateway.cli.main`. A command is a module with `add_flags(parser)` and `run(options, output)`, loaded when
+it is called. Exit codes: 0, 1 for what is wrong with the data, 2 for what is wrong with the words, 130 after
+Ctrl-C, 141 when the reader of the output has gone.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+from gateway.cli.journal.failure import Failure, UsageError
+from gateway.cli.journal.flags import Parser
+from gateway.cli.journal.output import Output
+from journal.errors import JournalError
+
+COMMANDS = {
+    "log": ("log", "who did what, when; -f follows a live server"),
+    "show": ("show", "one event whole, and what it changed"),
+    "history": ("history", "all versions of one object"),
+    "state": ("state", "what was there at a version or a time"),
+    "diff": ("diff", "what changed between two versions or times"),
+    "stats": ("stats", "sizes, counts and rates"),
+    "verify": ("verify", "prove that every record is sound and that state equals replay"),
+    "export": ("export", "write the journal to one portable file"),
+    "import": ("importing", "make a new data folder from such a file"),
+}
+_LINES = "".join(f"  rewound journal {name:9} {text}\n" for name, (_, text) in COMMANDS.items())
+USAGE = f"""\
+usage: rewound journal <command> [flags]
+
+{_LINES}
+All of them take --data-dir (./rewound-data unless given) and --help.
+A moment is an offset (1042), a time (2024-05-01T12:03:00Z, 12:03) or how long ago (10m).
+"""
+
+
+def journal(arguments: Sequence[str]) -> int:
+    name, *rest = arguments or [""]
+    if name in ("--help", "-h", "help"):
+        print(USAGE, end="")
+        return 0
+    if name not in COMMANDS:
+        print(_unknown(name) + USAGE, end="", file=sys.stderr)
+        return 2
+    command = import_module(f"gateway.cli.journal.{COMMANDS[name][0]}")
+    try:
+        return _run(name, command, rest)
+    except BrokenPipeError:
+        return _nobody_reads()
+    except KeyboardInterrupt:
+        return 130
+    except UsageError as error:
+        return _fail(str(error), 2)
+    except (Failure, JournalError) as error:
+        return _fail(str(error), 1)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{where}{error.strerror or error}; check the path and its rights", 1)
+
+
+def _run(name: str, command: Any, rest: Sequence[str]) -> int:
+    parser = Parser(f"rewound journal {name}", command.__doc__, COMMANDS[name][1])
+    command.add_flags(parser)
+    options = parser.parse_args(rest)
+    output = Output.of(sys.stdout, options.color)
+    code: int = command.run(options, output)
+    output.flush()
+    return code
+
+
+def _unknown(name: str) -> str:
+    if not name:
+        return ""
+    near = difflib.get_close_matches(name, COMMANDS, n=1)
+    meant = f"; did you mean {near[0]}?" if near else ""
+    return f"rewound: {name!r} is not a command of the journal{meant}\n\n"
+
+
+def _nobody_reads() -> int:
+    # What is still buffered would be tried once more when the interpreter ends, and complained about.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 141
+
+
+def _fail(text: str, code: int) -> int:
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return _nobody_reads()
+    print(f"rewound: {text}", file=sys.stderr)
+    return code

@@ -1,0 +1,94 @@
+"""`rewound journal history`: all versions of one object that are still kept.
+
+Who made each, when, and what changed, field by field; through deletions and re-creations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gateway.cli.journal.document import event_document, identity
+from gateway.cli.journal.failure import Failure, UsageError
+from gateway.cli.journal.flags import Options, Parser, add_limits, add_managed_fields, add_output
+from gateway.cli.journal.folder import Folder, opened
+from gateway.cli.journal.kinds import Kind
+from gateway.cli.journal.lines import object_name, print_changes, verb_color, what
+from gateway.cli.journal.output import Output, harmless
+from gateway.cli.journal.reading import Entry, Reading
+from gateway.cli.journal.selection import Selection
+from gateway.cli.journal.times import local
+from gateway.cli.journal.wording import size
+
+
+def add_flags(parser: Parser) -> None:
+    parser.add_argument("kind", metavar="KIND", help="ConfigMap, configmaps, cm or configmaps.<group>")
+    parser.add_argument("object", metavar="NAMESPACE/NAME", help="NAME alone for what is in no namespace")
+    add_limits(parser)
+    add_managed_fields(parser)
+    add_output(parser, "json")
+
+
+def run(options: Options, output: Output) -> int:
+    with opened(options.data_dir) as folder:
+        kind = folder.kinds.named(options.kind)
+        namespace, name = _names(kind, options.object)
+        entries = _entries(folder, Selection((kind,), namespace, name), options)
+        first = next(entries, None)
+        if first is None:
+            where = object_name(namespace, name)
+            raise Failure(
+                f"no version of {kind.type_name} {where} is kept; `rewound journal log` shows what is"
+            )
+        if options.output == "json":
+            _print_document(output, kind, (namespace, name), [first, *entries], options)
+        else:
+            _print(output, first, options)
+            for entry in entries:
+                _print(output, entry, options)
+    return 0
+
+
+def _names(kind: Kind, text: str) -> tuple[str, str]:
+    namespace, slash, name = text.rpartition("/")
+    if kind.namespaced and not namespace:
+        raise UsageError(f"{kind.type_name} are in namespaces; write NAMESPACE/NAME, as in default/{name}")
+    if kind.namespaced is False and slash:
+        raise UsageError(f"{kind.type_name} are in no namespace; write the name alone: {name}")
+    if "*" in text or "?" in text or "[" in text:
+        raise UsageError(f"{text!r} is not one object; `rewound journal log --name` takes wildcards")
+    return namespace, name
+
+
+def _entries(folder: Folder, selection: Selection, options: Options) -> Iterator[Entry]:
+    reading = Reading(folder.journal, selection)
+    head = folder.journal.head
+    first = reading.newest(options.limit, 0, head) if options.limit else 0
+    for entries in (reading.backward if options.reverse else reading.forward)(first, head):
+        yield from entries
+
+
+def _print(output: Output, entry: Entry, options: Options) -> None:
+    event = entry.event
+    did = output.paint(event.verb, verb_color(event))
+    where = f"{output.paint(f'{event.offset:6}', 'cyan')}  {output.paint(local(event.time), 'dim')}"
+    manager = f" with {harmless(event.manager)}" if event.manager else ""
+    output.line(f"{where}  {harmless(event.user)}  {did}{manager}: {_outcome(entry)}")
+    print_changes(output, entry, " " * 8, managed_fields=options.show_managed_fields)
+
+
+def _outcome(entry: Entry) -> str:
+    if entry.event.removed:
+        return "removed"
+    if entry.event.previous and not entry.follows:
+        return f"{size(len(entry.event.body))}; what it changed is no longer kept"
+    if not entry.event.previous:
+        return f"made, {size(len(entry.event.body))}"
+    return what(entry) if not entry.changes else f"{len(entry.changes)} changed"
+
+
+def _print_document(
+    output: Output, kind: Kind, names: tuple[str, str], entries: list[Entry], options: Options
+) -> None:
+    managed = options.show_managed_fields
+    versions = [event_document(entry, kind, managed_fields=managed) for entry in entries]
+    output.json({**identity(kind, *names), "versions": versions})

@@ -1,0 +1,73 @@
+"""`rewound journal import`: make a new data folder from an export.
+
+Offsets, times, users, contents and state come out as they were; every checksum is proved. The folder must not
+have a journal. A damaged file is refused with the place of the damage, and nothing is left behind.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from gateway.cli.journal.ending import orderly
+from gateway.cli.journal.export import summary
+from gateway.cli.journal.flags import Options, Parser, add_output
+from gateway.cli.journal.folder import JOURNAL
+from gateway.cli.journal.output import Output
+from gateway.cli.journal.progress import Progress
+from journal.export import Header
+from journal.restore import restore
+
+_GZIP = b"\x1f\x8b"
+
+
+def add_flags(parser: Parser) -> None:
+    parser.add_argument("file", metavar="FILE", help="- is stdin; compressed or not")
+    add_output(parser, "json")
+
+
+def run(options: Options, output: Output) -> int:
+    target = options.data_dir / JOURNAL
+    with orderly(), _read(options.file) as stream, Progress("import", 0) as progress:
+
+        def told(done: int, total: int) -> None:
+            progress.total = total
+            progress(done)
+
+        header = restore(stream, target, told)
+    if options.output == "json":
+        output.json({"folder": str(options.data_dir), **summary(header)})
+    else:
+        _print(output, options.data_dir, header)
+    return 0
+
+
+def _print(output: Output, folder: Path, header: Header) -> None:
+    output.line(f"imported {header.events} events up to offset {header.head} into {folder}")
+    dialect = "" if header.dialect == "cluster" else f" --dialect {header.dialect}"
+    output.line(f"serve it with: rewound serve --data-dir {shlex.quote(str(folder))}{dialect}")
+
+
+@contextmanager
+def _read(file: str) -> Iterator[BinaryIO]:
+    """The file's bytes, decompressed where they begin like gzip; a name says nothing about a pipe."""
+    if file == "-":
+        yield _unpacked(sys.stdin.buffer)
+    else:
+        with Path(file).open("rb") as stream:
+            yield _unpacked(stream)
+
+
+def _unpacked(stream: io.BufferedReader | BinaryIO) -> BinaryIO:
+    buffered = (
+        stream if isinstance(stream, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, stream))
+    )
+    if buffered.peek(2)[:2] == _GZIP:
+        return cast(BinaryIO, gzip.GzipFile(fileobj=buffered))
+    return buffered

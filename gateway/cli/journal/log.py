@@ -1,0 +1,89 @@
+"""`rewound journal log`: who did what, when. One line per event, oldest first.
+
+--since and --until take an offset (1042), a time (2024-05-01T12:03:00Z, 12:03) or how long ago (10m).
+With -f it goes on with what a live server writes, after the newest 10 unless --limit or --since says more;
+Ctrl-C ends it. Events at or below the retention floor (see stats) are what is left of older history: the
+version of each object that was current there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from gateway.cli.journal.document import event_document
+from gateway.cli.journal.failure import UsageError
+from gateway.cli.journal.flags import Options, Parser, add_kinds, add_limits, add_output, moment
+from gateway.cli.journal.folder import Folder, opened
+from gateway.cli.journal.follow import follow
+from gateway.cli.journal.lines import LogLines
+from gateway.cli.journal.output import Output
+from gateway.cli.journal.reading import Entry, Reading
+from gateway.cli.journal.selection import selected
+
+BEFORE_FOLLOWING = 10  # events that show what the next ones are about
+
+Show = Callable[[Sequence[Entry]], None]
+
+
+def add_flags(parser: Parser) -> None:
+    add_kinds(parser)
+    parser.add_argument("--user", metavar="NAME", help="events of this user; * stands for anything")
+    parser.add_argument("--verb", metavar="VERB", help="create, update, delete, deletecollection, ...")
+    parser.add_argument("--since", type=moment, metavar="MOMENT", help="this one and what came behind it")
+    parser.add_argument("--until", type=moment, metavar="MOMENT", help="this one and what came before it")
+    add_limits(parser)
+    parser.add_argument("-f", "--follow", action="store_true", help="go on with what comes")
+    add_output(parser, "json")
+
+
+def run(options: Options, output: Output) -> int:
+    if options.follow and (options.until or options.reverse):
+        raise UsageError("--follow: goes on without an end, so --until and --reverse make no sense with it")
+    with opened(options.data_dir) as folder:
+        _log(folder, options, output)
+    return 0
+
+
+def _log(folder: Folder, options: Options, output: Output) -> None:
+    selection = replace(selected(folder.kinds, options), user=options.user, verb=options.verb)
+    reading = Reading(folder.journal, selection)
+    with folder.journal.read() as view:
+        first = options.since.first(view) if options.since else 0
+        head = view.head
+        last = min(options.until.version(view), head) if options.until else head
+    limit = options.limit
+    if options.follow and options.since is None:
+        limit = limit or BEFORE_FOLLOWING
+    show = _showing(folder, options, output)
+    _print(reading, (first, last), limit, options.reverse, show)
+    if options.follow:
+        output.flush()
+        follow(folder.journal, reading, head, _at_once(show, output))
+
+
+def _print(reading: Reading, bounds: tuple[int, int], limit: int | None, reverse: bool, show: Show) -> None:
+    first, last = bounds
+    if limit is not None:
+        first = reading.newest(limit, first, last)
+    for entries in (reading.backward if reverse else reading.forward)(first, last):
+        show(entries)
+
+
+def _at_once(show: Show, output: Output) -> Show:
+    def flushed(entries: Sequence[Entry]) -> None:
+        show(entries)
+        output.flush()
+
+    return flushed
+
+
+def _showing(folder: Folder, options: Options, output: Output) -> Show:
+    if options.output == "text":
+        return LogLines(output, folder.kinds).print
+
+    def show(entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            output.json(event_document(entry, folder.kinds.of_number(entry.event.type_id)))
+
+    return show

@@ -1,0 +1,102 @@
+"""`rewound journal show`: one event whole.
+
+Who did it, when and with what, how it differs from the version before, and the object as it was stored.
+"""
+
+from __future__ import annotations
+
+import orjson
+
+from gateway.cli.journal.document import event_document, object_bytes
+from gateway.cli.journal.failure import Failure
+from gateway.cli.journal.flags import Options, Parser, add_managed_fields, add_output, offset
+from gateway.cli.journal.folder import Folder, opened
+from gateway.cli.journal.kinds import Kind
+from gateway.cli.journal.lines import object_name, print_changes, verb_color
+from gateway.cli.journal.output import Output, harmless
+from gateway.cli.journal.reading import Entry, entry_of
+from gateway.cli.journal.times import exact
+from gateway.cli.journal.wording import size
+from journal import history
+from journal.view import View
+
+
+def add_flags(parser: Parser) -> None:
+    parser.add_argument("offset", type=offset, metavar="OFFSET", help="as `rewound journal log` shows it")
+    add_managed_fields(parser)
+    add_output(parser, "json", "yaml")
+
+
+def run(options: Options, output: Output) -> int:
+    with opened(options.data_dir) as folder:
+        entry = _found(folder, options.offset)
+        kind = folder.kinds.of_number(entry.event.type_id)
+    if options.output == "text":
+        _print(output, entry, kind, managed_fields=options.show_managed_fields)
+    else:
+        document = event_document(entry, kind, managed_fields=options.show_managed_fields)
+        _print_document(output, document, options.output)
+    return 0
+
+
+def _found(folder: Folder, wanted: int) -> Entry:
+    with folder.journal.read() as view:
+        event = view.event(wanted)
+        if event is None:
+            raise Failure(_missing(view, wanted))
+        return entry_of(view, event)
+
+
+def _missing(view: View, wanted: int) -> str:
+    head, floor = view.head, view.floor
+    if wanted > head:
+        return f"there is no event {wanted} yet: the newest is {head}"
+    if wanted <= floor:
+        return f"event {wanted} is no longer kept: the journal has all events behind {floor}"
+    near = next(history.ascending(view, history.whole_log(view), wanted))
+    return f"there is no event {wanted}: nothing was committed under that offset; the next one is {near}"
+
+
+def _print(output: Output, entry: Entry, kind: Kind, *, managed_fields: bool) -> None:
+    event = entry.event
+    output.line(output.paint(f"event {event.offset}", "bold"))
+    gone = "" if entry.follows or not event.previous else " (no longer kept)"
+    fields = {
+        "time": exact(event.time),
+        "user": event.user,
+        "manager": event.manager,
+        "verb": event.verb + (", the object is gone" if event.removed else ""),
+        "object": f"{kind.kind} {object_name(event.namespace, event.name)}",
+        "type": " ".join(filter(None, (kind.type_name, kind.api_version))),
+        "follows": f"{event.previous}{gone}" if event.previous else "nothing: it did not exist",
+        "size": size(len(event.body)),
+    }
+    for name, value in fields.items():
+        color = verb_color(event) if name == "verb" else ""
+        output.line(f"  {output.paint(f'{name:8}', 'dim')} {output.paint(harmless(value), color)}")
+    if entry.follows:
+        _print_difference(output, entry, managed_fields=managed_fields)
+    output.line(output.paint("object", "bold"))
+    for line in _yaml(object_bytes(kind, event.body)).splitlines():
+        output.line(f"  {harmless(line)}")
+
+
+def _print_difference(output: Output, entry: Entry, *, managed_fields: bool) -> None:
+    output.line(output.paint(f"changes since {entry.event.previous}", "bold"))
+    if not entry.compared(managed_fields=managed_fields):
+        output.line("  none")
+    print_changes(output, entry, "  ", managed_fields=managed_fields)
+
+
+def _print_document(output: Output, document: object, form: str) -> None:
+    if form == "json":
+        output.json(document)
+    else:
+        output.stream.write(_yaml(orjson.dumps(document)))
+
+
+def _yaml(body: bytes) -> str:
+    # Loaded when it is wanted: it brings the server's machinery with it.
+    from gateway.wire.yaml import from_json
+
+    return from_json(body).decode()

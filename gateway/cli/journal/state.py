@@ -1,0 +1,125 @@
+"""`rewound journal state`: what was there at a version or a time.
+
+A list for people; with -o json or -o yaml whole objects, as a List that `kubectl apply -f` would take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import chain, islice
+from typing import Any
+
+import orjson
+
+from gateway.cli.journal.columns import Columns
+from gateway.cli.journal.document import object_bytes
+from gateway.cli.journal.flags import Options, Parser, add_kinds, add_output, moment
+from gateway.cli.journal.folder import Folder, opened
+from gateway.cli.journal.kinds import Kind
+from gateway.cli.journal.moments import Moment
+from gateway.cli.journal.output import Output
+from gateway.cli.journal.selection import Selection, selected
+from gateway.cli.journal.times import local
+from gateway.cli.journal.versions import reach
+from gateway.cli.journal.wording import size
+
+SLICE = 500  # objects read in one view
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    kind: Kind
+    body: bytes
+    metadata: dict[str, Any]
+    time: int  # of the event that made it so; 0 when that is not kept
+
+
+def add_flags(parser: Parser) -> None:
+    parser.add_argument(
+        "--at", type=moment, default=Moment(), metavar="MOMENT", help="an offset or a time (default now)"
+    )
+    add_kinds(parser)
+    add_output(parser, "json", "yaml")
+
+
+def run(options: Options, output: Output) -> int:
+    with opened(options.data_dir) as folder:
+        selection = selected(folder.kinds, options)
+        with folder.journal.read() as view:
+            version = reach(view, options.at)
+            view.at(version)
+        printing = {"text": _print_list, "json": _print_json, "yaml": _print_yaml}[options.output]
+        printing(output, version, _objects(folder, selection, version))
+    return 0
+
+
+def _objects(folder: Folder, selection: Selection, version: int) -> Iterator[list[Stored]]:
+    """In slices, each from a view of its own; all of them show the same version."""
+    for kind in selection.kinds or folder.kinds.all():
+        number, where = folder.kinds.number(kind), selection.one_namespace
+        after: tuple[str, str] | None = None
+        more = True
+        while more:
+            with folder.journal.read() as view:
+                page = view.at(version).page(number, where, after=after, limit=SLICE)
+                found = [_stored(kind, body, view.event) for body in page.bodies]
+            after, more = page.last, page.more
+            yield [
+                one
+                for one in found
+                if selection.names(one.metadata.get("namespace", ""), one.metadata["name"])
+            ]
+
+
+def _stored(kind: Kind, body: bytes, event_at: Callable[[int], Any]) -> Stored:
+    metadata = orjson.loads(body)["metadata"]
+    event = event_at(int(metadata["resourceVersion"]))
+    return Stored(kind, body, metadata, event.time if event is not None else 0)
+
+
+def _print_list(output: Output, version: int, slices: Iterator[list[Stored]]) -> None:
+    columns = Columns(
+        output, ("KIND", "NAMESPACE", "NAME", "VERSION", "CHANGED", "SIZE"), ("VERSION", "SIZE")
+    )
+    count, each = 0, chain.from_iterable(slices)
+    # Many kinds have a few objects each: together they are one table.
+    while objects := list(islice(each, SLICE)):
+        columns.rows([_cells(one) for one in objects], [_COLORS] * len(objects))
+        count += len(objects)
+    things = "1 object" if count == 1 else f"{count} objects"
+    output.line(output.paint(f"{things} at version {version}", "dim"))
+
+
+_COLORS = ["", "", "bold", "cyan", "dim", ""]
+
+
+def _cells(stored: Stored) -> list[str]:
+    metadata = stored.metadata
+    changed = local(stored.time) if stored.time else ""
+    where, name = metadata.get("namespace", ""), metadata["name"]
+    return [stored.kind.kind, where, name, metadata["resourceVersion"], changed, size(len(stored.body))]
+
+
+def _print_json(output: Output, version: int, slices: Iterator[list[Stored]]) -> None:
+    write, comma = output.stream.write, ""
+    write(f'{{"kind":"List","apiVersion":"v1","metadata":{{"resourceVersion":"{version}"}},"items":[')
+    for objects in slices:
+        for stored in objects:
+            write(comma + object_bytes(stored.kind, stored.body).decode())
+            comma = ","
+    write("]}\n")
+
+
+def _print_yaml(output: Output, version: int, slices: Iterator[list[Stored]]) -> None:
+    from gateway.wire.yaml import from_json
+
+    write, title = output.stream.write, "items:\n"
+    write("apiVersion: v1\n")
+    for objects in slices:
+        for stored in objects:
+            # A list of one prints as its item would inside the document.
+            write(title + from_json(b"[%b]" % object_bytes(stored.kind, stored.body)).decode())
+            title = ""
+    write("items: []\n" if title else "")
+    write(f'kind: List\nmetadata:\n  resourceVersion: "{version}"\n')

@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from journal import Journal, retention
+from tests.gateway.chronicle import Said, ask, gone, put, tell
+
+LEASE = "leases.coordination.cluster.io"
+STORY = [
+    put("web", {"color": "blue"}),
+    put("web", {"color": "red", "size": "xl"}, user="bob", manager="deployer"),
+    put("key", {"k": "v"}, type_name="secrets", namespace="prod"),
+    put("default", namespace="", type_name="namespaces", user="system:admin"),
+    gone("web", user="carol"),
+    put("lock", type_name=LEASE, namespace="prod", user="system:node:a"),
+    put("web", {"color": "green"}),
+    put("web", {"color": "green"}),
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    tell(tmp_path, STORY)
+    return tmp_path
+
+
+def log(folder: Path, *flags: str) -> Said:
+    said = ask("log", f"--data-dir={folder}", *flags)
+    assert (said.code, said.err) == (0, "")
+    return said
+
+
+def offsets(folder: Path, *flags: str) -> list[int]:
+    found = [document["offset"] for document in log(folder, "-o", "json", *flags).documents]
+    # People are shown the same ones.
+    assert [int(line.split()[0]) for line in log(folder, *flags).lines[1:]] == found
+    return found
+
+
+def test_one_line_per_event(folder: Path) -> None:
+    title, *lines = log(folder).lines
+    assert title.split() == ["OFFSET", "TIME", "USER", "VERB", "KIND", "OBJECT", "MANAGER", "WHAT"]
+    assert len(lines) == len(STORY)
+    created, updated, secret, namespace, deleted, lease, _, unchanged = (line.split() for line in lines)
+    assert created[3:] == ["alice", "create", "ConfigMap", "default/web", "kubectl", "95", "B"]
+    assert " ".join(updated[3:]) == (
+        'bob update ConfigMap default/web deployer data.color: "blue" -> "red"; +data.size: "xl"'
+    )
+    assert secret[5:7] == ["Secret", "prod/key"]
+    assert namespace[5:7] == ["Namespace", "default"]
+    assert deleted[3:] == ["carol", "delete", "ConfigMap", "default/web", "kubectl", "removed"]
+    assert lease[5:7] == ["Lease", "prod/lock"]
+    assert " ".join(unchanged[-2:]) == "nothing changed"
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (["--kind=ConfigMap"], [1, 2, 5, 7, 8]),
+        (["--kind=configmap"], [1, 2, 5, 7, 8]),
+        (["--kind=configmaps"], [1, 2, 5, 7, 8]),
+        (["--kind=cm", "--kind=ns"], [1, 2, 4, 5, 7, 8]),
+        (["--kind=lease"], [6]),
+        (["--kind", LEASE], [6]),
+        (["--kind=leases.v1.coordination.cluster.io"], [6]),
+        (["--kind=events"], []),
+        (["--namespace=prod"], [3, 6]),
+        (["--namespace="], [4]),
+        (["--name=web"], [1, 2, 5, 7, 8]),
+        (["--name=w*"], [1, 2, 5, 7, 8]),
+        (["--kind=cm", "--namespace=default", "--name=web", "--user=bob"], [2]),
+        (["--kind=ns", "--name=default"], [4]),
+        (["--user=system:*"], [4, 6]),
+        (["--verb=delete"], [5]),
+        (["--since=6"], [6, 7, 8]),
+        (["--until=2"], [1, 2]),
+        (["--since=2024-05-01T12:00:03Z", "--until=2024-05-01T12:00:04.5Z"], [3, 4]),
+        (["--since=1h"], []),
+        (["--until=99"], [1, 2, 3, 4, 5, 6, 7, 8]),
+        (["-n", "3"], [6, 7, 8]),
+        (["-n", "2", "--kind=cm", "--until=6"], [2, 5]),
+        (["--limit=100"], [1, 2, 3, 4, 5, 6, 7, 8]),
+        (["--reverse", "-n", "2"], [8, 7]),
+        (["--reverse", "--kind=cm", "--since=2"], [8, 7, 5, 2]),
+    ],
+)
+def test_filters(folder: Path, flags: list[str], expected: list[int]) -> None:
+    assert offsets(folder, *flags) == expected
+
+
+def test_programs_get_everything(folder: Path) -> None:
+    documents = log(folder, "-o", "json").documents
+    assert documents[1] == {
+        "offset": 2,
+        "time": "2024-05-01T12:00:02.000000Z",
+        "user": "bob",
+        "verb": "update",
+        "manager": "deployer",
+        "kind": "ConfigMap",
+        "apiVersion": "v1",
+        "resource": "configmaps",
+        "namespace": "default",
+        "name": "web",
+        "previous": 1,
+        "removed": False,
+        "size": 106,
+        "changes": [
+            {"path": "data.color", "before": "blue", "after": "red"},
+            {"path": "data.size", "after": "xl"},
+        ],
+        "object": {
+            "kind": "ConfigMap",
+            "apiVersion": "v1",
+            "metadata": {"name": "web", "namespace": "default", "resourceVersion": "2"},
+            "data": {"color": "red", "size": "xl"},
+        },
+    }
+    assert "namespace" not in documents[3]
+    assert documents[4]["removed"] is True
+
+
+def test_a_type_that_no_release_declares_is_shown_by_its_name(tmp_path: Path) -> None:
+    tell(tmp_path, [put("a", type_name="widgets.example.org"), put("b", type_name="widgets.example.org")])
+    assert offsets(tmp_path, "--kind=widgets") == [1, 2]
+    assert offsets(tmp_path, "--kind=widgets.example.org", "--name=b") == [2]
+    assert log(tmp_path).lines[1].split()[5] == "widgets.example.org"
+    (first, _) = log(tmp_path, "-o", "json").documents
+    assert "kind" not in first["object"]
+
+
+def test_the_other_dialect_has_its_own_names(tmp_path: Path) -> None:
+    tell(tmp_path, [put("lock", type_name="leases.coordination.k8s.io")], dialect="kubernetes")
+    assert offsets(tmp_path, "--kind=leases.coordination.k8s.io") == [1]
+    (lease,) = log(tmp_path, "-o", "json").documents
+    assert lease["apiVersion"] == "coordination.k8s.io/v1"
+
+
+def test_an_empty_journal_has_an_empty_log(tmp_path: Path) -> None:
+    tell(tmp_path, [])
+    assert log(tmp_path).out == ""
+    assert log(tmp_path, "-n", "5", "-o", "json").out == ""
+
+
+def test_what_retention_left_is_shown(folder: Path) -> None:
+    journal = Journal.open(folder / "journal")
+    while not retention.advance(journal, 7).done:
+        pass
+    journal.close()
+    assert offsets(folder) == [3, 4, 6, 7, 8]
+    # Its content before is gone, so there is nothing to compare.
+    assert log(folder, "--since=7", "--until=7").lines[1].endswith(" B")
+
+
+def test_more_than_one_slice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from gateway.cli.journal import reading
+
+    monkeypatch.setattr(reading, "SLICE", 3)
+    monkeypatch.setattr(reading, "SCAN", 5)
+    tell(tmp_path, [put(f"n{at % 7}", {"at": str(at)}) for at in range(40)])
+    assert offsets(tmp_path) == list(range(1, 41))
+    assert offsets(tmp_path, "--reverse") == list(range(40, 0, -1))
+    assert offsets(tmp_path, "--name=n3") == [4, 11, 18, 25, 32, 39]
+    assert offsets(tmp_path, "--name=n3", "-n", "4") == [18, 25, 32, 39]
+    assert offsets(tmp_path, "--name=nobody") == []

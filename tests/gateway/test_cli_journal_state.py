@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gateway.wire.yaml import load
+from journal import Journal, retention
+from tests.gateway.chronicle import ask, gone, put, tell
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    tell(
+        tmp_path,
+        [
+            put("web", {"color": "blue"}),
+            put("key", type_name="secrets", namespace="prod"),
+            put("web", {"color": "red"}),
+            put("prod", namespace="", type_name="namespaces"),
+            gone("key", type_name="secrets", namespace="prod"),
+            put("lock", namespace="prod", type_name="leases.coordination.cluster.io"),
+        ],
+    )
+    return tmp_path
+
+
+def items(folder: Path, *flags: str) -> list[tuple[str, str, str]]:
+    said = ask("state", "-o", "json", f"--data-dir={folder}", *flags)
+    assert (said.code, said.err) == (0, "")
+    printed = ask("state", "-o", "yaml", f"--data-dir={folder}", *flags).out
+    assert load(printed.encode()).value == said.document
+    listed = ask("state", f"--data-dir={folder}", *flags).lines
+    found = said.document["items"]
+    assert len(listed) == (len(found) + 2 if found else 1)
+    return [(item["kind"], item["metadata"]["name"], item["metadata"]["resourceVersion"]) for item in found]
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        ([], [("ConfigMap", "web", "3"), ("Lease", "lock", "6"), ("Namespace", "prod", "4")]),
+        (["--at=2"], [("ConfigMap", "web", "1"), ("Secret", "key", "2")]),
+        (["--at=2", "--kind=cm"], [("ConfigMap", "web", "1")]),
+        (["--at=2", "--kind=cm", "--kind=secrets"], [("ConfigMap", "web", "1"), ("Secret", "key", "2")]),
+        (["--at=2024-05-01T12:00:01.9Z"], [("ConfigMap", "web", "1")]),
+        (["--at=2024-05-01T11:59:59Z"], []),
+        (["--at=0"], []),
+        (["--at=10m"], [("ConfigMap", "web", "3"), ("Lease", "lock", "6"), ("Namespace", "prod", "4")]),
+        (["--namespace=prod"], [("Lease", "lock", "6")]),
+        (["--namespace=pr*"], [("Lease", "lock", "6")]),
+        (["--namespace=prod", "--at=4"], [("Secret", "key", "2")]),
+        (["--name=web"], [("ConfigMap", "web", "3")]),
+    ],
+)
+def test_what_was_there(folder: Path, flags: list[str], expected: list[tuple[str, str, str]]) -> None:
+    assert items(folder, *flags) == expected
+
+
+def test_the_list_says_where_it_is(folder: Path) -> None:
+    said = ask("state", "--at=4", f"--data-dir={folder}")
+    assert said.lines[0].split() == ["KIND", "NAMESPACE", "NAME", "VERSION", "CHANGED", "SIZE"]
+    assert said.lines[1].split()[:4] == ["ConfigMap", "default", "web", "3"]
+    assert said.lines[-1] == "3 objects at version 4"
+
+
+def test_whole_objects_as_a_list(folder: Path) -> None:
+    document: Any = ask("state", "--at=1", "-o", "json", f"--data-dir={folder}").document
+    assert document == {
+        "kind": "List",
+        "apiVersion": "v1",
+        "metadata": {"resourceVersion": "1"},
+        "items": [
+            {
+                "kind": "ConfigMap",
+                "apiVersion": "v1",
+                "metadata": {"name": "web", "namespace": "default", "resourceVersion": "1"},
+                "data": {"color": "blue"},
+            }
+        ],
+    }
+
+
+def test_versions_out_of_reach(folder: Path) -> None:
+    journal = Journal.open(folder / "journal")
+    while not retention.advance(journal, 4).done:
+        pass
+    journal.close()
+    assert items(folder, "--at=4")[0] == ("ConfigMap", "web", "3")
+    for moment, why in (
+        ("3", "version 3 is further back than the journal keeps; the oldest version is 4 (shortly before "),
+        ("2024-05-01T12:00:02Z", "that time is further back than the journal keeps; the oldest version is 4"),
+        ("7", "version 7 is ahead of the journal, which is at 6"),
+    ):
+        said = ask("state", f"--at={moment}", f"--data-dir={folder}")
+        assert (said.code, said.out) == (1, "")
+        assert said.err.startswith(f"rewound: {why}")
+
+
+def test_more_than_one_slice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from gateway.cli.journal import state
+
+    monkeypatch.setattr(state, "SLICE", 4)
+    tell(
+        tmp_path,
+        [put(f"n{at:02}", namespace=f"ns{at % 3}") for at in range(21)] + [gone("n20", namespace="ns2")],
+    )
+    assert len(items(tmp_path)) == 20
+    assert len(items(tmp_path, "--at=21")) == 21
+    assert len(items(tmp_path, "--namespace=ns1")) == 7

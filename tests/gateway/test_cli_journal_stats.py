@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+from journal import Journal, retention, snapshots
+from tests.gateway.chronicle import ask, gone, put, tell
+
+
+def test_counts_by_type(tmp_path: Path) -> None:
+    tell(tmp_path, [put("a"), put("a", {"x": "y"}), put("b"), gone("b"), put("k", type_name="secrets")])
+    document = ask("stats", "-o", "json", f"--data-dir={tmp_path}").document
+    assert (document["head"], document["floor"], document["dialect"]) == (5, 0, "cluster")
+    assert [document["oldest"], document["newest"]] == [
+        "2024-05-01T12:00:01.000000Z",
+        "2024-05-01T12:00:05.000000Z",
+    ]
+    types = {one["resource"]: (one["kind"], one["events"], one["live"]) for one in document["types"]}
+    assert types == {"configmaps": ("ConfigMap", 4, 1), "secrets": ("Secret", 1, 1)}
+    assert all(one["bytes"] > one["events"] * 50 for one in document["types"])
+    assert document["rates"] == {"minute": 0.0, "hour": 0.0, "kept": 1.25}
+    assert document["file_bytes"] >= document["used_bytes"] > 0
+    assert document["map_bytes"] == 64 << 20
+
+
+def test_floor_and_snapshots(tmp_path: Path) -> None:
+    tell(tmp_path, [put(f"n{at % 5}") for at in range(20)])
+    journal = Journal.open(tmp_path / "journal")
+    while not retention.advance(journal, 10).done:
+        pass
+    list(snapshots.take(journal))
+    journal.close()
+    document = ask("stats", "-o", "json", f"--data-dir={tmp_path}").document
+    assert document["floor"] == 10
+    assert document["snapshots"] == [{"offset": 20, "objects": 5}]
+    lines = ask("stats", f"--data-dir={tmp_path}").lines
+    assert "floor      10" in lines
+    assert "snapshots  20 (5 objects)" in lines
+    assert lines[-2].split()[:3] == ["ConfigMap", "configmaps", "15"]
+    assert lines[-1].split()[0] == "all"
+
+
+def test_an_empty_journal(tmp_path: Path) -> None:
+    tell(tmp_path, [])
+    said = ask("stats", f"--data-dir={tmp_path}")
+    assert said.code == 0
+    assert "newest     none" in said.lines
+    document = ask("stats", "-o", "json", f"--data-dir={tmp_path}").document
+    assert (document["newest"], document["types"]) == (None, [])
