@@ -212,7 +212,8 @@ class _Doors:
 
     def _add_checks(self, health: Health) -> None:
         committer, supervisor = self._store.committer, self._store.supervisor
-        health.add("journal", lambda: committer.last_failure or None)
+        # Not livez: a server that still reads is no better off for being killed because the disk is full.
+        health.add("journal", lambda: committer.last_failure or None, kinds=("readyz", "healthz"))
         health.add("actors", lambda: ", ".join(supervisor.failing()) or None)
 
     def _advertised(self) -> str:

@@ -1,0 +1,52 @@
+"""Writes that a full mailbox or a full disk refuses: 429 and 507, each saying when to come back; reads go on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from journal.errors import StorageFull
+from journal.log import Journal
+from tests.gateway.api import config_map, names, served
+
+
+async def test_a_full_mailbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with served() as api:
+        monkeypatch.setattr("actors.resource.actor.MAILBOX_CAPACITY", 0)
+        answer = await api.ask("POST", api.path("configmaps"), config_map("a"))
+        status = answer.expect(429)
+        assert (status["reason"], status["details"]) == ("TooManyRequests", {"retryAfterSeconds": 1})
+        assert answer.headers["retry-after"] == "1"
+        assert names(await api.list("configmaps")) == []
+        assert (await api.ask("GET", "/readyz")).status == 200
+
+
+async def test_a_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise StorageFull(Path("data"), "No space left on device")
+
+    async with served() as api:
+        await api.create("configmaps", config_map("a"))
+        with monkeypatch.context() as patched:
+            patched.setattr(Journal, "append", full)
+            for method, path in (("POST", ""), ("PUT", "a"), ("DELETE", "a"), ("DELETE", "")):
+                body = (
+                    config_map("b")
+                    if method == "POST"
+                    else config_map("a", text="new")
+                    if method == "PUT"
+                    else None
+                )
+                answer = await api.ask(method, api.path("configmaps", name=path), body)
+                status = answer.expect(507)
+                assert status["reason"] == "InsufficientStorage"
+                assert "No space left on device" in status["message"]
+                assert "free some space" in status["message"]
+            assert names(await api.list("configmaps")) == ["a"]
+            assert "data" not in await api.get("configmaps", "a")
+            assert [(await api.ask("GET", f"/{kind}")).status for kind in ("readyz", "livez")] == [500, 200]
+            assert "[-]journal failed" in (await api.ask("GET", "/readyz?verbose")).text
+            assert "No space left on device" in (await api.ask("GET", "/readyz/journal")).text
+        await api.create("configmaps", config_map("b"))
+        assert (await api.ask("GET", "/readyz")).status == 200
