@@ -1,0 +1,38 @@
+"""A mailbox that is full refuses at once; what it has taken is done."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from tests.actors.store import Refused, stored
+
+
+async def test_more_at_once_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actors.resource.actor.MAILBOX_CAPACITY", 3)
+    async with stored() as store:
+        outcomes: list[str] = []
+
+        async def create(number: int) -> None:
+            try:
+                await store.create("configmaps", {"metadata": {"name": f"c{number}"}})
+                outcomes.append("made")
+            except Refused as refused:
+                outcomes.append(refused.reason)
+
+        async with trio.open_nursery() as nursery:
+            for number in range(10):
+                nursery.start_soon(create, number)
+        assert sorted(outcomes) == ["TooManyRequests"] * 7 + ["made"] * 3
+        assert len((await store.list("configmaps"))["items"]) == 3
+        statistics = store.directory.statistics()["configmaps"]
+        assert (statistics.received, statistics.refused, statistics.waiting) == (3, 7, 0)
+
+
+async def test_other_kinds_have_mailboxes_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with stored() as store:
+        monkeypatch.setattr("actors.resource.actor.MAILBOX_CAPACITY", 0)
+        with pytest.raises(Refused):
+            await store.create("configmaps", {"metadata": {"name": "a"}})
+        monkeypatch.undo()
+        await store.create("secrets", {"metadata": {"name": "a"}})

@@ -1,0 +1,87 @@
+"""What becomes of dependents when their owner is deleted, as clients ask for it over HTTP."""
+
+from __future__ import annotations
+
+import pytest
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from tests.actors.store import Document, stored
+from tests.gateway.api import Api, config_map, names, served
+
+
+def owned(owner: Document, name: str = "dependent", **metadata: object) -> Document:
+    reference = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}
+    blocking = {**reference, "blockOwnerDeletion": True}
+    return {"metadata": {"name": name, "ownerReferences": [blocking], **metadata}}
+
+
+async def family(api: Api, **metadata: object) -> None:
+    owner = await api.create("configmaps", config_map("owner"))
+    await api.create("configmaps", owned(owner, **metadata))
+
+
+async def settle(api: Api, clock: MockClock) -> list[str]:
+    """Let the controllers do what they do by themselves; answers what is left."""
+    for _ in range(10):
+        await wait_all_tasks_blocked()
+        clock.jump(1)
+    await wait_all_tasks_blocked()
+    return names(await api.list("configmaps"))
+
+
+@pytest.mark.parametrize("asked", [{}, {"propagationPolicy": "Background"}, {"orphanDependents": False}])
+async def test_in_the_background(asked: Document, mock_clock: MockClock) -> None:
+    async with served() as api:
+        await family(api)
+        await api.delete("configmaps", "owner", body=asked or None)
+        assert await settle(api, mock_clock) == []
+
+
+@pytest.mark.parametrize("asked", [{"propagationPolicy": "Orphan"}, {"orphanDependents": True}])
+async def test_orphaned(asked: Document, mock_clock: MockClock) -> None:
+    async with served() as api:
+        await family(api)
+        await api.delete("configmaps", "owner", body=asked)
+        assert await settle(api, mock_clock) == ["dependent"]
+        assert "ownerReferences" not in (await api.get("configmaps", "dependent"))["metadata"]
+
+
+async def test_in_the_foreground_the_owner_waits_for_its_dependents(mock_clock: MockClock) -> None:
+    async with served() as api:
+        await family(api, finalizers=["example.com/held"])
+        answer = await api.ask("DELETE", api.path("configmaps", name="owner"), propagationPolicy="Foreground")
+        assert answer.status == 200
+        assert await settle(api, mock_clock) == ["dependent", "owner"]
+        for name in ("owner", "dependent"):
+            assert "deletionTimestamp" in (await api.get("configmaps", name))["metadata"]
+        released = await api.get("configmaps", "dependent")
+        del released["metadata"]["finalizers"]
+        await api.replace("configmaps", released)
+        assert await settle(api, mock_clock) == []
+
+
+@pytest.mark.parametrize("policy", ["Background", "Foreground", "Orphan"])
+async def test_a_collection_of_owners(policy: str, mock_clock: MockClock) -> None:
+    async with served() as api:
+        await family(api)
+        await api.delete_collection(
+            "configmaps", fieldSelector="metadata.name=owner", propagationPolicy=policy
+        )
+        assert await settle(api, mock_clock) == (["dependent"] if policy == "Orphan" else [])
+
+
+@pytest.mark.parametrize(
+    ("policy", "finalizers"),
+    [
+        ("Foreground", ["example.com/held", "foregroundDeletion"]),
+        ("Orphan", ["example.com/held", "orphan"]),
+        ("Background", ["example.com/held"]),
+    ],
+)
+async def test_a_policy_is_a_finalizer_until_a_controller_has_done_its_work(
+    policy: str, finalizers: list[str]
+) -> None:
+    async with stored() as store:
+        await store.create("configmaps", {"metadata": {"name": "a", "finalizers": ["example.com/held"]}})
+        await store.delete("configmaps", "a", propagationPolicy=policy)
+        assert (await store.get("configmaps", "a"))["metadata"]["finalizers"] == finalizers
