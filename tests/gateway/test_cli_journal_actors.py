@@ -1,0 +1,55 @@
+"""Journals that the real actors wrote, with their finalizers, collections and controllers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import trio
+
+from tests.actors.store import ManualClock, Store
+from tests.gateway.chronicle import ask
+
+
+async def written(folder: Path) -> None:
+    async with trio.open_nursery() as nursery:
+        store = Store(folder, ManualClock())
+        await store.start(nursery)
+        store.clock.advance(1)
+        held = {"metadata": {"name": "held", "finalizers": ["example.org/hold"]}, "data": {"a": "1"}}
+        await store.create("configmaps", held)
+        store.clock.advance(1)
+        await store.delete("configmaps", "held")
+        store.clock.advance(1)
+        freed = {"metadata": {"name": "held"}, "data": {"a": "1"}}
+        await store.replace("configmaps", freed)
+        await store.create("secrets", {"metadata": {"name": "key"}, "data": {"k": "YWJj"}})
+        await store.delete_collection("secrets")
+        store.stop()
+
+
+async def test_a_deletion_in_two_steps(tmp_path: Path) -> None:
+    await written(tmp_path)
+    data = f"--data-dir={tmp_path}"
+    versions = ask("history", "cm", "default/held", "-o", "json", data).document["versions"]
+    assert [(version["verb"], version["removed"]) for version in versions] == [
+        ("create", False),
+        ("delete", False),
+        ("update", True),
+    ]
+    assert "metadata.deletionTimestamp" in {change["path"] for change in versions[1]["changes"]}
+    assert versions[2]["object"]["data"] == {"a": "1"}
+    assert [line.split()[4] for line in ask("log", "--kind=secrets", data).lines[1:]] == [
+        "create",
+        "deletecollection",
+    ]
+    assert ask("verify", data).lines[-1] == "sound"
+
+
+async def test_there_and_back(tmp_path: Path) -> None:
+    await written(tmp_path / "one")
+    assert ask("export", tmp_path / "x.gz", f"--data-dir={tmp_path / 'one'}").code == 0
+    assert ask("import", tmp_path / "x.gz", f"--data-dir={tmp_path / 'two'}").code == 0
+    for words in (["log", "-o", "json"], ["state", "-o", "yaml"], ["state", "--at=6"], ["verify"]):
+        one, two = (ask(*words, f"--data-dir={tmp_path / name}") for name in ("one", "two"))
+        assert one == two
+        assert one.code == 0

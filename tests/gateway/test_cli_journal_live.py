@@ -1,0 +1,125 @@
+"""The command line beside a live server, a process of its own, and across its restart."""
+
+from __future__ import annotations
+
+import http.client
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from tests.gateway.chronicle import ask
+from tests.robustness.cluster import LOOPBACK, TOKEN, Cluster
+
+MAPS = "/api/v1/namespaces/default/configmaps"
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with Cluster(tmp_path) as cluster:
+        cluster.start()
+        yield cluster
+
+
+def call(cluster: Cluster, method: str, path: str, body: Any = None, agent: str = "tests/1") -> Any:
+    connection = http.client.HTTPConnection(LOOPBACK, cluster.port, timeout=60)
+    headers = {
+        "Authorization": f"Bearer {TOKEN}",
+        "Content-Type": "application/json",
+        "User-Agent": agent,
+    }
+    connection.request(method, path, orjson.dumps(body) if body is not None else None, headers)
+    answer = connection.getresponse()
+    content = answer.read()
+    connection.close()
+    assert answer.status < 300, content
+    return orjson.loads(content)
+
+
+def config_map(color: str) -> dict[str, Any]:
+    return {"metadata": {"name": "web"}, "data": {"color": color}}
+
+
+def test_following_across_a_restart(cluster: Cluster) -> None:
+    data = cluster.folder / "data"
+    words = ["journal", "log", "-f", "--kind=cm", "-o", "json", f"--data-dir={data}"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "gateway.cli.main", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as following:
+        assert following.stdout is not None
+        assert following.stderr is not None
+        call(cluster, "POST", MAPS, config_map("blue"), agent="kubectl/v1.25")
+        made = orjson.loads(following.stdout.readline())
+        assert (made["user"], made["verb"], made["manager"]) == ("robustness", "create", "kubectl")
+        call(cluster, "PUT", f"{MAPS}/web", config_map("red"))
+        changed = orjson.loads(following.stdout.readline())
+        assert changed["changes"] == [{"path": "data.color", "before": "blue", "after": "red"}]
+        cluster.signal(signal.SIGTERM)
+        assert cluster.ended() == 0
+        cluster.start()
+        call(cluster, "DELETE", f"{MAPS}/web")
+        assert orjson.loads(following.stdout.readline())["removed"] is True
+        following.send_signal(signal.SIGINT)
+        assert following.stderr.read() == b""
+        assert following.wait(60) == 0
+
+
+def test_a_reader_that_stops_following_ends_it(cluster: Cluster) -> None:
+    data = cluster.folder / "data"
+    words = ["journal", "log", "-f", f"--data-dir={data}"]
+    following = subprocess.Popen(
+        [sys.executable, "-m", "gateway.cli.main", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert following.stdout is not None
+    assert following.stderr is not None
+    following.stdout.readline()
+    following.stdout.close()
+    call(cluster, "POST", MAPS, config_map("blue"))
+    assert following.stderr.read() == b""
+    assert following.wait(60) == 141
+    following.stderr.close()
+
+
+def test_every_reading_agrees_with_the_server(cluster: Cluster, tmp_path: Path) -> None:
+    data = f"--data-dir={cluster.folder / 'data'}"
+    old = call(cluster, "POST", MAPS, config_map("blue"))["metadata"]["resourceVersion"]
+    call(cluster, "PUT", f"{MAPS}/web", config_map("red"))
+    served = call(cluster, "GET", f"{MAPS}?resourceVersion={old}&resourceVersionMatch=Exact")
+    listed = ask("state", f"--at={old}", "--kind=cm", "-o", "json", data).document
+    bare = [{k: v for k, v in item.items() if k not in ("kind", "apiVersion")} for item in listed["items"]]
+    assert bare == served["items"]
+    current = call(cluster, "GET", f"{MAPS}/web")
+    versions = ask("history", "cm", "default/web", "-o", "json", data).document["versions"]
+    assert versions[-1]["object"] == current
+    assert [version["verb"] for version in versions] == ["create", "update"]
+    assert ask("diff", old, "--kind=cm", "-o", "json", data).document["changed"][0]["changes"] == [
+        {"path": "data.color", "before": "blue", "after": "red"}
+    ]
+    assert ask("verify", data).lines[-1] == "sound"
+    head = ask("stats", "-o", "json", data).document["head"]
+    assert ask("export", tmp_path / "x.gz", data).code == 0
+    assert ask("import", tmp_path / "x.gz", f"--data-dir={tmp_path / 'copy'}").code == 0
+    copied = ask("log", "-o", "json", f"--data-dir={tmp_path / 'copy'}")
+    assert copied.out == ask("log", "-o", "json", f"--until={head}", data).out
+    # All of that while the server went on.
+    call(cluster, "DELETE", f"{MAPS}/web")
+
+
+def test_a_server_serves_what_was_imported(cluster: Cluster, tmp_path: Path) -> None:
+    made = call(cluster, "POST", MAPS, config_map("blue"))
+    data = cluster.folder / "data"
+    assert ask("export", tmp_path / "x", f"--data-dir={data}").code == 0
+    other = tmp_path / "other"
+    other.mkdir()
+    assert ask("import", tmp_path / "x", f"--data-dir={other / 'data'}").code == 0
+    with Cluster(other) as second:
+        second.start()
+        assert call(second, "GET", f"{MAPS}/web") == made
+        newer = call(second, "PUT", f"{MAPS}/web", config_map("red"))
+        assert int(newer["metadata"]["resourceVersion"]) > int(made["metadata"]["resourceVersion"])
+    assert ask("verify", f"--data-dir={other / 'data'}").lines[-1] == "sound"
