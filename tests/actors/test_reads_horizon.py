@@ -1,0 +1,61 @@
+"""How far back the API may be asked, as the journal grows and time passes."""
+
+from __future__ import annotations
+
+from actors.resource.horizon import FRESH_FOR, Horizon
+from journal import retention
+from tests.actors.store import stored
+
+SECOND = 1_000_000
+
+
+async def test_the_floor_is_the_version_in_which_the_window_begins() -> None:
+    async with stored() as store:
+        horizon = Horizon(store.journal, store.clock, 100 * SECOND)
+        versions = []
+        for number in range(3):
+            made = await store.create("configmaps", {"metadata": {"name": f"c{number}"}})
+            versions.append(int(made["metadata"]["resourceVersion"]))
+            store.clock.advance(50)
+        # c0 is 150 s old, c1 100 s, c2 50 s.
+        assert horizon.floor() == versions[1]
+        store.clock.advance(49)
+        assert horizon.floor() == versions[1]
+        store.clock.advance(2)
+        assert horizon.floor() == versions[2]
+
+
+async def test_an_old_journal_at_rest_can_still_be_asked_about_its_newest_version() -> None:
+    async with stored() as store:
+        horizon = Horizon(store.journal, store.clock, 100 * SECOND)
+        store.clock.advance(1_000_000)
+        assert horizon.floor() == store.journal.head
+
+
+async def test_a_young_journal_has_no_floor() -> None:
+    async with stored() as store:
+        assert Horizon(store.journal, store.clock, 100 * SECOND).floor() == 0
+
+
+async def test_it_never_moves_back_though_the_clock_may() -> None:
+    async with stored() as store:
+        horizon = Horizon(store.journal, store.clock, 100 * SECOND)
+        await store.create("configmaps", {"metadata": {"name": "a"}})
+        store.clock.advance(200)
+        floor = horizon.floor()
+        assert floor == store.journal.head
+        store.clock.advance(-500)
+        assert horizon.floor() == floor
+        store.clock.advance(2 * FRESH_FOR / SECOND)
+        assert horizon.floor() == floor
+
+
+async def test_compaction_raises_it() -> None:
+    async with stored() as store:
+        horizon = Horizon(store.journal, store.clock, 100 * SECOND)
+        for number in range(3):
+            await store.create("configmaps", {"metadata": {"name": f"c{number}"}})
+        while not retention.advance(store.journal, store.journal.head - 1, max_events=100).done:
+            pass
+        store.clock.advance(1)
+        assert horizon.floor() == store.journal.head - 1

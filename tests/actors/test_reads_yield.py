@@ -1,0 +1,50 @@
+"""A long list lets others have their turn between its slices, and shows one state all the same."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+
+from actors.resource.reads import ListOptions
+from tests.actors.store import stored
+
+
+async def test_writes_between_the_slices_of_one_list_are_not_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actors.resource.reads.SLICE", 2)
+    async with stored() as store:
+        for number in range(9):
+            await store.create("configmaps", {"metadata": {"name": f"c{number}"}})
+        before = await store.list("configmaps")
+        found = []
+        turns = 0
+
+        async def read() -> None:
+            listing = await store.reads.listing(store.definition("configmaps"), "default", ListOptions())
+            found.append(listing)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(read)
+            while not found:
+                await trio.lowlevel.checkpoint()
+                turns += 1
+                if turns == 2 and not found:
+                    await store.delete("configmaps", "c7")
+                    await store.create("configmaps", {"metadata": {"name": "c5a"}})
+        assert turns >= 2
+        assert len(found[0].bodies) == 9
+        assert str(found[0].version) == before["metadata"]["resourceVersion"]
+
+
+async def test_a_short_list_is_read_in_one_go() -> None:
+    async with stored() as store:
+        await store.create("configmaps", {"metadata": {"name": "a"}})
+        async with trio.open_nursery() as nursery:
+            done = []
+
+            async def read() -> None:
+                await store.list("configmaps")
+                done.append(True)
+
+            nursery.start_soon(read)
+            await trio.lowlevel.checkpoint()
+            assert done

@@ -1,0 +1,83 @@
+"""A task that breaks is started again, after pauses that grow and that begin anew once it has recovered."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from actors.supervisor import FIRST_PAUSE, LONGEST_PAUSE, RECOVERED_AFTER, Supervisor
+
+
+class Task:
+    """Crashes after so many seconds each time; notes when it was started."""
+
+    def __init__(self, lives: list[float]) -> None:
+        self._lives = iter(lives)
+        self.starts: list[float] = []
+
+    async def __call__(self) -> None:
+        self.starts.append(trio.current_time())
+        life = next(self._lives, None)
+        if life is None:
+            return
+        await trio.sleep(life)
+        raise RuntimeError("broken")
+
+
+async def starts(lives: list[float]) -> list[float]:
+    """When the task was started again, counted from each crash."""
+    task = Task(lives)
+    await Supervisor().keep("task", task)
+    return [
+        round(again - begun - life, 6)
+        for begun, again, life in zip(task.starts, task.starts[1:], lives, strict=False)
+    ]
+
+
+async def test_pauses_grow_up_to_a_limit(autojump_clock: MockClock) -> None:
+    pauses = await starts([0.0] * 12)
+    assert pauses[:4] == [FIRST_PAUSE, FIRST_PAUSE * 2, FIRST_PAUSE * 4, FIRST_PAUSE * 8]
+    assert pauses[-1] == LONGEST_PAUSE
+
+
+async def test_after_a_good_life_they_begin_anew(autojump_clock: MockClock) -> None:
+    assert await starts([0.0, 0.0, RECOVERED_AFTER + 1, 0.0]) == [
+        FIRST_PAUSE,
+        FIRST_PAUSE * 2,
+        FIRST_PAUSE,
+        FIRST_PAUSE * 2,
+    ]
+
+
+async def test_while_it_is_down_its_name_is_told(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    supervisor = Supervisor()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(supervisor.keep, "task", Task([5.0, 5.0]))
+        await trio.sleep(1)
+        assert supervisor.failing() == []
+        await trio.sleep(4 + FIRST_PAUSE / 2)
+        assert supervisor.failing() == ["task"]
+        assert supervisor.statistics()["task"].failing == "RuntimeError: broken"
+        await trio.sleep(1)
+        assert supervisor.failing() == []
+    assert supervisor.statistics()["task"].restarts == 2
+    assert "task crashed and will be started again" in caplog.text
+    assert caplog.records[0].levelno == logging.ERROR
+
+
+async def test_a_task_that_ends_by_itself_is_left_alone(autojump_clock: MockClock) -> None:
+    task = Task([])
+    await Supervisor().keep("task", task)
+    assert len(task.starts) == 1
+
+
+async def test_cancellation_is_no_crash(autojump_clock: MockClock) -> None:
+    supervisor = Supervisor()
+    with trio.move_on_after(1):
+        await supervisor.keep("task", Task([100.0]))
+    assert supervisor.statistics()["task"].restarts == 0
