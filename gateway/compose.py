@@ -23,7 +23,7 @@ from actors.access.authenticate import Authenticator
 from actors.access.modes import authorizer
 from actors.access.tokens import read_tokens
 from actors.admission.chain import Admission
-from actors.admission.plugins.namespace_lifecycle import NamespaceLifecycle
+from actors.admission.roster import plugins
 from actors.certificates.context import server_context
 from actors.certificates.kubeconfig import server_url, write_kubeconfig
 from actors.certificates.names import serving_names
@@ -37,7 +37,6 @@ from actors.feed import Feed
 from actors.housekeeping import Housekeeping
 from actors.kinds.catalog import Catalog
 from actors.names import NAMES, Names
-from actors.namespaces import Namespaces
 from actors.resource.horizon import Horizon
 from actors.resource.reads import Reads
 from actors.stamps import Stamps
@@ -119,7 +118,7 @@ async def run(settings: Settings, announce: Announce, stop: trio.Event, clock: C
         health.begin_shutdown()
         await trio.sleep(settings.shutdown_delay_duration)
         closing.set()
-        doors.end_watches()
+        await doors.end_watches()
         await doors.closed.wait()
         nursery.cancel_scope.cancel()
 
@@ -148,7 +147,7 @@ def _build_store(settings: Settings, journal: Journal, clock: Clock, nursery: tr
         journal.type_id(definition.type_name)  # so that no read ever has to write
     feed, supervisor, stamps = Feed(journal.head), Supervisor(), Stamps(clock)
     committer = Committer(journal, feed)
-    admission = Admission([NamespaceLifecycle(names, Namespaces(journal, feed))])
+    admission = Admission(plugins(names, journal, feed))
     directory = Directory(catalog, journal, committer, admission, supervisor, nursery)
     horizon = Horizon(journal, clock, round(settings.watch_history * 1_000_000))
     store = Store(
@@ -203,7 +202,7 @@ class _Doors:
             store.reads,
             store.stamps,
             authorize,
-            Opening(self._hub, store.feed, store.reads, store.horizon.floor, store.journal),
+            Opening(self._hub, store.reads, store.journal),
         )
         discovery = Discovery(store.catalog, dispatch.verbs)
         paths = Paths(health, discovery, self._metrics.scrape, RELEASE, self._advertised)
@@ -242,8 +241,8 @@ class _Doors:
             task_status.started(self._addresses)
         self.closed.set()
 
-    def end_watches(self) -> None:
-        self._hub.close()
+    async def end_watches(self) -> None:
+        await self._hub.close()
 
     def _tls(self) -> tuple[ssl.SSLContext | None, Certificates | None]:
         settings = self._settings

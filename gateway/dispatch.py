@@ -7,7 +7,7 @@ and frames the answer.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Protocol
 
 import trio
 
@@ -21,7 +21,7 @@ from actors.names import Names
 from actors.resource import options
 from actors.resource.addressing import check_name, check_namespace
 from actors.resource.collection import delete_collection
-from actors.resource.reads import ListOptions, Reads
+from actors.resource.reads import Listing, ListOptions, Reads
 from actors.selectors import FieldSelector, LabelSelector, matcher
 from actors.stamps import Stamps
 from gateway import render
@@ -32,11 +32,18 @@ from gateway.errors import MethodNotAllowed, NoSuchPath
 from gateway.request import Response
 from gateway.route import Route
 from gateway.watch.opening import Opening
+from gateway.wire.forms import PartialForm, TableForm
 from gateway.wire.negotiate import NotAcceptable
 from journal.log import Journal
 
 NAMESPACES = Resource("", "namespaces")
 _OF_ONE = frozenset({"update", "patch"})
+
+
+class Form(Protocol):
+    def item(self, body: bytes) -> bytes: ...
+
+    def listing(self, listing: Listing) -> bytes: ...
 
 
 class Dispatch:
@@ -80,6 +87,8 @@ class Dispatch:
         serve = self._verbs.get(call.route.verb)
         if serve is None or not _allows(definition, call.route):
             raise MethodNotAllowed
+        if definition.deprecated:
+            call.warnings.append(definition.deprecated)
         return await serve(call, definition)
 
     def find(self, route: Route) -> Definition:
@@ -98,19 +107,20 @@ class Dispatch:
         route = call.route
         version = call.parameters.first("resourceVersion") or ""
         body = await self._reads.get(definition, _namespace(definition, route), route.name, version)
-        return await render.answer(call, frame_of(definition).item(body))
+        return await render.answer(call, self._form(call, definition).item(body))
 
     async def _list(self, call: Call, definition: Definition) -> Response:
         wanted = self._list_options(call, definition)
         with _deadline(call):
             listing = await self._reads.listing(definition, call.route.namespace or None, wanted)
-        return await render.answer(call, frame_of(definition).listing(listing))
+        return await render.answer(call, self._form(call, definition).listing(listing))
 
     async def _watch(self, call: Call, definition: Definition) -> Response:
         wanted = self._list_options(call, definition)
         if call.representation.media != "json":
             raise NotAcceptable(("application/json",))
-        return Response(200, b"", stream=self._opening.watch(call, definition, wanted))
+        warnings = [(b"warning", text) for text in render.warning_headers(call.warnings)]
+        return Response(200, b"", headers=warnings, stream=self._opening.watch(call, definition, wanted))
 
     async def _create(self, call: Call, definition: Definition) -> Response:
         write = self._write_options(call, "CreateOptions")
@@ -159,7 +169,7 @@ class Dispatch:
         outcome = await self._directory.ask(definition, command)
         assert isinstance(outcome, Written)
         call.warnings.extend(outcome.warnings)
-        return await render.answer(call, frame_of(definition).item(outcome.body))
+        return await render.answer(call, self._form(call, definition).item(outcome.body))
 
     def _may_create(self, call: Call) -> bool:
         """Whether the caller of a replace may also create: asked for kinds that PUT creates."""
@@ -178,7 +188,7 @@ class Dispatch:
             raise
         assert isinstance(outcome, Written)
         call.warnings.extend(outcome.warnings)
-        shown = frame_of(definition).item(outcome.body)
+        shown = self._form(call, definition).item(outcome.body)
         return await render.answer(call, shown, 201 if outcome.created else 200)
 
     async def _delete(self, call: Call, definition: Definition) -> Response:
@@ -210,6 +220,16 @@ class Dispatch:
             )
         details = {"group": definition.group} if definition.group else {}
         return await render.document(call, _success({**details, "kind": definition.plural}))
+
+    def _form(self, call: Call, definition: Definition) -> Form:
+        """How this definition's objects are shown to this caller."""
+        wanted = call.representation
+        if not wanted.form:
+            return frame_of(definition)
+        if wanted.form != "Table":
+            return PartialForm(self._names, wanted.form_version)
+        include = call.parameters.first("includeObject") or ""
+        return TableForm(definition, self._names, wanted.form_version, include, self._stamps.now)
 
     def _list_options(self, call: Call, definition: Definition) -> ListOptions:
         parameters = call.parameters

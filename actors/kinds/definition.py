@@ -13,6 +13,7 @@ from functools import cached_property
 
 from actors.errors import Resource
 from actors.kinds.checks import CheckName, FieldError
+from actors.kinds.columns import USUAL, Column
 from actors.kinds.fields import Struct
 from actors.kinds.schema import Schema
 from actors.messages import Object
@@ -48,6 +49,9 @@ class Subresource:
     version: str = ""
     prepare: Change = leave  # (new, old)
     validate: Judge = accept
+    # Paths that a write through here leaves as they were. None: all but metadata and the field of this name, or
+    # the status where there is no such field.
+    resets: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,7 @@ class Definition:
     subresources: tuple[Subresource, ...] = ()
     stored_as: str = ""  # the type name of another definition whose objects these are
     conversion: Conversion | None = None
+    deprecated: str = ""  # what every answer warns of, where this version is going away
 
     known_finalizers: bool = True  # plain finalizer names must be ones that the API knows
     judges_metadata: bool = False  # validate_create looks at metadata too, in an order of its own
@@ -82,11 +87,14 @@ class Definition:
     counts_generation: bool = False
     delete_returns_object: bool = False
 
+    columns: tuple[Column, ...] = USUAL  # of tables
+
     # Fields of stored objects that lists can be narrowed by, besides name and namespace.
     selectable: Mapping[str, Callable[[Object], str]] = field(default_factory=dict)
     selector_names: Mapping[str, str] = field(default_factory=dict)  # this view's label -> the stored one
     own_selector_text: bool = False  # speaks of labels, not of known field selectors
 
+    resets: tuple[str, ...] | None = None  # paths that a write leaves as they were; None: a status of its own
     fill: Callable[[Object], None] | None = None  # defaults that look at more than one field
     prepare_create: Callable[[Object], None] = leave
     prepare_update: Change = leave
@@ -94,6 +102,8 @@ class Definition:
     validate_update: Judge = accept  # with the passes over metadata that the kind itself makes
     warnings: Callable[[Object, Object | None], list[str]] = no_warnings
     mark_deleted: Callable[[Object], None] = leave
+    # Seconds that a deleted object still has, by what it is and what was asked for; None: it goes at once.
+    grace: Callable[[Object, int | None], int] | None = None
     holds_back: Callable[[Object], bool] = lambda _: False  # besides metadata.finalizers
 
     def __repr__(self) -> str:
@@ -126,6 +136,15 @@ class Definition:
 
     def subresource(self, name: str) -> Subresource | None:
         return self._subresources.get(name)
+
+    def reset_by(self, subresource: str) -> tuple[str, ...]:
+        """Paths that nobody comes to own through this door, because it puts them back."""
+        declared = self._subresources[subresource].resets if subresource else self.resets
+        if declared is not None:
+            return declared
+        if subresource and subresource in self.fields.by_name:
+            return tuple(name for name in self.fields.by_name if name not in ("metadata", subresource))
+        return ("status",) if self.has_status else ()
 
     def prepare_subresource(self, name: str, new: Object, old: Object) -> None:
         self._subresources[name].prepare(new, old)

@@ -28,6 +28,15 @@ def keep_spec(new: Object, old: Object) -> None:
     new["spec"] = old["spec"]
 
 
+def keep_metadata(new: Object, old: Object) -> None:
+    """For statuses that change nothing else: what a client may set of the metadata stays as it is."""
+    metadata, before = new["metadata"], old["metadata"]
+    for part in ("labels", "annotations", "finalizers", "ownerReferences"):
+        metadata.pop(part, None)
+        if part in before:
+            metadata[part] = before[part]
+
+
 def count(new: Object, old: Object, *parts: str) -> None:
     """One generation more when one of the parts has changed; without any named, the spec."""
     if any(new.get(part) != old.get(part) for part in parts or ("spec",)):

@@ -21,7 +21,7 @@ import orjson
 import trio
 
 from actors.admission.chain import Admission
-from actors.admission.plugins.namespace_lifecycle import NamespaceLifecycle
+from actors.admission.roster import plugins
 from actors.committer import Committer
 from actors.controllers.namespaces import ensure_namespaces
 from actors.directory import Directory
@@ -31,7 +31,6 @@ from actors.kinds.catalog import Catalog
 from actors.kinds.definition import Definition
 from actors.messages import Command, Create, Delete, DeleteOptions, Replace
 from actors.names import CLUSTER
-from actors.namespaces import Namespaces
 from actors.resource import options
 from actors.resource.collection import delete_collection
 from actors.resource.horizon import Horizon
@@ -126,7 +125,7 @@ class Store:
         self.feed = Feed(self.journal.head)
         self.committer = Committer(self.journal, self.feed, inline=True)
         self.supervisor = Supervisor()
-        admission = Admission([NamespaceLifecycle(CLUSTER, Namespaces(self.journal, self.feed))])
+        admission = Admission(plugins(CLUSTER, self.journal, self.feed))
         inner = await nursery.start(self._tend)
         self.directory = Directory(
             self.catalog, self.journal, self.committer, admission, self.supervisor, inner
@@ -174,6 +173,7 @@ class Store:
             body["metadata"]["name"],
             self._decoded(definition, body),
             self.stamps.make("user", "manager"),
+            query.get("subresource", ""),
             dry_run=query.get("dryRun") == "All",
             may_create=True,
         )

@@ -34,7 +34,9 @@ class NamespaceLifecycle:
         if terminating is None:
             raise NotFound(NAMESPACES, review.namespace)
         if terminating:
-            why = f"unable to create new content in namespace {review.namespace} because it is being terminated"
+            why = (
+                f"unable to create new content in namespace {review.namespace} because it is being terminated"
+            )
             text = f"namespace {review.namespace} is being terminated"
             cause = Cause("NamespaceTerminating", text, "metadata.namespace")
             raise Forbidden(review.definition.resource, review.name, why, [cause])

@@ -2,11 +2,31 @@
 
 from __future__ import annotations
 
-from actors.kinds.core import config_map, endpoints, event, namespace, node, secret, service_account
+from actors.kinds.core import (
+    config_map,
+    endpoints,
+    event,
+    namespace,
+    node,
+    persistent_volume,
+    persistent_volume_claim,
+    secret,
+    service_account,
+)
 from actors.kinds.definition import Definition
 from actors.names import Names
 
-_KINDS = (config_map, endpoints, event, namespace, node, secret, service_account)
+_KINDS = (
+    config_map,
+    endpoints,
+    event,
+    namespace,
+    node,
+    persistent_volume,
+    persistent_volume_claim,
+    secret,
+    service_account,
+)
 
 
 def declare(names: Names) -> tuple[Definition, ...]:

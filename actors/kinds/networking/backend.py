@@ -43,8 +43,9 @@ def backend_rules(backend: Object, field: str) -> list[FieldError]:
 def reference_rules(reference: Object, field: str) -> list[FieldError]:
     """Of a reference to an object of any kind, whose name and kind must fit into a path."""
     errors: list[FieldError] = []
-    if "apiGroup" in reference:
-        errors += each(f"{field}.apiGroup", reference["apiGroup"], dns_subdomain(reference["apiGroup"]))
+    group = reference.get("apiGroup")
+    if group is not None:
+        errors += each(f"{field}.apiGroup", group, dns_subdomain(group))
     for part in ("kind", "name"):
         value = reference[part]
         if not value:

@@ -1,4 +1,4 @@
-"""The storage group: StorageClass, a recipe for making volumes."""
+"""StorageClass: a recipe for making volumes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ from actors.kinds.checks import (
     too_long,
     unchanged,
 )
+from actors.kinds.columns import AGE, NAME, Cell, Column, at
 from actors.kinds.definition import Definition
 from actors.kinds.fields import BOOL, STRING, STRING_MAP, STRINGS, Field, ListOf, Struct
 from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.old_labels import OldLabels, old_labels
 from actors.messages import Object
 from actors.names import Names
 
@@ -51,8 +53,8 @@ STORAGE_CLASS = Struct(
 )
 
 
-def declare(names: Names) -> tuple[Definition, ...]:
-    storage_class = Definition(
+def define(names: Names) -> Definition:
+    return Definition(
         group=names.group("storage"),
         version="v1",
         kind="StorageClass",
@@ -60,13 +62,50 @@ def declare(names: Names) -> tuple[Definition, ...]:
         short_names=("sc",),
         namespaced=False,
         fields=STORAGE_CLASS,
+        columns=(
+            Column("Name", "string", NAME.description, _marked_name(names), format="name"),
+            Column("Provisioner", "string", "Who makes the volumes.", at("provisioner")),
+            Column(
+                "ReclaimPolicy",
+                "string",
+                "What becomes of a released volume.",
+                at("reclaimPolicy", missing="Delete"),
+            ),
+            Column(
+                "VolumeBindingMode",
+                "string",
+                "When a volume is made.",
+                at("volumeBindingMode", missing="<unset>"),
+            ),
+            Column(
+                "AllowVolumeExpansion",
+                "string",
+                "Claims may grow.",
+                at("allowVolumeExpansion", missing=False),
+            ),
+            AGE,
+        ),
         check_name=name_is_subdomain,
         delete_returns_object=True,
         validate_create=rules,
         validate_update=change_rules,
-        warnings=partial(warnings, _old_labels(names)),
+        warnings=partial(warnings, old_labels(names)),
     )
-    return (storage_class,)
+
+
+def _marked_name(names: Names) -> Cell:
+    """The class that claims without one get is marked."""
+    marks = (
+        names.key("is-default-class", prefix="storageclass"),
+        names.key("is-default-class", prefix="storageclass.beta"),
+    )
+
+    def cell(made: Object, _: int) -> str:
+        annotations = made["metadata"].get("annotations", {})
+        marked = any(annotations.get(mark) == "true" for mark in marks)
+        return str(made["metadata"]["name"]) + (" (default)" if marked else "")
+
+    return cell
 
 
 def rules(new: Object) -> list[FieldError]:
@@ -149,24 +188,10 @@ def _requirement(requirement: Object, field: str) -> list[FieldError]:
     return errors + each(f"{field}.key", requirement["key"], qualified_name(requirement["key"]))
 
 
-def _old_labels(names: Names) -> dict[str, str]:
-    """Labels of nodes that have newer names, with the warning that says so."""
-    return {
-        names.key(old, prefix): f'deprecated since {since}; use "{names.key(new, new_prefix)}" instead'
-        for old, prefix, since, new, new_prefix in (
-            ("arch", "beta", "v1.14", "arch", ""),
-            ("os", "beta", "v1.14", "os", ""),
-            ("region", "failure-domain.beta", "v1.17", "region", "topology"),
-            ("zone", "failure-domain.beta", "v1.17", "zone", "topology"),
-            ("instance-type", "beta", "v1.17", "instance-type", "node"),
-        )
-    }
-
-
-def warnings(old_labels: dict[str, str], new: Object, _: Object | None) -> list[str]:
+def warnings(known: OldLabels, new: Object, _: Object | None) -> list[str]:
     return [
-        f"allowedTopologies[{i}].matchLabelExpressions[{j}].key: {old_labels[requirement['key']]}"
+        f"allowedTopologies[{i}].matchLabelExpressions[{j}].key: {known[requirement['key']]}"
         for i, term in enumerate(new.get("allowedTopologies", ()))
         for j, requirement in enumerate(term.get("matchLabelExpressions", ()))
-        if requirement["key"] in old_labels
+        if requirement["key"] in known
     ]

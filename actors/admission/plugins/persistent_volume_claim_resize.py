@@ -1,0 +1,56 @@
+"""PersistentVolumeClaimResize: a claim grows only when it is bound and its storage class lets its volumes grow."""
+
+from __future__ import annotations
+
+from actors.admission.chain import Review
+from actors.errors import Forbidden, Resource
+from actors.kinds.quantity import nanos_of
+from actors.messages import Object
+from actors.names import Names
+from actors.resource.document import decode
+from journal.log import Journal
+
+CLAIMS = Resource("", "persistentvolumeclaims")
+NOT_BOUND = "Only bound persistent volume claims can be expanded"
+NOT_EXPANDABLE = (
+    "only dynamically provisioned pvc can be resized and "
+    "the storageclass that provisions the pvc must support resize"
+)
+
+
+class PersistentVolumeClaimResize:
+    def __init__(self, names: Names, journal: Journal) -> None:
+        self._journal = journal
+        self._classes = journal.type_id(f"storageclasses.{names.group('storage')}")
+        self._class_key = names.key("storage-class", "volume.beta")
+
+    def mutate(self, review: Review) -> None:
+        return
+
+    def validate(self, review: Review) -> None:
+        new, old = review.object, review.old
+        if review.definition.resource != CLAIMS or review.subresource or new is None or old is None:
+            return
+        if nanos_of(_size(new)) <= nanos_of(_size(old)):
+            return
+        if old["status"].get("phase") != "Bound":
+            raise Forbidden(CLAIMS, review.name, NOT_BOUND)
+        if not self._expandable(new, old):
+            raise Forbidden(CLAIMS, review.name, NOT_EXPANDABLE)
+
+    def _expandable(self, new: Object, old: Object) -> bool:
+        name = self._class_of(new)
+        if not name or name != self._class_of(old):
+            return False
+        with self._journal.read() as view:
+            row = view.get(self._classes, "", name)
+        return row is not None and bool(decode(row.body).get("allowVolumeExpansion"))
+
+    def _class_of(self, claim: Object) -> str:
+        """Named in the spec, or in the annotation that came before it."""
+        annotated = claim["metadata"].get("annotations", {}).get(self._class_key)
+        return str(annotated if annotated is not None else claim["spec"].get("storageClassName", ""))
+
+
+def _size(claim: Object) -> str:
+    return str(claim["spec"]["resources"].get("requests", {}).get("storage", "0"))

@@ -1,0 +1,268 @@
+"""PersistentVolume: storage that is there, whoever claims it.
+
+Where it is and how it is used stays; its class, its size and who may use it can change. One field belongs to a
+feature that is switched off, and is dropped: the secret with which nodes expand a volume.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+
+from actors.kinds.checks import (
+    IMMUTABLE,
+    FieldError,
+    dns_subdomain,
+    each,
+    forbidden,
+    invalid,
+    name_is_subdomain,
+    not_supported,
+    required,
+    shown,
+)
+from actors.kinds.core.claim_spec import ACCESS_MODES, VOLUME_MODES
+from actors.kinds.core.node_selector import NODE_SELECTOR, node_selector_rules
+from actors.kinds.core.persistent_volume_sources import NAMES, SOURCES, SourceRules, names_secrets_loosely
+from actors.kinds.core.references import OBJECT_REFERENCE
+from actors.kinds.core.resources import round_up
+from actors.kinds.definition import Definition, Subresource
+from actors.kinds.fields import QUANTITIES, STRING, STRINGS, Field, Struct
+from actors.kinds.halves import keep_spec, keep_status
+from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.old_labels import OldLabels, old_labels, warn_of_requirements
+from actors.kinds.quantity import NANOS, nanos_of
+from actors.messages import Object
+from actors.names import Names
+
+RECLAIM_POLICIES: Final = ("Delete", "Recycle", "Retain")
+ONE_POD_MODE: Final = "ReadWriteOncePod"
+PHASES: Final = ("Available", "Bound", "Failed", "Pending", "Released")
+INLINE: Final = "in the context of inline volumes"
+NOT_INLINE: Final = f"may not be specified {INLINE}"
+MOUNTABLE_WITH_OPTIONS: Final = frozenset(
+    (
+        *(
+            "gcePersistentDisk",
+            "awsElasticBlockStore",
+            "glusterfs",
+            "nfs",
+            "rbd",
+            "quobyte",
+            "iscsi",
+            "cinder",
+        ),
+        *("cephfs", "azureFile", "vsphereVolume", "azureDisk", "photonPersistentDisk"),
+    )
+)
+
+NODE_AFFINITY = Struct("core.v1.VolumeNodeAffinity", Field("required", NODE_SELECTOR, 1, pointer=True))
+SPEC = Struct(
+    "core.v1.PersistentVolumeSpec",
+    Field("capacity", QUANTITIES, 1),
+    *SOURCES,
+    Field("accessModes", STRINGS, 3),
+    Field("claimRef", OBJECT_REFERENCE, 4, pointer=True, map_type="granular"),
+    Field("persistentVolumeReclaimPolicy", STRING, 5, enum=RECLAIM_POLICIES),
+    Field("storageClassName", STRING, 6),
+    Field("mountOptions", STRINGS, 7),
+    Field("volumeMode", STRING, 8, pointer=True),
+    Field("nodeAffinity", NODE_AFFINITY, 9, pointer=True),
+)
+STATUS = Struct(
+    "core.v1.PersistentVolumeStatus",
+    Field("phase", STRING, 1, default="Pending", enum=PHASES),
+    Field("message", STRING, 2),
+    Field("reason", STRING, 3),
+)
+PERSISTENT_VOLUME = Struct(
+    "core.v1.PersistentVolume", METADATA, Field("spec", SPEC, 2), Field("status", STATUS, 3)
+)
+
+
+def define(names: Names) -> Definition:
+    rules = VolumeRules(names)
+    return Definition(
+        group="",
+        version="v1",
+        kind="PersistentVolume",
+        plural="persistentvolumes",
+        short_names=("pv",),
+        namespaced=False,
+        fields=PERSISTENT_VOLUME,
+        subresources=(Subresource(name="status", prepare=keep_spec, validate=status_rules),),
+        check_name=name_is_subdomain,
+        delete_returns_object=True,
+        fill=fill,
+        prepare_create=prepare_create,
+        prepare_update=prepare_update,
+        validate_create=rules.judge,
+        validate_update=rules.change,
+        warnings=partial(warnings, old_labels(names)),
+    )
+
+
+def fill(new: Object) -> None:
+    spec = new["spec"]
+    round_up(spec.get("capacity", {}))
+    spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
+    spec.setdefault("volumeMode", "Filesystem")
+    new["spec"] = SPEC.arranged(spec)
+
+
+def prepare_create(new: Object) -> None:
+    new["status"] = {"phase": "Pending"}
+    drop_disabled(new["spec"], {})
+
+
+def prepare_update(new: Object, old: Object) -> None:
+    keep_status(new, old)
+    drop_disabled(new["spec"], old["spec"])
+
+
+def drop_disabled(spec: Object, before: Object) -> None:
+    if "csi" in spec and "nodeExpandSecretRef" not in before.get("csi", {}):
+        spec["csi"].pop("nodeExpandSecretRef", None)
+
+
+class VolumeRules:
+    """Rules of volumes, and of specs of volumes inside other objects."""
+
+    def __init__(self, names: Names) -> None:
+        domains = tuple(dict.fromkeys((names.key_domain, names.group_domain)))
+        self._sources = SourceRules(domains)
+        self._options_key = names.key("mount-options", "volume.beta")
+
+    def judge(self, new: Object) -> list[FieldError]:
+        return [*self._spec(new, {}), *self._mount_options(new)]
+
+    def change(self, new: Object, old: Object) -> list[FieldError]:
+        metadata = metadata_rules(new["metadata"], namespaced=False, check_name=name_is_subdomain)
+        itself = [*metadata, *self._spec(new, old["spec"])]
+        return [*itself, *self._mount_options(new), *itself, *_fixed(new["spec"], old["spec"])]
+
+    def judge_inline(self, spec: Object, field: str) -> list[FieldError]:
+        """Of a spec that is no object of its own: a part of an attachment."""
+        errors = [
+            forbidden(f"{field}.{part}", NOT_INLINE) for part in ("claimRef", "capacity") if part in spec
+        ]
+        if "csi" not in spec:
+            errors.append(required(f"{field}.csi", f"has to be specified {INLINE}"))
+        errors += _access_modes(spec.get("accessModes", []), ACCESS_MODES, f"{field}.accessModes")
+        if spec.get("persistentVolumeReclaimPolicy", "Retain") != "Retain":
+            text = f"may only be Retain {INLINE}"
+            errors.append(forbidden(f"{field}.persistentVolumeReclaimPolicy", text))
+        if "nodeAffinity" in spec:
+            errors.append(forbidden(f"{field}.nodeAffinity", NOT_INLINE))
+        errors += self._sources.judge(spec, "", field, any_secret=False)
+        if "storageClassName" in spec:
+            errors.append(forbidden(f"{field}.storageClassName", NOT_INLINE))
+        if spec.get("volumeMode", "Filesystem") != "Filesystem":
+            text = f"may not specify volumeMode other than Filesystem {INLINE}"
+            errors.append(forbidden(f"{field}.volumeMode", text))
+        return errors
+
+    def _spec(self, new: Object, before: Object) -> list[FieldError]:
+        spec = new["spec"]
+        modes = (
+            (*ACCESS_MODES, ONE_POD_MODE) if ONE_POD_MODE in before.get("accessModes", ()) else ACCESS_MODES
+        )
+        policy, mode, class_name = (
+            spec.get(part, "") for part in ("persistentVolumeReclaimPolicy", "volumeMode", "storageClassName")
+        )
+        errors = _access_modes(spec.get("accessModes", []), modes, "spec.accessModes")
+        errors += _capacity(spec.get("capacity", {}), "spec.capacity")
+        if policy not in RECLAIM_POLICIES:
+            errors.append(not_supported("spec.persistentVolumeReclaimPolicy", policy, RECLAIM_POLICIES))
+        errors += _node_affinity(spec.get("nodeAffinity"), "spec.nodeAffinity")
+        name, loosely = new["metadata"].get("name", ""), names_secrets_loosely(before.get("csi"))
+        errors += self._sources.judge(spec, name, "spec", any_secret=loosely)
+        if policy == "Recycle" and _is_root(spec.get("hostPath")):
+            text = "may not be 'recycle' for a hostPath mount of '/'"
+            errors.append(forbidden("spec.persistentVolumeReclaimPolicy", text))
+        if class_name:
+            errors += each("spec.storageClassName", class_name, dns_subdomain(class_name))
+        if mode not in VOLUME_MODES:
+            errors.append(not_supported("spec.volumeMode", mode, VOLUME_MODES))
+        return errors
+
+    def _mount_options(self, new: Object) -> list[FieldError]:
+        """In the annotation that came before the field, and only of sources that are mounted by name."""
+        if self._options_key not in new["metadata"].get("annotations", {}):
+            return []
+        if not MOUNTABLE_WITH_OPTIONS.isdisjoint(new["spec"]):
+            return []
+        text = "may not specify mount options for this volume type"
+        return [forbidden(f"metadata.annotations.{self._options_key}", text)]
+
+
+def status_rules(new: Object, old: Object) -> list[FieldError]:
+    return metadata_change_rules(new["metadata"], old["metadata"])
+
+
+def warnings(known: OldLabels, new: Object, _: Object | None) -> list[str]:
+    affinity = new["spec"].get("nodeAffinity", {}).get("required", {})
+    field = "spec.nodeAffinity.required.nodeSelectorTerms"
+    return [
+        warning
+        for index, term in enumerate(affinity.get("nodeSelectorTerms") or ())
+        for warning in warn_of_requirements(
+            known, term.get("matchExpressions", ()), f"{field}[{index}].matchExpressions"
+        )
+    ]
+
+
+def _access_modes(modes: list[str], supported: tuple[str, ...], field: str) -> list[FieldError]:
+    errors = [] if modes else [required(field)]
+    errors += [not_supported(field, mode, supported) for mode in modes if mode not in supported]
+    if ONE_POD_MODE in modes and not set(ACCESS_MODES).isdisjoint(modes):
+        errors.append(forbidden(field, f"may not use {ONE_POD_MODE} with other access modes"))
+    return errors
+
+
+def _capacity(capacity: Mapping[str, str], field: str) -> list[FieldError]:
+    errors = [] if capacity else [required(field)]
+    if list(capacity) != ["storage"]:
+        text = f'Unsupported value: {shown(dict(capacity))}: supported values: "storage"'
+        errors.append(FieldError("FieldValueNotSupported", field, text))
+    for name, amount in capacity.items():
+        errors += basic_amount_rules(amount, f"{field}[{name}]")
+        if nanos_of(amount) <= 0:
+            errors.append(invalid(f"{field}[{name}]", amount, "must be greater than zero"))
+    return errors
+
+
+def basic_amount_rules(amount: str, field: str) -> list[FieldError]:
+    units = -(-nanos_of(amount) // NANOS)
+    return [invalid(field, units, "must be a valid resource quantity")] if units < 0 else []
+
+
+def _node_affinity(affinity: Object | None, field: str) -> list[FieldError]:
+    if affinity is None:
+        return []
+    if "required" not in affinity:
+        return [required(f"{field}.required", "must specify required node constraints")]
+    return node_selector_rules(affinity["required"], f"{field}.required")
+
+
+def _is_root(host_path: Object | None) -> bool:
+    return host_path is not None and posixpath.normpath(host_path["path"] or ".") in ("/", "//")
+
+
+def _fixed(spec: Object, before: Object) -> list[FieldError]:
+    """One secret may still be named later: the one with which a volume is expanded."""
+    errors: list[FieldError] = []
+    sources = {name: spec[name] for name in NAMES if name in spec}
+    if "csi" in sources and "csi" in before and "controllerExpandSecretRef" not in before["csi"]:
+        kept = {k: v for k, v in sources["csi"].items() if k != "controllerExpandSecretRef"}
+        sources["csi"] = kept
+    if sources != {name: before[name] for name in NAMES if name in before}:
+        text = "spec.persistentvolumesource is immutable after creation"
+        errors.append(forbidden("spec.persistentvolumesource", text))
+    if spec["volumeMode"] != before["volumeMode"]:
+        errors.append(invalid("volumeMode", spec["volumeMode"], IMMUTABLE))
+    if "nodeAffinity" in before and spec.get("nodeAffinity") != before["nodeAffinity"]:
+        errors.append(invalid("nodeAffinity", spec.get("nodeAffinity"), IMMUTABLE))
+    return errors

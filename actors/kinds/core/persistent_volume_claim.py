@@ -1,0 +1,195 @@
+"""PersistentVolumeClaim: a request for storage, bound to a volume that fits.
+
+A claim cannot be changed once made, because others count on what it asked for; bound ones may grow. `dataSource`
+and `dataSourceRef` mirror each other; the older of them never took anything but claims and snapshots, and drops
+the rest in silence. Two fields of the status belong to a feature that is switched off.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Final
+
+from actors.kinds.checks import (
+    IMMUTABLE,
+    FieldError,
+    forbidden,
+    invalid,
+    name_is_subdomain,
+    required,
+    unchanged,
+)
+from actors.kinds.core.claim_spec import (
+    ACCESS_MODES,
+    PERSISTENT_VOLUME_CLAIM_SPEC,
+    claim_spec_rules,
+)
+from actors.kinds.core.persistent_volume import ONE_POD_MODE, basic_amount_rules
+from actors.kinds.core.resources import round_up
+from actors.kinds.definition import Definition, Subresource
+from actors.kinds.fields import QUANTITIES, STRING, STRINGS, TIME, Field, ListOf, Struct
+from actors.kinds.halves import keep_spec, keep_status
+from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.quantity import nanos_of
+from actors.messages import Object
+from actors.names import Names
+
+SPEC: Final = PERSISTENT_VOLUME_CLAIM_SPEC
+
+CONDITION = Struct(
+    "core.v1.PersistentVolumeClaimCondition",
+    Field("type", STRING, 1, required=True, always=True),
+    Field("status", STRING, 2, required=True, always=True),
+    Field("lastProbeTime", TIME, 3),
+    Field("lastTransitionTime", TIME, 4),
+    Field("reason", STRING, 5),
+    Field("message", STRING, 6),
+)
+STATUS = Struct(
+    "core.v1.PersistentVolumeClaimStatus",
+    Field("phase", STRING, 1, default="Pending", enum=("Bound", "Lost", "Pending")),
+    Field("accessModes", STRINGS, 2),
+    Field("capacity", QUANTITIES, 3),
+    Field("conditions", ListOf(CONDITION), 4, patch="merge", merge_key="type"),
+    Field("allocatedResources", QUANTITIES, 5),
+    Field("resizeStatus", STRING, 6, pointer=True),
+)
+PERSISTENT_VOLUME_CLAIM = Struct(
+    "core.v1.PersistentVolumeClaim", METADATA, Field("spec", SPEC, 2), Field("status", STATUS, 3)
+)
+
+
+def define(names: Names) -> Definition:
+    snapshots = f"snapshot.{names.group('storage')}"
+    return Definition(
+        group="",
+        version="v1",
+        kind="PersistentVolumeClaim",
+        plural="persistentvolumeclaims",
+        short_names=("pvc",),
+        namespaced=True,
+        fields=PERSISTENT_VOLUME_CLAIM,
+        subresources=(Subresource(name="status", prepare=prepare_status, validate=status_rules),),
+        check_name=name_is_subdomain,
+        delete_returns_object=True,
+        fill=fill,
+        prepare_create=partial(prepare_create, snapshots),
+        prepare_update=partial(prepare_update, snapshots),
+        validate_create=lambda new: claim_spec_rules(new["spec"], "spec"),
+        validate_update=partial(change_rules, names.key("storage-class", "volume.beta")),
+    )
+
+
+def fill(new: Object) -> None:
+    """Amounts in the precision that is kept."""
+    spec, status = new["spec"], new["status"]
+    for amounts in (*spec["resources"].values(), status.get("capacity"), status.get("allocatedResources")):
+        round_up(amounts or {})
+
+
+def prepare_create(snapshots: str, new: Object) -> None:
+    new["status"] = {"phase": "Pending"}
+    _mirror_sources(new, {}, snapshots)
+
+
+def prepare_update(snapshots: str, new: Object, old: Object) -> None:
+    keep_status(new, old)
+    _mirror_sources(new, old["spec"], snapshots)
+
+
+def prepare_status(new: Object, old: Object) -> None:
+    keep_spec(new, old)
+    for part in ("allocatedResources", "resizeStatus"):
+        if part not in old["status"]:
+            new["status"].pop(part, None)
+
+
+def _mirror_sources(new: Object, before: Object, snapshots: str) -> None:
+    spec = new["spec"]
+    had_one = "dataSource" in before or "dataSourceRef" in before
+    if not had_one and "dataSourceRef" not in spec and not _is_classic(spec.get("dataSource"), snapshots):
+        spec.pop("dataSource", None)
+    source = spec.get("dataSource") or spec.get("dataSourceRef")
+    if source is not None:
+        spec.setdefault("dataSource", dict(source))
+        spec.setdefault("dataSourceRef", dict(source))
+        new["spec"] = SPEC.arranged(spec)
+
+
+def _is_classic(source: Object | None, snapshots: str) -> bool:
+    """What the older field has always taken: another claim, or a snapshot."""
+    if source is None:
+        return False
+    kinds = (("PersistentVolumeClaim", ""), ("VolumeSnapshot", snapshots))
+    return (source["kind"], source.get("apiGroup") or "") in kinds
+
+
+def change_rules(class_key: str, new: Object, old: Object) -> list[FieldError]:
+    before = old["spec"]
+    modes = (*ACCESS_MODES, ONE_POD_MODE) if ONE_POD_MODE in before.get("accessModes", ()) else ACCESS_MODES
+    itself = [
+        *metadata_rules(new["metadata"], namespaced=True, check_name=name_is_subdomain),
+        *claim_spec_rules(new["spec"], "spec", access_modes=modes),
+    ]
+    return [
+        *itself,
+        *metadata_change_rules(new["metadata"], old["metadata"]),
+        *itself,
+        *_fixed(class_key, new, old),
+    ]
+
+
+def _fixed(class_key: str, new: Object, old: Object) -> list[FieldError]:
+    spec, before = dict(new["spec"]), dict(old["spec"])
+    errors: list[FieldError] = []
+    if not before.get("volumeName"):
+        before["volumeName"] = spec.get("volumeName")  # the binder names it, once
+    if _class_moves_into_the_spec(class_key, new, old):
+        del spec["storageClassName"]
+    else:
+        errors += _same_annotation(class_key, new, old)
+    size, old_size = _size(spec), _size(before)
+    if new["status"].get("phase") == "Bound" and "requests" in spec["resources"]:
+        spec["resources"] = _with_size(spec["resources"], old_size)
+    if _unsaid(spec) != _unsaid(before):
+        text = "spec is immutable after creation except resources.requests for bound claims"
+        errors.append(forbidden("spec", text))
+    if nanos_of(size) < nanos_of(old_size):
+        errors.append(
+            forbidden("spec.resources.requests.storage", "field can not be less than previous value")
+        )
+    return errors + unchanged("volumeMode", new["spec"].get("volumeMode"), old["spec"].get("volumeMode"))
+
+
+def _size(spec: Object) -> str:
+    return str(spec["resources"].get("requests", {}).get("storage", "0"))
+
+
+def _with_size(resources: Object, size: str) -> Object:
+    return {**resources, "requests": {**resources["requests"], "storage": size}}
+
+
+def _unsaid(spec: Object) -> dict[str, Any]:
+    return {part: value for part, value in spec.items() if value is not None}
+
+
+def _class_moves_into_the_spec(class_key: str, new: Object, old: Object) -> bool:
+    """From the annotation in which old claims named it; the annotation may stay, unchanged."""
+    named = old["metadata"].get("annotations", {}).get(class_key)
+    still = new["metadata"].get("annotations", {}).get(class_key, named)
+    unset = "storageClassName" not in old["spec"]
+    return named is not None and unset and new["spec"].get("storageClassName") == named == still
+
+
+def _same_annotation(class_key: str, new: Object, old: Object) -> list[FieldError]:
+    after, before = (one["metadata"].get("annotations", {}).get(class_key, "") for one in (new, old))
+    return [] if after == before else [invalid(f"metadata.annotations.{class_key}", after, IMMUTABLE)]
+
+
+def status_rules(new: Object, old: Object) -> list[FieldError]:
+    errors = metadata_change_rules(new["metadata"], old["metadata"])
+    if not new["spec"].get("accessModes"):
+        errors.append(required("Spec.accessModes"))
+    for name, amount in new["status"].get("capacity", {}).items():
+        errors += basic_amount_rules(amount, f"status.capacity[{name}]")
+    return errors

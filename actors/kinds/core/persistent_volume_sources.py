@@ -1,0 +1,325 @@
+"""Where the bytes of a persistent volume are: every source there is, and the rules of those that differ from pods'.
+
+A volume outlives namespaces, so its sources name secrets with their namespace, which those of pods do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final
+
+from actors.kinds.checks import (
+    FieldError,
+    dns_label,
+    dns_subdomain,
+    each,
+    forbidden,
+    invalid,
+    required,
+)
+from actors.kinds.core.pods.paths import without_backsteps
+from actors.kinds.core.pods.volume_sources import (
+    AWS_ELASTIC_BLOCK_STORE_VOLUME_SOURCE,
+    AZURE_DISK_VOLUME_SOURCE,
+    FC_VOLUME_SOURCE,
+    FLOCKER_VOLUME_SOURCE,
+    GCE_PERSISTENT_DISK_VOLUME_SOURCE,
+    HOST_PATH_VOLUME_SOURCE,
+    NFS_VOLUME_SOURCE,
+    PHOTON_PERSISTENT_DISK_VOLUME_SOURCE,
+    PORTWORX_VOLUME_SOURCE,
+    QUOBYTE_VOLUME_SOURCE,
+    SOURCE_RULES,
+    VSPHERE_VIRTUAL_DISK_VOLUME_SOURCE,
+    driver_name_rules,
+    flex_rules,
+    iscsi_name,
+    needs,
+    unit_rules,
+)
+from actors.kinds.core.references import OBJECT_REFERENCE
+from actors.kinds.fields import BOOL, INT32, STRING, STRING_MAP, STRINGS, Field, Struct
+from actors.messages import Object
+
+ONE_SOURCE: Final = "may not specify more than 1 volume type"
+LONGEST_INITIATOR: Final = 64
+
+SECRET_REFERENCE = Struct(
+    "core.v1.SecretReference", Field("name", STRING, 1), Field("namespace", STRING, 2), atomic=True
+)
+GLUSTERFS = Struct(
+    "core.v1.GlusterfsPersistentVolumeSource",
+    Field("endpoints", STRING, 1, required=True, always=True),
+    Field("path", STRING, 2, required=True, always=True),
+    Field("readOnly", BOOL, 3),
+    Field("endpointsNamespace", STRING, 4, pointer=True),
+)
+RBD = Struct(
+    "core.v1.RBDPersistentVolumeSource",
+    Field("monitors", STRINGS, 1, required=True, always=True),
+    Field("image", STRING, 2, required=True, always=True),
+    Field("fsType", STRING, 3),
+    Field("pool", STRING, 4, default="rbd"),
+    Field("user", STRING, 5, default="admin"),
+    Field("keyring", STRING, 6, default="/etc/ceph/keyring"),
+    Field("secretRef", SECRET_REFERENCE, 7, pointer=True),
+    Field("readOnly", BOOL, 8),
+)
+ISCSI = Struct(
+    "core.v1.ISCSIPersistentVolumeSource",
+    Field("targetPortal", STRING, 1, required=True, always=True),
+    Field("iqn", STRING, 2, required=True, always=True),
+    Field("lun", INT32, 3, required=True, always=True),
+    Field("iscsiInterface", STRING, 4, default="default"),
+    Field("fsType", STRING, 5),
+    Field("readOnly", BOOL, 6),
+    Field("portals", STRINGS, 7),
+    Field("chapAuthDiscovery", BOOL, 8),
+    Field("chapAuthSession", BOOL, 11),
+    Field("secretRef", SECRET_REFERENCE, 10, pointer=True),
+    Field("initiatorName", STRING, 12, pointer=True),
+)
+CINDER = Struct(
+    "core.v1.CinderPersistentVolumeSource",
+    Field("volumeID", STRING, 1, required=True, always=True),
+    Field("fsType", STRING, 2),
+    Field("readOnly", BOOL, 3),
+    Field("secretRef", SECRET_REFERENCE, 4, pointer=True),
+)
+CEPH_FS = Struct(
+    "core.v1.CephFSPersistentVolumeSource",
+    Field("monitors", STRINGS, 1, required=True, always=True),
+    Field("path", STRING, 2),
+    Field("user", STRING, 3),
+    Field("secretFile", STRING, 4),
+    Field("secretRef", SECRET_REFERENCE, 5, pointer=True),
+    Field("readOnly", BOOL, 6),
+)
+FLEX = Struct(
+    "core.v1.FlexPersistentVolumeSource",
+    Field("driver", STRING, 1, required=True, always=True),
+    Field("fsType", STRING, 2),
+    Field("secretRef", SECRET_REFERENCE, 3, pointer=True),
+    Field("readOnly", BOOL, 4),
+    Field("options", STRING_MAP, 5),
+)
+AZURE_FILE = Struct(
+    "core.v1.AzureFilePersistentVolumeSource",
+    Field("secretName", STRING, 1, required=True, always=True),
+    Field("shareName", STRING, 2, required=True, always=True),
+    Field("readOnly", BOOL, 3),
+    Field("secretNamespace", STRING, 4, pointer=True, always=True),
+)
+SCALE_IO = Struct(
+    "core.v1.ScaleIOPersistentVolumeSource",
+    Field("gateway", STRING, 1, required=True, always=True),
+    Field("system", STRING, 2, required=True, always=True),
+    Field("secretRef", SECRET_REFERENCE, 3, required=True, pointer=True, always=True),
+    Field("sslEnabled", BOOL, 4),
+    Field("protectionDomain", STRING, 5),
+    Field("storagePool", STRING, 6),
+    Field("storageMode", STRING, 7, default="ThinProvisioned"),
+    Field("volumeName", STRING, 8),
+    Field("fsType", STRING, 9, default="xfs"),
+    Field("readOnly", BOOL, 10),
+)
+LOCAL = Struct(
+    "core.v1.LocalVolumeSource",
+    Field("path", STRING, 1, required=True, always=True),
+    Field("fsType", STRING, 2, pointer=True),
+)
+STORAGE_OS = Struct(
+    "core.v1.StorageOSPersistentVolumeSource",
+    Field("volumeName", STRING, 1),
+    Field("volumeNamespace", STRING, 2),
+    Field("fsType", STRING, 3),
+    Field("readOnly", BOOL, 4),
+    Field("secretRef", OBJECT_REFERENCE, 5, pointer=True),
+)
+CSI = Struct(
+    "core.v1.CSIPersistentVolumeSource",
+    Field("driver", STRING, 1, required=True, always=True),
+    Field("volumeHandle", STRING, 2, required=True, always=True),
+    Field("readOnly", BOOL, 3),
+    Field("fsType", STRING, 4),
+    Field("volumeAttributes", STRING_MAP, 5),
+    Field("controllerPublishSecretRef", SECRET_REFERENCE, 6, pointer=True),
+    Field("nodeStageSecretRef", SECRET_REFERENCE, 7, pointer=True),
+    Field("nodePublishSecretRef", SECRET_REFERENCE, 8, pointer=True),
+    Field("controllerExpandSecretRef", SECRET_REFERENCE, 9, pointer=True),
+    Field("nodeExpandSecretRef", SECRET_REFERENCE, 10, pointer=True),
+)
+SOURCES: Final = (
+    Field("gcePersistentDisk", GCE_PERSISTENT_DISK_VOLUME_SOURCE, 1, embedded=2, pointer=True),
+    Field("awsElasticBlockStore", AWS_ELASTIC_BLOCK_STORE_VOLUME_SOURCE, 2, embedded=2, pointer=True),
+    Field("hostPath", HOST_PATH_VOLUME_SOURCE, 3, embedded=2, pointer=True),
+    Field("glusterfs", GLUSTERFS, 4, embedded=2, pointer=True),
+    Field("nfs", NFS_VOLUME_SOURCE, 5, embedded=2, pointer=True),
+    Field("rbd", RBD, 6, embedded=2, pointer=True),
+    Field("iscsi", ISCSI, 7, embedded=2, pointer=True),
+    Field("cinder", CINDER, 8, embedded=2, pointer=True),
+    Field("cephfs", CEPH_FS, 9, embedded=2, pointer=True),
+    Field("fc", FC_VOLUME_SOURCE, 10, embedded=2, pointer=True),
+    Field("flocker", FLOCKER_VOLUME_SOURCE, 11, embedded=2, pointer=True),
+    Field("flexVolume", FLEX, 12, embedded=2, pointer=True),
+    Field("azureFile", AZURE_FILE, 13, embedded=2, pointer=True),
+    Field("vsphereVolume", VSPHERE_VIRTUAL_DISK_VOLUME_SOURCE, 14, embedded=2, pointer=True),
+    Field("quobyte", QUOBYTE_VOLUME_SOURCE, 15, embedded=2, pointer=True),
+    Field("azureDisk", AZURE_DISK_VOLUME_SOURCE, 16, embedded=2, pointer=True),
+    Field("photonPersistentDisk", PHOTON_PERSISTENT_DISK_VOLUME_SOURCE, 17, embedded=2, pointer=True),
+    Field("portworxVolume", PORTWORX_VOLUME_SOURCE, 18, embedded=2, pointer=True),
+    Field("scaleIO", SCALE_IO, 19, embedded=2, pointer=True),
+    Field("local", LOCAL, 20, embedded=2, pointer=True),
+    Field("storageos", STORAGE_OS, 21, embedded=2, pointer=True),
+    Field("csi", CSI, 22, embedded=2, pointer=True),
+)
+NAMES: Final = tuple(source.name for source in SOURCES)
+
+# In the order in which a client learns what is wrong with them.
+_JUDGED: Final = (
+    *(
+        "hostPath",
+        "gcePersistentDisk",
+        "awsElasticBlockStore",
+        "glusterfs",
+        "flocker",
+        "nfs",
+        "rbd",
+        "quobyte",
+    ),
+    *("cephfs", "iscsi", "cinder", "fc", "flexVolume", "azureFile", "vsphereVolume", "photonPersistentDisk"),
+    *("portworxVolume", "azureDisk", "scaleIO", "local", "storageos", "csi"),
+)
+# Where messages have never called a source what it is called: inside of it, and when it is one too many.
+_SPOKEN_INSIDE: Final = {"gcePersistentDisk": "persistentDisk"}
+_SPOKEN: Final = {"cephfs": "cephFS"}
+
+Rules = Callable[[Object, str], list[FieldError]]
+
+
+class SourceRules:
+    """One source, and a good one. `domains` are the API's own; `any_secret` is for volumes older than a rule."""
+
+    def __init__(self, domains: tuple[str, ...]) -> None:
+        self._rules: Mapping[str, Rules] = {
+            **SOURCE_RULES,
+            "glusterfs": _glusterfs,
+            "cinder": partial(_with_secret, needs("volumeID")),
+            "flexVolume": partial(flex_rules, domains),
+            "azureFile": _azure_file,
+            "local": _local,
+            "storageos": partial(_with_secret, _storage_os),
+        }
+
+    def judge(self, spec: Object, volume: str, field: str, *, any_secret: bool) -> list[FieldError]:
+        errors: list[FieldError] = []
+        found = 0
+        for name in _JUDGED:
+            if name not in spec:
+                continue
+            # Flex volumes were forgotten where the others were told that they are one too many.
+            if found and name != "flexVolume":
+                errors.append(forbidden(f"{field}.{_SPOKEN.get(name, name)}", ONE_SOURCE))
+                continue
+            found += 1
+            here = f"{field}.{_SPOKEN_INSIDE.get(name, name)}"
+            errors += self._one(name, spec, volume, here, any_secret)
+            if name == "local" and "nodeAffinity" not in spec:
+                errors.append(required(f"{field}.nodeAffinity", "Local volume requires node affinity"))
+        return errors if found else [*errors, required(field, "must specify a volume type")]
+
+    def _one(self, name: str, spec: Object, volume: str, field: str, any_secret: bool) -> list[FieldError]:
+        if name == "iscsi":
+            return _iscsi(spec[name], volume, field)
+        if name == "csi":
+            return _csi(spec[name], field, any_secret=any_secret)
+        return self._rules[name](spec[name], field)
+
+
+def names_secrets_loosely(source: Object | None) -> bool:
+    """A CSI source that refers to a secret in the older, wider format."""
+    parts = (
+        *("controllerExpandSecretRef", "controllerPublishSecretRef"),
+        *("nodeStageSecretRef", "nodePublishSecretRef"),
+    )
+    names = ((source or {}).get(part, {}).get("name") for part in parts)
+    return any(name and dns_label(name) for name in names)
+
+
+def _glusterfs(source: Object, field: str) -> list[FieldError]:
+    errors = needs("endpoints", "path")(source, field)
+    namespace, here = source.get("endpointsNamespace"), f"{field}.endpointsNamespace"
+    if namespace == "":
+        text = "if the endpointnamespace is set, it must be a valid namespace name"
+        errors.append(invalid(here, "", text))
+    elif namespace is not None:
+        errors += each(here, namespace, dns_label(namespace))
+    return errors
+
+
+def _azure_file(source: Object, field: str) -> list[FieldError]:
+    errors = needs("secretName", "shareName")(source, field)
+    return [*errors, required(f"{field}.secretNamespace")] if source["secretNamespace"] == "" else errors
+
+
+def _local(source: Object, field: str) -> list[FieldError]:
+    path, here = source["path"], f"{field}.path"
+    return each(here, path, without_backsteps(path)) if path else [required(here)]
+
+
+def _storage_os(source: Object, field: str) -> list[FieldError]:
+    name, namespace = source.get("volumeName", ""), source.get("volumeNamespace", "")
+    errors = [] if name else [required(f"{field}.volumeName")]
+    for part, value in (("volumeName", name), ("volumeNamespace", namespace)):
+        errors += each(f"{field}.{part}", value, dns_label(value)) if value else []
+    return errors
+
+
+def _with_secret(rules: Rules, source: Object, field: str) -> list[FieldError]:
+    errors = rules(source, field)
+    if "secretRef" in source:
+        errors += needs("name", "namespace")(source["secretRef"], f"{field}.secretRef")
+    return errors
+
+
+def _iscsi(source: Object, volume: str, field: str) -> list[FieldError]:
+    portal, initiator = source["targetPortal"], source.get("initiatorName")
+    errors = [] if portal else [required(f"{field}.targetPortal")]
+    if initiator is not None and len(f"{volume}:{portal}".encode()) > LONGEST_INITIATOR:
+        text = (
+            "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters "
+            "if iscsi.initiatorName is specified."
+        )
+        errors.append(invalid(f"{field}.targetportal", portal, text))
+    errors += _iscsi_name(source["iqn"], f"{field}.iqn") if source["iqn"] else [required(f"{field}.iqn")]
+    errors += unit_rules(source["lun"], f"{field}.lun")
+    if (source.get("chapAuthDiscovery") or source.get("chapAuthSession")) and "secretRef" not in source:
+        errors.append(required(f"{field}.secretRef"))
+    if "secretRef" in source:
+        errors += needs("name")(source["secretRef"], f"{field}.secretRef")
+    return errors if initiator is None else errors + _iscsi_name(initiator, f"{field}.initiatorname")
+
+
+def _iscsi_name(name: str, field: str) -> list[FieldError]:
+    return [invalid(field, name, "must be valid format")] if iscsi_name(name) else []
+
+
+def _csi(source: Object, field: str, *, any_secret: bool) -> list[FieldError]:
+    errors = driver_name_rules(source["driver"], f"{field}.driver")
+    errors += needs("volumeHandle")(source, field)
+    for part in (
+        *("controllerPublishSecretRef", "controllerExpandSecretRef"),
+        *("nodePublishSecretRef", "nodeExpandSecretRef"),
+    ):
+        if part in source:
+            errors += _secret(source[part], f"{field}.{part}", any_secret=any_secret)
+    return errors
+
+
+def _secret(secret: Object, field: str, *, any_secret: bool) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for part, check in (("name", dns_subdomain if any_secret else dns_label), ("namespace", dns_label)):
+        value = secret.get(part, "")
+        errors += each(f"{field}.{part}", value, check(value)) if value else [required(f"{field}.{part}")]
+    return errors

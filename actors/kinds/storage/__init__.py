@@ -1,0 +1,13 @@
+"""The storage group: classes of volumes, drivers that make and mount them, and where they are attached."""
+
+from __future__ import annotations
+
+from actors.kinds.definition import Definition
+from actors.kinds.storage import csi_driver, csi_node, csi_storage_capacity, storage_class, volume_attachment
+from actors.names import Names
+
+_KINDS = (csi_driver, csi_node, csi_storage_capacity, storage_class, volume_attachment)
+
+
+def declare(names: Names) -> tuple[Definition, ...]:
+    return (*(kind.define(names) for kind in _KINDS), csi_storage_capacity.define_beta(names))

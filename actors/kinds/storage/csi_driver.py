@@ -1,0 +1,126 @@
+"""CSIDriver: what the cluster must know to use a storage driver. Most of it is fixed once said.
+
+`seLinuxMount` belongs to a feature that is switched off, and is dropped.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from actors.kinds.checks import (
+    FieldError,
+    duplicate,
+    invalid,
+    name_is_subdomain,
+    not_supported,
+    unchanged,
+)
+from actors.kinds.definition import Definition
+from actors.kinds.fields import BOOL, INT64, STRING, STRINGS, Field, ListOf, Struct
+from actors.kinds.meta import METADATA, metadata_change_rules
+from actors.messages import Object
+from actors.names import Names
+
+GROUP_POLICIES: Final = ("File", "None", "ReadWriteOnceWithFSType")
+LIFECYCLE_MODES: Final = ("Persistent", "Ephemeral")
+SHORTEST_TOKEN: Final = 10 * 60
+LONGEST_TOKEN: Final = 1 << 32
+
+TOKEN_REQUEST = Struct(
+    "storage.v1.TokenRequest",
+    Field("audience", STRING, 1, required=True, always=True),
+    Field("expirationSeconds", INT64, 2, pointer=True),
+)
+SPEC = Struct(
+    "storage.v1.CSIDriverSpec",
+    Field("attachRequired", BOOL, 1, pointer=True, default=True),
+    Field("podInfoOnMount", BOOL, 2, pointer=True, default=False),
+    Field("volumeLifecycleModes", STRINGS, 3, list_type="set", default=lambda: ["Persistent"]),
+    Field("storageCapacity", BOOL, 4, pointer=True, default=False),
+    Field("fsGroupPolicy", STRING, 5, pointer=True, default="ReadWriteOnceWithFSType"),
+    Field("tokenRequests", ListOf(TOKEN_REQUEST), 6, list_type="atomic"),
+    Field("requiresRepublish", BOOL, 7, pointer=True, default=False),
+    Field("seLinuxMount", BOOL, 8, pointer=True),
+)
+CSI_DRIVER = Struct("storage.v1.CSIDriver", METADATA, Field("spec", SPEC, 2, required=True))
+
+# As the API has always spelled the paths of these, one of them wrongly.
+_FIXED: Final = {
+    "attachRequired": "spec.attachedRequired",
+    "fsGroupPolicy": "spec.fsGroupPolicy",
+    "podInfoOnMount": "spec.podInfoOnMount",
+    "volumeLifecycleModes": "spec.volumeLifecycleModes",
+}
+
+
+def define(names: Names) -> Definition:
+    return Definition(
+        group=names.group("storage"),
+        version="v1",
+        kind="CSIDriver",
+        plural="csidrivers",
+        namespaced=False,
+        fields=CSI_DRIVER,
+        check_name=name_is_subdomain,
+        unconditional_update=False,
+        counts_generation=True,
+        delete_returns_object=True,
+        prepare_create=prepare_create,
+        prepare_update=prepare_update,
+        validate_create=rules,
+        validate_update=change_rules,
+    )
+
+
+def prepare_create(new: Object) -> None:
+    new["spec"].pop("seLinuxMount", None)
+
+
+def prepare_update(new: Object, old: Object) -> None:
+    """The generation counts what drivers are told again, and starts with the first such change."""
+    spec, before = new["spec"], old["spec"]
+    if "seLinuxMount" not in before:
+        spec.pop("seLinuxMount", None)
+    told_again = ("tokenRequests", "requiresRepublish", "seLinuxMount")
+    if any(spec.get(part) != before.get(part) for part in told_again):
+        new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+
+def rules(new: Object) -> list[FieldError]:
+    spec = new["spec"]
+    errors: list[FieldError] = []
+    if spec["fsGroupPolicy"] not in GROUP_POLICIES:
+        errors.append(not_supported("spec.fsGroupPolicy", spec["fsGroupPolicy"], GROUP_POLICIES))
+    errors += _tokens(spec)
+    return errors + [
+        not_supported("spec.volumeLifecycleModes", mode, LIFECYCLE_MODES)
+        for mode in spec["volumeLifecycleModes"]
+        if mode not in LIFECYCLE_MODES
+    ]
+
+
+def change_rules(new: Object, old: Object) -> list[FieldError]:
+    errors = metadata_change_rules(new["metadata"], old["metadata"]) + rules(new)
+    for part, field in _FIXED.items():
+        errors += unchanged(field, new["spec"][part], old["spec"][part])
+    return errors + _tokens(new["spec"])
+
+
+def _tokens(spec: Object) -> list[FieldError]:
+    errors: list[FieldError] = []
+    seen: set[str] = set()
+    for index, token in enumerate(spec.get("tokenRequests", ())):
+        field = f"spec.tokenRequests[{index}]"
+        if token["audience"] in seen:
+            errors.append(duplicate(f"{field}.audience", token["audience"]))
+        else:
+            errors += _lifetime(token.get("expirationSeconds"), f"{field}.expirationSeconds")
+        seen.add(token["audience"])
+    return errors
+
+
+def _lifetime(seconds: int | None, field: str) -> list[FieldError]:
+    if seconds is None or SHORTEST_TOKEN <= seconds <= LONGEST_TOKEN:
+        return []
+    limit = "less than 10 minutes" if seconds < SHORTEST_TOKEN else "larger than 2^32 seconds"
+    return [invalid(field, seconds, f"may not specify a duration {limit}")]

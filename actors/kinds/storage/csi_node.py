@@ -1,0 +1,111 @@
+"""CSINode: the storage drivers of one node, whose name it bears. A driver's entry comes and goes, never changes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from actors.kinds.checks import (
+    IMMUTABLE,
+    NEGATIVE,
+    FieldError,
+    duplicate,
+    each,
+    invalid,
+    name_is_subdomain,
+    qualified_name,
+    required,
+    size,
+)
+from actors.kinds.core.pods.volume_sources import driver_name_rules
+from actors.kinds.definition import Definition
+from actors.kinds.fields import INT32, STRING, STRINGS, Field, ListOf, Struct
+from actors.kinds.meta import METADATA, metadata_rules
+from actors.messages import Object
+from actors.names import Names
+
+LONGEST_NODE_ID: Final = 256
+
+VOLUME_RESOURCES = Struct("storage.v1.VolumeNodeResources", Field("count", INT32, 1, pointer=True))
+DRIVER = Struct(
+    "storage.v1.CSINodeDriver",
+    Field("name", STRING, 1, required=True, always=True),
+    Field("nodeID", STRING, 2, required=True, always=True),
+    Field("topologyKeys", STRINGS, 3, always=True),
+    Field("allocatable", VOLUME_RESOURCES, 4, pointer=True),
+)
+SPEC = Struct(
+    "storage.v1.CSINodeSpec",
+    Field("drivers", ListOf(DRIVER), 1, required=True, always=True, patch="merge", merge_key="name"),
+)
+CSI_NODE = Struct("storage.v1.CSINode", METADATA, Field("spec", SPEC, 2, required=True))
+
+
+def define(names: Names) -> Definition:
+    return Definition(
+        group=names.group("storage"),
+        version="v1",
+        kind="CSINode",
+        plural="csinodes",
+        namespaced=False,
+        fields=CSI_NODE,
+        check_name=name_is_subdomain,
+        unconditional_update=False,
+        delete_returns_object=True,
+        validate_create=rules,
+        validate_update=change_rules,
+    )
+
+
+def rules(new: Object) -> list[FieldError]:
+    errors: list[FieldError] = []
+    seen: set[str] = set()
+    for index, driver in enumerate(new["spec"]["drivers"] or ()):
+        errors += _driver(driver, f"spec.drivers[{index}]", repeated=driver["name"] in seen)
+        seen.add(driver["name"])
+    return errors
+
+
+def change_rules(new: Object, old: Object) -> list[FieldError]:
+    metadata = metadata_rules(new["metadata"], namespaced=False, check_name=name_is_subdomain)
+    itself = [*metadata, *rules(new)]
+    return [*itself, *itself, *_unchanged_drivers(new, old)]
+
+
+def _unchanged_drivers(new: Object, old: Object) -> list[FieldError]:
+    return [
+        invalid("CSINodeDriver", after, IMMUTABLE)
+        for before in old["spec"]["drivers"] or ()
+        for after in new["spec"]["drivers"] or ()
+        if after["name"] == before["name"] and after != before
+    ]
+
+
+def _driver(driver: Object, field: str, *, repeated: bool) -> list[FieldError]:
+    errors = driver_name_rules(driver["name"], f"{field}.name")
+    errors += _node_id(driver["nodeID"], f"{field}.nodeID")
+    count = driver.get("allocatable", {}).get("count", 0)
+    if count < 0:
+        errors.append(invalid(f"{field}.allocatable.count", count, NEGATIVE))
+    if repeated:
+        errors.append(duplicate(f"{field}.name", driver["name"]))
+    return errors + _topology(driver["topologyKeys"] or [], field)
+
+
+def _node_id(node_id: str, field: str) -> list[FieldError]:
+    if not node_id:
+        return [required(field)]
+    if size(node_id) > LONGEST_NODE_ID:
+        return [invalid(field, node_id, f"must be {LONGEST_NODE_ID} characters or less")]
+    return []
+
+
+def _topology(keys: list[str], field: str) -> list[FieldError]:
+    """Told of the driver as a whole, not of the key: that is how the API has always said it."""
+    errors: list[FieldError] = []
+    for index, key in enumerate(keys):
+        if not key:
+            errors.append(required(field))
+        if key in keys[:index]:
+            errors.append(duplicate(field, key))
+        errors += each(field, key, qualified_name(key))
+    return errors

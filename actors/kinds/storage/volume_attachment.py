@@ -1,0 +1,135 @@
+"""VolumeAttachment: the wish that a volume be attached to a node, and how that went. The wish never changes."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from actors.kinds.checks import (
+    IMMUTABLE,
+    FieldError,
+    dns_subdomain,
+    each,
+    forbidden,
+    invalid,
+    name_is_subdomain,
+    required,
+    size,
+    too_long,
+)
+from actors.kinds.core.persistent_volume import SPEC as PERSISTENT_VOLUME_SPEC
+from actors.kinds.core.persistent_volume import VolumeRules
+from actors.kinds.core.pods.volume_sources import driver_name_rules
+from actors.kinds.definition import Definition, Subresource
+from actors.kinds.fields import BOOL, STRING, STRING_MAP, TIME, Field, Struct
+from actors.kinds.halves import drop_status, keep_metadata, keep_spec, keep_status
+from actors.kinds.meta import METADATA, metadata_rules
+from actors.messages import Object
+from actors.names import Names
+
+MOST_METADATA_BYTES: Final = 256 * 1024
+LONGEST_MESSAGE: Final = 1024
+ONE_SOURCE: Final = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
+
+SOURCE = Struct(
+    "storage.v1.VolumeAttachmentSource",
+    Field("persistentVolumeName", STRING, 1, pointer=True),
+    Field("inlineVolumeSpec", PERSISTENT_VOLUME_SPEC, 2, pointer=True),
+)
+SPEC = Struct(
+    "storage.v1.VolumeAttachmentSpec",
+    Field("attacher", STRING, 1, required=True, always=True),
+    Field("source", SOURCE, 2, required=True),
+    Field("nodeName", STRING, 3, required=True, always=True),
+)
+ERROR = Struct("storage.v1.VolumeError", Field("time", TIME, 1), Field("message", STRING, 2))
+STATUS = Struct(
+    "storage.v1.VolumeAttachmentStatus",
+    Field("attached", BOOL, 1, required=True, always=True),
+    Field("attachmentMetadata", STRING_MAP, 2),
+    Field("attachError", ERROR, 3, pointer=True),
+    Field("detachError", ERROR, 4, pointer=True),
+)
+VOLUME_ATTACHMENT = Struct(
+    "storage.v1.VolumeAttachment",
+    METADATA,
+    Field("spec", SPEC, 2, required=True),
+    Field("status", STATUS, 3),
+)
+
+
+def define(names: Names) -> Definition:
+    rules = AttachmentRules(names)
+    return Definition(
+        group=names.group("storage"),
+        version="v1",
+        kind="VolumeAttachment",
+        plural="volumeattachments",
+        namespaced=False,
+        fields=VOLUME_ATTACHMENT,
+        subresources=(Subresource(name="status", prepare=prepare_status, validate=rules.change),),
+        check_name=name_is_subdomain,
+        unconditional_update=False,
+        delete_returns_object=True,
+        prepare_create=partial(drop_status, STATUS),
+        prepare_update=keep_status,
+        validate_create=rules.judge_new,
+        validate_update=rules.change,
+    )
+
+
+def prepare_status(new: Object, old: Object) -> None:
+    keep_spec(new, old)
+    keep_metadata(new, old)
+
+
+class AttachmentRules:
+    def __init__(self, names: Names) -> None:
+        self._volumes = VolumeRules(names)
+
+    def judge_new(self, new: Object) -> list[FieldError]:
+        """Stricter about names than about attachments that are there already."""
+        spec = new["spec"]
+        errors = self._judge(new) + driver_name_rules(spec["attacher"], "spec.attacher")
+        name = spec["source"].get("persistentVolumeName")
+        if name is not None:
+            errors += each("spec.source.persistentVolumeName", name, dns_subdomain(name))
+        return errors
+
+    def change(self, new: Object, old: Object) -> list[FieldError]:
+        metadata = metadata_rules(new["metadata"], namespaced=False, check_name=name_is_subdomain)
+        itself = [*metadata, *self._judge(new)]
+        errors = [*itself, *itself]
+        if new["spec"] != old["spec"]:
+            errors.append(invalid("spec", new["spec"], IMMUTABLE))
+        return errors
+
+    def _judge(self, new: Object) -> list[FieldError]:
+        spec = new["spec"]
+        errors = [] if spec["attacher"] else [required("spec.attacher")]
+        errors += self._source(spec["source"], "spec.source")
+        errors += each("spec.nodeName", spec["nodeName"], dns_subdomain(spec["nodeName"]))
+        return errors + _status_rules(new["status"])
+
+    def _source(self, source: Object, field: str) -> list[FieldError]:
+        name, inline = source.get("persistentVolumeName"), source.get("inlineVolumeSpec")
+        if name is None and inline is None:
+            return [required(field, ONE_SOURCE)]
+        if name is not None and inline is not None:
+            return [forbidden(field, ONE_SOURCE)]
+        if inline is not None:
+            return self._volumes.judge_inline(inline, f"{field}.inlineVolumeSpec")
+        text = "must specify non empty persistentVolumeName"
+        return [] if name else [required(f"{field}.persistentVolumeName", text)]
+
+
+def _status_rules(status: Object) -> list[FieldError]:
+    errors: list[FieldError] = []
+    told = status.get("attachmentMetadata", {})
+    if sum(size(key) + size(value) for key, value in told.items()) > MOST_METADATA_BYTES:
+        errors.append(too_long("status.attachmentMetadata", MOST_METADATA_BYTES))
+    for part in ("attachError", "detachError"):
+        if size(status.get(part, {}).get("message", "")) > LONGEST_MESSAGE:
+            # The limit that is told has never been the one that holds.
+            errors.append(too_long(f"status.{part}.message", MOST_METADATA_BYTES))
+    return errors

@@ -1,0 +1,122 @@
+"""CSIDriver: its defaults, what is fixed, token requests, and what counts as a new generation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.actors.kinds.declared import Declared
+
+
+def driver(**spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "d.example.com"}, "spec": spec}
+
+
+def test_defaults(kinds: Declared) -> None:
+    stored = kinds.stored("csidrivers", {"metadata": {"name": "a"}})
+    assert stored["spec"] == {
+        "attachRequired": True,
+        "podInfoOnMount": False,
+        "volumeLifecycleModes": ["Persistent"],
+        "storageCapacity": False,
+        "fsGroupPolicy": "ReadWriteOnceWithFSType",
+        "requiresRepublish": False,
+    }
+    assert "generation" not in stored["metadata"]
+    assert kinds.created("csidrivers", driver()) == []
+
+
+def test_a_feature_that_is_off_is_dropped(kinds: Declared) -> None:
+    assert "seLinuxMount" not in kinds.stored("csidrivers", driver(seLinuxMount=True))["spec"]
+    new, _ = kinds.replaced("csidrivers", driver(), driver(seLinuxMount=True))
+    assert "seLinuxMount" not in new["spec"] and "generation" not in new["metadata"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        (
+            {"fsGroupPolicy": "Some"},
+            [
+                (
+                    "spec.fsGroupPolicy",
+                    'Unsupported value: "Some": supported values: "File", "None", "ReadWriteOnceWithFSType"',
+                )
+            ],
+        ),
+        (
+            {"volumeLifecycleModes": ["Ephemeral", "Eternal"]},
+            [
+                (
+                    "spec.volumeLifecycleModes",
+                    'Unsupported value: "Eternal": supported values: "Persistent", "Ephemeral"',
+                )
+            ],
+        ),
+        ({"fsGroupPolicy": "File", "volumeLifecycleModes": ["Ephemeral", "Persistent"]}, []),
+    ],
+)
+def test_closed_sets(kinds: Declared, spec: Any, expected: list[tuple[str, str]]) -> None:
+    assert kinds.created("csidrivers", driver(**spec)) == expected
+
+
+@pytest.mark.parametrize(
+    ("requests", "field", "message"),
+    [
+        ([{"audience": "a"}] * 2, "[1].audience", 'Duplicate value: "a"'),
+        ([{"audience": ""}] * 2, "[1].audience", 'Duplicate value: ""'),
+        (
+            [{"audience": "a", "expirationSeconds": 599}],
+            "[0].expirationSeconds",
+            "Invalid value: 599: may not specify a duration less than 10 minutes",
+        ),
+        (
+            [{"audience": "a", "expirationSeconds": 2**32 + 1}],
+            "[0].expirationSeconds",
+            "Invalid value: 4294967297: may not specify a duration larger than 2^32 seconds",
+        ),
+    ],
+)
+def test_token_requests(kinds: Declared, requests: Any, field: str, message: str) -> None:
+    wrong = (f"spec.tokenRequests{field}", message)
+    assert kinds.created("csidrivers", driver(tokenRequests=requests)) == [wrong]
+    _, causes = kinds.replaced("csidrivers", driver(), driver(tokenRequests=requests))
+    assert causes == [wrong, wrong]
+
+
+def test_lifetimes_at_the_limits(kinds: Declared) -> None:
+    requests = [
+        {"audience": "", "expirationSeconds": 600},
+        {"audience": "a", "expirationSeconds": 2**32},
+        {"audience": "b"},
+    ]
+    assert kinds.created("csidrivers", driver(tokenRequests=requests)) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({"attachRequired": False}, ("spec.attachedRequired", "Invalid value: false: field is immutable")),
+        ({"podInfoOnMount": True}, ("spec.podInfoOnMount", "Invalid value: true: field is immutable")),
+        ({"fsGroupPolicy": "File"}, ("spec.fsGroupPolicy", 'Invalid value: "File": field is immutable')),
+        (
+            {"volumeLifecycleModes": ["Ephemeral"]},
+            ("spec.volumeLifecycleModes", 'Invalid value: []string{"Ephemeral"}: field is immutable'),
+        ),
+    ],
+)
+def test_what_is_fixed(kinds: Declared, spec: Any, expected: tuple[str, str]) -> None:
+    assert kinds.replaced("csidrivers", driver(), driver(**spec))[1] == [expected]
+
+
+def test_what_may_change_and_what_counts(kinds: Declared) -> None:
+    new, causes = kinds.replaced("csidrivers", driver(), driver(storageCapacity=True))
+    assert causes == [] and "generation" not in new["metadata"]
+    for spec in ({"requiresRepublish": True}, {"tokenRequests": [{"audience": "a"}]}):
+        new, causes = kinds.replaced("csidrivers", driver(), driver(**spec))
+        assert causes == [] and new["metadata"]["generation"] == 1
+
+
+def test_how_it_is_written_and_deleted(kinds: Declared) -> None:
+    assert kinds["csidrivers"].delete_returns_object and not kinds["csidrivers"].unconditional_update

@@ -1,0 +1,79 @@
+"""CSINode: drivers with names, ids and topology; entries come and go but do not change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.actors.kinds.declared import Declared
+
+DRIVER = {"name": "d.example.com", "nodeID": "n"}
+
+
+def node(*drivers: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "a"}, "spec": {"drivers": list(drivers)}}
+
+
+def test_empty_lists_show_as_null(kinds: Declared) -> None:
+    assert kinds.decode("csinodes", {"metadata": {"name": "a"}})["spec"] == {"drivers": None}
+    assert kinds.decode("csinodes", node(DRIVER))["spec"]["drivers"] == [{**DRIVER, "topologyKeys": None}]
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        (
+            {"nodeID": "n" * 256, "topologyKeys": ["zone", "example.com/rack"], "allocatable": {"count": 0}},
+            [],
+        ),
+        ({"nodeID": ""}, [(".nodeID", "Required value")]),
+        (
+            {"nodeID": "n" * 257},
+            [(".nodeID", f'Invalid value: "{"n" * 257}": must be 256 characters or less')],
+        ),
+        (
+            {"allocatable": {"count": -1}},
+            [(".allocatable.count", "Invalid value: -1: must be greater than or equal to 0")],
+        ),
+        ({"topologyKeys": ["a", "a"]}, [("", 'Duplicate value: "a"')]),
+        ({"name": "d" * 64}, [(".name", "Too long: must have at most 63 bytes")]),
+    ],
+)
+def test_drivers(kinds: Declared, parts: Any, expected: list[tuple[str, str]]) -> None:
+    assert kinds.created("csinodes", node({**DRIVER, **parts})) == [
+        (f"spec.drivers[0]{field}", message) for field, message in expected
+    ]
+
+
+def test_names_and_topology_keys(kinds: Declared) -> None:
+    causes = kinds.created("csinodes", node({**DRIVER, "name": ""}))
+    assert [field for field, _ in causes] == ["spec.drivers[0].name"] * 2
+    assert causes[0][1] == "Required value"
+    causes = kinds.created("csinodes", node({**DRIVER, "topologyKeys": [""]}))
+    assert [message.split(":")[0] for _, message in causes] == [
+        "Required value",
+        "Invalid value",
+        "Invalid value",
+    ]
+
+
+def test_a_driver_is_there_once(kinds: Declared) -> None:
+    assert kinds.created("csinodes", node(DRIVER, DRIVER)) == [
+        ("spec.drivers[1].name", 'Duplicate value: "d.example.com"')
+    ]
+
+
+def test_entries_come_and_go_but_do_not_change(kinds: Declared) -> None:
+    other = {**DRIVER, "name": "e.example.com"}
+    assert kinds.replaced("csinodes", node(DRIVER), node(other))[1] == []
+    assert kinds.replaced("csinodes", node(DRIVER), node(DRIVER, other))[1] == []
+    _, causes = kinds.replaced("csinodes", node(DRIVER), node({**DRIVER, "nodeID": "m"}))
+    assert [field for field, _ in causes] == ["CSINodeDriver"]
+    assert causes[0][1].endswith(": field is immutable")
+    _, causes = kinds.replaced("csinodes", node(DRIVER), node({**other, "nodeID": ""}))
+    assert causes == [("spec.drivers[0].nodeID", "Required value")] * 2
+
+
+def test_how_it_is_written_and_deleted(kinds: Declared) -> None:
+    assert kinds["csinodes"].delete_returns_object and not kinds["csinodes"].unconditional_update

@@ -1,0 +1,72 @@
+"""CSIStorageCapacity: class and topology are fixed, amounts are not; two versions that look alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.kinds.catalog import Catalog
+from actors.names import Names
+from tests.actors.kinds.declared import Declared
+
+PLURAL = "csistoragecapacities"
+
+
+def capacity(**parts: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "a"}, "storageClassName": "fast", **parts}
+
+
+@pytest.mark.parametrize("plural", [PLURAL, f"{PLURAL}.new"])
+def test_a_new_one_is_told_twice(kinds: Declared, plural: str) -> None:
+    assert kinds.created(plural, capacity(capacity="0", maximumVolumeSize="5", nodeTopology={})) == []
+    assert (
+        kinds.created(plural, capacity(capacity="-1"))
+        == [("capacity", 'Invalid value: "-1": must be greater than or equal to 0')] * 2
+    )
+    wrong = kinds.created(plural, capacity(storageClassName=""))
+    assert [field for field, _ in wrong] == ["storageClassName"] * 2
+    wrong = kinds.created(plural, capacity(nodeTopology={"matchLabels": {"bad key": "x"}}))
+    assert [field for field, _ in wrong] == ["nodeTopology.matchLabels"] * 2
+    wrong = kinds.created(plural, {**capacity(), "metadata": {"name": "Bad_"}})
+    assert [field for field, _ in wrong] == ["metadata.name"] * 2
+
+
+def test_what_is_fixed(kinds: Declared) -> None:
+    before = capacity(nodeTopology={"matchLabels": {"a": "b"}}, capacity="1Gi")
+    same = {"nodeTopology": before["nodeTopology"]}
+    assert kinds.replaced(PLURAL, before, capacity(**same, capacity="2Gi", maximumVolumeSize="1Gi"))[1] == []
+    assert kinds.replaced(PLURAL, before, capacity(**same, storageClassName="slow"))[1] == [
+        ("storageClassName", 'Invalid value: "slow": field is immutable')
+    ]
+    assert kinds.replaced(PLURAL, before, capacity())[1] == [
+        ("nodeTopology", 'Invalid value: "null": field is immutable')
+    ]
+
+
+def test_old_labels_of_nodes_are_warned_of(kinds: Declared, names: Names) -> None:
+    old, newer = names.key("zone", "failure-domain.beta"), names.key("zone", "topology")
+    topology = {"matchLabels": {old: "z"}, "matchExpressions": [{"key": old, "operator": "Exists"}]}
+    said = f'deprecated since v1.17; use "{newer}" instead'
+    assert kinds[PLURAL].warnings(kinds.stored(PLURAL, capacity(nodeTopology=topology)), None) == [
+        f"nodeTopology.matchExpressions[0].key: {old} is {said}",
+        f"nodeTopology.matchLabels.{old}: {said}",
+    ]
+
+
+def test_the_older_version_is_a_view(catalog: Catalog, kinds: Declared, names: Names) -> None:
+    group = names.group("storage")
+    beta = catalog.find(group, "v1beta1", PLURAL)
+    assert beta is not None and beta.type_name == f"{PLURAL}.{group}"
+    assert catalog.groups()[group] == ("v1", "v1beta1")
+    stored = kinds.stored(f"{PLURAL}.new", capacity(capacity="1Gi"))
+    assert beta.conversion is not None and beta.conversion.from_storage(stored) == stored
+    assert beta.deprecated == (
+        f"{group}/v1beta1 CSIStorageCapacity is deprecated in v1.24+, unavailable in v1.27+; "
+        f"use {group}/v1 CSIStorageCapacity"
+    )
+    assert not kinds[PLURAL].deprecated
+
+
+def test_how_it_is_written_and_deleted(kinds: Declared) -> None:
+    assert not kinds[PLURAL].delete_returns_object and not kinds[PLURAL].unconditional_update

@@ -1,0 +1,213 @@
+"""PersistentVolumeClaim: what it asks for, the two data sources, what stays, growth, and its status."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.names import Names
+from tests.actors.kinds.declared import Declared
+
+PLURAL = "persistentvolumeclaims"
+OTHER_CLAIM = {"apiGroup": None, "kind": "PersistentVolumeClaim", "name": "other"}
+CUSTOM = {"apiGroup": "example.com", "kind": "Custom", "name": "c"}
+
+
+def claim(size: str = "1Gi", **spec: Any) -> dict[str, Any]:
+    whole = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}, **spec}
+    return {"metadata": {"name": "a"}, "spec": whole}
+
+
+def bound(document: dict[str, Any]) -> dict[str, Any]:
+    return {**document, "status": {"phase": "Bound", "capacity": {"storage": "1Gi"}}}
+
+
+def test_defaults(kinds: Declared) -> None:
+    stored = kinds.stored(PLURAL, {**claim(), "status": {"phase": "Bound"}})
+    assert stored["spec"] == {
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+        "volumeMode": "Filesystem",
+    }
+    assert stored["status"] == {"phase": "Pending"}
+    assert kinds.created(PLURAL, claim()) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "field", "message"),
+    [
+        ({"accessModes": []}, "accessModes", "Required value: at least 1 access mode is required"),
+        (
+            {"accessModes": ["ReadWriteOncePod"]},
+            "accessModes",
+            'Unsupported value: "ReadWriteOncePod": supported values: '
+            '"ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce"',
+        ),
+        ({"resources": {}}, "resources[storage]", "Required value"),
+        (
+            {"resources": {"requests": {"storage": "0"}}},
+            "resources[storage]",
+            'Invalid value: "0": must be greater than zero',
+        ),
+        (
+            {"volumeMode": "Tape"},
+            "volumeMode",
+            'Unsupported value: "Tape": supported values: "Block", "Filesystem"',
+        ),
+        (
+            {"selector": {"matchExpressions": [{"key": "k", "operator": "Near"}]}},
+            "selector.matchExpressions[0].operator",
+            'Invalid value: "Near": not a valid selector operator',
+        ),
+    ],
+)
+def test_create(kinds: Declared, spec: Any, field: str, message: str) -> None:
+    assert kinds.created(PLURAL, claim(**spec)) == [(f"spec.{field}", message)]
+
+
+def sources(kinds: Declared, **spec: Any) -> tuple[Any, Any]:
+    stored = kinds.stored(PLURAL, claim(**spec))["spec"]
+    return stored.get("dataSource"), stored.get("dataSourceRef")
+
+
+def test_one_source_becomes_both(kinds: Declared, names: Names) -> None:
+    snapshot = {"apiGroup": f"snapshot.{names.group('storage')}", "kind": "VolumeSnapshot", "name": "s"}
+    for source in (OTHER_CLAIM, snapshot):
+        assert sources(kinds, dataSource=source) == (source, source)
+        assert sources(kinds, dataSourceRef=source) == (source, source)
+        assert kinds.created(PLURAL, claim(dataSource=source)) == []
+    stored = kinds.stored(PLURAL, claim(dataSourceRef=CUSTOM))["spec"]
+    assert list(stored)[-2:] == ["dataSource", "dataSourceRef"] and stored["dataSource"] == CUSTOM
+
+
+def test_the_older_field_drops_what_it_never_took(kinds: Declared) -> None:
+    assert sources(kinds, dataSource=CUSTOM) == (None, None)
+    assert sources(kinds, dataSource={"kind": "Pod", "name": "p"}) == (None, None)
+    assert sources(kinds, dataSource=CUSTOM, dataSourceRef=CUSTOM) == (CUSTOM, CUSTOM)
+
+
+def test_the_newer_field_refuses_instead(kinds: Declared) -> None:
+    causes = kinds.created(PLURAL, claim(dataSourceRef={"kind": "Pod", "name": "p"}))
+    assert [field for field, _ in causes] == ["spec.dataSource", "spec.dataSourceRef"]
+    causes = kinds.created(PLURAL, claim(dataSourceRef={"apiGroup": "example.com"}))
+    assert [field for field, _ in causes] == [
+        "spec.dataSource.name",
+        "spec.dataSource.kind",
+        "spec.dataSourceRef.name",
+        "spec.dataSourceRef.kind",
+    ]
+
+
+def test_both_must_agree(kinds: Declared) -> None:
+    causes = kinds.created(PLURAL, claim(dataSource=OTHER_CLAIM, dataSourceRef=CUSTOM))
+    assert [(field, text.rpartition(": ")[2]) for field, text in causes] == [
+        ("spec", "must match dataSourceRef")
+    ]
+
+
+def test_an_older_client_that_knows_one_source_changes_nothing(kinds: Declared) -> None:
+    before = claim(dataSourceRef=CUSTOM)
+    for after in (claim(dataSource=CUSTOM), claim(dataSourceRef=CUSTOM)):
+        new, causes = kinds.replaced(PLURAL, before, after)
+        assert causes == [] and new["spec"]["dataSource"] == new["spec"]["dataSourceRef"] == CUSTOM
+
+
+FIXED = "Forbidden: spec is immutable after creation except resources.requests for bound claims"
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"accessModes": ["ReadOnlyMany"]},
+        {"storageClassName": "x"},
+        {"selector": {"matchLabels": {"a": "b"}}},
+        {"dataSource": OTHER_CLAIM},
+        {"size": "2Gi"},
+    ],
+)
+def test_the_spec_stays(kinds: Declared, spec: Any) -> None:
+    assert kinds.replaced(PLURAL, claim(), claim(**spec))[1] == [("spec", FIXED)]
+
+
+def test_the_mode_is_told_of_twice(kinds: Declared) -> None:
+    assert kinds.replaced(PLURAL, claim(), claim(volumeMode="Block"))[1] == [
+        ("spec", FIXED),
+        ("volumeMode", 'Invalid value: "Block": field is immutable'),
+    ]
+
+
+def test_a_volume_is_named_once(kinds: Declared) -> None:
+    assert kinds.replaced(PLURAL, claim(), claim(volumeName="v"))[1] == []
+    assert kinds.replaced(PLURAL, claim(volumeName="v"), claim(volumeName="w"))[1] == [("spec", FIXED)]
+    assert kinds.replaced(PLURAL, claim(volumeName="v"), claim())[1] == [("spec", FIXED)]
+
+
+def grown(kinds: Declared, before: Any, after: Any) -> list[tuple[str, str]]:
+    definition = kinds[PLURAL]
+    old = kinds.stored(PLURAL, before)
+    old["status"] = bound(before)["status"]
+    new = kinds.stored(PLURAL, after)
+    definition.prepare_update(new, old)
+    return [(error.field, error.message) for error in definition.validate_update(new, old)]
+
+
+def test_bound_claims_only_grow(kinds: Declared) -> None:
+    assert grown(kinds, claim("1Gi"), claim("2Gi")) == []
+    assert grown(kinds, claim("2Gi"), claim("1Gi")) == [
+        ("spec.resources.requests.storage", "Forbidden: field can not be less than previous value")
+    ]
+    assert grown(kinds, claim("1Gi"), claim("2Gi", storageClassName="x")) == [("spec", FIXED)]
+
+
+def test_unbound_claims_do_not_shrink_either(kinds: Declared) -> None:
+    assert [field for field, _ in kinds.replaced(PLURAL, claim("2Gi"), claim("1Gi"))[1]] == [
+        "spec",
+        "spec.resources.requests.storage",
+    ]
+
+
+def test_the_class_may_move_from_the_annotation_into_the_spec(kinds: Declared, names: Names) -> None:
+    key = names.key("storage-class", "volume.beta")
+
+    def annotated(name: str, **spec: Any) -> dict[str, Any]:
+        return {**claim(**spec), "metadata": {"name": "a", "annotations": {key: name}}}
+
+    before = annotated("c")
+    assert kinds.replaced(PLURAL, before, annotated("c", storageClassName="c"))[1] == []
+    assert kinds.replaced(PLURAL, before, claim(storageClassName="c"))[1] == []
+    assert kinds.replaced(PLURAL, before, annotated("c", storageClassName="d"))[1] == [("spec", FIXED)]
+    assert kinds.replaced(PLURAL, before, annotated("d"))[1] == [
+        (f"metadata.annotations.{key}", 'Invalid value: "d": field is immutable')
+    ]
+
+
+def test_status_has_its_own_path(kinds: Declared) -> None:
+    found = {
+        **claim("9Gi"),
+        "status": {
+            "phase": "Bound",
+            "capacity": {"storage": "1Gi"},
+            "conditions": [{"type": "Resizing", "status": "True"}],
+            "allocatedResources": {"storage": "2Gi"},
+            "resizeStatus": "NodeExpansionPending",
+        },
+    }
+    new, causes = kinds.replaced(PLURAL, claim(), found, "status")
+    assert causes == [] and new["spec"]["resources"] == {"requests": {"storage": "1Gi"}}
+    assert new["status"] == {
+        "phase": "Bound",
+        "capacity": {"storage": "1Gi"},
+        "conditions": [
+            {"type": "Resizing", "status": "True", "lastProbeTime": None, "lastTransitionTime": None}
+        ],
+    }
+    assert kinds.replaced(PLURAL, claim(), found)[0]["status"] == {"phase": "Pending"}
+    negative = {**claim(), "status": {"capacity": {"storage": "-1"}}}
+    assert kinds.replaced(PLURAL, claim(), negative, "status")[1] == [
+        ("status.capacity[storage]", "Invalid value: -1: must be a valid resource quantity")
+    ]
+
+
+def test_deleting_one_answers_with_it(kinds: Declared) -> None:
+    assert kinds[PLURAL].delete_returns_object

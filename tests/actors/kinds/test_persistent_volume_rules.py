@@ -1,0 +1,221 @@
+"""PersistentVolume: defaults, access modes, capacity, node affinity, what stays, and its status."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.names import Names
+from tests.actors.kinds.declared import Declared, once
+
+PLURAL = "persistentvolumes"
+AFFINITY = {
+    "required": {
+        "nodeSelectorTerms": [{"matchExpressions": [{"key": "h", "operator": "In", "values": ["n"]}]}]
+    }
+}
+
+
+def volume(**spec: Any) -> dict[str, Any]:
+    base: dict[str, Any] = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]}
+    if "hostPath" not in spec:
+        base["hostPath"] = {"path": "/data"}
+    whole = {**base, **spec}
+    return {"metadata": {"name": "a"}, "spec": {k: v for k, v in whole.items() if v is not None}}
+
+
+def test_defaults(kinds: Declared) -> None:
+    stored = kinds.stored(PLURAL, {**volume(), "status": {"phase": "Bound"}})
+    assert stored["spec"] == {
+        "capacity": {"storage": "1Gi"},
+        "hostPath": {"path": "/data", "type": ""},
+        "accessModes": ["ReadWriteOnce"],
+        "persistentVolumeReclaimPolicy": "Retain",
+        "volumeMode": "Filesystem",
+    }
+    assert list(stored["spec"])[-2:] == ["persistentVolumeReclaimPolicy", "volumeMode"]
+    assert stored["status"] == {"phase": "Pending"}
+    assert kinds.created(PLURAL, volume()) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({"accessModes": []}, [("accessModes", "Required value")]),
+        (
+            {"accessModes": ["ReadWriteOncePod"]},
+            [
+                (
+                    "accessModes",
+                    'Unsupported value: "ReadWriteOncePod": supported values: '
+                    '"ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce"',
+                )
+            ],
+        ),
+        (
+            {"persistentVolumeReclaimPolicy": "Keep"},
+            [
+                (
+                    "persistentVolumeReclaimPolicy",
+                    'Unsupported value: "Keep": supported values: "Delete", "Recycle", "Retain"',
+                )
+            ],
+        ),
+        (
+            {"persistentVolumeReclaimPolicy": "Recycle", "hostPath": {"path": "/"}},
+            [
+                (
+                    "persistentVolumeReclaimPolicy",
+                    "Forbidden: may not be 'recycle' for a hostPath mount of '/'",
+                )
+            ],
+        ),
+        ({"persistentVolumeReclaimPolicy": "Recycle"}, []),
+        (
+            {"volumeMode": "Tape"},
+            [("volumeMode", 'Unsupported value: "Tape": supported values: "Block", "Filesystem"')],
+        ),
+        ({"volumeMode": "Block", "storageClassName": "fast", "mountOptions": ["ro"]}, []),
+        (
+            {"capacity": {"storage": "0"}},
+            [("capacity[storage]", 'Invalid value: "0": must be greater than zero')],
+        ),
+        (
+            {"capacity": {"storage": "-1"}},
+            [
+                ("capacity[storage]", "Invalid value: -1: must be a valid resource quantity"),
+                ("capacity[storage]", 'Invalid value: "-1": must be greater than zero'),
+            ],
+        ),
+    ],
+)
+def test_create(kinds: Declared, spec: Any, expected: list[tuple[str, str]]) -> None:
+    assert kinds.created(PLURAL, volume(**spec)) == [(f"spec.{field}", text) for field, text in expected]
+
+
+def test_capacity_is_storage_and_nothing_else(kinds: Declared) -> None:
+    assert [text.split(":")[0] for _, text in kinds.created(PLURAL, volume(capacity=None))] == [
+        "Required value",
+        "Unsupported value",
+    ]
+    for capacity in ({"cpu": "1"}, {"storage": "1Gi", "cpu": "1"}):
+        [(field, text)] = kinds.created(PLURAL, volume(capacity=capacity))
+        assert field == "spec.capacity" and text.endswith('supported values: "storage"')
+
+
+def test_capacity_is_kept_in_thousandths(kinds: Declared) -> None:
+    assert kinds.decode(PLURAL, volume(capacity={"storage": "1500u"}))["spec"]["capacity"] == {
+        "storage": "2m"
+    }
+
+
+def test_the_class_is_a_domain_name(kinds: Declared) -> None:
+    assert [field for field, _ in kinds.created(PLURAL, volume(storageClassName="Bad_"))] == [
+        "spec.storageClassName"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("affinity", "field", "message"),
+    [
+        ({}, "required", "Required value: must specify required node constraints"),
+        (
+            {"required": {"nodeSelectorTerms": []}},
+            "required.nodeSelectorTerms",
+            "Required value: must have at least one node selector term",
+        ),
+    ],
+)
+def test_node_affinity(kinds: Declared, affinity: Any, field: str, message: str) -> None:
+    assert kinds.created(PLURAL, volume(nodeAffinity=affinity)) == [(f"spec.nodeAffinity.{field}", message)]
+
+
+def test_mount_options_in_the_old_annotation(kinds: Declared, names: Names) -> None:
+    key = names.key("mount-options", "volume.beta")
+
+    def annotated(**spec: Any) -> dict[str, Any]:
+        return {**volume(**spec), "metadata": {"name": "a", "annotations": {key: "ro"}}}
+
+    assert kinds.created(PLURAL, annotated()) == [
+        (
+            f"metadata.annotations.{key}",
+            "Forbidden: may not specify mount options for this volume type",
+        )
+    ]
+    assert kinds.created(PLURAL, annotated(hostPath=None, nfs={"server": "s", "path": "/"})) == []
+
+
+def test_what_stays(kinds: Declared) -> None:
+    fixed = "Forbidden: spec.persistentvolumesource is immutable after creation"
+    for spec in ({"hostPath": {"path": "/b"}}, {"hostPath": None, "nfs": {"server": "s", "path": "/"}}):
+        assert kinds.replaced(PLURAL, volume(), volume(**spec))[1] == [("spec.persistentvolumesource", fixed)]
+    assert kinds.replaced(PLURAL, volume(), volume(volumeMode="Block"))[1] == [
+        ("volumeMode", 'Invalid value: "Block": field is immutable')
+    ]
+    _, causes = kinds.replaced(PLURAL, volume(nodeAffinity=AFFINITY), volume())
+    assert causes == [("nodeAffinity", 'Invalid value: "null": field is immutable')]
+
+
+def test_what_may_change(kinds: Declared) -> None:
+    changed = volume(
+        storageClassName="c",
+        capacity={"storage": "5Gi"},
+        mountOptions=["ro"],
+        accessModes=["ReadOnlyMany"],
+        nodeAffinity=AFFINITY,
+        claimRef={"name": "c"},
+        persistentVolumeReclaimPolicy="Delete",
+    )
+    assert kinds.replaced(PLURAL, volume(), changed)[1] == []
+    assert once(kinds.replaced(PLURAL, volume(), volume(accessModes=[]))[1]) == [
+        ("spec.accessModes", "Required value")
+    ]
+
+
+def csi(**source: Any) -> dict[str, Any]:
+    return volume(hostPath=None, csi={"driver": "d.example.com", "volumeHandle": "h", **source})
+
+
+def test_the_secret_for_expansion_may_be_named_later(kinds: Declared) -> None:
+    secret = {"name": "s", "namespace": "n"}
+    assert kinds.replaced(PLURAL, csi(), csi(controllerExpandSecretRef=secret))[1] == []
+    _, causes = kinds.replaced(PLURAL, csi(controllerExpandSecretRef=secret), csi())
+    assert [field for field, _ in causes] == ["spec.persistentvolumesource"]
+
+
+def test_a_feature_that_is_off_is_dropped(kinds: Declared) -> None:
+    secret = {"name": "s", "namespace": "n"}
+    assert "nodeExpandSecretRef" not in kinds.stored(PLURAL, csi(nodeExpandSecretRef=secret))["spec"]["csi"]
+    new, _ = kinds.replaced(PLURAL, csi(), csi(nodeExpandSecretRef=secret))
+    assert "nodeExpandSecretRef" not in new["spec"]["csi"]
+
+
+def test_older_volumes_may_name_secrets_in_the_wider_format(kinds: Declared) -> None:
+    loose = csi(nodePublishSecretRef={"name": "a.b", "namespace": "n"})
+    assert [field for field, _ in kinds.created(PLURAL, loose)] == ["spec.csi.nodePublishSecretRef.name"]
+    assert kinds.replaced(PLURAL, loose, loose)[1] == []
+
+
+def test_status_has_its_own_path(kinds: Declared) -> None:
+    found = {**volume(storageClassName="z"), "status": {"phase": "Available", "message": "m", "reason": "R"}}
+    new, causes = kinds.replaced(PLURAL, volume(), found, "status")
+    assert causes == [] and "storageClassName" not in new["spec"]
+    assert new["status"] == {"phase": "Available", "message": "m", "reason": "R"}
+    assert kinds.replaced(PLURAL, volume(), found)[0]["status"] == {"phase": "Pending"}
+
+
+def test_old_labels_of_nodes_are_warned_of(kinds: Declared, names: Names) -> None:
+    old = names.key("arch", "beta")
+    affinity = {
+        "required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": old, "operator": "Exists"}]}]}
+    }
+    stored = kinds.stored(PLURAL, volume(nodeAffinity=affinity))
+    assert kinds[PLURAL].warnings(stored, None) == [
+        "spec.nodeAffinity.required.nodeSelectorTerms[0].matchExpressions[0].key: "
+        f'{old} is deprecated since v1.14; use "{names.key("arch")}" instead'
+    ]
+
+
+def test_deleting_one_answers_with_it(kinds: Declared) -> None:
+    assert kinds[PLURAL].delete_returns_object

@@ -1,0 +1,142 @@
+"""VolumeAttachment: a wish that stays, with one source, and a status of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.actors.kinds.declared import Declared
+
+PLURAL = "volumeattachments"
+INLINE = {"csi": {"driver": "d.example.com", "volumeHandle": "h"}, "accessModes": ["ReadWriteOnce"]}
+
+
+def attachment(**spec: Any) -> dict[str, Any]:
+    whole = {
+        "attacher": "d.example.com",
+        "nodeName": "n1",
+        "source": {"persistentVolumeName": "pv1"},
+        **spec,
+    }
+    return {"metadata": {"name": "a"}, "spec": whole}
+
+
+def inline(**spec: Any) -> dict[str, Any]:
+    whole = {**INLINE, **spec}
+    return attachment(source={"inlineVolumeSpec": {k: v for k, v in whole.items() if v is not None}})
+
+
+def test_a_new_one_is_not_attached(kinds: Declared) -> None:
+    stored = kinds.stored(PLURAL, {**attachment(), "status": {"attached": True}})
+    assert stored["status"] == {"attached": False}
+    assert kinds.created(PLURAL, attachment()) == kinds.created(PLURAL, inline()) == []
+
+
+def test_inline_volumes_get_no_defaults_of_objects(kinds: Declared) -> None:
+    assert kinds.decode(PLURAL, inline())["spec"]["source"]["inlineVolumeSpec"] == INLINE
+
+
+ONE = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
+
+
+@pytest.mark.parametrize(
+    ("source", "field", "message"),
+    [
+        ({}, "", f"Required value: {ONE}"),
+        ({"persistentVolumeName": "a", "inlineVolumeSpec": INLINE}, "", f"Forbidden: {ONE}"),
+    ],
+)
+def test_sources(kinds: Declared, source: Any, field: str, message: str) -> None:
+    assert kinds.created(PLURAL, attachment(source=source)) == [(f"spec.source{field}", message)]
+
+
+@pytest.mark.parametrize(
+    ("spec", "field", "message"),
+    [
+        (
+            {"capacity": {"storage": "1Gi"}},
+            "capacity",
+            "Forbidden: may not be specified in the context of inline volumes",
+        ),
+        ({"claimRef": {}}, "claimRef", "Forbidden: may not be specified in the context of inline volumes"),
+        (
+            {"nodeAffinity": {}},
+            "nodeAffinity",
+            "Forbidden: may not be specified in the context of inline volumes",
+        ),
+        (
+            {"storageClassName": "c"},
+            "storageClassName",
+            "Forbidden: may not be specified in the context of inline volumes",
+        ),
+        (
+            {"persistentVolumeReclaimPolicy": "Delete"},
+            "persistentVolumeReclaimPolicy",
+            "Forbidden: may only be Retain in the context of inline volumes",
+        ),
+        (
+            {"volumeMode": "Block"},
+            "volumeMode",
+            "Forbidden: may not specify volumeMode other than Filesystem in the context of inline volumes",
+        ),
+        ({"accessModes": None}, "accessModes", "Required value"),
+        (
+            {"csi": None, "nfs": {"server": "s", "path": "/"}},
+            "csi",
+            "Required value: has to be specified in the context of inline volumes",
+        ),
+    ],
+)
+def test_inline_volumes(kinds: Declared, spec: Any, field: str, message: str) -> None:
+    assert kinds.created(PLURAL, inline(**spec)) == [(f"spec.source.inlineVolumeSpec.{field}", message)]
+
+
+def fields(causes: list[tuple[str, str]]) -> list[str]:
+    return [field for field, _ in causes]
+
+
+def test_names(kinds: Declared) -> None:
+    assert fields(kinds.created(PLURAL, attachment(attacher=""))) == ["spec.attacher"] * 3
+    assert fields(kinds.created(PLURAL, attachment(attacher="Bad_"))) == ["spec.attacher"]
+    assert fields(kinds.created(PLURAL, attachment(nodeName=""))) == ["spec.nodeName"]
+    causes = kinds.created(PLURAL, attachment(source={"persistentVolumeName": ""}))
+    assert fields(causes) == ["spec.source.persistentVolumeName"] * 2
+    assert causes[0][1] == "Required value: must specify non empty persistentVolumeName"
+
+
+def test_the_wish_stays(kinds: Declared) -> None:
+    for spec in ({"nodeName": "n2"}, {"attacher": "e"}, {"source": {"persistentVolumeName": "b"}}):
+        _, causes = kinds.replaced(PLURAL, attachment(), attachment(**spec))
+        assert fields(causes) == ["spec"] and causes[0][1].endswith(": field is immutable")
+
+
+def test_status_has_its_own_path_and_touches_nothing_else(kinds: Declared) -> None:
+    found = {
+        **attachment(nodeName="n2"),
+        "metadata": {"name": "a", "labels": {"a": "b"}, "finalizers": ["example.com/f"]},
+        "status": {
+            "attached": True,
+            "attachmentMetadata": {"k": "v"},
+            "attachError": {"time": "2020-01-01T00:00:00Z", "message": "m"},
+        },
+    }
+    new, causes = kinds.replaced(PLURAL, attachment(), found, "status")
+    assert causes == [] and new["spec"]["nodeName"] == "n1" and new["status"] == found["status"]
+    assert "labels" not in new["metadata"] and "finalizers" not in new["metadata"]
+    assert kinds.replaced(PLURAL, attachment(), attachment())[0]["status"] == {"attached": False}
+
+
+def test_limits_of_the_status(kinds: Declared) -> None:
+    def told(**status: Any) -> list[tuple[str, str]]:
+        return kinds.replaced(PLURAL, attachment(), {**attachment(), "status": status}, "status")[1]
+
+    assert (
+        told(attachmentMetadata={"k": "v" * 262144})
+        == [("status.attachmentMetadata", "Too long: must have at most 262144 bytes")] * 2
+    )
+    assert fields(told(detachError={"message": "m" * 1025})) == ["status.detachError.message"] * 2
+
+
+def test_how_it_is_written_and_deleted(kinds: Declared) -> None:
+    assert kinds[PLURAL].delete_returns_object and not kinds[PLURAL].unconditional_update
