@@ -17,6 +17,9 @@ class Stamps:
         self._clock = clock
         self._chance = chance or random.SystemRandom()
 
+    def now(self) -> int:
+        return self._clock.now()
+
     def make(self, user: str, manager: str, *, suffix: bool = False) -> Stamp:
         letters = "".join(self._chance.choices(LETTERS, k=5)) if suffix else ""
         return Stamp(self._clock.now(), user, manager, fresh_uid(), letters)

@@ -30,7 +30,7 @@ class Frame:
 
     def listing(self, listing: Listing) -> bytes:
         bodies = listing.bodies
-        head = self._list_head + b'"metadata":' + _list_metadata(listing) + b',"items":['
+        head = self._list_head + b'"metadata":' + orjson.dumps(list_metadata(listing)) + b',"items":['
         if not bodies:
             return head + b"]}"
         if self._convert is not None:
@@ -48,10 +48,10 @@ def frame_of(definition: Definition) -> Frame:
     return Frame(definition)
 
 
-def _list_metadata(listing: Listing) -> bytes:
+def list_metadata(listing: Listing) -> dict[str, object]:
     metadata: dict[str, object] = {"resourceVersion": str(listing.version)}
     if listing.token:
         metadata["continue"] = listing.token
     if listing.remaining:
         metadata["remainingItemCount"] = listing.remaining
-    return orjson.dumps(metadata)
+    return metadata

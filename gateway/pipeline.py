@@ -24,11 +24,22 @@ from gateway.parameters import NOTHING, parse
 from gateway.paths import Paths
 from gateway.request import Request, Response
 from gateway.route import Route, find_route
-from gateway.wire.negotiate import negotiate, wants_pretty
+from gateway.watch.handshake import PROTOCOLS, bearer_prefix, take_bearer, wants_websocket
+from gateway.wire.negotiate import Shape, negotiate, wants_pretty
 
 logger = logging.getLogger(__name__)
 
 BROKEN = "an error of the server's own stopped this request; the server's log tells more"
+
+
+_SHAPES: dict[str, Shape] = {
+    "get": "item",
+    "create": "item",
+    "update": "item",
+    "patch": "item",
+    "list": "list",
+    "watch": "watch",
+}
 
 
 class Pipeline:
@@ -47,6 +58,7 @@ class Pipeline:
         self._dispatch = dispatch
         self._paths = paths
         self._metrics = metrics
+        self._bearer_prefix = bearer_prefix(names)
 
     async def handle(self, request: Request) -> Response:
         began = time.perf_counter()
@@ -75,11 +87,19 @@ class Pipeline:
 
     def _authenticate(self, call: Call) -> User:
         request = call.request
-        authenticated = self._authenticator.authenticate(
-            request.headers.get(b"authorization"), request.peer.certificate
-        )
+        authorization = request.headers.get(b"authorization")
+        if PROTOCOLS in request.headers:
+            authorization = self._token_of_websocket(request) or authorization
+        authenticated = self._authenticator.authenticate(authorization, request.peer.certificate)
         call.warnings.extend(authenticated.warnings)
         return authenticated.user
+
+    def _token_of_websocket(self, request: Request) -> bytes | None:
+        """Where no Authorization header can be set, the token comes as a subprotocol."""
+        if not wants_websocket(request.headers):
+            return None
+        token = take_bearer(request.headers, self._bearer_prefix)
+        return None if b"authorization" in request.headers else token
 
     @staticmethod
     def _refuse_impersonation(request: Request) -> None:
@@ -95,7 +115,8 @@ class Pipeline:
 
     def _negotiate(self, call: Call) -> None:
         headers = call.request.headers
-        call.representation = negotiate(headers.get(b"accept"), self._names)
+        shape = _SHAPES.get(call.route.verb, "other") if call.route.is_resource else "other"
+        call.representation = negotiate(headers.get(b"accept"), self._names, shape)
         asked = call.parameters.first("pretty")
         call.pretty = call.representation.pretty or wants_pretty(asked, headers.get(b"user-agent", b""))
 

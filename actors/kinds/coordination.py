@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from actors.kinds.checks import FieldError, invalid, name_is_subdomain
+from actors.kinds.columns import AGE, NAME, Column, at
 from actors.kinds.definition import Definition
 from actors.kinds.fields import INT32, MICRO_TIME, STRING, Field, Struct
 from actors.kinds.meta import METADATA, metadata_change_rules
@@ -28,6 +29,7 @@ def declare(names: Names) -> tuple[Definition, ...]:
         plural="leases",
         namespaced=True,
         fields=LEASE,
+        columns=(NAME, Column("Holder", "string", "Who holds the lease.", at("spec", "holderIdentity")), AGE),
         check_name=name_is_subdomain,
         known_finalizers=False,
         creates_on_update=True,

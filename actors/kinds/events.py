@@ -10,6 +10,7 @@ from functools import partial
 from typing import Final
 
 from actors.kinds.checks import FieldError, invalid, name_is_subdomain, required, unchanged
+from actors.kinds.core.cells import EVENT as COLUMNS
 from actors.kinds.core.event import EVENT, SELECTABLE, SOURCE, legacy_rules
 from actors.kinds.core.references import OBJECT_REFERENCE
 from actors.kinds.definition import Conversion, Definition
@@ -83,6 +84,7 @@ def declare(names: Names) -> tuple[Definition, ...]:
         fields=NEW_EVENT,
         stored_as="events",
         conversion=Conversion(to_storage, from_storage),
+        columns=COLUMNS,
         check_name=name_is_subdomain,
         creates_on_update=True,
         selector_names=_selector_names(),

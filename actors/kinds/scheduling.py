@@ -12,6 +12,7 @@ from actors.kinds.checks import (
     required,
     unchanged,
 )
+from actors.kinds.columns import AGE, NAME, Column, at
 from actors.kinds.definition import Definition
 from actors.kinds.fields import BOOL, INT32, STRING, Field, Struct
 from actors.kinds.meta import METADATA, metadata_change_rules
@@ -41,6 +42,17 @@ def declare(names: Names) -> tuple[Definition, ...]:
         short_names=("pc",),
         namespaced=False,
         fields=PRIORITY_CLASS,
+        columns=(
+            NAME,
+            Column("Value", "integer", "The priority of pods of this class.", at("value", missing=0)),
+            Column(
+                "Global-Default",
+                "boolean",
+                "Pods without a class get it.",
+                at("globalDefault", missing=False),
+            ),
+            AGE,
+        ),
         check_name=name_is_subdomain,
         prepare_create=prepare_create,
         validate_create=rules,

@@ -38,6 +38,11 @@ def micros_text(micros: int) -> str:
     return _shown(_EPOCH + timedelta(microseconds=micros), "microseconds")
 
 
+def micros_of(text: str) -> int:
+    """The moment of a canonical time, in microseconds since 1970."""
+    return (_parse(text, _SECONDS) - _EPOCH) // timedelta(microseconds=1)
+
+
 def canonical_seconds(text: str) -> str | None:
     """The same moment in UTC without a fraction; None for the first moment of year 1."""
     moment = _parse(text, _SECONDS)

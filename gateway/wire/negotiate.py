@@ -1,7 +1,7 @@
 """Which representation an answer takes, and which one a body has.
 
     Accept: application/yaml;q=0.5, application/json      -> JSON
-    Accept: application/json;as=Table;g=..;v=v1, */*      -> JSON, until tables are served
+    Accept: application/json;as=Table;g=..;v=v1, */*      -> a table, where the answer is an object or a list
 
 Clauses are tried from the highest quality down, at equal quality the more specific one first; one that asks
 for what is not served is passed over. The same few headers come with every request, so that the choice is
@@ -25,6 +25,8 @@ class Representation:
     content_type: bytes
     pretty: bool = False  # asked for by the clause itself: `;pretty=1`
     stream: str = ""  # "watch" where the clause says so
+    form: str = ""  # another form of the object: Table, PartialObjectMetadata or its list
+    form_version: str = ""
 
 
 JSON = Representation("json", b"application/json")
@@ -41,7 +43,18 @@ _LONGEST_REMEMBERED = 1024
 _CLAUSES = 32
 _PRETTY_AGENTS = (b"curl", b"Wget", b"Mozilla/5.0")
 
-_chosen: dict[tuple[str, bytes], Representation] = {}
+# What an answer is: one object, a list, a stream of events, or something that has no other form.
+Shape = Literal["item", "list", "watch", "other"]
+
+_FORMS: dict[Shape, tuple[str, ...]] = {
+    "item": ("Table", "PartialObjectMetadata"),
+    "list": ("Table", "PartialObjectMetadataList"),
+    "watch": ("Table", "PartialObjectMetadata"),
+    "other": ("Table", "PartialObjectMetadata", "PartialObjectMetadataList"),
+}
+_FORM_VERSIONS = ("v1", "v1beta1")
+
+_chosen: dict[tuple[str, Shape, bytes], Representation] = {}
 
 
 class NotAcceptable(Exception):
@@ -80,43 +93,47 @@ class Clause:
         return -self.quality, self.type == "*", self.subtype == "*"
 
 
-def negotiate(accept: bytes | None, names: Names) -> Representation:
+def negotiate(accept: bytes | None, names: Names, shape: Shape = "other") -> Representation:
     if not accept:
         return JSON
-    known = _chosen.get((names.dialect, accept))
-    return known or _choose(accept, names)
+    known = _chosen.get((names.dialect, shape, accept))
+    return known or _choose(accept, names, shape)
 
 
-def _choose(accept: bytes, names: Names) -> Representation:
-    chosen = next(_candidates(accept), None)
+def _choose(accept: bytes, names: Names, shape: Shape) -> Representation:
+    chosen = next(_candidates(accept, names, shape), None)
     if chosen is None:
         raise NotAcceptable(tuple(f"{type_}/{subtype}" for _, type_, subtype in _SERVED))
     if len(accept) <= _LONGEST_REMEMBERED:
         if len(_chosen) >= _REMEMBERED:
             _chosen.clear()
-        _chosen[names.dialect, accept] = chosen
+        _chosen[names.dialect, shape, accept] = chosen
     return chosen
 
 
-def _candidates(accept: bytes) -> Iterator[Representation]:
+def _candidates(accept: bytes, names: Names, shape: Shape) -> Iterator[Representation]:
     for clause in sorted(parse_accept(accept), key=lambda clause: clause.rank):
         for media, type_, subtype in _SERVED:
             if clause.covers(type_, subtype):
-                found = _represent(clause, media, f"{type_}/{subtype}".encode())
+                found = _represent(clause, media, f"{type_}/{subtype}".encode(), names, shape)
                 if found is not None:
                     yield found
 
 
-def _represent(clause: Clause, media: Media, content_type: bytes) -> Representation | None:
-    """What the clause's parameters make of a media type; None where that is not served.
-
-    `as`, `g` and `v` name another form of the object (Table, PartialObjectMetadata): none is served yet.
-    """
+def _represent(
+    clause: Clause, media: Media, content_type: bytes, names: Names, shape: Shape
+) -> Representation | None:
+    """What the clause's parameters make of a media type; None where that is not served."""
     wanted = clause.parameters
     stream = wanted.get("stream", "")
-    if {"as", "g", "v"} & wanted.keys() or stream not in ("", "watch") or (stream and media != "json"):
+    if stream not in ("", "watch") or (stream and media != "json"):
         return None
-    return Representation(media, content_type, wanted.get("pretty") == "1", stream)
+    form = wanted.get("as", "")
+    if form or "g" in wanted or "v" in wanted:
+        served = wanted.get("g") == names.group("meta") and wanted.get("v") in _FORM_VERSIONS
+        if not served or form not in _FORMS[shape]:
+            return None
+    return Representation(media, content_type, wanted.get("pretty") == "1", stream, form, wanted.get("v", ""))
 
 
 def parse_accept(accept: bytes) -> list[Clause]:

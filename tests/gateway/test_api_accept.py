@@ -28,14 +28,14 @@ SERVED = [
     (f"{JSON};q=0, {YAML}", YAML),
     # Forms that are not served yet are passed over by those who name a second choice.
     (f"application/vnd.cluster.protobuf, {JSON}", JSON),
-    (f"{JSON};as=Table;g=meta.cluster.io;v=v1, {JSON}", JSON),
+    (f"{JSON};as=Table;g=meta.cluster.io;v=v9, {JSON}", JSON),
     ("text/html, application/xhtml+xml, application/xml;q=0.9, */*;q=0.8", JSON),
 ]
 REFUSED = [
     "text/plain",
     "image/png, text/*",
     "application/vnd.cluster.protobuf",
-    f"{JSON};as=Table;g=meta.cluster.io;v=v1",
+    f"{JSON};as=Table;g=meta.cluster.io;v=v9",
     f"{JSON};q=0",
     "*/*;q=0",
     "nonsense",

@@ -6,7 +6,8 @@ from actors.names import CLUSTER, KUBERNETES
 from gateway.wire import negotiate as module
 from gateway.wire.negotiate import NotAcceptable, Representation, negotiate
 
-TABLE = b"application/json;as=Table;v=v1;g=meta.cluster.io"
+# Forms that are not served: an unknown version, an unknown group.
+TABLE = b"application/json;as=Table;v=v9;g=meta.cluster.io"
 JSON = Representation("json", b"application/json")
 YAML = Representation("yaml", b"application/yaml")
 
@@ -28,9 +29,9 @@ YAML = Representation("yaml", b"application/yaml")
         b"application/yaml;q=0.5, application/json",
         b"*/*, application/json",
         b"application/json, application/yaml",
-        TABLE + b",application/json;as=Table;v=v1beta1;g=meta.cluster.io,application/json",
+        TABLE + b",application/json;as=Table;v=v1;g=other.io,application/json",
         TABLE + b", */*",
-        b"application/json;as=PartialObjectMetadata;v=v1;g=meta.cluster.io;q=0.9, application/json;q=0.2",
+        b"application/json;as=Chart;v=v1;g=meta.cluster.io;q=0.9, application/json;q=0.2",
         b"application/vnd.cluster.protobuf,application/json",
         b"application/vnd.cluster.protobuf, application/*;q=0.5",
         b"application/json;stream=ticker, application/json",
@@ -64,7 +65,7 @@ def test_yaml(accept: bytes) -> None:
         b"application",
         b"application/json;q=0",
         TABLE,
-        b"application/json;as=PartialObjectMetadataList;v=v1;g=meta.cluster.io",
+        b"application/json;as=PartialObjectMetadataList;v=v1",
         b"application/vnd.cluster.protobuf",
         b"application/yaml;stream=watch",
         b",",
@@ -87,6 +88,20 @@ def test_what_a_clause_asks_for_besides() -> None:
     assert negotiate(b"application/json;stream=watch", CLUSTER).stream == "watch"
 
 
+def test_forms_are_served_where_they_fit_the_answer() -> None:
+    table = b"application/json;as=Table;v=v1;g=meta.cluster.io"
+    partial = b"application/json;as=PartialObjectMetadata;v=v1beta1;g=meta.cluster.io, application/json"
+    assert negotiate(table, CLUSTER, "item").form == "Table"
+    assert negotiate(table, CLUSTER, "list").form == "Table"
+    assert negotiate(table, CLUSTER, "watch").form == "Table"
+    one = negotiate(partial, CLUSTER, "item")
+    assert (one.form, one.form_version) == ("PartialObjectMetadata", "v1beta1")
+    assert negotiate(partial, CLUSTER, "list").form == ""
+    assert negotiate(partial.replace(b"Metadata;", b"MetadataList;"), CLUSTER, "list").form != ""
+    with pytest.raises(NotAcceptable):
+        negotiate(table, KUBERNETES, "item")
+
+
 def test_the_same_header_is_parsed_once() -> None:
     accept = b"application/json, text/x-once"
     assert negotiate(accept, KUBERNETES) is negotiate(accept, KUBERNETES)
@@ -97,7 +112,7 @@ def test_what_is_remembered_stays_small() -> None:
         negotiate(b"text/x-%d, */*" % number, CLUSTER)
     assert len(module._chosen) <= module._REMEMBERED
     negotiate(b"*/*," + b"x" * module._LONGEST_REMEMBERED, CLUSTER)
-    assert max(len(accept) for _, accept in module._chosen) <= module._LONGEST_REMEMBERED
+    assert max(len(accept) for _, _, accept in module._chosen) <= module._LONGEST_REMEMBERED
 
 
 def test_a_header_of_countless_clauses_is_read_in_part() -> None:

@@ -15,6 +15,7 @@ from actors.kinds.checks import (
     size,
     too_long,
 )
+from actors.kinds.columns import AGE, NAME, Column, size_of
 from actors.kinds.definition import Definition
 from actors.kinds.fields import BOOL, BYTES_MAP, STRING_MAP, Field, Struct
 from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
@@ -43,6 +44,7 @@ def define(_: Names) -> Definition:
         short_names=("cm",),
         namespaced=True,
         fields=CONFIG_MAP,
+        columns=(NAME, Column("Data", "string", "Number of entries.", size_of("data", "binaryData")), AGE),
         check_name=name_is_subdomain,
         validate_create=rules,
         validate_update=change_rules,

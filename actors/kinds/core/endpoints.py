@@ -18,6 +18,7 @@ from actors.kinds.checks import (
     qualified_name,
     required,
 )
+from actors.kinds.core.cells import ENDPOINTS as COLUMNS
 from actors.kinds.core.references import OBJECT_REFERENCE
 from actors.kinds.definition import Definition
 from actors.kinds.fields import INT32, STRING, Field, ListOf, Struct
@@ -61,6 +62,7 @@ def define(_: Names) -> Definition:
         short_names=("ep",),
         namespaced=True,
         fields=ENDPOINTS,
+        columns=COLUMNS,
         check_name=name_is_subdomain,
         creates_on_update=True,
         validate_create=rules,

@@ -20,6 +20,7 @@ from actors.kinds.checks import (
     required,
     size,
 )
+from actors.kinds.core.cells import EVENT as COLUMNS
 from actors.kinds.core.references import OBJECT_REFERENCE
 from actors.kinds.definition import Definition
 from actors.kinds.fields import INT32, MICRO_TIME, STRING, TIME, Field, Struct
@@ -63,6 +64,7 @@ def define(names: Names) -> Definition:
         short_names=("ev",),
         namespaced=True,
         fields=EVENT,
+        columns=COLUMNS,
         check_name=name_is_path_segment,
         creates_on_update=True,
         selectable=SELECTABLE,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from actors.kinds.checks import FieldError, invalid, name_is_label
+from actors.kinds.columns import AGE, NAME, Column, at
 from actors.kinds.definition import ITEM_VERBS, Definition, Subresource
 from actors.kinds.fields import STRING, STRINGS, TIME, Field, ListOf, Struct
 from actors.kinds.meta import (
@@ -59,6 +60,11 @@ def define(names: Names) -> Definition:
                 validate=finalize_rules,
             ),
             Subresource(name="status", prepare=partial(prepare_status, label), validate=status_rules),
+        ),
+        columns=(
+            NAME,
+            Column("Status", "string", "Active, or Terminating while it is emptied.", at("status", "phase")),
+            AGE,
         ),
         check_name=name_is_label,
         delete_returns_object=True,

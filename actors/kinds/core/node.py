@@ -25,6 +25,7 @@ from actors.kinds.checks import (
     qualified_name,
     required,
 )
+from actors.kinds.core.cells import node_columns
 from actors.kinds.definition import Definition, Subresource
 from actors.kinds.fields import (
     BOOL,
@@ -159,6 +160,7 @@ def define(names: Names) -> Definition:
         namespaced=False,
         fields=NODE,
         subresources=(Subresource(name="status", prepare=prepare_status, validate=rules.change),),
+        columns=node_columns(names),
         check_name=name_is_subdomain,
         selectable={"spec.unschedulable": _unschedulable},
         own_selector_text=True,

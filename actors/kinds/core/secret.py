@@ -18,6 +18,7 @@ from actors.kinds.checks import (
     too_long,
     unchanged,
 )
+from actors.kinds.columns import AGE, NAME, Column, at, size_of
 from actors.kinds.core.config_map import MOST_BYTES, decoded_size, frozen
 from actors.kinds.definition import Definition
 from actors.kinds.fields import BOOL, BYTES_MAP, STRING, STRING_MAP, Field, Struct
@@ -46,6 +47,12 @@ def define(names: Names) -> Definition:
         plural="secrets",
         namespaced=True,
         fields=SECRET,
+        columns=(
+            NAME,
+            Column("Type", "string", "What the entries are for.", at("type")),
+            Column("Data", "string", "Number of entries.", size_of("data")),
+            AGE,
+        ),
         check_name=name_is_subdomain,
         selectable={"type": lambda stored: str(stored.get("type", ""))},
         own_selector_text=True,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from actors.kinds.checks import FieldError, name_is_subdomain
+from actors.kinds.columns import AGE, NAME, Column, size_of
 from actors.kinds.core.references import LOCAL_OBJECT_REFERENCE, OBJECT_REFERENCE
 from actors.kinds.definition import Definition
 from actors.kinds.fields import BOOL, Field, ListOf, Struct
@@ -28,6 +29,11 @@ def define(_: Names) -> Definition:
         short_names=("sa",),
         namespaced=True,
         fields=SERVICE_ACCOUNT,
+        columns=(
+            NAME,
+            Column("Secrets", "string", "Number of secrets that pods of it may use.", size_of("secrets")),
+            AGE,
+        ),
         check_name=name_is_subdomain,
         delete_returns_object=True,
         prepare_create=keep_names_of_secrets,

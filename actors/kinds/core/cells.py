@@ -1,0 +1,122 @@
+"""Table columns of core kinds whose cells take more than a path to say."""
+
+from __future__ import annotations
+
+from actors.kinds.columns import AGE, NAME, NONE, UNKNOWN, Cell, Column, at, since
+from actors.messages import Object
+from actors.names import Names
+
+MOST_SHOWN = 3
+
+
+def _endpoints(made: Object, _: int) -> str:
+    found = [
+        f"{address['ip']}:{port['port']}" if port else address["ip"]
+        for subset in made.get("subsets", ())
+        for port in subset.get("ports") or [None]
+        for address in subset.get("addresses", ())
+    ]
+    if not found:
+        return NONE
+    more = f" + {len(found) - MOST_SHOWN} more..." if len(found) > MOST_SHOWN else ""
+    return ",".join(found[:MOST_SHOWN]) + more
+
+
+ENDPOINTS = (NAME, Column("Endpoints", "string", "Addresses with their ports.", _endpoints), AGE)
+
+
+def _node_status(made: Object, _: int) -> str:
+    conditions = {one["type"]: one.get("status") for one in made.get("status", {}).get("conditions", ())}
+    ready = conditions.get("Ready")
+    words = ["Unknown" if ready is None else "Ready" if ready == "True" else "NotReady"]
+    if made.get("spec", {}).get("unschedulable"):
+        words.append("SchedulingDisabled")
+    return ",".join(words)
+
+
+def _node_roles(names: Names) -> Cell:
+    prefix, role = names.key("", prefix="node-role"), names.key("role")
+
+    def cell(made: Object, _: int) -> str:
+        labels = made["metadata"].get("labels", {})
+        roles = {key.removeprefix(prefix) for key in labels if key.startswith(prefix)} | {
+            labels.get(role, "")
+        }
+        return ",".join(sorted(roles - {""})) or NONE
+
+    return cell
+
+
+def _address(kind: str) -> Column:
+    def cell(made: Object, _: int) -> str:
+        for address in made.get("status", {}).get("addresses", ()):
+            if address["type"] == kind.replace("-", ""):
+                return str(address["address"])
+        return NONE
+
+    return Column(kind, "string", f"{kind} address of the node.", cell, priority=1)
+
+
+def _reported(name: str, field: str, description: str) -> Column:
+    told = at("status", "nodeInfo", field)
+    return Column(name, "string", description, lambda made, now: told(made, now) or UNKNOWN, priority=1)
+
+
+def node_columns(names: Names) -> tuple[Column, ...]:
+    return (
+        NAME,
+        Column(
+            "Status", "string", "Ready, NotReady or Unknown; whether pods may be placed there.", _node_status
+        ),
+        Column("Roles", "string", "Roles that its labels give it.", _node_roles(names)),
+        AGE,
+        Column("Version", "string", "Version of its agent.", at("status", "nodeInfo", "kubeletVersion")),
+        _address("Internal-IP"),
+        _address("External-IP"),
+        _reported("OS-Image", "osImage", "Operating system it reports."),
+        _reported("Kernel-Version", "kernelVersion", "Kernel it reports."),
+        _reported("Container-Runtime", "containerRuntimeVersion", "Container runtime it reports."),
+    )
+
+
+def _first_seen(made: Object, now: int) -> str:
+    return since(made.get("firstTimestamp") or made.get("eventTime"), now)
+
+
+def _last_seen(made: Object, now: int) -> str:
+    series = made.get("series")
+    if series:
+        return since(series.get("lastObservedTime"), now)
+    return since(made["lastTimestamp"], now) if made.get("lastTimestamp") else _first_seen(made, now)
+
+
+def _object(made: Object, _: int) -> str:
+    involved = made.get("involvedObject", {})
+    kind, name = involved.get("kind", "").lower(), involved.get("name", "")
+    return f"{kind}/{name}" if name else kind
+
+
+def _source(made: Object, _: int) -> str:
+    source = made.get("source", {})
+    component = source.get("component") or made.get("reportingComponent", "")
+    host = source.get("host") or made.get("reportingInstance", "")
+    return f"{component}, {host}" if host else component
+
+
+def _count(made: Object, _: int) -> int:
+    series = made.get("series")
+    return int(series.get("count", 0)) if series else int(made.get("count", 0) or 1)
+
+
+EVENT = (
+    Column("Last Seen", "string", "Time since it was seen last.", _last_seen),
+    Column("Type", "string", "Normal or Warning.", at("type")),
+    Column("Reason", "string", "Why it was written, in one word.", at("reason")),
+    Column("Object", "string", "What it is about.", _object),
+    Column("Subobject", "string", "Which part of that.", at("involvedObject", "fieldPath"), priority=1),
+    Column("Source", "string", "Who wrote it.", _source, priority=1),
+    Column("Message", "string", "What happened.", lambda made, _: made.get("message", "").strip()),
+    Column("First Seen", "string", "Time since it was seen first.", _first_seen, priority=1),
+    Column("Count", "string", "How often it was seen.", _count, priority=1),
+    Column("Name", "string", NAME.description, NAME.cell, format="name", priority=1),
+)

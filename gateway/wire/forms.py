@@ -1,0 +1,101 @@
+"""Other forms of objects: tables for people, and metadata without the rest.
+
+A form does for its definition what `documents.Frame` does for plain objects: one object, or a list, from stored bytes.
+Unlike a frame it parses each object, because its cells are computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from actors.errors import BadRequest
+from actors.kinds.columns import Column
+from actors.kinds.definition import Definition
+from actors.messages import Object
+from actors.names import Names
+from actors.resource.document import decode
+from actors.resource.reads import Listing
+from gateway.documents import Frame, list_metadata
+
+INCLUDED = ("", "Metadata", "Object", "None")
+
+
+class PartialForm:
+    """PartialObjectMetadata, and its list."""
+
+    def __init__(self, names: Names, version: str) -> None:
+        self._type = {"kind": "PartialObjectMetadata", "apiVersion": f"{names.group('meta')}/{version}"}
+
+    def of(self, made: Object) -> Object:
+        return {**self._type, "metadata": made["metadata"]}
+
+    def item(self, body: bytes) -> bytes:
+        return orjson.dumps(self.of(decode(body)))
+
+    def listing(self, listing: Listing) -> bytes:
+        items = [self.of(decode(body)) for body in listing.bodies]
+        kind = {**self._type, "kind": "PartialObjectMetadataList"}
+        return orjson.dumps({**kind, "metadata": list_metadata(listing), "items": items})
+
+
+class TableForm:
+    def __init__(
+        self,
+        definition: Definition,
+        names: Names,
+        version: str,
+        include: str,
+        now: Callable[[], int],
+    ) -> None:
+        if include not in INCLUDED:
+            raise BadRequest(
+                "Unable to convert to Table as requested: includeObject: Invalid value: "
+                f"\"{include}\": must be 'Metadata', 'Object', 'None', or empty"
+            )
+        self._columns = definition.columns
+        self._type = {"kind": "Table", "apiVersion": f"{names.group('meta')}/{version}"}
+        self._frame = Frame(definition)
+        self._partial = PartialForm(names, version)
+        self._include = include
+        self._now = now
+
+    def item(self, body: bytes, *, columns: bool = True) -> bytes:
+        made = decode(body)
+        metadata = {"resourceVersion": made["metadata"].get("resourceVersion", "")}
+        return self._table(metadata, [self._row(body, made)], columns)
+
+    def listing(self, listing: Listing) -> bytes:
+        rows = [self._row(body, decode(body)) for body in listing.bodies]
+        return self._table(list_metadata(listing), rows, True)
+
+    def _table(self, metadata: Object, rows: list[Any], columns: bool) -> bytes:
+        described = [_described(column) for column in self._columns] if columns else None
+        document = {**self._type, "metadata": metadata, "columnDefinitions": described, "rows": rows}
+        return orjson.dumps(document)
+
+    def _row(self, body: bytes, made: Object) -> Object:
+        now = self._now()
+        return {
+            "cells": [column.cell(made, now) for column in self._columns],
+            "object": self._shown(body, made),
+        }
+
+    def _shown(self, body: bytes, made: Object) -> Any:
+        if self._include == "None":
+            return None
+        if self._include == "Object":
+            return orjson.Fragment(self._frame.item(body))
+        return self._partial.of(made)
+
+
+def _described(column: Column) -> Object:
+    return {
+        "name": column.name,
+        "type": column.type,
+        "format": column.format,
+        "description": column.description,
+        "priority": column.priority,
+    }

@@ -1,0 +1,125 @@
+"""Cells of tables: what people read instead of the object."""
+
+import pytest
+
+from actors.kinds.catalog import Catalog
+from actors.kinds.columns import SECOND, human_duration, since
+from actors.kinds.times import micros_of
+from actors.names import NAMES
+
+BORN = "2026-01-01T00:00:00Z"
+NOW = micros_of(BORN) + 90 * SECOND
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-5, "<invalid>"),
+        (-1, "0s"),
+        (0, "0s"),
+        (119, "119s"),
+        (120, "2m"),
+        (200, "3m20s"),
+        (600, "10m"),
+        (10_799, "179m"),
+        (10_800, "3h"),
+        (12_600, "3h30m"),
+        (8 * 3600 + 60, "8h"),
+        (47 * 3600, "47h"),
+        (48 * 3600, "2d"),
+        (52 * 3600, "2d4h"),
+        (8 * 86_400, "8d"),
+        (729 * 86_400, "729d"),
+        (730 * 86_400, "2y"),
+        (742 * 86_400, "2y12d"),
+        (9 * 365 * 86_400 + 86_400, "9y"),
+    ],
+)
+def test_durations_as_people_say_them(seconds, text):
+    assert human_duration(seconds) == text
+
+
+def test_no_time_is_unknown():
+    assert since(None, NOW) == "<unknown>"
+    assert since(BORN, NOW) == "90s"
+
+
+def cells(plural, made, dialect="cluster"):
+    [definition] = [
+        one for one in Catalog(NAMES[dialect]).definitions if one.plural == plural and not one.stored_as
+    ]
+    made = {**made, "metadata": {"name": "x", "creationTimestamp": BORN, **made.get("metadata", {})}}
+    return [column.cell(made, NOW) for column in definition.columns]
+
+
+def test_config_maps_and_secrets_count_entries():
+    assert cells("configmaps", {"data": {"a": "1"}, "binaryData": {"b": "", "c": ""}}) == ["x", 3, "90s"]
+    assert cells("secrets", {"type": "Opaque"}) == ["x", "Opaque", 0, "90s"]
+    assert cells("serviceaccounts", {"secrets": [{"name": "s"}]}) == ["x", 1, "90s"]
+
+
+def test_endpoints_show_three_at_most():
+    addresses = [{"ip": f"10.0.0.{n}"} for n in range(1, 6)]
+    shown = cells("endpoints", {"subsets": [{"addresses": addresses, "ports": [{"port": 80}]}]})
+    assert shown == ["x", "10.0.0.1:80,10.0.0.2:80,10.0.0.3:80 + 2 more...", "90s"]
+    assert cells("endpoints", {})[1] == "<none>"
+    assert cells("endpoints", {"subsets": [{"addresses": addresses[:1]}]})[1] == "10.0.0.1"
+
+
+@pytest.mark.parametrize("dialect", ["cluster", "kubernetes"])
+def test_nodes_show_status_and_roles(dialect):
+    names = NAMES[dialect]
+    labels = {names.key("worker", prefix="node-role"): "", names.key("role"): "extra"}
+    node = {
+        "metadata": {"labels": labels},
+        "spec": {"unschedulable": True},
+        "status": {
+            "conditions": [{"type": "Ready", "status": "True"}],
+            "addresses": [{"type": "InternalIP", "address": "10.1.1.1"}],
+            "nodeInfo": {"kubeletVersion": "v1", "osImage": ""},
+        },
+    }
+    expected = ["x", "Ready,SchedulingDisabled", "extra,worker", "90s", "v1", "10.1.1.1"]
+    assert cells("nodes", node, dialect) == [*expected, "<none>", "<unknown>", "<unknown>", "<unknown>"]
+    assert cells("nodes", {})[1:3] == ["Unknown", "<none>"]
+    assert cells("nodes", {"status": {"conditions": [{"type": "Ready", "status": "False"}]}})[1] == "NotReady"
+
+
+def test_events_show_who_what_and_when():
+    event = {
+        "involvedObject": {"kind": "Pod", "name": "p", "fieldPath": "spec.containers{c}"},
+        "reason": "Started",
+        "type": "Normal",
+        "source": {"component": "agent", "host": "h1"},
+        "message": "it runs\n",
+        "count": 4,
+        "firstTimestamp": BORN,
+        "lastTimestamp": "2026-01-01T00:01:00Z",
+    }
+    assert cells("events", event) == [
+        "30s",
+        "Normal",
+        "Started",
+        "pod/p",
+        "spec.containers{c}",
+        "agent, h1",
+        "it runs",
+        "90s",
+        4,
+        "x",
+    ]
+    assert cells("events", {"series": {"count": 7, "lastObservedTime": BORN}})[8] == 7
+
+
+@pytest.mark.parametrize("dialect", ["cluster", "kubernetes"])
+def test_the_default_storage_class_is_marked(dialect):
+    mark = NAMES[dialect].key("is-default-class", prefix="storageclass")
+    made = {"metadata": {"annotations": {mark: "true"}}, "provisioner": "p", "allowVolumeExpansion": True}
+    assert cells("storageclasses", made, dialect) == ["x (default)", "p", "Delete", "<unset>", True, "90s"]
+
+
+def test_every_kind_has_columns_that_work_on_almost_nothing():
+    for definition in Catalog(NAMES["cluster"]).definitions:
+        made = definition.schema.decode_object({"metadata": {"name": "x"}}).object
+        for column in definition.columns:
+            column.cell(made, NOW)
