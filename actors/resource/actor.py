@@ -242,7 +242,7 @@ class ResourceActor:
     def _apply(
         self, decision: Decision, current: Current | None, command: Command, verb: str, events: list[Event]
     ) -> bytes:
-        """Turn a decision into at most one event, and the bytes that the client is shown."""
+        """Turn a decision into its events, and the bytes that the client is shown."""
         dry_run = command.options.dry_run if isinstance(command, Delete) else command.dry_run
         stored_version = current.offset if current else 0
         match decision:
@@ -254,6 +254,14 @@ class ResourceActor:
             case Store(object=new):
                 offset = self._record(new, current, command, verb, events)
                 return events[-1].body if offset else b""
+            case Remove(last=dict(last)):
+                assert current is not None
+                if dry_run:
+                    return encode(last, stored_version)
+                offset = self._record(last, current, command, verb, events)
+                shown = events[-1].body
+                self._record(last, Current(offset, last), command, verb, events, removed=True)
+                return shown
             case Remove(answer=answer):
                 assert current is not None
                 if not dry_run:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from actors.errors import STALE, AlreadyExists, BadRequest, Cause, Conflict, Invalid, NotFound
 from actors.kinds.checks import FieldError
 from actors.kinds.definition import Definition
-from actors.kinds.times import seconds_text
+from actors.kinds.times import micros_of, seconds_text
 from actors.messages import Create, Delete, Object, Replace
 from actors.resource.metadata import validate_metadata_create, validate_metadata_update
 
@@ -41,9 +41,13 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """The object goes. `answer` is what the client is shown, when not the object as last stored."""
+    """The object goes. `answer` is what the client is shown, when not the object as last stored.
+
+    `last` is stored before it goes: those who watch learn that the object was ended, and then that it is gone.
+    """
 
     answer: Object | None = None
+    last: Object | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +91,7 @@ def decide_replace(
     errors = _prepare_and_validate(definition, new, old, command.subresource)
     _raise_invalid(definition, command.name, errors)
     admit(new, old)
-    if "deletionTimestamp" in old_metadata and not definition.held(new):
+    if "deletionTimestamp" in old_metadata and not definition.held(new) and not _time_left(old_metadata):
         return Remove(answer=new)
     if new == old:
         return Keep()
@@ -103,11 +107,15 @@ def decide_delete(definition: Definition, current: Current, command: Delete) -> 
             f"{options.resource_version}, ResourceVersion in object meta: {current.offset}"
         )
         raise Conflict(definition.resource, command.name, why)
-    if "deletionTimestamp" in metadata:
-        return Keep() if definition.held(current.object) else Remove()
+    asked = options.grace_period_seconds
     finalizers = _finalizers_for(options.propagation_policy, metadata.get("finalizers", []))
-    marked = _mark(definition, current.object, finalizers, command.stamp.time)
-    return Store(marked, created=False) if definition.held(marked) else Remove()
+    if "deletionTimestamp" in metadata:
+        if left := _time_left(metadata):
+            return _hurry(definition, current.object, finalizers, left, asked)
+        return Keep() if definition.held(current.object) else Remove()
+    seconds = definition.grace(current.object, asked) if definition.grace else 0
+    marked = _mark(definition, current.object, finalizers, command.stamp.time, seconds)
+    return _ended(definition, marked)
 
 
 def _refuse_version_on_create(definition: Definition, metadata: Object) -> None:
@@ -208,12 +216,41 @@ def _finalizers_for(policy: str, finalizers: list[str]) -> list[str]:
     return [*kept, FOREGROUND] if policy == "Foreground" else kept
 
 
-def _mark(definition: Definition, current: Object, finalizers: list[str], time: int) -> Object:
+def _time_left(metadata: Object) -> int:
+    """Seconds that a deleted object was given to end by itself."""
+    seconds: int = metadata.get("deletionGracePeriodSeconds", 0)
+    return seconds
+
+
+def _hurry(
+    definition: Definition, current: Object, finalizers: list[str], left: int, asked: int | None
+) -> Decision:
+    """An object that is ending already can only be given less time for it."""
+    wanted = 1 if asked is not None and asked < 0 else asked
+    if wanted is None or wanted >= left:
+        return Keep()
+    metadata = dict(current["metadata"])
+    until = micros_of(metadata["deletionTimestamp"]) + (wanted - left) * 1_000_000
+    metadata["deletionTimestamp"] = seconds_text(until)
+    metadata["deletionGracePeriodSeconds"] = wanted
+    metadata.pop("finalizers", None)
+    if finalizers:
+        metadata["finalizers"] = finalizers
+    return _ended(definition, {**current, "metadata": metadata})
+
+
+def _ended(definition: Definition, marked: Object) -> Decision:
+    if definition.held(marked) or _time_left(marked["metadata"]):
+        return Store(marked, created=False)
+    return Remove(last=marked if definition.grace else None)
+
+
+def _mark(definition: Definition, current: Object, finalizers: list[str], time: int, seconds: int) -> Object:
     """The object with the mark of deletion on it; the current one is left alone."""
     metadata = dict(current["metadata"])
     marked = {**current, "metadata": metadata}
-    metadata["deletionTimestamp"] = seconds_text(time)
-    metadata["deletionGracePeriodSeconds"] = 0
+    metadata["deletionTimestamp"] = seconds_text(time + seconds * 1_000_000)
+    metadata["deletionGracePeriodSeconds"] = seconds
     metadata.pop("finalizers", None)
     if finalizers:
         metadata["finalizers"] = finalizers
