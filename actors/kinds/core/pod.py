@@ -1,15 +1,252 @@
-"""Fields of pods; rules follow."""
+"""Pod: containers that run together on one node.
+
+A pod is made whole and then runs as it is: almost nothing of its spec changes (`pods/changes`), containers to
+look into it are added through `ephemeralcontainers`, its node is set through `binding`, and what was found of
+it through `status`. On a node it is not gone when it is deleted but when its time to end is over.
+"""
 
 from __future__ import annotations
 
-from actors.kinds.core.pods.spec import POD_SPEC
-from actors.kinds.core.pods.status import POD_STATUS
-from actors.kinds.fields import Field, Struct
-from actors.kinds.meta import METADATA
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final
 
-POD = Struct(
-    "core.v1.Pod",
-    METADATA,
-    Field("spec", POD_SPEC, 2),
-    Field("status", POD_STATUS, 3),
+from actors.kinds.checks import FieldError, forbidden, name_is_subdomain
+from actors.kinds.core.pods.annotations import (
+    adopt_profiles,
+    annotation_change_rules,
+    annotation_rules,
+    is_cost,
+    seccomp_agreement_rules,
 )
+from actors.kinds.core.pods.changes import added_container_rules, spec_change_rules
+from actors.kinds.core.pods.containers import fill_requests, image_space_rules
+from actors.kinds.core.pods.gated import EXPANDED_DNS, drop_gated
+from actors.kinds.core.pods.keys import PodKeys
+from actors.kinds.core.pods.projections import tokens_of
+from actors.kinds.core.pods.qos import qos_class
+from actors.kinds.core.pods.spec import (
+    NOTHING_ALLOWED,
+    POD_SPEC,
+    Allowed,
+    SpecRules,
+    allowed_by,
+    fill_spec,
+)
+from actors.kinds.core.pods.status import POD_STATUS, fill_status, status_change_rules
+from actors.kinds.core.pods.warnings import PodWarnings
+from actors.kinds.definition import Definition, Subresource
+from actors.kinds.fields import Field, Struct
+from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.messages import Object
+from actors.names import Names
+
+POD = Struct("core.v1.Pod", METADATA, Field("spec", POD_SPEC, 2), Field("status", POD_STATUS, 3))
+
+
+def define(names: Names) -> Definition:
+    pods = Pods(names)
+    return Definition(
+        group="",
+        version="v1",
+        kind="Pod",
+        plural="pods",
+        short_names=("po",),
+        categories=("all",),
+        namespaced=True,
+        fields=POD,
+        subresources=(
+            Subresource(name="attach", verbs=("create", "get"), kind="PodAttachOptions"),
+            Subresource(name="binding", verbs=("create",), kind="Binding"),
+            Subresource(
+                name="ephemeralcontainers",
+                prepare=pods.prepare_ephemeral_containers,
+                validate=pods.ephemeral_container_rules,
+            ),
+            Subresource(name="eviction", verbs=("create",), kind="Eviction", group="policy", version="v1"),
+            Subresource(name="exec", verbs=("create", "get"), kind="PodExecOptions"),
+            Subresource(name="log", verbs=("get",), kind="Pod"),
+            Subresource(name="portforward", verbs=("create", "get"), kind="PodPortForwardOptions"),
+            Subresource(
+                name="proxy", verbs=("create", "delete", "get", "patch", "update"), kind="PodProxyOptions"
+            ),
+            Subresource(name="status", prepare=prepare_status, validate=pods.status_rules),
+        ),
+        check_name=name_is_subdomain,
+        delete_returns_object=True,
+        grace=grace,
+        selectable=SELECTABLE,
+        selector_names=SELECTOR_NAMES,
+        own_selector_text=True,
+        fill=pods.fill,
+        prepare_create=pods.prepare_create,
+        prepare_update=pods.prepare_update,
+        validate_create=pods.rules,
+        validate_update=pods.change_rules,
+        warnings=pods.warnings,
+    )
+
+
+def _said(half: str, part: str, stored: Object) -> str:
+    return str(stored[half].get(part, ""))
+
+
+_SELECTED: Final = (
+    *(("spec", part) for part in ("nodeName", "restartPolicy", "schedulerName", "serviceAccountName")),
+    *(("status", part) for part in ("nominatedNodeName", "phase", "podIP")),
+)
+SELECTABLE: Final = {f"{half}.{part}": partial(_said, half, part) for half, part in _SELECTED}
+# Old clients say spec.host; the plural of podIP can be asked for and has never been kept.
+SELECTOR_NAMES: Final = {
+    **{label: label for label in SELECTABLE},
+    "spec.host": "spec.nodeName",
+    "status.podIPs": "status.podIPs",
+}
+
+
+class Pods:
+    """Defaults and rules of pods in one dialect, with the alpha `features` that are on."""
+
+    def __init__(self, names: Names, features: frozenset[str] = frozenset()) -> None:
+        self._keys = PodKeys.of(names)
+        self._rules = SpecRules(self._keys)
+        self._warnings = PodWarnings(names)
+        self._features = features
+
+    def fill(self, new: Object) -> None:
+        spec = new["spec"]
+        if "enableServiceLinks" not in spec:
+            _set_in_order(spec, "enableServiceLinks", True)
+        fill_spec(spec)
+        fill_requests(spec["containers"] or [])
+        fill_requests(spec.get("initContainers", []))
+        if new["status"]:
+            fill_status(new)
+        annotations = new["metadata"].get("annotations", {})
+        for key in self._keys.forgotten.intersection(annotations):
+            del annotations[key]
+
+    def prepare_create(self, new: Object) -> None:
+        spec = new["spec"]
+        new["status"] = {"phase": "Pending", "qosClass": qos_class(spec)}
+        drop_gated(spec, None, self._features)
+        adopt_profiles(new["metadata"].get("annotations", {}), spec, self._keys)
+
+    def prepare_update(self, new: Object, old: Object) -> None:
+        new["status"] = old["status"]
+        drop_gated(new["spec"], old["spec"], self._features)
+
+    def prepare_ephemeral_containers(self, new: Object, old: Object) -> None:
+        """Nothing but the containers to look with is taken from what was sent."""
+        added = new["spec"].get("ephemeralContainers")
+        spec = {part: value for part, value in old["spec"].items() if part != "ephemeralContainers"}
+        if added:
+            spec["ephemeralContainers"] = added
+        new.clear()
+        new.update({**old, "metadata": dict(old["metadata"]), "spec": POD_SPEC.arranged(spec)})
+        drop_gated(new["spec"], old["spec"], self._features)
+
+    def rules(self, new: Object) -> list[FieldError]:
+        spec, annotations = new["spec"], new["metadata"].get("annotations", {})
+        errors = self._judge(new, self._at_first())
+        if "ephemeralContainers" in spec:
+            errors.append(forbidden("spec.ephemeralContainers", "cannot be set on create"))
+        return errors + seccomp_agreement_rules(annotations, spec, "spec", self._keys)
+
+    def change_rules(self, new: Object, old: Object) -> list[FieldError]:
+        return self._update(new, old) + spec_change_rules(new["spec"], old["spec"])
+
+    def ephemeral_container_rules(self, new: Object, old: Object) -> list[FieldError]:
+        part = "ephemeralContainers"
+        return self._update(new, old) + added_container_rules(
+            new["spec"].get(part, []), old["spec"].get(part, [])
+        )
+
+    def status_rules(self, new: Object, old: Object) -> list[FieldError]:
+        return [
+            *metadata_change_rules(new["metadata"], old["metadata"]),
+            *self._annotation_changes(new, old, self._since(new, old)),
+            *status_change_rules(new, old),
+        ]
+
+    def warnings(self, new: Object, old: Object | None) -> list[str]:
+        """On creation alone: later it is programs that write pods, and nobody reads."""
+        return self._warnings.of(new) if old is None else []
+
+    def _update(self, new: Object, old: Object) -> list[FieldError]:
+        allowed = self._since(new, old)
+        return [
+            *metadata_change_rules(new["metadata"], old["metadata"]),
+            *metadata_rules(new["metadata"], namespaced=True, check_name=name_is_subdomain),
+            *self._judge(new, allowed),
+            *self._annotation_changes(new, old, allowed),
+        ]
+
+    def _judge(self, pod: Object, allowed: Allowed) -> list[FieldError]:
+        metadata, spec = pod["metadata"], pod["spec"]
+        errors = self._annotations(pod, allowed)
+        errors += self._rules.judge(spec, "spec", metadata.get("name", ""), allowed)
+        if not spec.get("serviceAccountName"):
+            text = "must not be specified when serviceAccountName is not set"
+            tokens = tokens_of(spec.get("volumes", []), "spec.volumes")
+            errors += [forbidden(path, text) for path, _ in tokens]
+        for part in ("containers", "initContainers"):
+            for index, container in enumerate(spec.get(part) or ()):
+                errors += image_space_rules(container, f"spec.{part}[{index}]")
+        return errors
+
+    def _annotations(self, pod: Object, allowed: Allowed) -> list[FieldError]:
+        annotations = pod["metadata"].get("annotations", {})
+        return annotation_rules(
+            annotations,
+            pod["spec"],
+            "metadata.annotations",
+            self._keys,
+            any_cost=allowed.any_deletion_cost,
+        )
+
+    def _annotation_changes(self, new: Object, old: Object, allowed: Allowed) -> list[FieldError]:
+        now, before = (pod["metadata"].get("annotations", {}) for pod in (new, old))
+        errors = annotation_change_rules(now, before, "metadata.annotations", self._keys)
+        return errors + self._annotations(new, allowed)
+
+    def _at_first(self) -> Allowed:
+        return NOTHING_ALLOWED if EXPANDED_DNS not in self._features else Allowed(expanded_dns=True)
+
+    def _since(self, new: Object, old: Object) -> Allowed:
+        """What a pod that has it may keep."""
+        cost = old["metadata"].get("annotations", {}).get(self._keys.deletion_cost)
+        allowed = allowed_by(new["spec"], old["spec"])
+        return replace(
+            allowed,
+            expanded_dns=allowed.expanded_dns or EXPANDED_DNS in self._features,
+            any_deletion_cost=cost is not None and not is_cost(cost),
+        )
+
+
+_AFTER_SERVICE_LINKS: Final = (
+    *("preemptionPolicy", "overhead", "topologySpreadConstraints", "setHostnameAsFQDN", "os", "hostUsers"),
+)
+
+
+def _set_in_order(spec: Object, part: str, value: Any) -> None:
+    spec[part] = value
+    for later in _AFTER_SERVICE_LINKS:
+        if later in spec:
+            spec[later] = spec.pop(later)
+
+
+def prepare_status(new: Object, old: Object) -> None:
+    new["spec"] = old["spec"]
+    # Agents of old nodes send owners that they have misunderstood.
+    new["metadata"].pop("ownerReferences", None)
+    if "ownerReferences" in old["metadata"]:
+        new["metadata"]["ownerReferences"] = old["metadata"]["ownerReferences"]
+
+
+def grace(stored: Object, asked: int | None) -> int:
+    """Seconds a deleted pod may take to end: none where there is nothing to end."""
+    if not stored["spec"].get("nodeName") or stored["status"].get("phase") in ("Failed", "Succeeded"):
+        return 0
+    seconds: int = stored["spec"].get("terminationGracePeriodSeconds", 0) if asked is None else asked
+    return 1 if seconds < 0 else seconds
