@@ -33,18 +33,3 @@ async def test_writes_between_the_slices_of_one_list_are_not_seen(monkeypatch: p
         assert turns >= 2
         assert len(found[0].bodies) == 9
         assert str(found[0].version) == before["metadata"]["resourceVersion"]
-
-
-async def test_a_short_list_is_read_in_one_go() -> None:
-    async with stored() as store:
-        await store.create("configmaps", {"metadata": {"name": "a"}})
-        async with trio.open_nursery() as nursery:
-            done = []
-
-            async def read() -> None:
-                await store.list("configmaps")
-                done.append(True)
-
-            nursery.start_soon(read)
-            await trio.lowlevel.checkpoint()
-            assert done

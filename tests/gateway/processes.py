@@ -1,0 +1,109 @@
+"""The server as its users start it: a process of its own, with flags, signals and an exit code.
+
+    async with process(tmp_path) as server:
+        await server.client.get("/livez")
+        server.signal(signal.SIGTERM)
+        assert await server.ended() == 0
+
+Starting one takes half a second, so only what needs a process is tested with one.
+"""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import httpx
+import trio
+
+from tests.gateway.api import ADMIN, TOKENS
+
+ROOT = Path(__file__).parents[2]
+COMMAND = [sys.executable, "-m", "gateway.cli.main"]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Server:
+    """A running server, and a client of its plain port with the rights of an administrator."""
+
+    def __init__(self, process: trio.Process, port: int) -> None:
+        self.process, self.port = process, port
+        self.client = self.connect()
+
+    def connect(self) -> httpx.AsyncClient:
+        headers = {"authorization": f"Bearer {ADMIN}"}
+        return httpx.AsyncClient(
+            base_url=f"http://127.0.0.1:{self.port}", headers=headers, verify=False, timeout=30
+        )
+
+    def signal(self, number: signal.Signals) -> None:
+        self.process.send_signal(number)
+
+    async def ended(self) -> int:
+        with trio.fail_after(30):
+            return await self.process.wait()
+
+
+def flags(folder: Path, port: int, *more: str) -> list[str]:
+    tokens = folder / "tokens.csv"
+    tokens.write_text(TOKENS)
+    given = [
+        "--data-dir",
+        str(folder / "data"),
+        "--insecure-port",
+        str(port),
+        "--token-auth-file",
+        str(tokens),
+    ]
+    # Of a flag given twice the last one stands.
+    return [*COMMAND, "serve", "--secure-port", "0", *given, *more]
+
+
+@asynccontextmanager
+async def process(folder: Path, *more: str) -> AsyncIterator[Server]:
+    """Serve a folder until the end of the block; a server that a test ended is left alone."""
+    port = free_port()
+    started = await trio.lowlevel.open_process(
+        flags(folder, port, *more), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT
+    )
+    server = Server(started, port)
+    try:
+        await _ready(started)
+        yield server
+    finally:
+        with trio.CancelScope(shield=True):
+            await server.client.aclose()
+            if started.returncode is None:
+                started.kill()
+            await started.wait()
+            assert started.stdout is not None
+            await started.stdout.aclose()
+
+
+async def _ready(started: trio.Process) -> None:
+    assert started.stdout is not None
+    said = b""
+    with trio.fail_after(30):
+        while b"Stop with Ctrl-C." not in said:
+            more = await started.stdout.receive_some(65536)
+            assert more, f"the server ended before it was ready: {said!r}"
+            said += more
+
+
+async def refused(folder: Path, *more: str) -> tuple[int, str]:
+    """Exit code and words of a server that cannot be started."""
+    with trio.fail_after(30):
+        result = await trio.run_process(
+            flags(folder, free_port(), *more), capture_stdout=True, capture_stderr=True, check=False, cwd=ROOT
+        )
+    return result.returncode, result.stderr.decode()

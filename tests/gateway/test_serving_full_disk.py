@@ -1,0 +1,56 @@
+"""A disk that is full: writes are refused with a clear word, reads go on, and room makes all well again."""
+
+from __future__ import annotations
+
+import resource
+from pathlib import Path
+
+from tests.gateway.processes import Server, process
+
+PATH = "/api/v1/namespaces/default/configmaps"
+MOST_WRITES = 500
+
+
+def allow(server: Server, size: int) -> None:
+    """No file of the server may grow beyond this: to it, that is a full disk."""
+    _, hard = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (size, hard))
+
+
+async def write(server: Server, name: str) -> tuple[int, dict]:
+    body = {"metadata": {"name": name}, "data": {"text": "x" * 20_000}}
+    answer = await server.client.post(PATH, json=body)
+    return answer.status_code, answer.json()
+
+
+async def test_a_full_disk(tmp_path: Path) -> None:
+    async with process(tmp_path) as server:
+        kept = []
+        assert (await write(server, "first"))[0] == 201
+        allow(server, (tmp_path / "data" / "journal" / "data.mdb").stat().st_size)
+        for number in range(MOST_WRITES):
+            code, status = await write(server, f"c{number}")
+            if code != 201:
+                break
+            kept.append(f"c{number}")
+        assert code == 507
+        assert status["reason"] == "InsufficientStorage"
+        assert "no room for the journal" in status["message"]
+        assert "free some space" in status["message"]
+
+        assert (await server.client.get(f"{PATH}/first")).status_code == 200
+        listed = (await server.client.get(PATH)).json()
+        assert {item["metadata"]["name"] for item in listed["items"]} == {"first", *kept}
+        assert (await server.client.get("/readyz")).status_code == 500
+        assert "[-]journal failed" in (await server.client.get("/readyz?verbose")).text
+        assert (await server.client.get("/livez")).status_code == 200
+        before = int(listed["metadata"]["resourceVersion"])
+
+        allow(server, resource.RLIM_INFINITY)
+        code, made = await write(server, "after")
+        assert code == 201
+        assert int(made["metadata"]["resourceVersion"]) > before
+        assert (await server.client.get("/readyz")).status_code == 200
+    async with process(tmp_path) as server:
+        listed = (await server.client.get(PATH)).json()
+        assert {item["metadata"]["name"] for item in listed["items"]} == {"first", *kept, "after"}

@@ -1,0 +1,97 @@
+"""SIGTERM ends a server in good order under load; a second one ends it at once."""
+
+from __future__ import annotations
+
+import re
+import signal
+from pathlib import Path
+
+import trio
+
+from tests.gateway.api import ADMIN
+from tests.gateway.processes import Server, process
+
+PATH = "/api/v1/namespaces/default/configmaps"
+WRITERS = 8
+
+
+class Load:
+    """Writers that go on until the server is gone. Each write ends acknowledged, or without a word of an answer."""
+
+    def __init__(self, server: Server) -> None:
+        self._address = ("127.0.0.1", server.port)
+        self.acknowledged: list[str] = []
+        self.cut_off: list[bytes] = []
+        self.enough = trio.Event()
+
+    async def run(self) -> None:
+        async with trio.open_nursery() as nursery:
+            for number in range(WRITERS):
+                nursery.start_soon(self._write, number)
+
+    async def _write(self, number: int) -> None:
+        async with await trio.open_tcp_stream(*self._address) as stream:
+            for count in range(100_000):
+                name = f"w{number}-{count}"
+                answer = await ask(stream, name)
+                if not answer.endswith(b"}"):
+                    self.cut_off += [answer] if answer else []
+                    return
+                assert answer.startswith(b"HTTP/1.1 201"), answer
+                self.acknowledged.append(name)
+                if len(self.acknowledged) == 20 * WRITERS:
+                    self.enough.set()
+                if b"connection: close" in answer.lower():
+                    return
+
+
+async def ask(stream: trio.SocketStream, name: str) -> bytes:
+    """As much of the answer as came: empty where the server was gone before it began."""
+    body = b'{"metadata":{"name":"%b"}}' % name.encode()
+    head = b"POST %b HTTP/1.1\r\nHost: t\r\nAuthorization: Bearer %b\r\nContent-Length: %d\r\n\r\n"
+    answer = b""
+    try:
+        await stream.send_all(head % (PATH.encode(), ADMIN.encode(), len(body)) + body)
+        while not whole(answer):
+            more = await stream.receive_some(65536)
+            if not more:
+                break
+            answer += more
+    except trio.BrokenResourceError:
+        pass
+    return answer
+
+
+def whole(answer: bytes) -> bool:
+    head, found, body = answer.partition(b"\r\n\r\n")
+    length = re.search(rb"content-length: (\d+)", head.lower())
+    return bool(found) and length is not None and len(body) == int(length[1])
+
+
+async def test_nothing_acknowledged_is_lost_and_no_answer_is_cut_off(tmp_path: Path) -> None:
+    async with process(tmp_path) as server:
+        load = Load(server)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(load.run)
+            await load.enough.wait()
+            server.signal(signal.SIGTERM)
+        assert await server.ended() == 0
+    assert load.cut_off == []
+    async with process(tmp_path) as server:
+        listed = (await server.client.get(PATH)).json()
+        stored = {item["metadata"]["name"] for item in listed["items"]}
+        assert stored == set(load.acknowledged)
+
+
+async def test_during_the_delay_the_server_serves_and_says_that_it_goes(tmp_path: Path) -> None:
+    async with process(tmp_path, "--shutdown-delay-duration", "60s") as server:
+        server.signal(signal.SIGINT)
+        while (await server.client.get("/readyz")).status_code == 200:
+            await trio.lowlevel.checkpoint()
+        assert (await server.client.get("/livez")).status_code == 200
+        made = await server.client.post(PATH, json={"metadata": {"name": "late"}})
+        assert made.status_code == 201
+        server.signal(signal.SIGTERM)
+        assert await server.ended() == 128 + signal.SIGTERM
+    async with process(tmp_path) as server:
+        assert (await server.client.get(f"{PATH}/late")).status_code == 200
