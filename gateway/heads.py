@@ -42,10 +42,11 @@ class Heads:
         head = b"%b%bcontent-length: %d\r\n\r\n" % (start, connection, len(body))
         return head, body if method != "HEAD" else b""
 
-    def streaming(self, response: Response, connection: bytes) -> bytes:
-        """The head of an answer that comes in chunks."""
+    def streaming(self, response: Response, connection: bytes, *, chunked: bool) -> bytes:
+        """The head of an answer whose end is not known: it comes in chunks, or ends with the connection."""
         start, _ = self._starts.get(key := (response.status, response.content_type)) or self._start(*key)
-        return b"%b%b%btransfer-encoding: chunked\r\n\r\n" % (start, connection, _lines(response.headers))
+        coding = b"transfer-encoding: chunked\r\n" if chunked else b""
+        return b"%b%b%b%b\r\n" % (start, connection, _lines(response.headers), coding)
 
     def _start(self, status: int, content_type: bytes) -> tuple[bytes, bool]:
         try:

@@ -15,9 +15,11 @@ from gateway.heads import CLOSE, CONTINUE, KEEP_ALIVE
 from gateway.limits import KIB
 from gateway.link import Link
 from gateway.parser import Fault, Parser
-from gateway.request import Peer, Stream
+from gateway.request import Peer, Response, Stream
 from gateway.serving import Serving
-from gateway.watch.framing import LAST_CHUNK, as_chunk
+from gateway.watch.framing import LAST_CHUNK, as_chunk, as_it_is
+from gateway.watch.handshake import REFUSAL_HEADERS, Agreement, agree
+from gateway.watch.websocket import WebSocket
 
 # Answers of pipelined requests are gathered up to this; a larger body is sent from where it is, not copied.
 _GATHER = 32 * KIB
@@ -107,16 +109,28 @@ class Conversation:
             left -= 1
             if left == 0:
                 ending = (serving.draining or parser.closing) and not parser.midway
-            connection = CLOSE if ending else KEEP_ALIVE if parser.old else b""
             if response.stream is not None and request.method != "HEAD":
-                await link.send(gathered + serving.heads.streaming(response, connection))
-                gathered = b""
-                if not left:
-                    del request, requests  # a watch outlives what asked for it
-                await self._stream(response.stream)
-                if not left:
-                    break
-                continue
+                if left or not parser.upgrading:
+                    ending = ending or parser.old
+                    await link.send(gathered + self._streaming_head(response, ending))
+                    gathered = b""
+                    if not left:
+                        requests.clear()  # a watch outlives what asked for it
+                        del request
+                    await self._stream(response.stream)
+                    if parser.old:
+                        return True
+                    continue
+                agreed = agree(request.headers)
+                if isinstance(agreed, Agreement):
+                    await link.send(gathered + agreed.head(response.headers))
+                    requests.clear()
+                    del request
+                    await WebSocket(link, parser.decline()).run(response.stream)
+                    return True
+                response = serving.refusal(agreed.status, agreed.message)
+                response.headers.extend(REFUSAL_HEADERS)
+            connection = CLOSE if ending else KEEP_ALIVE if parser.old else b""
             head, body = serving.heads.render(request.method, response, connection)
             gathered += head
             if len(gathered) + len(body) > _GATHER:
@@ -129,12 +143,21 @@ class Conversation:
             rest = link.send_nowait(gathered)
             if rest is not None:
                 await link.send_rest(rest)
+        if parser.upgrading:
+            self._early += parser.decline()
         return ending
 
+    def _streaming_head(self, response: Response, ending: bool) -> bytes:
+        return self._serving.heads.streaming(response, CLOSE if ending else b"", chunked=not self._parser.old)
+
     async def _stream(self, stream: Stream) -> None:
-        self._early += await stream.run(self._link, as_chunk)
+        """A body without a known end; HTTP/1.0 knows no chunks, there the connection's end is the body's."""
+        chunked = not self._parser.old
+        finished = await stream.run(self._link, as_chunk if chunked else as_it_is)
+        self._early += finished.early
         self._link.deadline = inf
-        await self._link.send(LAST_CHUNK)
+        if chunked:
+            await self._link.send(LAST_CHUNK)
 
     async def _expect_rest(self) -> None:
         """Part of a request is here: see to it that the rest comes, and in time."""

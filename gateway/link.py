@@ -106,6 +106,8 @@ class Link:
 
     async def flush(self) -> None:
         """Wait until what was taken has left and more fits, or for an interruption. No time limit."""
+        if self.closed:
+            raise trio.ClosedResourceError
         try:
             await wait_writable(self.fd)
         except trio.ClosedResourceError:

@@ -3,12 +3,14 @@
 `http1` feeds it and takes what is `ready`. Requests come out in order and complete; a message that breaks
 syntax or a size limit ends the connection as a `Fault`, after the requests before it. llhttp is left in its
 strict mode: it refuses both Content-Length with Transfer-Encoding, bare line feeds and folded headers. What
-it lets pass and we do not serve (other codings, other versions, CONNECT) is refused here.
+it lets pass and we do not serve (other codings, other versions, CONNECT) is refused here. A request for a
+WebSocket stops it: what follows is HTTP only if the upgrade is declined.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -39,6 +41,10 @@ _FRAMING = frozenset((b"content-length", b"transfer-encoding", b"upgrade", b"exp
 _ORDINARY = re.compile(rb'(GET|HEAD|DELETE) (/[!"$->@-~]*)(?:\?([!"$-~]*))? HTTP/1\.1')
 
 
+def wants_websocket(headers: Mapping[bytes, bytes]) -> bool:
+    return b"websocket" in [word.strip() for word in headers.get(b"upgrade", b"").lower().split(b",")]
+
+
 class _Stop(Exception):
     """Ends llhttp's run from inside a callback; the fault is already noted."""
 
@@ -58,6 +64,7 @@ class Parser:
         "_repeated",
         "_request",
         "_url",
+        "beyond",
         "closing",
         "expecting",
         "fault",
@@ -65,6 +72,7 @@ class Parser:
         "old",
         "ready",
         "received",
+        "upgrading",
     )
 
     def __init__(self, peer: Peer, limits: Limits) -> None:
@@ -75,6 +83,8 @@ class Parser:
         self.closing = False  # the last ready request asked for the connection to end
         self.old = False  # the last ready request spoke HTTP/1.0
         self.received = 0  # bytes of the body under way
+        self.upgrading = False  # the last ready request asks for a WebSocket
+        self.beyond = b""  # what came behind that request
         self._peer = peer
         self._limits = limits
         self._headers: dict[bytes, bytes] = {}
@@ -120,8 +130,11 @@ class Parser:
             try:
                 self._http.feed_data(data)
             except httptools.HttpParserUpgrade as upgrade:
-                # Nothing but HTTP is spoken here: the request is an ordinary one and so is what follows it.
                 data = data[upgrade.args[0] :]
+                if self._asks_for_websocket():
+                    self.upgrading, self.beyond = True, data
+                    return
+                # No other protocol is spoken here: the request is an ordinary one and so is what follows it.
             except httptools.HttpParserError as error:
                 self._fail(error, data)
                 return
@@ -151,6 +164,18 @@ class Parser:
         if alone and _FRAMING.isdisjoint(request.headers) and _ORDINARY.fullmatch(line) is not None:
             self._known_block = block
             self._known, self._known_repeated = request.headers.copy(), request.repeated
+
+    def _asks_for_websocket(self) -> bool:
+        if not self.ready or self._owed or self.old:
+            return False
+        request = self.ready[-1]
+        return request.method == "GET" and not request.body and wants_websocket(request.headers)
+
+    def decline(self) -> bytes:
+        """Go on with HTTP; what came behind the request is to be fed again."""
+        self.upgrading = False
+        data, self.beyond = self.beyond, b""
+        return data
 
     def release(self) -> None:
         """Cut the cycle of parser and callbacks, so that a closed connection is freed at once."""

@@ -21,10 +21,11 @@ from gateway.dispatch import Dispatch
 from gateway.errors import NoSuchPath, failure_of, plain_failure
 from gateway.ops.metrics import Metrics
 from gateway.parameters import NOTHING, parse
+from gateway.parser import wants_websocket
 from gateway.paths import Paths
 from gateway.request import Request, Response
 from gateway.route import Route, find_route
-from gateway.watch.handshake import PROTOCOLS, bearer_prefix, take_bearer, wants_websocket
+from gateway.watch.handshake import PROTOCOLS, bearer_prefix, take_bearer
 from gateway.wire.negotiate import Shape, negotiate, wants_pretty
 
 logger = logging.getLogger(__name__)

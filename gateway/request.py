@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, Protocol
 
 
@@ -34,11 +35,26 @@ class Request:
     repeated: dict[bytes, list[bytes]] | None = None  # headers sent more than once, value by value
 
 
+class Ending(Enum):
+    """Why a stream came to its end in good order."""
+
+    TIME_UP = "its time is up"
+    STOPPING = "the server stops"
+    TOO_OLD = "what it would have to tell is forgotten"
+    FAILED = "the server's own fault"
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    why: Ending
+    early: bytes = b""  # what the client sent while the stream went on
+
+
 class Stream(Protocol):
     """A body that goes on: run by the connection's task, straight on the connection."""
 
-    async def run(self, connection: Any, framing: Callable[[bytes], bytes]) -> bytes:
-        """Serve to the end; what the client sent meanwhile is answered. OSError: the client is gone."""
+    async def run(self, connection: Any, framing: Callable[[bytes], bytes]) -> Finished:
+        """Serve to the end. OSError: the client is gone."""
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ from typing import Any
 
 import trio
 
+from gateway.limits import TICK
 from gateway.request import Stream
 from gateway.watch.framing import as_it_is
 
@@ -31,19 +32,11 @@ class StreamPipe:
         self._emptied = trio.lowlevel.ParkingLot()
         self._woken = trio.Event()
         self._gone = False
-        self._deadline = inf
+        self.deadline = inf
 
     @property
     def clogged(self) -> bool:
         return bool(self._slot)
-
-    @property
-    def deadline(self) -> float:
-        return self._deadline
-
-    @deadline.setter
-    def deadline(self, moment: float) -> None:
-        self._deadline = moment
 
     def transmit(self, data: bytes | memoryview) -> int:
         if self._gone:
@@ -56,7 +49,9 @@ class StreamPipe:
 
     async def flush(self) -> None:
         if self._slot and not self._gone:
-            await self._emptied.park()
+            # Past the deadline it goes on interrupting once in a while, as a link's watchdog does.
+            with trio.move_on_at(max(self.deadline, trio.current_time() + TICK)):
+                await self._emptied.park()
         else:
             await trio.lowlevel.checkpoint()
         if self._gone:
@@ -64,7 +59,7 @@ class StreamPipe:
 
     async def receive(self) -> bytes:
         """Nothing comes on a stream but its end; ClosedResourceError when interrupted."""
-        with trio.move_on_at(self._deadline):
+        with trio.move_on_at(self.deadline):
             await self._woken.wait()
         if self._gone:
             return b""

@@ -1,22 +1,30 @@
 """Committed events of one type as watchers see them: each with what its object was before, looked up at most once.
 
-The hub keeps one `Changes` per watched type. The newest changes stay in memory, so that groups share the work; whoever
-is further behind reads the journal.
+Every watched type has one `Changes`. The newest changes stay in memory, so that groups share the work; whoever is
+further behind reads the journal, in steps that are bounded by events and by bytes.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import orjson
 
+from journal.errors import Compacted
 from journal.log import Journal
 from journal.records import Event
 
 # What stays in memory: enough for every group to take its turn at a full burst, and not much more.
 KEPT_EVENTS = 2048
 KEPT_BYTES = 4 << 20
+# What one step takes: a few milliseconds of filtering and framing, and no more memory than a few rounds of sends.
+STEP_EVENTS = 512
+STEP_BYTES = 512 << 10
+
+
+class TooOld(Exception):
+    """What is asked for has left the watch history, or the journal."""
 
 
 class Change:
@@ -34,6 +42,9 @@ class Change:
         if self._before is None and self.event.previous:
             with self._journal.read() as view:
                 self._before = view.event(self.event.previous)
+            if self._before is None:
+                # Taken for an object that did not exist, a change would be shown as something it is not.
+                raise TooOld
         return self._before
 
     def left(self) -> bytes:
@@ -54,38 +65,26 @@ class Changes:
         self._offsets: list[int] = []
         self._bytes = 0
         self._floor = head  # changes behind it are all kept
-        self.head = head
 
-    def add(self, events: Sequence[Event], head: int) -> bool:
-        """Take over a committed batch; True when this type is in it."""
-        self.head = head
-        mine = [event for event in events if event.type_id == self._type_id]
-        for event in mine:
-            self._kept.append(Change(self._journal, event))
-            self._offsets.append(event.offset)
-            self._bytes += len(event.body)
+    def add(self, event: Event) -> None:
+        """Take over a committed event of this type."""
+        self._kept.append(Change(self._journal, event))
+        self._offsets.append(event.offset)
+        self._bytes += len(event.body)
         if len(self._kept) > KEPT_EVENTS or self._bytes > KEPT_BYTES:
             self._forget()
-        return bool(mine)
 
-    def after(self, offset: int, limit: int) -> tuple[list[Change], int]:
-        """Up to `limit` changes behind an offset, and the offset up to which they tell everything."""
+    def after(self, offset: int, upto: int, size: int = STEP_BYTES) -> tuple[list[Change], int]:
+        """Some changes behind an offset and not beyond `upto`, and the offset up to which they tell everything."""
         if offset >= self._floor:
             first = bisect_right(self._offsets, offset)
-            found = self._kept[first : first + limit]
-        else:
-            found = self._read(offset, limit)
-        reached = found[-1].event.offset if len(found) == limit else self.head
-        return found, reached
-
-    def _read(self, offset: int, limit: int) -> list[Change]:
-        found: list[Change] = []
+            return _step(self._kept[first : first + STEP_EVENTS], upto, size)
         with self._journal.read() as view:
-            for event in view.events(offset, type_id=self._type_id):
-                if event.offset > self.head or len(found) == limit:
-                    break
-                found.append(Change(self._journal, event))
-        return found
+            try:
+                events = view.events(offset, type_id=self._type_id)
+            except Compacted:
+                raise TooOld from None
+            return _step((Change(self._journal, event) for event in events), upto, size)
 
     def _forget(self) -> None:
         """Drop the older half; those who still need it find it in the journal."""
@@ -93,3 +92,16 @@ class Changes:
         self._floor = self._offsets[half - 1]
         self._bytes -= sum(len(change.event.body) for change in self._kept[:half])
         del self._kept[:half], self._offsets[:half]
+
+
+def _step(changes: Iterable[Change], upto: int, size: int) -> tuple[list[Change], int]:
+    found: list[Change] = []
+    for change in changes:
+        event = change.event
+        if event.offset > upto:
+            break
+        found.append(change)
+        size -= len(event.body)
+        if size <= 0 or len(found) == STEP_EVENTS:
+            return found, event.offset
+    return found, upto

@@ -1,259 +1,258 @@
 """Watchers who ask for the same bytes. Events are filtered, encoded and framed once for all of them.
 
-`sweeping` members have everything up to `head`. With every advance the group's task offers each of them the same
+`sweeping` members have everything up to `swept`. With every step the group's task offers each of them the same
 bytes in one non-blocking call; several events travel in one call when they came together. A member whose socket
-cannot take them all leaves the sweep: it keeps a cursor and at most the rest of one (shared) frame, catches up
-from the changes in its own task when its socket can take more, and rejoins. Nothing is buffered for it and it is
-never dropped, unless the watch history passes its cursor.
+cannot take them all leaves the sweep: it keeps a cursor and at most the rest of one (shared) frame, catches up in
+a task of its own when its socket can take more, and rejoins. Nothing is buffered for it and it is never
+dropped, unless the watch history passes its cursor.
+
+A group at rest has swept all that concerns it; its `head` is then brought up to date by whoever needs it to be.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
+import logging
+from typing import Any, Protocol
 
 import trio
 
-from gateway.watch.changes import Change, Changes
+from gateway.request import Ending
+from gateway.watch.changes import Change, TooOld
+from gateway.watch.frames import ROUND_BYTES, Frame, KeptFrames, joined, note_sent, rounds
 from gateway.watch.framing import Framing
+from gateway.watch.interest import Interest
 from gateway.watch.member import Member
-from gateway.watch.selection import Selection
+from gateway.watch.topic import Topic
+
+logger = logging.getLogger(__name__)
 
 # Members served between two turns of the event loop: about two milliseconds of sends.
 TURN = 256
-# Events looked at in one step, and bytes offered in one call: a burst is swept in several rounds of this size.
-STEP = 512
-ROUND_BYTES = 256 << 10
-# Frames kept for those who have just fallen behind.
-KEPT_FRAMES = 1024
-KEPT_FRAME_BYTES = 2 << 20
-
-Frame = tuple[int, bytes]  # the offset it brings a watcher to, and its bytes
+_NOBODY: frozenset[Member] = frozenset()
 
 
-class TooOld(Exception):
-    """The watch history has passed a member's cursor."""
+class Surroundings(Protocol):
+    """What a group knows of the hub."""
 
+    nursery: trio.Nursery
 
-@dataclass(frozen=True, slots=True)
-class GroupStatistics:
-    sweeping: int
-    lagging: int
-    frames: int
-    deliveries: int
-    lagged: int
+    def newest(self) -> int:
+        """The offset of the newest commit."""
+
+    def floor(self) -> int:
+        """Where the watch history begins."""
+
+    def groups(self) -> int:
+        """How many groups there are."""
 
 
 class Group:
-    def __init__(
-        self,
-        selection: Selection,
-        present: Callable[[str, bytes], bytes],
-        framing: Framing,
-        changes: Changes,
-        floor: Callable[[], int],
-    ) -> None:
-        self._selection = selection
-        self._present = present  # event type and stored bytes to the document
+    def __init__(self, interest: Interest, framing: Framing, topic: Topic[Any], hub: Surroundings) -> None:
+        self._selection = interest.selection
+        self._present = interest.present
         self._framing = framing
-        self._changes = changes
-        self._floor = floor
-        self.head = changes.head
-        self.swept = self.head  # what every sweeping member has, also in the middle of a sweep
+        self._changes = topic.changes
+        self._tally = topic.tally
+        self._hub = hub
+        self.resting = True
+        self.head = hub.newest()  # where the round under way leads to
+        self.swept = self.head  # what every sweeping member has
         self.sweeping: dict[Member, None] = {}
         self.lagging: set[Member] = set()
-        self._frames: deque[Frame] = deque()
-        self._frame_bytes = 0
-        self._frames_floor = self.head
+        self._kept = KeptFrames(self.head, hub.groups)
+        # Members of a round that are not yet served: a list and where to begin, made a set if anybody asks.
+        self._unserved: tuple[list[Member], int] | frozenset[Member] = _NOBODY
         self._moved = trio.lowlevel.ParkingLot()
-        self._made = self._delivered = self._lagged = 0
 
     @property
     def empty(self) -> bool:
         return not self.sweeping and not self.lagging
 
-    def statistics(self) -> GroupStatistics:
-        return GroupStatistics(
-            len(self.sweeping), len(self.lagging), self._made, self._delivered, self._lagged
-        )
+    # Members.
 
-    def frame(self, kind: str, body: bytes) -> bytes:
-        return self._framing(self._present(kind, body))
+    def join(self, member: Member) -> None:
+        """Take in a member at its cursor: into the sweep if it has everything, else to catch up first.
 
-    # The sweep.
-
-    async def advance(self, nursery: trio.Nursery) -> None:
-        """Bring everybody who sweeps to the newest change."""
-        while self.head < self._changes.head:
-            changes, reached = self._changes.after(self.head, STEP)
-            frames = self._framed(changes)
-            self._made += len(frames)
-            for part in _rounds(frames):
-                await self._sweep(part, nursery)
-            self._move_to(reached)
-            self.swept = reached
-
-    def _framed(self, changes: list[Change]) -> list[Frame]:
-        frames: list[Frame] = []
-        for change in changes:
-            shown = self._selection.show(change)
-            if shown is not None:
-                frames.append((change.event.offset, self.frame(*shown)))
-        return frames
-
-    async def _sweep(self, frames: list[Frame], nursery: trio.Nursery) -> None:
-        """One round. Whoever joins from here on has these frames already."""
-        before = self.head
-        self._keep(frames)
-        self._move_to(frames[-1][0])
-        await self.offer(frames, before, nursery)
-        self.swept = self.head
-
-    def _move_to(self, head: int) -> None:
-        self.head = head
-        self._moved.unpark_all()
-
-    async def offer(self, frames: list[Frame], before: int, nursery: trio.Nursery) -> None:
-        """The same bytes to every member that has all up to `before`, in one call each."""
-        data = b"".join([frame for _, frame in frames])
-        size = len(data)
-        members = list(self.sweeping)
-        for first in range(0, len(members), TURN):
-            if first:
-                await trio.lowlevel.checkpoint()
-            for member in members[first : first + TURN]:
-                if member.ended:
-                    continue
-                try:
-                    sent = member.pipe.transmit(data)
-                except OSError:
-                    self.leave(member)
-                    member.pipe.interrupt()
-                    continue
-                if sent != size:
-                    member.cursor = before
-                    self._fall_behind(member, frames, sent, nursery)
-        self._delivered += len(members) * len(frames)
-
-    def _fall_behind(self, member: Member, frames: list[Frame], sent: int, nursery: trio.Nursery) -> None:
-        del self.sweeping[member]
-        self.lagging.add(member)
-        self._lagged += 1
-        note_sent(member, frames, abs(sent))
-        nursery.start_soon(self._rejoin, member)
-
-    async def _rejoin(self, member: Member) -> None:
-        try:
-            await self.catch_up(member)
-        except TooOld:
-            member.expired = True
-            self.leave(member)
-            member.pipe.interrupt()
-        except (OSError, trio.ClosedResourceError):
-            self.leave(member)
-            member.pipe.interrupt()
-        finally:
-            if member.settled is not None:
-                member.settled.set()
-
-    # Catching up.
-
-    async def catch_up(self, member: Member) -> None:
-        """Serve a member alone until it has everything, then let it sweep with the others."""
-        self.lagging.add(member)
-        while True:
-            await member.pipe.flush()
-            if member.pipe.clogged or (member.rest is not None and not self._send_rest(member)):
-                member.insist()
-                continue
-            if member.over():
-                self.lagging.discard(member)
-                return
-            if member.cursor > self.head:
-                await self.moved(member.cursor - 1)
-            if member.cursor == self.head:
-                self.lagging.discard(member)
-                if not member.ended:
-                    self.sweeping[member] = None
-                return
+        TooOld: the watch history has passed it already. OSError: it is gone.
+        """
+        self.freshen()
+        if member.cursor < self.head and not member.pipe.clogged:
             self._send_some(member)
-
-    @staticmethod
-    def _send_rest(member: Member) -> bool:
-        assert member.rest is not None
-        size = len(member.rest)
-        sent = member.pipe.transmit(member.rest)
-        member.rest = member.rest[abs(sent) :] if abs(sent) < size else None
-        return sent == size
-
-    def _send_some(self, member: Member) -> None:
-        frames, reached = self.frames_after(member.cursor)
-        if not frames:
-            member.cursor = reached
-            return
-        data = b"".join([frame for _, frame in frames])
-        sent = member.pipe.transmit(data)
-        note_sent(member, frames, abs(sent))
-        if sent == len(data):
-            member.cursor = reached
-
-    def frames_after(self, cursor: int) -> tuple[list[Frame], int]:
-        """Some frames behind a cursor, and the offset that they bring a watcher to."""
-        if cursor >= self._frames_floor:
-            kept = [frame for frame in self._frames if frame[0] > cursor]
-            return _first_round(kept, self.head)
-        if cursor < self._floor():
-            raise TooOld
-        changes, reached = self._changes.after(cursor, STEP)
-        swept = [change for change in changes if change.event.offset <= self.head]
-        return _first_round(self._framed(swept), min(reached, self.head))
-
-    async def moved(self, cursor: int) -> None:
-        """Wait until the group is past a cursor."""
-        while self.head <= cursor:
-            await self._moved.park()
+        if member.cursor == self.head and member.rest is None and not member.pipe.clogged:
+            self.sweeping[member] = None
+        else:
+            self._lag(member)
 
     def leave(self, member: Member) -> None:
         member.ended = True
         self.sweeping.pop(member, None)
         self.lagging.discard(member)
 
-    def _keep(self, frames: list[Frame]) -> None:
-        self._frames.extend(frames)
-        self._frame_bytes += sum(len(frame) for _, frame in frames)
-        while len(self._frames) > KEPT_FRAMES or self._frame_bytes > KEPT_FRAME_BYTES:
-            offset, frame = self._frames.popleft()
-            self._frames_floor = offset
-            self._frame_bytes -= len(frame)
+    def dismiss(self, member: Member, fate: Ending | None = None) -> None:
+        """Let a member go for a reason of its group's, or because it is gone; its own task does the rest."""
+        self.leave(member)
+        member.fate = fate
+        if fate is Ending.TOO_OLD:
+            self._tally.expired += 1
+        member.pipe.interrupt()
 
+    def dismiss_all(self, fate: Ending) -> None:
+        for member in [*self.sweeping, *self.lagging]:
+            self.dismiss(member, fate)
+        self._moved.unpark_all()
 
-def note_sent(member: Member, frames: list[Frame], sent: int) -> None:
-    """Move a cursor over the frames that were taken whole; keep the rest of the one that was not."""
-    for offset, frame in frames:
-        if sent < len(frame):
-            if sent:
-                member.cursor = offset
-                member.rest = memoryview(frame)[sent:]
-            return
-        sent -= len(frame)
-        member.cursor = offset
+    def reached(self, member: Member) -> int:
+        """How far a member has been served, also in the middle of a sweep."""
+        if member not in self.sweeping:
+            return member.cursor
+        if isinstance(self._unserved, tuple):
+            members, first = self._unserved
+            self._unserved = frozenset(members[first:])
+        if member in self._unserved:
+            return self.swept
+        self.freshen()
+        return self.head
 
+    # The sweep.
 
-def _rounds(frames: list[Frame]) -> list[list[Frame]]:
-    rounds: list[list[Frame]] = []
-    size = ROUND_BYTES
-    for frame in frames:
-        if size + len(frame[1]) > ROUND_BYTES:
-            rounds.append([])
-            size = 0
-        rounds[-1].append(frame)
-        size += len(frame[1])
-    return rounds
+    def freshen(self) -> None:
+        """At rest, nothing has happened here up to the newest commit."""
+        if self.resting:
+            self.head = self.swept = self._hub.newest()
 
+    def disturb(self, before: int) -> None:
+        """A commit concerns this group; nothing up to `before`, if it was at rest, did."""
+        if self.resting:
+            self.resting = False
+            self.head = self.swept = before
 
-def _first_round(frames: list[Frame], reached: int) -> tuple[list[Frame], int]:
-    rounds = _rounds(frames)
-    if len(rounds) <= 1:
-        return frames, reached
-    return rounds[0], rounds[0][-1][0]
+    async def step(self) -> None:
+        """Bring everybody who sweeps some changes further; at rest when there are no more."""
+        changes, reached = self._changes.after(self.head, self._hub.newest())
+        for part in rounds(self._framed(changes)):
+            await self._sweep(part)
+        self._move_to(reached)
+        self.swept = reached
+        self.resting = reached == self._hub.newest()
+
+    def _framed(self, changes: list[Change]) -> list[Frame]:
+        frames: list[Frame] = []
+        for change in changes:
+            shown = self._selection.show(change)
+            if shown is not None:
+                frames.append((change.event.offset, self._framing(self._present(*shown))))
+        self._tally.frames += len(frames)
+        return frames
+
+    async def _sweep(self, frames: list[Frame]) -> None:
+        """One round. Whoever joins from here on has these frames already, or is behind."""
+        self._kept.add(frames)
+        self._move_to(frames[-1][0])
+        await self.offer(frames)
+        self.swept = self.head
+
+    def _move_to(self, head: int) -> None:
+        self.head = head
+        self._moved.unpark_all()
+
+    async def offer(self, frames: list[Frame]) -> None:
+        """The same bytes to every member that has all up to `swept`, in one call each."""
+        data = joined(frames)
+        size = len(data)
+        members = list(self.sweeping)
+        served = 0
+        for first in range(0, len(members), TURN):
+            if first:
+                self._unserved = members, first
+                await trio.lowlevel.checkpoint()
+            for member in members[first : first + TURN]:
+                if member.ended:
+                    continue
+                try:
+                    sent = member.transmit(data)
+                except Exception as error:
+                    self._lose(member, error)
+                    continue
+                if sent == size:
+                    served += 1
+                else:
+                    self._fall_behind(member, frames, sent)
+        self._unserved = _NOBODY
+        self._tally.deliveries += served * len(frames)
+
+    def _lose(self, member: Member, error: Exception) -> None:
+        if isinstance(error, OSError | trio.ClosedResourceError):
+            self.dismiss(member)
+        else:
+            logger.error("a watcher failed", exc_info=error)
+            self.dismiss(member, Ending.FAILED)
+
+    def _fall_behind(self, member: Member, frames: list[Frame], sent: int) -> None:
+        del self.sweeping[member]
+        member.cursor = self.swept
+        self._tally.deliveries += note_sent(member, frames, abs(sent))
+        self._tally.lagged += 1
+        self._lag(member)
+
+    # Catching up.
+
+    def _lag(self, member: Member) -> None:
+        self.lagging.add(member)
+        self._hub.nursery.start_soon(self._rejoin, member)
+
+    async def _rejoin(self, member: Member) -> None:
+        try:
+            await self._catch_up(member)
+        except TooOld:
+            self.dismiss(member, Ending.TOO_OLD)
+        except Exception as error:
+            self._lose(member, error)
+        finally:
+            self.lagging.discard(member)
+            if member.settled is not None:
+                member.settled.set()
+
+    async def _catch_up(self, member: Member) -> None:
+        """Serve a member alone until it has everything, then let it sweep with the others."""
+        while not member.ended:
+            await member.pipe.flush()
+            if member.pipe.clogged or not self._send_rest(member):
+                member.insist()
+            elif member.over():
+                return
+            elif member.cursor > self.head:
+                await self._moved.park()  # it came from further ahead than the sweep under way has got
+            elif member.cursor == self.head:
+                self.sweeping[member] = None
+                return
+            else:
+                self._send_some(member)
+
+    def _send_rest(self, member: Member) -> bool:
+        rest = member.rest
+        if rest is None:
+            return True
+        sent = member.transmit(rest)
+        if abs(sent) < len(rest):
+            member.rest = rest[abs(sent) :]
+            return False
+        member.rest = None
+        self._tally.deliveries += 1
+        return sent > 0
+
+    def _send_some(self, member: Member) -> None:
+        frames, reached = self._frames_after(member.cursor)
+        data = joined(frames) if frames else b""
+        sent = member.transmit(data) if data else 0
+        self._tally.deliveries += note_sent(member, frames, abs(sent))
+        if abs(sent) == len(data):
+            member.cursor = reached
+
+    def _frames_after(self, cursor: int) -> tuple[list[Frame], int]:
+        """Some frames behind a cursor, and the offset that they bring a watcher to."""
+        if cursor >= self._kept.floor:
+            return self._kept.after(cursor, self.head)
+        if cursor < self._hub.floor():
+            raise TooOld
+        changes, reached = self._changes.after(cursor, self.head, ROUND_BYTES)
+        return self._framed(changes), reached

@@ -7,139 +7,155 @@ group of ten thousand does not hold up one of ten. A group without members goes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
+from weakref import WeakValueDictionary
 
 import trio
 
 from actors.feed import Feed
 from gateway.watch.changes import Changes
 from gateway.watch.framing import Framing
-from gateway.watch.group import Group, GroupStatistics
+from gateway.watch.group import TURN, Group
+from gateway.watch.interest import Interest
 from gateway.watch.member import Member
-from gateway.watch.selection import Selection
+from gateway.watch.sweeper import Sweeper
+from gateway.watch.tally import Tally, WatchStatistics
+from gateway.watch.topic import Topic
 from journal.log import Journal
 from journal.records import Event
 
-# How often those who ask for bookmarks get one while nothing else is sent to them.
-BOOKMARK_INTERVAL = 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class Interest:
-    """What a watcher asks for. Watchers with equal keys share a group."""
-
-    key: tuple[Any, ...]
-    type_id: int
-    selection: Selection
-    present: Callable[[str, bytes], bytes]
-    bookmark: Callable[[int], bytes] | None  # the document that marks an offset; None: not asked for
-
-
-class _Sweeper:
-    """A group with its task and its wake-up."""
-
-    def __init__(self, group: Group, interest: Interest, framing: Framing) -> None:
-        self.group = group
-        self.interest = interest
-        self._framing = framing
-        self._dirty = trio.Event()
-        self.scope = trio.CancelScope()
-
-    def wake(self) -> None:
-        self._dirty.set()
-
-    async def run(self, nursery: trio.Nursery) -> None:
-        """Sweep for ever. Only the waiting is ever cut short, never a sweep."""
-        with self.scope:
-            due = trio.current_time() + BOOKMARK_INTERVAL
-            while True:
-                await self._woken(due)
-                await self.group.advance(nursery)
-                if trio.current_time() >= due:
-                    due = trio.current_time() + BOOKMARK_INTERVAL
-                    await self._bookmark(nursery)
-
-    async def _woken(self, due: float) -> None:
-        if self.interest.bookmark is None:
-            await self._dirty.wait()
-        else:
-            with trio.move_on_at(due):
-                await self._dirty.wait()
-        self._dirty = trio.Event()
-
-    async def _bookmark(self, nursery: trio.Nursery) -> None:
-        if self.interest.bookmark is not None:
-            head = self.group.head
-            await self.group.offer([(head, self._framing(self.interest.bookmark(head)))], head, nursery)
+Key = tuple[tuple[Any, ...], Framing]
 
 
 class Hub:
     def __init__(self, journal: Journal, feed: Feed, floor: Callable[[], int], nursery: trio.Nursery) -> None:
         self._journal = journal
         self._feed = feed
-        self._floor = floor
-        self._nursery = nursery
-        self._sweepers: dict[tuple[Any, ...], _Sweeper] = {}
-        self._changes: dict[int, Changes] = {}
-        self._by_type: dict[int, list[_Sweeper]] = {}
-        self._pipes: set[Member] = set()
+        self._head = feed.head
+        self.floor = floor
+        self.nursery = nursery
         self.closing = False
+        self._sweepers: dict[Key, Sweeper] = {}
+        self._topics: dict[int, Topic[Sweeper]] = {}
+        self._interests: WeakValueDictionary[tuple[Any, ...], Interest] = WeakValueDictionary()
+        self._tallies: dict[str, Tally] = {}
+        self._members: set[Member] = set()
+        self._expecting: dict[Member, int] = {}
         feed.follow(self._committed)
 
-    def join(self, interest: Interest, framing: Framing) -> Group:
-        """The group for an interest over a transport; it lasts while it has members."""
+    def newest(self) -> int:
+        return self._feed.head
+
+    def groups(self) -> int:
+        return len(self._sweepers)
+
+    def interest(self, key: tuple[Any, ...], make: Callable[[], Interest]) -> Interest:
+        """The one interest with this key, as long as anybody has it: ten thousand watchers share it too."""
+        known = self._interests.get(key)
+        if known is None:
+            known = self._interests[key] = make()
+        return known
+
+    # Watchers.
+
+    def enter(self, member: Member) -> None:
+        """From now on the member is told when the server stops."""
+        self._members.add(member)
+
+    def join(self, interest: Interest, framing: Framing, member: Member) -> Group:
+        """Into the group for an interest over a transport; it lasts while it has members."""
         key = (interest.key, framing)
         sweeper = self._sweepers.get(key)
         if sweeper is None:
             sweeper = self._make(key, interest, framing)
-        sweeper.wake()
+        sweeper.group.join(member)
         return sweeper.group
 
-    def enter(self, member: Member) -> None:
-        self._pipes.add(member)
-
     def leave(self, interest: Interest, framing: Framing, member: Member) -> None:
-        self._pipes.discard(member)
-        sweeper = self._sweepers.get((interest.key, framing))
-        if sweeper is None:
-            return
-        sweeper.group.leave(member)
-        if sweeper.group.empty:
-            self._drop((interest.key, framing), sweeper)
+        self._members.discard(member)
+        self._expecting.pop(member, None)
+        key = (interest.key, framing)
+        sweeper = self._sweepers.get(key)
+        if sweeper is not None:
+            sweeper.group.leave(member)
+            if sweeper.group.empty:
+                self._drop(key, sweeper)
 
-    def close(self) -> None:
+    def expect(self, member: Member, version: int) -> None:
+        """Interrupt a member's connection when a version that is ahead has come."""
+        self._expecting[member] = version
+
+    async def close(self) -> None:
         """End every watch in good order: each watcher's own task says goodbye."""
         self.closing = True
-        for member in tuple(self._pipes):
-            member.pipe.interrupt()
+        members = list(self._members)
+        for first in range(0, len(members), TURN):
+            for member in members[first : first + TURN]:
+                member.pipe.interrupt()
+            await trio.lowlevel.checkpoint()
 
-    def statistics(self) -> list[GroupStatistics]:
-        return [sweeper.group.statistics() for sweeper in self._sweepers.values()]
+    # Groups.
 
-    def _make(self, key: tuple[Any, ...], interest: Interest, framing: Framing) -> _Sweeper:
-        changes = self._changes.get(interest.type_id)
-        if changes is None:
-            changes = self._changes[interest.type_id] = Changes(
-                self._journal, interest.type_id, self._feed.head
-            )
-        group = Group(interest.selection, interest.present, framing, changes, self._floor)
-        sweeper = self._sweepers[key] = _Sweeper(group, interest, framing)
-        self._by_type.setdefault(interest.type_id, []).append(sweeper)
-        self._nursery.start_soon(sweeper.run, self._nursery)
+    def _make(self, key: Key, interest: Interest, framing: Framing) -> Sweeper:
+        topic = self._topics.get(interest.type_id)
+        if topic is None:
+            tally = self._tallies.setdefault(interest.type_name, Tally())
+            topic = Topic(Changes(self._journal, interest.type_id, self._feed.head), tally)
+            self._topics[interest.type_id] = topic
+        sweeper = Sweeper(Group(interest, framing, topic, self), interest, framing)
+        self._sweepers[key] = sweeper
+        topic.follow(interest.selection, sweeper)
+        self.nursery.start_soon(self._run, key, sweeper)
         return sweeper
 
-    def _drop(self, key: tuple[Any, ...], sweeper: _Sweeper) -> None:
-        sweeper.scope.cancel()
+    async def _run(self, key: Key, sweeper: Sweeper) -> None:
+        await sweeper.run()
+        if self._sweepers.get(key) is sweeper:
+            self._drop(key, sweeper)
+
+    def _drop(self, key: Key, sweeper: Sweeper) -> None:
+        sweeper.cancel()
         del self._sweepers[key]
         type_id = sweeper.interest.type_id
-        self._by_type[type_id].remove(sweeper)
-        if not self._by_type[type_id]:
-            del self._by_type[type_id], self._changes[type_id]
+        topic = self._topics[type_id]
+        topic.unfollow(sweeper.interest.selection, sweeper)
+        if not topic:
+            del self._topics[type_id]
 
     def _committed(self, events: Sequence[Event]) -> None:
-        head = events[-1].offset
-        for type_id, changes in self._changes.items():
-            if changes.add(events, head):
-                for sweeper in self._by_type[type_id]:
-                    sweeper.wake()
+        before, self._head = self._head, events[-1].offset
+        concerned: dict[Sweeper, None] = {}
+        for event in events:
+            topic = self._topics.get(event.type_id)
+            if topic is not None:
+                topic.changes.add(event)
+                for sweepers in topic.concerned(event):
+                    concerned.update(sweepers)
+        for sweeper in concerned:
+            sweeper.wake(before)
+        if self._expecting:
+            self._fulfil()
+
+    def _fulfil(self) -> None:
+        for member in [one for one, version in self._expecting.items() if version <= self._head]:
+            del self._expecting[member]
+            member.pipe.interrupt()
+
+    def statistics(self) -> dict[str, WatchStatistics]:
+        """By type; a type that was ever watched stays."""
+        groups: dict[str, list[Group]] = {name: [] for name in self._tallies}
+        for sweeper in self._sweepers.values():
+            groups[sweeper.interest.type_name].append(sweeper.group)
+        return {name: _statistics(groups[name], tally) for name, tally in self._tallies.items()}
+
+
+def _statistics(groups: list[Group], tally: Tally) -> WatchStatistics:
+    return WatchStatistics(
+        groups=len(groups),
+        sweeping=sum(len(group.sweeping) for group in groups),
+        lagging=sum(len(group.lagging) for group in groups),
+        frames=tally.frames,
+        deliveries=tally.deliveries,
+        lagged=tally.lagged,
+        expired=tally.expired,
+    )

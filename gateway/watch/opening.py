@@ -8,16 +8,18 @@ from dataclasses import replace
 
 import trio
 
-from actors.feed import Feed
 from actors.kinds.definition import Definition
 from actors.resource.document import type_prefix
 from actors.resource.reads import ListOptions, Reads, parse_version
 from actors.selectors import FieldRequirement, FieldSelector, matcher
 from gateway.call import Call
 from gateway.documents import frame_of
-from gateway.watch.hub import Hub, Interest
+from gateway.watch.framing import document
+from gateway.watch.hub import Hub
+from gateway.watch.interest import Interest
 from gateway.watch.selection import Selection
-from gateway.watch.watch import Start, Watch, bookmarker, presenter
+from gateway.watch.state import State
+from gateway.watch.watch import Watch
 from journal.log import Journal
 
 # A watch whose client sets no limit ends after this long, at a moment of its own: clients come back one by one.
@@ -27,63 +29,66 @@ LONGEST = (1800.0, 3600.0)
 class Opening:
     """Opens watches of one server."""
 
-    def __init__(
-        self, hub: Hub, feed: Feed, reads: Reads, floor: Callable[[], int], journal: Journal
-    ) -> None:
+    def __init__(self, hub: Hub, reads: Reads, journal: Journal) -> None:
         self._hub = hub
-        self._feed = feed
         self._reads = reads
-        self._floor = floor
         self._journal = journal
 
     def watch(self, call: Call, definition: Definition, options: ListOptions) -> Watch:
         namespace = call.route.namespace if definition.namespaced and call.route.namespace else None
-        name = call.route.name or (options.fields.exact("metadata.name") if options.fields else None) or None
-        version = options.resource_version
         if call.route.name:
-            options = replace(options, fields=_of_name(options.fields, call.route.name))
-        start = Start(
-            None if version in ("", "0") else parse_version(version), options, definition, namespace
-        )
-        return Watch(
-            self._hub,
-            self._feed,
-            self._reads,
-            self._floor,
-            self._interest(call, definition, options, namespace, name),
-            start,
-            trio.current_time() + (call.seconds("timeoutSeconds") or random.uniform(*LONGEST)),
-        )
+            options = replace(options, fields=_named(call.route.name, options.fields))
+        start: int | State
+        if options.resource_version in ("", "0"):
+            start = State(self._reads, definition, namespace, options)
+        else:
+            start = parse_version(options.resource_version)
+        seconds = call.seconds("timeoutSeconds") or random.uniform(*LONGEST)
+        interest = self._interest(call, definition, options, namespace)
+        return Watch(self._hub, interest, start, trio.current_time() + seconds)
 
     def _interest(
-        self,
-        call: Call,
-        definition: Definition,
-        options: ListOptions,
-        namespace: str | None,
-        name: str | None,
+        self, call: Call, definition: Definition, options: ListOptions, namespace: str | None
     ) -> Interest:
         bookmarks = call.parameters.boolean("allowWatchBookmarks")
         key = (
             definition.api_version,
             definition.plural,
             namespace,
-            name,
             str(options.labels or ""),
             str(options.fields or ""),
             bookmarks,
         )
-        prefix = type_prefix(definition.kind, definition.api_version)
-        return Interest(
-            key,
-            self._journal.type_id(definition.type_name),
-            Selection(namespace, name, matcher(options.labels, options.fields)),
-            presenter(frame_of(definition).item),
-            bookmarker(prefix) if bookmarks else None,
-        )
+
+        def make() -> Interest:
+            name = options.fields.exact("metadata.name") if options.fields else None
+            return Interest(
+                key,
+                self._journal.type_id(definition.type_name),
+                definition.type_name,
+                Selection(namespace, name, matcher(options.labels, options.fields)),
+                presenter(frame_of(definition).item),
+                bookmarker(type_prefix(definition.kind, definition.api_version)) if bookmarks else None,
+            )
+
+        return self._hub.interest(key, make)
 
 
-def _of_name(fields: FieldSelector | None, name: str) -> FieldSelector:
-    """The watch of one object is the watch of its name."""
-    asked = fields.requirements if fields else ()
-    return FieldSelector((*asked, FieldRequirement("metadata.name", "=", name)))
+def _named(name: str, fields: FieldSelector | None) -> FieldSelector:
+    """A watch of one object is a watch of the collection that shows nothing else."""
+    requirements = {FieldRequirement("metadata.name", "=", name), *(fields.requirements if fields else ())}
+    return FieldSelector(tuple(sorted(requirements)))
+
+
+def presenter(item: Callable[[bytes], bytes]) -> Callable[[str, bytes], bytes]:
+    """Event type and stored bytes to a document, with the object framed by `item`."""
+    return lambda kind, body: document(kind, item(body))
+
+
+def bookmarker(prefix: bytes) -> Callable[[int], bytes]:
+    """A bookmark holds the type and a version, and nothing else."""
+
+    def bookmark(version: int) -> bytes:
+        return document("BOOKMARK", b'%b"metadata":{"resourceVersion":"%d"}}' % (prefix, version))
+
+    return bookmark

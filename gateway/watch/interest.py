@@ -1,0 +1,19 @@
+"""What a watcher asks for: which objects, shown how. Watchers with equal keys get the same bytes and share a group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from gateway.watch.selection import Selection
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
+class Interest:
+    key: tuple[Any, ...]
+    type_id: int
+    type_name: str
+    selection: Selection
+    present: Callable[[str, bytes], bytes]  # event type and stored bytes to the document
+    bookmark: Callable[[int], bytes] | None  # the document that marks an offset; None: not asked for

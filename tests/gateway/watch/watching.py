@@ -1,0 +1,282 @@
+"""Watches as a client sees them, over every transport, framed strictly: a cut event or a stray byte fails the test.
+
+    async with served() as api, watching(api, api.path("configmaps"), resourceVersion=version) as watch:
+        await api.create("configmaps", config_map("a"))
+        assert await watch.types(1) == ["ADDED"]
+
+A task of the nursery reads all the time, unless the watch is opened `stalled`; what came so far is in `events`.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Protocol
+from urllib.parse import quote
+
+import orjson
+import pytest
+import trio
+import trio_websocket
+
+from tests.actors.store import Document
+from tests.gateway.api import ADMIN, Api
+
+# A receive window so small that a reader who stalls is soon behind.
+SMALL_WINDOW = 4096
+
+
+class NotStrict(Exception):
+    """The server sent something that is no whole event in its transport's framing."""
+
+
+class Watch:
+    """One stream. `events` grows as it is read; `ended` says that it came to an end in good order."""
+
+    def __init__(self) -> None:
+        self.status = 0
+        self.headers: dict[bytes, bytes] = {}
+        self.events: list[Document] = []
+        self.ended = False
+        self.broken: Exception | None = None
+        self.close_code: int | None = None
+        self._moved = trio.lowlevel.ParkingLot()
+        self._taken = 0
+
+    def note(self, document: bytes) -> None:
+        event: Document = orjson.loads(document)
+        if set(event) != {"type", "object"}:
+            raise NotStrict(f"no event: {document!r}")
+        self.events.append(event)
+        self._moved.unpark_all()
+
+    def finish(self, *, broken: Exception | None = None) -> None:
+        self.ended, self.broken = broken is None, broken
+        self._moved.unpark_all()
+
+    @property
+    def over(self) -> bool:
+        return self.ended or self.broken is not None
+
+    async def take(self, count: int) -> list[Document]:
+        """The next events."""
+        while len(self.events) < self._taken + count:
+            assert not self.over, f"over after {self.events[self._taken :]}: {self.broken}"
+            await self._moved.park()
+        taken = self.events[self._taken : self._taken + count]
+        self._taken += count
+        return taken
+
+    async def end(self) -> list[Document]:
+        """All that is left, once the stream has ended in good order."""
+        while not self.over:
+            await self._moved.park()
+        if self.broken is not None:
+            raise self.broken
+        return await self.take(len(self.events) - self._taken)
+
+    async def gone(self) -> None:
+        """Once the stream is over, in whatever way."""
+        while not self.over:
+            await self._moved.park()
+
+    async def told(self, count: int) -> list[tuple[str, str]]:
+        """The next events as their types and names."""
+        return [told(event) for event in await self.take(count)]
+
+    @property
+    def untaken(self) -> list[Document]:
+        return self.events[self._taken :]
+
+
+def told(event: Document) -> tuple[str, str]:
+    return event["type"], event["object"]["metadata"].get("name", "")
+
+
+def version(event: Document) -> int:
+    return int(event["object"]["metadata"]["resourceVersion"])
+
+
+def versions(events: list[Document]) -> list[int]:
+    return [version(event) for event in events]
+
+
+def assert_ascending(events: list[Document]) -> None:
+    found = versions(events)
+    assert found == sorted(set(found)), f"versions do not ascend: {found}"
+
+
+class Reader(Protocol):
+    async def read(self) -> None:
+        """Read to the end of the stream."""
+
+
+class Chunks:
+    """A watch over HTTP/1.1: every chunk is exactly one event and its line feed."""
+
+    def __init__(self, stream: trio.abc.Stream, watch: Watch) -> None:
+        self.stream = stream
+        self._watch = watch
+        self.buffer = b""
+
+    async def open(self, path: str, token: str | None, headers: dict[str, str]) -> None:
+        await self.stream.send_all(request(path, token, headers))
+
+    async def read(self) -> None:
+        try:
+            await self.read_head()
+            if self._watch.status == 200:
+                await self._read_chunks()
+            self._watch.finish()
+        except (NotStrict, trio.BrokenResourceError) as error:
+            self._watch.finish(broken=error)
+
+    async def read_head(self) -> None:
+        while b"\r\n\r\n" not in self.buffer:
+            await self._more()
+        head, _, self.buffer = self.buffer.partition(b"\r\n\r\n")
+        first, *lines = head.split(b"\r\n")
+        self._watch.status = int(first.split()[1])
+        self._watch.headers = dict(line.split(b": ", 1) for line in lines)
+
+    async def _read_chunks(self) -> None:
+        assert self._watch.headers[b"transfer-encoding"] == b"chunked"
+        while size := int(await self._until(b"\r\n"), 16):
+            while len(self.buffer) < size + 2:
+                await self._more()
+            chunk, end, self.buffer = (
+                self.buffer[:size],
+                self.buffer[size : size + 2],
+                self.buffer[size + 2 :],
+            )
+            if end != b"\r\n" or not chunk.endswith(b"\n") or chunk.count(b"\n") != 1:
+                raise NotStrict(f"a chunk that is no event: {chunk + end!r}")
+            self._watch.note(chunk)
+        if await self._until(b"\r\n"):
+            raise NotStrict("trailers")
+
+    async def _until(self, mark: bytes) -> bytes:
+        while mark not in self.buffer:
+            await self._more()
+        found, _, self.buffer = self.buffer.partition(mark)
+        return found
+
+    async def _more(self) -> None:
+        data = await self.stream.receive_some(65536)
+        if not data:
+            raise NotStrict(f"the connection ended after {self.buffer[-200:]!r}")
+        self.buffer += data
+
+
+def request(path: str, token: str | None = ADMIN, headers: dict[str, str] | None = None) -> bytes:
+    sent = {"Host": "t", **({"Authorization": f"Bearer {token}"} if token else {}), **(headers or {})}
+    lines = "".join(f"{name}: {value}\r\n" for name, value in sent.items())
+    return f"GET {path} HTTP/1.1\r\n{lines}\r\n".encode()
+
+
+class Messages:
+    """A watch over a WebSocket: every message is exactly one event."""
+
+    def __init__(self, connection: trio_websocket.WebSocketConnection, watch: Watch) -> None:
+        self.connection = connection
+        self._watch = watch
+
+    async def read(self) -> None:
+        watch = self._watch
+        watch.status = 101
+        try:
+            while True:
+                message = await self.connection.get_message()
+                if not isinstance(message, str) or message.endswith("\n"):
+                    raise NotStrict(f"no text frame of one event: {message!r}")
+                watch.note(message.encode())
+        except trio_websocket.ConnectionClosed as closed:
+            watch.close_code = closed.reason.code if closed.reason is not None else None
+            clean = watch.close_code in (1000, 1001, 1008, 1011)
+            watch.finish(broken=None if clean else closed)
+        except NotStrict as error:
+            watch.finish(broken=error)
+
+
+def with_query(path: str, **query: Any) -> str:
+    pairs = "&".join(f"{quote(name)}={quote(str(value), safe='')}" for name, value in query.items())
+    return f"{path}?{pairs}" if pairs else path
+
+
+def client_context(api: Api, *protocols: str) -> ssl.SSLContext:
+    authority: Path = api.settings.pki / "ca.crt"
+    context = ssl.create_default_context(cafile=str(authority))
+    if protocols:
+        context.set_alpn_protocols(list(protocols))
+    return context
+
+
+async def connect(api: Api, *, secure: bool = False, small: bool = False) -> trio.abc.Stream:
+    address = api.addresses.secure if secure else api.addresses.insecure
+    assert address is not None
+    sock = trio.socket.socket()
+    if small:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, SMALL_WINDOW)
+    await sock.connect(address)
+    stream = trio.SocketStream(sock)
+    if not secure:
+        return stream
+    context = client_context(api)
+    return trio.SSLStream(stream, context, server_hostname="localhost", https_compatible=True)
+
+
+@asynccontextmanager
+async def watching(
+    api: Api,
+    path: str,
+    transport: str = "plain",
+    *,
+    stalled: bool = False,
+    token: str | None = ADMIN,
+    headers: dict[str, str] | None = None,
+    protocols: tuple[str, ...] = (),
+    **query: Any,
+) -> AsyncIterator[Watch]:
+    """A watch that is open, and read by a task until the end of the block; `stalled`: only when `resume`d."""
+    target = with_query(path, watch=1, **query) if "/watch/" not in path else with_query(path, **query)
+    watch = Watch()
+    async with trio.open_nursery() as nursery:
+        stream = await connect(api, secure=transport in ("tls", "wss"), small=stalled)
+        reader: Reader
+        if transport in ("ws", "wss"):
+            sent = {**({"Authorization": f"Bearer {token}"} if token else {}), **(headers or {})}
+            connection = await trio_websocket.wrap_client_stream(
+                nursery,
+                stream,
+                "localhost",
+                target,
+                subprotocols=protocols,
+                extra_headers=[(name.encode(), value.encode()) for name, value in sent.items()],
+                message_queue_size=1,
+            )
+            reader = Messages(connection, watch)
+        else:
+            reader = Chunks(stream, watch)
+            await reader.open(target, token, headers or {})
+        watch.resume = lambda: nursery.start_soon(reader.read)  # type: ignore[attr-defined]
+        watch.reader = reader  # type: ignore[attr-defined]
+        if not stalled:
+            nursery.start_soon(reader.read)
+            await opened(watch)
+        try:
+            yield watch
+        finally:
+            nursery.cancel_scope.cancel()
+            await trio.aclose_forcefully(stream)
+
+
+async def opened(watch: Watch) -> None:
+    """Once the server has answered: what is written from now on is in the stream."""
+    while not watch.status:
+        await trio.lowlevel.checkpoint()
+
+
+transports = pytest.mark.parametrize("transport", ["plain", "tls", "ws", "wss"])
