@@ -188,6 +188,10 @@ class Reads:
         except Compacted:
             raise Expired(TOO_OLD) from None
 
+    def token_behind(self, version: int, namespace: str, name: str) -> str:
+        """Where a list at a version goes on behind one of its objects, for who could not use all of a page."""
+        return str(Token(version, self._clock.now() // 1_000_000, namespace, name, -1))
+
     async def _reach(self, version: int) -> None:
         if version <= self._feed.head:
             return
