@@ -78,7 +78,7 @@ class Client:
             self.close()
 
     def _connected(self) -> http.client.HTTPConnection:
-        if self._connection is None:
+        if self._connection is None or self._connection.sock is None:  # the server may have said goodbye
             connection = http.client.HTTPConnection(LOOPBACK, self._port, timeout=PATIENCE)
             try:
                 connection.connect()

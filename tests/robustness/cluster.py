@@ -41,7 +41,11 @@ sys.exit(main(sys.argv[1:]))
 
 
 class DidNotStart(Exception):
-    """The server ended, or was not ready in time. The text ends with what it said last."""
+    """The server ended with a code, or was not ready in time."""
+
+    def __init__(self, why: str, said: str, code: int | None = None) -> None:
+        self.code = code
+        super().__init__(f"{why}; it said last:\n{said}")
 
 
 class Cluster:
@@ -99,8 +103,8 @@ class Cluster:
                 return
             self._process = None
             if "is in use" not in self._said():
-                raise DidNotStart(f"the server ended with {code} instead of becoming ready:\n{self._said()}")
-        raise DidNotStart(f"no port was free in {_STARTS} attempts")
+                raise DidNotStart(f"the server ended with {code} before it was ready", self._said(), code)
+        raise DidNotStart(f"no port was free in {_STARTS} attempts", self._said())
 
     def _until_ready(self) -> int | None:
         """None when ready; the exit code of a server that ended first."""
@@ -113,7 +117,7 @@ class Cluster:
                 return None
             time.sleep(_ASK_EVERY)
         self.kill()
-        raise DidNotStart(f"the server was not ready after {PATIENCE:.0f} s:\n{self._said()}")
+        raise DidNotStart(f"the server was not ready after {PATIENCE:.0f} s", self._said())
 
     def ready(self) -> bool:
         connection = http.client.HTTPConnection(LOOPBACK, self.port, timeout=PATIENCE)

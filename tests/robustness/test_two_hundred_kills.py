@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -25,30 +25,24 @@ LONGEST = 3000  # passages under load: some seconds
 COMPACTIONS, SNAPSHOTS = 15, 5
 
 Report = Callable[[Tally], None]
-Say = Callable[[str], None]
 
 
 @pytest.fixture(scope="module")
-def say(request: pytest.FixtureRequest) -> Say:
-    """Lines that are seen while the tests run."""
-    terminal = request.config.pluginmanager.get_plugin("terminalreporter")
-    return print if terminal is None else terminal.write_line
-
-
-@pytest.fixture(scope="module")
-def tallies(say: Say) -> Iterator[list[Tally]]:
-    kept: list[Tally] = []
-    yield kept
-    say(f"\nseed {SEED!r}: {sum(kept, Tally())}")
+def tallies() -> list[Tally]:
+    return []
 
 
 @pytest.fixture
-def report(tallies: list[Tally], say: Say, request: pytest.FixtureRequest) -> Report:
+def report(
+    tallies: list[Tally], capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
+) -> Report:
     began = time.monotonic()
 
     def tell(tally: Tally) -> None:
         tallies.append(tally)
-        say(f"\n{request.node.name}: {tally}, {time.monotonic() - began:.0f} s")
+        with capsys.disabled():
+            print(f"\n{request.node.name}, {time.monotonic() - began:.0f} s: {tally}")
+            print(f"    so far with seed {SEED!r}: {sum(tallies, Tally())}", flush=True)
 
     return tell
 
