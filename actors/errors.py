@@ -71,6 +71,13 @@ class Conflict(RequestError):
         self.message = f'Operation cannot be fulfilled on {resource} "{name}": {why}'
 
 
+class ApplyConflict(RequestError):
+    """An applier wants to change what others own; the causes name every field."""
+
+    def __init__(self, message: str, causes: Sequence[Cause]) -> None:
+        self.message, self.causes = message, tuple(causes)
+
+
 STALE = "the object has been modified; please apply your changes to the latest version and try again"
 
 
@@ -114,6 +121,21 @@ class Forbidden(RequestError):
             self.message = f'{resource} "{name}" is forbidden: {why}'
         else:
             self.message = f"{resource} is forbidden: {why}"
+
+
+class EvictionRefused(RequestError):
+    """A budget does not allow one pod less now; `retry_after` is when it may, in seconds, 0: nobody knows."""
+
+    message = "Cannot evict pod as it would violate the pod's disruption budget."
+
+    def __init__(self, why: str, retry_after: int = 0) -> None:
+        self.causes, self.retry_after = (Cause("DisruptionBudget", why),), retry_after
+
+
+class TooManyBudgets(RequestError):
+    message = (
+        "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+    )
 
 
 class Unauthorized(RequestError):

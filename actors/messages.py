@@ -60,6 +60,19 @@ class Patch:
 
 
 @dataclass(frozen=True, slots=True)
+class Submit:
+    """What is posted to a subresource of an object that is there."""
+
+    version: str
+    namespace: str
+    name: str
+    subresource: str
+    object: Object
+    stamp: Stamp
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteOptions:
     grace_period_seconds: int | None = None
     propagation_policy: str = ""  # "", "Orphan", "Background", "Foreground"
@@ -78,7 +91,7 @@ class Delete:
     verb: str = "delete"  # or "deletecollection": what the journal records
 
 
-Command = Create | Replace | Patch | Delete
+Command = Create | Replace | Patch | Submit | Delete
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,6 +125,10 @@ def _simple(error: RequestError) -> Failure | None:
             return Failure(413, "RequestEntityTooLarge", str(error))
         case cause.TimedOut():
             return Failure(504, "Timeout", str(error), {"retryAfterSeconds": 1}, RETRY_SOON)
+        case cause.EvictionRefused():
+            return _no_eviction(error)
+        case cause.TooManyBudgets():
+            return Failure(500, "", str(error))
         case cause.Overloaded():
             return Failure(429, "TooManyRequests", str(error), {"retryAfterSeconds": 1}, RETRY_SOON)
         case cause.StorageRefused():
@@ -143,6 +147,17 @@ def _too_large(error: cause.VersionTooLarge) -> Failure:
     causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
     details = {"causes": causes, "retryAfterSeconds": 1}
     return Failure(504, "Timeout", f"Timeout: {error}", details, RETRY_SOON)
+
+
+def _no_eviction(error: cause.EvictionRefused) -> Failure:
+    details: dict[str, Any] = {
+        "causes": [{"reason": one.reason, "message": one.message} for one in error.causes]
+    }
+    if not error.retry_after:
+        return Failure(429, "TooManyRequests", str(error), details)
+    details["retryAfterSeconds"] = error.retry_after
+    headers = [(b"retry-after", str(error.retry_after).encode())]
+    return Failure(429, "TooManyRequests", str(error), details, headers)
 
 
 def _details(resource: Resource, name: str, causes: tuple[Cause, ...] = ()) -> dict[str, Any]:

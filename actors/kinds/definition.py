@@ -20,6 +20,7 @@ from actors.messages import Object
 
 Change = Callable[[Object, Object], None]
 Judge = Callable[[Object, Object], list[FieldError]]
+Blend = Callable[[Object, Object], Object]  # (what was sent, the object as it is) -> as it would be
 
 ITEM_VERBS = ("create", "delete", "get", "list", "patch", "update", "watch")
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
@@ -40,7 +41,11 @@ def no_warnings(_: Object, __: Object | None) -> list[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subresource:
-    """A path below an object. `kind` is empty where it takes and gives the object itself."""
+    """A path below an object. `kind` is empty where it takes and gives the object itself.
+
+    With a `view` the object is shown as something else, and what is sent has that form too: a PUT or PATCH is
+    absorbed into the object, which is then judged like any other change of it; a POST is submitted to it.
+    """
 
     name: str
     verbs: tuple[str, ...] = ("get", "patch", "update")
@@ -49,6 +54,10 @@ class Subresource:
     version: str = ""
     prepare: Change = leave  # (new, old)
     validate: Judge = accept
+    view: Definition | None = None
+    absorb: Blend | None = None
+    submit: Callable[[Object, Object, int], Object] | None = None  # a Blend that is told the time
+    by_agent: bool = False  # only the agent on an object's node could answer
     # Paths that a write through here leaves as they were. None: all but metadata and the field of this name, or
     # the status where there is no such field.
     resets: tuple[str, ...] | None = None
@@ -79,6 +88,7 @@ class Definition:
     stored_as: str = ""  # the type name of another definition whose objects these are
     conversion: Conversion | None = None
     deprecated: str = ""  # what every answer warns of, where this version is going away
+    submits_to: tuple[str, str] = ("", "")  # what is made here goes to a subresource of another resource
 
     known_finalizers: bool = True  # plain finalizer names must be ones that the API knows
     judges_metadata: bool = False  # validate_create looks at metadata too, in an order of its own
@@ -145,6 +155,11 @@ class Definition:
         if subresource and subresource in self.fields.by_name:
             return tuple(name for name in self.fields.by_name if name not in ("metadata", subresource))
         return ("status",) if self.has_status else ()
+
+    def seen_through(self, subresource: str) -> Definition:
+        """What is shown and taken at a path: the object itself, or a view of it."""
+        found = self._subresources.get(subresource) if subresource else None
+        return found.view if found is not None and found.view is not None else self
 
     def prepare_subresource(self, name: str, new: Object, old: Object) -> None:
         self._subresources[name].prepare(new, old)

@@ -20,7 +20,7 @@ from actors.errors import BadRequest, Forbidden, Invalid, RequestError
 from actors.facts import pack_facts
 from actors.kinds.definition import Definition
 from actors.mailbox import Mailbox, MailboxStatistics, Reply
-from actors.messages import Command, Create, Delete, Deleted, Object, Outcome, Patch, Replace, Written
+from actors.messages import Command, Create, Delete, Deleted, Object, Outcome, Patch, Replace, Submit, Written
 from actors.resource.decide import (
     Current,
     Decision,
@@ -30,6 +30,7 @@ from actors.resource.decide import (
     decide_create,
     decide_delete,
     decide_replace,
+    decide_submit,
     generate_name,
     missing,
     refuse_uid_on_missing,
@@ -162,6 +163,8 @@ class ResourceActor:
                 return self._replace(view, definition, command, events)
             case Patch():
                 return self._patch(view, definition, command, events)
+            case Submit():
+                return self._submit(view, definition, command, events)
             case Delete():
                 return self._delete(view, definition, command, events)
 
@@ -186,7 +189,7 @@ class ResourceActor:
         current = self._current(view, command.namespace, command.name)
         if current is None:
             raise missing(definition, command.name)
-        patched = patch_object(definition, current, command)
+        patched = patch_object(definition.seen_through(command.subresource), current, command)
         replace = Replace(
             command.version,
             command.namespace,
@@ -210,7 +213,8 @@ class ResourceActor:
         review = self._review("UPDATE", definition, command, command.object, current.object)
         self._admission.mutate(review)
         decision = decide_replace(definition, current, command, self._validating(review))
-        warnings = tuple(definition.warnings(command.object, current.object))
+        shown = definition.seen_through(command.subresource)
+        warnings = tuple(shown.warnings(command.object, current.object))
         return Written(self._apply(decision, current, command, verb, events), warnings=warnings)
 
     def _create_by_replace(
@@ -226,6 +230,15 @@ class ResourceActor:
         refuse_uid_on_missing(definition, command.name, metadata.get("uid"))
         create = Create(command.version, command.namespace, command.object, command.stamp, command.dry_run)
         return self._create(view, definition, create, events, verb="update")
+
+    def _submit(self, view: View, definition: Definition, command: Submit, events: list[Event]) -> Written:
+        current = self._current(view, command.namespace, command.name)
+        review = self._review("CREATE", definition, command, command.object)
+        self._admission.mutate(review)
+        if current is None:
+            raise missing(definition, command.name)
+        decision = decide_submit(definition, current, command, self._validating(review))
+        return Written(self._apply(decision, current, command, "create", events), created=True)
 
     def _delete(self, view: View, definition: Definition, command: Delete, events: list[Event]) -> Deleted:
         current = self._current(view, command.namespace, command.name)
@@ -326,7 +339,7 @@ class ResourceActor:
     ) -> Review:
         dry_run = command.options.dry_run if isinstance(command, Delete) else command.dry_run
         name = new["metadata"].get("name", "") if isinstance(command, Create) and new else _name_of(command)
-        subresource = command.subresource if isinstance(command, Replace | Patch) else ""
+        subresource = command.subresource if isinstance(command, Replace | Patch | Submit) else ""
         return Review(
             operation, definition, command.namespace, name, subresource, new, old, command.stamp.user, dry_run
         )

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 
 from actors.errors import STALE, AlreadyExists, BadRequest, Cause, Conflict, Invalid, NotFound
 from actors.kinds.checks import FieldError
-from actors.kinds.definition import Definition
+from actors.kinds.definition import Definition, Subresource
 from actors.kinds.times import micros_of, seconds_text
-from actors.messages import Create, Delete, Object, Replace
+from actors.messages import Create, Delete, Object, Replace, Submit
 from actors.resource.metadata import validate_metadata_create, validate_metadata_update
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
@@ -87,8 +87,13 @@ def decide_replace(
     metadata, old_metadata = new["metadata"], old["metadata"]
     _check_uid(definition, command.name, metadata.get("uid"), old_metadata["uid"])
     _check_version(definition, command.name, metadata.pop("resourceVersion", ""), current.offset)
+    subresource = definition.subresource(command.subresource)
+    if subresource is not None and subresource.absorb is not None:
+        _judge_sent(subresource, new)
+        new = subresource.absorb(new, _copy(old))
+        metadata, subresource = new["metadata"], None
     _inherit_metadata(metadata, old_metadata)
-    errors = _prepare_and_validate(definition, new, old, command.subresource)
+    errors = _prepare_and_validate(definition, new, old, subresource)
     _raise_invalid(definition, command.name, errors)
     admit(new, old)
     if "deletionTimestamp" in old_metadata and not definition.held(new) and not _time_left(old_metadata):
@@ -98,15 +103,36 @@ def decide_replace(
     return Store(new, created=False)
 
 
+def decide_submit(
+    definition: Definition, current: Current, command: Submit, admit: Admit = admit_all
+) -> Store:
+    subresource = definition.subresource(command.subresource)
+    assert subresource is not None and subresource.submit is not None
+    document, metadata = command.object, command.object["metadata"]
+    _check_uid(definition, command.name, metadata.get("uid"), current.object["metadata"]["uid"])
+    _check_given_version(definition, command.name, metadata.get("resourceVersion"), current.offset)
+    _judge_sent(subresource, document)
+    new = subresource.submit(document, _copy(current.object), command.stamp.time)
+    admit(document, None)
+    return Store(new, created=False)
+
+
+def _judge_sent(subresource: Subresource, sent: Object) -> None:
+    """Of what has a form of its own: the rules of that form."""
+    view = subresource.view
+    if view is not None:
+        _raise_invalid(view, sent["metadata"].get("name", ""), view.validate_create(sent))
+
+
+def _copy(current: Object) -> Object:
+    """To be changed at its top and in its metadata, without the current one noticing."""
+    return {**current, "metadata": dict(current["metadata"])}
+
+
 def decide_delete(definition: Definition, current: Current, command: Delete) -> Decision:
     options, metadata = command.options, current.object["metadata"]
     _check_uid(definition, command.name, options.uid, metadata["uid"])
-    if options.resource_version is not None and options.resource_version != str(current.offset):
-        why = (
-            "Precondition failed: ResourceVersion in precondition: "
-            f"{options.resource_version}, ResourceVersion in object meta: {current.offset}"
-        )
-        raise Conflict(definition.resource, command.name, why)
+    _check_given_version(definition, command.name, options.resource_version, current.offset)
     asked = options.grace_period_seconds
     finalizers = _finalizers_for(options.propagation_policy, metadata.get("finalizers", []))
     if "deletionTimestamp" in metadata:
@@ -157,21 +183,29 @@ def _inherit_metadata(metadata: Object, old: Object) -> None:
 
 
 def _prepare_and_validate(
-    definition: Definition, new: Object, old: Object, subresource: str
+    definition: Definition, new: Object, old: Object, subresource: Subresource | None
 ) -> list[FieldError]:
-    metadata, old_metadata = new["metadata"], old["metadata"]
-    if subresource:
-        definition.prepare_subresource(subresource, new, old)
-        errors = validate_metadata_update(metadata, old_metadata, definition)
-        return errors + definition.validate_subresource(subresource, new, old)
+    if subresource is not None:
+        subresource.prepare(new, old)
+        errors = validate_metadata_update(new["metadata"], old["metadata"], definition)
+        return errors + subresource.validate(new, old)
     definition.prepare_update(new, old)
-    errors = validate_metadata_update(metadata, old_metadata, definition)
+    errors = validate_metadata_update(new["metadata"], old["metadata"], definition)
     return errors + definition.validate_update(new, old)
 
 
 def _check_uid(definition: Definition, name: str, wanted: str | None, actual: str) -> None:
     if wanted and wanted != actual:
         why = f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {actual}"
+        raise Conflict(definition.resource, name, why)
+
+
+def _check_given_version(definition: Definition, name: str, wanted: str | None, offset: int) -> None:
+    if wanted is not None and wanted != str(offset):
+        why = (
+            "Precondition failed: ResourceVersion in precondition: "
+            f"{wanted}, ResourceVersion in object meta: {offset}"
+        )
         raise Conflict(definition.resource, name, why)
 
 

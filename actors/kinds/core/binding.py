@@ -1,13 +1,73 @@
-"""Fields of pods; rules follow."""
+"""Binding: a pod is told its node. Nothing is kept of it but what becomes of the pod."""
 
 from __future__ import annotations
 
+from actors.errors import Conflict, Resource
+from actors.kinds.checks import FieldError, name_is_subdomain, not_supported, quoted, required
+from actors.kinds.core.pods.spec import POD_SPEC
+from actors.kinds.core.pods.status import POD_STATUS
 from actors.kinds.core.references import OBJECT_REFERENCE
+from actors.kinds.definition import Definition, Subresource
 from actors.kinds.fields import Field, Struct
 from actors.kinds.meta import METADATA
+from actors.kinds.times import seconds_text
+from actors.messages import Object
+from actors.names import Names
 
 BINDING = Struct(
     "core.v1.Binding",
     METADATA,
-    Field("target", OBJECT_REFERENCE, 2, required=True, always=True),
+    Field("target", OBJECT_REFERENCE, 2, required=True),
 )
+POD_BINDING = Resource("", "pods/binding")
+
+
+def define(_: Names) -> Definition:
+    return Definition(
+        group="",
+        version="v1",
+        kind="Binding",
+        plural="bindings",
+        namespaced=True,
+        fields=BINDING,
+        verbs=("create",),
+        check_name=name_is_subdomain,
+        submits_to=("pods", "binding"),
+        validate_create=rules,
+    )
+
+
+def binding(names: Names) -> Subresource:
+    """The way in which pods get their nodes."""
+    return Subresource(name="binding", verbs=("create",), kind="Binding", view=define(names), submit=assign)
+
+
+def rules(sent: Object) -> list[FieldError]:
+    kind, errors = sent["target"].get("kind", ""), []
+    if kind not in ("", "Node"):
+        errors.append(not_supported("target.kind", kind, ("Node", "<empty>")))
+    return errors if sent["target"].get("name") else [*errors, required("target.name")]
+
+
+def assign(sent: Object, pod: Object, now: int) -> Object:
+    metadata, name = pod["metadata"], pod["metadata"]["name"]
+    if "deletionTimestamp" in metadata:
+        raise Conflict(POD_BINDING, name, f"pod {name} is being deleted, cannot be assigned to a host")
+    node = pod["spec"].get("nodeName")
+    if node:
+        raise Conflict(POD_BINDING, name, f"pod {name} is already assigned to node {quoted(node)}")
+    annotations = {**metadata.get("annotations", {}), **sent["metadata"].get("annotations", {})}
+    if annotations:
+        metadata["annotations"] = dict(sorted(annotations.items()))
+    spec = POD_SPEC.arranged({**pod["spec"], "nodeName": sent["target"]["name"]})
+    return {**pod, "metadata": metadata, "spec": spec, "status": _scheduled(pod["status"], now)}
+
+
+def _scheduled(status: Object, now: int) -> Object:
+    kind = "PodScheduled"
+    conditions = status.get("conditions", [])
+    before: Object = next((one for one in conditions if one["type"] == kind), {})
+    since = before["lastTransitionTime"] if before.get("status") == "True" else seconds_text(now)
+    told = {"type": kind, "status": "True", "lastProbeTime": None, "lastTransitionTime": since}
+    kept = [told if one is before else one for one in conditions]
+    return POD_STATUS.arranged({**status, "conditions": kept if before else [*kept, told]})

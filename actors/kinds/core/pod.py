@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any, Final
 
 from actors.kinds.checks import FieldError, forbidden, name_is_subdomain
+from actors.kinds.core.binding import binding
 from actors.kinds.core.pods.annotations import (
     adopt_profiles,
     annotation_change_rules,
@@ -21,6 +22,7 @@ from actors.kinds.core.pods.annotations import (
 )
 from actors.kinds.core.pods.changes import added_container_rules, spec_change_rules
 from actors.kinds.core.pods.containers import fill_requests, image_space_rules
+from actors.kinds.core.pods.eviction import eviction
 from actors.kinds.core.pods.gated import EXPANDED_DNS, drop_gated
 from actors.kinds.core.pods.keys import PodKeys
 from actors.kinds.core.pods.projections import tokens_of
@@ -56,20 +58,18 @@ def define(names: Names) -> Definition:
         namespaced=True,
         fields=POD,
         subresources=(
-            Subresource(name="attach", verbs=("create", "get"), kind="PodAttachOptions"),
-            Subresource(name="binding", verbs=("create",), kind="Binding"),
+            _by_agent("attach", "PodAttachOptions"),
+            binding(names),
             Subresource(
                 name="ephemeralcontainers",
                 prepare=pods.prepare_ephemeral_containers,
                 validate=pods.ephemeral_container_rules,
             ),
-            Subresource(name="eviction", verbs=("create",), kind="Eviction", group="policy", version="v1"),
-            Subresource(name="exec", verbs=("create", "get"), kind="PodExecOptions"),
-            Subresource(name="log", verbs=("get",), kind="Pod"),
-            Subresource(name="portforward", verbs=("create", "get"), kind="PodPortForwardOptions"),
-            Subresource(
-                name="proxy", verbs=("create", "delete", "get", "patch", "update"), kind="PodProxyOptions"
-            ),
+            eviction(names),
+            _by_agent("exec", "PodExecOptions"),
+            _by_agent("log", "Pod", "get"),
+            _by_agent("portforward", "PodPortForwardOptions"),
+            _by_agent("proxy", "PodProxyOptions", "create", "delete", "get", "patch", "update"),
             Subresource(name="status", prepare=prepare_status, validate=pods.status_rules),
         ),
         check_name=name_is_subdomain,
@@ -85,6 +85,10 @@ def define(names: Names) -> Definition:
         validate_update=pods.change_rules,
         warnings=pods.warnings,
     )
+
+
+def _by_agent(name: str, kind: str, *verbs: str) -> Subresource:
+    return Subresource(name=name, kind=kind, verbs=verbs or ("create", "get"), by_agent=True)
 
 
 def _said(half: str, part: str, stored: Object) -> str:

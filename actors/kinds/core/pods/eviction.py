@@ -1,0 +1,135 @@
+"""Eviction: a pod is asked to go, as far as the budgets that protect its kind allow.
+
+A pure rule of a pod and its budgets. Whoever evicts reads both, asks here, writes the budget that was charged
+and only then deletes the pod; a budget counts the pod as gone from that moment on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from actors.errors import EvictionRefused, Forbidden, Resource, TooManyBudgets
+from actors.kinds.checks import name_is_subdomain
+from actors.kinds.definition import Definition, Subresource
+from actors.kinds.fields import BOOL, INT64, STRING, STRINGS, Field, Struct
+from actors.kinds.meta import METADATA
+from actors.kinds.times import seconds_text
+from actors.messages import Object
+from actors.names import Names
+
+MOST_DISRUPTED: Final = 2000  # pods that a budget may wait for
+RETRY_AFTER: Final = 10  # seconds, when a budget is still being looked at
+BUDGET: Final = Resource("policy", "poddisruptionbudget")
+
+PRECONDITIONS = Struct(
+    "meta.v1.Preconditions",
+    Field("uid", STRING, 1, pointer=True),
+    Field("resourceVersion", STRING, 2, pointer=True),
+)
+DELETE_OPTIONS = Struct(
+    "meta.v1.DeleteOptions",
+    Field("kind", STRING, 0),
+    Field("apiVersion", STRING, 0),
+    Field("gracePeriodSeconds", INT64, 1, pointer=True),
+    Field("preconditions", PRECONDITIONS, 2, pointer=True),
+    Field("orphanDependents", BOOL, 3, pointer=True),
+    Field("propagationPolicy", STRING, 4, pointer=True),
+    Field("dryRun", STRINGS, 5),
+)
+EVICTION = Struct("policy.v1.Eviction", METADATA, Field("deleteOptions", DELETE_OPTIONS, 2, pointer=True))
+
+
+def eviction(_: Names) -> Subresource:
+    view = Definition(
+        group="policy",
+        version="v1",
+        kind="Eviction",
+        plural="evictions",
+        namespaced=True,
+        fields=EVICTION,
+        check_name=name_is_subdomain,
+    )
+    return Subresource(
+        name="eviction", verbs=("create",), kind="Eviction", group="policy", version="v1", view=view
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The pod may go. `charged` is the status that a budget gets first; `guarded`: only as it is now."""
+
+    charged: Object | None = None
+    guarded: bool = False
+
+
+def may_evict(pod: Object, budgets: Sequence[Object], now: int) -> Verdict:
+    """`budgets` are those whose selectors match the pod. Raises when they do not allow it."""
+    if is_unbudgeted(pod):
+        return Verdict(guarded=pod["status"].get("phase") == "Pending" and not _is_going(pod))
+    if not budgets:
+        return Verdict()
+    if len(budgets) > 1:
+        raise TooManyBudgets
+    budget = budgets[0]
+    status = budget["status"]
+    healthy, wanted = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
+    if not is_ready(pod) and healthy >= wanted > 0:
+        return Verdict(guarded=True)
+    return Verdict(charged=_charged(budget, pod["metadata"]["name"], now))
+
+
+def is_unbudgeted(pod: Object) -> bool:
+    """It has ended, has not begun or is going anyway: no budget is the smaller for it."""
+    return pod["status"].get("phase") in ("Succeeded", "Failed", "Pending") or _is_going(pod)
+
+
+def _is_going(pod: Object) -> bool:
+    return "deletionTimestamp" in pod["metadata"]
+
+
+def is_ready(pod: Object) -> bool:
+    return any(
+        condition["type"] == "Ready" and condition["status"] == "True"
+        for condition in pod["status"].get("conditions", ())
+    )
+
+
+def _charged(budget: Object, pod: str, now: int) -> Object:
+    """The budget's status with one disruption less to give."""
+    metadata, status = budget["metadata"], budget["status"]
+    name, allowed = metadata["name"], status.get("disruptionsAllowed", 0)
+    if status.get("observedGeneration", 0) < metadata.get("generation", 0):
+        why = f"The disruption budget {name} is still being processed by the server."
+        raise EvictionRefused(why, RETRY_AFTER)
+    if allowed < 0:
+        raise Forbidden(BUDGET, name, "pdb disruptions allowed is negative")
+    if len(status.get("disruptedPods", ())) > MOST_DISRUPTED:
+        why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
+        raise Forbidden(BUDGET, name, why)
+    if not allowed:
+        healthy, wanted = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
+        why = f"The disruption budget {name} needs {wanted} healthy pods and has {healthy} currently"
+        raise EvictionRefused(why)
+    disrupted = {**status.get("disruptedPods", {}), pod: seconds_text(now)}
+    charged = {
+        **status,
+        "disruptionsAllowed": allowed - 1,
+        "disruptedPods": dict(sorted(disrupted.items())),
+    }
+    if allowed == 1 and "conditions" in status:
+        charged["conditions"] = [_exhausted(one, status, now) for one in status["conditions"]]
+    return charged
+
+
+def _exhausted(condition: Object, status: Object, now: int) -> Object:
+    if condition["type"] != "DisruptionAllowed" or condition["status"] == "False":
+        return condition
+    return {
+        **condition,
+        "status": "False",
+        "reason": "InsufficientPods",
+        "lastTransitionTime": seconds_text(now),
+        "observedGeneration": status.get("observedGeneration", 0),
+    }
