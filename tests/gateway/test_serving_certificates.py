@@ -1,0 +1,70 @@
+"""Certificates that an operator brings: of clients, signed by a CA of theirs, and of the server."""
+
+from __future__ import annotations
+
+import ssl
+
+import httpx
+import pytest
+
+from tests.gateway.secure import Kubeconfig, secure_client, served_securely, trusting
+from tests.gateway.serving import authority
+
+
+def as_their_client(api) -> ssl.SSLContext:
+    context = trusting(api.settings.pki / "ca.crt")
+    context.load_cert_chain(authority().client_certificate, authority().client_key)
+    return context
+
+
+async def test_a_client_of_their_ca_is_known_by_its_common_name() -> None:
+    async with (
+        served_securely(client_ca_file=authority().ca) as api,
+        secure_client(api, as_their_client(api)) as client,
+    ):
+        refused = await client.get("/api/v1/namespaces")
+        assert refused.status_code == 403
+        assert 'User "client" cannot list' in refused.json()["message"]
+        assert (await client.get("/api")).status_code == 200
+
+
+async def test_our_own_admin_is_known_beside_it(tmp_path) -> None:
+    async with served_securely(client_ca_file=authority().ca) as api:
+        context = Kubeconfig(api.settings.kubeconfig).context(tmp_path)
+        async with secure_client(api, context) as client:
+            assert (await client.get("/api/v1/namespaces")).status_code == 200
+
+
+async def test_without_the_flag_such_a_client_gets_no_connection() -> None:
+    async with served_securely() as api:
+        async with secure_client(api, as_their_client(api)) as client:
+            with pytest.raises(httpx.TransportError):
+                await client.get("/livez")
+        assert (await api.ask("GET", "/livez")).status == 200
+
+
+async def test_a_certificate_stands_before_a_token() -> None:
+    async with served_securely(client_ca_file=authority().ca) as api:
+        headers = {"authorization": "Bearer admin-token"}
+        async with secure_client(api, as_their_client(api), headers=headers) as client:
+            assert 'User "client"' in (await client.get("/api/v1/namespaces")).json()["message"]
+
+
+async def test_their_serving_certificate(tmp_path) -> None:
+    theirs = authority()
+    async with served_securely(tls_cert_file=theirs.certificate, tls_private_key_file=theirs.key) as api:
+        async with secure_client(api, trusting(theirs.ca)) as client:
+            assert (await client.get("/livez")).text == "ok"
+        async with secure_client(api, trusting(api.settings.pki / "ca.crt")) as client:
+            with pytest.raises(httpx.ConnectError):
+                await client.get("/livez")
+        assert Kubeconfig(api.settings.kubeconfig).authority == theirs.certificate.read_bytes()
+
+
+async def test_our_admin_signs_in_to_their_certificate(tmp_path) -> None:
+    theirs = authority()
+    async with served_securely(tls_cert_file=theirs.certificate, tls_private_key_file=theirs.key) as api:
+        context = trusting(theirs.ca)
+        context.load_cert_chain(api.settings.pki / "admin.crt", api.settings.pki / "admin.key")
+        async with secure_client(api, context) as client:
+            assert (await client.get("/api/v1/namespaces")).status_code == 200

@@ -1,0 +1,61 @@
+"""The data folder: journal, certificates and admin.kubeconfig, with keys that only their owner reads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.gateway.api import config_map, served
+from tests.gateway.secure import served_securely
+
+
+def mode(path: Path) -> int:
+    return path.stat().st_mode & 0o777
+
+
+async def test_what_is_where() -> None:
+    async with served_securely() as api:
+        data = api.settings.data_dir
+        assert {path.name for path in data.iterdir()} == {"journal", "pki", "admin.kubeconfig"}
+        assert (data / "journal" / "data.mdb").is_file()
+        assert {path.name for path in (data / "pki").iterdir()} == {
+            "index.json",
+            *(f"{name}.{kind}" for name in ("ca", "server", "admin") for kind in ("crt", "key")),
+        }
+
+
+async def test_secrets_are_their_owners_alone(tmp_path: Path) -> None:
+    """A fresh folder: nothing here was made by the tests."""
+    async with served(tmp_path, secure_port=2) as api:
+        data = api.settings.data_dir
+        assert {mode(path) for path in (data / "pki").glob("*.key")} == {0o600}
+        assert mode(data / "admin.kubeconfig") == 0o600
+        assert mode(data / "pki") == 0o700
+
+
+async def test_without_a_secure_port_there_is_nothing_to_certify() -> None:
+    async with served() as api:
+        assert {path.name for path in api.settings.data_dir.iterdir()} == {"journal"}
+
+
+async def test_a_restart_keeps_everything() -> None:
+    async with served_securely() as api:
+        await api.create("configmaps", config_map("a", text="x"))
+        data = api.settings.data_dir
+        before = {path.name: path.read_bytes() for path in (data / "pki").iterdir()}
+        listed = await api.list("configmaps")
+        await api.restart()
+        assert {path.name: path.read_bytes() for path in (data / "pki").iterdir()} == before
+        assert await api.list("configmaps") == listed
+
+
+async def test_a_fresh_cluster_has_its_namespaces_and_a_restart_makes_no_more() -> None:
+    async with served() as api:
+        namespaces = await api.list("namespaces", None)
+        assert [one["metadata"]["name"] for one in namespaces["items"]] == [
+            "cluster-node-lease",
+            "cluster-public",
+            "cluster-system",
+            "default",
+        ]
+        await api.restart()
+        assert await api.list("namespaces", None) == namespaces

@@ -1,0 +1,83 @@
+"""Two dialects, one server: groups, namespaces, labels and media types as the folder's dialect spells them."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.names import NAMES
+from tests.gateway.api import config_map, names, served
+from tests.gateway.secure import Kubeconfig, secure_client, served_securely
+
+OTHER = {"cluster": "kubernetes", "kubernetes": "cluster"}
+dialects = pytest.mark.parametrize("dialect", sorted(NAMES))
+
+
+@dialects
+async def test_groups(dialect: str) -> None:
+    async with served(dialect=dialect) as api:
+        groups = {group["name"] for group in (await api.ask("GET", "/apis")).document["groups"]}
+        spelled = {
+            NAMES[dialect].group(prefix) for prefix in ("coordination", "events", "scheduling", "storage")
+        }
+        assert spelled <= groups
+        other = NAMES[OTHER[dialect]].group("coordination")
+        assert (await api.ask("GET", f"/apis/{other}/v1")).status == 404
+        assert (await api.ask("GET", f"/apis/{other}/v1/namespaces/default/leases")).status == 404
+
+
+@dialects
+async def test_namespaces_and_their_label(dialect: str) -> None:
+    async with served(dialect=dialect) as api:
+        spelled = NAMES[dialect]
+        listed = await api.list("namespaces", None)
+        assert set(names(listed)) == {
+            "default",
+            spelled.system_namespace,
+            spelled.public_namespace,
+            spelled.node_lease_namespace,
+        }
+        for one in listed["items"]:
+            assert one["metadata"]["labels"][spelled.key("metadata.name")] == one["metadata"]["name"]
+        label = f"{spelled.key('metadata.name')}=default"
+        assert names(await api.list("namespaces", None, labelSelector=label)) == ["default"]
+
+
+@dialects
+async def test_objects_say_which_group_they_are_of(dialect: str) -> None:
+    async with served(dialect=dialect) as api:
+        group = NAMES[dialect].group("coordination")
+        made = await api.create("leases", {"metadata": {"name": "a"}})
+        assert made["apiVersion"] == f"{group}/v1"
+        assert (await api.list("leases"))["apiVersion"] == f"{group}/v1"
+        missing = (await api.ask("GET", api.path("leases", name="missing"))).expect(404)
+        assert missing["details"]["group"] == group
+        assert missing["message"] == f'leases.{group} "missing" not found'
+        wrong = {"apiVersion": f"{NAMES[OTHER[dialect]].group('coordination')}/v1", "metadata": {"name": "b"}}
+        assert (await api.ask("POST", api.path("leases"), wrong)).status == 400
+
+
+@dialects
+async def test_errors_and_media_types(dialect: str) -> None:
+    async with served(dialect=dialect) as api:
+        spelled = NAMES[dialect]
+        options = (await api.ask("POST", api.path("configmaps"), config_map("a"), dryRun="x")).expect(422)
+        assert options["details"]["group"] == spelled.group("meta")
+        answer = await api.ask("POST", api.path("configmaps"), b"x", headers={"content-type": "text/plain"})
+        assert spelled.media_type in answer.expect(415)["message"]
+
+
+@dialects
+async def test_a_folder_keeps_its_dialect(dialect: str, tmp_path) -> None:
+    async with served_securely(dialect=dialect) as api:
+        await api.create("leases", {"metadata": {"name": "a"}})
+        await api.restart()
+        assert names(await api.list("leases")) == ["a"]
+        async with secure_client(api, Kubeconfig(api.settings.kubeconfig).context(tmp_path)) as client:
+            assert (await client.get(api.path("leases", name="a"))).status_code == 200
+
+
+async def test_neither_dialect_speaks_a_word_of_the_other() -> None:
+    for dialect, foreign in (("kubernetes", "cluster.io"), ("cluster", "k8s.io")):
+        async with served(dialect=dialect) as api:
+            for path in ("/", "/apis", "/api/v1", "/api/v1/namespaces", "/api/v1/serviceaccounts"):
+                assert foreign not in (await api.ask("GET", path)).text, path

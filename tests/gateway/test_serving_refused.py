@@ -1,0 +1,55 @@
+"""Folders that cannot be served: one sentence on stderr, exit code 1, and the folder as it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gateway.cli.main import main
+from journal.log import Journal
+
+
+def serve(folder: Path, *more: str) -> int:
+    return main(["serve", "--data-dir", str(folder), "--secure-port", "0", "--insecure-port", "1", *more])
+
+
+@pytest.mark.parametrize(("made", "asked"), [("kubernetes", "cluster"), ("cluster", "kubernetes")])
+def test_a_folder_of_another_dialect(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], made: str, asked: str
+) -> None:
+    Journal.open(tmp_path / "journal", dialect=made).close()
+    before = (tmp_path / "journal" / "data.mdb").read_bytes()
+    assert serve(tmp_path, "--dialect", asked) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    assert f"was made for the dialect '{made}' and cannot serve '{asked}'" in said.err
+    assert f"start with --dialect {made}" in said.err
+    assert (tmp_path / "journal" / "data.mdb").read_bytes() == before
+
+
+def test_a_folder_that_another_server_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = Journal.open(tmp_path / "journal")
+    try:
+        assert serve(tmp_path) == 1
+    finally:
+        other.close()
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "is already being written by process" in said
+    assert "stop that server first, or use another data folder" in said
+
+
+def test_a_folder_that_holds_something_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "journal").mkdir()
+    (tmp_path / "journal" / "data.mdb").write_bytes(b"not a journal at all" * 1000)
+    assert serve(tmp_path) == 1
+    assert "holds no readable journal" in capsys.readouterr().err
+
+
+def test_a_token_file_with_a_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tokens = tmp_path / "tokens.csv"
+    tokens.write_text("only-a-token\n")
+    assert serve(tmp_path / "data", "--token-auth-file", str(tokens)) == 1
+    assert f"{tokens}, line 1: " in capsys.readouterr().err
