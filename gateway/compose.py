@@ -202,7 +202,7 @@ class _Doors:
             store.reads,
             store.stamps,
             authorize,
-            Opening(self._hub, store.reads, store.journal),
+            Opening(store.names, self._hub, store.reads, store.journal),
         )
         discovery = Discovery(store.catalog, dispatch.verbs)
         paths = Paths(health, discovery, self._metrics.scrape, RELEASE, self._advertised)

@@ -120,7 +120,8 @@ class Dispatch:
         if call.representation.media != "json":
             raise NotAcceptable(("application/json",))
         warnings = [(b"warning", text) for text in render.warning_headers(call.warnings)]
-        return Response(200, b"", headers=warnings, stream=self._opening.watch(call, definition, wanted))
+        stream = self._opening.watch(call, definition, wanted, self._form(call, definition))
+        return Response(200, b"", headers=warnings, stream=stream)
 
     async def _create(self, call: Call, definition: Definition) -> Response:
         write = self._write_options(call, "CreateOptions")

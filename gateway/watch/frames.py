@@ -67,6 +67,7 @@ def joined(frames: list[Frame]) -> bytes:
 
 def note_sent(member: Member, frames: list[Frame], sent: int) -> int:
     """Move a cursor over the frames that were taken whole, and tell how many; keep the rest of the one that was not."""
+    member.fresh = member.fresh and not sent
     for number, (offset, data) in enumerate(frames):
         if sent < len(data):
             if sent:

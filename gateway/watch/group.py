@@ -50,6 +50,7 @@ class Group:
     def __init__(self, interest: Interest, framing: Framing, topic: Topic[Any], hub: Surroundings) -> None:
         self._selection = interest.selection
         self._present = interest.present
+        self._first = interest.first or interest.present
         self._framing = framing
         self._changes = topic.changes
         self._tally = topic.tally
@@ -78,7 +79,8 @@ class Group:
         self.freshen()
         if member.cursor < self.head and not member.pipe.clogged:
             self._send_some(member)
-        if member.cursor == self.head and member.rest is None and not member.pipe.clogged:
+        in_step = member.cursor == self.head and member.rest is None and not member.pipe.clogged
+        if in_step and not member.fresh:
             self.sweeping[member] = None
         else:
             self._lag(member)
@@ -86,7 +88,9 @@ class Group:
     def leave(self, member: Member) -> None:
         member.ended = True
         self.sweeping.pop(member, None)
-        self.lagging.discard(member)
+        if member in self.lagging:
+            self.lagging.discard(member)
+            self.nudge()
 
     def dismiss(self, member: Member, fate: Ending | None = None) -> None:
         """Let a member go for a reason of its group's, or because it is gone; its own task does the rest."""
@@ -99,6 +103,10 @@ class Group:
     def dismiss_all(self, fate: Ending) -> None:
         for member in [*self.sweeping, *self.lagging]:
             self.dismiss(member, fate)
+        self.nudge()
+
+    def nudge(self) -> None:
+        """Those who wait for the sweep look about them: the time of one of them may be over."""
         self._moved.unpark_all()
 
     def reached(self, member: Member) -> int:
@@ -135,12 +143,14 @@ class Group:
         self.swept = reached
         self.resting = reached == self._hub.newest()
 
-    def _framed(self, changes: list[Change]) -> list[Frame]:
+    def _framed(self, changes: list[Change], *, first: bool = False) -> list[Frame]:
         frames: list[Frame] = []
+        present = self._first if first else self._present
         for change in changes:
             shown = self._selection.show(change)
             if shown is not None:
-                frames.append((change.event.offset, self._framing(self._present(*shown))))
+                frames.append((change.event.offset, self._framing(present(*shown))))
+                present = self._present
         self._tally.frames += len(frames)
         return frames
 
@@ -223,8 +233,10 @@ class Group:
             elif member.cursor > self.head:
                 await self._moved.park()  # it came from further ahead than the sweep under way has got
             elif member.cursor == self.head:
-                self.sweeping[member] = None
-                return
+                if not member.fresh:
+                    self.sweeping[member] = None
+                    return
+                await self._moved.park()  # its first event is its own: it is not swept to it
             else:
                 self._send_some(member)
 
@@ -241,18 +253,18 @@ class Group:
         return sent > 0
 
     def _send_some(self, member: Member) -> None:
-        frames, reached = self._frames_after(member.cursor)
+        frames, reached = self._frames_after(member.cursor, first=member.fresh)
         data = joined(frames) if frames else b""
         sent = member.transmit(data) if data else 0
         self._tally.deliveries += note_sent(member, frames, abs(sent))
         if abs(sent) == len(data):
             member.cursor = reached
 
-    def _frames_after(self, cursor: int) -> tuple[list[Frame], int]:
+    def _frames_after(self, cursor: int, *, first: bool) -> tuple[list[Frame], int]:
         """Some frames behind a cursor, and the offset that they bring a watcher to."""
-        if cursor >= self._kept.floor:
+        if cursor >= self._kept.floor and not first:
             return self._kept.after(cursor, self.head)
         if cursor < self._hub.floor():
             raise TooOld
         changes, reached = self._changes.after(cursor, self.head, ROUND_BYTES)
-        return self._framed(changes), reached
+        return self._framed(changes, first=first), reached

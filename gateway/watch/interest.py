@@ -8,6 +8,8 @@ from typing import Any
 
 from gateway.watch.selection import Selection
 
+Present = Callable[[str, bytes], bytes]  # event type and stored bytes to the document
+
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Interest:
@@ -15,5 +17,6 @@ class Interest:
     type_id: int
     type_name: str
     selection: Selection
-    present: Callable[[str, bytes], bytes]  # event type and stored bytes to the document
+    present: Present
+    first: Present | None  # another form for the first event of a stream; None: like all others
     bookmark: Callable[[int], bytes] | None  # the document that marks an offset; None: not asked for

@@ -41,15 +41,27 @@ class House(Protocol):
 
 
 class Member:
-    __slots__ = ("_house", "cursor", "ended", "ends_at", "fate", "pipe", "rest", "settled", "transmit")
+    __slots__ = (
+        "_house",
+        "cursor",
+        "ended",
+        "ends_at",
+        "fate",
+        "fresh",
+        "pipe",
+        "rest",
+        "settled",
+        "transmit",
+    )
 
-    def __init__(self, pipe: Pipe, ends_at: float, house: House) -> None:
+    def __init__(self, pipe: Pipe, ends_at: float, house: House, *, fresh: bool = False) -> None:
         self.pipe = pipe
         self.transmit = pipe.transmit  # bound once: the sweep calls nothing else
         self.ends_at = ends_at
         self._house = house
         self.cursor = 0  # everything up to this offset has been sent, but for `rest`
         self.rest: memoryview | None = None  # of the frame at the cursor; shared bytes, not a copy
+        self.fresh = fresh  # its first event has another form than all others, and has not been sent
         self.ended = False  # takes part in no more sweeps
         self.fate: Ending | None = None  # why its group dismissed it
         self.settled: trio.Event | None = None  # set when a member that was behind has come to a frame's end

@@ -5,36 +5,46 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import Protocol
 
 import trio
 
 from actors.kinds.definition import Definition
+from actors.names import Names
 from actors.resource.document import type_prefix
 from actors.resource.reads import ListOptions, Reads, parse_version
 from actors.selectors import FieldRequirement, FieldSelector, matcher
 from gateway.call import Call
-from gateway.documents import frame_of
 from gateway.watch.framing import document
 from gateway.watch.hub import Hub
-from gateway.watch.interest import Interest
+from gateway.watch.interest import Interest, Present
 from gateway.watch.selection import Selection
 from gateway.watch.state import State
 from gateway.watch.watch import Watch
+from gateway.wire.forms import TableForm
 from journal.log import Journal
 
 # A watch whose client sets no limit ends after this long, at a moment of its own: clients come back one by one.
 LONGEST = (1800.0, 3600.0)
 
 
+class Form(Protocol):
+    """How the caller wants to see objects."""
+
+    def item(self, body: bytes) -> bytes: ...
+
+
 class Opening:
     """Opens watches of one server."""
 
-    def __init__(self, hub: Hub, reads: Reads, journal: Journal) -> None:
+    def __init__(self, names: Names, hub: Hub, reads: Reads, journal: Journal) -> None:
+        self._names = names
         self._hub = hub
         self._reads = reads
         self._journal = journal
 
-    def watch(self, call: Call, definition: Definition, options: ListOptions) -> Watch:
+    def watch(self, call: Call, definition: Definition, options: ListOptions, form: Form) -> Watch:
         namespace = call.route.namespace if definition.namespaced and call.route.namespace else None
         if call.route.name:
             options = replace(options, fields=_named(call.route.name, options.fields))
@@ -44,12 +54,13 @@ class Opening:
         else:
             start = parse_version(options.resource_version)
         seconds = call.seconds("timeoutSeconds") or random.uniform(*LONGEST)
-        interest = self._interest(call, definition, options, namespace)
+        interest = self._interest(call, definition, options, namespace, form)
         return Watch(self._hub, interest, start, trio.current_time() + seconds)
 
     def _interest(
-        self, call: Call, definition: Definition, options: ListOptions, namespace: str | None
+        self, call: Call, definition: Definition, options: ListOptions, namespace: str | None, form: Form
     ) -> Interest:
+        shown = call.representation
         bookmarks = call.parameters.boolean("allowWatchBookmarks")
         key = (
             definition.api_version,
@@ -58,17 +69,25 @@ class Opening:
             str(options.labels or ""),
             str(options.fields or ""),
             bookmarks,
+            shown.form,
+            shown.form_version,
+            call.parameters.first("includeObject") if shown.form else None,
         )
 
         def make() -> Interest:
             name = options.fields.exact("metadata.name") if options.fields else None
+            meta = f"{self._names.group('meta')}/{shown.form_version}"
+            prefix = type_prefix(
+                shown.form or definition.kind, meta if shown.form else definition.api_version
+            )
             return Interest(
                 key,
                 self._journal.type_id(definition.type_name),
                 definition.type_name,
                 Selection(namespace, name, matcher(options.labels, options.fields)),
-                presenter(frame_of(definition).item),
-                bookmarker(type_prefix(definition.kind, definition.api_version)) if bookmarks else None,
+                presenter(partial(form.item, columns=False) if isinstance(form, TableForm) else form.item),
+                presenter(form.item) if isinstance(form, TableForm) else None,
+                bookmarker(prefix) if bookmarks else None,
             )
 
         return self._hub.interest(key, make)
@@ -80,7 +99,7 @@ def _named(name: str, fields: FieldSelector | None) -> FieldSelector:
     return FieldSelector(tuple(sorted(requirements)))
 
 
-def presenter(item: Callable[[bytes], bytes]) -> Callable[[str, bytes], bytes]:
+def presenter(item: Callable[[bytes], bytes]) -> Present:
     """Event type and stored bytes to a document, with the object framed by `item`."""
     return lambda kind, body: document(kind, item(body))
 

@@ -22,6 +22,9 @@ FIRST_PAGE, LARGEST_PAGE = 50, 1000
 PAGE_BYTES = 256 << 10
 
 
+Frame = Callable[[bytes, bool], bytes]  # an object, and whether it is the first of its stream
+
+
 class Over(Exception):
     """The time of a watch was up before it was in step with its group."""
 
@@ -35,7 +38,7 @@ class State:
         self._namespace = namespace
         self._options = options
 
-    async def send(self, member: Member, frame: Callable[[bytes], bytes]) -> int:
+    async def send(self, member: Member, frame: Frame) -> int:
         """Send it all; the version that it is of. Over, Expired, or OSError when the client is gone."""
         place, limit = "", FIRST_PAGE
         while True:
@@ -59,9 +62,12 @@ class State:
         return await self._reads.listing(self._definition, self._namespace, options)
 
 
-def _offer(member: Member, listing: Listing, frame: Callable[[bytes], bytes]) -> tuple[bytes, bytes | None]:
-    """Send what fits. The rest of the frame under way, and the object it shows unless it was the last."""
-    frames = [frame(body) for body in listing.bodies]
+def _offer(member: Member, listing: Listing, frame: Frame) -> tuple[bytes, bytes | None]:
+    """Send what fits. The rest of the frame under way, and the object it shows."""
+    frames = []
+    for body in listing.bodies:
+        frames.append(frame(body, member.fresh))
+        member.fresh = False
     sent = abs(member.transmit(b"".join(frames))) if frames else 0
     for data, body in zip(frames, listing.bodies, strict=True):
         if sent < len(data):

@@ -41,7 +41,7 @@ class Watch:
         self._early = b""
 
     async def run(self, connection: Pipe, framing: Framing) -> Finished:
-        member = Member(connection, self._ends_at, self._hub)
+        member = Member(connection, self._ends_at, self._hub, fresh=self._interest.first is not None)
         self._hub.enter(member)
         try:
             why = await self._serve(member, framing)
@@ -90,8 +90,12 @@ class Watch:
 
     async def _send_state(self, member: Member, framing: Framing, state: State) -> int:
         """Send it, and listen to the client meanwhile."""
-        present, gone = self._interest.present, False
+        interest, gone = self._interest, False
         sent: int | Exception = Over()
+
+        def frame(body: bytes, first: bool) -> bytes:
+            present = interest.first if first and interest.first else interest.present
+            return framing(present("ADDED", body))
 
         async def listen() -> None:
             nonlocal gone
@@ -104,7 +108,7 @@ class Watch:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(listen)
             try:
-                sent = await state.send(member, lambda body: framing(present("ADDED", body)))
+                sent = await state.send(member, frame)
             except Exception as error:
                 sent = error
             nursery.cancel_scope.cancel()
@@ -126,7 +130,7 @@ class Watch:
     async def _finish(self, member: Member, framing: Framing, group: Group) -> None:
         """Come to the end of an event, then say how far the stream got if that was asked for."""
         if member in group.lagging:
-            await self._settle(member)
+            await self._settle(member, group)
         reached = group.reached(member)
         dismissed = member.ended
         group.leave(member)
@@ -142,8 +146,9 @@ class Watch:
         await push(member, framing(mark(reached)) if mark is not None else b"")
 
     @staticmethod
-    async def _settle(member: Member) -> None:
+    async def _settle(member: Member, group: Group) -> None:
         member.settled = trio.Event()
+        group.nudge()
         with trio.move_on_after(FAREWELL):
             await member.settled.wait()
         if not member.settled.is_set():
