@@ -14,6 +14,7 @@ import trio
 from actors.access.authorize import Attributes, Authorizer
 from actors.directory import Directory
 from actors.errors import BadRequest, Invalid, NoSuchResource, Resource, TimedOut
+from actors.evictions import Evictions
 from actors.kinds.catalog import Catalog
 from actors.kinds.definition import Definition
 from actors.messages import Create, Delete, Deleted, DeleteOptions, Patch, Replace, Written
@@ -31,6 +32,7 @@ from gateway.documents import frame_of
 from gateway.errors import MethodNotAllowed, NoSuchPath
 from gateway.request import Response
 from gateway.route import Route
+from gateway.submissions import Submissions
 from gateway.watch.opening import Opening
 from gateway.wire.forms import PartialForm, TableForm
 from gateway.wire.negotiate import NotAcceptable
@@ -66,6 +68,8 @@ class Dispatch:
         self._stamps = stamps
         self._authorizer = authorizer
         self._opening = opening
+        evictions = Evictions(catalog, journal, directory)
+        self._submissions = Submissions(names, directory, reads, evictions)
         self._verbs: dict[str, Callable[[Call, Definition], Awaitable[Response]]] = {
             "get": self._get,
             "list": self._list,
@@ -89,6 +93,9 @@ class Dispatch:
             raise MethodNotAllowed
         if definition.deprecated:
             call.warnings.append(definition.deprecated)
+        subresource = definition.subresource(call.route.subresource)
+        if subresource is not None and subresource.by_agent:
+            return await self._submissions.refuse(call, definition, subresource)
         return await serve(call, definition)
 
     def find(self, route: Route) -> Definition:
@@ -107,7 +114,8 @@ class Dispatch:
         route = call.route
         version = call.parameters.first("resourceVersion") or ""
         body = await self._reads.get(definition, _namespace(definition, route), route.name, version)
-        return await render.answer(call, self._form(call, definition).item(body))
+        shown = definition.seen_through(route.subresource)
+        return await render.answer(call, self._form(call, shown).item(body))
 
     async def _list(self, call: Call, definition: Definition) -> Response:
         wanted = self._list_options(call, definition)
@@ -125,6 +133,8 @@ class Dispatch:
 
     async def _create(self, call: Call, definition: Definition) -> Response:
         write = self._write_options(call, "CreateOptions")
+        if call.route.subresource or definition.submits_to[0]:
+            return await self._submit(call, definition, write)
         body = await decode_body(call, definition, self._names, write.field_validation)
         check_namespace(_namespace(definition, call.route), body.object)
         metadata = body.object["metadata"]
@@ -135,9 +145,21 @@ class Dispatch:
         )
         return await self._write(call, definition, command, body)
 
+    async def _submit(self, call: Call, definition: Definition, write: options.WriteOptions) -> Response:
+        plural, name = definition.submits_to
+        if plural:
+            found = self._catalog.find(definition.group, definition.version, plural)
+            assert found is not None
+            definition = found
+        subresource = definition.subresource(name or call.route.subresource)
+        assert subresource is not None
+        stamp = self._stamps.make(call.user.name, call.manager)
+        return await self._submissions.submit(call, definition, subresource, write, stamp)
+
     async def _replace(self, call: Call, definition: Definition) -> Response:
         write = self._write_options(call, "UpdateOptions")
-        body = await decode_body(call, definition, self._names, write.field_validation)
+        shown = definition.seen_through(call.route.subresource)
+        body = await decode_body(call, shown, self._names, write.field_validation)
         check_name(call.route.name, body.object)
         check_namespace(_namespace(definition, call.route), body.object)
         command = Replace(
@@ -170,7 +192,8 @@ class Dispatch:
         outcome = await self._directory.ask(definition, command)
         assert isinstance(outcome, Written)
         call.warnings.extend(outcome.warnings)
-        return await render.answer(call, self._form(call, definition).item(outcome.body))
+        shown = definition.seen_through(call.route.subresource)
+        return await render.answer(call, self._form(call, shown).item(outcome.body))
 
     def _may_create(self, call: Call) -> bool:
         """Whether the caller of a replace may also create: asked for kinds that PUT creates."""
@@ -189,8 +212,9 @@ class Dispatch:
             raise
         assert isinstance(outcome, Written)
         call.warnings.extend(outcome.warnings)
-        shown = self._form(call, definition).item(outcome.body)
-        return await render.answer(call, shown, 201 if outcome.created else 200)
+        shown = definition.seen_through(call.route.subresource)
+        answer = self._form(call, shown).item(outcome.body)
+        return await render.answer(call, answer, 201 if outcome.created else 200)
 
     async def _delete(self, call: Call, definition: Definition) -> Response:
         chosen, orphaned = await self._delete_options(call)

@@ -26,6 +26,13 @@ class UnsupportedPatch(RequestError):
     message = "415: Unsupported Media Type"
 
 
+class NoAgent(RequestError):
+    """What was asked for runs on a node, and this server talks to none."""
+
+    def __init__(self, node: str) -> None:
+        self.message = f"no agent answers on node {node}: this server runs no containers and reaches none"
+
+
 class NoSuchPath(Exception):
     """Outside the API, or a group nobody serves: answered in plain text."""
 
@@ -127,6 +134,8 @@ def _simple(error: RequestError) -> Failure | None:
             return Failure(504, "Timeout", str(error), {"retryAfterSeconds": 1}, RETRY_SOON)
         case cause.EvictionRefused():
             return _no_eviction(error)
+        case NoAgent():
+            return Failure(503, "ServiceUnavailable", str(error))
         case cause.TooManyBudgets():
             return Failure(500, "", str(error))
         case cause.Overloaded():

@@ -5,6 +5,7 @@ Not the selectors of lists, which are text in a query (actors/selectors): these 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from actors.kinds.checks import (
@@ -65,3 +66,19 @@ def compiles(selector: Object) -> bool:
     """Whether labels could be held against it: stricter than its rules, which leave values alone."""
     values = [value for one in selector.get("matchExpressions", ()) for value in one.get("values", ())]
     return not label_selector_rules(selector, "") and not any(label_value(value) for value in values)
+
+
+def matches(selector: Object, labels: Mapping[str, str]) -> bool:
+    """Whether labels are as the selector wants them; an empty one wants nothing and takes all."""
+    if any(labels.get(key) != value for key, value in selector.get("matchLabels", {}).items()):
+        return False
+    return all(_is_met(one, labels) for one in selector.get("matchExpressions", ()))
+
+
+def _is_met(requirement: Object, labels: Mapping[str, str]) -> bool:
+    key, operator, values = requirement["key"], requirement["operator"], requirement.get("values", ())
+    if operator == "In":
+        return bool(labels.get(key) in values)
+    if operator == "NotIn":
+        return bool(labels.get(key) not in values)
+    return (key in labels) is (operator == "Exists")

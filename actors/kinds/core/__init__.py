@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from actors.kinds.core import (
+    binding,
+    component_status,
     config_map,
     endpoints,
     event,
@@ -10,6 +12,9 @@ from actors.kinds.core import (
     node,
     persistent_volume,
     persistent_volume_claim,
+    pod,
+    pod_template,
+    replication_controller,
     secret,
     service_account,
 )
@@ -17,6 +22,8 @@ from actors.kinds.definition import Definition
 from actors.names import Names
 
 _KINDS = (
+    binding,
+    component_status,
     config_map,
     endpoints,
     event,
@@ -24,6 +31,9 @@ _KINDS = (
     node,
     persistent_volume,
     persistent_volume_claim,
+    pod,
+    pod_template,
+    replication_controller,
     secret,
     service_account,
 )

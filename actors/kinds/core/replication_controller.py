@@ -1,19 +1,46 @@
-"""Fields of pods; rules follow."""
+"""ReplicationController: so many pods of one template, no more and no fewer.
+
+The oldest of the workloads: its selector is a plain set of labels, and it takes the template's where none is
+said.
+"""
 
 from __future__ import annotations
 
-from actors.kinds.core.pod_template import POD_TEMPLATE_SPEC
-from actors.kinds.fields import INT32, INT64, STRING, STRING_MAP, TIME, Field, ListOf, Struct
-from actors.kinds.meta import METADATA
+from functools import partial
 
-REPLICATION_CONTROLLER_SPEC = Struct(
+from actors.kinds.checks import (
+    NEGATIVE,
+    FieldError,
+    forbidden,
+    invalid,
+    name_is_subdomain,
+    not_supported,
+    required,
+)
+from actors.kinds.core.pod_template import (
+    POD_TEMPLATE_SPEC,
+    drop_gated,
+    fill_template,
+    pod_template_rules,
+    template_warnings,
+)
+from actors.kinds.core.pods.volumes import shared_disk_rules
+from actors.kinds.definition import Definition, Subresource
+from actors.kinds.fields import INT32, INT64, STRING, STRING_MAP, TIME, Field, ListOf, Struct
+from actors.kinds.halves import keep_spec, keep_status_and_count, start
+from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.scale import labels_text, scale
+from actors.messages import Object
+from actors.names import Names
+
+SPEC = Struct(
     "core.v1.ReplicationControllerSpec",
     Field("replicas", INT32, 1, pointer=True, default=1),
     Field("minReadySeconds", INT32, 4),
     Field("selector", STRING_MAP, 2, map_type="atomic"),
     Field("template", POD_TEMPLATE_SPEC, 3, pointer=True),
 )
-REPLICATION_CONTROLLER_CONDITION = Struct(
+CONDITION = Struct(
     "core.v1.ReplicationControllerCondition",
     Field("type", STRING, 1, required=True, always=True),
     Field("status", STRING, 2, required=True, always=True),
@@ -21,18 +48,139 @@ REPLICATION_CONTROLLER_CONDITION = Struct(
     Field("reason", STRING, 4),
     Field("message", STRING, 5),
 )
-REPLICATION_CONTROLLER_STATUS = Struct(
+STATUS = Struct(
     "core.v1.ReplicationControllerStatus",
     Field("replicas", INT32, 1, required=True, always=True),
     Field("fullyLabeledReplicas", INT32, 2),
     Field("readyReplicas", INT32, 4),
     Field("availableReplicas", INT32, 5),
     Field("observedGeneration", INT64, 3),
-    Field("conditions", ListOf(REPLICATION_CONTROLLER_CONDITION), 6, patch="merge", merge_key="type"),
+    Field("conditions", ListOf(CONDITION), 6, patch="merge", merge_key="type"),
 )
 REPLICATION_CONTROLLER = Struct(
     "core.v1.ReplicationController",
     METADATA,
-    Field("spec", REPLICATION_CONTROLLER_SPEC, 2),
-    Field("status", REPLICATION_CONTROLLER_STATUS, 3),
+    Field("spec", SPEC, 2),
+    Field("status", STATUS, 3),
 )
+
+
+def define(names: Names) -> Definition:
+    return Definition(
+        group="",
+        version="v1",
+        kind="ReplicationController",
+        plural="replicationcontrollers",
+        short_names=("rc",),
+        categories=("all",),
+        namespaced=True,
+        fields=REPLICATION_CONTROLLER,
+        subresources=(
+            scale(lambda stored: labels_text(stored["spec"].get("selector", {}))),
+            Subresource(name="status", prepare=keep_spec, validate=status_change_rules),
+        ),
+        check_name=name_is_subdomain,
+        counts_generation=True,
+        selectable={"status.replicas": lambda stored: str(stored["status"]["replicas"])},
+        own_selector_text=True,
+        fill=fill,
+        prepare_create=prepare_create,
+        prepare_update=prepare_update,
+        validate_create=partial(rules, names),
+        validate_update=partial(change_rules, names),
+        warnings=partial(warnings, names),
+    )
+
+
+def fill(new: Object) -> None:
+    spec, metadata = new["spec"], new["metadata"]
+    template = spec.get("template")
+    if template is None:
+        return
+    labels = template["metadata"].get("labels")
+    if labels and not metadata.get("labels"):
+        metadata["labels"] = dict(labels)
+    if labels and not spec.get("selector"):
+        new["spec"] = SPEC.arranged({**spec, "selector": dict(labels)})
+    fill_template(template)
+
+
+def prepare_create(new: Object) -> None:
+    start(STATUS, new)
+    if "template" in new["spec"]:
+        drop_gated(new["spec"]["template"])
+
+
+def prepare_update(new: Object, old: Object) -> None:
+    if "template" in new["spec"]:
+        drop_gated(new["spec"]["template"], old["spec"].get("template"))
+    keep_status_and_count(new, old)
+
+
+def rules(names: Names, new: Object, old: Object | None = None) -> list[FieldError]:
+    spec = new["spec"]
+    errors: list[FieldError] = []
+    if spec.get("minReadySeconds", 0) < 0:
+        errors.append(invalid("spec.minReadySeconds", spec["minReadySeconds"], NEGATIVE))
+    if not spec.get("selector"):
+        errors.append(required("spec.selector"))
+    if spec.get("replicas", 0) < 0:
+        errors.append(invalid("spec.replicas", spec["replicas"], NEGATIVE))
+    if "template" not in spec:
+        return [*errors, required("spec.template")]
+    before = None if old is None else old["spec"].get("template")
+    return errors + _template_rules(names, spec, before)
+
+
+def _template_rules(names: Names, spec: Object, old: Object | None) -> list[FieldError]:
+    field, template, selector = "spec.template", spec["template"], spec.get("selector", {})
+    labels = template["metadata"].get("labels", {})
+    errors: list[FieldError] = []
+    if not selector.items() <= labels.items():
+        text = "`selector` does not match template `labels`"
+        errors.append(invalid(f"{field}.metadata.labels", labels, text))
+    errors += pod_template_rules(template, field, names, old)
+    if spec.get("replicas", 0) > 1:
+        errors += shared_disk_rules(template["spec"].get("volumes", []), f"{field}.spec.volumes")
+    policy = template["spec"].get("restartPolicy", "")
+    if policy != "Always":
+        errors.append(not_supported(f"{field}.spec.restartPolicy", policy, ("Always",)))
+    if "activeDeadlineSeconds" in template["spec"]:
+        text = "activeDeadlineSeconds in ReplicationController is not Supported"
+        errors.append(forbidden(f"{field}.spec.activeDeadlineSeconds", text))
+    return errors
+
+
+def change_rules(names: Names, new: Object, old: Object) -> list[FieldError]:
+    own = rules(names, new, old)
+    return [
+        *metadata_rules(new["metadata"], namespaced=True, check_name=name_is_subdomain),
+        *own,
+        *metadata_change_rules(new["metadata"], old["metadata"]),
+        *own,
+    ]
+
+
+def status_change_rules(new: Object, old: Object) -> list[FieldError]:
+    status = new["status"]
+    errors = metadata_change_rules(new["metadata"], old["metadata"])
+    parts = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
+    for part in ("replicas", *parts, "observedGeneration"):
+        if status.get(part, 0) < 0:
+            errors.append(invalid(f"status.{part}", status[part], NEGATIVE))
+    for part in parts:
+        if status.get(part, 0) > status["replicas"]:
+            text = "cannot be greater than status.replicas"
+            errors.append(invalid(f"status.{part}", status[part], text))
+    if status.get("availableReplicas", 0) > status.get("readyReplicas", 0):
+        text = "cannot be greater than readyReplicas"
+        errors.append(invalid("status.availableReplicas", status["availableReplicas"], text))
+    return errors
+
+
+def warnings(names: Names, new: Object, old: Object | None) -> list[str]:
+    template = new["spec"].get("template")
+    same = old is not None and new["metadata"].get("generation") == old["metadata"].get("generation")
+    if template is None or same:
+        return []
+    return template_warnings(template, "template" if old is None else "spec.template", names)
