@@ -55,6 +55,7 @@ OWNER_REFERENCE = Struct(
     Field("uid", STRING, 4, required=True, always=True),
     Field("controller", BOOL, 6, pointer=True),
     Field("blockOwnerDeletion", BOOL, 7, pointer=True),
+    atomic=True,
 )
 MANAGED_FIELDS_ENTRY = Struct(
     "meta.v1.ManagedFieldsEntry",

@@ -67,12 +67,12 @@ class Walk:
         if value is None:
             return None
         try:
-            return self._value(field.type, value, path)
+            return self.value(field.type, value, path)
         except WrongType as error:
             error.inside(struct.name, field.name)
             raise
 
-    def _value(self, type_: Type, value: Any, path: str) -> Any:
+    def value(self, type_: Type, value: Any, path: str = "") -> Any:
         if isinstance(type_, Struct):
             return self.struct(type_, value, path)
         if isinstance(type_, ListOf):
@@ -96,7 +96,7 @@ class Walk:
         return dict(sorted(found.items()))
 
     def _item(self, type_: Type, value: Any, path: str) -> Any:
-        return zero(type_, fill=self._fill) if value is None else self._value(type_, value, path)
+        return zero(type_, fill=self._fill) if value is None else self.value(type_, value, path)
 
     def _arranged(self, struct: Struct, read: dict[str, Any]) -> dict[str, Any]:
         arranged: dict[str, Any] = {}

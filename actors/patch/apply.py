@@ -1,0 +1,128 @@
+"""Server-side apply: a partial object laid over the live one, with everybody's ownership kept straight.
+
+    live  data {a: 1, b: 1}   owners  m1 Apply a, b;  u1 Update b
+    m1 applies {b: 1}     ->  a goes: m1 gave it up and nobody else has it
+    m2 applies {b: 2}     ->  refused, a conflict with m1 and u1; forced, b is m2's alone
+    m2 applies {b: 1}     ->  shared
+
+The steps: claim what the configuration names, merge it in, prune what the applier gave up, and compare the outcome
+with the live object. What differs must be nobody else's. An apply that comes out as the live object changes nothing but
+ownership, so neither another order of entries nor another spelling of a value makes a new version.
+
+A configuration has been decoded once before it comes here, so its types are right; unknown fields may be in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from actors.messages import Object
+from actors.patch.claims import claimed, extract
+from actors.patch.comparison import compare
+from actors.patch.conflicts import Conflict, refusal
+from actors.patch.door import Door, Doors
+from actors.patch.field_path import FIELD
+from actors.patch.field_set import Fields, difference, intersection
+from actors.patch.last_applied import allowed
+from actors.patch.managers import APPLY, UPDATE, Entry, entries_of, shown
+from actors.patch.merging import merge
+from actors.patch.ownership import Comparisons, without
+from actors.patch.pruning import prune
+
+BEFORE_FIRST_APPLY: Final = "before-first-apply"
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    object: Object | None  # in the applier's version, without defaults; None: the live object stays as it is
+    managed_fields: list[Object]
+
+
+@dataclass(frozen=True, slots=True)
+class Applier:
+    manager: str
+    time: str
+    force: bool = False
+    annotation: str = ""  # where client-side apply keeps its last configuration; "" when that is no concern
+
+
+def apply(doors: Doors, door: Door, live: Object | None, config: Object, applier: Applier) -> Applied:
+    """`live` in storage form. Raises ApplyConflict, NotClaimable."""
+    here = door.nothing if live is None else door.show(live)
+    own = _claims(door, config)
+    entries = _standing(door, live, here, applier.time)
+    mine = Entry(applier.manager, APPLY, door.version, applier.time, own, door.subresource)
+    last = next((entry for entry in entries if entry.identity == mine.identity), None)
+    others = [entry for entry in entries if entry is not last]
+    wanted = merge(door.shape, here, config)
+    if last is not None:
+        now = [_translated(doors, door, entry, live) for entry in others]
+        wanted = prune(door.shape, wanted, _translated(doors, door, last, live), own, now)
+    comparisons = Comparisons(doors, door, live, door.store(wanted))
+    changes = comparisons.changes
+    if changes and not applier.force:
+        _refuse_conflicts(door, others, comparisons, here, applier)
+    left = without(others, comparisons) if changes else others
+    if last is not None and not changes and last.fields == own and last.version == door.version:
+        mine = last
+    if own:
+        left.append(mine)
+    return Applied(wanted if changes else None, shown(left))
+
+
+def _claims(door: Door, config: Object) -> Fields:
+    own = claimed(door.shape, config)
+    if not own.get(METADATA, True):
+        del own[METADATA]  # every object has metadata: naming it without content claims nothing
+    return own
+
+
+def _standing(door: Door, live: Object | None, here: Object, time: str) -> list[Entry]:
+    """Owners before this apply. What is there and nobody's belongs to a manager who stands for the past."""
+    if live is None:
+        return []
+    entries = entries_of(live)
+    if not entries:
+        found = compare(door.shape, door.nothing, here).changed
+        return (
+            [Entry(BEFORE_FIRST_APPLY, UPDATE, door.version, time, found, door.subresource)] if found else []
+        )
+    return entries
+
+
+def _translated(doors: Doors, door: Door, entry: Entry, live: Object | None) -> Fields:
+    """What an owner has, in the applier's version: what its fields hold, converted, is looked for again."""
+    theirs = doors.find(entry.version, door.subresource)
+    if theirs is None:
+        return {}
+    if (
+        entry.version == door.version
+        or live is None
+        or (theirs.show is door.show and theirs.store is door.store)
+    ):
+        return entry.fields
+    held = extract(theirs.shape, theirs.show(live), entry.fields)
+    always = claimed(door.shape, door.show(theirs.store({"metadata": {}})))
+    return difference(claimed(door.shape, door.show(theirs.store(held))), always)
+
+
+def _refuse_conflicts(
+    door: Door, others: list[Entry], comparisons: Comparisons, here: Object, applier: Applier
+) -> None:
+    conflicts = []
+    for entry in others:
+        changes = comparisons.in_version(entry.version)
+        fields = intersection(entry.fields, changes.changed) if changes else {}
+        if fields:
+            conflicts.append(Conflict(entry, fields))
+    if conflicts and applier.annotation:
+        known = allowed(door, here, applier.annotation)
+        conflicts = [
+            Conflict(one.owner, left) for one in conflicts if (left := difference(one.fields, known))
+        ]
+    if conflicts:
+        raise refusal(conflicts)
+
+
+METADATA: Final = FIELD + "metadata"

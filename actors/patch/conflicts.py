@@ -1,0 +1,48 @@
+"""Fields that an applier wants to change and others own: who, which, and what the applier is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from actors.errors import ApplyConflict, Cause
+from actors.patch.field_path import in_order, spoken
+from actors.patch.field_set import Fields, members
+from actors.patch.managers import UPDATE, Entry
+
+
+class Conflict(NamedTuple):
+    owner: Entry
+    fields: Fields
+
+
+def refusal(conflicts: Sequence[Conflict]) -> ApplyConflict:
+    """`conflicts` are not empty."""
+    found = [(_owner(one.owner), _paths(one.fields)) for one in sorted(conflicts, key=_by_name)]
+    causes = [
+        Cause("FieldManagerConflict", f"conflict with {owner}", path)
+        for owner, paths in found
+        for path in paths
+    ]
+    if len(causes) == 1:
+        return ApplyConflict(f"Apply failed with 1 conflict: {causes[0].message}: {causes[0].field}", causes)
+    lines = [
+        line
+        for owner, paths in found
+        for line in (f"conflicts with {owner}:", *(f"- {path}" for path in paths))
+    ]
+    return ApplyConflict(f"Apply failed with {len(causes)} conflicts: " + "\n".join(lines), causes)
+
+
+def _by_name(conflict: Conflict) -> tuple[str, ...]:
+    return conflict.owner.identity
+
+
+def _paths(fields: Fields) -> list[str]:
+    return [spoken(path) for path in sorted(members(fields), key=in_order)]
+
+
+def _owner(entry: Entry) -> str:
+    through = f' with subresource "{entry.subresource}"' if entry.subresource else ""
+    using = f" using {entry.version}" if entry.operation == UPDATE else ""
+    return f'"{entry.manager}"{through}{using}'

@@ -1,0 +1,143 @@
+"""Sets of fields, in the very form in which objects carry them (FieldsV1): nested maps of path elements.
+
+    {"f:data": {".": {}, "f:k": {}}}      data itself and data.k
+    {"f:data": {"f:k": {}}}               data.k alone
+
+An empty map is a member and nothing below it; "." marks a member that has members below it as well. The outermost
+map is no field, so there it means the empty set. Since this is also what is stored, ownership of an object is
+parsed and written with the object, and a set that does not change costs nothing: union and difference
+return their first argument itself when that is the answer. No function changes an argument.
+
+    f:name   a field or key        k:{"port":80,"protocol":"TCP"}   an entry of a list, by its keys
+    v:"x"    an element of a set   i:0                              an element by its place (read, never made)
+
+Sets are in order ("." first, then by element), and what is made of sets in order is in order too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+Fields = dict[str, Any]  # Fields all the way down, which Python cannot say without a cast at every use
+Path = tuple[str, ...]
+
+HERE: Final = "."
+
+
+class Whole(Fields):
+    """A member of which it is known that it is one value. Sets from before that was so may have members below."""
+
+    __slots__ = ()
+
+
+WHOLE: Final = Whole()
+
+
+def is_member(node: Fields) -> bool:
+    return not node or HERE in node
+
+
+def union(one: Fields, other: Fields) -> Fields:
+    both = one
+    for element, theirs in other.items():
+        ours = one.get(element)
+        node = theirs if ours is None else _either(ours, theirs)
+        if node is not ours:
+            if both is one:
+                both = dict(one)
+            both[element] = node
+    return both if len(both) == len(one) else dict(sorted(both.items()))
+
+
+def _either(ours: Fields, theirs: Fields) -> Fields:
+    if not theirs:
+        return ours if is_member(ours) else {HERE: {}, **ours}
+    if not ours:
+        return theirs if HERE in theirs else {HERE: {}, **theirs}
+    return union(ours, theirs)
+
+
+def difference(one: Fields, other: Fields) -> Fields:
+    """Members of one that are not members of the other; what lies below a member is not affected by it."""
+    left = one
+    for element, theirs in other.items():
+        ours = one.get(element)
+        if ours is None:
+            continue
+        node = _without(ours, theirs)
+        if node is ours:
+            continue
+        if left is one:
+            left = dict(one)
+        if node is None:
+            del left[element]
+        else:
+            left[element] = node
+    return left
+
+
+def _without(ours: Fields, theirs: Fields) -> Fields | None:
+    if theirs is WHOLE:
+        return None
+    if not ours:
+        return None if is_member(theirs) else ours
+    if not theirs:
+        theirs = {HERE: {}}
+    left = difference(ours, theirs)
+    return left if left is ours else _node(left)
+
+
+def intersection(one: Fields, other: Fields) -> Fields:
+    both: Fields = {}
+    for element, theirs in other.items():
+        ours = one.get(element)
+        node = None if ours is None else _shared(ours, theirs)
+        if node is not None:
+            both[element] = node
+    return both
+
+
+def _shared(ours: Fields, theirs: Fields) -> Fields | None:
+    if theirs is WHOLE:
+        return ours and {}
+    if not ours:
+        return ours if is_member(theirs) else None
+    if not theirs:
+        return {} if HERE in ours else None
+    return _node(intersection(ours, theirs))
+
+
+def _node(below: Fields) -> Fields | None:
+    """What a node is whose content came out like this: nothing, a member alone, or as it is."""
+    if len(below) > 1:
+        return below
+    if HERE in below:
+        return {}
+    return below or None
+
+
+def members(fields: Fields) -> Iterator[Path]:
+    """Every member as its path, parents before children."""
+    for element, node in fields.items():
+        if element == HERE:
+            continue
+        if is_member(node):
+            yield (element,)
+        for path in members(node):
+            yield (element, *path)
+
+
+def of_members(*paths: Path) -> Fields:
+    fields: Fields = {}
+    for path in paths:
+        below: Fields = {}
+        for element in reversed(path):
+            below = {element: below}
+        fields = union(fields, below)
+    return fields
+
+
+def arranged(fields: Fields) -> Fields:
+    """The same set in order, whatever order it was sent in."""
+    return {element: arranged(fields[element]) for element in sorted(fields)}

@@ -1,0 +1,211 @@
+"""How an object comes apart for those who share it: derived from the declaration of its kind.
+
+A shape says what is one value and what has parts of its own. Comparing, merging and giving up fields walk
+shapes and never see a declaration:
+
+    Leaf        a scalar, or anything atomic: one value with one owner, however much is inside
+    Record      a struct: its parts are fields
+    Dictionary  a map: its parts are keys
+    Entries     a list whose items are told apart by some of their fields
+    Elements    a list of plain values without order or repetition
+
+Lists without a list type follow their patch strategy: merged by a key they are Entries, merged without one they
+are Elements, otherwise one value. Shapes are made when first walked into, because types may contain themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, final
+
+from actors.kinds.fields import STRING, Field, ListOf, MapOf, Scalar, Struct, Type, fresh
+from actors.kinds.scalars import read_scalar
+from actors.kinds.walk import Walk
+from actors.patch import field_path
+from actors.patch.field_path import FIELD
+
+# Names of fields that are nobody's: None for all of a field, or what is excluded inside it.
+Excluded = Mapping[str, Any]
+
+
+class Repeated(list[Any]):
+    """Items of a list that share a key they should not share: they count as one value."""
+
+
+@final
+class Leaf:
+    __slots__ = ("_type",)
+
+    def __init__(self, type_: Type) -> None:
+        self._type = type_
+
+    def canonical(self, value: Any) -> Any:
+        """The value as it will be stored, so that two spellings of it are no difference."""
+        if value is None:
+            return None
+        if isinstance(self._type, Scalar):
+            return read_scalar(self._type, value)
+        return Walk(fill=True).value(self._type, value)
+
+
+@final
+class Record:
+    __slots__ = ("_fields", "_made", "_shapes", "elements")
+
+    def __init__(self, shapes: Shapes, struct: Struct, excluded: Excluded) -> None:
+        self._shapes = shapes
+        self._fields = {
+            FIELD + field.name: (field, excluded.get(field.name, NOTHING))
+            for field in struct.fields
+            if excluded.get(field.name, NOTHING) is not None
+        }
+        self.elements: Mapping[str, str] = {element[2:]: element for element in self._fields}
+        self._made: dict[str, Shape] = {}
+
+    def parts(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        elements = self.elements
+        return {elements[name]: part for name, part in value.items() if name in elements}
+
+    def part(self, element: str) -> Shape:
+        try:
+            return self._made[element]
+        except KeyError:
+            field, excluded = self._fields[element]
+            made = self._made[element] = self._shapes.of_field(field, excluded)
+            return made
+
+
+@final
+class Dictionary:
+    __slots__ = ("_values",)
+
+    def __init__(self, values: Shape) -> None:
+        self._values = values
+
+    def parts(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        return {FIELD + key: part for key, part in value.items()}
+
+    def part(self, element: str) -> Shape:
+        return self._values
+
+
+@final
+class Elements:
+    __slots__ = ("_items",)
+
+    def __init__(self, items: Leaf) -> None:
+        self._items = items
+
+    def parts(self, value: Sequence[Any]) -> dict[str, Any]:
+        return _gathered([field_path.value(item) for item in value], value)
+
+    def part(self, element: str) -> Shape:
+        return self._items
+
+
+@final
+class Entries:
+    __slots__ = ("_defaults", "_items", "_names", "_text")
+
+    def __init__(self, items: Shape, keys: Sequence[Field]) -> None:
+        self._items = items
+        self._names = tuple(sorted(key.name for key in keys))
+        self._defaults = {key.name: fresh(key.default) for key in keys}
+        self._text = keys[0].name if len(keys) == 1 and keys[0].type is STRING else ""
+
+    def parts(self, value: Sequence[Any]) -> dict[str, Any]:
+        return _gathered(self._by_text(value) or [self._element(item or {}) for item in value], value)
+
+    def _by_text(self, value: Sequence[Any]) -> list[str]:
+        """Most entries go by one text, often a name, and spelling it is most of what walking lists costs."""
+        name = self._text
+        if not name:
+            return []
+        try:
+            begin, quoted = field_path.ENTRY + f'{{"{name}":', field_path.quoted
+            return [begin + quoted(item[name]) + "}" for item in value]
+        except (KeyError, TypeError):
+            return []
+
+    def _element(self, item: Mapping[str, Any]) -> str:
+        defaults = self._defaults
+        return field_path.entry(self._names, [item.get(name, defaults[name]) for name in self._names])
+
+    def lacks(self, item: Mapping[str, Any]) -> str:
+        """A key that the item should have and that has no default either."""
+        for name in self._names:
+            if item.get(name, self._defaults[name]) is None:
+                return name
+        return ""
+
+    def part(self, element: str) -> Shape:
+        return self._items
+
+
+Members = Record | Dictionary
+Items = Elements | Entries
+Divided = Members | Items
+Shape = Leaf | Divided
+
+NOTHING: Final[Excluded] = {}
+
+
+def _gathered(elements: Sequence[str], items: Sequence[Any]) -> dict[str, Any]:
+    found = dict(zip(elements, items, strict=True))
+    if len(found) == len(items):
+        return found
+    found = {}
+    for element, item in zip(elements, items, strict=True):
+        found.setdefault(element, Repeated()).append(item)
+    return {element: same if len(same) > 1 else same[0] for element, same in found.items()}
+
+
+class Shapes:
+    """All shapes of one kind, each made once."""
+
+    def __init__(self) -> None:
+        self._records: dict[Struct, Record] = {}
+
+    def root(self, struct: Struct, excluded: Excluded) -> Record:
+        return Record(self, struct, excluded)
+
+    def of_field(self, field: Field, excluded: Excluded) -> Shape:
+        type_ = field.type
+        if isinstance(type_, Struct):
+            atomic = type_.atomic if not field.map_type else field.map_type == "atomic"
+            return Leaf(type_) if atomic else self._record(type_, excluded)
+        if isinstance(type_, MapOf):
+            return Leaf(type_) if field.map_type == "atomic" else Dictionary(self._of(type_.value))
+        if isinstance(type_, ListOf):
+            return self._list(field, type_)
+        return Leaf(type_)
+
+    def _of(self, type_: Type) -> Shape:
+        """What stands inside a list or map, where there is no field to mark it."""
+        if isinstance(type_, Struct) and not type_.atomic:
+            return self._record(type_, NOTHING)
+        if isinstance(type_, MapOf):
+            return Dictionary(self._of(type_.value))
+        return Leaf(type_)
+
+    def _record(self, struct: Struct, excluded: Excluded) -> Record:
+        if excluded is not NOTHING:
+            return Record(self, struct, excluded)
+        made = self._records.get(struct)
+        if made is None:
+            made = self._records[struct] = Record(self, struct, NOTHING)
+        return made
+
+    def _list(self, field: Field, type_: ListOf) -> Shape:
+        item = type_.item
+        if isinstance(item, Struct):
+            names = _keys(field)
+            return Entries(self._of(item), [item.by_name[name] for name in names]) if names else Leaf(type_)
+        merged = field.list_type == "set" or (not field.list_type and "merge" in field.patch.split(","))
+        return Elements(Leaf(item)) if merged and isinstance(item, Scalar) else Leaf(type_)
+
+
+def _keys(field: Field) -> Sequence[str]:
+    if field.list_type:
+        return field.list_keys if field.list_type == "map" else ()
+    return (field.merge_key,) if field.merge_key and "merge" in field.patch.split(",") else ()
