@@ -73,6 +73,7 @@ def make_parser() -> _Parser:
     _add_serving(parser.add_argument_group("where"))
     _add_certificates(parser.add_argument_group("certificates"))
     _add_access(parser.add_argument_group("who may do what"))
+    _add_services(parser.add_argument_group("services"))
     _add_history(parser.add_argument_group("history"))
     _add_operation(parser.add_argument_group("operation"))
     return parser
@@ -110,6 +111,17 @@ def _add_access(group: Any) -> None:
     _add(group, "--authorization-mode", str, "MODE", "AlwaysAllow, RBAC or Node,RBAC")
     _add_switch(group, "--enable-bootstrap-token-auth", "not yet: taken with a warning")
     _add(group, "--enable-admission-plugins", str, "NAMES", "not yet: taken with a warning")
+
+
+def _add_services(group: Any) -> None:
+    _add(
+        group,
+        "--service-cluster-ip-range",
+        str,
+        "CIDR[,CIDR]",
+        "addresses of services; a second network of the other IP family makes two of each",
+    )
+    _add(group, "--service-node-port-range", str, "FIRST-LAST", "ports that nodes keep for services")
 
 
 def _add_history(group: Any) -> None:

@@ -61,6 +61,11 @@ class Selection:
         """The namespace that all must be in, where that is a plain name."""
         return None if self.namespace is None or _WILD & {*self.namespace} else self.namespace
 
+    @property
+    def names_some(self) -> bool:
+        """Whether objects are chosen by name at all."""
+        return self.namespace is not None or self.name is not None
+
     def names(self, namespace: str, name: str) -> bool:
         """Whether an object is meant, by its names alone."""
         return (self.namespace is None or fnmatchcase(namespace, self.namespace)) and (

@@ -5,8 +5,9 @@ A list for people; with -o json or -o yaml whole objects, as a List that `kubect
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain, islice
 from typing import Any
 
@@ -23,16 +24,29 @@ from gateway.cli.journal.selection import Selection, selected
 from gateway.cli.journal.times import local
 from gateway.cli.journal.versions import reach
 from gateway.cli.journal.wording import size
+from journal.view import View
 
 SLICE = 500  # objects read in one view
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Stored:
     kind: Kind
     body: bytes
-    metadata: dict[str, Any]
-    time: int  # of the event that made it so; 0 when that is not kept
+    time: int = 0  # of the event that made it so; 0 when that is not asked for or not kept
+
+    @cached_property
+    def metadata(self) -> dict[str, Any]:
+        metadata: dict[str, Any] = orjson.loads(self.body)["metadata"]
+        return metadata
+
+    @property
+    def names(self) -> tuple[str, str]:
+        return self.metadata.get("namespace", ""), self.metadata["name"]
+
+    def dated(self, view: View) -> Stored:
+        event = view.event(int(self.metadata["resourceVersion"]))
+        return self if event is None else replace(self, time=event.time)
 
 
 def add_flags(parser: Parser) -> None:
@@ -50,11 +64,11 @@ def run(options: Options, output: Output) -> int:
             version = reach(view, options.at)
             view.at(version)
         printing = {"text": _print_list, "json": _print_json, "yaml": _print_yaml}[options.output]
-        printing(output, version, _objects(folder, selection, version))
+        printing(output, version, _objects(folder, selection, version, dated=options.output == "text"))
     return 0
 
 
-def _objects(folder: Folder, selection: Selection, version: int) -> Iterator[list[Stored]]:
+def _objects(folder: Folder, selection: Selection, version: int, *, dated: bool) -> Iterator[list[Stored]]:
     """In slices, each from a view of its own; all of them show the same version."""
     for kind in selection.kinds or folder.kinds.all():
         number, where = folder.kinds.number(kind), selection.one_namespace
@@ -63,19 +77,13 @@ def _objects(folder: Folder, selection: Selection, version: int) -> Iterator[lis
         while more:
             with folder.journal.read() as view:
                 page = view.at(version).page(number, where, after=after, limit=SLICE)
-                found = [_stored(kind, body, view.event) for body in page.bodies]
+                found = [Stored(kind, body) for body in page.bodies]
+                if selection.names_some:
+                    found = [one for one in found if selection.names(*one.names)]
+                if dated:
+                    found = [one.dated(view) for one in found]
             after, more = page.last, page.more
-            yield [
-                one
-                for one in found
-                if selection.names(one.metadata.get("namespace", ""), one.metadata["name"])
-            ]
-
-
-def _stored(kind: Kind, body: bytes, event_at: Callable[[int], Any]) -> Stored:
-    metadata = orjson.loads(body)["metadata"]
-    event = event_at(int(metadata["resourceVersion"]))
-    return Stored(kind, body, metadata, event.time if event is not None else 0)
+            yield found
 
 
 def _print_list(output: Output, version: int, slices: Iterator[list[Stored]]) -> None:
@@ -97,8 +105,7 @@ _COLORS = ["", "", "bold", "cyan", "dim", ""]
 def _cells(stored: Stored) -> list[str]:
     metadata = stored.metadata
     changed = local(stored.time) if stored.time else ""
-    where, name = metadata.get("namespace", ""), metadata["name"]
-    return [stored.kind.kind, where, name, metadata["resourceVersion"], changed, size(len(stored.body))]
+    return [stored.kind.kind, *stored.names, metadata["resourceVersion"], changed, size(len(stored.body))]
 
 
 def _print_json(output: Output, version: int, slices: Iterator[list[Stored]]) -> None:
