@@ -126,3 +126,25 @@ async def test_writes_under_way_when_the_server_stops_are_finished_and_kept(
         await api.stopped.wait()
         await api.restart()
         assert len((await api.list("configmaps"))["items"]) == 20
+
+
+async def test_a_server_that_is_cancelled_ends_though_writes_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was never acknowledged may be lost, but nobody may wait for it for ever."""
+    monkeypatch.setattr(compose, "Committer", SlowDisk)
+    with memory_folder() as folder:
+        asked = settings(folder, insecure_port=free_port())
+        async with trio.open_nursery() as nursery:
+            announced = trio.Event()
+            nursery.start_soon(compose.run, asked, lambda _: announced.set(), trio.Event(), ManualClock())
+            await announced.wait()
+            monkeypatch.setattr(SlowDisk, "gate", trio.Event())
+            body = b'{"metadata":{"name":"a"}}'
+            head = b"POST /api/v1/namespaces/default/configmaps HTTP/1.1\r\nHost: t\r\n"
+            access = b"Authorization: Bearer %b\r\nContent-Length: %d\r\n\r\n" % (ADMIN.encode(), len(body))
+            async with await trio.open_tcp_stream("127.0.0.1", asked.insecure_port) as stream:
+                await stream.send_all(head + access + body)
+                await wait_all_tasks_blocked()
+                nursery.cancel_scope.cancel()
+        monkeypatch.setattr(SlowDisk, "gate", None)
+        async with served(folder) as api:
+            assert (await api.list("configmaps"))["items"] == []
