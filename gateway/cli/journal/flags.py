@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -23,9 +23,8 @@ class Parser(argparse.ArgumentParser):
             allow_abbrev=False,
             formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, max_help_position=34),
         )
-        folder = "FOLDER"
         self.add_argument(
-            "--data-dir", type=Path, default=DATA_DIR, metavar=folder, help="(default ./rewound-data)"
+            "--data-dir", type=Path, default=DATA_DIR, metavar="FOLDER", help="(default ./rewound-data)"
         )
         self.add_argument(
             "--color",
@@ -98,4 +97,3 @@ def _checked(parse: Callable[[str], T], text: str) -> T:
 
 
 Options = Any  # argparse.Namespace: its attributes are the flags
-Arguments = Sequence[str]

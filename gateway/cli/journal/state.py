@@ -1,6 +1,6 @@
 """`rewound journal state`: what was there at a version or a time.
 
-A list for people; with -o json or -o yaml whole objects, as a List that `kubectl apply -f` would take.
+A table for people; with -o json or -o yaml whole objects, in one document of kind List.
 """
 
 from __future__ import annotations
