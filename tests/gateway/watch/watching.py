@@ -27,6 +27,7 @@ from tests.gateway.api import ADMIN, Api
 
 # A receive window so small that a reader who stalls is soon behind.
 SMALL_WINDOW = 4096
+SECURE = ("tls", "wss")
 
 
 class NotStrict(Exception):
@@ -244,7 +245,7 @@ async def watching(
     target = with_query(path, watch=1, **query) if "/watch/" not in path else with_query(path, **query)
     watch = Watch()
     async with trio.open_nursery() as nursery:
-        stream = await connect(api, secure=transport in ("tls", "wss"), small=stalled)
+        stream = await connect(api, secure=transport in SECURE, small=stalled)
         reader: Reader
         if transport in ("ws", "wss"):
             sent = {**({"Authorization": f"Bearer {token}"} if token else {}), **(headers or {})}
@@ -277,6 +278,11 @@ async def opened(watch: Watch) -> None:
     """Once the server has answered: what is written from now on is in the stream."""
     while not watch.status:
         await trio.lowlevel.checkpoint()
+
+
+def ports(transport: str) -> dict[str, int]:
+    """Settings of a server that this transport can reach: certificates are made only where they are needed."""
+    return {"secure_port": 2} if transport in SECURE else {}
 
 
 transports = pytest.mark.parametrize("transport", ["plain", "tls", "ws", "wss"])

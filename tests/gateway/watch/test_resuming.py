@@ -1,0 +1,82 @@
+"""A watch from the version of a list, an object or an event goes on where that one stood: no gap, nothing twice."""
+
+from __future__ import annotations
+
+from trio.testing import wait_all_tasks_blocked
+
+from tests.gateway.api import config_map, served
+from tests.gateway.watch.watching import (
+    assert_ascending,
+    ports,
+    told,
+    transports,
+    version,
+    versions,
+    watching,
+)
+
+
+@transports
+async def test_from_any_event_on(transport: str) -> None:
+    async with served(**ports(transport)) as api:
+        start = (await api.list("configmaps"))["metadata"]["resourceVersion"]
+        for name in "abc":
+            await api.create("configmaps", config_map(name))
+        await api.replace("configmaps", config_map("b", x="1"))
+        await api.delete("configmaps", "a")
+        await api.create("configmaps", config_map("a"))
+        path = api.path("configmaps")
+        async with watching(api, path, transport, resourceVersion=start) as watch:
+            everything = await watch.take(6)
+        assert_ascending(everything)
+        assert [kind for kind, _ in map(told, everything)] == [
+            "ADDED",
+            "ADDED",
+            "ADDED",
+            "MODIFIED",
+            "DELETED",
+            "ADDED",
+        ]
+        for place, event in enumerate(everything):
+            async with watching(api, path, transport, resourceVersion=version(event)) as again:
+                assert await again.take(5 - place) == everything[place + 1 :]
+                await wait_all_tasks_blocked()
+                assert again.untaken == []
+
+
+async def test_a_deleted_event_carries_a_version_of_its_own() -> None:
+    async with served() as api:
+        made = await api.create("configmaps", config_map("a"))
+        at = made["metadata"]["resourceVersion"]
+        await api.delete("configmaps", "a")
+        async with watching(api, api.path("configmaps"), resourceVersion=at) as watch:
+            [event] = await watch.take(1)
+            assert told(event) == ("DELETED", "a")
+            assert version(event) > int(at)
+            assert event["object"]["metadata"]["uid"] == made["metadata"]["uid"]
+
+
+async def test_versions_of_other_types_serve_as_well() -> None:
+    async with served() as api:
+        await api.create("configmaps", config_map("a"))
+        lease = await api.create("leases", {"metadata": {"name": "l"}})
+        await api.create("configmaps", config_map("b"))
+        at = lease["metadata"]["resourceVersion"]
+        async with watching(api, api.path("configmaps"), resourceVersion=at) as watch:
+            assert await watch.told(1) == [("ADDED", "b")]
+
+
+async def test_two_watches_tell_the_same_whenever_they_came() -> None:
+    async with served() as api:
+        path = api.path("configmaps")
+        start = await api.head()
+        async with watching(api, path, resourceVersion=start) as early:
+            for number in range(50):
+                await api.create("configmaps", config_map(f"c-{number}"))
+            async with watching(api, path, resourceVersion=start) as late:
+                for number in range(50):
+                    await api.delete("configmaps", f"c-{number}")
+                first, second = await early.take(100), await late.take(100)
+                assert first == second
+                assert_ascending(first)
+                assert len(versions(first)) == 100

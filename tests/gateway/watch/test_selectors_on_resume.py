@@ -1,0 +1,41 @@
+"""A watch that resumes finds the moves in and out of its selection that happened while it was away."""
+
+from __future__ import annotations
+
+from tests.gateway.api import config_map, labelled, served
+from tests.gateway.watch.watching import ports, transports, watching
+
+
+@transports
+async def test_moves_of_the_past_are_told_as_they_were(transport: str) -> None:
+    async with served(**ports(transport)) as api:
+        path = api.path("configmaps")
+        at = (await api.create("configmaps", labelled("a", app="web")))["metadata"]["resourceVersion"]
+        await api.create("configmaps", labelled("b", app="db"))
+        await api.replace("configmaps", labelled("a", app="db"))
+        await api.replace("configmaps", {**labelled("a", app="db"), "data": {"v": "unseen"}})
+        await api.replace("configmaps", labelled("b", app="web"))
+        await api.replace("configmaps", {**labelled("a", app="web"), "data": {"v": "unseen"}})
+        await api.delete("configmaps", "b")
+        async with watching(api, path, transport, labelSelector="app=web", resourceVersion=at) as watch:
+            events = await watch.take(4)
+            assert [(event["type"], event["object"]["metadata"]["name"]) for event in events] == [
+                ("DELETED", "a"),
+                ("ADDED", "b"),
+                ("ADDED", "a"),
+                ("DELETED", "b"),
+            ]
+            assert "data" not in events[0]["object"]
+            assert events[2]["object"]["data"] == {"v": "unseen"}
+
+
+async def test_what_matched_before_the_version_is_modified_after_it() -> None:
+    async with served() as api:
+        await api.create("configmaps", labelled("a", app="web"))
+        at = await api.head()
+        await api.create("configmaps", config_map("noise"))
+        await api.replace("configmaps", {**labelled("a", app="web"), "data": {"v": "1"}})
+        async with watching(
+            api, api.path("configmaps"), labelSelector="app=web", resourceVersion=at
+        ) as watch:
+            assert await watch.told(1) == [("MODIFIED", "a")]

@@ -1,0 +1,111 @@
+"""Where the state at the beginning ends and live events begin there is no gap and nothing twice."""
+
+from __future__ import annotations
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from gateway.watch import state
+from tests.gateway.api import Api, config_map, labelled, served
+from tests.gateway.watch.watching import (
+    Watch,
+    assert_ascending,
+    ports,
+    told,
+    transports,
+    versions,
+    watching,
+)
+
+
+@pytest.fixture
+def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state, "FIRST_PAGE", 3)
+    monkeypatch.setattr(state, "LARGEST_PAGE", 3)
+
+
+async def churn(api: Api, rounds: int) -> None:
+    """Writes before, among and behind what a reader of the list has got to."""
+    for turn in range(rounds):
+        await api.replace("configmaps", config_map(f"m-{turn % 40:02}", turn=str(turn)))
+        await api.create("configmaps", config_map(f"a-{turn:03}"))
+        await api.create("configmaps", config_map(f"z-{turn:03}"))
+        await api.delete("configmaps", f"z-{turn:03}")
+
+
+def folded(watch: Watch) -> dict[str, int]:
+    held: dict[str, int] = {}
+    for event in watch.events:
+        kind, name = told(event)
+        if kind == "ADDED":
+            assert name not in held, f"{name} was added twice"
+        else:
+            assert name in held, f"{name} was {kind} without having been added"
+        held[name] = versions([event])[0]
+        if kind == "DELETED":
+            del held[name]
+    return held
+
+
+@pytest.mark.usefixtures("small_pages")
+@transports
+async def test_many_pages_while_writes_go_on(transport: str) -> None:
+    async with served(**ports(transport)) as api:
+        for number in range(40):
+            await api.create("configmaps", config_map(f"m-{number:02}"))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(churn, api, 30)
+            async with watching(api, api.path("configmaps"), transport) as watch:
+                while not any(name == "a-029" for _, name in map(told, watch.events)):
+                    await trio.lowlevel.checkpoint()
+                await wait_all_tasks_blocked()
+                listed = await api.list("configmaps")
+                expected = {
+                    item["metadata"]["name"]: int(item["metadata"]["resourceVersion"])
+                    for item in listed["items"]
+                }
+                assert folded(watch) == expected
+                first = next(
+                    place for place, event in enumerate(watch.events) if event["type"] != "ADDED"
+                )
+                synthetic = [told(event)[1] for event in watch.events[:first]]
+                assert synthetic[:40] == sorted(synthetic[:40])
+
+
+@pytest.mark.usefixtures("small_pages")
+async def test_pages_are_of_one_version() -> None:
+    """What is written while the pages go out is told by events, all of them newer than all of the state."""
+    async with served() as api:
+        for number in range(30):
+            await api.create("configmaps", labelled(f"m-{number:02}", keep="yes"))
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(churn, api, 10)
+            async with watching(api, api.path("configmaps"), labelSelector="keep") as watch:
+                events = await watch.take(30)
+                assert [told(event) for event in events] == [
+                    ("ADDED", f"m-{number:02}") for number in range(30)
+                ]
+                later = watch.untaken
+                assert_ascending(later)
+                assert all(version > max(versions(events)) for version in versions(later))
+
+
+async def test_a_reader_of_pages_that_stalls_is_served_to_the_end() -> None:
+    big = "x" * 20_000
+    async with served() as api:
+        for number in range(60):
+            await api.create("configmaps", config_map(f"m-{number:02}", big=big))
+        async with watching(api, api.path("configmaps"), stalled=True) as watch:
+            await wait_all_tasks_blocked()
+            await api.replace("configmaps", config_map("m-00", big="gone"))
+            await api.delete("configmaps", "m-59")
+            await wait_all_tasks_blocked()
+            watch.resume()  # type: ignore[attr-defined]
+            events = await watch.take(62)
+            assert [told(event) for event in events] == [
+                *(("ADDED", f"m-{number:02}") for number in range(60)),
+                ("MODIFIED", "m-00"),
+                ("DELETED", "m-59"),
+            ]
+            assert all(event["object"]["data"]["big"] == big for event in events[:60])
