@@ -2,7 +2,7 @@
 
 Facts are laid out so that a label or a field is there exactly if its bytes are (see `actors/facts.py`), so
 every requirement but `>` and `<` is one search for bytes, a quarter of a microsecond, wanted or unwanted.
-Only numbers have to be unpacked to be compared, and only where the searches left the question open.
+Only numbers and long lists of values are unpacked to be compared, where the searches left the question open.
 Rejected: an index database per label, which every write would pay for.
 """
 
@@ -16,6 +16,9 @@ from actors.selectors.labels import ABSENT, EXISTS, IN, NOT_IN, LabelRequirement
 
 Match = Callable[[bytes], bool]
 Needles = list[bytes]
+
+# About what unpacking the labels costs; a list of a thousand values must not mean a thousand searches a row.
+MOST_SEARCHES = 16
 
 
 def matcher(labels: LabelSelector | None, fields: FieldSelector | None) -> Match | None:
@@ -41,6 +44,10 @@ def _sort_label(
     compared: list[LabelRequirement],
 ) -> None:
     key = requirement.key
+    if len(requirement.values) > MOST_SEARCHES:
+        wanted += [[label_bytes(key)]] if requirement.operator == IN else []
+        compared.append(requirement)
+        return
     values = [label_bytes(key, value) for value in requirement.values]
     if requirement.operator == IN:
         wanted.append(values)

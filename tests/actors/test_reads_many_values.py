@@ -1,0 +1,31 @@
+"""Selectors with more values than it pays to search for mean the same as short ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.facts import pack_facts
+from actors.selectors import LabelSelector, matcher
+
+OBJECTS = [
+    {},
+    {"app": ""},
+    {"app": "v3"},
+    {"app": "v300"},
+    {"app": "w"},
+    {"other": "v3"},
+    {"app": "v3", "x": "y"},
+]
+
+
+@pytest.mark.parametrize("operator", ["in", "notin"])
+@pytest.mark.parametrize("count", [1, 15, 16, 17, 500])
+@pytest.mark.parametrize("besides", ["", ",x=y", ",!x"])
+def test_any_number_of_values(operator: str, count: int, besides: str) -> None:
+    values = ",".join(f"v{number}" for number in range(count))
+    selector = LabelSelector.parse(f"app {operator} ({values}){besides}")
+    match = matcher(selector, None)
+    assert match is not None
+    for labels in OBJECTS:
+        facts = pack_facts(labels, {"metadata.name": "v3"}, "uid", [])
+        assert match(facts) == selector.matches(labels), labels
