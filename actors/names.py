@@ -25,6 +25,8 @@ class Names:
     node_lease_namespace: str
     media_type: str  # the protobuf media type
     extension_prefix: str  # OpenAPI markers
+    api_access: str  # the volume with an account's token, before the dash and its letters
+    root_certificate: str  # the ConfigMap with the certificate of this server's authority
     # The Service in namespace default that stands for this server has the same name in both dialects.
     api_service: str = "kubernetes"
     service_domain: str = "cluster.local"  # where Services have their DNS names
@@ -47,6 +49,8 @@ CLUSTER = Names(
     node_lease_namespace="cluster-node-lease",
     media_type="application/vnd.cluster.protobuf",
     extension_prefix="x-cluster-",
+    api_access="cluster-api-access",
+    root_certificate="cluster-root-ca.crt",
 )
 KUBERNETES = Names(
     dialect="kubernetes",
@@ -57,5 +61,7 @@ KUBERNETES = Names(
     node_lease_namespace="kube-node-lease",
     media_type="application/vnd.kubernetes.protobuf",
     extension_prefix="x-kubernetes-",
+    api_access="kube-api-access",
+    root_certificate="kube-root-ca.crt",
 )
 NAMES = {names.dialect: names for names in (CLUSTER, KUBERNETES)}

@@ -1,0 +1,45 @@
+"""DefaultTolerationSeconds: pods stay on a node that is not ready or out of reach for five minutes, if they say
+nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from actors.admission.chain import Review
+from actors.errors import Resource
+from actors.kinds.core.pods.spec import POD_SPEC
+from actors.messages import Object
+from actors.names import Names
+
+PODS: Final = Resource("", "pods")
+SECONDS: Final = 300
+
+
+class DefaultTolerationSeconds:
+    def __init__(self, names: Names) -> None:
+        self._taints = (names.key("not-ready", "node"), names.key("unreachable", "node"))
+
+    def mutate(self, review: Review) -> None:
+        pod = review.object
+        if review.definition.resource != PODS or review.subresource or pod is None:
+            return
+        tolerations = pod["spec"].get("tolerations", [])
+        missing = [taint for taint in self._taints if not _tolerates(tolerations, taint)]
+        if missing:
+            added = [_toleration(taint) for taint in missing]
+            pod["spec"] = POD_SPEC.arranged({**pod["spec"], "tolerations": [*tolerations, *added]})
+
+    def validate(self, review: Review) -> None:
+        return
+
+
+def _tolerates(tolerations: list[Object], taint: str) -> bool:
+    return any(
+        one.get("key", "") in ("", taint) and one.get("effect", "") in ("", "NoExecute")
+        for one in tolerations
+    )
+
+
+def _toleration(taint: str) -> Object:
+    return {"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": SECONDS}

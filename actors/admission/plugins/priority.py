@@ -1,0 +1,128 @@
+"""Priority: the number behind a pod's priority class, and at most one class that is everybody's default.
+
+Classes are few and are asked for with every pod, so they are kept in memory and follow the committed feed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from actors.admission.chain import Review
+from actors.errors import Forbidden, Resource
+from actors.feed import Feed
+from actors.kinds.core.pods.spec import POD_SPEC
+from actors.messages import Object
+from actors.names import Names
+from actors.resource.document import decode
+from journal.log import Journal
+from journal.records import Event
+
+PODS: Final = Resource("", "pods")
+NO_CLASS: Final[Object] = {"value": 0, "preemptionPolicy": "PreemptLowerPriority"}
+
+
+class PriorityClasses:
+    """All priority classes by name."""
+
+    def __init__(self, names: Names, journal: Journal, feed: Feed) -> None:
+        self.resource = Resource(names.group("scheduling"), "priorityclasses")
+        self._journal = journal
+        self._type_id = journal.type_id(str(self.resource))
+        self._known: dict[str, Object] | None = None
+        feed.follow(self._committed)
+
+    def get(self, name: str) -> Object | None:
+        return self._all().get(name)
+
+    def default(self) -> Object | None:
+        """Should there be several by accident, the least important one."""
+        marked = [one for one in self._all().values() if one.get("globalDefault")]
+        return min(marked, key=_value, default=None)
+
+    def _all(self) -> dict[str, Object]:
+        if self._known is None:
+            with self._journal.read() as view:
+                rows = list(view.rows(self._type_id, None))
+            self._known = {name: decode(row.body) for _, name, row in rows}
+        return self._known
+
+    def _committed(self, events: Sequence[Event]) -> None:
+        if self._known is None:
+            return
+        for event in events:
+            if event.type_id == self._type_id and event.removed:
+                self._known.pop(event.name, None)
+            elif event.type_id == self._type_id:
+                self._known[event.name] = decode(event.body)
+
+
+def _value(one: Object) -> int:
+    value: int = one["value"]
+    return value
+
+
+class Priority:
+    def __init__(self, classes: PriorityClasses) -> None:
+        self._classes = classes
+
+    def mutate(self, review: Review) -> None:
+        pod, old = review.object, review.old
+        if review.definition.resource != PODS or review.subresource or pod is None:
+            return
+        if old is None:
+            self._resolve(pod, review.name)
+        else:
+            _keep(pod, old, "priority", "preemptionPolicy")
+
+    def validate(self, review: Review) -> None:
+        new = review.object
+        if review.definition.resource != self._classes.resource or new is None:
+            return
+        other = self._classes.default() if new.get("globalDefault") else None
+        if other is None or (review.operation == "UPDATE" and _name(other) == _name(new)):
+            return
+        why = f"PriorityClass {_name(other)} is already marked as default. Only one default can exist"
+        raise Forbidden(self._classes.resource, review.name, why)
+
+    def _resolve(self, pod: Object, name: str) -> None:
+        spec = dict(pod["spec"])
+        found = self._class_of(spec, name)
+        if "metadata" in found:
+            spec["priorityClassName"] = _name(found)
+        for part, source, words in (
+            ("priority", "value", "the integer value of priority"),
+            ("preemptionPolicy", "preemptionPolicy", "the string value of PreemptionPolicy"),
+        ):
+            computed = found.get(source)
+            if computed is None:
+                continue
+            if spec.get(part, computed) != computed:
+                why = (
+                    f"{words} ({spec[part]}) must not be provided in pod spec; priority admission controller "
+                    f"computed {computed} from the given PriorityClass name"
+                )
+                raise Forbidden(PODS, name, why)
+            spec[part] = computed
+        pod["spec"] = POD_SPEC.arranged(spec)
+
+    def _class_of(self, spec: Object, pod: str) -> Object:
+        name = spec.get("priorityClassName")
+        if not name:
+            return self._classes.default() or NO_CLASS
+        found = self._classes.get(name)
+        if found is None:
+            raise Forbidden(PODS, pod, f"no PriorityClass with name {name} was found")
+        return found
+
+
+def _keep(pod: Object, old: Object, *parts: str) -> None:
+    """Clients that do not know of a field leave it out; that takes nothing away."""
+    kept = {part: old["spec"][part] for part in parts if part in old["spec"] and part not in pod["spec"]}
+    if kept:
+        pod["spec"] = POD_SPEC.arranged({**pod["spec"], **kept})
+
+
+def _name(stored: Object) -> str:
+    name: str = stored["metadata"].get("name", "")
+    return name

@@ -1,0 +1,223 @@
+"""ServiceAccount: every pod runs as an account of its namespace and gets that account's token to hand.
+
+Pods that nodes run on their own account (mirrors) get nothing and may refer to nothing. The account `default` is
+made with every namespace a moment after it; a pod that is faster finds it as it will be.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from typing import Final
+
+from actors.admission.chain import Review
+from actors.errors import Forbidden, Resource
+from actors.kinds.core.pods.containers import CONTAINER
+from actors.kinds.core.pods.projections import FILE_MODE
+from actors.kinds.core.pods.spec import POD_SPEC
+from actors.kinds.core.pods.windows import containers_of
+from actors.messages import Object
+from actors.names import Names
+from actors.resource.document import decode
+from journal.log import Journal
+
+PODS: Final = Resource("", "pods")
+DEFAULT: Final = "default"
+TOKEN_SECONDS: Final = 3607  # an hour, and a sign by which tokens of this volume are known
+_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+
+
+class ServiceAccount:
+    def __init__(self, names: Names, journal: Journal) -> None:
+        self._journal = journal
+        self._type_id = journal.type_id("serviceaccounts")
+        self._mirror = names.key("config.mirror")
+        self._enforce = names.key("enforce-mountable-secrets")
+        self._mount_path = f"/var/run/secrets/{names.key('serviceaccount')}"
+        self._volume_prefix = f"{names.api_access}-"
+        self._root_certificate = names.root_certificate
+
+    def mutate(self, review: Review) -> None:
+        pod = review.object
+        if not _concerns(review) or pod is None or review.operation != "CREATE":
+            return
+        if not self._is_mirror(pod):
+            account = self._account(pod["spec"].get("serviceAccountName") or DEFAULT, review)
+            self._dress(pod, account, review)
+        self.validate(review)
+
+    def validate(self, review: Review) -> None:
+        pod = review.object
+        if not _concerns(review) or pod is None:
+            return
+        if review.operation == "CREATE" and self._is_mirror(pod):
+            _refuse_references(pod, review)
+        elif review.operation == "CREATE" or review.subresource:
+            account = self._account(pod["spec"].get("serviceAccountName", ""), review)
+            if _is_true(account["metadata"].get("annotations", {}).get(self._enforce, "")):
+                why = _unlisted(pod["spec"], account, added=bool(review.subresource))
+                if why:
+                    raise Forbidden(PODS, review.name, why)
+
+    def _is_mirror(self, pod: Object) -> bool:
+        return self._mirror in pod["metadata"].get("annotations", {})
+
+    def _account(self, name: str, review: Review) -> Object:
+        if not name:
+            why = f"no service account specified for pod {review.namespace}/{review.name}"
+            raise Forbidden(PODS, review.name, why)
+        with self._journal.read() as view:
+            row = view.get(self._type_id, review.namespace, name)
+        if row is not None:
+            return decode(row.body)
+        if name == DEFAULT:
+            return {"metadata": {"name": DEFAULT}}
+        where = f"{review.namespace}/{name}"
+        why = f'error looking up service account {where}: serviceaccount "{name}" not found'
+        raise Forbidden(PODS, review.name, why)
+
+    def _dress(self, pod: Object, account: Object, review: Review) -> None:
+        name = account["metadata"]["name"]
+        spec = {**pod["spec"], "serviceAccountName": name, "serviceAccount": name}
+        wanted = spec.get("automountServiceAccountToken", account.get("automountServiceAccountToken", True))
+        if wanted:
+            self._mount_token(spec, f"{review.namespace}/{review.name}")
+        if not spec.get("imagePullSecrets") and account.get("imagePullSecrets"):
+            spec["imagePullSecrets"] = [dict(one) for one in account["imagePullSecrets"]]
+        pod["spec"] = POD_SPEC.arranged(spec)
+
+    def _mount_token(self, spec: Object, seed: str) -> None:
+        """In every container that has nothing mounted there."""
+        volumes = spec.get("volumes", [])
+        found = next((one["name"] for one in volumes if one["name"].startswith(self._volume_prefix)), "")
+        name = found or self._volume_prefix + _suffix(seed)
+        mount = {"name": name, "readOnly": True, "mountPath": self._mount_path}
+        needed = False
+        for part in ("initContainers", "containers"):
+            for index, container in enumerate(spec.get(part) or ()):
+                mounts = container.get("volumeMounts", [])
+                if all(one["mountPath"] != self._mount_path for one in mounts):
+                    mounted = {**container, "volumeMounts": [*mounts, mount]}
+                    spec[part][index] = CONTAINER.arranged(mounted)
+                    needed = True
+        if needed and not found:
+            spec["volumes"] = [*volumes, {"name": name, "projected": self._token_source()}]
+
+    def _token_source(self) -> Object:
+        namespace = {"apiVersion": "v1", "fieldPath": "metadata.namespace"}
+        certificate = {"key": "ca.crt", "path": "ca.crt"}
+        return {
+            "sources": [
+                {"serviceAccountToken": {"expirationSeconds": TOKEN_SECONDS, "path": "token"}},
+                {"configMap": {"name": self._root_certificate, "items": [certificate]}},
+                {"downwardAPI": {"items": [{"path": "namespace", "fieldRef": namespace}]}},
+            ],
+            "defaultMode": FILE_MODE,
+        }
+
+
+def _concerns(review: Review) -> bool:
+    if review.definition.resource != PODS:
+        return False
+    return review.subresource in ("", "ephemeralcontainers")
+
+
+def _suffix(seed: str) -> str:
+    """Five letters that are the same for the same pod, so that a replay makes the same volume."""
+    number = zlib.crc32(seed.encode())
+    letters = []
+    for _ in range(5):
+        number, index = divmod(number, len(_LETTERS))
+        letters.append(_LETTERS[index])
+    return "".join(letters)
+
+
+def _is_true(text: str) -> bool:
+    return text in ("1", "t", "T", "TRUE", "true", "True")
+
+
+def _refuse_references(pod: Object, review: Review) -> None:
+    spec = pod["spec"]
+    volumes = spec.get("volumes", ())
+    if spec.get("serviceAccountName"):
+        raise Forbidden(PODS, review.name, "a mirror pod may not reference service accounts")
+    if next(_secrets(spec), None) is not None:
+        raise Forbidden(PODS, review.name, "a mirror pod may not reference secrets")
+    if any("serviceAccountToken" in source for one in volumes for source in _projected(one)):
+        why = "a mirror pod may not use ServiceAccountToken volume projections"
+        raise Forbidden(PODS, review.name, why)
+
+
+def _projected(volume: Object) -> list[Object]:
+    return volume.get("projected", {}).get("sources") or []
+
+
+def _secrets(spec: Object) -> Iterator[str]:
+    """Names of all secrets that a pod refers to, wherever it does."""
+    for reference in spec.get("imagePullSecrets", ()):
+        yield reference.get("name", "")
+    for container, _ in containers_of(spec, ""):
+        for source in container.get("envFrom", ()):
+            if "secretRef" in source:
+                yield source["secretRef"].get("name", "")
+        for _, name in _variables(container):
+            yield name
+    for volume in spec.get("volumes", ()):
+        if "secret" in volume:
+            yield volume["secret"].get("secretName", "")
+        for source in (*volume.values(), *_projected(volume)):
+            yield from _of_source(source)
+
+
+def _of_source(source: object) -> Iterator[str]:
+    if not isinstance(source, dict):
+        return
+    for part in ("secretRef", "nodePublishSecretRef", "secret"):
+        if source.get(part):
+            yield source[part].get("name", "")
+    if "shareName" in source:
+        yield source.get("secretName", "")
+
+
+def _variables(container: Object) -> Iterator[tuple[str, str]]:
+    """Variables taken from secrets, with the names of the secrets."""
+    for variable in container.get("env", ()):
+        reference = variable.get("valueFrom", {}).get("secretKeyRef")
+        if reference is not None:
+            yield variable["name"], reference.get("name", "")
+
+
+def _unlisted(spec: Object, account: Object, *, added: bool) -> str:
+    """What the pod uses that its account does not list; "" when there is nothing."""
+    name = account["metadata"]["name"]
+    listed = {one.get("name") for one in account.get("secrets", ())}
+    no_secret = f"is not allowed because service account {name} does not reference that secret"
+    kinds = (
+        (("ephemeralContainers", "ephemeral container"),)
+        if added
+        else (("initContainers", "init container"), ("containers", "container"))
+    )
+    if not added:
+        for volume in spec.get("volumes", ()):
+            secret = volume.get("secret", {}).get("secretName")
+            if secret is not None and secret not in listed:
+                return f'volume with secret.secretName="{secret}" {no_secret}'
+    for part, what in kinds:
+        for container in spec.get(part) or ():
+            for variable, secret in _variables(container):
+                if secret not in listed:
+                    where = f"{what} {container['name']} with envVar {variable}"
+                    return f'{where} referencing secret.secretName="{secret}" {no_secret}'
+    return "" if added else _unlisted_pull_secret(spec, account)
+
+
+def _unlisted_pull_secret(spec: Object, account: Object) -> str:
+    listed = {one.get("name") for one in account.get("imagePullSecrets", ())}
+    for index, reference in enumerate(spec.get("imagePullSecrets", ())):
+        name = reference.get("name", "")
+        if name not in listed:
+            return (
+                f'imagePullSecrets[{index}].name="{name}" is not allowed because service account '
+                f"{account['metadata']['name']} does not reference that imagePullSecret"
+            )
+    return ""
