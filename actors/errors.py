@@ -179,3 +179,10 @@ class StorageRefused(RequestError):
 
     def __init__(self, why: str) -> None:
         self.message = f"the journal cannot store this change: {why}"
+
+
+class Exhausted(RequestError):
+    """Nothing is left of something that the server gives out."""
+
+    def __init__(self, why: str) -> None:
+        self.message = f"Internal error occurred: {why}"

@@ -140,6 +140,9 @@ def _simple(error: RequestError) -> Failure | None:
             return Failure(500, "", str(error))
         case cause.Overloaded():
             return Failure(429, "TooManyRequests", str(error), {"retryAfterSeconds": 1}, RETRY_SOON)
+        case cause.Exhausted():
+            told = str(error).removeprefix("Internal error occurred: ")
+            return Failure(500, "InternalError", str(error), {"causes": [{"message": told}]})
         case cause.StorageRefused():
             return Failure(507, "InsufficientStorage", str(error), {"retryAfterSeconds": 10})
     return None

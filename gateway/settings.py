@@ -11,6 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from actors.access.modes import MODES
+from actors.allocation.ranges import (
+    USUAL_NETWORKS,
+    USUAL_PORTS,
+    ServiceRanges,
+    parse_networks,
+    parse_ports,
+)
 from actors.names import NAMES
 
 LOOPBACK = "127.0.0.1"
@@ -47,6 +54,8 @@ class Settings:
     tls_cert_file: Path | None = None
     tls_private_key_file: Path | None = None
     client_ca_file: Path | None = None
+    service_cluster_ip_range: str = USUAL_NETWORKS
+    service_node_port_range: str = USUAL_PORTS
     watch_history: float = 300.0
     journal_retention: float | None = 86400.0  # None: for ever
     livez_grace_period: float = 0.0
@@ -58,6 +67,7 @@ class Settings:
         self._check_files()
         self._check_access()
         self._check_history()
+        self._check_ranges()
 
     @property
     def secure(self) -> Address | None:
@@ -127,6 +137,22 @@ class Settings:
             raise SettingsError(
                 "--journal-retention", "is shorter than --watch-history; give at least as much, or 0 for ever"
             )
+
+    @property
+    def service_ranges(self) -> ServiceRanges:
+        return ServiceRanges(
+            parse_networks(self.service_cluster_ip_range), parse_ports(self.service_node_port_range)
+        )
+
+    def _check_ranges(self) -> None:
+        for flag, parse, text in (
+            ("--service-cluster-ip-range", parse_networks, self.service_cluster_ip_range),
+            ("--service-node-port-range", parse_ports, self.service_node_port_range),
+        ):
+            try:
+                parse(text)
+            except ValueError as error:
+                raise SettingsError(flag, str(error)) from None
 
 
 def _choice(flag: str, value: str, allowed: tuple[str, ...]) -> None:

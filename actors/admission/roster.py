@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from actors.admission.chain import Plugin
+from actors.admission.chain import Completion, Plugin
 from actors.admission.plugins.namespace_lifecycle import NamespaceLifecycle
 from actors.admission.plugins.persistent_volume_claim_resize import PersistentVolumeClaimResize
 from actors.admission.plugins.storage_object_in_use_protection import StorageObjectInUseProtection
+from actors.allocation.holdings import Holdings
+from actors.allocation.ranges import USUAL, ServiceRanges
+from actors.allocation.services import ServiceAllocation
 from actors.feed import Feed
 from actors.names import Names
 from actors.namespaces import Namespaces
@@ -18,3 +21,8 @@ def plugins(names: Names, journal: Journal, feed: Feed) -> tuple[Plugin, ...]:
         StorageObjectInUseProtection(names),
         PersistentVolumeClaimResize(names, journal),
     )
+
+
+def completions(journal: Journal, feed: Feed, ranges: ServiceRanges = USUAL) -> tuple[Completion, ...]:
+    """What the server gives objects of its own, after the plugins."""
+    return (ServiceAllocation(Holdings(journal, feed), ranges),)

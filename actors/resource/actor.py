@@ -67,8 +67,11 @@ class _Answer:
     reply: Reply[Outcome]
     outcome: Outcome | None
     error: Exception | None
+    review: Review | None = None  # of a write that is to become durable
 
     def give(self, failure: Exception | None) -> None:
+        if self.review is not None:
+            self.review.settle(failure is None)
         error = failure or self.error
         if error is not None:
             self.reply.fail(error)
@@ -94,6 +97,7 @@ class ResourceActor:
         self.type_id = journal.type_id(storage.type_name)
         self._mailbox: Mailbox[Envelope] = Mailbox(MAILBOX_CAPACITY)
         self._pending: dict[Key, _Pending] = {}
+        self._reviewed: Review | None = None  # of the command being decided
 
     @property
     def name(self) -> str:
@@ -152,7 +156,12 @@ class ResourceActor:
             error = refused
         except Exception as broken:
             error = broken
-        return _Answer(envelope.reply, outcome, error), len(events) > before or bool(self._pending)
+        review, self._reviewed = self._reviewed, None
+        recorded = len(events) > before
+        if review is not None and not recorded:
+            review.settle(False)
+        answer = _Answer(envelope.reply, outcome, error, review if recorded else None)
+        return answer, recorded or bool(self._pending)
 
     def _perform(self, view: View, command: Command, events: list[Event]) -> Outcome:
         definition = self._definitions[command.version]
@@ -173,6 +182,7 @@ class ResourceActor:
     ) -> Written:
         review = self._review("CREATE", definition, command, command.object)
         self._admission.mutate(review)
+        self._admission.complete(review)
         name = generate_name(command)
         current = self._current(view, command.namespace, name) if name else None
         decision = decide_create(definition, current, command, self._validating(review))
@@ -212,6 +222,7 @@ class ResourceActor:
     ) -> Written:
         review = self._review("UPDATE", definition, command, command.object, current.object)
         self._admission.mutate(review)
+        self._admission.complete(review)
         decision = decide_replace(definition, current, command, self._validating(review))
         shown = definition.seen_through(command.subresource)
         warnings = tuple(shown.warnings(command.object, current.object))
@@ -340,9 +351,10 @@ class ResourceActor:
         dry_run = command.options.dry_run if isinstance(command, Delete) else command.dry_run
         name = new["metadata"].get("name", "") if isinstance(command, Create) and new else _name_of(command)
         subresource = command.subresource if isinstance(command, Replace | Patch | Submit) else ""
-        return Review(
+        self._reviewed = Review(
             operation, definition, command.namespace, name, subresource, new, old, command.stamp.user, dry_run
         )
+        return self._reviewed
 
     def _validating(self, review: Review) -> Callable[[Object, Object | None], None]:
         def admit(_: Object, __: Object | None) -> None:

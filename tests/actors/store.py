@@ -21,7 +21,7 @@ import orjson
 import trio
 
 from actors.admission.chain import Admission
-from actors.admission.roster import plugins
+from actors.admission.roster import completions, plugins
 from actors.committer import Committer
 from actors.controllers.namespaces import ensure_namespaces
 from actors.directory import Directory
@@ -125,7 +125,7 @@ class Store:
         self.feed = Feed(self.journal.head)
         self.committer = Committer(self.journal, self.feed, inline=True)
         self.supervisor = Supervisor()
-        admission = Admission(plugins(CLUSTER, self.journal, self.feed))
+        admission = Admission(plugins(CLUSTER, self.journal, self.feed), completions(self.journal, self.feed))
         inner = await nursery.start(self._tend)
         self.directory = Directory(
             self.catalog, self.journal, self.committer, admission, self.supervisor, inner

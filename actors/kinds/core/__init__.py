@@ -16,6 +16,7 @@ from actors.kinds.core import (
     pod_template,
     replication_controller,
     secret,
+    service,
     service_account,
 )
 from actors.kinds.definition import Definition
@@ -35,6 +36,7 @@ _KINDS = (
     pod_template,
     replication_controller,
     secret,
+    service,
     service_account,
 )
 

@@ -1,0 +1,126 @@
+"""Which families of addresses a service wants, made out from what its client said and left unsaid. Pure.
+
+The rules are those of clusters that have one family or two. `configured` holds the families this cluster has,
+the preferred one first. Every function completes `spec` or raises what is wrong with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from actors.kinds.checks import FieldError, invalid
+from actors.kinds.core.services.addresses import address_rules, family_of
+from actors.kinds.core.services.traits import HEADLESS, needs_address, same
+from actors.messages import Object
+
+_POLICY = "spec.ipFamilyPolicy"
+
+
+class Unfit(Exception):
+    """The families cannot be had; the errors say why."""
+
+    def __init__(self, errors: list[FieldError]) -> None:
+        super().__init__(errors)
+        self.errors = errors
+
+
+def complete_families(spec: Object, before: Object | None, configured: Sequence[str]) -> None:
+    if not needs_address(spec) or keeps_preferred(spec, before):
+        return
+    if "ipFamilyPolicy" not in spec:
+        spec["ipFamilyPolicy"] = _usual_policy(spec, before)
+    _refuse(address_rules(spec))
+    errors = _fit_to_policy(spec, before)
+    errors += _infer_from_addresses(spec, configured)
+    _refuse(errors)
+    if spec.get("clusterIP") == HEADLESS and not spec.get("selector"):
+        _complete_unselected(spec, configured)
+        return
+    _refuse(_unavailable(spec, configured))
+    families = spec.setdefault("ipFamilies", [configured[0]])
+    if spec["ipFamilyPolicy"] != "SingleStack" and len(families) == 1 and len(configured) == 2:
+        spec["ipFamilies"] = [*families, _other(families[0])]
+
+
+def keeps_preferred(spec: Object, before: Object | None) -> bool:
+    """A service that merely prefers two families stays as it is while nobody changes that."""
+    if before is None or before["type"] != spec["type"]:
+        return False
+    return (
+        spec.get("ipFamilyPolicy") == before.get("ipFamilyPolicy") == "PreferDualStack"
+        and same("clusterIPs", spec, before)
+        and same("ipFamilies", spec, before)
+    )
+
+
+def _usual_policy(spec: Object, before: Object | None) -> str:
+    if before is not None and "ipFamilyPolicy" in before:
+        return str(before["ipFamilyPolicy"])
+    unselected = spec.get("clusterIP") == HEADLESS and not spec.get("selector")
+    return "RequireDualStack" if unselected else "SingleStack"
+
+
+def _fit_to_policy(spec: Object, before: Object | None) -> list[FieldError]:
+    policy = spec["ipFamilyPolicy"]
+    if policy != "SingleStack":
+        return _not_reduced(spec, before or {}, policy)
+    errors: list[FieldError] = []
+    for part, what in (("clusterIPs", "cluster IPs"), ("ipFamilies", "IP families")):
+        values = spec.get(part, [])
+        if before is not None and len(values) > 1 and same(part, spec, before):
+            spec[part] = values[:1]  # saying so is clear enough
+        elif len(values) == 2:
+            text = f"must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified"
+            errors.append(invalid(_POLICY, policy, text))
+    return errors
+
+
+def _not_reduced(spec: Object, before: Object, policy: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for part, what in (("clusterIPs", "cluster IP"), ("ipFamilies", "IP family")):
+        if 0 < len(spec.get(part, [])) < len(before.get(part, [])):
+            text = f"must be 'SingleStack' to release the secondary {what}"
+            errors.append(invalid(_POLICY, policy, text))
+    return errors
+
+
+def _infer_from_addresses(spec: Object, configured: Sequence[str]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    ips, families = spec.get("clusterIPs", []), spec.get("ipFamilies", [])
+    if HEADLESS in ips:
+        return []
+    for index, ip in enumerate(ips[len(families) :], start=len(families)):
+        family = family_of(ip)
+        if family in configured:
+            spec["ipFamilies"] = families = [*families, family]
+        else:
+            text = f"{family} is not configured on this cluster"
+            errors.append(invalid(f"spec.clusterIPs[{index}]", ips, text))
+    return errors
+
+
+def _complete_unselected(spec: Object, configured: Sequence[str]) -> None:
+    """Nobody but its endpoints knows the families of a service without addresses and selector."""
+    families = spec.setdefault("ipFamilies", [configured[0]])
+    if len(families) < 2 and spec["ipFamilyPolicy"] != "SingleStack":
+        spec["ipFamilies"] = [*families, _other(families[0])]
+
+
+def _unavailable(spec: Object, configured: Sequence[str]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if spec["ipFamilyPolicy"] == "RequireDualStack" and len(configured) < 2:
+        text = "this cluster is not configured for dual-stack services"
+        errors.append(invalid(_POLICY, spec["ipFamilyPolicy"], text))
+    for index, family in enumerate(spec.get("ipFamilies", ())):
+        if family not in configured:
+            errors.append(invalid(f"spec.ipFamilies[{index}]", family, "not configured on this cluster"))
+    return errors
+
+
+def _other(family: str) -> str:
+    return "IPv6" if family == "IPv4" else "IPv4"
+
+
+def _refuse(errors: list[FieldError]) -> None:
+    if errors:
+        raise Unfit(errors)

@@ -1,0 +1,157 @@
+"""What is given to services: addresses and node ports, after all that may change a service and before it is judged.
+
+Not admission, which others may extend and switch off, but a part of writing one. What is given is promised until
+the write is settled; from then on the journal says who holds what.
+"""
+
+from __future__ import annotations
+
+from actors.admission.chain import Review
+from actors.allocation.families import Unfit, complete_families, keeps_preferred
+from actors.allocation.holdings import Holdings, held_by
+from actors.allocation.linked import align_addresses, keep_allocated
+from actors.allocation.pool import AddressPool, NotInRange, PortPool
+from actors.allocation.ranges import ServiceRanges
+from actors.errors import Exhausted, Invalid, Resource
+from actors.kinds.checks import invalid
+from actors.kinds.core.service import PORT, SPEC
+from actors.kinds.core.services.traits import (
+    is_headless,
+    needs_address,
+    needs_health_check,
+    needs_node_ports,
+)
+from actors.messages import Object
+
+SERVICES = Resource("", "services")
+HELD_ADDRESS = "provided IP is already allocated"
+HELD_PORT = "provided port is already allocated"
+
+
+class ServiceAllocation:
+    def __init__(self, holdings: Holdings, ranges: ServiceRanges) -> None:
+        self._holdings = holdings
+        pools = [AddressPool(network) for network in ranges.networks]
+        self._addresses = {pool.family: pool for pool in pools}
+        self._ports = PortPool(*ranges.node_ports)
+
+    def complete(self, review: Review) -> None:
+        if review.definition.resource != SERVICES or review.subresource or review.object is None:
+            return
+        own = held_by(review.old) if review.old else frozenset[str]()
+        given = _Given(self._holdings, self._addresses, self._ports, own)
+        try:
+            given.complete(review.object, review.old)
+        except Unfit as unfit:
+            raise Invalid("", "Service", review.name, [error.cause() for error in unfit.errors]) from None
+        if not review.dry_run:
+            review.waiting.append(self._holdings.promise(given.items))
+
+
+class _Given:
+    """What one write is given. `own` are the things that the service holds already."""
+
+    def __init__(
+        self,
+        holdings: Holdings,
+        addresses: dict[str, AddressPool],
+        ports: PortPool,
+        own: frozenset[str],
+    ) -> None:
+        self._holdings, self._addresses, self._ports, self._own = holdings, addresses, ports, own
+        self.items: list[str] = []
+
+    def complete(self, service: Object, old: Object | None) -> None:
+        spec, before = service["spec"], old["spec"] if old else None
+        if before is not None:
+            keep_allocated(spec, before)
+        align_addresses(spec, before)
+        complete_families(spec, before, tuple(self._addresses))
+        if needs_address(spec) and not is_headless(spec) and not keeps_preferred(spec, before):
+            self._give_addresses(spec, before)
+        if needs_node_ports(spec):
+            self._give_node_ports(spec, share=before is None)
+        if needs_health_check(spec) and not (before and needs_health_check(before)):
+            self._give_health_check_port(spec)
+        service["spec"] = SPEC.arranged(spec)
+
+    def _give_addresses(self, spec: Object, before: Object | None) -> None:
+        """For every family one. Those that an update changes are left for validation to refuse."""
+        if before is not None and is_headless(before):
+            return
+        had = len(before.get("clusterIPs", ())) if before is not None and needs_address(before) else 0
+        ips = list(spec.get("clusterIPs", ()))
+        for index, family in list(enumerate(spec["ipFamilies"]))[had:]:
+            wanted = ips[index] if index < len(ips) else ""
+            ips[index : index + 1] = [self._address(family, wanted, ips)]
+        spec["clusterIPs"] = ips
+        spec["clusterIP"] = ips[0]
+
+    def _address(self, family: str, wanted: str, ips: list[str]) -> str:
+        pool = self._addresses[family]
+        if not wanted:
+            found = pool.next(self._is_free)
+            if found is None:
+                raise Exhausted("failed to allocate a serviceIP: range is full")
+            self.items.append(found)
+            return found
+        if wanted in self._own:
+            return wanted
+        why = f"failed to allocate IP {wanted}"
+        try:
+            checked = pool.check(wanted)
+        except NotInRange as stray:
+            raise Unfit([invalid("spec.clusterIPs", ips, f"{why}: {stray}")]) from None
+        if not self._is_free(checked):
+            raise Unfit([invalid("spec.clusterIPs", ips, f"{why}: {HELD_ADDRESS}")])
+        self.items.append(checked)
+        return wanted
+
+    def _give_node_ports(self, spec: Object, *, share: bool) -> None:
+        """In a new service, ports of one number share a node port, whatever their protocol."""
+        by_port: dict[int, int] = {}
+        wants_all = spec["type"] == "NodePort" or spec.get("allocateLoadBalancerNodePorts", True)
+        ports = spec.get("ports", [])
+        for index, port in enumerate(ports):
+            asked = port.get("nodePort", 0)
+            if not asked and not wants_all:
+                continue
+            if not asked and share:
+                asked = by_port.get(port["port"]) or _asked_for(port["port"], ports)
+            if asked:
+                self._take_port(asked, f"spec.ports[{index}].nodePort")
+            number = asked or self._next_port("nodePort")
+            ports[index] = PORT.arranged({**port, "nodePort": number})
+            by_port.setdefault(port["port"], number)
+
+    def _give_health_check_port(self, spec: Object) -> None:
+        asked = spec.get("healthCheckNodePort", 0)
+        if asked:
+            self._take_port(asked, "spec.healthCheckNodePort")
+        else:
+            spec["healthCheckNodePort"] = self._next_port("HealthCheck NodePort")
+
+    def _next_port(self, what: str) -> int:
+        found = self._ports.next(self._is_free)
+        if found is None:
+            raise Exhausted(f"failed to allocate a {what}: range is full")
+        self.items.append(str(found))
+        return found
+
+    def _take_port(self, number: int, field: str) -> None:
+        if str(number) in self._own or str(number) in self.items:
+            return
+        try:
+            checked = self._ports.check(number)
+        except NotInRange as stray:
+            raise Unfit([invalid(field, number, str(stray))]) from None
+        if not self._is_free(checked):
+            raise Unfit([invalid(field, number, HELD_PORT)])
+        self.items.append(checked)
+
+    def _is_free(self, item: str) -> bool:
+        return item not in self.items and item not in self._own and self._holdings.is_free(item)
+
+
+def _asked_for(number: int, ports: list[Object]) -> int:
+    return next((port["nodePort"] for port in ports if port["port"] == number and port.get("nodePort")), 0)

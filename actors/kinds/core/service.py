@@ -1,0 +1,230 @@
+"""Service: a name and an address for what some pods offer, inside the cluster or beyond it.
+
+A service is one of four types in a trenchcoat: many of its fields belong to some types only. An update that
+changes the type drops what the new type has no use for, unless the client changed it too and so has to be told.
+Addresses and node ports are given out before any of this runs (actors/admission/plugins/service_allocation).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from actors.kinds.checks import FieldError, forbidden
+from actors.kinds.conditions import CONDITION
+from actors.kinds.core.load_balancer import LOAD_BALANCER_STATUS, load_balancer_rules
+from actors.kinds.core.services.addresses import address_change_rules
+from actors.kinds.core.services.rules import (
+    AFFINITIES,
+    PROTOCOLS,
+    TRAFFIC_POLICIES,
+    load_balancer_class_rules,
+    service_rules,
+)
+from actors.kinds.core.services.traits import (
+    TYPES,
+    needs_address,
+    needs_health_check,
+    needs_node_ports,
+    node_ports,
+    same,
+)
+from actors.kinds.definition import Definition, Subresource
+from actors.kinds.fields import (
+    BOOL,
+    INT32,
+    INT_OR_STRING,
+    STRING,
+    STRING_MAP,
+    STRINGS,
+    Field,
+    ListOf,
+    Struct,
+)
+from actors.kinds.formats import name_is_1035_label
+from actors.kinds.halves import drop_status, keep_spec, keep_status
+from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.messages import Object
+from actors.names import Names
+
+USUAL_AFFINITY_SECONDS: Final = 10800
+
+PORT = Struct(
+    "core.v1.ServicePort",
+    Field("name", STRING, 1),
+    Field("protocol", STRING, 2, default="TCP", enum=PROTOCOLS),
+    Field("appProtocol", STRING, 6, pointer=True),
+    Field("port", INT32, 3, required=True, always=True),
+    Field("targetPort", INT_OR_STRING, 4),
+    Field("nodePort", INT32, 5),
+)
+CLIENT_IP = Struct("core.v1.ClientIPConfig", Field("timeoutSeconds", INT32, 1, pointer=True))
+AFFINITY_CONFIG = Struct("core.v1.SessionAffinityConfig", Field("clientIP", CLIENT_IP, 1, pointer=True))
+SPEC = Struct(
+    "core.v1.ServiceSpec",
+    Field(
+        "ports",
+        ListOf(PORT),
+        1,
+        patch="merge",
+        merge_key="port",
+        list_type="map",
+        list_keys=("port", "protocol"),
+    ),
+    Field("selector", STRING_MAP, 2, map_type="atomic"),
+    Field("clusterIP", STRING, 3),
+    Field("clusterIPs", STRINGS, 18, list_type="atomic"),
+    Field("type", STRING, 4, default="ClusterIP", enum=TYPES),
+    Field("externalIPs", STRINGS, 5),
+    Field("sessionAffinity", STRING, 7, default="None", enum=AFFINITIES),
+    Field("loadBalancerIP", STRING, 8),
+    Field("loadBalancerSourceRanges", STRINGS, 9),
+    Field("externalName", STRING, 10),
+    Field("externalTrafficPolicy", STRING, 11, enum=TRAFFIC_POLICIES),
+    Field("healthCheckNodePort", INT32, 12),
+    Field("publishNotReadyAddresses", BOOL, 13),
+    Field("sessionAffinityConfig", AFFINITY_CONFIG, 14, pointer=True),
+    Field("ipFamilies", STRINGS, 19, list_type="atomic"),
+    Field("ipFamilyPolicy", STRING, 17, pointer=True),
+    Field("allocateLoadBalancerNodePorts", BOOL, 20, pointer=True),
+    Field("loadBalancerClass", STRING, 21, pointer=True),
+    Field("internalTrafficPolicy", STRING, 22, pointer=True),
+)
+STATUS = Struct(
+    "core.v1.ServiceStatus",
+    Field("loadBalancer", LOAD_BALANCER_STATUS, 1),
+    Field(
+        "conditions",
+        ListOf(CONDITION),
+        2,
+        patch="merge",
+        merge_key="type",
+        list_type="map",
+        list_keys=("type",),
+    ),
+)
+SERVICE = Struct("core.v1.Service", METADATA, Field("spec", SPEC, 2), Field("status", STATUS, 3))
+
+
+def define(names: Names) -> Definition:
+    ranges_key = names.key("load-balancer-source-ranges", "service.beta")
+    return Definition(
+        group="",
+        version="v1",
+        kind="Service",
+        plural="services",
+        short_names=("svc",),
+        categories=("all",),
+        namespaced=True,
+        fields=SERVICE,
+        subresources=(Subresource(name="status", prepare=keep_spec, validate=status_rules),),
+        check_name=name_is_1035_label,
+        creates_on_update=True,
+        delete_returns_object=True,
+        fill=fill,
+        prepare_create=prepare_create,
+        prepare_update=prepare_update,
+        validate_create=partial(service_rules, ranges_key=ranges_key),
+        validate_update=partial(change_rules, ranges_key=ranges_key),
+    )
+
+
+def fill(new: Object) -> None:
+    spec = new["spec"]
+    for port in spec.get("ports", ()):
+        port["targetPort"] = port["targetPort"] or port["port"]
+    _fill_affinity(spec)
+    if needs_node_ports(spec):
+        spec.setdefault("externalTrafficPolicy", "Cluster")
+    if spec["type"] in TYPES and needs_address(spec):
+        spec.setdefault("internalTrafficPolicy", "Cluster")
+    if spec["type"] == "LoadBalancer":
+        spec.setdefault("allocateLoadBalancerNodePorts", True)
+    new["spec"] = SPEC.arranged(spec)
+
+
+def _fill_affinity(spec: Object) -> None:
+    if spec["sessionAffinity"] == "None":
+        spec.pop("sessionAffinityConfig", None)
+    elif spec["sessionAffinity"] == "ClientIP":
+        client = spec.get("sessionAffinityConfig", {}).get("clientIP", {})
+        seconds = client.get("timeoutSeconds", USUAL_AFFINITY_SECONDS)
+        spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": seconds}}
+
+
+def prepare_create(new: Object) -> None:
+    drop_status(STATUS, new)
+    _drop_internal_policy(new["spec"])
+
+
+def prepare_update(new: Object, old: Object) -> None:
+    keep_status(new, old)
+    spec, before = new["spec"], old["spec"]
+    _drop_address(spec, before)
+    _drop_ports(spec, before)
+    _drop_balancing(spec, before)
+    _drop_internal_policy(spec)
+    if spec["type"] != "LoadBalancer":
+        new["status"] = {**new["status"], "loadBalancer": {}}
+
+
+def _drop_internal_policy(spec: Object) -> None:
+    """Names are resolved elsewhere: how traffic inside the cluster goes has no meaning for them."""
+    if not needs_address(spec) and spec.get("internalTrafficPolicy") in TRAFFIC_POLICIES:
+        del spec["internalTrafficPolicy"]
+
+
+def _drop_address(spec: Object, before: Object) -> None:
+    if needs_address(spec) or not needs_address(before):
+        return
+    if same("clusterIP", spec, before) and same("clusterIPs", spec, before):
+        spec.pop("clusterIP", None)
+        spec.pop("clusterIPs", None)
+    for part in ("ipFamilies", "ipFamilyPolicy"):
+        if same(part, spec, before):
+            spec.pop(part, None)
+
+
+def _drop_ports(spec: Object, before: Object) -> None:
+    if needs_node_ports(before) and not needs_node_ports(spec):
+        if set(node_ports(spec)) <= set(node_ports(before)):
+            for port in spec.get("ports", ()):
+                port.pop("nodePort", None)
+        if same("externalTrafficPolicy", spec, before):
+            spec.pop("externalTrafficPolicy", None)
+    if (
+        needs_health_check(before)
+        and not needs_health_check(spec)
+        and same("healthCheckNodePort", spec, before)
+    ):
+        spec.pop("healthCheckNodePort", None)
+
+
+def _drop_balancing(spec: Object, before: Object) -> None:
+    if before["type"] != "LoadBalancer" or spec["type"] == "LoadBalancer":
+        return
+    for part in ("allocateLoadBalancerNodePorts", "loadBalancerClass"):
+        if part in spec and spec[part] == before.get(part):
+            del spec[part]
+
+
+def change_rules(new: Object, old: Object, ranges_key: str) -> list[FieldError]:
+    spec, before = new["spec"], old["spec"]
+    errors = metadata_change_rules(new["metadata"], old["metadata"])
+    errors += address_change_rules(spec, before)
+    errors += load_balancer_class_rules(spec, before)
+    if (
+        needs_health_check(before)
+        and needs_health_check(spec)
+        and not same("healthCheckNodePort", spec, before)
+    ):
+        errors.append(forbidden("spec.healthCheckNodePort", "field is immutable"))
+    errors += metadata_rules(new["metadata"], namespaced=True, check_name=name_is_1035_label)
+    return errors + service_rules(new, ranges_key)
+
+
+def status_rules(new: Object, old: Object) -> list[FieldError]:
+    return [
+        *metadata_change_rules(new["metadata"], old["metadata"]),
+        *load_balancer_rules(new["status"]["loadBalancer"], "status.loadBalancer"),
+    ]

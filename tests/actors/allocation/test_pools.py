@@ -1,0 +1,85 @@
+"""Pools: what is in them, in which order free ones are found, and when nothing is left."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.allocation.pool import AddressPool, NotInRange, PortPool
+from actors.allocation.ranges import parse_networks, parse_ports
+
+
+def taken_from(pool: AddressPool | PortPool, count: int) -> list[str]:
+    held: set[str] = set()
+    for _ in range(count):
+        found = pool.next(lambda item: item not in held)
+        assert found is not None
+        held.add(str(found))
+    return list(held)
+
+
+def test_addresses_come_one_after_the_other_and_low_ones_last() -> None:
+    pool = AddressPool("10.0.0.0/24")
+    held: set[str] = set()
+    order: list[str] = []
+    while (found := pool.next(lambda item: item not in held)) is not None:
+        held.add(found)
+        order.append(found)
+    assert order[:2] == ["10.0.0.17", "10.0.0.18"]
+    assert order[237:239] == ["10.0.0.254", "10.0.0.2"]
+    assert order[-1] == "10.0.0.16" and len(order) == 253
+
+
+def test_one_given_back_is_the_last_to_be_given_again() -> None:
+    pool = AddressPool("10.0.0.0/24")
+    assert pool.next(lambda _: True) == "10.0.0.17"
+    assert pool.next(lambda _: True) == "10.0.0.18"
+
+
+def test_small_networks_keep_nothing_back() -> None:
+    assert sorted(taken_from(AddressPool("10.0.0.0/29"), 5)) == [f"10.0.0.{n}" for n in range(2, 7)]
+    assert AddressPool("10.0.0.0/29").next(lambda _: False) is None
+
+
+def test_addresses_of_the_newer_family() -> None:
+    pool = AddressPool("fd00::/108")
+    assert pool.family == "IPv6" and pool.next(lambda _: True) == "fd00::101"
+    assert pool.check("fd00::ffff") == "fd00::ffff"
+    with pytest.raises(NotInRange):
+        pool.check("fd00::1:0000")
+
+
+def test_what_belongs_to_a_network() -> None:
+    pool = AddressPool("10.0.0.0/24")
+    assert pool.check("10.0.0.1") == "10.0.0.1" and pool.check("010.0.0.5") == "10.0.0.5"
+    for stray in ("10.0.0.0", "10.0.0.255", "10.0.1.1", "fd00::1"):
+        with pytest.raises(NotInRange) as told:
+            pool.check(stray)
+        assert str(told.value) == (
+            f"the provided IP ({stray}) is not in the valid range. The range of valid IPs is 10.0.0.0/24"
+        )
+
+
+def test_ports() -> None:
+    pool = PortPool(30000, 30002)
+    held = {"30001"}
+    assert pool.next(lambda item: item not in held) == 30000
+    assert pool.next(lambda item: item not in held) == 30002
+    assert pool.next(lambda _: False) is None
+    assert pool.check(30002) == "30002"
+    with pytest.raises(NotInRange) as told:
+        pool.check(80)
+    assert str(told.value) == (
+        "provided port is not in the valid range. The range of valid ports is 30000-30002"
+    )
+
+
+def test_ranges_as_operators_write_them() -> None:
+    assert parse_networks("10.0.0.0/24") == ("10.0.0.0/24",)
+    assert parse_networks("fd00::/108, 10.0.0.0/24") == ("fd00::/108", "10.0.0.0/24")
+    assert parse_ports("30000-32767") == (30000, 32767)
+    for wrong in ("", "no", "10.0.0.1/24", "10.0.0.0/24,10.1.0.0/24", "10.0.0.0/30"):
+        with pytest.raises(ValueError, match=r"give|write"):
+            parse_networks(wrong)
+    for wrong in ("", "30000", "2-1", "0-5", "1-70000", "a-b"):
+        with pytest.raises(ValueError, match="30000-32767"):
+            parse_ports(wrong)

@@ -1,0 +1,158 @@
+"""Services get addresses and node ports that nobody else has, keep them, and give them back; also over a restart."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import trio
+
+from tests.actors.store import ManualClock, Refused, Store, memory_folder
+
+
+@pytest.fixture
+async def store() -> AsyncIterator[Store]:
+    with memory_folder() as folder:
+        async with trio.open_nursery() as nursery:
+            made = Store(folder, ManualClock())
+            await made.start(nursery)
+            yield made
+            made.stop()
+            nursery.cancel_scope.cancel()
+
+
+def service(name: str, **spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "spec": {"ports": [{"port": 80}], **spec}}
+
+
+async def made(store: Store, name: str, **spec: Any) -> dict[str, Any]:
+    created: dict[str, Any] = (await store.create("services", service(name, **spec)))["spec"]
+    return created
+
+
+async def told(store: Store, name: str, **spec: Any) -> str:
+    with pytest.raises(Refused) as refused:
+        await store.create("services", service(name, **spec))
+    return refused.value.message
+
+
+async def test_every_service_gets_an_address(store: Store) -> None:
+    spec = await made(store, "a")
+    assert spec["clusterIP"] == "10.0.0.17" and spec["clusterIPs"] == ["10.0.0.17"]
+    assert spec["ipFamilies"] == ["IPv4"] and spec["ipFamilyPolicy"] == "SingleStack"
+    assert list(spec)[:3] == ["ports", "clusterIP", "clusterIPs"]
+    assert (await made(store, "b"))["clusterIP"] == "10.0.0.18"
+
+
+async def test_headless_services_and_names_get_none(store: Store) -> None:
+    spec = await made(store, "a", clusterIP="None", selector={"a": "b"})
+    assert spec["clusterIPs"] == ["None"] and spec["ipFamilies"] == ["IPv4"]
+    spec = await made(store, "b", type="ExternalName", externalName="x.example.com")
+    assert not {"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"} & set(spec)
+
+
+async def test_an_address_of_ones_own_choice(store: Store) -> None:
+    assert (await made(store, "a", clusterIP="10.0.0.5"))["clusterIPs"] == ["10.0.0.5"]
+    assert await told(store, "b", clusterIP="10.0.0.5") == (
+        'Service "b" is invalid: spec.clusterIPs: Invalid value: []string{"10.0.0.5"}: '
+        "failed to allocate IP 10.0.0.5: provided IP is already allocated"
+    )
+    assert await told(store, "b", clusterIP="10.9.9.9") == (
+        'Service "b" is invalid: spec.clusterIPs: Invalid value: []string{"10.9.9.9"}: '
+        "failed to allocate IP 10.9.9.9: the provided IP (10.9.9.9) is not in the valid range. "
+        "The range of valid IPs is 10.0.0.0/24"
+    )
+
+
+async def test_a_refused_service_leaves_nothing_behind(store: Store) -> None:
+    await told(store, "a", type="Magic", clusterIP="10.0.0.5")
+    await store.create("services", service("c", clusterIP="10.0.0.5"), dryRun="All")
+    assert (await made(store, "a", clusterIP="10.0.0.5"))["clusterIP"] == "10.0.0.5"
+    await told(store, "a", clusterIP="10.0.0.6")
+    assert (await made(store, "b", clusterIP="10.0.0.6"))["clusterIP"] == "10.0.0.6"
+
+
+async def test_a_deleted_service_gives_its_address_back(store: Store) -> None:
+    await made(store, "a", clusterIP="10.0.0.5")
+    await store.delete("services", "a")
+    assert (await made(store, "b", clusterIP="10.0.0.5"))["clusterIP"] == "10.0.0.5"
+
+
+async def test_who_holds_what_is_known_after_a_restart(store: Store) -> None:
+    held = (await made(store, "a", type="NodePort"))["ports"][0]["nodePort"]
+    await made(store, "b", clusterIP="10.0.0.5")
+    await store.restart()
+    assert "already allocated" in await told(store, "c", clusterIP="10.0.0.5")
+    assert "already allocated" in await told(
+        store, "c", type="NodePort", ports=[{"port": 1, "nodePort": held}]
+    )
+    assert (await made(store, "c"))["clusterIP"] not in ("10.0.0.5", "10.0.0.17")
+
+
+async def test_a_replace_keeps_what_it_does_not_name(store: Store) -> None:
+    before = await made(store, "a", type="NodePort")
+    after = (await store.replace("services", service("a", type="NodePort", ports=[{"port": 81}])))["spec"]
+    assert after["clusterIP"] == before["clusterIP"]
+    assert after["ports"][0]["nodePort"] == before["ports"][0]["nodePort"]
+
+
+async def test_an_address_does_not_change(store: Store) -> None:
+    await made(store, "a")
+    with pytest.raises(Refused) as refused:
+        await store.replace("services", service("a", clusterIP="10.0.0.253"))
+    assert (
+        "spec.clusterIPs[0]" in refused.value.message and "may not change once set" in refused.value.message
+    )
+
+
+async def test_node_ports(store: Store) -> None:
+    ports = (await made(store, "a", type="NodePort"))["ports"]
+    assert ports == [{"protocol": "TCP", "port": 80, "targetPort": 80, "nodePort": 30000}]
+    both = [
+        {"name": "t", "port": 53, "protocol": "TCP"},
+        {"name": "u", "port": 53, "protocol": "UDP"},
+        {"name": "v", "port": 54},
+    ]
+    ports = (await made(store, "b", type="NodePort", ports=both))["ports"]
+    assert [port["nodePort"] for port in ports] == [30001, 30001, 30002]
+    message = await told(store, "c", type="NodePort", ports=[{"port": 1, "nodePort": 30001}])
+    assert message == (
+        'Service "c" is invalid: spec.ports[0].nodePort: Invalid value: 30001: '
+        "provided port is already allocated"
+    )
+    message = await told(store, "c", type="NodePort", ports=[{"port": 1, "nodePort": 80}])
+    assert message.endswith(
+        "provided port is not in the valid range. The range of valid ports is 30000-32767"
+    )
+
+
+async def test_load_balancers(store: Store) -> None:
+    spec = await made(store, "a", type="LoadBalancer", externalTrafficPolicy="Local")
+    assert spec["ports"][0]["nodePort"] == 30000 and spec["healthCheckNodePort"] == 30001
+    spec = await made(store, "b", type="LoadBalancer", allocateLoadBalancerNodePorts=False)
+    assert "nodePort" not in spec["ports"][0]
+    taken = {"externalTrafficPolicy": "Local", "healthCheckNodePort": 30001}
+    assert "already allocated" in await told(store, "c", type="LoadBalancer", **taken)
+
+
+async def test_types_come_and_go_with_what_they_need(store: Store) -> None:
+    await made(store, "a", type="ExternalName", externalName="x.example.com", ports=[])
+    spec = (await store.replace("services", service("a", type="NodePort")))["spec"]
+    assert spec["clusterIP"] == "10.0.0.17" and spec["ports"][0]["nodePort"] == 30000
+    spec = (await store.replace("services", service("a")))["spec"]
+    assert "nodePort" not in spec["ports"][0] and spec["clusterIP"] == "10.0.0.17"
+    await made(store, "b", type="NodePort", ports=[{"port": 1, "nodePort": 30000}])
+    named = service("a", type="ExternalName", externalName="x.example.com")
+    assert "clusterIP" not in (await store.replace("services", named))["spec"]
+    assert (await made(store, "c", clusterIP="10.0.0.17"))["clusterIP"] == "10.0.0.17"
+
+
+async def test_a_full_range_is_said_to_be_full(store: Store) -> None:
+    for number in range(253):
+        await made(store, f"s{number}")
+    assert (
+        await told(store, "last") == "Internal error occurred: failed to allocate a serviceIP: range is full"
+    )
+    await store.delete("services", "s7")
+    assert (await made(store, "last"))["clusterIP"] == "10.0.0.24"
