@@ -14,6 +14,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -107,13 +108,19 @@ def memory_folder() -> Iterator[Path]:
         yield Path(name)
 
 
+@cache
+def _catalog() -> Catalog:
+    """One for all tests: schemas are compiled once, and declarations never change."""
+    return Catalog(CLUSTER)
+
+
 class Store:
     """Implements `Verbs` with messages to actors and calls of reads."""
 
     def __init__(self, folder: Path, clock: ManualClock) -> None:
         self._folder = folder
         self.clock = clock
-        self.catalog = Catalog(CLUSTER)
+        self.catalog = _catalog()
         self.stamps = Stamps(clock)
 
     async def start(self, nursery: trio.Nursery) -> None:

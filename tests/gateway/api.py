@@ -14,6 +14,7 @@ import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -167,9 +168,7 @@ class Api:
     # The shared vocabulary.
 
     def path(self, plural: str, namespace: str | None = "default", name: str = "") -> str:
-        definition = next(
-            one for one in Catalog(NAMES[self.settings.dialect]).definitions if one.plural == plural
-        )
+        definition = next(one for one in _catalog(self.settings.dialect).definitions if one.plural == plural)
         root = f"/apis/{definition.api_version}" if definition.group else "/api/v1"
         where = f"/namespaces/{namespace}" if definition.namespaced and namespace is not None else ""
         return f"{root}{where}/{plural}" + (f"/{name}" if name else "")
@@ -196,6 +195,11 @@ class Api:
 
     async def delete_collection(self, plural: str, namespace: str = "default", **query: Any) -> None:
         _taken(await self.ask("DELETE", self.path(plural, namespace), **query))
+
+
+@cache
+def _catalog(dialect: str) -> Catalog:
+    return Catalog(NAMES[dialect])
 
 
 def _taken(answer: Answer) -> Document:
