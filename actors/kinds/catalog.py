@@ -7,7 +7,17 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from actors.kinds import coordination, core, discovery, events, networking, rbac, scheduling, storage
+from actors.kinds import (
+    coordination,
+    core,
+    discovery,
+    events,
+    networking,
+    node,
+    rbac,
+    scheduling,
+    storage,
+)
 from actors.kinds.definition import Definition
 from actors.names import Names
 
@@ -20,6 +30,7 @@ _GROUPS = (
     storage,
     scheduling,
     coordination,
+    node,
     discovery,
 )
 
