@@ -1,0 +1,94 @@
+"""The node group: RuntimeClass, a name for how nodes run the containers of a pod."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from actors.kinds.checks import (
+    FieldError,
+    dns_label,
+    duplicate,
+    each,
+    name_is_subdomain,
+    unchanged,
+)
+from actors.kinds.core.pods.placement import TOLERATION, toleration_rules
+from actors.kinds.core.resources import requirement_rules, round_up
+from actors.kinds.definition import Definition
+from actors.kinds.fields import QUANTITIES, STRING, STRING_MAP, Field, ListOf, Struct
+from actors.kinds.meta import METADATA, label_rules, metadata_change_rules, metadata_rules
+from actors.kinds.old_labels import OldLabels, old_labels, warn_of_labels
+from actors.messages import Object
+from actors.names import Names
+
+OVERHEAD = Struct("node.v1.Overhead", Field("podFixed", QUANTITIES, 1))
+SCHEDULING = Struct(
+    "node.v1.Scheduling",
+    Field("nodeSelector", STRING_MAP, 1, map_type="atomic"),
+    Field("tolerations", ListOf(TOLERATION), 2, list_type="atomic"),
+)
+RUNTIME_CLASS = Struct(
+    "node.v1.RuntimeClass",
+    METADATA,
+    Field("handler", STRING, 2, required=True, always=True),
+    Field("overhead", OVERHEAD, 3, pointer=True),
+    Field("scheduling", SCHEDULING, 4, pointer=True),
+)
+
+
+def declare(names: Names) -> tuple[Definition, ...]:
+    judge = partial(rules, names.key(""))
+    runtime_class = Definition(
+        group=names.group("node"),
+        version="v1",
+        kind="RuntimeClass",
+        plural="runtimeclasses",
+        namespaced=False,
+        fields=RUNTIME_CLASS,
+        check_name=name_is_subdomain,
+        creates_on_update=True,
+        unconditional_update=False,
+        fill=fill,
+        validate_create=judge,
+        validate_update=partial(change_rules, names.key("")),
+        warnings=partial(warnings, old_labels(names)),
+    )
+    return (runtime_class,)
+
+
+def fill(new: Object) -> None:
+    round_up(new.get("overhead", {}).get("podFixed", {}))
+
+
+def rules(home: str, new: Object) -> list[FieldError]:
+    errors = each("handler", new["handler"], dns_label(new["handler"]))
+    fixed = new.get("overhead", {}).get("podFixed", {})
+    errors += requirement_rules({"limits": fixed}, "overhead", home)
+    scheduling = new.get("scheduling", {})
+    errors += label_rules(scheduling.get("nodeSelector", {}), "scheduling.nodeSelector")
+    return errors + _tolerations(scheduling.get("tolerations", []), "scheduling.tolerations")
+
+
+def change_rules(home: str, new: Object, old: Object) -> list[FieldError]:
+    return [
+        *metadata_rules(new["metadata"], namespaced=False, check_name=name_is_subdomain),
+        *rules(home, new),
+        *metadata_change_rules(new["metadata"], old["metadata"]),
+        *unchanged("handler", new["handler"], old["handler"]),
+    ]
+
+
+def warnings(known: OldLabels, new: Object, _: Object | None) -> list[str]:
+    return warn_of_labels(known, new.get("scheduling", {}).get("nodeSelector", ()), "scheduling.nodeSelector")
+
+
+def _tolerations(tolerations: list[Object], field: str) -> list[FieldError]:
+    """The path of what is wrong inside one has always named the list twice."""
+    errors = toleration_rules(tolerations, f"{field}.tolerations")
+    seen: list[tuple[str, ...]] = []
+    for index, toleration in enumerate(tolerations):
+        key = tuple(toleration.get(part, "") for part in ("key", "operator", "value", "effect"))
+        if key in seen:
+            errors.append(duplicate(f"{field}[{index}]", toleration))
+        seen.append(key)
+    return errors

@@ -1,0 +1,78 @@
+"""RuntimeClass: a handler that stays, an overhead, and where its pods may run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.names import Names
+from tests.actors.kinds.declared import Declared
+
+PLURAL = "runtimeclasses"
+
+
+def runtime_class(**parts: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "a"}, "handler": "h", **parts}
+
+
+def scheduled(*tolerations: Any, **selector: str) -> dict[str, Any]:
+    return runtime_class(scheduling={"nodeSelector": selector, "tolerations": list(tolerations)})
+
+
+def test_everything_is_kept(kinds: Declared) -> None:
+    whole = runtime_class(
+        overhead={"podFixed": {"cpu": "10m", "memory": "1Mi"}},
+        scheduling={"nodeSelector": {"a": "b"}, "tolerations": [{"key": "k", "operator": "Exists"}]},
+    )
+    assert kinds.decode(PLURAL, whole) == whole
+    assert kinds.created(PLURAL, whole) == []
+
+
+@pytest.mark.parametrize("handler", ["", "Bad_", "a.b", "a" * 64])
+def test_a_handler_is_a_label(kinds: Declared, handler: str) -> None:
+    assert [field for field, _ in kinds.created(PLURAL, runtime_class(handler=handler))] == ["handler"]
+
+
+def test_the_handler_stays(kinds: Declared) -> None:
+    assert kinds.replaced(PLURAL, runtime_class(), runtime_class(handler="g"))[1] == [
+        ("handler", 'Invalid value: "g": field is immutable')
+    ]
+    other = runtime_class(overhead={"podFixed": {"cpu": "1"}})
+    assert kinds.replaced(PLURAL, runtime_class(), other)[1] == []
+
+
+def test_overhead_is_what_containers_may_ask_for(kinds: Declared) -> None:
+    negative = runtime_class(overhead={"podFixed": {"cpu": "-1"}})
+    assert kinds.created(PLURAL, negative) == [
+        ("overhead.limits[cpu]", 'Invalid value: "-1": must be greater than or equal to 0')
+    ]
+    stray = runtime_class(overhead={"podFixed": {"pods": "1"}})
+    assert [field for field, _ in kinds.created(PLURAL, stray)] == ["overhead.limits[pods]"]
+    fine = runtime_class(overhead={"podFixed": {"cpu": "1500u"}})
+    assert kinds.decode(PLURAL, fine)["overhead"]["podFixed"] == {"cpu": "2m"}
+
+
+def test_where_pods_may_run(kinds: Declared) -> None:
+    assert [field for field, _ in kinds.created(PLURAL, scheduled(**{"bad key": "v"}))] == [
+        "scheduling.nodeSelector"
+    ]
+    one = {"key": "k", "operator": "Exists"}
+    [(field, message)] = kinds.created(PLURAL, scheduled(one, one))
+    assert field == "scheduling.tolerations[1]" and message.startswith("Duplicate value: ")
+    longer = {"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}
+    assert kinds.created(PLURAL, scheduled(one, longer)) == []
+    assert [field for field, _ in kinds.created(PLURAL, scheduled({"operator": "Equal"}))] == [
+        "scheduling.tolerations.tolerations[0].operator"
+    ]
+
+
+def test_old_labels_of_nodes_are_warned_of(kinds: Declared, names: Names) -> None:
+    stored = kinds.stored(PLURAL, scheduled(**{names.key("os", "beta"): "linux"}))
+    assert kinds[PLURAL].warnings(stored, None) == [
+        f'scheduling.nodeSelector: deprecated since v1.14; use "{names.key("os")}" instead'
+    ]
+
+
+def test_how_it_is_written(kinds: Declared) -> None:
+    assert kinds[PLURAL].creates_on_update and not kinds[PLURAL].unconditional_update
