@@ -189,6 +189,7 @@ class _Doors:
         meters.meter_committer(self._metrics, store.committer.statistics)
         meters.meter_journal(self._metrics, store.journal.statistics)
         meters.meter_mailboxes(self._metrics, store.directory.statistics)
+        meters.meter_watches(self._metrics, self._hub.statistics)
 
     def _pipeline(self, health: Health) -> Pipeline:
         store, settings = self._store, self._settings

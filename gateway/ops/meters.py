@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from actors.committer import CommitterStatistics
     from actors.mailbox import MailboxStatistics
     from gateway.serving import ServerStatistics
+    from gateway.watch.tally import WatchStatistics
 
 
 def meter_server(metrics: Metrics, read: Callable[[], ServerStatistics]) -> None:
@@ -72,3 +73,24 @@ def meter_mailboxes(metrics: Metrics, read: Callable[[], Mapping[str, MailboxSta
         lambda: {name: now.refused for name, now in read().items()},
         "type",
     )
+
+
+def meter_watches(metrics: Metrics, read: Callable[[], Mapping[str, WatchStatistics]]) -> None:
+    """By resource type, so the label is bounded by what is served."""
+
+    def of(field: str) -> Callable[[], Mapping[str, float]]:
+        return lambda: {name: getattr(now, field) for name, now in read().items()}
+
+    for name, text, field in (
+        ("rewound_watch_groups", "Groups of watchers who get the same bytes.", "groups"),
+        ("rewound_watchers_sweeping", "Watchers who have every event.", "sweeping"),
+        ("rewound_watchers_lagging", "Watchers who are catching up, or do not read.", "lagging"),
+    ):
+        metrics.gauge(name, text, of(field), "type")
+    for name, text, field in (
+        ("rewound_watch_frames_total", "Events filtered, encoded and framed, once a group.", "frames"),
+        ("rewound_watch_deliveries_total", "Events taken whole by a watcher's connection.", "deliveries"),
+        ("rewound_watch_lagged_total", "Times that a watcher fell behind.", "lagged"),
+        ("rewound_watch_expired_total", "Watchers that the watch history passed.", "expired"),
+    ):
+        metrics.counter(name, text, of(field), "type")

@@ -29,11 +29,13 @@ async def test_by_name(transport: str) -> None:
 
 
 async def test_by_everything_but_a_name() -> None:
-    async with served() as api:
-        async with watching(api, api.path("configmaps"), fieldSelector="metadata.name!=b") as watch:
-            for name in "abc":
-                await api.create("configmaps", config_map(name))
-            assert await watch.told(2) == [("ADDED", "a"), ("ADDED", "c")]
+    async with (
+        served() as api,
+        watching(api, api.path("configmaps"), fieldSelector="metadata.name!=b") as watch,
+    ):
+        for name in "abc":
+            await api.create("configmaps", config_map(name))
+        assert await watch.told(2) == [("ADDED", "a"), ("ADDED", "c")]
 
 
 async def test_by_a_field_of_the_kind() -> None:

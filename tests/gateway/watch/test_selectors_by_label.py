@@ -34,13 +34,12 @@ async def test_entering_and_leaving(transport: str) -> None:
 
 
 async def test_negative_requirements_too() -> None:
-    async with served() as api:
-        async with watching(api, api.path("configmaps"), labelSelector="!hidden") as watch:
-            await api.create("configmaps", labelled("a", hidden="1"))
-            await api.create("configmaps", labelled("b"))
-            await api.replace("configmaps", labelled("b", hidden="1"))
-            await api.replace("configmaps", labelled("a"))
-            assert await watch.told(3) == [("ADDED", "b"), ("DELETED", "b"), ("ADDED", "a")]
+    async with served() as api, watching(api, api.path("configmaps"), labelSelector="!hidden") as watch:
+        await api.create("configmaps", labelled("a", hidden="1"))
+        await api.create("configmaps", labelled("b"))
+        await api.replace("configmaps", labelled("b", hidden="1"))
+        await api.replace("configmaps", labelled("a"))
+        assert await watch.told(3) == [("ADDED", "b"), ("DELETED", "b"), ("ADDED", "a")]
 
 
 async def test_in_other_words_the_same_selection_shares_a_group() -> None:

@@ -22,19 +22,21 @@ async def test_silent_until_it_is_reached(transport: str) -> None:
 
 
 async def test_silent_to_its_end_when_it_never_comes(mock_clock: MockClock) -> None:
-    async with served() as api:
-        async with watching(
+    async with (
+        served() as api,
+        watching(
             api,
             api.path("configmaps"),
             resourceVersion=99999999,
             timeoutSeconds=5,
             allowWatchBookmarks="true",
-        ) as watch:
-            await api.create("configmaps", config_map("a"))
-            await let_pass(mock_clock, 4)
-            assert not watch.over
-            await let_pass(mock_clock, 2)
-            assert await watch.end() == []
+        ) as watch,
+    ):
+        await api.create("configmaps", config_map("a"))
+        await let_pass(mock_clock, 4)
+        assert not watch.over
+        await let_pass(mock_clock, 2)
+        assert await watch.end() == []
 
 
 async def test_its_client_may_leave() -> None:

@@ -66,9 +66,7 @@ async def test_many_pages_while_writes_go_on(transport: str) -> None:
                     for item in listed["items"]
                 }
                 assert folded(watch) == expected
-                first = next(
-                    place for place, event in enumerate(watch.events) if event["type"] != "ADDED"
-                )
+                first = next(place for place, event in enumerate(watch.events) if event["type"] != "ADDED")
                 synthetic = [told(event)[1] for event in watch.events[:first]]
                 assert synthetic[:40] == sorted(synthetic[:40])
 

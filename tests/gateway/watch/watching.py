@@ -132,7 +132,7 @@ class Chunks:
             if self._watch.status == 200:
                 await self._read_chunks()
             self._watch.finish()
-        except (NotStrict, trio.BrokenResourceError) as error:
+        except (NotStrict, trio.BrokenResourceError, trio.ClosedResourceError) as error:
             self._watch.finish(broken=error)
 
     async def read_head(self) -> None:

@@ -1,0 +1,124 @@
+"""Clients that leave, politely or not, in silence or in a burst: the others never notice and nothing is left over."""
+
+from __future__ import annotations
+
+import socket
+import struct
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from tests.gateway.api import Api, config_map, served
+from tests.gateway.watch.watching import connect, ports, request, told, transports, watching
+
+RESET = struct.pack("ii", 1, 0)
+
+
+async def watchers(api: Api) -> dict[str, float]:
+    found = {}
+    for line in (await api.ask("GET", "/metrics")).text.splitlines():
+        name, _, value = line.rpartition(" ")
+        if name.startswith("rewound_watch") and 'type="configmaps"' in name:
+            found[name.partition("{")[0]] = float(value)
+    return found
+
+
+async def assert_nobody(api: Api) -> None:
+    await wait_all_tasks_blocked()
+    left = await watchers(api)
+    assert left["rewound_watchers_sweeping"] == left["rewound_watchers_lagging"] == 0
+    assert left["rewound_watch_groups"] == 0
+
+
+@transports
+async def test_in_silence(transport: str) -> None:
+    async with served(**ports(transport)) as api:
+        for _ in range(3):
+            async with watching(api, api.path("configmaps"), transport):
+                await wait_all_tasks_blocked()
+        await assert_nobody(api)
+
+
+@transports
+async def test_in_a_burst_while_lagging(transport: str) -> None:
+    async with served(**ports(transport)) as api:
+        path, at = api.path("configmaps"), await api.head()
+        async with watching(api, path, transport, resourceVersion=at) as healthy:
+            for turn in range(3):
+                async with watching(api, path, transport, stalled=True, resourceVersion=at):
+                    for number in range(30):
+                        name = f"c-{turn}-{number:02}"
+                        await api.create("configmaps", config_map(name, big="x" * 200_000))
+            events = await healthy.take(90)
+            assert len({told(event) for event in events}) == 90
+        await assert_nobody(api)
+
+
+@pytest.mark.parametrize("reset", [True, False])
+async def test_many_at_once_in_a_burst(reset: bool) -> None:
+    async with served() as api:
+        path, at = api.path("configmaps"), await api.head()
+        async with watching(api, path, resourceVersion=at) as healthy:
+            streams = []
+            for _ in range(40):
+                stream = await connect(api)
+                await stream.send_all(request(f"{path}?watch=1&resourceVersion={at}"))
+                streams.append(stream)
+            await wait_all_tasks_blocked()
+            async with trio.open_nursery() as nursery:
+
+                async def write() -> None:
+                    for number in range(60):
+                        await api.create("configmaps", config_map(f"c-{number:02}", big="x" * 10_000))
+
+                nursery.start_soon(write)
+                for stream in streams:
+                    assert isinstance(stream, trio.SocketStream)
+                    if reset:
+                        stream.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+                    stream.socket.close()
+                    await trio.lowlevel.checkpoint()
+            assert len(await healthy.take(60)) == 60
+        await assert_nobody(api)
+
+
+async def test_while_the_state_is_sent() -> None:
+    async with served() as api:
+        for number in range(60):
+            await api.create("configmaps", config_map(f"c-{number:02}", big="x" * 100_000))
+        async with watching(api, api.path("configmaps"), stalled=True):
+            await wait_all_tasks_blocked()
+        await wait_all_tasks_blocked()
+        async with watching(api, api.path("configmaps")) as watch:
+            assert len(await watch.take(60)) == 60
+        await assert_nobody(api)
+
+
+async def test_by_closing_one_half() -> None:
+    """Nothing more will be asked on that connection, and a stream for nobody is not kept up."""
+    async with served() as api:
+        stream = await connect(api)
+        assert isinstance(stream, trio.SocketStream)
+        await stream.send_all(request(f"{api.path('configmaps')}?watch=1"))
+        await wait_all_tasks_blocked()
+        await stream.send_eof()
+        await assert_nobody(api)
+        await stream.aclose()
+
+
+async def send_for_ever(stream: trio.abc.Stream) -> None:
+    while True:
+        await stream.send_all(b"x" * 65536)
+        await wait_all_tasks_blocked()
+
+
+async def test_by_sending_without_end() -> None:
+    async with served() as api:
+        stream = await connect(api)
+        await stream.send_all(request(f"{api.path('configmaps')}?watch=1"))
+        await wait_all_tasks_blocked()
+        with pytest.raises(trio.BrokenResourceError):
+            await send_for_ever(stream)
+        await stream.aclose()
+        await assert_nobody(api)

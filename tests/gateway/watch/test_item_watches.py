@@ -1,0 +1,86 @@
+"""A watch of one object shows that object alone, by its own path, by the old one, or by its name in a selector."""
+
+from __future__ import annotations
+
+import pytest
+from trio.testing import wait_all_tasks_blocked
+
+from tests.gateway.api import config_map, labelled, served
+from tests.gateway.watch.watching import ports, told, transports, watching
+
+PATHS = [
+    "/api/v1/namespaces/default/configmaps/a",
+    "/api/v1/watch/namespaces/default/configmaps/a",
+]
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("start", ["state", "version"])
+async def test_nothing_else_is_in_the_stream(path: str, start: str) -> None:
+    async with served() as api:
+        at = await api.head()
+        for name in ("a", "aa", "b"):
+            await api.create("configmaps", config_map(name))
+        query = {"resourceVersion": at} if start == "version" else {}
+        async with watching(api, path, **query) as watch:
+            for name in ("aa", "a", "b"):
+                await api.replace("configmaps", config_map(name, x="1"))
+            for name in ("b", "a", "aa"):
+                await api.delete("configmaps", name)
+            assert await watch.told(3) == [("ADDED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
+            await wait_all_tasks_blocked()
+            assert watch.untaken == []
+
+
+@transports
+async def test_over_every_transport(transport: str) -> None:
+    async with served(**ports(transport)) as api, watching(api, PATHS[0], transport) as watch:
+        await api.create("configmaps", config_map("b"))
+        await api.create("configmaps", config_map("a"))
+        assert await watch.told(1) == [("ADDED", "a")]
+
+
+async def test_an_object_that_is_not_there_may_come() -> None:
+    async with served() as api, watching(api, PATHS[0]) as watch:
+        await wait_all_tasks_blocked()
+        assert watch.events == []
+        await api.create("configmaps", config_map("a"))
+        await api.delete("configmaps", "a")
+        await api.create("configmaps", config_map("a"))
+        assert [kind for kind, _ in map(told, await watch.take(3))] == ["ADDED", "DELETED", "ADDED"]
+
+
+async def test_the_same_name_elsewhere_is_another_object() -> None:
+    async with served() as api:
+        await api.create("namespaces", {"metadata": {"name": "other"}})
+        async with watching(api, PATHS[0]) as watch:
+            await api.create("configmaps", config_map("a"), "other")
+            await api.create("configmaps", config_map("a"))
+            [event] = await watch.take(1)
+            assert event["object"]["metadata"]["namespace"] == "default"
+
+
+async def test_with_a_selector_besides() -> None:
+    async with served() as api:
+        await api.create("configmaps", labelled("a", app="web"))
+        async with (
+            watching(api, PATHS[0], labelSelector="app=db") as watch,
+            watching(api, PATHS[0], fieldSelector="metadata.name=b") as never,
+        ):
+            await api.replace("configmaps", labelled("a", app="db"))
+            assert await watch.told(1) == [("ADDED", "a")]
+            await api.create("configmaps", labelled("b", app="db"))
+            await wait_all_tasks_blocked()
+            assert never.events == []
+            assert watch.untaken == []
+
+
+async def test_a_cluster_scoped_object() -> None:
+    async with served() as api:
+        await api.create("namespaces", {"metadata": {"name": "a"}})
+        await wait_all_tasks_blocked()
+        async with watching(api, "/api/v1/namespaces/a") as watch:
+            assert await watch.told(1) == [("ADDED", "a")]
+            await api.create("namespaces", {"metadata": {"name": "b"}})
+            await wait_all_tasks_blocked()
+            assert watch.untaken == []

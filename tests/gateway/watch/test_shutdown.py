@@ -1,0 +1,116 @@
+"""A server that stops ends every watch in good order, and does not wait for those who never read."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from tests.gateway.api import Api, config_map, served
+from tests.gateway.serving import let_pass
+from tests.gateway.watch.watching import connect, ports, request, transports, version, watching
+
+
+@transports
+async def test_all_end_in_good_order(transport: str) -> None:
+    async with served(**ports(transport)) as api, AsyncExitStack() as stack:
+        path, at = api.path("configmaps"), await api.head()
+        watches = [
+            await stack.enter_async_context(watching(api, path, transport, **query))
+            for query in (
+                {},
+                {"resourceVersion": at},
+                {"resourceVersion": at, "labelSelector": "none"},
+                {"resourceVersion": 999999},
+            )
+        ]
+        await api.create("configmaps", config_map("a"))
+        await watches[0].take(1)
+        await api.client.aclose()
+        api.stop.set()
+        for watch in watches:
+            assert len(await watch.end()) <= 1
+            assert watch.close_code in (None, 1001)
+        await api.stopped.wait()
+        await api.start()
+
+
+async def test_those_who_ask_for_bookmarks_can_resume_from_one() -> None:
+    async with served() as api:
+        path = api.path("configmaps")
+        async with watching(api, path, allowWatchBookmarks="true") as watch:
+            await api.create("leases", {"metadata": {"name": "l"}})
+            head = int(await api.head())
+            await api.restart()
+            [mark] = await watch.end()
+            assert (mark["type"], version(mark)) == ("BOOKMARK", head)
+
+
+async def test_five_hundred_of_them() -> None:
+    async with served() as api:
+        streams = []
+        for number in range(500):
+            stream = await connect(api)
+            await stream.send_all(
+                request(f"{api.path('configmaps')}?watch=1&labelSelector=app%3D{number % 7}")
+            )
+            streams.append(stream)
+        await wait_all_tasks_blocked()
+        await api.restart()
+        for stream in streams:
+            data = b""
+            while part := await stream.receive_some(65536):
+                data += part
+            assert data.endswith(b"\r\n\r\n0\r\n\r\n")
+            await stream.aclose()
+
+
+async def test_in_the_middle_of_a_burst() -> None:
+    async with served() as api, AsyncExitStack() as stack:
+        path, at = api.path("configmaps"), await api.head()
+        watches = [
+            await stack.enter_async_context(watching(api, path, resourceVersion=at)) for _ in range(20)
+        ]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(write_until_refused, api)
+            await watches[0].take(30)
+            api.stop.set()
+        for watch in watches:
+            events = await watch.end()
+            names = [event["object"]["metadata"]["name"] for event in events]
+            skipped = 30 if watch is watches[0] else 0
+            assert names == [f"c-{number:04}" for number in range(skipped, skipped + len(names))]
+        await api.stopped.wait()
+        await api.start()
+
+
+async def write_until_refused(api: Api) -> None:
+    try:
+        for number in range(10_000):
+            await api.create("configmaps", config_map(f"c-{number:04}", big="x" * 5_000))
+    except Exception:
+        await api.client.aclose()
+
+
+@transports
+async def test_those_who_never_read_are_cut_off_within_seconds(transport: str, mock_clock: MockClock) -> None:
+    async with served(**ports(transport)) as api:
+        path, at = api.path("configmaps"), await api.head()
+        async with (
+            watching(api, path, transport, stalled=True, resourceVersion=at),
+            watching(api, path, transport, resourceVersion=at) as healthy,
+        ):
+            for number in range(60):
+                await api.create("configmaps", config_map(f"c-{number:02}", big="x" * 100_000))
+            async with watching(api, path, transport, stalled=True):
+                await wait_all_tasks_blocked()
+                await api.client.aclose()
+                api.stop.set()
+                await let_pass(mock_clock, 0)
+                assert len(await healthy.end()) == 60
+                assert not api.stopped.is_set()
+                for _ in range(10):
+                    await let_pass(mock_clock, 1)
+                assert api.stopped.is_set()
+        await api.start()

@@ -1,0 +1,98 @@
+"""A watcher that does not read is not dropped, loses nothing, holds no memory, and disturbs nobody."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from contextlib import AsyncExitStack
+
+from trio.testing import wait_all_tasks_blocked
+
+from tests.gateway.api import Api, config_map, served
+from tests.gateway.watch.watching import Watch, assert_ascending, ports, told, transports, watching
+
+BIG = "x" * 50_000
+MANY = 120  # six megabytes of events: more than sockets hold
+
+
+async def burst(api: Api, count: int = MANY) -> list[tuple[str, str]]:
+    for number in range(count):
+        await api.create("configmaps", config_map(f"c-{number:03}", big=BIG))
+    return [("ADDED", f"c-{number:03}") for number in range(count)]
+
+
+@transports
+async def test_every_event_in_order_when_it_reads_again(transport: str) -> None:
+    async with served(**ports(transport)) as api:
+        path, at = api.path("configmaps"), await api.head()
+        async with (
+            watching(api, path, transport, stalled=True, resourceVersion=at) as stalled,
+            watching(api, path, transport, resourceVersion=at) as healthy,
+        ):
+            expected = await burst(api)
+            assert await healthy.told(MANY) == expected
+            stalled.resume()  # type: ignore[attr-defined]
+            events = await stalled.take(MANY)
+            assert [told(event) for event in events] == expected
+            assert_ascending(events)
+            assert all(event["object"]["data"]["big"] == BIG for event in events)
+            # It sweeps with the others again.
+            await api.create("configmaps", config_map("last"))
+            assert await stalled.told(1) == await healthy.told(1) == [("ADDED", "last")]
+
+
+async def test_stalling_again_and_again() -> None:
+    async with served() as api:
+        at = await api.head()
+        async with watching(api, api.path("configmaps"), stalled=True, resourceVersion=at) as watch:
+            expected = await burst(api, 100)
+            reader = watch.reader  # type: ignore[attr-defined]
+            await reader.read_head()
+            while len(watch.events) < 100:
+                # A read now and then, each of a few bytes: frames are cut at all kinds of places.
+                reader.buffer += await reader.stream.receive_some(10_007)
+                for _ in range(3):
+                    await wait_all_tasks_blocked()
+                take_whole_chunks(reader, watch)
+            assert [told(event) for event in watch.events] == expected
+
+
+def take_whole_chunks(reader: object, watch: Watch) -> None:
+    buffer: bytes = reader.buffer  # type: ignore[attr-defined]
+    while b"\r\n" in buffer:
+        size, _, rest = buffer.partition(b"\r\n")
+        length = int(size, 16)
+        if len(rest) < length + 2:
+            break
+        watch.note(rest[:length])
+        assert rest[length : length + 2] == b"\r\n"
+        buffer = rest[length + 2 :]
+    reader.buffer = buffer  # type: ignore[attr-defined]
+
+
+async def test_hundreds_of_them_hold_next_to_nothing() -> None:
+    """Shared bytes, a cursor each: what they have not read is in the journal alone."""
+    async with served() as api, AsyncExitStack() as stack:
+        path, at = api.path("configmaps"), await api.head()
+        healthy = await stack.enter_async_context(watching(api, path, resourceVersion=at))
+        stalled = [
+            await stack.enter_async_context(watching(api, path, stalled=True, resourceVersion=at))
+            for _ in range(50)
+        ]
+        await wait_all_tasks_blocked()
+        gc.collect()
+        tracemalloc.start()
+        before = tracemalloc.get_traced_memory()[0]
+        await burst(api, 100)
+        events = await healthy.take(100)
+        healthy.events.clear()
+        del events
+        gc.collect()
+        held = tracemalloc.get_traced_memory()[0] - before
+        tracemalloc.stop()
+        # Kept changes and frames (5 MiB) and the rest of a few shared frames; six megabytes each otherwise.
+        assert held < 16 << 20
+        assert all(not watch.over for watch in stalled)
+        stalled[0].resume()  # type: ignore[attr-defined]
+        stalled[49].resume()  # type: ignore[attr-defined]
+        assert len(await stalled[0].take(100)) == len(await stalled[49].take(100)) == 120

@@ -1,0 +1,44 @@
+"""timeoutSeconds ends a watch in good order; without it the server chooses an hour or less."""
+
+from __future__ import annotations
+
+import pytest
+from trio.testing import MockClock
+
+from gateway.watch.opening import LONGEST
+from tests.gateway.api import config_map, served
+from tests.gateway.serving import let_pass
+from tests.gateway.watch.watching import ports, transports, watching
+
+
+@transports
+async def test_the_clients_limit(transport: str, mock_clock: MockClock) -> None:
+    async with (
+        served(**ports(transport)) as api,
+        watching(api, api.path("configmaps"), transport, timeoutSeconds=10) as watch,
+    ):
+        await api.create("configmaps", config_map("a"))
+        await let_pass(mock_clock, 9)
+        await api.create("configmaps", config_map("b"))
+        assert await watch.told(2) == [("ADDED", "a"), ("ADDED", "b")]
+        assert not watch.over
+        await let_pass(mock_clock, 2)
+        assert await watch.end() == []
+        assert watch.close_code in (None, 1000)
+
+
+@pytest.mark.parametrize("query", [{}, {"timeoutSeconds": 0}], ids=["unset", "zero"])
+async def test_the_servers_limit(query: dict[str, int], mock_clock: MockClock) -> None:
+    shortest, longest = LONGEST
+    async with served() as api, watching(api, api.path("configmaps"), **query) as watch:
+        await let_pass(mock_clock, shortest - 1)
+        assert not watch.over
+        await let_pass(mock_clock, longest - shortest + 3)
+        assert await watch.end() == []
+
+
+@pytest.mark.parametrize("value", ["-1", "x", "1.5", "9" * 30])
+async def test_what_is_no_limit_is_refused(value: str) -> None:
+    async with served() as api:
+        answer = await api.ask("GET", api.path("configmaps"), watch=1, timeoutSeconds=value)
+        assert answer.expect(400)["reason"] == "BadRequest"
