@@ -117,6 +117,7 @@ class Caller:
     def _leave(self) -> None:
         """Send a write and be gone before its answer."""
         operation = self._random_write()
+        operation.abandoned = True
         with self._begun(operation):
             self._client.leave(*question(operation))
 

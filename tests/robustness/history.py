@@ -28,6 +28,7 @@ class Operation:
     expected: int | None = None  # the version that the request names
     color: str = ""  # what a collection is narrowed to
     complete: bool = True
+    abandoned: bool = False  # its client was gone before an answer could come
     sent: float = NOT_YET
     ended: float = NOT_YET
     status: int | None = None
@@ -119,6 +120,7 @@ class Life:
 
     number: int
     ending: str  # how it was meant to end
+    orderly: bool = False  # it was told to stop, and ended by itself
     operations: list[Operation] = field(default_factory=list)
     walks: list[Walk] = field(default_factory=list)  # those begun in this life
     found: dict[Key, Document] = field(default_factory=dict)  # what was there before the first operation

@@ -52,6 +52,12 @@ def unanswered_write_cannot_undo_a_later_one(told: Writer) -> None:
     told.life(found={key(): made.answer}, found_at=6)
 
 
+def stopped_server_did_what_it_never_answered(told: Writer) -> None:
+    told.life().orderly = True
+    told.unanswered(CREATE)
+    told.life(found={key(): shown(content(1), 5)}, found_at=5)
+
+
 def two_creates_succeed(told: Writer) -> None:
     told.life()
     told.create(5)
@@ -192,6 +198,7 @@ BROKEN: list[Case] = [
     ("Durable", acknowledged_delete_is_undone),
     ("Durable", deleted_object_is_gone_in_spite_of_its_finalizer),
     ("Durable", unanswered_write_cannot_undo_a_later_one),
+    ("Orderly", stopped_server_did_what_it_never_answered),
     ("Linear", two_creates_succeed),
     ("Linear", stale_update_succeeds),
     ("Linear", conflict_without_a_reason),
@@ -245,6 +252,12 @@ def unanswered_create_is_not_there(told: Writer) -> None:
     told.life(found={}, found_at=5)
 
 
+def stopped_server_did_what_its_client_did_not_wait_for(told: Writer) -> None:
+    told.life().orderly = True
+    told.unanswered(CREATE, abandoned=True)
+    told.life(found={key(): shown(content(1), 5)}, found_at=5)
+
+
 def unanswered_delete_explains_a_second_create(told: Writer) -> None:
     told.life()
     told.create(5)
@@ -272,6 +285,7 @@ def finalizer_holds_a_deleted_object(told: Writer) -> None:
 KEPT: list[Case] = [
     ("Durable", unanswered_create_is_there),
     ("Durable", unanswered_create_is_not_there),
+    ("Orderly", stopped_server_did_what_its_client_did_not_wait_for),
     ("Linear", unanswered_delete_explains_a_second_create),
     ("Linear", concurrent_writes_in_the_order_of_their_versions),
     ("Durable", finalizer_holds_a_deleted_object),

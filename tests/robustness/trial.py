@@ -84,7 +84,8 @@ class Trial:
         assert traffic.join(), f"the server outlived the traffic and was not {blow.name}"
         code = self.cluster.ended()
         assert code in blow.codes, f"{blow.name}: ended with {code}"
-        self.kills += code != 0
+        life.orderly = code == 0
+        self.kills += not life.orderly
         life.ledger = read_ledger(self.cluster.journal)
 
     def _await(self, moment: Moment, traffic: Traffic) -> None:

@@ -10,6 +10,7 @@ from tests.robustness.validate.durable import durable
 from tests.robustness.validate.exact import exact
 from tests.robustness.validate.linear import linear
 from tests.robustness.validate.monotonic import monotonic
+from tests.robustness.validate.orderly import orderly
 from tests.robustness.validate.recent import recent
 from tests.robustness.validate.unique import unique
 
@@ -24,6 +25,7 @@ VALIDATORS: dict[str, Validator] = {
     "Recent": recent,
     "Linear": linear,
     "Durable": durable,
+    "Orderly": orderly,
 }
 
 

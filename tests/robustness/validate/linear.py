@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from tests.robustness.explain import Accept, Unexplained, explain
 from tests.robustness.history import DELETE_COLLECTION, History, Life, Operation
@@ -17,16 +17,23 @@ def linear(history: History) -> None:
             explain_object("Linear", life, key, lambda _: True)
 
 
-def explain_object(promise: str, life: Life, key: Key, accept: Accept, afterwards: str = "") -> State:
-    operations = list(concerning(life, key))
+def explain_object(
+    promise: str,
+    life: Life,
+    key: Key,
+    accept: Accept,
+    afterwards: str = "",
+    happened: Callable[[Operation], bool] = lambda operation: operation.complete,
+) -> State:
+    """An order of what happened to an object in one life, or Broken with the whole story."""
+    story = sorted(concerning(life, key), key=lambda operation: operation.sent)
     try:
-        return explain(beginning(life, key), operations, accept)
+        return explain(beginning(life, key), [one for one in story if happened(one)], accept)
     except Unexplained as failed:
-        story = sorted(operations, key=lambda one: one.sent)
         lines = [
             f"no order explains {key} in life {life.number} ({life.ending})",
             f"before: {beginning(life, key)}",
-            *(f"{'' if one in failed.placed else '?'} {one}" for one in story),
+            *(f"{' ' if one in failed.placed else '?'} {one}" for one in story),
             afterwards,
         ]
         raise Broken(promise, "\n  ".join(lines)) from None
@@ -35,7 +42,7 @@ def explain_object(promise: str, life: Life, key: Key, accept: Accept, afterward
 def concerning(life: Life, key: Key) -> Iterator[Operation]:
     for operation in life.operations:
         collection = operation.verb == DELETE_COLLECTION and operation.key[:2] == key[:2]
-        if operation.complete and (operation.key == key or collection):
+        if operation.key == key or collection:
             yield operation
 
 
