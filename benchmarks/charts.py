@@ -1,4 +1,4 @@
-"""Three charts of a run: against a reference, along a large collection, and above the floors.
+"""Charts of a run: against a reference, along a large collection, above the floors, and (`crowds`) of watches.
 
 Each is a function from a report to SVG, or to nothing where the run has not measured what it shows. Bars are
 linear from zero: a logarithmic axis would make every difference look small.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from benchmarks.bars import BARS
+from benchmarks.crowds import against_watchers
 from benchmarks.measurement import Measurement
 from benchmarks.reference import Reference, recorded
 from benchmarks.report import Measured, Report
@@ -23,6 +24,7 @@ _SPAN = 356.0  # and how long a full one is
 COMPARED = (
     *(("create", "cpu_us"), ("get", "cpu_us"), ("get-rv0", "cpu_us"), ("list", "cpu_us")),
     *(("list-rv0", "cpu_us"), ("list-selector", "cpu_us"), ("page-small-first", "cpu_us")),
+    *(("fanout", "cpu_us"), ("idle", "kb")),
     *(("memory-idle", "mb"), ("memory-worked", "mb"), ("start", "seconds")),
 )
 PAGES = ("page-small-first", "page-small-deep", "page-first", "page-middle", "page-deep", "page-behind")
@@ -30,7 +32,12 @@ PAGES = ("page-small-first", "page-small-deep", "page-first", "page-middle", "pa
 
 def charts(report: Report) -> dict[str, str]:
     """By the ending of the file's name; the first has none."""
-    drawn = {"": against_reference(report), "-pages": along_pages(report), "-floors": above_floors(report)}
+    drawn = {
+        "": against_reference(report),
+        "-pages": along_pages(report),
+        "-floors": above_floors(report),
+        "-watchers": against_watchers(report),
+    }
     return {ending: chart for ending, chart in drawn.items() if chart}
 
 
@@ -103,7 +110,7 @@ def along_pages(report: Report) -> str:
     found = [work for work in PAGES if ours and "cpu_us" in _figures(ours, work)]
     if ours is None or len(found) < 2:
         return ""
-    limit = next(bar.at_most for bar in BARS if bar.work == "page-deep" and bar.figure == "cpu_us")
+    limit = next(bar.at_most for bar in BARS if bar.work == "page-deep" and bar.figure == "cpu_us") or 0.0
     scale = max(limit * 1.1, *(_figures(ours, work)["cpu_us"] for work in found))
     drawing = Drawing("A page of 100 costs the same everywhere", "Server CPU per page, TLS, 1 kB objects")
     at = _LEFT + _SPAN * limit / scale

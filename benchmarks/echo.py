@@ -33,7 +33,7 @@ def measure_echo(options: Options, *, tls: bool) -> Measurement:
     with log.open("wb") as out:
         process = subprocess.Popen(arguments, cwd=ROOT, stdout=out, stderr=out)
     try:
-        _wait_listening(process, log)
+        wait_listening(process, log)
         return _measure(options, Target("127.0.0.1", port, tls, "", (process.pid,)))
     finally:
         process.terminate()
@@ -48,7 +48,7 @@ def _measure(options: Options, target: Target) -> Measurement:
     return from_account("echo-tls" if target.tls else "echo-plain", run_job(job), READERS)
 
 
-def _wait_listening(process: subprocess.Popen[bytes], log: Path) -> None:
+def wait_listening(process: subprocess.Popen[bytes], log: Path) -> None:
     deadline = time.perf_counter() + _PATIENCE
     while time.perf_counter() < deadline and process.poll() is None:
         if b"listening on" in log.read_bytes():

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import statistics
+from collections.abc import Iterable, Sequence
 
 PERCENTILES = (50, 95, 99)
 
@@ -20,3 +21,12 @@ def summary(seconds: Sequence[float]) -> dict[str, float]:
     ordered = sorted(seconds)
     found = {f"p{percent}": percentile(ordered, percent) for percent in PERCENTILES}
     return {name: round(value * 1000, 3) for name, value in {**found, "max": ordered[-1]}.items()}
+
+
+def over_rounds(summaries: Iterable[dict[str, float]]) -> dict[str, float]:
+    """Of rounds that were summed up one by one: the middle of each percentile, the largest of the maxima."""
+    found = [each for each in summaries if each]
+    if not found:
+        return {}
+    middle = {name: statistics.median(each[name] for each in found) for name in found[0]}
+    return {**middle, "max": max(each["max"] for each in found)}

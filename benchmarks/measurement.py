@@ -4,9 +4,17 @@ rate         operations per second
 cpu_us       server CPU per operation, microseconds (the middle round)
 p50_ms ...   latency as the client saw it, over all rounds: p50, p95, p99, max
 floor_ratio  cpu_us over that of the floor measured in the same run
-growth       cpu_us over that of the first page of the small collection
+growth       cpu_us over that of the first page of the small collection; delivery_us over that of few watchers
 seconds, mb  of what is no stream of operations: a start, an opening, memory
 cpu_seconds  of a start: steadier than its seconds where cores are shared
+
+Of watches, where an operation is the delivery of one event to one watcher:
+delivery_us    cpu_us without the delivery's share of the write; floor_ratio and growth are of this
+last_ms        from the sending of a write to the last watcher's having it, the middle event
+all_ms         the same, the slowest event
+others_p99_ms  gets of somebody else in the meantime
+kb             memory of one watcher at rest
+p99_ratio      p99_ms beside stalled watchers over that without any; grown_mb: what these cost in memory
 """
 
 from __future__ import annotations

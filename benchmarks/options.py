@@ -23,6 +23,13 @@ class Sizes:
     behind: int = 1_000  # writes between a walk and the use of its tokens
     events: int = 1_000_000
     starts: int = 5
+    few: int = 100  # watchers
+    watchers: int = 1_000
+    many: int = 5_000
+    crowd: int = 10_000
+    deliveries: int = 30_000  # of one round, one event at a time
+    burst: int = 1_000  # events written at once
+    missed: int = 100_000  # events that a watcher has to catch up with
 
 
 QUICK = Sizes(
@@ -35,6 +42,13 @@ QUICK = Sizes(
     behind=50,
     events=2_000,
     starts=1,
+    few=5,
+    watchers=20,
+    many=30,
+    crowd=40,
+    deliveries=100,
+    burst=50,
+    missed=300,
 )
 
 
@@ -118,5 +132,12 @@ def _add_sizes(group: argparse._ArgumentGroup) -> None:
         ("behind", int, "writes between a walk and its last page"),
         ("events", int, "events in the large journal"),
         ("starts", int, "starts of the server"),
+        ("few", int, "watchers in a small group"),
+        ("watchers", int, "watchers in a usual group"),
+        ("many", int, "watchers that come at once, and that rest"),
+        ("crowd", int, "watchers in a large group"),
+        ("deliveries", int, "deliveries of one round, one event at a time"),
+        ("burst", int, "events written at once"),
+        ("missed", int, "events that a watcher catches up with"),
     ):
         group.add_argument(f"--{name}", type=kind, default=None, help=text)

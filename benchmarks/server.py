@@ -1,4 +1,4 @@
-"""Starts and stops a server of ours for a run: TLS, a token file, RBAC, its data in the scratch folder.
+"""Starts and stops a server of ours for a run: TLS and plain, a token file, RBAC, its data in the scratch folder.
 
 The settings are those of the bars: everything that costs is on. Starting measures the time from the first
 instruction to the first 200 of /readyz, asked every few milliseconds.
@@ -36,13 +36,16 @@ class Server:
         folder.mkdir(parents=True, exist_ok=True)
         tokens = folder / "tokens.csv"
         tokens.write_text(f'{TOKEN},bench,bench-uid,"system:masters"\n')
-        port = free_port()
+        port, plain_port = free_port(), free_port()
         self._log = folder / "server.log"
         arguments = [
             *_command(command),
             "serve",
             *("--data-dir", str(folder / "data")),
             *("--secure-port", str(port)),
+            *("--insecure-port", str(plain_port)),
+            # A slow machine needs longer than the usual five minutes to write what a watcher has missed.
+            *("--watch-history", "1h"),
             *("--token-auth-file", str(tokens)),
             *("--authorization-mode", "RBAC"),
             *("--dialect", dialect),
@@ -51,6 +54,7 @@ class Server:
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(arguments, cwd=ROOT, stdout=log, stderr=log)
         self.target = Target("127.0.0.1", port, True, TOKEN, (self._process.pid,))
+        self.plain = Target("127.0.0.1", plain_port, False, TOKEN, (self._process.pid,))
         self.ready_seconds = self._wait_ready(begin)
         self.ready_cpu = cpu_seconds(self.target.pids)
 

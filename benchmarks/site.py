@@ -36,6 +36,12 @@ class Site:
         self.version = str(told.get("gitVersion", "")) if status == 200 and isinstance(told, dict) else ""
         self.name = name or "server"
 
+    def door(self, *, tls: bool) -> Target | None:
+        """Where this server listens with TLS or without, if it does."""
+        if self.server is not None:
+            return self.server.target if tls else self.server.plain
+        return self.target if self.target.tls == tls else None
+
     def config_maps(self, purpose: str) -> str:
         """The path of a namespace's ConfigMaps, ready to be written to."""
         namespace = f"bench-{self._tag}-{purpose}"

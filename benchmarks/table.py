@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from benchmarks.bars import Verdict
+from benchmarks.bars import Bar, Verdict
 from benchmarks.measurement import Measurement
 from benchmarks.options import Sizes
 from benchmarks.report import Measured, Report
+from benchmarks.workloads.catalog import WATCHES
 
 HEADINGS = ("work", "rate", "CPU per op", "p50", "p95", "p99", "max", "floor", "errors")
+WATCHED = (
+    *("rate", "seconds", "cpu_us", "delivery_us", "p50_ms", "p99_ms", "last_ms", "all_ms", "others_p99_ms"),
+    *("kb", "grown_mb", "p99_ratio", "growth", "floor_ratio"),
+)
+WATCH_HEADINGS = (
+    *("watching", "rate", "takes", "CPU", "no write", "p50", "p99", "last", "all", "others p99"),
+    *("holds", "grown", "p99 grown", "growth", "floor"),
+)
+_WATCHES = frozenset(workload.name for workload in WATCHES)
 
 
 def tables(report: Report) -> str:
@@ -26,17 +36,21 @@ def _floor_table(floors: Mapping[str, Measurement]) -> str:
 
 
 def _subject_table(subject: Measured, titles: Mapping[str, str]) -> str:
-    rows = [row(each, titles[work]) for work, each in subject.measurements.items()]
-    lines = [f"{subject.name} {subject.version}".strip(), grid(HEADINGS, rows)]
+    rows = [row(each, titles[work]) for work, each in subject.measurements.items() if work not in _WATCHES]
+    watched = [
+        watch_row(each, titles[work]) for work, each in subject.measurements.items() if work in _WATCHES
+    ]
+    lines = [f"{subject.name} {subject.version}".strip()]
+    lines += [grid(HEADINGS, rows)] if rows else []
+    lines += [narrowed(WATCH_HEADINGS, watched)] if watched else []
     lines += [f"  left out: {titles[work]} ({why})" for work, why in subject.skipped.items()]
     return "\n".join(lines)
 
 
 def _bar_title(sizes: Sizes) -> str:
     promised = Sizes()
-    smaller = [
-        name for name in ("objects", "large", "events") if getattr(sizes, name) < getattr(promised, name)
-    ]
+    counted = ("objects", "large", "events", "few", "watchers", "many", "crowd", "burst")
+    smaller = [name for name in counted if getattr(sizes, name) < getattr(promised, name)]
     return f"Bars (no proof, smaller than promised: {', '.join(smaller)})\n" if smaller else "Bars\n"
 
 
@@ -44,13 +58,19 @@ def _bar_table(verdicts: Iterable[Verdict]) -> str:
     rows = [
         (
             verdict.bar.words,
-            show(verdict.bar.figure, verdict.bar.at_most),
+            _limit(verdict.bar),
             show(verdict.bar.figure, verdict.figure),
             "met" if verdict.met else "NOT MET",
         )
         for verdict in verdicts
     ]
-    return grid(("work", "at most", "measured", ""), rows)
+    return grid(("work", "promised", "measured", ""), rows)
+
+
+def _limit(bar: Bar) -> str:
+    if bar.at_least is not None:
+        return "from " + show(bar.figure, bar.at_least)
+    return "to " + show(bar.figure, bar.at_most)
 
 
 def row(each: Measurement, title: str) -> tuple[str, ...]:
@@ -65,21 +85,41 @@ def row(each: Measurement, title: str) -> tuple[str, ...]:
     return tuple(cells)
 
 
+def watch_row(each: Measurement, title: str) -> tuple[str, ...]:
+    return (title, *(show(name, each.figures.get(name)) for name in WATCHED))
+
+
 def show(figure: str, value: float | None) -> str:
     """A figure with its unit, three digits or so."""
     if value is None:
         return ""
-    if figure == "cpu_us":
-        return f"{value / 1000:.2f} ms" if value >= 1000 else f"{value:.0f} us"
+    if figure.endswith("_us"):
+        return _microseconds(value)
     if figure.endswith("_ms"):
         return f"{value:.1f} ms" if value >= 10 else f"{value:.2f} ms"
     if figure == "rate":
         return f"{value:,.0f}/s" if value >= 100 else f"{value:.1f}/s"
     if figure == "seconds":
         return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.2f} s"
-    if figure == "mb":
+    if figure.endswith("mb"):
         return f"{value:.0f} MB"
+    if figure == "kb":
+        return f"{value:.1f} kB"
     return f"{value:.2f}x"
+
+
+def _microseconds(value: float) -> str:
+    if value >= 1000:
+        return f"{value / 1000:.2f} ms"
+    return f"{value:.0f} us" if value >= 20 else f"{value:.1f} us"
+
+
+def narrowed(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    """Without the columns that nothing is in."""
+    used = [place for place in range(len(headings)) if not place or any(line[place] for line in rows)]
+    return grid(
+        tuple(headings[place] for place in used), [tuple(line[place] for place in used) for line in rows]
+    )
 
 
 def grid(headings: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:

@@ -1,18 +1,25 @@
-"""Every workload in the order it runs: what must find an idle server first, the largest collection last."""
+"""Every workload in the order it runs: what must find an idle server first, the largest collection at the end.
+
+Watches come last of a server's works: what they write is history that nobody else should have to walk past.
+"""
 
 from __future__ import annotations
 
 from benchmarks.archive import Archive
 from benchmarks.options import Options
 from benchmarks.site import Site
+from benchmarks.workloads.arrivals import ARRIVALS
+from benchmarks.workloads.fanouts import FANOUTS
 from benchmarks.workloads.journal import JOURNAL
+from benchmarks.workloads.laggards import LAGGARDS
 from benchmarks.workloads.pages import PAGES
 from benchmarks.workloads.reads import READS
 from benchmarks.workloads.standing import AFTER, BEFORE, BETWEEN
 from benchmarks.workloads.workload import Workload
 from benchmarks.workloads.writes import WRITES
 
-OF_SERVERS: tuple[Workload[Site], ...] = (*BEFORE, *WRITES, *READS, *BETWEEN, *PAGES, *AFTER)
+WATCHES: tuple[Workload[Site], ...] = (*FANOUTS, *LAGGARDS, *ARRIVALS)
+OF_SERVERS: tuple[Workload[Site], ...] = (*BEFORE, *WRITES, *READS, *BETWEEN, *PAGES, *AFTER, *WATCHES)
 OF_JOURNALS: tuple[Workload[Archive], ...] = JOURNAL
 
 

@@ -8,26 +8,36 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 TOKEN = "fake-token"
+PATIENCE = 5.0  # seconds that a watcher waits for an event before it goes
 
 
 class Store:
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = threading.Condition()
         self.objects: dict[str, dict[str, Any]] = {}  # by path
         self.version = 0
         self.requests: list[str] = []
+        self.events: list[tuple[int, str, dict[str, Any]]] = []  # version, collection, object; one a version
 
     def put(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         self.version += 1
         body["metadata"]["resourceVersion"] = str(self.version)
         self.objects[path] = body
+        self.events.append((self.version, path.rpartition("/")[0], body))
+        self.lock.notify_all()
         return body
+
+    def after(self, version: int, path: str) -> tuple[list[dict[str, Any]], int]:
+        """What was put there after a version, as soon as anything was put anywhere, and the version now."""
+        with self.lock:
+            self.lock.wait_for(lambda: self.version > version, timeout=PATIENCE)
+            return [body for _, where, body in self.events[version:] if where == path], self.version
 
     def below(self, path: str) -> list[str]:
         return sorted(key for key in self.objects if key.rpartition("/")[0] == path)
@@ -42,6 +52,9 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         parts = urlsplit(self.path)
         store = self.server.store
+        if "watch=1" in parts.query:
+            self.stream(parts.path, int(parse_qs(parts.query)["resourceVersion"][0]))
+            return
         with store.lock:
             store.requests.append(f"GET {self.path}")
             if parts.path == "/version":
@@ -52,6 +65,24 @@ class Handler(BaseHTTPRequestHandler):
                 self.answer(200, self.listed(parts.path, parse_qs(parts.query)))
             else:
                 self.answer(404, {"kind": "Status"})
+
+    def stream(self, path: str, version: int) -> None:
+        """Everything after a version, one chunk an event, until the client goes or nothing happens any more."""
+        self.close_connection = True
+        self.send_response(200)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        self.wfile.flush()
+        with suppress(OSError):
+            while True:
+                bodies, reached = self.server.store.after(version, path)
+                if reached == version:
+                    return
+                version = reached
+                for body in bodies:
+                    content = json.dumps({"type": "MODIFIED", "object": body}).encode() + b"\n"
+                    self.wfile.write(b"%x\r\n%b\r\n" % (len(content), content))
+                self.wfile.flush()
 
     def listed(self, path: str, query: dict[str, list[str]]) -> dict[str, Any]:
         keys = self.server.store.below(path)
@@ -77,7 +108,7 @@ class Handler(BaseHTTPRequestHandler):
         body, store = self.body(), self.server.store
         with store.lock:
             known = store.objects[self.path]["metadata"]["resourceVersion"]
-            if body["metadata"]["resourceVersion"] != known:
+            if body["metadata"].get("resourceVersion", known) != known:
                 self.answer(409, {"kind": "Status"})
             else:
                 self.answer(200, store.put(self.path, body))

@@ -20,6 +20,12 @@ def test_a_bar_is_met_or_not() -> None:
     assert [(each.bar.work, each.met) for each in verdicts] == [("get", True), ("create", False)]
 
 
+def test_some_figures_must_be_large() -> None:
+    for rate, met in ((249_000.0, False), (250_000.0, True)):
+        (verdict,) = judge({"burst": Measurement("burst", {"rate": rate})})
+        assert verdict.met is met
+
+
 def test_every_bar_is_of_a_workload() -> None:
     assert {bar.work for bar in BARS} <= set(titles(parse([])))
 
@@ -41,8 +47,17 @@ def test_a_deep_page_is_held_against_the_first() -> None:
     assert with_growth(measured)["page-deep"].figures["growth"] == 1.1
 
 
+def test_a_delivery_among_many_is_held_against_one_among_few() -> None:
+    measured = {
+        "fanout-few": Measurement("fanout-few", {"cpu_us": 20.0, "delivery_us": 10.0}),
+        "fanout-crowd": Measurement("fanout-crowd", {"cpu_us": 11.5, "delivery_us": 11.0}),
+    }
+    assert with_growth(measured)["fanout-crowd"].figures["growth"] == 1.1
+
+
 def test_the_reference_is_given_its_better_run() -> None:
     reference = recorded()
     assert reference.figure("get", "cpu_us") == 660
     assert reference.figure("get", "rate") == 2582
     assert reference.figure("start", "seconds") == 3.5
+    assert (reference.figure("fanout", "cpu_us"), reference.figure("idle", "kb")) == (53.4, 126)

@@ -32,11 +32,14 @@ def test_every_workload_of_a_server(tmp_path: Path, capsys: pytest.CaptureFixtur
     (subject,) = document["subjects"]
     measured = subject["measurements"]
     assert subject["version"] == "v0.0-fake"
-    assert set(subject["skipped"]) == {"start", "restart"}
+    assert {"start", "restart", "fanout", "fanout-plain-websocket"} <= set(subject["skipped"])
     assert {"get", "list", "page-deep", "page-behind", "create", "update", "delete"} <= set(measured)
     for work in ("get", "create", "update", "delete", "list-selector", "page-deep"):
         assert {"rate", "cpu_us", "p50_ms", "p95_ms", "p99_ms", "max_ms"} <= set(measured[work]["figures"])
         assert measured[work]["notes"]["errors"] == 0
+    for work in ("fanout-plain-few", "fanout-plain-crowd", "burst-plain"):
+        assert {"rate", "cpu_us", "delivery_us", "floor_ratio"} <= set(measured[work]["figures"])
+    assert {"stalled-plain", "catch-up-plain", "idle-plain", "reconnect-plain"} <= set(measured)
     assert measured["get"]["figures"]["floor_ratio"] > 0
     assert {"echo-plain", "echo-tls", "commit-16"} <= set(document["floors"])
     assert {"cores", "architecture", "python", "libraries", "file_system"} <= set(document["machine"])

@@ -1,0 +1,75 @@
+"""Fan-out: one event at a time or a burst, to few watchers or many, over each transport, in one group or sixteen.
+
+The one-at-a-time works write the next event when everybody has the one before, so a delivery is a send. In a burst
+the writers do not wait, and several events travel in one send.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+from benchmarks.fanout import FanOut, Shape
+from benchmarks.measurement import Measurement
+from benchmarks.options import Sizes
+from benchmarks.scene import GROUPS
+from benchmarks.site import Site
+from benchmarks.workloads.workload import Workload
+
+Shaping = Callable[[Sizes], Shape]
+
+
+def _workload(name: str, title: str, shaping: Shaping) -> Workload[Site]:
+    def run(site: Site) -> Measurement:
+        return FanOut(site, name, shaping(site.sizes)).measure()
+
+    return Workload(name, title, run)
+
+
+def _few(sizes: Sizes) -> Shape:
+    return Shape(sizes.few, tls=True)
+
+
+def _usual(sizes: Sizes) -> Shape:
+    return Shape(sizes.watchers, tls=True)
+
+
+def _crowd(sizes: Sizes) -> Shape:
+    return Shape(sizes.crowd, tls=True, probed=True)
+
+
+def _groups(sizes: Sizes) -> Shape:
+    return Shape(sizes.watchers, tls=True, groups=GROUPS)
+
+
+def _websocket(sizes: Sizes) -> Shape:
+    return Shape(sizes.watchers, tls=True, websocket=True)
+
+
+def _tenth(sizes: Sizes) -> Shape:
+    stalled = sizes.watchers // 10
+    return Shape(sizes.watchers - stalled, tls=True, stalled=stalled)
+
+
+def _burst(sizes: Sizes) -> Shape:
+    return Shape(sizes.watchers, tls=True, burst=sizes.burst, probed=True)
+
+
+def _plain(shaping: Shaping) -> Shaping:
+    return lambda sizes: dataclasses.replace(shaping(sizes), tls=False)
+
+
+FANOUTS: tuple[Workload[Site], ...] = (
+    _workload("fanout-plain-few", "an event to {few} watchers, plain", _plain(_few)),
+    _workload("fanout-plain", "an event to {watchers} watchers, plain", _plain(_usual)),
+    _workload("fanout-plain-crowd", "an event to {crowd} watchers, plain", _plain(_crowd)),
+    _workload("fanout-few", "an event to {few} watchers, TLS", _few),
+    _workload("fanout", "an event to {watchers} watchers, TLS", _usual),
+    _workload("fanout-crowd", "an event to {crowd} watchers, TLS", _crowd),
+    _workload("fanout-groups", f"the same to {GROUPS} groups of selectors, {{watchers}} in all", _groups),
+    _workload("fanout-websocket", "an event to {watchers} WebSockets, TLS", _websocket),
+    _workload("fanout-plain-websocket", "an event to {watchers} WebSockets, plain", _plain(_websocket)),
+    _workload("fanout-tenth", "an event to {watchers} watchers, a tenth of them stalled", _tenth),
+    _workload("burst-plain", "{burst} events at once to {watchers} watchers, plain", _plain(_burst)),
+    _workload("burst", "{burst} events at once to {watchers} watchers, TLS", _burst),
+)

@@ -1,0 +1,36 @@
+"""Watches of a server of ours, a handful of each kind: the work succeeds and gives its figures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from benchmarks.run import main
+
+FIGURES = {
+    "fanout": {"cpu_us", "delivery_us", "floor_ratio", "last_ms", "all_ms"},
+    "fanout-plain-websocket": {"cpu_us", "delivery_us", "floor_ratio"},
+    "fanout-groups": {"cpu_us", "delivery_us"},
+    "burst-plain": {"rate", "cpu_us", "others_p99_ms"},
+    "stalled": {"p99_ms", "p99_ratio", "grown_mb"},
+    "catch-up-plain": {"rate", "cpu_us", "seconds"},
+    "idle-plain": {"rate", "cpu_us", "kb"},
+    "reconnect": {"seconds", "cpu_us", "p99_ms"},
+}
+
+
+def test_watches_of_our_server(tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    places = ["--out", str(tmp_path), "--scratch", str(scratch)]
+    assert main(["--quick", *places, "--only", ",".join(FIGURES)]) == 0
+    document = json.loads((tmp_path / "latest.json").read_text())
+    (subject,) = document["subjects"]
+    measured = subject["measurements"]
+    assert subject["skipped"] == {}
+    assert {work: FIGURES[work] - set(measured[work]["figures"]) for work in FIGURES} == {
+        work: set() for work in FIGURES
+    }
+    assert measured["stalled"]["notes"]["delivered_when_they_read_again"] > 0
+    assert measured["reconnect"]["notes"]["deliveries"] == 30 * 100
+    assert {"fanout", "burst-plain", "stalled", "idle-plain"} <= {bar["work"] for bar in document["bars"]}
+    assert list(scratch.iterdir()) == [], "left behind"
