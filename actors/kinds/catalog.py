@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from actors.kinds import (
+    admissionregistration,
     coordination,
     core,
     discovery,
@@ -28,6 +29,7 @@ _GROUPS = (
     networking,
     rbac,
     storage,
+    admissionregistration,
     scheduling,
     coordination,
     node,

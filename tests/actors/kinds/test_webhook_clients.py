@@ -1,0 +1,91 @@
+"""How webhooks are reached: URLs with a host and nothing more, services with a name, a port and a path."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.kinds.webhook_client import service_rules, url_rules
+from tests.actors.kinds.declared import Declared, told
+
+FORM = "; desired format: https://host[/path]"
+
+
+@pytest.mark.parametrize(
+    ("url", "messages"),
+    [
+        ("https://h.example.com", []),
+        ("https://h.example.com:8443/a/b", []),
+        ("http://h.example.com", [f"Invalid value: \"http\": 'https' is the only allowed URL scheme{FORM}"]),
+        ("https:///x", [f'Invalid value: "": host must be provided{FORM}']),
+        (
+            "h.example.com/x",
+            [
+                f"Invalid value: \"\": 'https' is the only allowed URL scheme{FORM}",
+                f'Invalid value: "": host must be provided{FORM}',
+            ],
+        ),
+        (
+            "https://u:p@h.example.com",
+            ['Invalid value: "u:p": user information is not permitted in the URL'],
+        ),
+        ("https://h.example.com/#f", ['Invalid value: "f": fragments are not permitted in the URL']),
+        (
+            "https://h.example.com?y=1",
+            ['Invalid value: "y=1": query parameters are not permitted in the URL'],
+        ),
+    ],
+)
+def test_urls(url: str, messages: list[str]) -> None:
+    assert told(url_rules(url, "url")) == [("url", message) for message in messages]
+
+
+@pytest.mark.parametrize("url", ["https://h:port", "https://[::1", "https://h:99999"])
+def test_what_is_no_url(url: str) -> None:
+    [(_, message)] = told(url_rules(url, "url"))
+    assert message.startswith("Required value: url must be a valid URL: ")
+
+
+@pytest.mark.parametrize("path", [None, "", "/", "/a", "/a/b.c/"])
+def test_good_services(path: str | None) -> None:
+    assert service_rules("s", "n", path, 443, "service") == []
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("//", 'Invalid value: "//": segment[0] may not be empty'),
+        ("rel", "Invalid value: \"rel\": must start with a '/'"),
+        ("/a//b", 'Invalid value: "/a//b": segment[1] may not be empty'),
+    ],
+)
+def test_paths(path: str, message: str) -> None:
+    assert told(service_rules("s", "n", path, 443, "service")) == [("service.path", message)]
+
+
+def test_steps_of_paths_are_domain_names() -> None:
+    [(field, message)] = told(service_rules("s", "n", "/a/B_d", 443, "service"))
+    assert field == "service.path" and message.startswith('Invalid value: "/a/B_d": segment[1]: a lowercase')
+
+
+def test_names_and_ports() -> None:
+    assert told(service_rules("", "", None, 0, "service")) == [
+        ("service.name", "Required value: service name is required"),
+        ("service.namespace", "Required value: service namespace is required"),
+        ("service.port", "Invalid value: 0: port is not valid: must be between 1 and 65535, inclusive"),
+    ]
+
+
+def test_a_missing_name_is_told_of_the_namespace_and_the_reverse(kinds: Declared) -> None:
+    def missing(**service: str) -> list[tuple[str, str]]:
+        hook = {
+            "name": "a.example.com",
+            "clientConfig": {"service": service},
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+        }
+        document = {"metadata": {"name": "a"}, "webhooks": [hook]}
+        return kinds.created("validatingwebhookconfigurations", document)
+
+    field = "webhooks[0].clientConfig.service"
+    assert missing(namespace="n") == [(f"{field}.namespace", "Required value: service namespace is required")]
+    assert missing(name="s") == [(f"{field}.name", "Required value: service name is required")]
