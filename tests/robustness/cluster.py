@@ -49,9 +49,9 @@ class DidNotStart(Exception):
 
 
 class Cluster:
-    def __init__(self, folder: Path, *, slow_disk: bool = False) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._command = [sys.executable, "-c", _SLOW_DISK] if slow_disk else _command()
+        self.slow_disk = False
         self.port = 0
         self.took = 0.8  # seconds, the last start; the first is a guess
         self._log = folder / "server.log"
@@ -84,7 +84,10 @@ class Cluster:
         surroundings = {**os.environ, failpoints.VARIABLE: failpoint}
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*self._command, "serve", *self._flags(), *flags], stdout=log, stderr=log, env=surroundings
+                [*_command(self.slow_disk), "serve", *self._flags(), *flags],
+                stdout=log,
+                stderr=log,
+                env=surroundings,
             )
 
     def _flags(self) -> tuple[str, ...]:
@@ -196,6 +199,8 @@ def free_port() -> int:
         return port
 
 
-def _command() -> list[str]:
+def _command(slow_disk: bool) -> list[str]:
+    if slow_disk:
+        return [sys.executable, "-c", _SLOW_DISK]
     installed = Path(sys.executable).parent / "rewound"
     return [str(installed)] if installed.exists() else [sys.executable, "-m", "gateway.cli.main"]

@@ -1,18 +1,16 @@
-"""kill -9 at a random moment of random traffic."""
+"""kill -9 at a random moment of random traffic, with commits in the event loop and in a thread beside it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.robustness.blow import under_load
 from tests.robustness.trial import trial
 
 
-@pytest.mark.parametrize("slow_disk", [False, True], ids=["commits in the loop", "commits in a thread"])
-def test_killed_under_load(tmp_path: Path, slow_disk: bool) -> None:
-    with trial(tmp_path, "under load", slow_disk=slow_disk) as one:
-        one.live(under_load(one.chance))
+def test_killed_under_load(tmp_path: Path) -> None:
+    with trial(tmp_path, "under load") as one:
+        for one.cluster.slow_disk in (False, True):
+            one.live(under_load(one.chance))
         tally = one.finish()
     assert tally.acknowledged > 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
+import pytest
+
 from tests.robustness.blow import under_load
 from tests.robustness.cluster import Cluster, free_port
 from tests.robustness.trial import trial
@@ -18,11 +20,13 @@ def test_killed_while_starting(tmp_path: Path) -> None:
         one.finish()
 
 
+@pytest.mark.slow
 def test_killed_while_making_certificates(tmp_path: Path) -> None:
     secure = ("--secure-port", str(free_port()))
     with Cluster(tmp_path) as cluster:
-        cluster.spawn(flags=secure)
-        cluster.kill_when_exists(cluster.data / "pki" / "ca.key")
+        for made in ("pki", "pki/ca.key", "pki/server.crt", "pki/index.json"):
+            cluster.spawn(flags=secure)
+            cluster.kill_when_exists(cluster.data / made)
         cluster.start(flags=secure)
         assert stat.S_IMODE((cluster.data / "pki" / "ca.key").stat().st_mode) == 0o600
         assert "client-certificate" in (cluster.data / "admin.kubeconfig").read_text()

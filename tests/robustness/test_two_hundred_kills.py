@@ -49,7 +49,8 @@ def report(
 
 @pytest.mark.parametrize("number", range(TRIALS))
 def test_ten_kills(tmp_path: Path, number: int, report: Report) -> None:
-    with trial(tmp_path, f"{SEED} trial {number}", KEEP, slow_disk=number % 3 == 2) as one:
+    with trial(tmp_path, f"{SEED} trial {number}", KEEP) as one:
+        one.cluster.slow_disk = number % 3 == 2
         while one.kills < KILLS:
             kill_somehow(one)
         report(one.finish())

@@ -152,10 +152,8 @@ class Trial:
 
 
 @contextmanager
-def trial(
-    folder: Path, seed: str, flags: tuple[str, ...] = KEEP, *, slow_disk: bool = False
-) -> Iterator[Trial]:
-    with Cluster(folder, slow_disk=slow_disk) as cluster:
+def trial(folder: Path, seed: str, flags: tuple[str, ...] = KEEP) -> Iterator[Trial]:
+    with Cluster(folder) as cluster:
         try:
             yield Trial(cluster, seed, flags)
         except BaseException as error:
