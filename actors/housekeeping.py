@@ -44,8 +44,15 @@ class Housekeeping:
                 logger.warning("housekeeping put off: %s", error)
 
     async def tidy(self) -> None:
+        await self.recover()
         await self.take_snapshot_when_due()
         await self.advance_floor()
+
+    async def recover(self) -> None:
+        """After a refused write: a server that gets no more of them must still learn that the disk has room."""
+        if self._committer.last_failure:
+            await self._committer.perform(self._journal.probe)
+            self._committer.last_failure = ""
 
     async def take_snapshot_when_due(self) -> None:
         with self._journal.read() as view:

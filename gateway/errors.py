@@ -67,6 +67,7 @@ class Failure:
 
 
 RETRY_SOON = [(b"retry-after", b"1")]
+RETRY_LATER = [(b"retry-after", b"10")]
 
 # Reasons for failures that a connection finds before there is a request to speak of.
 _PLAIN_REASONS = {
@@ -99,6 +100,8 @@ def failure_of(error: Exception) -> Failure | None:
             return _already_exists(error)
         case cause.Conflict():
             return Failure(409, "Conflict", str(error), _details(error.resource, error.name, error.causes))
+        case cause.ApplyConflict():
+            return Failure(409, "Conflict", str(error), {"causes": [_cause(one) for one in error.causes]})
         case cause.Invalid():
             details = _details(Resource(error.group, error.kind), error.name, error.causes)
             return Failure(422, "Invalid", str(error), details)
@@ -144,7 +147,7 @@ def _simple(error: RequestError) -> Failure | None:
             told = str(error).removeprefix("Internal error occurred: ")
             return Failure(500, "InternalError", str(error), {"causes": [{"message": told}]})
         case cause.StorageRefused():
-            return Failure(507, "InsufficientStorage", str(error), {"retryAfterSeconds": 10})
+            return Failure(507, "InsufficientStorage", str(error), {"retryAfterSeconds": 10}, RETRY_LATER)
     return None
 
 

@@ -27,6 +27,10 @@ LAYOUT = 1  # of the databases and their keys
 _passage = failpoints.from_environment("journal.append")
 
 
+# More than the free room that LMDB may have kept in its file for itself.
+PROBE_KEY, PROBE_BYTES = b"probe", 256 << 10
+
+
 class Journal:
     """One data folder's journal. `Journal.open` makes or opens it."""
 
@@ -154,6 +158,12 @@ class Journal:
         """Make a batch durable, whole or not at all. StorageFull and StorageFailed leave no trace of it."""
         if events:
             self._append(events, [_Prepared(event, event.previous) for event in events])
+
+    def probe(self) -> None:
+        """Find out whether the disk takes writes again: StorageFull or StorageFailed if not."""
+        meta = self.environment.meta
+        self.environment.write(lambda txn: txn.put(PROBE_KEY, bytes(PROBE_BYTES), db=meta))
+        self.environment.write(lambda txn: txn.delete(PROBE_KEY, db=meta))
 
     def restore(self, events: Sequence[Event]) -> None:
         """Append events that are the state at a retention floor: what each followed is gone."""

@@ -1,0 +1,46 @@
+"""A full disk that has room again is noticed, whether or not anybody writes."""
+
+from pathlib import Path
+
+import pytest
+
+from actors.clock import WallClock
+from actors.committer import Committer
+from actors.feed import Feed
+from actors.housekeeping import Housekeeping
+from journal.errors import StorageFull
+from journal.log import Journal
+
+
+class Full(Journal):
+    full = True
+
+    def probe(self) -> None:
+        if self.full:
+            raise StorageFull(Path("data"), "No space left on device")
+        super().probe()
+
+
+async def test_the_failure_is_forgotten_once_a_write_succeeds(tmp_path):
+    journal = Full.open(tmp_path)
+    committer = Committer(journal, Feed(journal.head), inline=True)
+    housekeeping = Housekeeping(journal, committer, WallClock(), None)
+    committer.last_failure = "full"
+    with pytest.raises(StorageFull):
+        await housekeeping.tidy()
+    assert committer.last_failure == "full"
+    journal.full = False
+    await housekeeping.tidy()
+    assert committer.last_failure == ""
+    assert journal.head == 0
+    journal.close()
+
+
+async def test_a_probe_leaves_nothing_behind(tmp_path):
+    journal = Journal.open(tmp_path)
+    before = journal.statistics()["head"], journal.types()
+    journal.probe()
+    assert (journal.statistics()["head"], journal.types()) == before
+    with journal.read() as view:
+        assert view.txn.get(b"probe", db=journal.environment.meta) is None
+    journal.close()
