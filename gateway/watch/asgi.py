@@ -14,6 +14,7 @@ import trio
 
 from gateway.limits import TICK
 from gateway.request import Stream
+from gateway.volley import one_by_one
 from gateway.watch.framing import as_it_is
 
 Send = Callable[[Any], Awaitable[None]]
@@ -46,6 +47,8 @@ class StreamPipe:
         self._slot = bytes(data[:SLOT])
         self._filled.set()
         return len(self._slot)
+
+    volley = staticmethod(one_by_one)
 
     async def flush(self) -> None:
         if self._slot and not self._gone:

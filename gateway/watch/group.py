@@ -17,18 +17,19 @@ from typing import Any, Protocol
 import trio
 
 from gateway.request import Ending
+from gateway.volley import Volley
 from gateway.watch.changes import Change, TooOld
 from gateway.watch.frames import ROUND_BYTES, Frame, KeptFrames, joined, note_sent, rounds
 from gateway.watch.framing import Framing
 from gateway.watch.interest import Interest
-from gateway.watch.member import Member
+from gateway.watch.member import Member, Pipe
 from gateway.watch.topic import Topic
 
 logger = logging.getLogger(__name__)
 
 # Members served between two turns of the event loop: about two milliseconds of sends.
 TURN = 256
-_NOBODY: frozenset[Member] = frozenset()
+_NOBODY: frozenset[Pipe] = frozenset()
 
 
 class Surroundings(Protocol):
@@ -47,22 +48,27 @@ class Surroundings(Protocol):
 
 
 class Group:
-    def __init__(self, interest: Interest, framing: Framing, topic: Topic[Any], hub: Surroundings) -> None:
+    def __init__(
+        self, interest: Interest, framing: Framing, volley: Volley, topic: Topic[Any], hub: Surroundings
+    ) -> None:
         self._selection = interest.selection
         self._present = interest.present
         self._first = interest.first or interest.present
         self._framing = framing
+        self._volley = volley
         self._changes = topic.changes
         self._tally = topic.tally
         self._hub = hub
         self.resting = True
         self.head = hub.newest()  # where the round under way leads to
         self.swept = self.head  # what every sweeping member has
-        self.sweeping: dict[Member, None] = {}
+        # By their connections: an event that all of them take is sent without a look at a single member.
+        self.sweeping: dict[Pipe, Member] = {}
         self.lagging: set[Member] = set()
         self._kept = KeptFrames(self.head, hub.groups)
-        # Members of a round that are not yet served: a list and where to begin, made a set if anybody asks.
-        self._unserved: tuple[list[Member], int] | frozenset[Member] = _NOBODY
+        # Connections that a round has not come to yet: a list and where to begin, made a set if anybody asks.
+        self._unserved: tuple[list[Pipe], int] | frozenset[Pipe] = _NOBODY
+        self._departures = 0
         self._moved = trio.lowlevel.ParkingLot()
 
     @property
@@ -81,7 +87,7 @@ class Group:
             self._send_some(member)
         in_step = member.cursor == self.head and member.rest is None and not member.pipe.clogged
         if in_step and not member.fresh:
-            self.sweeping[member] = None
+            self.sweeping[member.pipe] = member
         else:
             self._lag(member)
 
@@ -101,7 +107,7 @@ class Group:
         member.pipe.interrupt()
 
     def dismiss_all(self, fate: Ending) -> None:
-        for member in [*self.sweeping, *self.lagging]:
+        for member in [*self.sweeping.values(), *self.lagging]:
             self.dismiss(member, fate)
         self.nudge()
 
@@ -111,12 +117,12 @@ class Group:
 
     def reached(self, member: Member) -> int:
         """How far a member has been served, also in the middle of a sweep."""
-        if member not in self.sweeping:
+        if member.pipe not in self.sweeping:
             return member.cursor
         if isinstance(self._unserved, tuple):
-            members, first = self._unserved
-            self._unserved = frozenset(members[first:])
-        if member in self._unserved:
+            pipes, first = self._unserved
+            self._unserved = frozenset(pipes[first:])
+        if member.pipe in self._unserved:
             return self.swept
         self.freshen()
         return self.head
@@ -168,27 +174,26 @@ class Group:
     async def offer(self, frames: list[Frame]) -> None:
         """The same bytes to every member that has all up to `swept`, in one call each."""
         data = joined(frames)
-        size = len(data)
-        members = list(self.sweeping)
-        served = 0
-        for first in range(0, len(members), TURN):
+        pipes = list(self.sweeping)
+        departures = self._departures
+        for first in range(0, len(pipes), TURN):
+            turn = pipes[first : first + TURN]
             if first:
-                self._unserved = members, first
+                self._unserved = pipes, first
                 await trio.lowlevel.checkpoint()
-            for member in members[first : first + TURN]:
-                if member.ended:
-                    continue
-                try:
-                    sent = member.transmit(data)
-                except Exception as error:
-                    self._lose(member, error)
-                    continue
-                if sent == size:
-                    served += 1
-                else:
-                    self._fall_behind(member, frames, sent)
+                if self._departures != departures:
+                    turn = [pipe for pipe in turn if pipe in self.sweeping]
+            missed = self._volley(turn, data)
+            self._tally.deliveries += (len(turn) - len(missed)) * len(frames)
+            for pipe, taken in missed:
+                self._miss(self.sweeping[pipe], frames, taken)
         self._unserved = _NOBODY
-        self._tally.deliveries += served * len(frames)
+
+    def _miss(self, member: Member, frames: list[Frame], taken: int | Exception) -> None:
+        if isinstance(taken, Exception):
+            self._lose(member, taken)
+        else:
+            self._fall_behind(member, frames, taken)
 
     def _lose(self, member: Member, error: Exception) -> None:
         if isinstance(error, OSError | trio.ClosedResourceError):
@@ -198,7 +203,7 @@ class Group:
             self.dismiss(member, Ending.FAILED)
 
     def _fall_behind(self, member: Member, frames: list[Frame], sent: int) -> None:
-        del self.sweeping[member]
+        del self.sweeping[member.pipe]
         member.cursor = self.swept
         self._tally.deliveries += note_sent(member, frames, abs(sent))
         self._tally.lagged += 1
@@ -234,7 +239,7 @@ class Group:
                 await self._moved.park()  # it came from further ahead than the sweep under way has got
             elif member.cursor == self.head:
                 if not member.fresh:
-                    self.sweeping[member] = None
+                    self.sweeping[member.pipe] = member
                     return
                 await self._moved.park()  # its first event is its own: it is not swept to it
             else:
@@ -244,7 +249,7 @@ class Group:
         rest = member.rest
         if rest is None:
             return True
-        sent = member.transmit(rest)
+        sent = member.pipe.transmit(rest)
         if abs(sent) < len(rest):
             member.rest = rest[abs(sent) :]
             return False
@@ -255,7 +260,7 @@ class Group:
     def _send_some(self, member: Member) -> None:
         frames, reached = self._frames_after(member.cursor, first=member.fresh)
         data = joined(frames) if frames else b""
-        sent = member.transmit(data) if data else 0
+        sent = member.pipe.transmit(data) if data else 0
         self._tally.deliveries += note_sent(member, frames, abs(sent))
         if abs(sent) == len(data):
             member.cursor = reached

@@ -70,7 +70,7 @@ def take_bearer(headers: MutableMapping[bytes, bytes], prefix: bytes) -> bytes |
     if not tokens:
         return None
     headers[PROTOCOLS] = b", ".join(one for one in offered if not one.startswith(prefix))
-    if len(tokens) > 1:
+    if len(tokens) > 1 or not tokens[0]:
         raise Unauthorized
     try:
         token = base64.b64decode(tokens[0] + b"=" * (-len(tokens[0]) % 4), altchars=b"-_", validate=True)

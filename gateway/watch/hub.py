@@ -13,6 +13,7 @@ from weakref import WeakValueDictionary
 import trio
 
 from actors.feed import Feed
+from gateway.volley import Volley
 from gateway.watch.changes import Changes
 from gateway.watch.framing import Framing
 from gateway.watch.group import TURN, Group
@@ -24,7 +25,7 @@ from gateway.watch.topic import Topic
 from journal.log import Journal
 from journal.records import Event
 
-Key = tuple[tuple[Any, ...], Framing]
+Key = tuple[tuple[Any, ...], Framing, Volley]
 
 
 class Hub:
@@ -64,17 +65,17 @@ class Hub:
 
     def join(self, interest: Interest, framing: Framing, member: Member) -> Group:
         """Into the group for an interest over a transport; it lasts while it has members."""
-        key = (interest.key, framing)
+        key = (interest.key, framing, member.pipe.volley)
         sweeper = self._sweepers.get(key)
         if sweeper is None:
-            sweeper = self._make(key, interest, framing)
+            sweeper = self._make(key, interest)
         sweeper.group.join(member)
         return sweeper.group
 
     def leave(self, interest: Interest, framing: Framing, member: Member) -> None:
         self._members.discard(member)
         self._expecting.pop(member, None)
-        key = (interest.key, framing)
+        key = (interest.key, framing, member.pipe.volley)
         sweeper = self._sweepers.get(key)
         if sweeper is not None:
             sweeper.group.leave(member)
@@ -96,13 +97,14 @@ class Hub:
 
     # Groups.
 
-    def _make(self, key: Key, interest: Interest, framing: Framing) -> Sweeper:
+    def _make(self, key: Key, interest: Interest) -> Sweeper:
+        _, framing, volley = key
         topic = self._topics.get(interest.type_id)
         if topic is None:
             tally = self._tallies.setdefault(interest.type_name, Tally())
             topic = Topic(Changes(self._journal, interest.type_id, self._feed.head), tally)
             self._topics[interest.type_id] = topic
-        sweeper = Sweeper(Group(interest, framing, topic, self), interest, framing)
+        sweeper = Sweeper(Group(interest, framing, volley, topic, self), interest, framing)
         self._sweepers[key] = sweeper
         topic.follow(interest.selection, sweeper)
         self.nursery.start_soon(self._run, key, sweeper)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import trio
 
 from gateway.request import Ending
+from gateway.volley import Missed
 
 # How long a watcher that does not read may hold up the end of its own stream.
 FAREWELL = 5.0
@@ -23,6 +25,10 @@ class Pipe(Protocol):
 
     def transmit(self, data: bytes | memoryview) -> int:
         """Send what fits, now, and say how much was taken; less than zero: taken, but not all has left."""
+
+    @staticmethod
+    def volley(pipes: Sequence[Any], data: bytes) -> Missed:
+        """The same to many pipes of this kind: those that did not take all, with what `transmit` would say."""
 
     async def flush(self) -> None:
         """Wait until what was taken has left and more fits, or for an interruption. One task at a time."""
@@ -51,12 +57,10 @@ class Member:
         "pipe",
         "rest",
         "settled",
-        "transmit",
     )
 
     def __init__(self, pipe: Pipe, ends_at: float, house: House, *, fresh: bool = False) -> None:
         self.pipe = pipe
-        self.transmit = pipe.transmit  # bound once: the sweep calls nothing else
         self.ends_at = ends_at
         self._house = house
         self.cursor = 0  # everything up to this offset has been sent, but for `rest`

@@ -68,7 +68,7 @@ def _offer(member: Member, listing: Listing, frame: Frame) -> tuple[bytes, bytes
     for body in listing.bodies:
         frames.append(frame(body, member.fresh))
         member.fresh = False
-    sent = abs(member.transmit(b"".join(frames))) if frames else 0
+    sent = abs(member.pipe.transmit(b"".join(frames))) if frames else 0
     for data, body in zip(frames, listing.bodies, strict=True):
         if sent < len(data):
             return data[sent:], body

@@ -20,6 +20,7 @@ import trio
 
 from gateway.link import Link
 from gateway.request import Ending, Stream
+from gateway.volley import one_by_one
 from gateway.watch import wire
 from gateway.watch.framing import as_text_frame
 from gateway.watch.member import FAREWELL
@@ -102,6 +103,8 @@ class WebSocket:
         elif sent:
             self._midway = True
         return sent
+
+    volley = staticmethod(one_by_one)
 
     async def flush(self) -> None:
         await self._link.flush()

@@ -1,0 +1,55 @@
+"""How a WebSocket ends says why: 1000 its time, 1001 the server's, 1008 too old, 1011 the server's fault."""
+
+from __future__ import annotations
+
+import pytest
+from trio.testing import MockClock
+
+from gateway.watch.selection import Selection
+from tests.gateway.api import config_map, served
+from tests.gateway.serving import let_pass
+from tests.gateway.watch.rawsocket import CLOSE, Frame, masked, raw_socket
+
+PATH = "/api/v1/namespaces/default/configmaps"
+
+
+@pytest.mark.parametrize("answered", [True, False], ids=["answered", "unanswered"])
+async def test_its_time_is_up(answered: bool, mock_clock: MockClock) -> None:
+    async with served() as api, raw_socket(api, f"{PATH}?watch=1&timeoutSeconds=5") as raw:
+        await let_pass(mock_clock, 6)
+        frame = await raw.frame()
+        assert (frame, frame.code) == (Frame(CLOSE, b"\x03\xe8"), 1000)
+        if answered:
+            await raw.send(masked(CLOSE, b"\x03\xe8"))
+        else:
+            await let_pass(mock_clock, 3)
+        assert await raw.ended()
+
+
+async def test_the_server_stops() -> None:
+    async with served() as api, raw_socket(api, f"{PATH}?watch=1") as raw:
+        await api.client.aclose()
+        api.stop.set()
+        assert (await raw.frame()).code == 1001
+        await raw.send(masked(CLOSE, b"\x03\xe9"))
+        assert await raw.ended()
+        await api.stopped.wait()
+        await api.start()
+
+
+async def test_too_old() -> None:
+    async with served() as api:
+        await api.create("configmaps", config_map("a"))
+        api.clock.advance(400)
+        await api.create("configmaps", config_map("b"))
+        async with raw_socket(api, f"{PATH}?watch=1&resourceVersion=1") as raw:
+            assert (await raw.frame()).event["object"]["code"] == 410
+            assert (await raw.frame()).code == 1008
+
+
+async def test_the_servers_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with served() as api, raw_socket(api, f"{PATH}?watch=1") as raw:
+        monkeypatch.setattr(Selection, "show", lambda *_: 1 / 0)
+        await api.create("configmaps", config_map("a"))
+        assert (await raw.frame()).event["object"]["code"] == 500
+        assert (await raw.frame()).code == 1011

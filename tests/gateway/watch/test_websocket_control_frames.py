@@ -1,0 +1,164 @@
+"""Pings, closes and violations on a WebSocket; whatever a client sends, an event is never cut."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from gateway.watch.websocket import ANSWER_WITHIN, PING_AFTER
+from tests.gateway.api import config_map, served
+from tests.gateway.serving import let_pass
+from tests.gateway.watch.rawsocket import CLOSE, PING, PONG, TEXT, Frame, masked, raw_socket
+
+PATH = "/api/v1/namespaces/default/configmaps"
+WATCH = f"{PATH}?watch=1"
+
+
+async def test_a_ping_is_answered_with_its_payload() -> None:
+    async with served() as api, raw_socket(api, WATCH) as raw:
+        for payload in (b"", b"hello", b"x" * 125):
+            await raw.send(masked(PING, payload))
+            assert await raw.frame() == Frame(PONG, payload)
+
+
+async def test_a_ping_in_pieces() -> None:
+    async with served() as api, raw_socket(api, WATCH) as raw:
+        for byte in masked(PING, b"hello"):
+            await raw.send(bytes((byte,)))
+            await wait_all_tasks_blocked()
+        assert await raw.frame() == Frame(PONG, b"hello")
+
+
+async def test_messages_are_taken_for_nothing() -> None:
+    async with served() as api, raw_socket(api, WATCH) as raw:
+        await raw.send(
+            masked(TEXT, b"x" * 100_000),
+            masked(2, b"\xff" * 70_000, fin=False),
+            masked(PING, b"between"),
+            masked(0, b"", fin=False),
+            masked(0, b"end"),
+            masked(PONG, b"unasked"),
+        )
+        assert await raw.frame() == Frame(PONG, b"between")
+        await api.create("configmaps", config_map("a"))
+        assert (await raw.frame()).event["type"] == "ADDED"
+
+
+@pytest.mark.parametrize("payload", [b"", b"\x03\xe8", b"\x03\xe9bye", b"\x0f\xa0mine"])
+async def test_a_close_is_answered_with_its_code(payload: bytes) -> None:
+    async with served() as api, raw_socket(api, WATCH) as raw:
+        await raw.send(masked(CLOSE, payload))
+        assert await raw.frame() == Frame(CLOSE, payload[:2])
+        assert await raw.ended()
+
+
+@pytest.mark.parametrize(
+    ("sent", "code"),
+    [
+        (b"\x81\x05hello", 1002),  # no mask
+        (b"\xc1" + masked(TEXT)[1:], 1002),  # a reserved bit
+        (masked(3), 1002),
+        (masked(11), 1002),
+        (masked(PING, fin=False), 1002),
+        (bytes((0x89, 0x80 | 126)) + struct.pack("!H", 126) + b"\0" * 130, 1002),
+        (bytes((0x82, 0x80 | 126)) + struct.pack("!H", 125) + b"\0" * 129, 1002),
+        (bytes((0x82, 0x80 | 127)) + struct.pack("!Q", 65535) + b"\0" * 4, 1002),
+        (bytes((0x82, 0x80 | 127)) + struct.pack("!Q", 1 << 63) + b"\0" * 4, 1002),
+        (masked(0, b"no beginning"), 1002),
+        (masked(TEXT, b"a", fin=False) + masked(TEXT, b"b"), 1002),
+        (masked(CLOSE, b"\x03"), 1002),
+        (masked(CLOSE, struct.pack("!H", 1005)), 1002),
+        (masked(CLOSE, struct.pack("!H", 999)), 1002),
+        (masked(CLOSE, struct.pack("!H", 5000)), 1002),
+        (masked(CLOSE, b"\x03\xe8\xff\xfe"), 1007),
+    ],
+)
+async def test_violations_close_the_connection(sent: bytes, code: int) -> None:
+    async with served() as api, raw_socket(api, WATCH) as raw:
+        await raw.send(sent)
+        assert (await raw.frame()).code == code
+        assert await raw.ended()
+        await api.create("configmaps", config_map("a"))
+
+
+async def test_a_silent_client_is_pinged_and_stays_if_it_answers(mock_clock: MockClock) -> None:
+    async with served() as api, raw_socket(api, WATCH) as raw:
+        for _ in range(5):
+            await let_pass(mock_clock, PING_AFTER + 1)
+            assert await raw.frame() == Frame(PING, b"")
+            await raw.send(masked(PONG))
+            await let_pass(mock_clock, ANSWER_WITHIN - 2)
+        await api.create("configmaps", config_map("a"))
+        assert (await raw.frame()).event["type"] == "ADDED"
+
+
+async def test_any_sign_of_life_will_do(mock_clock: MockClock) -> None:
+    async with served() as api, raw_socket(api, WATCH) as raw:
+        for _ in range(10):
+            await let_pass(mock_clock, PING_AFTER - 2)
+            await raw.send(masked(TEXT, b"I am here"))
+        await api.create("configmaps", config_map("a"))
+        assert (await raw.frame()).event["type"] == "ADDED"
+
+
+async def test_one_that_never_answers_is_dropped(mock_clock: MockClock) -> None:
+    async with served() as api, raw_socket(api, WATCH) as raw:
+        await let_pass(mock_clock, PING_AFTER + 1)
+        assert (await raw.frame()).opcode == PING
+        await let_pass(mock_clock, ANSWER_WITHIN + 2)
+        assert await raw.ended()
+
+
+async def test_one_that_is_slow_is_not(mock_clock: MockClock) -> None:
+    """What it has not read is in front of the ping: it could not have answered."""
+    async with served() as api, raw_socket(api, WATCH, small=True) as raw:
+        for number in range(60):
+            await api.create("configmaps", config_map(f"c-{number:02}", big="x" * 100_000))
+        for _ in range(10):
+            await let_pass(mock_clock, PING_AFTER + 1)
+        events = [frame for frame in await raw.frames(60) if frame.opcode == TEXT]
+        events += [await raw.frame() for _ in range(60 - len(events))]
+        assert [frame.event["object"]["metadata"]["name"] for frame in events] == [
+            f"c-{number:02}" for number in range(60)
+        ]
+
+
+async def test_pings_of_a_client_that_does_not_read_are_answered_between_events() -> None:
+    async with served() as api, raw_socket(api, WATCH, small=True) as raw:
+        for number in range(60):
+            await api.create("configmaps", config_map(f"c-{number:02}", big="x" * 100_000))
+            await raw.send(masked(PING, str(number).encode()))
+        frames = []
+        while sum(frame.opcode == TEXT for frame in frames) < 60 or Frame(PONG, b"59") not in frames:
+            frames.append(await raw.frame())
+        names = [frame.event["object"]["metadata"]["name"] for frame in frames if frame.opcode == TEXT]
+        assert names == [f"c-{number:02}" for number in range(60)]
+        pongs = [int(frame.payload) for frame in frames if frame.opcode == PONG]
+        assert pongs == sorted(set(pongs))
+
+
+async def test_a_close_of_a_client_that_does_not_read_waits_for_the_end_of_an_event() -> None:
+    async with served() as api, raw_socket(api, WATCH, small=True) as raw:
+        for number in range(60):
+            await api.create("configmaps", config_map(f"c-{number:02}", big="x" * 100_000))
+        await raw.send(masked(CLOSE, b"\x03\xe8"))
+        await wait_all_tasks_blocked()
+        frames = [await raw.frame()]
+        while frames[-1].opcode != CLOSE:
+            frames.append(await raw.frame())
+        assert frames[-1].code == 1000
+        assert 1 < len(frames) < 61
+        assert await raw.ended()
+
+
+async def test_a_close_of_a_client_that_never_reads_is_not_waited_for(mock_clock: MockClock) -> None:
+    async with served() as api, raw_socket(api, WATCH, small=True) as raw:
+        for number in range(60):
+            await api.create("configmaps", config_map(f"c-{number:02}", big="x" * 100_000))
+        await raw.send(masked(CLOSE, b"\x03\xe8"))
+        for _ in range(8):
+            await let_pass(mock_clock, 1)
+        text = (await api.ask("GET", "/metrics")).text
+        assert 'rewound_watchers_lagging{type="configmaps"} 0.0' in text

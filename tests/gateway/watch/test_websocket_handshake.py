@@ -1,0 +1,132 @@
+"""The handshake of a WebSocket, by the standard; what is refused is refused as an ordinary HTTP answer."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+from trio.testing import wait_all_tasks_blocked
+
+from tests.gateway.api import ALICE, config_map, served
+from tests.gateway.serving import Client
+from tests.gateway.watch.rawsocket import KEY, PING, PONG, UPGRADE, masked, raw_socket
+from tests.gateway.watch.watching import connect, request
+
+PATH = "/api/v1/namespaces/default/configmaps"
+
+
+async def test_the_answer_is_the_one_of_the_standard() -> None:
+    # The example of RFC 6455, section 1.3.
+    headers = {"Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
+    async with served() as api, raw_socket(api, f"{PATH}?watch=1", headers=headers) as raw:
+        assert raw.status == 101
+        assert raw.headers[b"sec-websocket-accept"] == b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
+        assert raw.headers[b"upgrade"] == b"websocket"
+        assert raw.headers[b"connection"] == b"Upgrade"
+        assert b"sec-websocket-protocol" not in raw.headers
+        assert b"transfer-encoding" not in raw.headers
+
+
+@pytest.mark.parametrize("path", [f"{PATH}?watch=1", "/api/v1/watch/configmaps", f"{PATH}/a?watch=true"])
+async def test_every_watch_can_be_one(path: str) -> None:
+    async with served() as api, raw_socket(api, path) as raw:
+        assert raw.status == 101
+        await api.create("configmaps", config_map("a"))
+        while True:
+            event = (await raw.frame()).event
+            if event["object"]["metadata"]["name"] == "a":
+                break
+
+
+@pytest.mark.parametrize(
+    "upgrade",
+    [{"Upgrade": "WebSocket"}, {"Upgrade": "h2c, websocket"}, {"Connection": "keep-alive, upgrade"}],
+)
+async def test_the_words_in_other_spellings(upgrade: dict[str, str]) -> None:
+    async with served() as api, raw_socket(api, f"{PATH}?watch=1", headers=upgrade) as raw:
+        assert raw.status == 101
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Sec-WebSocket-Version": "8"}, 426),
+        ({"Sec-WebSocket-Version": ""}, 426),
+        ({"Sec-WebSocket-Key": ""}, 400),
+        ({"Sec-WebSocket-Key": "short"}, 400),
+        ({"Sec-WebSocket-Key": KEY + "AAAA"}, 400),
+        ({"Sec-WebSocket-Key": "!" * 24}, 400),
+    ],
+)
+async def test_a_bad_handshake_is_refused_and_the_connection_goes_on(
+    headers: dict[str, str], status: int
+) -> None:
+    async with served() as api:
+        stream = await connect(api)
+        client = Client(stream)
+        asked = request(f"{PATH}?watch=1", headers={**UPGRADE, **headers})
+        # What is behind it was meant as HTTP, as the refusal shows.
+        reply = await client.ask(asked + request(PATH))
+        document = orjson.loads(reply.body)
+        assert (reply.status, document["kind"], document["code"]) == (status, "Status", status)
+        assert reply.headers[b"sec-websocket-version"] == b"13"
+        assert (await client.reply()).status == 200
+        assert (await client.ask(request(f"{PATH}/none"))).status == 404
+        await stream.aclose()
+
+
+@pytest.mark.parametrize(
+    ("path", "token", "status"),
+    [
+        (f"{PATH}?watch=1", "wrong", 401),
+        (f"{PATH}?watch=1", ALICE, 403),
+        ("/api/v1/nothings?watch=1", "admin-token", 404),
+        (f"{PATH}?watch=1&resourceVersion=x", "admin-token", 400),
+        (f"{PATH}?watch=1&resourceVersionMatch=Exact", "admin-token", 422),
+    ],
+)
+async def test_what_a_request_would_be_refused_for(path: str, token: str, status: int) -> None:
+    async with served() as api, raw_socket(api, path, token=token) as raw:
+        assert raw.status == status
+
+
+async def test_a_list_is_a_list_whatever_it_wants_to_be_upgraded_to() -> None:
+    async with served() as api:
+        stream = await connect(api)
+        client = Client(stream)
+        for _ in range(3):
+            reply = await client.ask(request(PATH, headers=UPGRADE))
+            assert (reply.status, orjson.loads(reply.body)["kind"]) == (200, "ConfigMapList")
+        await stream.aclose()
+
+
+async def test_frames_right_behind_the_handshake_count() -> None:
+    async with (
+        served() as api,
+        raw_socket(api, f"{PATH}?watch=1", behind=masked(PING, b"early")) as raw,
+    ):
+        frames = [await raw.frame()]
+        while frames[-1].opcode != PONG:
+            frames.append(await raw.frame())
+        assert frames[-1].payload == b"early"
+
+
+async def test_answers_in_front_of_it_keep_their_order() -> None:
+    async with served() as api:
+        stream = await connect(api)
+        await stream.send_all(request(f"{PATH}/none") + request(f"{PATH}?watch=1", headers=UPGRADE))
+        client = Client(stream)
+        assert (await client.reply()).status == 404
+        assert (await client.reply()).status == 101
+        await stream.aclose()
+
+
+async def test_http_1_0_has_no_upgrades() -> None:
+    async with served() as api:
+        stream = await connect(api)
+        lines = "".join(f"{name}: {value}\r\n" for name, value in UPGRADE.items())
+        await stream.send_all(
+            f"GET {PATH}?watch=1 HTTP/1.0\r\nAuthorization: Bearer admin-token\r\n{lines}\r\n".encode()
+        )
+        await wait_all_tasks_blocked()
+        assert await stream.receive_some(15) == b"HTTP/1.1 200 OK"
+        await stream.aclose()
