@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -31,8 +30,7 @@ from journal.errors import Damaged, NewerLayout
 from journal.keys import Buffer, pack_offset
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """One record of the log: what happened to one object."""
 
     offset: int
@@ -41,9 +39,7 @@ class Event:
     namespace: str
     name: str
     previous: int  # offset of this object's event before this one; 0 when it did not exist
-    removed: (
-        bool  # the object is gone after this event; body is its last content with the new resourceVersion
-    )
+    removed: bool  # the object is gone after this; body is its last content with the new resourceVersion
     time: int  # microseconds since 1970, never decreasing along the log
     user: str
     manager: str
@@ -51,8 +47,7 @@ class Event:
     body: bytes  # canonical JSON, whose metadata.resourceVersion is the offset
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """The latest state of one object."""
 
     offset: int

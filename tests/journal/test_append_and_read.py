@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -74,18 +73,18 @@ def test_types_are_numbered_once(journal: Journal) -> None:
 def test_offsets_must_ascend(journal: Journal, model: Model) -> None:
     journal.append([model.put("a")])
     with pytest.raises(ValueError, match="ascend"):
-        journal.append([replace(model.put("b"), offset=1)])
+        journal.append([model.put("b")._replace(offset=1)])
 
 
 def test_gaps_are_allowed(journal: Journal, model: Model) -> None:
-    journal.append([replace(model.put("a"), offset=7)])
+    journal.append([model.put("a")._replace(offset=7)])
     assert journal.head == 7
 
 
 def test_an_event_must_follow_the_stored_state(journal: Journal, model: Model) -> None:
     journal.append([model.put("a")])
     with pytest.raises(ValueError, match="follows 9"):
-        journal.append([replace(model.put("a"), previous=9)])
+        journal.append([model.put("a")._replace(previous=9)])
     with journal.read() as view:
         assert view.head == 1
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import random
-from dataclasses import replace
 from pathlib import Path
 
 import msgpack
@@ -108,8 +107,8 @@ def test_large_events_and_many(journal: Journal, model: Model, tmp_path: Path) -
     journal.type_id("configmaps")
     large = model.put("n", filler=', "x":"' + "y" * 900_000 + '"')
     small = model.put("m")
-    journal.append([replace(large, offset=1 + i, name=f"n{i}") for i in range(12)])
-    journal.append([replace(small, offset=13 + i, name=f"m{i}") for i in range(2500)])
+    journal.append([large._replace(offset=1 + i, name=f"n{i}") for i in range(12)])
+    journal.append([small._replace(offset=13 + i, name=f"m{i}") for i in range(2500)])
     told: list[tuple[int, int]] = []
     restore(io.BytesIO(exported(journal)), tmp_path / "copy", lambda done, total: told.append((done, total)))
     assert told == sorted(told)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from journal import Event, keys, records
@@ -116,7 +114,7 @@ def test_old_layouts_are_raised_step_by_step(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(records, "EVENT_LAYOUT", 3)
     monkeypatch.setattr(records, "EVENT_UPCASTERS", {1: without_manager, 2: shout})
-    assert records.decode_event(2024, EVENT_1) == replace(EVENT, manager="unknown", verb="UPDATE")
+    assert records.decode_event(2024, EVENT_1) == EVENT._replace(manager="unknown", verb="UPDATE")
 
 
 def test_a_layout_of_a_later_release_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

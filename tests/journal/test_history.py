@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
-
 from journal import Journal
 from tests.journal.histories import NOON, Model
 
@@ -15,7 +13,7 @@ def test_the_history_of_an_object_goes_through_its_removal(journal: Journal, mod
 
 def test_the_offset_of_a_moment(journal: Journal, model: Model) -> None:
     times = [(3, 10), (4, 10), (9, 10), (10, 20), (50, 30), (51, 30), (400, 45)]
-    journal.append([replace(model.put(f"n{at}"), offset=at, time=NOON + time) for at, time in times])
+    journal.append([model.put(f"n{at}")._replace(offset=at, time=NOON + time) for at, time in times])
     with journal.read() as view:
         for moment in range(50):
             expected = max((at for at, time in times if time <= moment), default=0)
