@@ -11,8 +11,10 @@ from typing import Any
 from actors.kinds.fields import (
     BOOL,
     BYTES,
+    FREE,
     INT32,
     INT64,
+    INT_OR_STRING,
     INTEGER_RANGES,
     MICRO_TIME,
     OWNED_FIELDS,
@@ -48,7 +50,9 @@ SCALARS: dict[Scalar, tuple[Any, ...]] = {
         "2020-09-30T03:04:05.100000Z",
         "2020-01-02T03:04:05.000000-07:00",
     ),
+    INT_OR_STRING: (0, 1, -1, 8080, "http", "", "50%", 2**31),
     QUANTITY: ("0", "1", "100m", "1024Mi", "1Gi", "0.5", "1e3", "999k", "1000", "-1", 4),
+    FREE: ({}, {"a": [1, "two", None, 1.5]}, [], "", 0, {"b": {"b": 1, "a": {}}}),
     OWNED_FIELDS: ({}, {"f:data": {".": {}, "f:k": {}}}, {"f:b": {}, "f:a": {}}, {"f:a": 1}),
 }
 

@@ -1,0 +1,55 @@
+"""Pods in few words: a sound one, changed in one place, and what is wrong with it then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.actors.kinds.declared import Declared
+
+Causes = list[tuple[str, str]]
+
+CONTAINER = {"name": "c", "image": "img:1"}
+LABEL = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and "
+    "end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+)
+SUBDOMAIN = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
+    "start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+QUALIFIED = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
+    "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+
+
+def pod(*, metadata: Any = None, status: Any = None, **spec: Any) -> dict[str, Any]:
+    document = {
+        "metadata": {"name": "a", **(metadata or {})},
+        "spec": {"containers": [CONTAINER], **spec},
+    }
+    return {**document, "status": status} if status else document
+
+
+def wrong(kinds: Declared, **parts: Any) -> Causes:
+    """What is wrong with a pod that has these parts."""
+    return kinds.created("pods", pod(**parts))
+
+
+def wrong_container(kinds: Declared, **parts: Any) -> Causes:
+    """What is wrong with the one container of a pod, by fields inside of it."""
+    causes = wrong(kinds, containers=[{**CONTAINER, **parts}])
+    return [(field.removeprefix("spec.containers[0]."), text) for field, text in causes]
+
+
+def wrong_volume(kinds: Declared, **source: Any) -> Causes:
+    """What is wrong with the one volume of a pod, by fields inside of it."""
+    causes = wrong(kinds, volumes=[{"name": "v", **source}])
+    return [(field.removeprefix("spec.volumes[0]").removeprefix("."), text) for field, text in causes]
+
+
+def changed(kinds: Declared, before: Any, after: Any, subresource: str = "") -> Causes:
+    return list(dict.fromkeys(kinds.replaced("pods", before, after, subresource)[1]))

@@ -1,0 +1,99 @@
+"""Pod: containers, those that prepare and those added later: names, images, words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.pods import CONTAINER, LABEL, pod, wrong, wrong_container
+
+
+@pytest.mark.parametrize(
+    ("parts", "causes"),
+    [
+        ({}, []),
+        ({"name": ""}, [("name", "Required value")]),
+        ({"name": "A_b"}, [("name", f'Invalid value: "A_b": {LABEL}')]),
+        (
+            {"name": "x" * 64},
+            [("name", f'Invalid value: "{"x" * 64}": must be no more than 63 characters')],
+        ),
+        ({"image": ""}, [("image", "Required value")]),
+        ({"image": " i"}, [("image", 'Invalid value: " i": must not have leading or trailing whitespace')]),
+        (
+            {"terminationMessagePolicy": "Never"},
+            [
+                (
+                    "terminationMessagePolicy",
+                    'Unsupported value: "Never": supported values: "File", "FallbackToLogsOnError"',
+                )
+            ],
+        ),
+        (
+            {"imagePullPolicy": "Sometimes"},
+            [
+                (
+                    "imagePullPolicy",
+                    'Unsupported value: "Sometimes": supported values: "Always", "IfNotPresent", "Never"',
+                )
+            ],
+        ),
+    ],
+)
+def test_one_container(kinds: Declared, parts: dict[str, Any], causes: Any) -> None:
+    assert wrong_container(kinds, **parts) == causes
+
+
+def test_a_pod_needs_a_container(kinds: Declared) -> None:
+    assert wrong(kinds, containers=[]) == [("spec.containers", "Required value")]
+    document: Any = {"metadata": {"name": "a"}}
+    assert kinds.created("pods", document) == [("spec.containers", "Required value")]
+
+
+def test_names_are_unique_among_all_containers(kinds: Declared) -> None:
+    other = {"name": "d", "image": "x:1"}
+    assert wrong(kinds, containers=[CONTAINER, CONTAINER]) == [
+        ("spec.containers[1].name", 'Duplicate value: "c"')
+    ]
+    assert wrong(kinds, initContainers=[CONTAINER, other, other]) == [
+        ("spec.initContainers[0].name", 'Duplicate value: "c"'),
+        ("spec.initContainers[2].name", 'Duplicate value: "d"'),
+    ]
+
+
+def test_images_of_templates_may_have_space_around(kinds: Declared) -> None:
+    container = {**CONTAINER, "image": " "}
+    template = {"metadata": {"name": "a"}, "template": {"spec": {"containers": [container]}}}
+    assert kinds.created("podtemplates", template) == []
+
+
+@pytest.mark.parametrize("part", ["livenessProbe", "readinessProbe", "startupProbe", "lifecycle"])
+def test_containers_that_prepare_are_not_asked_how_they_are(kinds: Declared, part: str) -> None:
+    probe = {"exec": {"command": ["x"]}}
+    container = {"name": "i", "image": "x:1", part: {"preStop": probe} if part == "lifecycle" else probe}
+    assert wrong(kinds, initContainers=[container]) == [
+        (f"spec.initContainers[0].{part}", "Forbidden: may not be set for init containers")
+    ]
+
+
+def test_containers_that_prepare_use_ports_of_the_host_one_after_the_other(kinds: Declared) -> None:
+    ports = [{"containerPort": 80, "hostPort": 80}]
+    containers = [{"name": name, "image": "x:1", "ports": ports} for name in ("i", "j")]
+    assert wrong(kinds, initContainers=containers) == []
+    twice = [{**containers[0], "ports": ports * 2}]
+    assert wrong(kinds, initContainers=twice) == [
+        ("spec.initContainers[0].ports[1].hostPort", 'Duplicate value: "TCP//80"')
+    ]
+
+
+def test_nothing_is_added_at_creation(kinds: Declared) -> None:
+    assert wrong(kinds, ephemeralContainers=[{"name": "d", "image": "x"}]) == [
+        ("spec.ephemeralContainers", "Forbidden: cannot be set on create")
+    ]
+
+
+def test_names_of_pods(kinds: Declared) -> None:
+    assert kinds.created("pods", pod(metadata={"name": "a.b-c"})) == []
+    assert [field for field, _ in kinds.created("pods", pod(metadata={"name": "A"}))] == ["metadata.name"]

@@ -1,0 +1,128 @@
+"""Pod: as whom containers run and what they may do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.pods import wrong, wrong_container
+
+IDS = "must be between 0 and 2147483647, inclusive"
+SECCOMP: list[tuple[Any, list[tuple[str, str]]]] = [
+    ({"type": "RuntimeDefault"}, []),
+    ({"type": "Unconfined"}, []),
+    ({"type": "Localhost", "localhostProfile": "a/b.json"}, []),
+    ({}, [("type", "Required value: type is required when seccompProfile is set")]),
+    (
+        {"type": "Other"},
+        [
+            (
+                "type",
+                'Unsupported value: "Other": supported values: "Localhost", "RuntimeDefault", "Unconfined"',
+            )
+        ],
+    ),
+    (
+        {"type": "Localhost"},
+        [("localhostProfile", "Required value: must be set when seccomp type is Localhost")],
+    ),
+    (
+        {"type": "Localhost", "localhostProfile": "/a"},
+        [("localhostProfile", 'Invalid value: "/a": must be a relative path')],
+    ),
+    (
+        {"type": "Localhost", "localhostProfile": "a/../b"},
+        [("localhostProfile", "Invalid value: \"a/../b\": must not contain '..'")],
+    ),
+    (
+        {"type": "Unconfined", "localhostProfile": "a"},
+        [
+            (
+                "localhostProfile",
+                'Invalid value: {"type":"Unconfined","localhostProfile":"a"}: '
+                "can only be set when seccomp type is Localhost",
+            )
+        ],
+    ),
+]
+
+
+@pytest.mark.parametrize(("profile", "causes"), SECCOMP)
+def test_seccomp_profiles(kinds: Declared, profile: Any, causes: list[tuple[str, str]]) -> None:
+    place = "securityContext.seccompProfile"
+    context = {"seccompProfile": profile}
+    expected = [(f"{place}.{field}", text) for field, text in causes]
+    assert wrong_container(kinds, securityContext=context) == expected
+    assert wrong(kinds, securityContext=context) == [(f"spec.{field}", text) for field, text in expected]
+
+
+@pytest.mark.parametrize("part", ["runAsUser", "runAsGroup"])
+@pytest.mark.parametrize("number", [-1, 2**31])
+def test_ids(kinds: Declared, part: str, number: int) -> None:
+    place = f"securityContext.{part}"
+    expected = [(place, f"Invalid value: {number}: {IDS}")]
+    assert wrong_container(kinds, securityContext={part: number}) == expected
+    assert wrong(kinds, securityContext={part: number}) == [(f"spec.{place}", expected[0][1])]
+    assert wrong(kinds, securityContext={part: 0}) == []
+
+
+def test_groups_of_a_pod(kinds: Declared) -> None:
+    context = {"fsGroup": -1, "supplementalGroups": [1, -2]}
+    assert wrong(kinds, securityContext=context) == [
+        ("spec.securityContext.fsGroup", f"Invalid value: -1: {IDS}"),
+        ("spec.securityContext.supplementalGroups[1]", f"Invalid value: -2: {IDS}"),
+    ]
+    assert wrong(kinds, securityContext={"fsGroupChangePolicy": "OnRootMismatch"}) == []
+    assert wrong(kinds, securityContext={"fsGroupChangePolicy": "Never"}) == [
+        (
+            "spec.securityContext.fsGroupChangePolicy",
+            'Unsupported value: "Never": supported values: "Always", "OnRootMismatch"',
+        )
+    ]
+
+
+def test_who_may_not_gain_has_nothing_to_gain_with(kinds: Declared) -> None:
+    context = {"privileged": True, "allowPrivilegeEscalation": False, "capabilities": {"add": ["NET"]}}
+    ((field, text),) = wrong_container(kinds, securityContext=context)
+    assert field == "securityContext"
+    assert text.endswith(": cannot set `allowPrivilegeEscalation` to false and `privileged` to true")
+    context = {"allowPrivilegeEscalation": False, "capabilities": {"add": ["CAP_SYS_ADMIN"]}}
+    ((_, text),) = wrong_container(kinds, securityContext=context)
+    assert text.endswith(
+        ": cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
+    )
+
+
+def test_processes_are_shared_with_the_pod_or_with_the_host(kinds: Declared) -> None:
+    assert wrong(kinds, shareProcessNamespace=True) == []
+    assert wrong(kinds, shareProcessNamespace=True, hostPID=True) == [
+        (
+            "spec.securityContext.shareProcessNamespace",
+            "Invalid value: true: ShareProcessNamespace and HostPID cannot both be enabled",
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("kernel.shm_rmid_forced", ""),
+        ("net/ipv4.ip_forward", ""),
+        ("", "Required value"),
+        ("Kernel", "must have at most 253 characters and match regex "),
+        ("a" * 254, "must have at most 253 characters and match regex "),
+    ],
+)
+def test_sysctls(kinds: Declared, name: str, text: str) -> None:
+    causes = wrong(kinds, securityContext={"sysctls": [{"name": name, "value": "1"}]})
+    assert [field for field, _ in causes] == (["spec.securityContext.sysctls[0].name"] if text else [])
+    assert not text or text in causes[0][1]
+
+
+def test_a_sysctl_is_set_once(kinds: Declared) -> None:
+    sysctls = [{"name": "a.b", "value": "1"}, {"name": "a.b", "value": "2"}]
+    assert wrong(kinds, securityContext={"sysctls": sysctls}) == [
+        ("spec.securityContext.sysctls[1].name", 'Duplicate value: "a.b"')
+    ]

@@ -1,0 +1,136 @@
+"""Pod: volumes with a claim of their own, named after pod and volume."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.pods import SUBDOMAIN, pod, wrong, wrong_volume
+
+SPEC = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+PLACE = "ephemeral.volumeClaimTemplate"
+
+
+def ephemeral(spec: Any = None, metadata: Any = None) -> dict[str, Any]:
+    template = {"metadata": metadata or {}, "spec": spec or SPEC}
+    return {"volumeClaimTemplate": template}
+
+
+def test_a_sound_template(kinds: Declared) -> None:
+    metadata = {"labels": {"a": "b"}, "annotations": {"A/b": "c"}}
+    assert wrong_volume(kinds, ephemeral=ephemeral(metadata=metadata)) == []
+
+
+def test_a_template_is_required(kinds: Declared) -> None:
+    assert wrong_volume(kinds, ephemeral={}) == [(PLACE, "Required value")]
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "spelled"),
+    [
+        ("name", "x", "name"),
+        ("namespace", "x", "namespace"),
+        ("generateName", "x", "generateName"),
+        ("finalizers", ["a/b"], "finalizers"),
+        ("uid", "x", "uID"),
+    ],
+)
+def test_of_metadata_only_labels_and_annotations(
+    kinds: Declared, part: str, value: Any, spelled: str
+) -> None:
+    assert wrong_volume(kinds, ephemeral=ephemeral(metadata={part: value})) == [
+        (f"{PLACE}.metadata.{spelled}", "Forbidden: cannot be set for an ephemeral volume")
+    ]
+
+
+def test_labels_of_the_template(kinds: Declared) -> None:
+    causes = wrong_volume(kinds, ephemeral=ephemeral(metadata={"labels": {"a b": "c"}}))
+    assert [field for field, _ in causes] == [f"{PLACE}.metadata.labels"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "causes"),
+    [
+        (
+            {"volumeName": "v"},
+            [
+                (".accessModes", "Required value: at least 1 access mode is required"),
+                (".resources[storage]", "Required value"),
+            ],
+        ),
+        (
+            {**SPEC, "accessModes": ["Sometimes"]},
+            [
+                (
+                    ".accessModes",
+                    'Unsupported value: "Sometimes": supported values: "ReadOnlyMany", "ReadWriteMany", '
+                    '"ReadWriteOnce"',
+                )
+            ],
+        ),
+        (
+            {**SPEC, "resources": {"requests": {"storage": "0"}}},
+            [(".resources[storage]", 'Invalid value: "0": must be greater than zero')],
+        ),
+        (
+            {**SPEC, "storageClassName": "A"},
+            [(".storageClassName", f'Invalid value: "A": {SUBDOMAIN}')],
+        ),
+        (
+            {**SPEC, "volumeMode": "x"},
+            [(".volumeMode", 'Unsupported value: "x": supported values: "Block", "Filesystem"')],
+        ),
+        (
+            {**SPEC, "dataSource": {"kind": "", "name": ""}},
+            [
+                (".dataSource.name", "Required value"),
+                (".dataSource.kind", "Required value"),
+                (".dataSource", 'Invalid value: "": '),
+            ],
+        ),
+        (
+            {
+                **SPEC,
+                "dataSource": {"kind": "PersistentVolumeClaim", "name": "a"},
+                "dataSourceRef": {"kind": "PersistentVolumeClaim", "name": "b"},
+            },
+            [
+                (
+                    "",
+                    f'Invalid value: "spec.volumes[0].{PLACE}.spec.dataSource": must match dataSourceRef',
+                )
+            ],
+        ),
+    ],
+)
+def test_specs_of_claims(kinds: Declared, spec: Any, causes: list[tuple[str, str]]) -> None:
+    expected = [(f"{PLACE}.spec{field}", text) for field, text in causes]
+    assert wrong_volume(kinds, ephemeral=ephemeral(spec)) == expected
+
+
+def test_both_names_together_make_one_of_a_claim(kinds: Declared) -> None:
+    name = "a" * 250
+    document = pod(metadata={"name": name}, volumes=[{"name": "vol", "ephemeral": ephemeral()}])
+    assert kinds.created("pods", document) == [
+        (
+            "spec.volumes[0].name",
+            f'Invalid value: "vol": PVC name "{name}-vol": must be no more than 253 characters',
+        )
+    ]
+    template = {"metadata": {"name": "a"}, "template": {"spec": document["spec"]}}
+    assert kinds.created("podtemplates", template) == []
+
+
+def test_nobody_else_uses_the_claim(kinds: Declared) -> None:
+    volumes = [
+        {"name": "v", "ephemeral": ephemeral()},
+        {"name": "w", "persistentVolumeClaim": {"claimName": "a-v"}},
+    ]
+    assert wrong(kinds, volumes=volumes) == [
+        (
+            "spec.volumes[1].persistentVolumeClaim.claimName",
+            'Invalid value: "a-v": must not reference a PVC that gets created for an ephemeral volume',
+        )
+    ]
