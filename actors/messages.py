@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from actors.access.identity import User
+
 Object = dict[str, Any]
 
 
@@ -22,6 +24,7 @@ class Stamp:
     manager: str  # field manager: the query parameter, or the user agent up to its first slash
     uid: str  # for the object a create makes
     suffix: str  # five letters for generateName
+    caller: User | None = None  # all that is known of the user; None for the server itself
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from os import urandom
 
+from actors.access.identity import User
 from actors.clock import Clock
 from actors.messages import Stamp
 
@@ -20,9 +21,11 @@ class Stamps:
     def now(self) -> int:
         return self._clock.now()
 
-    def make(self, user: str, manager: str, *, suffix: bool = False) -> Stamp:
+    def make(self, user: User | str, manager: str, *, suffix: bool = False) -> Stamp:
         letters = "".join(self._chance.choices(LETTERS, k=5)) if suffix else ""
-        return Stamp(self._clock.now(), user, manager, fresh_uid(), letters)
+        if isinstance(user, str):
+            return Stamp(self._clock.now(), user, manager, fresh_uid(), letters)
+        return Stamp(self._clock.now(), user.name, manager, fresh_uid(), letters, user)
 
 
 def fresh_uid() -> str:

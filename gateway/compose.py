@@ -147,7 +147,7 @@ def _build_store(settings: Settings, journal: Journal, clock: Clock, nursery: tr
         journal.type_id(definition.type_name)  # so that no read ever has to write
     feed, supervisor, stamps = Feed(journal.head), Supervisor(), Stamps(clock)
     committer = Committer(journal, feed)
-    admission = Admission(plugins(names, journal, feed), completions(journal, feed, settings.service_ranges))
+    admission = Admission(plugins(names, journal, feed), completions(names, journal, feed, settings.service_ranges))
     directory = Directory(catalog, journal, committer, admission, supervisor, nursery)
     horizon = Horizon(journal, clock, round(settings.watch_history * 1_000_000))
     store = Store(

@@ -139,7 +139,7 @@ class Dispatch:
         check_namespace(_namespace(definition, call.route), body.object)
         metadata = body.object["metadata"]
         generates = bool(metadata.get("generateName")) and not metadata.get("name")
-        stamp = self._stamps.make(call.user.name, call.manager, suffix=generates)
+        stamp = self._stamps.make(call.user, call.manager, suffix=generates)
         command = Create(
             definition.api_version, _namespace(definition, call.route), body.object, stamp, write.dry_run
         )
@@ -153,7 +153,7 @@ class Dispatch:
             definition = found
         subresource = definition.subresource(name or call.route.subresource)
         assert subresource is not None
-        stamp = self._stamps.make(call.user.name, call.manager)
+        stamp = self._stamps.make(call.user, call.manager)
         return await self._submissions.submit(call, definition, subresource, write, stamp)
 
     async def _replace(self, call: Call, definition: Definition) -> Response:
@@ -167,7 +167,7 @@ class Dispatch:
             _namespace(definition, call.route),
             call.route.name,
             body.object,
-            self._stamps.make(call.user.name, call.manager),
+            self._stamps.make(call.user, call.manager),
             call.route.subresource,
             write.dry_run,
             may_create=definition.creates_on_update and self._may_create(call),
@@ -183,7 +183,7 @@ class Dispatch:
             call.route.name,
             format_,
             value,
-            self._stamps.make(call.user.name, call.manager),
+            self._stamps.make(call.user, call.manager),
             call.route.subresource,
             write.dry_run,
             write.field_validation,
@@ -218,7 +218,7 @@ class Dispatch:
 
     async def _delete(self, call: Call, definition: Definition) -> Response:
         chosen, orphaned = await self._delete_options(call)
-        stamp = self._stamps.make(call.user.name, call.manager)
+        stamp = self._stamps.make(call.user, call.manager)
         command = Delete(
             definition.api_version, _namespace(definition, call.route), call.route.name, stamp, chosen
         )
@@ -232,7 +232,7 @@ class Dispatch:
     async def _delete_collection(self, call: Call, definition: Definition) -> Response:
         chosen, _ = await self._delete_options(call)
         labels, fields = self._selectors(call, definition)
-        stamp = self._stamps.make(call.user.name, call.manager)
+        stamp = self._stamps.make(call.user, call.manager)
         with _deadline(call):
             await delete_collection(
                 self._journal,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from actors.kinds.definition import Definition
-from actors.messages import Object
+from actors.messages import Object, Stamp
 
 
 @dataclass(slots=True)
@@ -29,6 +29,7 @@ class Review:
     old: Object | None
     user: str
     dry_run: bool
+    stamp: Stamp | None = None
     # Told once whether the write became durable: by plugins that keep something for it until then.
     waiting: list[Callable[[bool], None]] = field(default_factory=list)
 

@@ -9,6 +9,8 @@ from functools import cached_property
 
 from actors.kinds import (
     admissionregistration,
+    apps,
+    certificates,
     coordination,
     core,
     discovery,
@@ -25,7 +27,9 @@ from actors.names import Names
 # In the order in which discovery has always listed them.
 _GROUPS = (
     core,
+    apps,
     events,
+    certificates,
     networking,
     rbac,
     storage,

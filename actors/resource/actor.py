@@ -352,7 +352,16 @@ class ResourceActor:
         name = new["metadata"].get("name", "") if isinstance(command, Create) and new else _name_of(command)
         subresource = command.subresource if isinstance(command, Replace | Patch | Submit) else ""
         self._reviewed = Review(
-            operation, definition, command.namespace, name, subresource, new, old, command.stamp.user, dry_run
+            operation,
+            definition,
+            command.namespace,
+            name,
+            subresource,
+            new,
+            old,
+            command.stamp.user,
+            dry_run,
+            command.stamp,
         )
         return self._reviewed
 

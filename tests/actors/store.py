@@ -132,7 +132,9 @@ class Store:
         self.feed = Feed(self.journal.head)
         self.committer = Committer(self.journal, self.feed, inline=True)
         self.supervisor = Supervisor()
-        admission = Admission(plugins(CLUSTER, self.journal, self.feed), completions(self.journal, self.feed))
+        admission = Admission(
+            plugins(CLUSTER, self.journal, self.feed), completions(CLUSTER, self.journal, self.feed)
+        )
         inner = await nursery.start(self._tend)
         self.directory = Directory(
             self.catalog, self.journal, self.committer, admission, self.supervisor, inner

@@ -1,0 +1,307 @@
+"""The certificates group: CertificateSigningRequest, a wish for a certificate, judged and then signed by others.
+
+What was asked for never changes. Conditions that approve or deny come through `approval`, the certificate and all
+other conditions through `status`; none of these can be taken back. Who asks, and when a condition was set, is
+filled in before any of this runs (actors/admission/signing_requests). Requests that broke a younger rule before may
+go on breaking it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from actors.kinds.checks import (
+    FieldError,
+    dns_label,
+    dns_subdomain,
+    duplicate,
+    forbidden,
+    invalid,
+    name_is_path_segment,
+    not_supported,
+    quoted,
+    required,
+    size,
+    too_long,
+)
+from actors.kinds.definition import Definition, Subresource
+from actors.kinds.fields import BYTES, INT32, STRING, STRINGS, TIME, Field, ListOf, MapOf, Struct
+from actors.kinds.halves import drop_status, keep_spec
+from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.pem import Unfit, check_certificates, check_request
+from actors.messages import Object
+from actors.names import Names
+
+SHORTEST_LIFE: Final = 600
+LONGEST_DOMAIN: Final = 253
+LONGEST_SIGNER: Final = LONGEST_DOMAIN + 1 + 63 + 1 + 253
+VERDICTS: Final = ("Approved", "Denied")
+LASTING: Final = (*VERDICTS, "Failed")  # conditions that hold or are not there
+STATUSES: Final = ("False", "True", "Unknown")
+USAGES: Final = tuple(
+    sorted(
+        (
+            *("signing", "digital signature", "content commitment", "key encipherment", "key agreement"),
+            *("data encipherment", "cert sign", "crl sign", "encipher only", "decipher only", "any"),
+            *("server auth", "client auth", "code signing", "email protection", "s/mime"),
+            *("ipsec end system", "ipsec tunnel", "ipsec user", "timestamping", "ocsp signing"),
+            *("microsoft sgc", "netscape sgc"),
+        )
+    )
+)
+
+SPEC = Struct(
+    "certificates.v1.CertificateSigningRequestSpec",
+    Field("request", BYTES, 1, required=True, always=True, list_type="atomic"),
+    Field("signerName", STRING, 7, required=True, always=True),
+    Field("expirationSeconds", INT32, 8, pointer=True),
+    Field("usages", STRINGS, 5, list_type="atomic"),
+    Field("username", STRING, 2),
+    Field("uid", STRING, 3),
+    Field("groups", STRINGS, 4, list_type="atomic"),
+    Field("extra", MapOf(STRINGS), 6),
+)
+CONDITION = Struct(
+    "certificates.v1.CertificateSigningRequestCondition",
+    Field("type", STRING, 1, required=True, always=True),
+    Field("status", STRING, 6, required=True, always=True),
+    Field("reason", STRING, 2),
+    Field("message", STRING, 3),
+    Field("lastUpdateTime", TIME, 4),
+    Field("lastTransitionTime", TIME, 5),
+)
+STATUS = Struct(
+    "certificates.v1.CertificateSigningRequestStatus",
+    Field("conditions", ListOf(CONDITION), 1, list_type="map", list_keys=("type",)),
+    Field("certificate", BYTES, 2, list_type="atomic"),
+)
+CERTIFICATE_SIGNING_REQUEST = Struct(
+    "certificates.v1.CertificateSigningRequest",
+    METADATA,
+    Field("spec", SPEC, 2, required=True),
+    Field("status", STATUS, 3),
+)
+
+
+def declare(names: Names) -> tuple[Definition, ...]:
+    rules = RequestRules(names.key("legacy-unknown"))
+    request = Definition(
+        group=names.group("certificates"),
+        version="v1",
+        kind="CertificateSigningRequest",
+        plural="certificatesigningrequests",
+        short_names=("csr",),
+        namespaced=False,
+        fields=CERTIFICATE_SIGNING_REQUEST,
+        subresources=(
+            Subresource(
+                name="approval", prepare=prepare_approval, validate=partial(rules.change, verdicts=True)
+            ),
+            Subresource(
+                name="status", prepare=prepare_status, validate=partial(rules.change, certificate=True)
+            ),
+        ),
+        check_name=any_name,
+        selectable={"spec.signerName": lambda stored: str(stored["spec"]["signerName"])},
+        own_selector_text=True,
+        prepare_create=partial(drop_status, STATUS),
+        prepare_update=prepare_update,
+        validate_create=rules.judge,
+        validate_update=rules.change,
+    )
+    return (request,)
+
+
+def any_name(name: str, prefix: bool) -> list[str]:
+    return name_is_path_segment(name, prefix)
+
+
+def prepare_update(new: Object, old: Object) -> None:
+    new["spec"], new["status"] = old["spec"], old["status"]
+
+
+def prepare_approval(new: Object, old: Object) -> None:
+    keep_spec(new, old)
+    said = new["status"].get("conditions")
+    status = {**old["status"]}
+    status.pop("conditions", None)
+    new["status"] = STATUS.arranged({**status, "conditions": said} if said else status)
+
+
+def prepare_status(new: Object, old: Object) -> None:
+    """Verdicts stay as they were given; one more or one less is left for validation to refuse."""
+    keep_spec(new, old)
+    for verdict in VERDICTS:
+        given, said = _of_type(old, verdict), _of_type(new, verdict)
+        if len(given) == len(said):
+            for condition, before in zip(said, given, strict=True):
+                condition.clear()
+                condition.update(before)
+
+
+def _of_type(request: Object, kind: str) -> list[Object]:
+    return [one for one in request["status"].get("conditions", ()) if one["type"] == kind]
+
+
+class RequestRules:
+    def __init__(self, legacy_signer: str) -> None:
+        self._legacy_signer = legacy_signer
+
+    def judge(self, new: Object) -> list[FieldError]:
+        return self._judge(new, None)
+
+    def change(
+        self, new: Object, old: Object, *, verdicts: bool = False, certificate: bool = False
+    ) -> list[FieldError]:
+        return [
+            *metadata_rules(new["metadata"], namespaced=False, check_name=any_name),
+            *self._judge(new, old),
+            *_kept_conditions(new, old, verdicts=verdicts),
+            *_kept_certificate(new["status"], old["status"], may_set=certificate),
+            *metadata_change_rules(new["metadata"], old["metadata"]),
+        ]
+
+    def _judge(self, new: Object, old: Object | None) -> list[FieldError]:
+        spec, before = new["spec"], old["spec"] if old else {}
+        return [
+            *_request(spec["request"]),
+            *_usages(spec.get("usages", []), before.get("usages", [])),
+            *self._signer(spec["signerName"], before.get("signerName", "")),
+            *_life(spec.get("expirationSeconds")),
+            *_conditions(new["status"].get("conditions", []), old["status"] if old else {}),
+            *_certificate(new["status"].get("certificate", ""), old),
+        ]
+
+    def _signer(self, name: str, before: str) -> list[FieldError]:
+        field = "spec.signerName"
+        if name == self._legacy_signer and before != name:
+            return [invalid(field, name, "the legacy signerName is not allowed via this API version")]
+        return signer_rules(name, field)
+
+
+def _request(content: str) -> list[FieldError]:
+    try:
+        check_request(content)
+    except Unfit as why:
+        return [invalid("spec.request", "<request data>", str(why))]
+    return []
+
+
+def _usages(usages: list[str], before: list[str]) -> list[FieldError]:
+    field = "spec.usages"
+    errors = [] if usages else [required(field, "usages must be provided")]
+    if set(before) <= set(USAGES):
+        errors += [
+            not_supported(f"{field}[{index}]", usage, USAGES)
+            for index, usage in enumerate(usages)
+            if usage not in USAGES
+        ]
+    if len(set(before)) == len(before):
+        errors += [
+            duplicate(f"{field}[{index}]", usage)
+            for index, usage in enumerate(usages)
+            if usage in usages[:index]
+        ]
+    return errors
+
+
+def signer_rules(name: str, field: str) -> list[FieldError]:
+    """A domain of two parts or more, a slash, and a path that could name an object in a namespace."""
+    if not name:
+        return [required(field, "signerName must be provided")]
+    if name.count("/") != 1:
+        text = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
+        return [invalid(field, name, text)]
+    domain, _, path = name.partition("/")
+    errors = [too_long(field, LONGEST_DOMAIN)] if size(domain) > LONGEST_DOMAIN else []
+    errors += _first_wrong(domain, field, dns_label)
+    if "." not in domain:
+        text = "should be a domain with at least two segments separated by dots"
+        errors.append(invalid(field, domain, text))
+    errors += _first_wrong(path, field, dns_subdomain)
+    return [*errors, too_long(field, LONGEST_SIGNER)] if size(name) > LONGEST_SIGNER else errors
+
+
+def _first_wrong(dotted: str, field: str, check: Callable[[str], list[str]]) -> list[FieldError]:
+    for label in dotted.split("."):
+        wrong = check(label)
+        if wrong:
+            return [invalid(field, dotted, f"validating label {quoted(label)}: {text}") for text in wrong]
+    return []
+
+
+def _life(seconds: int | None) -> list[FieldError]:
+    if seconds is None or seconds >= SHORTEST_LIFE:
+        return []
+    text = "may not specify a duration less than 600 seconds (10 minutes)"
+    return [invalid("spec.expirationSeconds", seconds, text)]
+
+
+def _conditions(conditions: list[Object], before: Object) -> list[FieldError]:
+    known = [one["type"] for one in before.get("conditions", ())]
+    errors: list[FieldError] = []
+    types: list[str] = []
+    for index, condition in enumerate(conditions):
+        kind, field = condition["type"], f"status.conditions[{index}]"
+        if not kind and "" not in known:
+            errors.append(required(f"{field}.type"))
+        errors += _condition_status(kind, condition["status"], f"{field}.status")
+        if kind in VERDICTS and not set(VERDICTS) <= set(known) and set(VERDICTS) - {kind} <= set(types):
+            text = "Approved and Denied conditions are mutually exclusive"
+            errors.append(invalid(f"{field}.type", kind, text))
+        if kind in types and len(set(known)) == len(known):
+            errors.append(duplicate(f"{field}.type", kind))
+        types.append(kind)
+    return errors
+
+
+def _condition_status(kind: str, status: str, field: str) -> list[FieldError]:
+    allowed = ("True",) if kind in LASTING else STATUSES
+    if status in allowed:
+        return []
+    return [not_supported(field, status, allowed) if status else required(field)]
+
+
+def _certificate(content: str, old: Object | None) -> list[FieldError]:
+    if old is not None and _tolerated(content, old["status"].get("certificate", "")):
+        return []
+    try:
+        check_certificates(content)
+    except Unfit as why:
+        return [invalid("status.certificate", "<certificate data>", str(why))]
+    return []
+
+
+def _tolerated(content: str, before: str) -> bool:
+    if content == before:
+        return True
+    try:
+        check_certificates(before)
+    except Unfit:
+        return True
+    return False
+
+
+def _kept_conditions(new: Object, old: Object, *, verdicts: bool) -> list[FieldError]:
+    field, errors = "status.conditions", []
+    for kind in LASTING:
+        if len(_of_type(new, kind)) < len(_of_type(old, kind)):
+            errors.append(forbidden(field, f'updates may not remove a condition of type "{kind}"'))
+    for kind in () if verdicts else VERDICTS:
+        after, before = _of_type(new, kind), _of_type(old, kind)
+        if len(after) > len(before):
+            errors.append(forbidden(field, f'updates may not add a condition of type "{kind}"'))
+        elif len(after) == len(before) and after != before:
+            errors.append(forbidden(field, f'updates may not modify a condition of type "{kind}"'))
+    return errors
+
+
+def _kept_certificate(status: Object, before: Object, *, may_set: bool) -> list[FieldError]:
+    field, old = "status.certificate", before.get("certificate", "")
+    if status.get("certificate", "") == old:
+        return []
+    if not may_set:
+        return [forbidden(field, "updates may not set certificate content")]
+    return [forbidden(field, "updates may not modify existing certificate content")] if old else []

@@ -1,0 +1,61 @@
+"""Certificate requests say who asks and when they were judged, whatever the client said of the first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from actors.access.identity import User
+from actors.admission.chain import Review
+from actors.admission.signing_requests import SigningRequests
+from actors.kinds.catalog import Catalog
+from actors.messages import Stamp
+from actors.names import CLUSTER
+
+REQUESTS = Catalog(CLUSTER).find("certificates.cluster.io", "v1", "certificatesigningrequests")
+assert REQUESTS is not None
+ALICE = User("alice", "uid-alice", ("devs", "system:authenticated"), (("scopes", ("a", "b")),))
+NOON = 1_577_880_000_000_000
+
+
+def review(
+    operation: str, new: dict[str, Any], old: dict[str, Any] | None = None, subresource: str = ""
+) -> Review:
+    assert REQUESTS is not None
+    stamp = Stamp(NOON, "alice", "m", "u", "", ALICE)
+    return Review(operation, REQUESTS, "", "a", subresource, new, old, "alice", False, stamp)
+
+
+def test_who_asks() -> None:
+    claimed = {"username": "admin", "uid": "0", "groups": ["system:masters"], "extra": {"x": ["y"]}}
+    new = {"metadata": {}, "spec": {"request": "", "signerName": "a.b/c", **claimed}, "status": {}}
+    SigningRequests(CLUSTER).complete(review("CREATE", new))
+    assert new["spec"] == {
+        "request": "",
+        "signerName": "a.b/c",
+        "username": "alice",
+        "uid": "uid-alice",
+        "groups": ["devs", "system:authenticated"],
+        "extra": {"scopes": ["a", "b"]},
+    }
+
+
+def condition(kind: str, updated: str | None = None, since: str | None = None) -> dict[str, Any]:
+    return {"type": kind, "status": "True", "lastUpdateTime": updated, "lastTransitionTime": since}
+
+
+def test_when_it_was_judged() -> None:
+    new = {"status": {"conditions": [condition("Approved"), condition("Failed"), condition("X", "u", "t")]}}
+    old = {"status": {"conditions": [condition("Failed", "2019-01-01T00:00:00Z", "2019-01-01T00:00:00Z")]}}
+    SigningRequests(CLUSTER).complete(review("UPDATE", new, old, "approval"))
+    noon = "2020-01-01T12:00:00Z"
+    assert new["status"]["conditions"] == [
+        condition("Approved", noon, noon),
+        condition("Failed", noon, "2019-01-01T00:00:00Z"),
+        condition("X", "u", "t"),
+    ]
+
+
+def test_a_plain_update_is_left_alone() -> None:
+    new = {"spec": {"username": "x"}, "status": {"conditions": [condition("Approved")]}}
+    SigningRequests(CLUSTER).complete(review("UPDATE", new, {"status": {}}))
+    assert new["spec"] == {"username": "x"} and new["status"]["conditions"] == [condition("Approved")]

@@ -1,0 +1,264 @@
+"""CertificateSigningRequest: what is asked for and stays, verdicts by approval, certificates by status."""
+
+from __future__ import annotations
+
+import base64
+import datetime
+from functools import cache
+from typing import Any
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from actors.names import Names
+from tests.actors.kinds.declared import Declared, told
+
+PLURAL = "certificatesigningrequests"
+SUBJECT = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "someone")])
+
+
+@cache
+def key() -> ec.EllipticCurvePrivateKey:
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+@cache
+def request() -> str:
+    made = x509.CertificateSigningRequestBuilder().subject_name(SUBJECT).sign(key(), hashes.SHA256())
+    return base64.b64encode(made.public_bytes(serialization.Encoding.PEM)).decode()
+
+
+@cache
+def certificate(serial: int = 1) -> str:
+    start = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
+    builder = x509.CertificateBuilder(SUBJECT, SUBJECT, key().public_key(), serial)
+    made = (
+        builder.not_valid_before(start)
+        .not_valid_after(start + datetime.timedelta(days=1))
+        .sign(key(), hashes.SHA256())
+    )
+    return base64.b64encode(made.public_bytes(serialization.Encoding.PEM)).decode()
+
+
+def wish(**spec: Any) -> dict[str, Any]:
+    whole = {"request": request(), "signerName": "example.com/signer", "usages": ["client auth"], **spec}
+    return {"metadata": {"name": "a"}, "spec": {k: v for k, v in whole.items() if v is not None}}
+
+
+def condition(kind: str, status: str = "True", **parts: Any) -> dict[str, Any]:
+    return {"type": kind, "status": status, **parts}
+
+
+def judged(*conditions: Any, certificate: str = "") -> dict[str, Any]:
+    status: dict[str, Any] = {"conditions": list(conditions)}
+    return {**wish(), "status": {**status, "certificate": certificate} if certificate else status}
+
+
+def test_a_new_one_is_unjudged(kinds: Declared) -> None:
+    assert kinds.stored(PLURAL, judged(condition("Approved"), certificate="AAAA"))["status"] == {}
+    assert kinds.created(PLURAL, wish(expirationSeconds=600)) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "field", "message"),
+    [
+        ({"usages": []}, "usages", "Required value: usages must be provided"),
+        ({"usages": ["any", "any"]}, "usages[1]", 'Duplicate value: "any"'),
+        ({"signerName": ""}, "signerName", "Required value: signerName must be provided"),
+        (
+            {"signerName": "nodomain"},
+            "signerName",
+            'Invalid value: "nodomain": must be a fully qualified domain and path of the form '
+            "'example.com/signer-name'",
+        ),
+        (
+            {"signerName": "a.b/c/d"},
+            "signerName",
+            'Invalid value: "a.b/c/d": must be a fully qualified domain and path of the form '
+            "'example.com/signer-name'",
+        ),
+        (
+            {"signerName": "example/x"},
+            "signerName",
+            'Invalid value: "example": should be a domain with at least two segments separated by dots',
+        ),
+        (
+            {"expirationSeconds": 599},
+            "expirationSeconds",
+            "Invalid value: 599: may not specify a duration less than 600 seconds (10 minutes)",
+        ),
+    ],
+)
+def test_what_is_asked_for(kinds: Declared, spec: Any, field: str, message: str) -> None:
+    assert kinds.created(PLURAL, wish(**spec)) == [(f"spec.{field}", message)]
+
+
+def test_names_of_signers(kinds: Declared) -> None:
+    for name in ("example.com/ns.name-1", "a.b/" + ".".join(["x" * 63] * 3)):
+        assert kinds.created(PLURAL, wish(signerName=name)) == []
+    for name, part in (
+        ("Example.com/x", '"Example"'),
+        ("example.com/Bad_", '"Bad_"'),
+        ("example.com/", '""'),
+    ):
+        [(field, message)] = kinds.created(PLURAL, wish(signerName=name))
+        assert field == "spec.signerName" and f"validating label {part}: a lowercase" in message
+    long = ".".join(["x" * 60] * 5)
+    assert ("spec.signerName", "Too long: must have at most 253 bytes") in kinds.created(
+        PLURAL, wish(signerName=f"{long}/x")
+    )
+    path = ".".join(["x" * 63] * 9)
+    assert kinds.created(PLURAL, wish(signerName=f"example.com/{path}")) == [
+        ("spec.signerName", "Too long: must have at most 571 bytes")
+    ]
+
+
+def test_the_signer_of_old_clients(kinds: Declared, names: Names) -> None:
+    old = names.key("legacy-unknown")
+    assert kinds.created(PLURAL, wish(signerName=old)) == [
+        (
+            "spec.signerName",
+            f'Invalid value: "{old}": the legacy signerName is not allowed via this API version',
+        )
+    ]
+    assert kinds.replaced(PLURAL, wish(signerName=old), wish(signerName=old))[1] == []
+
+
+def test_usages_are_known_words(kinds: Declared) -> None:
+    [(field, message)] = kinds.created(PLURAL, wish(usages=["client auth", "world domination"]))
+    assert field == "spec.usages[1]" and message.startswith('Unsupported value: "world domination": ')
+    assert kinds.created(PLURAL, wish(usages=["signing", "s/mime", "netscape sgc", "any"])) == []
+
+
+def pem(kind: str, content: bytes) -> str:
+    body = base64.encodebytes(content).decode()
+    return base64.b64encode(f"-----BEGIN {kind}-----\n{body}-----END {kind}-----\n".encode()).decode()
+
+
+def test_a_request_is_signed_by_its_own_key(kinds: Declared) -> None:
+    broken = base64.b64decode(request()).decode().splitlines()
+    content = bytearray(base64.b64decode("".join(broken[1:-1])))
+    content[-1] ^= 1
+    for wrong in (
+        "",
+        base64.b64encode(b"no pem at all").decode(),
+        certificate(),
+        pem("CERTIFICATE REQUEST", b"\0\1"),
+        pem("CERTIFICATE REQUEST", bytes(content)),
+    ):
+        causes = kinds.created(PLURAL, wish(request=wrong))
+        assert [field for field, _ in causes] == ["spec.request"]
+
+
+def test_the_object_itself_changes_in_its_metadata_alone(kinds: Declared) -> None:
+    after = {**judged(condition("Approved"), certificate=certificate()), "spec": wish(usages=["any"])["spec"]}
+    new, causes = kinds.replaced(PLURAL, wish(), after)
+    assert causes == [] and new["spec"]["usages"] == ["client auth"] and new["status"] == {}
+
+
+def changed(
+    kinds: Declared, before: dict[str, Any], after: dict[str, Any], subresource: str
+) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    """From one stored status to another, which creating one would drop."""
+    definition = kinds[PLURAL]
+    old = kinds.stored(PLURAL, wish())
+    old["status"] = kinds.decode(PLURAL, before)["status"]
+    new = kinds.stored(PLURAL, wish())
+    new["status"] = kinds.decode(PLURAL, after)["status"]
+    definition.prepare_subresource(subresource, new, old)
+    return new, told(definition.validate_subresource(subresource, new, old))
+
+
+def test_verdicts_come_by_approval(kinds: Declared) -> None:
+    new, causes = changed(
+        kinds, judged(), judged(condition("Approved"), certificate=certificate()), "approval"
+    )
+    assert causes == [] and list(new["status"]) == ["conditions"]
+    for kind in ("Approved", "Denied"):
+        _, causes = changed(kinds, judged(), judged(condition(kind)), "status")
+        assert causes == [
+            ("status.conditions", f'Forbidden: updates may not add a condition of type "{kind}"')
+        ]
+    assert changed(kinds, judged(), judged(condition("Failed")), "status")[1] == []
+
+
+@pytest.mark.parametrize("subresource", ["approval", "status"])
+def test_nothing_is_taken_back(kinds: Declared, subresource: str) -> None:
+    for kind in ("Approved", "Denied", "Failed"):
+        _, causes = changed(kinds, judged(condition(kind)), judged(), subresource)
+        assert causes == [
+            ("status.conditions", f'Forbidden: updates may not remove a condition of type "{kind}"')
+        ]
+
+
+def test_a_verdict_stays_as_it_was_given(kinds: Declared) -> None:
+    before = judged(condition("Approved", reason="Because"))
+    after = judged(condition("Approved", reason="Otherwise"), condition("Failed"))
+    new, causes = changed(kinds, before, after, "status")
+    assert causes == [] and new["status"]["conditions"][0]["reason"] == "Because"
+
+
+@pytest.mark.parametrize(
+    ("conditions", "field", "message"),
+    [
+        (
+            [condition("Approved", "False")],
+            "[0].status",
+            'Unsupported value: "False": supported values: "True"',
+        ),
+        ([condition("Failed", "")], "[0].status", "Required value"),
+        ([condition("")], "[0].type", "Required value"),
+        ([condition("Other"), condition("Other")], "[1].type", 'Duplicate value: "Other"'),
+        (
+            [condition("Other", "Maybe")],
+            "[0].status",
+            'Unsupported value: "Maybe": supported values: "False", "True", "Unknown"',
+        ),
+        (
+            [condition("Approved"), condition("Denied")],
+            "[1].type",
+            'Invalid value: "Denied": Approved and Denied conditions are mutually exclusive',
+        ),
+    ],
+)
+def test_conditions(kinds: Declared, conditions: Any, field: str, message: str) -> None:
+    _, causes = changed(kinds, judged(), judged(*conditions), "approval")
+    assert causes == [(f"status.conditions{field}", message)]
+
+
+def test_certificates_come_by_status_and_stay(kinds: Declared) -> None:
+    approved = judged(condition("Approved"))
+    issued = judged(condition("Approved"), certificate=certificate())
+    assert changed(kinds, approved, issued, "status")[1] == []
+    assert changed(kinds, issued, issued, "status")[1] == []
+    other = judged(condition("Approved"), certificate=certificate(2))
+    for after in (other, approved):
+        assert changed(kinds, issued, after, "status")[1] == [
+            ("status.certificate", "Forbidden: updates may not modify existing certificate content")
+        ]
+
+
+def test_certificates_are_certificates(kinds: Declared) -> None:
+    def wrong(content: str) -> str:
+        [(field, message)] = changed(kinds, judged(), judged(certificate=content), "status")[1]
+        assert field == "status.certificate"
+        return message.removeprefix('Invalid value: "<certificate data>": ')
+
+    assert wrong("aGVsbG8=") == "must contain at least one CERTIFICATE PEM block"
+    assert wrong(request()) == 'only CERTIFICATE PEM blocks are allowed, found "CERTIFICATE REQUEST"'
+    assert wrong(pem("CERTIFICATE", b"\0")).startswith("a certificate cannot be read")
+    lines = base64.b64decode(certificate()).decode().partition("\n")
+    headed = f"{lines[0]}\nA: b\n\n{lines[2]}"
+    assert wrong(base64.b64encode(headed.encode()).decode()) == "no PEM block headers are permitted"
+
+
+def test_how_it_is_found_and_deleted(kinds: Declared) -> None:
+    definition = kinds[PLURAL]
+    assert definition.selects("spec.signerName") and not definition.selects("metadata.namespace")
+    assert definition.unsupported_field_text("x") == "field label not supported: x"
+    assert definition.selectable["spec.signerName"](kinds.stored(PLURAL, wish())) == "example.com/signer"
+    assert not definition.delete_returns_object
+    assert {one.name for one in definition.subresources} == {"approval", "status"}
