@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import socket
 import struct
+from collections.abc import Sequence
 from math import inf
 
 import trio
 from trio.lowlevel import notify_closing, wait_readable, wait_writable
 
 from gateway.limits import Limits
+from gateway.volley import Missed
 
 RECEIVE = 32 * 1024
 # On close: drop unsent data and reset, so a peer that stopped reading frees its buffers at once.
@@ -103,6 +105,23 @@ class Link:
             return self.socket.send(data)
         except BlockingIOError:
             return 0
+
+    @staticmethod
+    def volley(links: Sequence[Link], data: bytes) -> Missed:
+        """`transmit` to many."""
+        missed: Missed = []
+        size = len(data)
+        for link in links:
+            try:
+                sent = link.socket.send(data)
+            except BlockingIOError:
+                sent = 0
+            except OSError as error:
+                missed.append((link, error))
+                continue
+            if sent != size:
+                missed.append((link, sent))
+        return missed
 
     async def flush(self) -> None:
         """Wait until what was taken has left and more fits, or for an interruption. No time limit."""

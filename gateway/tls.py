@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import socket
 import ssl
+from collections.abc import Sequence
 from pathlib import Path
 
 from trio.lowlevel import checkpoint, wait_readable
 
 from gateway.limits import Limits
 from gateway.link import RECEIVE, Link
+from gateway.volley import Missed, one_by_one
 
 # A memory BIO never gives back what it grew to, and a connection lives long: two full records at a time.
 SLICE = 32 * 1024
@@ -25,6 +27,9 @@ _BURST = 256 * 1024
 # The most that TLS puts into one record: reading this much never leaves plain text behind in the SSL object.
 _RECORD = 16 * 1024
 _HANDSHAKE_RECORD = 0x16
+# Links of a volley that are encrypted for before any of them is sent to. Taking turns with the kernel's network
+# code at every link, both would find the processor's caches full of the other's: a tenth of the whole cost.
+_TOGETHER = 64
 
 
 class NotTLS(Exception):
@@ -174,6 +179,27 @@ class SecureLink(Link):
                 return -taken
         return taken
 
+    @staticmethod
+    def volley(links: Sequence[SecureLink], data: bytes) -> Missed:  # type: ignore[override]
+        """`transmit` to many, some at a time: first they are all encrypted for, then all sent to."""
+        if len(data) > SLICE:
+            return one_by_one(links, data)
+        missed: Missed = []
+        for first in range(0, len(links), _TOGETHER):
+            sealed = _seal(links[first : first + _TOGETHER], data, missed)
+            for link, cipher in sealed:
+                try:
+                    sent = link.socket.send(cipher)
+                except BlockingIOError:
+                    sent = 0
+                except OSError as error:
+                    missed.append((link, error))
+                    continue
+                if sent != len(cipher):
+                    link._unsent, link._sending = memoryview(cipher)[sent:], True
+                    missed.append((link, -len(data)))
+        return missed
+
     async def flush(self) -> None:
         await super().flush()
         if self._unsent is not None:
@@ -212,3 +238,19 @@ class SecureLink(Link):
             pass  # the peer's own close_notify is not waited for
         self._drain_nowait()
         super().finish()
+
+
+def _seal(links: Sequence[SecureLink], data: bytes, missed: Missed) -> list[tuple[SecureLink, bytes]]:
+    """The ciphertext for each link that can take some."""
+    sealed: list[tuple[SecureLink, bytes]] = []
+    for link in links:
+        if link._unsent is not None:
+            missed.append((link, 0))
+            continue
+        try:
+            link._tls.write(data)
+        except OSError as error:
+            missed.append((link, error))
+        else:
+            sealed.append((link, link._outgoing.read()))
+    return sealed

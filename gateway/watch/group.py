@@ -93,7 +93,8 @@ class Group:
 
     def leave(self, member: Member) -> None:
         member.ended = True
-        self.sweeping.pop(member, None)
+        if self.sweeping.pop(member.pipe, None) is not None:
+            self._departures += 1
         if member in self.lagging:
             self.lagging.discard(member)
             self.nudge()
