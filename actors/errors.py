@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 class RequestError(Exception):
@@ -20,8 +21,7 @@ class RequestError(Exception):
         return self.message
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(NamedTuple):
     """A resource type as errors name it: plural name and group (empty for the core group)."""
 
     group: str

@@ -143,9 +143,25 @@ def finalizer_kind_rules(finalizers: Sequence[str]) -> list[FieldError]:
 def label_rules(labels: Mapping[str, str], field: str) -> list[FieldError]:
     errors: list[FieldError] = []
     for key, value in labels.items():
-        errors += each(field, key, qualified_name(key))
-        errors += each(field, value, label_value(value))
+        if (key, value) in _known_labels:
+            continue
+        found = each(field, key, qualified_name(key)) + each(field, value, label_value(value))
+        if found:
+            errors += found
+        else:
+            _remember_label(key, value)
     return errors
+
+
+# Labels that were found to be in order: a cluster has few different ones and writes them again and again.
+_known_labels: set[tuple[str, str]] = set()
+KNOWN_LABELS = 4096
+
+
+def _remember_label(key: str, value: str) -> None:
+    if len(_known_labels) >= KNOWN_LABELS:
+        _known_labels.clear()
+    _known_labels.add((key, value))
 
 
 def annotation_rules(annotations: Mapping[str, str], field: str) -> list[FieldError]:

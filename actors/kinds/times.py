@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta, timezone
+from functools import lru_cache
 from typing import Final
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -31,7 +32,12 @@ class NotATime(ValueError):
 
 def seconds_text(micros: int) -> str:
     """`micros` are microseconds since 1970."""
-    return _shown(_EPOCH + timedelta(microseconds=micros), "seconds")
+    return _second_text(micros // 1_000_000)
+
+
+@lru_cache(maxsize=64)  # all writes of one second say it the same way
+def _second_text(second: int) -> str:
+    return _shown(_EPOCH + timedelta(seconds=second), "seconds")
 
 
 def micros_text(micros: int) -> str:
