@@ -42,6 +42,7 @@ INT_OR_STRING: Final = Scalar(
     "intOrString", "intstr.IntOrString"
 )  # a number, or a name or share in its place
 OWNED_FIELDS: Final = Scalar("ownedFields", "v1.FieldsV1")
+FREE: Final = Scalar("free", "runtime.RawExtension")  # any JSON, kept as it was sent
 
 INTEGER_RANGES: Final = {INT32: (-(2**31), 2**31 - 1), INT64: (-(2**63), 2**63 - 1)}
 
@@ -106,6 +107,9 @@ class Struct:
         self.name = of.rpartition(".")[2]
         self.fields = fields
         self.by_name: Mapping[str, Field] = {field.name: field for field in fields}
+
+    def __repr__(self) -> str:
+        return f"<Struct {self.of}>"
 
     @property
     def spoken(self) -> str:
