@@ -1,0 +1,153 @@
+"""Pod: nodes and neighbours it must have or would like to have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.pods import LABEL, QUALIFIED, SUBDOMAIN, wrong
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+WEIGHT = "must be in the range 1-100"
+
+
+def to_nodes(kinds: Declared, **affinity: Any) -> list[tuple[str, str]]:
+    causes = wrong(kinds, affinity={"nodeAffinity": affinity})
+    return [(field.removeprefix("spec.affinity.nodeAffinity."), text) for field, text in causes]
+
+
+@pytest.mark.parametrize(
+    ("requirement", "causes"),
+    [
+        ({"key": "a", "operator": "In", "values": ["x"]}, []),
+        ({"key": "a", "operator": "Exists"}, []),
+        ({"key": "a", "operator": "Gt", "values": ["1"]}, []),
+        (
+            {"key": "a", "operator": "NotIn"},
+            [("values", "Required value: must be specified when `operator` is 'In' or 'NotIn'")],
+        ),
+        (
+            {"key": "a", "operator": "DoesNotExist", "values": ["x"]},
+            [
+                (
+                    "values",
+                    "Forbidden: may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
+                )
+            ],
+        ),
+        (
+            {"key": "a", "operator": "Lt", "values": ["1", "2"]},
+            [
+                (
+                    "values",
+                    "Required value: must be specified single value when `operator` is 'Lt' or 'Gt'",
+                )
+            ],
+        ),
+        (
+            {"key": "a b", "operator": "Like"},
+            [
+                ("operator", 'Invalid value: "Like": not a valid selector operator'),
+                ("key", f'Invalid value: "a b": {QUALIFIED}'),
+            ],
+        ),
+    ],
+)
+def test_labels_of_nodes(kinds: Declared, requirement: Any, causes: list[tuple[str, str]]) -> None:
+    term = {"matchExpressions": [requirement]}
+    place = f"{REQUIRED}.nodeSelectorTerms[0].matchExpressions[0]"
+    found = to_nodes(kinds, **{REQUIRED: {"nodeSelectorTerms": [term]}})
+    assert found == [(f"{place}.{field}", text) for field, text in causes]
+    place = f"{PREFERRED}[0].preference.matchExpressions[0]"
+    found = to_nodes(kinds, **{PREFERRED: [{"weight": 1, "preference": term}]})
+    assert found == [(f"{place}.{field}", text) for field, text in causes]
+
+
+@pytest.mark.parametrize(
+    ("requirement", "causes"),
+    [
+        ({"key": "metadata.name", "operator": "In", "values": ["n"]}, []),
+        (
+            {"key": "metadata.name", "operator": "In", "values": ["n", "M"]},
+            [
+                (
+                    "values",
+                    "Required value: must be only one value when `operator` is 'In' or 'NotIn' for node "
+                    "field selector",
+                ),
+                ("values[1]", f'Invalid value: "M": {SUBDOMAIN}'),
+            ],
+        ),
+        (
+            {"key": "metadata.uid", "operator": "Exists"},
+            [
+                ("operator", 'Invalid value: "Exists": not a valid selector operator'),
+                ("key", 'Invalid value: "metadata.uid": not a valid field selector key'),
+            ],
+        ),
+    ],
+)
+def test_fields_of_nodes(kinds: Declared, requirement: Any, causes: list[tuple[str, str]]) -> None:
+    terms = {"nodeSelectorTerms": [{"matchFields": [requirement]}]}
+    place = f"{REQUIRED}.nodeSelectorTerms[0].matchFields[0]"
+    expected = [(f"{place}.{field}", text) for field, text in causes]
+    assert to_nodes(kinds, **{REQUIRED: terms}) == expected
+
+
+def test_a_requirement_has_terms(kinds: Declared) -> None:
+    assert to_nodes(kinds, **{REQUIRED: {}}) == [
+        (
+            f"{REQUIRED}.nodeSelectorTerms",
+            "Required value: must have at least one node selector term",
+        )
+    ]
+
+
+@pytest.mark.parametrize("weight", [0, 101])
+def test_weights(kinds: Declared, weight: int) -> None:
+    expected = [(f"{PREFERRED}[0].weight", f"Invalid value: {weight}: {WEIGHT}")]
+    assert to_nodes(kinds, **{PREFERRED: [{"weight": weight, "preference": {}}]}) == expected
+    weighted = [{"weight": weight, "podAffinityTerm": {"topologyKey": "a"}}]
+    causes = wrong(kinds, affinity={"podAffinity": {PREFERRED: weighted}})
+    assert causes == [(f"spec.affinity.podAffinity.{expected[0][0]}", expected[0][1])]
+
+
+@pytest.mark.parametrize("part", ["podAffinity", "podAntiAffinity"])
+@pytest.mark.parametrize(
+    ("term", "causes"),
+    [
+        ({"topologyKey": "a/b", "namespaces": ["n"], "labelSelector": {}, "namespaceSelector": {}}, []),
+        (
+            {"topologyKey": ""},
+            [
+                ("topologyKey", "Required value: can not be empty"),
+                ("topologyKey", 'Invalid value: "": name part must be non-empty'),
+                ("topologyKey", f'Invalid value: "": {QUALIFIED}'),
+            ],
+        ),
+        ({"topologyKey": "a", "namespaces": ["N"]}, [("namespace", f'Invalid value: "N": {LABEL}')]),
+        (
+            {"topologyKey": "a", "namespaceSelector": {"matchLabels": {"a b": "c"}}},
+            [("namespaceSelector.matchLabels", f'Invalid value: "a b": {QUALIFIED}')],
+        ),
+        (
+            {
+                "topologyKey": "a",
+                "labelSelector": {"matchExpressions": [{"key": "a", "operator": "Gt"}]},
+            },
+            [
+                (
+                    "labelSelector.matchExpressions[0].operator",
+                    'Invalid value: "Gt": not a valid selector operator',
+                )
+            ],
+        ),
+    ],
+)
+def test_neighbours(kinds: Declared, part: str, term: Any, causes: list[tuple[str, str]]) -> None:
+    place = f"spec.affinity.{part}.{REQUIRED}[0]"
+    expected = [(f"{place}.{field}", text) for field, text in causes]
+    assert wrong(kinds, affinity={part: {REQUIRED: [term]}}) == expected

@@ -1,0 +1,121 @@
+"""Pod: fields of features that are off are dropped, unless they are there already."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.kinds.core.pod import Pods
+from actors.kinds.core.pods.gated import drop_gated
+from actors.names import CLUSTER
+from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.pods import CONTAINER, pod
+
+SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+ALL = frozenset(
+    (
+        *("UserNamespacesStatelessPodsSupport", "ProcMountType", "MatchLabelKeysInPodTopologySpread"),
+        *("NodeInclusionPolicyInPodTopologySpread", "ExpandedDNSConfig"),
+    )
+)
+
+
+def alpha(kinds: Declared) -> dict[str, Any]:
+    spread = {**SPREAD, "nodeTaintsPolicy": "Honor", "nodeAffinityPolicy": "Ignore", "matchLabelKeys": ["a"]}
+    container = {**CONTAINER, "securityContext": {"procMount": "Unmasked"}}
+    spec = {"hostUsers": False, "topologySpreadConstraints": [spread], "containers": [container]}
+    decoded: dict[str, Any] = kinds.decode("pods", pod(**spec))
+    return decoded
+
+
+def test_dropped_without_the_features(kinds: Declared) -> None:
+    new = alpha(kinds)
+    kinds["pods"].prepare_create(new)
+    assert "hostUsers" not in new["spec"]
+    assert new["spec"]["topologySpreadConstraints"] == [SPREAD]
+    assert new["spec"]["containers"][0]["securityContext"] == {"procMount": "Default"}
+
+
+def test_kept_where_they_are(kinds: Declared) -> None:
+    new, old = alpha(kinds)["spec"], alpha(kinds)["spec"]
+    drop_gated(new, old, frozenset())
+    assert new == old
+
+
+def test_kept_with_the_features(kinds: Declared) -> None:
+    new = alpha(kinds)
+    drop_gated(new["spec"], None, ALL)
+    assert new == alpha(kinds)
+
+
+def test_fields_that_are_no_longer_alpha_are_kept(kinds: Declared) -> None:
+    spread = {**SPREAD, "minDomains": 2}
+    stored = kinds.stored("pods", pod(topologySpreadConstraints=[spread]))
+    assert stored["spec"]["topologySpreadConstraints"] == [spread]
+
+
+def with_features(kinds: Declared, **spec: Any) -> list[tuple[str, str]]:
+    pods = Pods(CLUSTER, ALL)
+    new = kinds.decode("pods", pod(**spec))
+    pods.prepare_create(new)
+    return [(error.field, error.message) for error in pods.rules(new)]
+
+
+@pytest.mark.parametrize(
+    ("spec", "causes"),
+    [
+        ({"hostUsers": False, "volumes": [{"name": "v", "configMap": {"name": "m"}}]}, []),
+        (
+            {"hostUsers": False, "volumes": [{"name": "v", "hostPath": {"path": "/"}}]},
+            [
+                (
+                    "spec.volumes[0]",
+                    "Forbidden: volume type not supported when `pod.Spec.HostUsers` is false",
+                )
+            ],
+        ),
+        (
+            {"hostUsers": False, "hostNetwork": True, "hostPID": True, "hostIPC": True},
+            [
+                (f"spec.{part}", "Forbidden: when `pod.Spec.HostUsers` is false")
+                for part in ("hostNetwork", "HostPID", "HostIPC")
+            ],
+        ),
+        ({"hostUsers": True, "hostNetwork": True}, []),
+        (
+            {"topologySpreadConstraints": [{**SPREAD, "nodeTaintsPolicy": "x"}]},
+            [
+                (
+                    "spec.topologySpreadConstraints[0].nodeTaintsPolicy",
+                    'Unsupported value: "x": supported values: "Honor", "Ignore"',
+                )
+            ],
+        ),
+        (
+            {
+                "topologySpreadConstraints": [
+                    {**SPREAD, "matchLabelKeys": ["a"], "labelSelector": {"matchLabels": {"a": "b"}}}
+                ]
+            },
+            [
+                (
+                    "spec.topologySpreadConstraints[0].matchLabelKeys[0]",
+                    'Invalid value: "a": exists in both matchLabelKeys and labelSelector',
+                )
+            ],
+        ),
+        (
+            {"containers": [{**CONTAINER, "securityContext": {"procMount": "x"}}]},
+            [
+                (
+                    "spec.containers[0].securityContext.procMount",
+                    'Unsupported value: "x": supported values: "Default", "Unmasked"',
+                )
+            ],
+        ),
+        ({"dnsConfig": {"searches": ["a"] * 32}}, []),
+    ],
+)
+def test_their_rules(kinds: Declared, spec: Any, causes: list[tuple[str, str]]) -> None:
+    assert with_features(kinds, **spec) == causes

@@ -1,0 +1,42 @@
+"""Pod: its class follows from what its containers ask for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.pods import CONTAINER, pod
+
+FULL = {"cpu": "1", "memory": "1Gi"}
+
+
+@pytest.mark.parametrize(
+    ("resources", "expected"),
+    [
+        ({}, "BestEffort"),
+        ({"requests": {"ephemeral-storage": "1Gi"}}, "BestEffort"),
+        ({"requests": {"cpu": "0"}}, "BestEffort"),
+        ({"limits": FULL}, "Guaranteed"),
+        ({"limits": FULL, "requests": {"cpu": "1000m", "memory": "1024Mi"}}, "Guaranteed"),
+        ({"limits": {"cpu": "1"}}, "Burstable"),
+        ({"requests": FULL}, "Burstable"),
+        ({"limits": FULL, "requests": {"cpu": "500m"}}, "Burstable"),
+    ],
+)
+def test_of_one_container(kinds: Declared, resources: Any, expected: str) -> None:
+    stored = kinds.stored("pods", pod(containers=[{**CONTAINER, "resources": resources}]))
+    assert stored["status"] == {"phase": "Pending", "qosClass": expected}
+
+
+def test_all_containers_count(kinds: Declared) -> None:
+    sure = {**CONTAINER, "resources": {"limits": FULL}}
+    for spec in (
+        {"containers": [sure, {"name": "d", "image": "x"}]},
+        {"initContainers": [{**sure, "name": "i"}]},
+    ):
+        stored = kinds.stored("pods", pod(**spec))
+        assert stored["status"]["qosClass"] == "Burstable"
+    both = {"containers": [sure], "initContainers": [{**sure, "name": "i"}]}
+    assert kinds.stored("pods", pod(**both))["status"]["qosClass"] == "Guaranteed"

@@ -1,0 +1,40 @@
+"""Pod: what lists can be narrowed by."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.pods import pod
+
+
+@pytest.mark.parametrize(
+    ("label", "value"),
+    [
+        ("spec.nodeName", "n"),
+        ("spec.restartPolicy", "Never"),
+        ("spec.schedulerName", "default-scheduler"),
+        ("spec.serviceAccountName", "x"),
+        ("status.phase", "Pending"),
+        ("status.podIP", ""),
+        ("status.nominatedNodeName", ""),
+    ],
+)
+def test_fields(kinds: Declared, label: str, value: str) -> None:
+    definition = kinds["pods"]
+    stored = kinds.stored("pods", pod(nodeName="n", restartPolicy="Never", serviceAccountName="x"))
+    assert definition.selects(label)
+    assert definition.selectable[label](stored) == value
+
+
+def test_old_and_unkept_labels(kinds: Declared) -> None:
+    definition = kinds["pods"]
+    assert definition.selects("spec.host") and definition.stored_field("spec.host") == "spec.nodeName"
+    assert definition.selects("status.podIPs") and definition.selects("metadata.namespace")
+    assert not definition.selects("spec.hostname")
+    assert definition.unsupported_field_text("spec.hostname") == "field label not supported: spec.hostname"
+
+
+def test_controllers_are_selected_by_how_many_they_have(kinds: Declared) -> None:
+    definition = kinds["replicationcontrollers"]
+    assert definition.selectable["status.replicas"]({"status": {"replicas": 3}}) == "3"

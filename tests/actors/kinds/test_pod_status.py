@@ -1,0 +1,102 @@
+"""Pod: what was found of it, through the status alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.pods import QUALIFIED, SUBDOMAIN, changed, pod
+
+
+def told(kinds: Declared, **status: Any) -> list[tuple[str, str]]:
+    return changed(kinds, pod(), pod(status=status), "status")
+
+
+def test_spec_and_owners_are_left_alone(kinds: Declared) -> None:
+    owner = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u"}
+    sent = pod(metadata={"ownerReferences": [owner]}, hostname="h", status={"phase": "Running"})
+    new, causes = kinds.replaced("pods", pod(), sent, "status")
+    assert causes == []
+    assert "ownerReferences" not in new["metadata"] and "hostname" not in new["spec"]
+    assert new["status"] == {"phase": "Running"}
+
+
+@pytest.mark.parametrize(
+    ("status", "causes"),
+    [
+        ({"conditions": [{"type": "Ready", "status": "True"}, {"type": "a.b/c", "status": "x"}]}, []),
+        (
+            {"conditions": [{"type": "a b", "status": "True"}]},
+            [("metadata.conditions[0].Type", f'Invalid value: "a b": {QUALIFIED}')],
+        ),
+        (
+            {"nominatedNodeName": "N"},
+            [("status.nominatedNodeName", f'Invalid value: "N": {SUBDOMAIN}')],
+        ),
+        ({"podIPs": [{"ip": "10.0.0.1"}, {"ip": "fd00::1"}]}, []),
+        (
+            {"podIPs": [{"ip": "x"}]},
+            [
+                (
+                    "status.podIPs[0]",
+                    'Invalid value: "x": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)',
+                )
+            ],
+        ),
+        (
+            {"podIPs": [{"ip": "10.0.0.1"}, {"ip": "10.0.0.1"}]},
+            [
+                (
+                    "status.podIPs",
+                    'Invalid value: [{"ip":"10.0.0.1"},{"ip":"10.0.0.1"}]: may specify no more than one IP '
+                    "for each IP family",
+                ),
+                ("status.podIPs[1]", 'Duplicate value: {"ip":"10.0.0.1"}'),
+            ],
+        ),
+    ],
+)
+def test_rules(kinds: Declared, status: Any, causes: list[tuple[str, str]]) -> None:
+    assert told(kinds, **status) == causes
+
+
+ENDED = {"terminated": {"exitCode": 0}}
+FAILED = {"terminated": {"exitCode": 1}}
+
+
+@pytest.mark.parametrize(
+    ("policy", "state", "for_good"),
+    [
+        ("Always", ENDED, False),
+        ("OnFailure", FAILED, False),
+        ("OnFailure", ENDED, True),
+        ("Never", FAILED, True),
+        ("Never", {"running": {}}, False),
+    ],
+)
+@pytest.mark.parametrize("part", ["containerStatuses", "initContainerStatuses"])
+def test_what_has_ended_for_good(kinds: Declared, part: str, policy: str, state: Any, for_good: bool) -> None:
+    def found(state: Any) -> dict[str, Any]:
+        status = {"name": "c", "state": state, "ready": False, "restartCount": 0, "image": "", "imageID": ""}
+        return {part: [status]}
+
+    definition = kinds["pods"]
+    old = kinds.stored("pods", pod(restartPolicy=policy))
+    old["status"] = kinds.decode("pods", pod(status=found(state)))["status"]
+    new = kinds.decode("pods", pod(status=found({"waiting": {}})))
+    new["metadata"] = old["metadata"]
+    definition.prepare_subresource("status", new, old)
+    errors = definition.validate_subresource("status", new, old)
+    text = "Forbidden: may not be transitioned to non-terminated state"
+    expected = [(f"status.{part}[0].state", text)] if for_good else []
+    assert [(error.field, error.message) for error in errors] == expected
+
+
+def test_times_of_conditions_are_shown_as_unknown(kinds: Declared) -> None:
+    status = {"conditions": [{"type": "Ready", "status": "True"}]}
+    decoded = kinds.decode("pods", pod(status=status))["status"]
+    assert decoded["conditions"] == [
+        {"type": "Ready", "status": "True", "lastProbeTime": None, "lastTransitionTime": None}
+    ]

@@ -1,0 +1,128 @@
+"""Pod: images, a nearer deadline, more tolerations; nothing else changes once it is there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.pods import CONTAINER, changed, pod
+
+INIT = {"name": "i", "image": "x:1"}
+TOLERATION = {"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}
+ONLY = (
+    "Forbidden: pod updates may not change fields other than `spec.containers[*].image`, "
+    "`spec.initContainers[*].image`, `spec.activeDeadlineSeconds`, `spec.tolerations` (only additions to "
+    "existing tolerations) or `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was "
+    "previously negative)\n"
+)
+
+
+def between(kinds: Declared, before: dict[str, Any], after: dict[str, Any]) -> list[tuple[str, str]]:
+    return changed(kinds, pod(**before), pod(**after))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({}, {"containers": [{**CONTAINER, "image": "img:2", "imagePullPolicy": "IfNotPresent"}]}),
+        ({"initContainers": [INIT]}, {"initContainers": [{**INIT, "image": "x:2"}]}),
+        ({}, {"activeDeadlineSeconds": 5}),
+        ({"activeDeadlineSeconds": 5}, {"activeDeadlineSeconds": 4}),
+        ({}, {"tolerations": [TOLERATION]}),
+        ({"tolerations": [TOLERATION]}, {"tolerations": [{**TOLERATION, "tolerationSeconds": 9}]}),
+        ({"tolerations": [TOLERATION]}, {"tolerations": [{"operator": "Exists"}, TOLERATION]}),
+        ({"terminationGracePeriodSeconds": -1}, {"terminationGracePeriodSeconds": 1}),
+        ({}, {"metadata": {"labels": {"a": "b"}}}),
+    ],
+)
+def test_what_may_change(kinds: Declared, before: Any, after: Any) -> None:
+    assert between(kinds, before, after) == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "lines"),
+    [
+        ({}, {"hostname": "h"}, '+ spec.hostname: "h"\n'),
+        (
+            {"nodeSelector": {"a": "b"}},
+            {"nodeSelector": {"a": "c"}},
+            '- spec.nodeSelector.a: "b"\n+ spec.nodeSelector.a: "c"\n',
+        ),
+        ({"nodeName": "n"}, {}, '- spec.nodeName: "n"\n'),
+        (
+            {},
+            {"containers": [{**CONTAINER, "args": ["x"]}]},
+            '+ spec.containers[0].args: ["x"]\n',
+        ),
+        (
+            {},
+            {"containers": [{**CONTAINER, "image": "img"}]},
+            '- spec.containers[0].imagePullPolicy: "IfNotPresent"\n'
+            '+ spec.containers[0].imagePullPolicy: "Always"\n',
+        ),
+        (
+            {"terminationGracePeriodSeconds": 5},
+            {"terminationGracePeriodSeconds": 1},
+            "- spec.terminationGracePeriodSeconds: 5\n+ spec.terminationGracePeriodSeconds: 1\n",
+        ),
+    ],
+)
+def test_what_may_not(kinds: Declared, before: Any, after: Any, lines: str) -> None:
+    assert between(kinds, before, after) == [("spec", ONLY + lines)]
+
+
+def test_long_differences_are_cut(kinds: Declared) -> None:
+    labels = {f"k{number}": "v" for number in range(100)}
+    ((_, text),) = between(kinds, {}, {"nodeSelector": labels, "hostname": "h"})
+    assert len(text) < 2000
+    many = {"nodeSelector": dict.fromkeys(labels, "w")}
+    ((_, text),) = between(kinds, {"nodeSelector": labels}, many)
+    assert text.endswith("  ...\n") and text.count("\n") < 50
+
+
+def test_containers_are_neither_added_nor_removed(kinds: Declared) -> None:
+    two = {"containers": [CONTAINER, {**CONTAINER, "name": "d"}]}
+    text = "Forbidden: pod updates may not add or remove containers"
+    assert between(kinds, {}, two) == [("spec.containers", text)]
+    assert between(kinds, two, {}) == [("spec.containers", text)]
+    assert between(kinds, {"initContainers": [INIT]}, {}) == [("spec.initContainers", text)]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "text"),
+    [
+        (5, 6, "Invalid value: 6: must be less than or equal to previous value"),
+        (5, None, 'Invalid value: "null": must not update from a positive integer to nil value'),
+        (None, -1, "Invalid value: -1: must be between 0 and 2147483647, inclusive"),
+    ],
+)
+def test_a_deadline_comes_nearer(kinds: Declared, before: Any, after: Any, text: str) -> None:
+    said = [{} if value is None else {"activeDeadlineSeconds": value} for value in (before, after)]
+    assert ("spec.activeDeadlineSeconds", text) in between(kinds, *said)
+
+
+@pytest.mark.parametrize(
+    "after", [[], [{**TOLERATION, "key": "z"}], [{**TOLERATION, "operator": "Equal", "value": "x"}]]
+)
+def test_tolerations_only_grow(kinds: Declared, after: Any) -> None:
+    assert between(kinds, {"tolerations": [TOLERATION]}, {"tolerations": after}) == [
+        (
+            "spec.tolerations",
+            "Forbidden: existing toleration can not be modified except its tolerationSeconds",
+        )
+    ]
+
+
+def test_new_images_are_images(kinds: Declared) -> None:
+    causes = between(kinds, {}, {"containers": [{**CONTAINER, "image": "img:1 "}]})
+    assert (
+        "spec.containers[0].image",
+        'Invalid value: "img:1 ": must not have leading or trailing whitespace',
+    ) in (causes)
+
+
+def test_status_is_not_changed_with_the_pod(kinds: Declared) -> None:
+    new, causes = kinds.replaced("pods", pod(), pod(status={"phase": "Failed"}))
+    assert causes == [] and new["status"] == {"phase": "Pending", "qosClass": "BestEffort"}
