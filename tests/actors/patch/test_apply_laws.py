@@ -1,0 +1,136 @@
+"""What holds of every apply, whatever is applied."""
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.patch.claims import claimed, extract
+from actors.patch.field_set import intersection
+from actors.patch.topology import Shapes
+
+from .books import THING, Book
+
+WORDS = st.sampled_from("abc")
+PORTS = st.lists(
+    st.fixed_dictionaries(
+        {"port": st.integers(1, 2)}, optional={"protocol": st.sampled_from(["TCP", "UDP"]), "name": WORDS}
+    ),
+    min_size=1,
+    max_size=3,
+    unique_by=lambda port: (port["port"], port.get("protocol", "TCP")),
+)
+BOXES = st.lists(
+    st.fixed_dictionaries(
+        {"name": WORDS},
+        optional={
+            "note": WORDS,
+            "ports": PORTS,
+            "pair": st.fixed_dictionaries({"left": WORDS}, optional={"right": WORDS}),
+            "args": st.lists(WORDS, min_size=1, max_size=2),
+        },
+    ),
+    min_size=1,
+    max_size=3,
+    unique_by=lambda box: box["name"],
+)
+MAPS = st.dictionaries(WORDS, WORDS, min_size=1, max_size=3)
+LOOSE = st.fixed_dictionaries({"left": WORDS}, optional={"right": WORDS})
+SPECS = st.fixed_dictionaries(
+    {},
+    optional={
+        "text": WORDS,
+        "on": st.booleans(),
+        "kept": WORDS,
+        "map": MAPS,
+        "block": MAPS,
+        "loose": LOOSE,
+        "pair": LOOSE,
+        "set": st.lists(WORDS, min_size=1, max_size=3, unique=True),
+        "plain": st.lists(WORDS, min_size=1, max_size=3),
+        "boxes": BOXES,
+        "deep": st.dictionaries(WORDS, LOOSE, min_size=1, max_size=2),
+    },
+)
+CONFIGS = SPECS.filter(bool).map(lambda spec: {"spec": spec})
+SHAPE = Shapes().root(THING, {"metadata": None})
+
+
+def claims(config):
+    return claimed(SHAPE, config)
+
+
+@given(CONFIGS, CONFIGS)
+def test_twice_is_once(before, config):
+    book = Book()
+    book.update("u1", before)
+    book.apply("m1", config, force=True)
+    once = book.object
+    assert not book.apply("m1", config)
+    assert book.object == once
+
+
+@given(CONFIGS)
+def test_what_was_applied_is_what_its_owner_has(config):
+    book = Book()
+    book.apply("m1", config)
+    assert book.owned("m1") == claims(config)
+    assert extract(SHAPE, book.object, claims(config)) == config
+
+
+@given(CONFIGS, CONFIGS)
+def test_a_forced_apply_has_exactly_its_fields_and_nobody_disagrees(one, other):
+    book = Book()
+    book.apply("a", one)
+    book.apply("b", other, force=True)
+    assert book.owned("b") == claims(other)
+    assert unordered(extract(SHAPE, book.object, claims(other))) == unordered(other)
+    # What a still owns it shares: it would apply without a conflict what is there now.
+    shared = intersection(claims(one), claims(other))
+    left = intersection(book.owned("a") or {}, shared)
+    assert unordered(extract(SHAPE, book.object, left)) == unordered(extract(SHAPE, one, left))
+
+
+@given(CONFIGS, CONFIGS)
+def test_what_is_given_up_by_its_only_owner_is_gone(one, other):
+    book, fresh = Book(), Book()
+    book.apply("a", one)
+    book.apply("a", other)
+    fresh.apply("a", other)
+    assert unordered(book.spec) == unordered(fresh.spec)
+    assert book.owned("a") == fresh.owned("a")
+
+
+@given(CONFIGS, CONFIGS)
+def test_giving_all_up_leaves_what_others_have(one, other):
+    book = Book()
+    book.apply("a", one)
+    book.apply("b", other, force=True)
+    book.apply("a", {})
+    alone = Book()
+    alone.apply("b", other)
+    assert unordered(book.spec) == unordered(alone.spec)
+    assert book.managers == alone.managers
+
+
+@given(CONFIGS, CONFIGS)
+def test_an_update_owns_what_it_changed_and_nobody_owns_what_is_gone(before, after):
+    book = Book()
+    book.apply("a", before)
+    book.update("u", after)
+    everything = Book()
+    everything.update("x", after)
+    present = everything.owned("x") or {}
+    for manager in book.managers:
+        fields = book.owned(manager)
+        assert extract(SHAPE, book.object, fields) is not None
+        assert intersection(fields, present) == fields
+
+
+def unordered(value):
+    """With lists in an order of their own, for orders that an apply does not have to keep."""
+    if isinstance(value, dict):
+        return {name: unordered(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return sorted((unordered(item) for item in value), key=lambda item: json.dumps(item, sort_keys=True))
+    return value

@@ -1,0 +1,101 @@
+"""A declaration changes under objects that have owners already."""
+
+import pytest
+
+from actors.errors import ApplyConflict
+from actors.kinds.fields import STRING, STRING_MAP, STRINGS, Field, ListOf, Struct
+from actors.kinds.meta import METADATA
+
+from .books import Book
+
+ITEM = Struct("example.v1.Item", Field("name", STRING, 1), Field("note", STRING, 2))
+
+
+def thing(field):
+    return Struct("example.v1.Thing", METADATA, Field("spec", Struct("example.v1.Spec", field), 2))
+
+
+def of_struct(**marks):
+    inner = Struct("example.v1.Inner", Field("a", STRING, 1), Field("b", STRING, 2), **marks)
+    return thing(Field("x", inner, 1, pointer=True))
+
+
+TURNS = [
+    (
+        thing(Field("x", STRING_MAP, 1)),
+        thing(Field("x", STRING_MAP, 1, map_type="atomic")),
+        {"a": "1"},
+        {"b": "1"},
+        {"a": "2"},
+    ),
+    (thing(Field("x", STRINGS, 1, list_type="set")), thing(Field("x", STRINGS, 1)), ["a"], ["b"], ["c"]),
+    (
+        thing(Field("x", ListOf(ITEM), 1, list_type="map", list_keys=("name",))),
+        thing(Field("x", ListOf(ITEM), 1, list_type="atomic")),
+        [{"name": "a"}],
+        [{"name": "b"}],
+        [{"name": "a", "note": "n"}],
+    ),
+    (of_struct(), of_struct(atomic=True), {"a": "1"}, {"b": "1"}, {"a": "2"}),
+]
+IDS = ["map", "set", "entries", "struct"]
+
+
+@pytest.mark.parametrize(("parts", "whole", "one", "other", "changed"), TURNS, ids=IDS)
+def test_what_becomes_one_value_is_owned_by_all_who_owned_of_it(parts, whole, one, other, changed):
+    book = Book(parts)
+    book.apply("m1", {"spec": {"x": one}})
+    book.apply("m2", {"spec": {"x": other}})
+    book.declare(whole)
+    with pytest.raises(ApplyConflict, match=r'conflict with "m2": \.spec\.x'):
+        book.apply("m1", {"spec": {"x": changed}})
+    book.apply("m1", {"spec": {"x": changed}}, force=True)
+    assert book.spec["x"] == changed
+    assert book.managers == ["m1"]
+    assert book.owned("m1") == {"f:spec": {"f:x": {}}}
+
+
+@pytest.mark.parametrize(("parts", "whole", "one", "other", "changed"), TURNS, ids=IDS)
+def test_an_update_of_what_became_one_value_takes_it_whole(parts, whole, one, other, changed):
+    book = Book(parts)
+    book.apply("m1", {"spec": {"x": one}})
+    book.update("u1", {"spec": {"x": one}})
+    book.declare(whole)
+    book.change("u1", x=changed)
+    assert book.managers == ["u1"]
+    assert book.owned("u1") == {"f:spec": {"f:x": {}}}
+
+
+@pytest.mark.parametrize(("parts", "whole", "one", "other", "changed"), TURNS, ids=IDS)
+def test_what_becomes_one_value_goes_with_its_last_owner(parts, whole, one, other, changed):
+    book = Book(parts)
+    book.apply("m1", {"spec": {"x": one}})
+    book.apply("m2", {"spec": {"x": other}})
+    both = book.spec["x"]
+    book.declare(whole)
+    book.apply("m1", {})
+    assert book.spec["x"] == both
+    book.apply("m2", {})
+    assert "x" not in book.spec
+
+
+@pytest.mark.parametrize(("parts", "whole", "one", "other", "changed"), TURNS, ids=IDS)
+def test_the_owner_of_what_gets_parts_keeps_the_field_and_nothing_in_it(parts, whole, one, other, changed):
+    book = Book(whole)
+    book.apply("m1", {"spec": {"x": one}})
+    book.declare(parts)
+    book.apply("m2", {"spec": {"x": changed}})
+    assert book.owned("m1") == {"f:spec": {"f:x": {}}}
+    book.apply("m1", {"spec": {"x": other}})
+    assert "." not in book.owned("m1")["f:spec"]["f:x"]
+    assert book.managers == ["m2", "m1"]
+
+
+def test_a_field_that_is_no_more_stays_in_the_books_of_its_owner():
+    book = Book(thing(Field("x", STRING_MAP, 1)))
+    book.apply("m1", {"spec": {"x": {"a": "1"}}})
+    book.declare(thing(Field("y", STRING, 1)))
+    book.update("u1", {"spec": {"y": "a"}})
+    assert book.owned("m1") == {"f:spec": {"f:x": {"f:a": {}}}}
+    book.apply("m1", {"spec": {"y": "a"}})
+    assert book.owned("m1") == {"f:spec": {"f:y": {}}}

@@ -1,0 +1,112 @@
+"""Owners who wrote in different versions of one object: core events, and the same under newer names."""
+
+import pytest
+
+from actors.errors import ApplyConflict
+from actors.kinds.catalog import Catalog
+from actors.names import CLUSTER
+from actors.patch.apply import Applier, apply
+from actors.patch.door import Doors
+from actors.patch.ownership import owned_after
+
+CATALOG = Catalog(CLUSTER)
+CORE = CATALOG.find("", "v1", "events")
+NEW = CATALOG.find(CLUSTER.group("events"), "v1", "events")
+OLD_VERSION, NEW_VERSION = CORE.api_version, NEW.api_version
+TIME = "2020-01-01T00:00:00Z"
+
+
+class Event:
+    """A stored event and its owners."""
+
+    def __init__(self, *served):
+        self._served = {definition.api_version: definition for definition in served or (CORE, NEW)}
+        self._doors = Doors(self._served)
+        self.stored = None
+
+    def apply(self, manager, version, config, *, force=False):
+        door = self._doors(version, "")
+        applied = apply(self._doors, door, self.stored, config, Applier(manager, TIME, force))
+        if applied.object is not None:
+            document = {**applied.object, "metadata": {}}
+            self.stored = door.store(door.schema.decode_object(document).object)
+        self.stored["metadata"] = {"managedFields": applied.managed_fields}
+
+    def update(self, manager, version, **parts):
+        door = self._doors(version, "")
+        shown = {**door.show(self.stored), **parts, "metadata": {}}
+        new = door.store(door.schema.decode_object(shown).object)
+        managed = owned_after(self._doors, door, self.stored, new, manager, TIME)
+        self.stored = {**new, "metadata": {"managedFields": managed}}
+
+    def forget(self, version):
+        """The version is served no more."""
+        self._doors = Doors({name: one for name, one in self._served.items() if name != version})
+
+    @property
+    def owners(self):
+        return {
+            (one["manager"], one["apiVersion"]): one["fieldsV1"]
+            for one in self.stored["metadata"]["managedFields"]
+        }
+
+
+def test_an_update_takes_fields_from_owners_who_know_them_by_other_names():
+    event = Event()
+    event.apply("m1", OLD_VERSION, {"message": "a", "reason": "r", "count": 1})
+    event.update("u1", NEW_VERSION, note="b")
+    assert event.owners == {
+        ("m1", OLD_VERSION): {"f:count": {}, "f:reason": {}},
+        ("u1", NEW_VERSION): {"f:note": {}},
+    }
+
+
+def test_a_conflict_names_the_field_as_its_owner_does():
+    event = Event()
+    event.apply("m1", OLD_VERSION, {"message": "a"})
+    event.update("u1", NEW_VERSION, reason="r")
+    with pytest.raises(ApplyConflict) as refused:
+        event.apply("m2", NEW_VERSION, {"note": "b", "reason": "s"})
+    assert str(refused.value) == (
+        'Apply failed with 2 conflicts: conflicts with "m1":\n- .message\n'
+        f'conflicts with "u1" using {NEW_VERSION}:\n- .reason'
+    )
+
+
+def test_an_applier_moves_to_the_version_it_uses_and_gives_up_across_them():
+    event = Event()
+    event.apply("m1", OLD_VERSION, {"message": "a", "reason": "r"})
+    event.apply("m1", NEW_VERSION, {"reason": "r"})
+    assert event.owners == {("m1", NEW_VERSION): {"f:reason": {}}}
+    assert "message" not in event.stored
+    assert event.stored["reason"] == "r"
+
+
+def test_what_others_have_under_another_name_is_not_given_up():
+    event = Event()
+    event.apply("m1", OLD_VERSION, {"message": "a", "involvedObject": {"kind": "Pod"}})
+    event.apply("m2", NEW_VERSION, {"note": "a"})
+    event.apply("m1", OLD_VERSION, {"involvedObject": {"kind": "Pod"}})
+    assert event.stored["message"] == "a"
+    assert event.owners == {
+        ("m1", OLD_VERSION): {"f:involvedObject": {}},
+        ("m2", NEW_VERSION): {"f:note": {}},
+    }
+
+
+def test_an_updater_has_an_entry_for_each_version():
+    event = Event()
+    event.apply("m1", OLD_VERSION, {"reason": "r"})
+    event.update("u1", OLD_VERSION, message="a")
+    event.update("u1", NEW_VERSION, type="Normal")
+    assert event.owners[("u1", OLD_VERSION)] == {"f:message": {}}
+    assert event.owners[("u1", NEW_VERSION)] == {"f:type": {}}
+
+
+def test_owners_in_versions_that_are_no_more_are_forgotten_with_the_next_change():
+    event = Event()
+    event.apply("m1", OLD_VERSION, {"reason": "r"})
+    event.apply("m2", NEW_VERSION, {"note": "a"})
+    event.forget(NEW_VERSION)
+    event.update("u1", OLD_VERSION, type="Normal")
+    assert set(event.owners) == {("m1", OLD_VERSION), ("u1", OLD_VERSION)}

@@ -1,0 +1,79 @@
+"""What a configuration lays claim to, what it is refused for, and the way back."""
+
+import pytest
+
+from actors.patch.claims import NotClaimable, claimed, extract
+from actors.patch.topology import Shapes
+
+from .books import SPEC
+
+SHAPE = Shapes().root(SPEC, {})
+
+
+@pytest.mark.parametrize(
+    ("config", "fields"),
+    [
+        ({"text": "a"}, {"f:text": {}}),
+        ({"map": {"a": "1", "b": "2"}}, {"f:map": {"f:a": {}, "f:b": {}}}),
+        ({"loose": {"left": "a"}}, {"f:loose": {"f:left": {}}}),
+        ({"set": ["b", "a"]}, {"f:set": {'v:"a"': {}, 'v:"b"': {}}}),
+        ({"boxes": [{"name": "x"}]}, {"f:boxes": {'k:{"name":"x"}': {".": {}, "f:name": {}}}}),
+        ({"deep": {"k": {"left": "a"}}}, {"f:deep": {"f:k": {".": {}, "f:left": {}}}}),
+        ({"deep": {"k": {}}}, {"f:deep": {"f:k": {}}}),
+        ({"text": None, "map": None, "loose": {}, "map2": {}}, {"f:loose": {}, "f:map": {}, "f:text": {}}),
+        ({"block": {}}, {"f:block": {}}),
+        ({"plain": []}, {"f:plain": {}}),
+        ({"set": []}, {}),
+        ({"boxes": []}, {}),
+        ({"unknown": {"a": 1}}, {}),
+    ],
+)  # fmt: skip
+def test_by_shape(config, fields):
+    assert claimed(SHAPE, config) == fields
+
+
+def test_a_key_has_its_default():
+    config = {"boxes": [{"name": "x", "ports": [{"port": 53, "name": "a"}, {"port": 53, "protocol": "UDP"}]}]}
+    assert claimed(SHAPE, config)["f:boxes"]['k:{"name":"x"}']["f:ports"] == {
+        'k:{"port":53,"protocol":"TCP"}': {".": {}, "f:name": {}, "f:port": {}},
+        'k:{"port":53,"protocol":"UDP"}': {".": {}, "f:port": {}, "f:protocol": {}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"set": ["a", "a"]}, '.set: duplicate entries for key [="a"]'),
+        ({"boxes": [{"name": "x"}, {"name": "x"}]}, '.boxes: duplicate entries for key [name="x"]'),
+        (
+            {"boxes": [{"name": "x", "ports": [{"port": 1}, {"port": 1, "protocol": "TCP"}]}]},
+            '.boxes[name="x"].ports: duplicate entries for key [port=1,protocol="TCP"]',
+        ),
+        ({"boxes": [{"note": "x"}]}, ".boxes: an entry of this list has no name"),
+        ({"boxes": [None]}, ".boxes: an entry of this list has no name"),
+        (
+            {"boxes": [{"name": "x", "ports": [{"protocol": "UDP"}]}]},
+            '.boxes[name="x"].ports: an entry of this list has no port',
+        ),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_told_apart_is_refused(config, words):
+    with pytest.raises(NotClaimable) as refused:
+        claimed(SHAPE, config)
+    assert str(refused.value).startswith(words)
+
+
+def test_a_text_that_looks_like_a_missing_key_is_none():
+    assert claimed(SHAPE, {"boxes": [{"name": 'a":null'}]})
+
+
+def test_the_way_back():
+    live = {
+        "text": "a",
+        "kept": "usual",
+        "map": {"a": "1", "b": "2"},
+        "set": ["x", "y"],
+        "boxes": [{"name": "x", "note": "n", "ports": [{"port": 1, "protocol": "TCP"}]}, {"name": "y"}],
+    }
+    config = {"text": "a", "map": {"b": "2"}, "set": ["y"], "boxes": [{"name": "x", "ports": [{"port": 1}]}]}
+    assert extract(SHAPE, live, claimed(SHAPE, config)) == config

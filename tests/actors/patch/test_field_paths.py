@@ -1,0 +1,72 @@
+"""Path elements: one spelling for each, words for people, and what clients send read or refused."""
+
+import pytest
+
+from actors.patch.field_path import NotFields, entry, in_order, read_fields, spoken, value
+
+
+def test_entries_are_spelled_with_all_their_keys():
+    assert entry(("containerPort", "protocol"), (53, "TCP")) == 'k:{"containerPort":53,"protocol":"TCP"}'
+
+
+@pytest.mark.parametrize(
+    ("of", "spelled"),
+    [("x", 'v:"x"'), ('a"b\n', r'v:"a\"b\n"'), ("ä", 'v:"ä"'), (1, "v:1"), (True, "v:true")],
+)
+def test_elements_are_spelled_as_json(of, spelled):
+    assert value(of) == spelled
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        (("f:data", "f:k"), ".data.k"),
+        (("f:spec", 'k:{"name":"c"}', "f:args"), '.spec[name="c"].args'),
+        (("f:ports", 'k:{"port":53,"protocol":"TCP"}'), '.ports[port=53,protocol="TCP"]'),
+        (("f:finalizers", 'v:"a/b"'), '.finalizers[="a/b"]'),
+        (("f:list", "i:3"), ".list[3]"),
+    ],
+)
+def test_paths_in_words(path, words):
+    assert spoken(path) == words
+
+
+def test_numbers_are_in_the_order_of_numbers():
+    paths = [("f:b",), ('k:{"port":443}',), ('k:{"port":53}',), ("f:a",), ('v:"x"',), ("i:2",)]
+    assert [spoken(path) for path in sorted(paths, key=in_order)] == [
+        ".a",
+        ".b",
+        "[port=53]",
+        "[port=443]",
+        '[="x"]',
+        "[2]",
+    ]
+
+
+def test_keys_in_any_order_are_one_entry():
+    sent = {"f:ports": {'k:{"protocol":"TCP", "port":80}': {".": {}}}}
+    assert read_fields(sent) == {"f:ports": {'k:{"port":80,"protocol":"TCP"}': {}}}
+
+
+def test_elements_of_kinds_to_come_are_left_out():
+    assert read_fields({"x:what": {}, "f:a": {}, ".": {}}) == {"f:a": {}}
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        [],
+        {"f:a": 1},
+        {"k:": {}},
+        {"k:{}": {}},
+        {'k:{"a":{}}': {}},
+        {"k:[1]": {}},
+        {"v:": {}},
+        {"i:-1": {}},
+        {"i:99999999999": {}},
+        {"f:a": {"i:x": {}}},
+    ],
+)
+def test_what_is_no_set_of_fields_is_refused(sent):
+    with pytest.raises(NotFields):
+        read_fields(sent)

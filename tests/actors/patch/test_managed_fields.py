@@ -1,0 +1,179 @@
+"""The entries of managedFields: their order, their times, their number, and what clients may do to them."""
+
+import pytest
+
+from actors.patch.managers import (
+    MOST_UPDATERS,
+    OLDEST,
+    Entry,
+    is_reset,
+    read_entries,
+    same_but_for_times,
+    shown,
+)
+
+from .books import VERSION, Book
+
+FIELDS = {"f:spec": {"f:text": {}}}
+
+
+def entry(
+    manager, operation="Update", time="2020-01-01T00:00:00Z", version=VERSION, fields=FIELDS, through=""
+):
+    return Entry(manager, operation, version, time, fields, through)
+
+
+def test_appliers_stand_first_each_kind_by_time():
+    entries = [
+        entry("b", time="2020-01-03T00:00:00Z"),
+        entry("a", time="2020-01-03T00:00:00Z"),
+        entry("z", time="2020-01-01T00:00:00Z"),
+        entry("x", "Apply", "2020-01-09T00:00:00Z"),
+        entry("y", "Apply", "2020-01-08T00:00:00Z"),
+    ]
+    assert [one["manager"] for one in shown(entries)] == ["y", "x", "z", "a", "b"]
+
+
+def test_an_entry_is_shown_in_its_usual_order():
+    assert list(shown([entry("a", through="status")])[0].items()) == [
+        ("manager", "a"),
+        ("operation", "Update"),
+        ("apiVersion", VERSION),
+        ("time", "2020-01-01T00:00:00Z"),
+        ("fieldsType", "FieldsV1"),
+        ("fieldsV1", FIELDS),
+        ("subresource", "status"),
+    ]
+
+
+def test_the_oldest_of_too_many_updaters_become_one():
+    book = Book()
+    for index in range(MOST_UPDATERS + 3):
+        book.change(f"u{index:02}", map={f"k{number}": "" for number in range(index + 1)})
+    assert len(book.entries) == MOST_UPDATERS
+    assert book.managers[0] == OLDEST
+    assert book.owned(OLDEST) == {
+        "f:spec": {"f:kept": {}, "f:map": {".": {}, "f:k0": {}, "f:k1": {}, "f:k2": {}, "f:k3": {}}}
+    }
+    assert book.managers[1:] == [f"u{index:02}" for index in range(4, MOST_UPDATERS + 3)]
+
+
+def test_appliers_are_never_too_many():
+    book = Book()
+    for index in range(MOST_UPDATERS + 3):
+        book.apply(f"m{index}", {"spec": {"map": {f"k{index}": ""}}})
+    assert len(book.entries) == MOST_UPDATERS + 3
+
+
+def test_one_name_has_an_entry_for_each_operation():
+    book = Book()
+    book.apply("me", {"spec": {"text": "a"}})
+    book.change("me", on=True)
+    assert [(one["manager"], one["operation"]) for one in book.entries] == [("me", "Apply"), ("me", "Update")]
+
+
+def test_an_entry_is_renewed_by_changes_and_by_nothing_else():
+    book = Book()
+    book.update("u1", {"spec": {"text": "a", "on": True}})
+    first = book.entries[0]["time"]
+    book.change("u1")
+    assert book.entries[0]["time"] == first
+    book.change("u2", on=None)
+    assert book.entries[0]["time"] == first
+    assert book.managers == ["u1"]
+    book.change("u1", text="b")
+    assert book.entries[0]["time"] > first
+
+
+def test_an_apply_renews_its_entry_when_it_changes_the_object_or_its_claims():
+    book = Book()
+    book.apply("m1", {"spec": {"text": "a"}})
+    times = [book.entries[0]["time"]]
+    for config in ({"text": "a"}, {"text": "b"}, {"text": "b", "kept": "usual"}):
+        book.apply("m1", {"spec": config})
+        times.append(book.entries[0]["time"])
+    assert times[0] == times[1] < times[2] < times[3]
+
+
+@pytest.mark.parametrize(
+    ("sent", "resets"), [([{}], True), ([], False), ([{}, {}], False), ([{"manager": "a"}], False)]
+)
+def test_one_empty_entry_resets(sent, resets):
+    assert is_reset(sent) is resets
+
+
+def rewrite(book, manager, managed, **parts):
+    """A replace that says who the owners are."""
+    wanted = {"metadata": {"managedFields": managed}, "spec": {**book.spec, **parts}}
+    book.update(manager, wanted)
+
+
+def test_after_a_reset_the_changer_owns_what_it_changed():
+    book = Book()
+    book.apply("m1", {"spec": {"text": "a"}})
+    rewrite(book, "u1", [{}], on=True)
+    assert [(one["manager"], one["fieldsV1"]) for one in book.entries] == [("u1", {"f:spec": {"f:on": {}}})]
+
+
+def test_a_reset_alone_leaves_no_owners_and_updates_make_none():
+    book = Book()
+    book.apply("m1", {"spec": {"text": "a"}})
+    rewrite(book, "u1", [{}])
+    book.change("u1", text="b")
+    assert book.entries == []
+
+
+@pytest.mark.parametrize(
+    "managed",
+    [
+        None,
+        [],
+        [{"manager": "x", "operation": "Delete", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {}}],
+        [{"manager": "x", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV2", "fieldsV1": {}}],
+        [{"manager": "x", "operation": "Update", "fieldsType": "FieldsV1", "fieldsV1": {}}],
+        [{"manager": "x", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {"k:": {}}}],
+        [{"manager": "x" * 129, "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"}],
+    ],
+)  # fmt: skip
+def test_what_makes_no_sense_is_not_heard(managed):
+    book = Book()
+    book.apply("m1", {"spec": {"text": "a", "on": True}})
+    rewrite(book, "u1", managed, text="b")
+    assert book.owned("m1") == {"f:spec": {"f:on": {}}}
+    assert book.owned("u1") == {"f:spec": {"f:text": {}}}
+
+
+def test_an_update_may_take_an_entry_out():
+    book = Book()
+    book.apply("m1", {"spec": {"text": "a"}})
+    book.apply("m2", {"spec": {"on": True}})
+    rewrite(book, "u1", [book.entries[0]])
+    assert book.managers == ["m1"]
+    book.apply("m3", {"spec": {"on": False}})
+
+
+def test_through_a_subresource_nobody_edits_entries():
+    book = Book()
+    book.apply("m1", {"spec": {"text": "a"}})
+    book.update("u1", {"metadata": {"managedFields": [{}]}, "spec": book.spec}, through="status")
+    assert book.managers == ["m1"]
+
+
+def test_entries_of_one_owner_sent_twice_are_one():
+    one = {"manager": "a", "operation": "Apply", "fieldsType": "FieldsV1", "fieldsV1": {"f:a": {}}}
+    found = read_entries([{**one, "apiVersion": "v1"}, {**one, "apiVersion": "v2"}])
+    assert [entry.version for entry in found] == ["v2"]
+
+
+def test_an_owner_of_nothing_is_none():
+    one = {"manager": "a", "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1"}
+    assert read_entries([one]) == []
+
+
+def test_times_do_not_tell_books_apart():
+    early, late = entry("a"), entry("a", time="2021-01-01T00:00:00Z")
+    other = entry("b", fields={"f:x": {}})
+    assert same_but_for_times(shown([early, other]), shown([other, late]))
+    assert not same_but_for_times(shown([early]), shown([other]))
+    assert not same_but_for_times(shown([early]), shown([early, other]))
+    assert not same_but_for_times(shown([early]), shown([early._replace(fields={"f:x": {}})]))

@@ -1,0 +1,116 @@
+"""What is one value and what has parts: every marker of a declaration, and what holds without one."""
+
+import pytest
+
+from actors.kinds.fields import INT32, STRING, STRING_MAP, STRINGS, Field, ListOf, MapOf, Struct
+from actors.patch.topology import Dictionary, Elements, Entries, Leaf, Record, Repeated, Shapes
+
+ITEM = Struct(
+    "example.v1.Item",
+    Field("name", STRING, 1),
+    Field("port", INT32, 2),
+    Field("protocol", STRING, 3, default="TCP"),
+)
+WHOLE = Struct(
+    "example.v1.Whole", Field("inner", ITEM, 1, pointer=True), Field("map", STRING_MAP, 2), atomic=True
+)
+
+
+def shape_of(field):
+    return Shapes().root(Struct("example.v1.Root", field), {}).part(f"f:{field.name}")
+
+
+@pytest.mark.parametrize(
+    ("field", "shape"),
+    [
+        (Field("x", STRING, 1), Leaf),
+        (Field("x", ITEM, 1), Record),
+        (Field("x", ITEM, 1, map_type="atomic"), Leaf),
+        (Field("x", WHOLE, 1), Leaf),
+        (Field("x", WHOLE, 1, map_type="granular"), Record),
+        (Field("x", STRING_MAP, 1), Dictionary),
+        (Field("x", STRING_MAP, 1, map_type="granular"), Dictionary),
+        (Field("x", STRING_MAP, 1, map_type="atomic"), Leaf),
+        (Field("x", STRINGS, 1), Leaf),
+        (Field("x", STRINGS, 1, list_type="atomic"), Leaf),
+        (Field("x", STRINGS, 1, list_type="set"), Elements),
+        (Field("x", STRINGS, 1, patch="merge"), Elements),
+        (Field("x", STRINGS, 1, list_type="atomic", patch="merge"), Leaf),
+        (Field("x", ListOf(ITEM), 1), Leaf),
+        (Field("x", ListOf(ITEM), 1, list_type="map", list_keys=("name",)), Entries),
+        (Field("x", ListOf(ITEM), 1, patch="merge", merge_key="name"), Entries),
+        (Field("x", ListOf(ITEM), 1, patch="merge,retainKeys", merge_key="name"), Entries),
+        (Field("x", ListOf(ITEM), 1, patch="replace", merge_key="name"), Leaf),
+        (Field("x", ListOf(ITEM), 1, list_type="atomic", patch="merge", merge_key="name"), Leaf),
+        (Field("x", ListOf(ITEM), 1, patch="merge"), Leaf),
+    ],
+    ids=str,
+)
+def test_markers(field, shape):
+    assert type(shape_of(field)) is shape
+
+
+def test_list_type_stands_before_the_merge_key():
+    field = Field(
+        "x", ListOf(ITEM), 1, patch="merge", merge_key="port", list_type="map", list_keys=("port", "protocol")
+    )
+    assert list(shape_of(field).parts([{"port": 80}])) == ['k:{"port":80,"protocol":"TCP"}']
+
+
+def test_entries_of_one_value_are_whole():
+    entries = shape_of(Field("x", ListOf(WHOLE), 1, patch="merge", merge_key="map"))
+    assert type(entries.part("k:{}")) is Leaf
+
+
+def test_maps_in_maps_have_keys_all_the_way():
+    outer = shape_of(Field("x", MapOf(MapOf(STRING)), 1))
+    assert type(outer.part("f:a")) is Dictionary
+
+
+def test_lists_in_maps_are_one_value():
+    assert type(shape_of(Field("x", MapOf(STRINGS), 1)).part("f:a")) is Leaf
+
+
+def test_a_type_may_contain_itself():
+    nodes = ListOf(ITEM)
+    tree = Struct(
+        "example.v1.Tree",
+        Field("value", STRING, 1),
+        Field("nodes", nodes, 2, list_type="map", list_keys=("value",)),
+    )
+    object.__setattr__(nodes, "item", tree)
+    shape = Shapes().root(tree, {})
+    for _ in range(5):
+        shape = shape.part("f:nodes").part('k:{"value":"x"}')
+    assert shape.parts({"value": "x"}) == {"f:value": "x"}
+
+
+def test_what_is_excluded_is_no_part():
+    struct = Struct("example.v1.Root", Field("item", ITEM, 1), Field("other", STRING, 2))
+    root = Shapes().root(struct, {"other": None, "item": {"port": None}})
+    assert root.parts({"item": {}, "other": "x", "unknown": 1}) == {"f:item": {}}
+    assert root.part("f:item").parts({"name": "a", "port": 1}) == {"f:name": "a"}
+
+
+def test_items_that_share_a_key_are_one_part():
+    entries = shape_of(Field("x", ListOf(ITEM), 1, list_type="map", list_keys=("name",)))
+    parts = entries.parts([{"name": "a", "port": 1}, {"name": "b"}, {"name": "a", "port": 2}])
+    assert parts == {
+        'k:{"name":"a"}': [{"name": "a", "port": 1}, {"name": "a", "port": 2}],
+        'k:{"name":"b"}': {"name": "b"},
+    }
+    assert type(parts['k:{"name":"a"}']) is Repeated
+
+
+def test_entries_without_their_key_have_a_place_too():
+    entries = shape_of(Field("x", ListOf(ITEM), 1, list_type="map", list_keys=("name",)))
+    assert list(entries.parts([{"port": 1}, None, {"name": 'q"'}])) == [
+        'k:{"name":null}',
+        r'k:{"name":"q\""}',
+    ]
+
+
+def test_spellings_of_a_value_are_one():
+    assert shape_of(Field("x", WHOLE, 1)).canonical({"inner": {"name": "a"}, "unknown": 1}) == {
+        "inner": {"name": "a", "protocol": "TCP"}
+    }
