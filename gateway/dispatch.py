@@ -252,7 +252,7 @@ class Dispatch:
         if not wanted.form:
             return frame_of(definition)
         if wanted.form != "Table":
-            return PartialForm(self._names, wanted.form_version)
+            return PartialForm(definition, self._names, wanted.form_version)
         include = call.parameters.first("includeObject") or ""
         return TableForm(definition, self._names, wanted.form_version, include, self._stamps.now)
 

@@ -9,6 +9,7 @@ from functools import cached_property
 
 from actors.kinds import (
     admissionregistration,
+    apps,
     certificates,
     coordination,
     core,
@@ -26,6 +27,7 @@ from actors.names import Names
 # In the order in which discovery has always listed them.
 _GROUPS = (
     core,
+    apps,
     events,
     certificates,
     networking,

@@ -98,6 +98,7 @@ class Definition:
     delete_returns_object: bool = False
 
     columns: tuple[Column, ...] = USUAL  # of tables
+    annotated_fields: frozenset[str] = frozenset()  # annotations that no partial metadata shows: fields once
 
     # Fields of stored objects that lists can be narrowed by, besides name and namespace.
     selectable: Mapping[str, Callable[[Object], str]] = field(default_factory=dict)

@@ -24,6 +24,7 @@ import orjson
 from actors.kinds.fields import (
     BOOL,
     BYTES,
+    FREE,
     INT32,
     INT64,
     INT_OR_STRING,
@@ -192,6 +193,8 @@ def _scalar(type_: Scalar, keeps_zero: bool, least: CoreSchema) -> CoreSchema:
         number = _scalar(INT32, keeps_zero, least)
         # The empty text is a zero in some places and a value in others: the walk knows.
         return {"type": "union", "choices": [number, {"type": "str", "min_length": 1}], "strict": True}
+    if type_ is FREE:
+        return _literal(NOTHING)  # equal to no value: documents with something free in them go to the walk
     assert type_ is OWNED_FIELDS
     return {"type": "definition-ref", "schema_ref": "owned"}
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 from actors.kinds.fields import (
     BOOL,
     BYTES,
+    FREE,
     INT32,
     INT64,
     INT_OR_STRING,
@@ -123,7 +124,7 @@ def _int_or_string(_: Scalar, value: Any) -> int | str:
     return value if type(value) is str else _integer(INT32, value)
 
 
-def _owned_fields(type_: Scalar, value: Any) -> Any:
+def _as_sent(type_: Scalar, value: Any) -> Any:
     return plain(value)
 
 
@@ -137,5 +138,6 @@ _READERS: Final[dict[Scalar, Callable[[Scalar, Any], Any]]] = {
     MICRO_TIME: _micro_time,
     QUANTITY: _quantity,
     INT_OR_STRING: _int_or_string,
-    OWNED_FIELDS: _owned_fields,
+    OWNED_FIELDS: _as_sent,
+    FREE: _as_sent,
 }

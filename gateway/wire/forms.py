@@ -26,11 +26,23 @@ INCLUDED = ("", "Metadata", "Object", "None")
 class PartialForm:
     """PartialObjectMetadata, and its list."""
 
-    def __init__(self, names: Names, version: str) -> None:
+    def __init__(self, definition: Definition, names: Names, version: str) -> None:
         self._type = {"kind": "PartialObjectMetadata", "apiVersion": f"{names.group('meta')}/{version}"}
+        self._hidden = definition.annotated_fields
 
     def of(self, made: Object) -> Object:
-        return {**self._type, "metadata": made["metadata"]}
+        metadata = made["metadata"]
+        if self._hidden and not metadata.get("annotations", {}).keys().isdisjoint(self._hidden):
+            metadata = self._without_hidden(metadata)
+        return {**self._type, "metadata": metadata}
+
+    def _without_hidden(self, metadata: Object) -> Object:
+        kept = {key: value for key, value in metadata["annotations"].items() if key not in self._hidden}
+        return {
+            part: kept if part == "annotations" else value
+            for part, value in metadata.items()
+            if kept or part != "annotations"
+        }
 
     def item(self, body: bytes) -> bytes:
         return orjson.dumps(self.of(decode(body)))
@@ -58,7 +70,7 @@ class TableForm:
         self._columns = definition.columns
         self._type = {"kind": "Table", "apiVersion": f"{names.group('meta')}/{version}"}
         self._frame = Frame(definition)
-        self._partial = PartialForm(names, version)
+        self._partial = PartialForm(definition, names, version)
         self._include = include
         self._now = now
 

@@ -104,22 +104,33 @@ def pod_template_rules(
     """`old` is the template as it was: what it has already it may keep."""
     keys, rules = _rules(names)
     metadata, spec = template["metadata"], template["spec"]
-    labels, notes = metadata.get("labels", {}), metadata.get("annotations", {})
-    allowed = NOTHING_ALLOWED if old is None else _allowed(template, old, keys)
-    errors = label_rules(labels, f"{field}.labels")
-    errors += annotation_rules(notes, f"{field}.annotations")
-    errors += of_pods.annotation_rules(
-        notes, spec, f"{field}.annotations", keys, any_cost=allowed.any_deletion_cost
-    )
-    errors += rules.judge(spec, f"{field}.spec", allowed=allowed)
-    errors += of_pods.seccomp_agreement_rules(notes, spec, f"{field}.spec", keys)
+    errors = template_metadata_rules(template, field, names, old)
+    errors += rules.judge(spec, f"{field}.spec", allowed=_allowed(template, old, keys))
+    errors += of_pods.seccomp_agreement_rules(metadata.get("annotations", {}), spec, f"{field}.spec", keys)
     if "ephemeralContainers" in spec:
         text = "ephemeral containers not allowed in pod template"
         errors.append(forbidden(f"{field}.spec.ephemeralContainers", text))
     return errors
 
 
-def _allowed(template: Object, old: Object, keys: PodKeys) -> Allowed:
+def template_metadata_rules(
+    template: Object, field: str, names: Names, old: Object | None = None
+) -> list[FieldError]:
+    """Of a template's labels and annotations alone."""
+    keys = _rules(names)[0]
+    metadata, spec = template["metadata"], template["spec"]
+    labels, notes = metadata.get("labels", {}), metadata.get("annotations", {})
+    any_cost = _allowed(template, old, keys).any_deletion_cost
+    return [
+        *label_rules(labels, f"{field}.labels"),
+        *annotation_rules(notes, f"{field}.annotations"),
+        *of_pods.annotation_rules(notes, spec, f"{field}.annotations", keys, any_cost=any_cost),
+    ]
+
+
+def _allowed(template: Object, old: Object | None, keys: PodKeys) -> Allowed:
+    if old is None:
+        return NOTHING_ALLOWED
     cost = old["metadata"].get("annotations", {}).get(keys.deletion_cost)
     bad_cost = cost is not None and not of_pods.is_cost(cost)
     return replace(allowed_by(template["spec"], old["spec"]), any_deletion_cost=bad_cost)

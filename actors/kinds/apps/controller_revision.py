@@ -1,0 +1,72 @@
+"""ControllerRevision: what a workload looked like once, kept by its controller to go back to.
+
+Its data is whatever the controller put there and never changes; only the number may, when an old one is taken up
+again.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from actors.kinds.checks import NEGATIVE, FieldError, invalid, name_is_subdomain, required, unchanged
+from actors.kinds.columns import AGE, NAME, NONE, Column, at
+from actors.kinds.definition import Definition
+from actors.kinds.fields import FREE, INT64, Field, Struct
+from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.messages import Object
+from actors.names import Names
+
+CONTROLLER_REVISION = Struct(
+    "apps.v1.ControllerRevision",
+    METADATA,
+    Field("data", FREE, 2, pointer=True),
+    Field("revision", INT64, 3, required=True, always=True),
+)
+
+
+def _controller(made: Object, _: int) -> str:
+    for owner in made["metadata"].get("ownerReferences", ()):
+        if owner.get("controller"):
+            group = owner["apiVersion"].rpartition("/")[0]
+            kind = f"{owner['kind']}.{group}" if group else owner["kind"]
+            return f"{kind.lower()}/{owner['name']}"
+    return NONE
+
+
+COLUMNS: Final = (
+    NAME,
+    Column("Controller", "string", "Whose revision it is.", _controller),
+    Column("Revision", "string", "Its number, among those of the same controller.", at("revision")),
+    AGE,
+)
+
+
+def define(_: Names) -> Definition:
+    return Definition(
+        group="apps",
+        version="v1",
+        kind="ControllerRevision",
+        plural="controllerrevisions",
+        namespaced=True,
+        fields=CONTROLLER_REVISION,
+        columns=COLUMNS,
+        check_name=name_is_subdomain,
+        validate_create=rules,
+        validate_update=change_rules,
+    )
+
+
+def rules(new: Object) -> list[FieldError]:
+    errors = [] if "data" in new else [required("data", "data is mandatory")]
+    if new["revision"] < 0:
+        errors.append(invalid("revision", new["revision"], NEGATIVE))
+    return errors
+
+
+def change_rules(new: Object, old: Object) -> list[FieldError]:
+    return [
+        *metadata_change_rules(new["metadata"], old["metadata"]),
+        *metadata_rules(new["metadata"], namespaced=True, check_name=name_is_subdomain),
+        *rules(new),
+        *unchanged("data", new.get("data"), old.get("data")),
+    ]

@@ -1,0 +1,261 @@
+"""DaemonSet: a pod of one template on every node that it fits.
+
+An annotation counts the changes of its template. The server alone sets it: a field of older versions, which
+programs on nodes still look for there.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from actors.kinds.checks import (
+    NEGATIVE,
+    FieldError,
+    invalid,
+    name_is_subdomain,
+    not_supported,
+    required,
+    unchanged,
+)
+from actors.kinds.columns import AGE, NAME, Column
+from actors.kinds.core.pod_template import (
+    POD_TEMPLATE_SPEC,
+    drop_gated,
+    fill_template,
+    pod_template_rules,
+    template_warnings,
+)
+from actors.kinds.core.pods.volumes import shared_disk_rules
+from actors.kinds.definition import Definition, Subresource
+from actors.kinds.fields import INT32, INT64, INT_OR_STRING, STRING, Field, ListOf, Struct
+from actors.kinds.halves import keep_spec, keep_status_and_count, start
+from actors.kinds.label_selector import LABEL_SELECTOR, label_selector_rules
+from actors.kinds.meta import METADATA, OBJECT_META, metadata_change_rules, metadata_rules
+from actors.kinds.schema import NotDecodable
+from actors.kinds.shares import amount, no_more_than_all, share_rules
+from actors.kinds.workloads import (
+    CONTAINERS,
+    IMAGES,
+    SELECTOR,
+    annotated_number,
+    collision_rules,
+    condition,
+    counted,
+    found_rules,
+    labels_or_none,
+    lasting_rules,
+    not_negative,
+    usable,
+)
+from actors.messages import Object
+from actors.names import Names
+
+STRATEGIES: Final = ("OnDelete", "RollingUpdate")
+TEMPLATE_GENERATION: Final = "deprecated.daemonset.template.generation"
+
+ROLLING_UPDATE = Struct(
+    "apps.v1.RollingUpdateDaemonSet",
+    Field("maxUnavailable", INT_OR_STRING, 1, pointer=True),
+    Field("maxSurge", INT_OR_STRING, 2, pointer=True),
+)
+STRATEGY = Struct(
+    "apps.v1.DaemonSetUpdateStrategy",
+    Field("type", STRING, 1, enum=STRATEGIES, default="RollingUpdate"),
+    Field("rollingUpdate", ROLLING_UPDATE, 2, pointer=True),
+)
+SPEC = Struct(
+    "apps.v1.DaemonSetSpec",
+    Field("selector", LABEL_SELECTOR, 1, pointer=True, required=True, always=True),
+    Field("template", POD_TEMPLATE_SPEC, 2, required=True),
+    Field("updateStrategy", STRATEGY, 3),
+    Field("minReadySeconds", INT32, 4),
+    Field("revisionHistoryLimit", INT32, 6, pointer=True, default=10),
+)
+STATUS = Struct(
+    "apps.v1.DaemonSetStatus",
+    Field("currentNumberScheduled", INT32, 1, required=True, always=True),
+    Field("numberMisscheduled", INT32, 2, required=True, always=True),
+    Field("desiredNumberScheduled", INT32, 3, required=True, always=True),
+    Field("numberReady", INT32, 4, required=True, always=True),
+    Field("observedGeneration", INT64, 5),
+    Field("updatedNumberScheduled", INT32, 6),
+    Field("numberAvailable", INT32, 7),
+    Field("numberUnavailable", INT32, 8),
+    Field("collisionCount", INT32, 9, pointer=True),
+    Field(
+        "conditions",
+        ListOf(condition("apps.v1.DaemonSetCondition")),
+        10,
+        patch="merge",
+        merge_key="type",
+    ),
+)
+DAEMON_SET = Struct("apps.v1.DaemonSet", METADATA, Field("spec", SPEC, 2), Field("status", STATUS, 3))
+
+COLUMNS: Final = (
+    NAME,
+    Column("Desired", "integer", "Nodes that should run it.", counted("status", "desiredNumberScheduled")),
+    Column("Current", "integer", "Nodes that run it.", counted("status", "currentNumberScheduled")),
+    Column("Ready", "integer", "Nodes on which it is ready.", counted("status", "numberReady")),
+    Column(
+        "Up-to-date",
+        "integer",
+        "Nodes that run the newest template.",
+        counted("status", "updatedNumberScheduled"),
+    ),
+    Column(
+        "Available",
+        "integer",
+        "Nodes on which it has been ready long enough.",
+        counted("status", "numberAvailable"),
+    ),
+    Column(
+        "Node Selector",
+        "string",
+        "Labels of the nodes that it may run on.",
+        lambda made, _: labels_or_none(made["spec"]["template"]["spec"].get("nodeSelector", {})),
+    ),
+    AGE,
+    CONTAINERS,
+    IMAGES,
+    SELECTOR,
+)
+
+
+def define(names: Names) -> Definition:
+    return Definition(
+        group="apps",
+        version="v1",
+        kind="DaemonSet",
+        plural="daemonsets",
+        short_names=("ds",),
+        categories=("all",),
+        namespaced=True,
+        fields=DAEMON_SET,
+        columns=COLUMNS,
+        annotated_fields=frozenset((TEMPLATE_GENERATION,)),
+        subresources=(Subresource(name="status", prepare=prepare_status, validate=status_change_rules),),
+        check_name=name_is_subdomain,
+        counts_generation=True,
+        fill=fill,
+        prepare_create=prepare_create,
+        prepare_update=prepare_update,
+        validate_create=partial(rules, names),
+        validate_update=partial(change_rules, names),
+        warnings=partial(warnings, names),
+    )
+
+
+def fill(new: Object) -> None:
+    strategy = new["spec"]["updateStrategy"]
+    if strategy["type"] == "RollingUpdate":
+        pace = strategy.get("rollingUpdate", {})
+        strategy["rollingUpdate"] = {"maxUnavailable": 1, "maxSurge": 0, **pace}
+    fill_template(new["spec"]["template"])
+    annotated = new["metadata"].get("annotations", {}).get(TEMPLATE_GENERATION, "0")
+    generation = annotated_number(annotated)
+    if generation is None:
+        why = f'strconv.ParseInt: parsing "{annotated}": invalid syntax'
+        raise NotDecodable(f'DaemonSet in version "v1" cannot be handled as a DaemonSet: {why}')
+    _set_template_generation(new, generation)
+    new["metadata"] = OBJECT_META.arranged(new["metadata"])
+
+
+def _template_generation(stored: Object) -> int:
+    return int(stored["metadata"].get("annotations", {}).get(TEMPLATE_GENERATION, "0"))
+
+
+def _set_template_generation(new: Object, generation: int) -> None:
+    annotations = {**new["metadata"].get("annotations", {}), TEMPLATE_GENERATION: str(generation)}
+    new["metadata"]["annotations"] = dict(sorted(annotations.items()))
+
+
+def prepare_create(new: Object) -> None:
+    start(STATUS, new)
+    _set_template_generation(new, max(1, _template_generation(new)))
+    drop_gated(new["spec"]["template"])
+
+
+def prepare_update(new: Object, old: Object) -> None:
+    template, before = new["spec"]["template"], old["spec"]["template"]
+    drop_gated(template, before)
+    keep_status_and_count(new, old)
+    _set_template_generation(new, _template_generation(old) + (template != before))
+
+
+def prepare_status(new: Object, old: Object) -> None:
+    keep_spec(new, old)
+    _set_template_generation(new, _template_generation(old))
+
+
+def rules(names: Names, new: Object, old: Object | None = None) -> list[FieldError]:
+    spec = new["spec"]
+    selector, template = spec["selector"], spec["template"]
+    errors = label_selector_rules(selector, "spec.selector")
+    if usable(selector):
+        errors += found_rules(selector, template, "spec.template")
+    if selector == {}:
+        errors.append(invalid("spec.selector", selector, "empty selector is invalid for daemonset"))
+    errors += pod_template_rules(
+        template, "spec.template", names, None if old is None else old["spec"]["template"]
+    )
+    errors += shared_disk_rules(template["spec"].get("volumes", []), "spec.template.spec.volumes")
+    errors += lasting_rules(template, "spec.template", "DaemonSet")
+    errors += not_negative(spec, "spec", "minReadySeconds")
+    if _template_generation(new) < 0:
+        errors.append(invalid("spec.templateGeneration", _template_generation(new), NEGATIVE))
+    errors += _strategy_rules(spec["updateStrategy"], "spec.updateStrategy")
+    return errors + not_negative(spec, "spec", "revisionHistoryLimit")
+
+
+def _strategy_rules(strategy: Object, field: str) -> list[FieldError]:
+    if strategy["type"] == "OnDelete":
+        return []
+    if strategy["type"] != "RollingUpdate":
+        return [not_supported(field, strategy["type"], ("RollingUpdate", "OnDelete"))]
+    if "rollingUpdate" not in strategy:
+        return [required(f"{field}.rollingUpdate")]
+    return _pace_rules(strategy["rollingUpdate"], f"{field}.rollingUpdate")
+
+
+def _pace_rules(pace: Object, field: str) -> list[FieldError]:
+    fewer, more = pace["maxUnavailable"], pace["maxSurge"]
+    errors = share_rules(fewer, f"{field}.maxUnavailable") + share_rules(more, f"{field}.maxSurge")
+    errors += no_more_than_all(fewer, f"{field}.maxUnavailable")
+    errors += no_more_than_all(more, f"{field}.maxSurge")
+    if amount(fewer) and amount(more):
+        errors.append(invalid(f"{field}.maxSurge", more, "may not be set when maxUnavailable is non-zero"))
+    elif not amount(fewer) and not amount(more):
+        errors.append(required(f"{field}.maxUnavailable", "cannot be 0 when maxSurge is 0"))
+    return errors
+
+
+def change_rules(names: Names, new: Object, old: Object) -> list[FieldError]:
+    own = rules(names, new, old)
+    return [
+        *metadata_rules(new["metadata"], namespaced=True, check_name=name_is_subdomain),
+        *own,
+        *metadata_change_rules(new["metadata"], old["metadata"]),
+        *own,
+        *unchanged("spec.selector", new["spec"]["selector"], old["spec"]["selector"]),
+    ]
+
+
+def status_change_rules(new: Object, old: Object) -> list[FieldError]:
+    counts = (
+        *("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"),
+        *("observedGeneration", "updatedNumberScheduled", "numberAvailable", "numberUnavailable"),
+        "collisionCount",
+    )
+    return [
+        *metadata_change_rules(new["metadata"], old["metadata"]),
+        *not_negative(new["status"], "status", *counts),
+        *collision_rules(new, old),
+    ]
+
+
+def warnings(names: Names, new: Object, old: Object | None) -> list[str]:
+    if old is not None and _template_generation(new) == _template_generation(old):
+        return []
+    return template_warnings(new["spec"]["template"], "spec.template", names)

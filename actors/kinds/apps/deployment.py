@@ -1,0 +1,257 @@
+"""Deployment: pods of one template that are replaced step by step when the template changes.
+
+How fast is said in `strategy`: at most a quarter too many and a quarter too few at a time, unless asked
+otherwise. A change of annotations counts as a generation too, because they are copied to what it makes.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from actors.kinds.apps.replicas import selected_template_rules
+from actors.kinds.checks import (
+    NEGATIVE,
+    FieldError,
+    forbidden,
+    invalid,
+    name_is_subdomain,
+    not_supported,
+    required,
+    unchanged,
+)
+from actors.kinds.columns import AGE, NAME, Column
+from actors.kinds.core.pod_template import POD_TEMPLATE_SPEC, drop_gated, fill_template
+from actors.kinds.definition import Definition, Subresource
+from actors.kinds.fields import BOOL, INT32, INT64, INT_OR_STRING, STRING, TIME, Field, ListOf, Struct
+from actors.kinds.halves import keep_spec, keep_status_and_count, start
+from actors.kinds.label_selector import LABEL_SELECTOR
+from actors.kinds.meta import METADATA, metadata_change_rules
+from actors.kinds.scale import scale
+from actors.kinds.schema import NotDecodable
+from actors.kinds.shares import amount, no_more_than_all, share_rules
+from actors.kinds.workloads import (
+    CONTAINERS,
+    IMAGES,
+    annotated_number,
+    chosen,
+    collision_rules,
+    counted,
+    not_negative,
+    ready_of_wanted,
+    replica_status_rules,
+    spec_warnings,
+)
+from actors.messages import Object
+from actors.names import Names
+
+STRATEGIES: Final = ("Recreate", "RollingUpdate")
+ROLLBACK: Final = "deprecated.deployment.rollback.to"  # of a version that is gone, still carried along
+
+ROLLING_UPDATE = Struct(
+    "apps.v1.RollingUpdateDeployment",
+    Field("maxUnavailable", INT_OR_STRING, 1, pointer=True),
+    Field("maxSurge", INT_OR_STRING, 2, pointer=True),
+)
+STRATEGY = Struct(
+    "apps.v1.DeploymentStrategy",
+    Field("type", STRING, 1, enum=STRATEGIES, default="RollingUpdate"),
+    Field("rollingUpdate", ROLLING_UPDATE, 2, pointer=True),
+)
+SPEC = Struct(
+    "apps.v1.DeploymentSpec",
+    Field("replicas", INT32, 1, pointer=True, default=1),
+    Field("selector", LABEL_SELECTOR, 2, pointer=True, required=True, always=True),
+    Field("template", POD_TEMPLATE_SPEC, 3, required=True),
+    Field("strategy", STRATEGY, 4, patch="retainKeys"),
+    Field("minReadySeconds", INT32, 5),
+    Field("revisionHistoryLimit", INT32, 6, pointer=True, default=10),
+    Field("paused", BOOL, 7),
+    Field("progressDeadlineSeconds", INT32, 9, pointer=True, default=600),
+)
+CONDITION = Struct(
+    "apps.v1.DeploymentCondition",
+    Field("type", STRING, 1, required=True, always=True),
+    Field("status", STRING, 2, required=True, always=True),
+    Field("lastUpdateTime", TIME, 6),
+    Field("lastTransitionTime", TIME, 7),
+    Field("reason", STRING, 4),
+    Field("message", STRING, 5),
+)
+STATUS = Struct(
+    "apps.v1.DeploymentStatus",
+    Field("observedGeneration", INT64, 1),
+    Field("replicas", INT32, 2),
+    Field("updatedReplicas", INT32, 3),
+    Field("readyReplicas", INT32, 7),
+    Field("availableReplicas", INT32, 4),
+    Field("unavailableReplicas", INT32, 5),
+    Field("conditions", ListOf(CONDITION), 6, patch="merge", merge_key="type"),
+    Field("collisionCount", INT32, 8, pointer=True),
+)
+DEPLOYMENT = Struct("apps.v1.Deployment", METADATA, Field("spec", SPEC, 2), Field("status", STATUS, 3))
+
+COLUMNS: Final = (
+    NAME,
+    Column("Ready", "string", "Pods that are ready, of those wanted.", ready_of_wanted),
+    Column(
+        "Up-to-date",
+        "string",
+        "Pods made from the newest template.",
+        counted("status", "updatedReplicas"),
+    ),
+    Column(
+        "Available",
+        "string",
+        "Pods that have been ready long enough.",
+        counted("status", "availableReplicas"),
+    ),
+    AGE,
+    CONTAINERS,
+    IMAGES,
+    Column(
+        "Selector", "string", "Labels by which its pods are found.", lambda made, _: chosen(made), priority=1
+    ),
+)
+
+
+def define(names: Names) -> Definition:
+    return Definition(
+        group="apps",
+        version="v1",
+        kind="Deployment",
+        plural="deployments",
+        short_names=("deploy",),
+        categories=("all",),
+        namespaced=True,
+        fields=DEPLOYMENT,
+        columns=COLUMNS,
+        annotated_fields=frozenset((ROLLBACK,)),
+        subresources=(
+            scale(chosen),
+            Subresource(
+                name="status",
+                prepare=prepare_status,
+                validate=status_change_rules,
+                resets=("spec", "metadata.labels"),
+            ),
+        ),
+        check_name=name_is_subdomain,
+        counts_generation=True,
+        fill=fill,
+        prepare_create=prepare_create,
+        prepare_update=prepare_update,
+        validate_create=partial(rules, names),
+        validate_update=partial(change_rules, names),
+        warnings=partial(spec_warnings, names),
+    )
+
+
+def fill(new: Object) -> None:
+    spec = new["spec"]
+    if spec["strategy"]["type"] == "RollingUpdate":
+        pace = spec["strategy"].get("rollingUpdate", {})
+        spec["strategy"]["rollingUpdate"] = {"maxUnavailable": "25%", "maxSurge": "25%", **pace}
+    fill_template(spec["template"])
+    _carry_rollback(new["metadata"])
+
+
+def _carry_rollback(metadata: Object) -> None:
+    annotations = metadata.get("annotations", {})
+    revision = annotations.get(ROLLBACK)
+    if revision is None:
+        return
+    if not revision:
+        del annotations[ROLLBACK]
+        if not annotations:
+            del metadata["annotations"]
+    elif annotated_number(revision) is None:
+        why = f"failed to parse annotation[{ROLLBACK}]={revision} as int64"
+        raise NotDecodable(f'Deployment in version "v1" cannot be handled as a Deployment: {why}')
+
+
+def prepare_create(new: Object) -> None:
+    start(STATUS, new)
+    drop_gated(new["spec"]["template"])
+
+
+def prepare_update(new: Object, old: Object) -> None:
+    drop_gated(new["spec"]["template"], old["spec"]["template"])
+    keep_status_and_count(new, old)
+    metadata, before = new["metadata"], old["metadata"]
+    if metadata.get("annotations") != before.get("annotations"):
+        metadata["generation"] = before.get("generation", 0) + 1
+
+
+def prepare_status(new: Object, old: Object) -> None:
+    keep_spec(new, old)
+    new["metadata"].pop("labels", None)
+    if "labels" in old["metadata"]:
+        new["metadata"]["labels"] = old["metadata"]["labels"]
+
+
+def rules(names: Names, new: Object, old: Object | None = None) -> list[FieldError]:
+    spec = new["spec"]
+    return [
+        *not_negative(spec, "spec", "replicas"),
+        *selected_template_rules(names, spec, None if old is None else old["spec"]),
+        *_strategy_rules(spec["strategy"], "spec.strategy"),
+        *not_negative(spec, "spec", "minReadySeconds", "revisionHistoryLimit"),
+        *_rollback_rules(new["metadata"].get("annotations", {})),
+        *_deadline_rules(spec),
+    ]
+
+
+def _strategy_rules(strategy: Object, field: str) -> list[FieldError]:
+    pace = strategy.get("rollingUpdate")
+    if strategy["type"] == "RollingUpdate":
+        if pace is None:
+            return [required(f"{field}.rollingUpdate", "this should be defaulted and never be nil")]
+        return _pace_rules(pace, f"{field}.rollingUpdate")
+    if strategy["type"] != "Recreate":
+        return [not_supported(field, strategy["type"], STRATEGIES)]
+    text = "may not be specified when strategy `type` is 'Recreate'"
+    return [] if pace is None else [forbidden(f"{field}.rollingUpdate", text)]
+
+
+def _pace_rules(pace: Object, field: str) -> list[FieldError]:
+    fewer, more = pace["maxUnavailable"], pace["maxSurge"]
+    errors = share_rules(fewer, f"{field}.maxUnavailable") + share_rules(more, f"{field}.maxSurge")
+    if not amount(fewer) and not amount(more):
+        text = "may not be 0 when `maxSurge` is 0"
+        errors.append(invalid(f"{field}.maxUnavailable", fewer, text))
+    return errors + no_more_than_all(fewer, f"{field}.maxUnavailable")
+
+
+def _rollback_rules(annotations: dict[str, str]) -> list[FieldError]:
+    revision = int(annotations.get(ROLLBACK, "0"))
+    return [invalid("spec.rollback.version", revision, NEGATIVE)] if revision < 0 else []
+
+
+def _deadline_rules(spec: Object) -> list[FieldError]:
+    field = "spec.progressDeadlineSeconds"
+    deadline = spec["progressDeadlineSeconds"]
+    errors = [invalid(field, deadline, NEGATIVE)] if deadline < 0 else []
+    if deadline <= spec.get("minReadySeconds", 0):
+        errors.append(invalid(field, deadline, "must be greater than minReadySeconds"))
+    return errors
+
+
+def change_rules(names: Names, new: Object, old: Object) -> list[FieldError]:
+    return [
+        *metadata_change_rules(new["metadata"], old["metadata"]),
+        *rules(names, new, old),
+        *unchanged("spec.selector", new["spec"]["selector"], old["spec"]["selector"]),
+    ]
+
+
+def status_change_rules(new: Object, old: Object) -> list[FieldError]:
+    status = new["status"]
+    parts = ("updatedReplicas", "readyReplicas", "availableReplicas")
+    return [
+        *metadata_change_rules(new["metadata"], old["metadata"]),
+        *not_negative(status, "status", "observedGeneration", "replicas", *parts),
+        *not_negative(status, "status", "unavailableReplicas", "collisionCount"),
+        *replica_status_rules(status, parts),
+        *collision_rules(new, old),
+    ]

@@ -1,0 +1,129 @@
+"""ReplicaSet: so many pods of one template. Deployments make them, one for each template they have had."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from actors.kinds.apps.replicas import selected_template_rules
+from actors.kinds.checks import FieldError, name_is_subdomain, unchanged
+from actors.kinds.columns import AGE, NAME, Column
+from actors.kinds.core.pod_template import POD_TEMPLATE_SPEC, drop_gated, fill_template
+from actors.kinds.definition import Definition, Subresource
+from actors.kinds.fields import INT32, INT64, Field, ListOf, Struct
+from actors.kinds.halves import keep_spec, keep_status_and_count, start
+from actors.kinds.label_selector import LABEL_SELECTOR
+from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.scale import scale
+from actors.kinds.workloads import (
+    CONTAINERS,
+    IMAGES,
+    SELECTOR,
+    chosen,
+    condition,
+    counted,
+    not_negative,
+    replica_status_rules,
+    spec_warnings,
+)
+from actors.messages import Object
+from actors.names import Names
+
+SPEC = Struct(
+    "apps.v1.ReplicaSetSpec",
+    Field("replicas", INT32, 1, pointer=True, default=1),
+    Field("minReadySeconds", INT32, 4),
+    Field("selector", LABEL_SELECTOR, 2, pointer=True, required=True, always=True),
+    Field("template", POD_TEMPLATE_SPEC, 3),
+)
+STATUS = Struct(
+    "apps.v1.ReplicaSetStatus",
+    Field("replicas", INT32, 1, required=True, always=True),
+    Field("fullyLabeledReplicas", INT32, 2),
+    Field("readyReplicas", INT32, 4),
+    Field("availableReplicas", INT32, 5),
+    Field("observedGeneration", INT64, 3),
+    Field(
+        "conditions",
+        ListOf(condition("apps.v1.ReplicaSetCondition")),
+        6,
+        patch="merge",
+        merge_key="type",
+    ),
+)
+REPLICA_SET = Struct("apps.v1.ReplicaSet", METADATA, Field("spec", SPEC, 2), Field("status", STATUS, 3))
+
+COLUMNS: Final = (
+    NAME,
+    Column("Desired", "integer", "Pods that are wanted.", counted("spec", "replicas")),
+    Column("Current", "integer", "Pods that there are.", counted("status", "replicas")),
+    Column("Ready", "integer", "Pods that are ready.", counted("status", "readyReplicas")),
+    AGE,
+    CONTAINERS,
+    IMAGES,
+    SELECTOR,
+)
+
+
+def define(names: Names) -> Definition:
+    return Definition(
+        group="apps",
+        version="v1",
+        kind="ReplicaSet",
+        plural="replicasets",
+        short_names=("rs",),
+        categories=("all",),
+        namespaced=True,
+        fields=REPLICA_SET,
+        columns=COLUMNS,
+        subresources=(
+            scale(chosen),
+            Subresource(name="status", prepare=keep_spec, validate=status_change_rules),
+        ),
+        check_name=name_is_subdomain,
+        counts_generation=True,
+        fill=lambda new: fill_template(new["spec"]["template"]),
+        prepare_create=prepare_create,
+        prepare_update=prepare_update,
+        validate_create=partial(rules, names),
+        validate_update=partial(change_rules, names),
+        warnings=partial(spec_warnings, names),
+    )
+
+
+def prepare_create(new: Object) -> None:
+    start(STATUS, new)
+    drop_gated(new["spec"]["template"])
+
+
+def prepare_update(new: Object, old: Object) -> None:
+    drop_gated(new["spec"]["template"], old["spec"]["template"])
+    keep_status_and_count(new, old)
+
+
+def rules(names: Names, new: Object, old: Object | None = None) -> list[FieldError]:
+    spec = new["spec"]
+    return [
+        *not_negative(spec, "spec", "replicas", "minReadySeconds"),
+        *selected_template_rules(names, spec, None if old is None else old["spec"]),
+    ]
+
+
+def change_rules(names: Names, new: Object, old: Object) -> list[FieldError]:
+    own = rules(names, new, old)
+    return [
+        *metadata_rules(new["metadata"], namespaced=True, check_name=name_is_subdomain),
+        *own,
+        *metadata_change_rules(new["metadata"], old["metadata"]),
+        *own,
+        *unchanged("spec.selector", new["spec"]["selector"], old["spec"]["selector"]),
+    ]
+
+
+def status_change_rules(new: Object, old: Object) -> list[FieldError]:
+    parts = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
+    return [
+        *metadata_change_rules(new["metadata"], old["metadata"]),
+        *not_negative(new["status"], "status", "replicas", *parts, "observedGeneration"),
+        *replica_status_rules(new["status"], parts),
+    ]

@@ -1,0 +1,285 @@
+"""StatefulSet: pods that keep their names and their storage, made and replaced in order.
+
+The spec stays as it was made but for the few parts that a rollout can take in. Two parts belong to features that
+are off unless asked for, and are dropped: what becomes of the claims, and how many pods may be missing at a time.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from actors.kinds.checks import FieldError, forbidden, invalid, name_is_subdomain, not_supported, required
+from actors.kinds.columns import AGE, NAME, Column
+from actors.kinds.core import persistent_volume_claim as claims
+from actors.kinds.core.pod_template import (
+    POD_TEMPLATE_SPEC,
+    drop_gated,
+    fill_template,
+    template_metadata_rules,
+)
+from actors.kinds.definition import Definition, Subresource
+from actors.kinds.fields import INT32, INT64, INT_OR_STRING, STRING, Field, ListOf, Struct
+from actors.kinds.halves import keep_spec, keep_status_and_count, start
+from actors.kinds.label_selector import LABEL_SELECTOR
+from actors.kinds.meta import METADATA, TEMPLATE_META, metadata_change_rules, metadata_rules
+from actors.kinds.scale import scale
+from actors.kinds.shares import amount, no_more_than_all, share_rules
+from actors.kinds.workloads import (
+    CONTAINERS,
+    IMAGES,
+    chosen,
+    collision_rules,
+    condition,
+    found_rules,
+    lasting_rules,
+    not_negative,
+    ready_of_wanted,
+    replica_status_rules,
+    selector_rules,
+    spec_warnings,
+    usable,
+)
+from actors.messages import Object
+from actors.names import Names
+
+STRATEGIES: Final = ("OnDelete", "RollingUpdate")
+POD_MANAGEMENT_POLICIES: Final = ("OrderedReady", "Parallel")
+RETENTION_POLICIES: Final = ("Retain", "Delete")
+CHANGEABLE: Final = (
+    *("replicas", "template", "updateStrategy", "minReadySeconds"),
+    "persistentVolumeClaimRetentionPolicy",
+)
+AUTO_DELETE: Final = "StatefulSetAutoDeletePVC"
+MAX_UNAVAILABLE: Final = "MaxUnavailableStatefulSet"
+
+ROLLING_UPDATE = Struct(
+    "apps.v1.RollingUpdateStatefulSetStrategy",
+    Field("partition", INT32, 1, pointer=True),
+    Field("maxUnavailable", INT_OR_STRING, 2, pointer=True),
+)
+STRATEGY = Struct(
+    "apps.v1.StatefulSetUpdateStrategy",
+    Field("type", STRING, 1, enum=STRATEGIES),
+    Field("rollingUpdate", ROLLING_UPDATE, 2, pointer=True),
+)
+RETENTION = Struct(
+    "apps.v1.StatefulSetPersistentVolumeClaimRetentionPolicy",
+    Field("whenDeleted", STRING, 1),
+    Field("whenScaled", STRING, 2),
+)
+CLAIM_TEMPLATE = Struct(
+    "core.v1.PersistentVolumeClaim",
+    Field("kind", STRING, 0, default="PersistentVolumeClaim"),
+    Field("apiVersion", STRING, 0, default="v1"),
+    Field("metadata", TEMPLATE_META, 1),
+    Field("spec", claims.SPEC, 2),
+    Field("status", claims.STATUS, 3),
+)
+SPEC = Struct(
+    "apps.v1.StatefulSetSpec",
+    Field("replicas", INT32, 1, pointer=True, default=1),
+    Field("selector", LABEL_SELECTOR, 2, pointer=True, required=True, always=True),
+    Field("template", POD_TEMPLATE_SPEC, 3, required=True),
+    Field("volumeClaimTemplates", ListOf(CLAIM_TEMPLATE), 4),
+    Field("serviceName", STRING, 5, required=True, always=True),
+    Field("podManagementPolicy", STRING, 6, enum=POD_MANAGEMENT_POLICIES, default="OrderedReady"),
+    Field("updateStrategy", STRATEGY, 7),
+    Field("revisionHistoryLimit", INT32, 8, pointer=True, default=10),
+    Field("minReadySeconds", INT32, 9),
+    Field("persistentVolumeClaimRetentionPolicy", RETENTION, 10, pointer=True),
+)
+STATUS = Struct(
+    "apps.v1.StatefulSetStatus",
+    Field("observedGeneration", INT64, 1),
+    Field("replicas", INT32, 2, required=True, always=True),
+    Field("readyReplicas", INT32, 3),
+    Field("currentReplicas", INT32, 4),
+    Field("updatedReplicas", INT32, 5),
+    Field("currentRevision", STRING, 6),
+    Field("updateRevision", STRING, 7),
+    Field("collisionCount", INT32, 9, pointer=True),
+    Field(
+        "conditions",
+        ListOf(condition("apps.v1.StatefulSetCondition")),
+        10,
+        patch="merge",
+        merge_key="type",
+    ),
+    Field("availableReplicas", INT32, 11, always=True),
+)
+STATEFUL_SET = Struct("apps.v1.StatefulSet", METADATA, Field("spec", SPEC, 2), Field("status", STATUS, 3))
+
+COLUMNS: Final = (
+    NAME,
+    Column("Ready", "string", "Pods that are ready, of those wanted.", ready_of_wanted),
+    AGE,
+    CONTAINERS,
+    IMAGES,
+)
+
+
+def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
+    return Definition(
+        group="apps",
+        version="v1",
+        kind="StatefulSet",
+        plural="statefulsets",
+        short_names=("sts",),
+        categories=("all",),
+        namespaced=True,
+        fields=STATEFUL_SET,
+        columns=COLUMNS,
+        subresources=(
+            scale(chosen),
+            Subresource(name="status", prepare=prepare_status, validate=status_change_rules),
+        ),
+        check_name=name_is_subdomain,
+        counts_generation=True,
+        fill=partial(fill, features),
+        prepare_create=partial(prepare_create, features),
+        prepare_update=partial(prepare_update, features),
+        validate_create=partial(create_rules, names),
+        validate_update=partial(change_rules, names),
+        warnings=partial(spec_warnings, names),
+    )
+
+
+def fill(features: frozenset[str], new: Object) -> None:
+    spec = new["spec"]
+    _fill_strategy(features, spec["updateStrategy"])
+    if AUTO_DELETE in features:
+        said = spec.get("persistentVolumeClaimRetentionPolicy", {})
+        spec["persistentVolumeClaimRetentionPolicy"] = {
+            part: said.get(part, "Retain") for part in ("whenDeleted", "whenScaled")
+        }
+    for claim in spec.get("volumeClaimTemplates", ()):
+        claim["kind"], claim["apiVersion"] = "PersistentVolumeClaim", "v1"
+        claims.fill(claim)
+    fill_template(spec["template"])
+
+
+def _fill_strategy(features: frozenset[str], strategy: Object) -> None:
+    if "type" not in strategy:
+        pace = strategy.get("rollingUpdate", {})
+        strategy.clear()
+        strategy.update({"type": "RollingUpdate", "rollingUpdate": pace})
+    if strategy["type"] != "RollingUpdate" or "rollingUpdate" not in strategy:
+        return
+    usual = {"partition": 0, "maxUnavailable": 1} if MAX_UNAVAILABLE in features else {"partition": 0}
+    strategy["rollingUpdate"] = {**usual, **strategy["rollingUpdate"]}
+
+
+def prepare_create(features: frozenset[str], new: Object) -> None:
+    start(STATUS, new)
+    _drop_gated(features, new["spec"], {})
+    drop_gated(new["spec"]["template"])
+
+
+def prepare_update(features: frozenset[str], new: Object, old: Object) -> None:
+    _drop_gated(features, new["spec"], old["spec"])
+    drop_gated(new["spec"]["template"], old["spec"]["template"])
+    keep_status_and_count(new, old)
+
+
+def prepare_status(new: Object, old: Object) -> None:
+    keep_spec(new, old)
+
+
+def _drop_gated(features: frozenset[str], spec: Object, before: Object) -> None:
+    policy = "persistentVolumeClaimRetentionPolicy"
+    if AUTO_DELETE not in features and policy not in before:
+        spec.pop(policy, None)
+    had = "maxUnavailable" in before.get("updateStrategy", {}).get("rollingUpdate", {})
+    if MAX_UNAVAILABLE not in features and not had:
+        spec["updateStrategy"].get("rollingUpdate", {}).pop("maxUnavailable", None)
+
+
+def create_rules(names: Names, new: Object) -> list[FieldError]:
+    """A service is asked for last, of a set that is right in all else."""
+    errors = rules(names, new)
+    return errors or ([] if new["spec"]["serviceName"] else [required("spec.serviceName")])
+
+
+def rules(names: Names, new: Object, old: Object | None = None) -> list[FieldError]:
+    spec = new["spec"]
+    selector, template = spec["selector"], spec["template"]
+    errors = _policy_rules(spec["podManagementPolicy"])
+    errors += _strategy_rules(spec["updateStrategy"], "spec.updateStrategy")
+    errors += _retention_rules(spec.get("persistentVolumeClaimRetentionPolicy", {}))
+    errors += not_negative(spec, "spec", "replicas", "minReadySeconds")
+    errors += selector_rules(selector, "spec.selector", "empty selector is invalid for statefulset")
+    if not usable(selector):
+        errors.append(invalid("spec.selector", selector, ""))
+    else:
+        errors += found_rules(selector, template, "spec.template") if selector != {} else []
+        before = None if old is None else old["spec"]["template"]
+        errors += template_metadata_rules(template, "spec.template", names, before)
+    return errors + lasting_rules(template, "spec.template", "StatefulSet")
+
+
+def _policy_rules(policy: str) -> list[FieldError]:
+    if policy in POD_MANAGEMENT_POLICIES:
+        return []
+    return [invalid("spec.podManagementPolicy", policy, "must be 'OrderedReady' or 'Parallel'")]
+
+
+def _strategy_rules(strategy: Object, field: str) -> list[FieldError]:
+    pace = strategy.get("rollingUpdate")
+    if strategy["type"] == "RollingUpdate":
+        return [] if pace is None else _pace_rules(pace, f"{field}.rollingUpdate")
+    if strategy["type"] != "OnDelete":
+        return [invalid(field, strategy, "must be 'RollingUpdate' or 'OnDelete'")]
+    if pace is None:
+        return []
+    return [invalid(f"{field}.rollingUpdate", pace, "only allowed for updateStrategy 'RollingUpdate'")]
+
+
+def _pace_rules(pace: Object, field: str) -> list[FieldError]:
+    errors = not_negative(pace, field, "partition")
+    missing = pace.get("maxUnavailable")
+    if missing is None:
+        return errors
+    here = f"{field}.maxUnavailable"
+    errors += share_rules(missing, here)
+    if not amount(missing):
+        errors.append(invalid(here, missing, "cannot be 0"))
+    return errors + no_more_than_all(missing, here)
+
+
+def _retention_rules(policy: Object) -> list[FieldError]:
+    field = "spec.persistentVolumeClaimRetentionPolicy"
+    return [
+        not_supported(f"{field}.{part}", policy.get(part, ""), RETENTION_POLICIES)
+        for part in ("whenDeleted", "whenScaled")
+        if policy and policy.get(part, "") not in RETENTION_POLICIES
+    ]
+
+
+def change_rules(names: Names, new: Object, old: Object) -> list[FieldError]:
+    errors = [
+        *metadata_rules(new["metadata"], namespaced=True, check_name=name_is_subdomain),
+        *rules(names, new, old),
+        *metadata_change_rules(new["metadata"], old["metadata"]),
+    ]
+    if _fixed(new["spec"]) != _fixed(old["spec"]):
+        text = (
+            "updates to statefulset spec for fields other than 'replicas', 'template', 'updateStrategy', "
+            "'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
+        )
+        errors.append(forbidden("spec", text))
+    return errors
+
+
+def _fixed(spec: Object) -> Object:
+    return {part: value for part, value in spec.items() if part not in CHANGEABLE}
+
+
+def status_change_rules(new: Object, old: Object) -> list[FieldError]:
+    parts = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
+    return [
+        *not_negative(new["status"], "status", "replicas", *parts, "observedGeneration", "collisionCount"),
+        *replica_status_rules(new["status"], parts, ready="status.readyReplicas"),
+        *metadata_change_rules(new["metadata"], old["metadata"]),
+        *collision_rules(new, old),
+    ]

@@ -1,0 +1,48 @@
+"""ControllerRevision: any data, which stays; a number that may grow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.kinds.apps.controller_revision import COLUMNS
+from tests.actors.kinds.declared import Declared
+
+PLURAL = "controllerrevisions"
+
+
+def revision(number: int = 1, **members: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "a"}, "revision": number, **members}
+
+
+@pytest.mark.parametrize("data", [{"spec": {"x": [1, "two", None, 1.5]}}, {}, [], "", 0, {"z": 1, "a": 2}])
+def test_data_is_kept_as_sent(kinds: Declared, data: Any) -> None:
+    stored = kinds.stored(PLURAL, revision(data=data))
+    assert stored["data"] == data and list(stored) == ["metadata", "data", "revision"]
+    if isinstance(data, dict):
+        assert list(stored["data"]) == list(data)
+    assert kinds.created(PLURAL, revision(data=data)) == []
+
+
+def test_what_is_required(kinds: Declared) -> None:
+    assert kinds.created(PLURAL, revision(-1)) == [
+        ("data", "Required value: data is mandatory"),
+        ("revision", "Invalid value: -1: must be greater than or equal to 0"),
+    ]
+    assert kinds.created(PLURAL, revision(data=None)) == [("data", "Required value: data is mandatory")]
+    assert kinds.stored(PLURAL, {"metadata": {"name": "a"}, "data": {}})["revision"] == 0
+
+
+def test_only_the_number_changes(kinds: Declared) -> None:
+    before = revision(data={"x": 1})
+    assert kinds.replaced(PLURAL, before, revision(2, data={"x": 1}))[1] == []
+    assert [field for field, _ in kinds.replaced(PLURAL, before, revision(data={"x": 2}))[1]] == ["data"]
+
+
+def test_cells(kinds: Declared) -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "s", "uid": "u", "controller": True}
+    stored = kinds.stored(PLURAL, revision(3, data={}))
+    assert [column.cell(stored, 0) for column in COLUMNS[:3]] == ["a", "<none>", 3]
+    stored["metadata"]["ownerReferences"] = [owner]
+    assert COLUMNS[1].cell(stored, 0) == "statefulset.apps/s"

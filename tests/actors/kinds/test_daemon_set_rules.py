@@ -1,0 +1,131 @@
+"""DaemonSet: defaults, the generation of its template, strategies, status."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.kinds.apps.daemon_set import COLUMNS, TEMPLATE_GENERATION
+from actors.kinds.schema import NotDecodable
+from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.workload import template, with_status, workload
+
+PLURAL = "daemonsets"
+
+
+def annotated(generation: str, **spec: Any) -> dict[str, Any]:
+    metadata = {"name": "a", "annotations": {TEMPLATE_GENERATION: generation}}
+    return {**workload(**spec), "metadata": metadata}
+
+
+def generations(stored: dict[str, Any]) -> tuple[int, str]:
+    metadata = stored["metadata"]
+    return metadata["generation"], metadata["annotations"][TEMPLATE_GENERATION]
+
+
+def test_defaults(kinds: Declared) -> None:
+    stored = kinds.stored(PLURAL, with_status(workload(), numberReady=3))
+    assert stored["spec"]["updateStrategy"] == {
+        "type": "RollingUpdate",
+        "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0},
+    }
+    assert stored["spec"]["revisionHistoryLimit"] == 10 and generations(stored) == (1, "1")
+    assert stored["status"] == {
+        "currentNumberScheduled": 0,
+        "numberMisscheduled": 0,
+        "desiredNumberScheduled": 0,
+        "numberReady": 0,
+    }
+    assert kinds.created(PLURAL, workload()) == []
+
+
+def test_changes_of_the_template_are_counted(kinds: Declared) -> None:
+    other = template(containers=[{"name": "c", "image": "img:2"}])
+    for after, expected in (
+        (annotated("9"), (1, "1")),
+        (workload(), (1, "1")),
+        (workload(template=other), (2, "2")),
+        (workload(minReadySeconds=1), (2, "1")),
+    ):
+        new, causes = kinds.replaced(PLURAL, workload(), after)
+        assert causes == [] and generations(new) == expected
+    assert generations(kinds.stored(PLURAL, annotated("5"))) == (1, "5")
+    assert generations(kinds.stored(PLURAL, annotated("-5"))) == (1, "1")
+    assert generations(kinds.replaced(PLURAL, annotated("5"), annotated("2"), "status")[0]) == (1, "5")
+
+
+def test_a_generation_is_a_number(kinds: Declared) -> None:
+    with pytest.raises(NotDecodable, match='parsing "x": invalid syntax'):
+        kinds.decode(PLURAL, annotated("x"))
+
+
+@pytest.mark.parametrize(
+    ("strategy", "expected"),
+    [
+        ({"type": "OnDelete"}, []),
+        ({"type": "Never"}, [""]),
+        ({"rollingUpdate": {"maxUnavailable": 0}}, [".rollingUpdate.maxUnavailable"]),
+        ({"rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}}, []),
+        ({"rollingUpdate": {"maxUnavailable": 1, "maxSurge": "5%"}}, [".rollingUpdate.maxSurge"]),
+        ({"rollingUpdate": {"maxUnavailable": "101%"}}, [".rollingUpdate.maxUnavailable"]),
+        ({"rollingUpdate": {"maxUnavailable": 0, "maxSurge": "101%"}}, [".rollingUpdate.maxSurge"]),
+        ({"rollingUpdate": {"maxUnavailable": -1}}, [".rollingUpdate.maxUnavailable"]),
+    ],
+)
+def test_strategies(kinds: Declared, strategy: Any, expected: list[str]) -> None:
+    causes = kinds.created(PLURAL, workload(updateStrategy=strategy))
+    assert [field for field, _ in causes] == [f"spec.updateStrategy{part}" for part in expected]
+
+
+@pytest.mark.parametrize(
+    ("spec", "wrong"),
+    [
+        ({"selector": None}, ["template.metadata.labels"]),
+        ({"selector": {}}, ["selector"]),
+        ({"selector": {"matchLabels": {"app": "y"}}}, ["template.metadata.labels"]),
+        ({"minReadySeconds": -1}, ["minReadySeconds"]),
+        ({"revisionHistoryLimit": -1}, ["revisionHistoryLimit"]),
+        ({"template": template(restartPolicy="OnFailure")}, ["template.spec.restartPolicy"]),
+        ({"template": template(activeDeadlineSeconds=5)}, ["template.spec.activeDeadlineSeconds"]),
+        (
+            {"template": template(volumes=[{"name": "v", "gcePersistentDisk": {"pdName": "d"}}])},
+            ["template.spec.volumes[0].gcePersistentDisk.readOnly"],
+        ),
+    ],
+)
+def test_create(kinds: Declared, spec: Any, wrong: list[str]) -> None:
+    causes = kinds.created(PLURAL, workload(**spec))
+    assert [field for field, _ in causes] == [f"spec.{part}" for part in wrong]
+
+
+def test_the_selector_stays(kinds: Declared) -> None:
+    labels = {"b": "c"}
+    after = workload(selector={"matchLabels": labels}, template=template(labels))
+    assert [field for field, _ in kinds.replaced(PLURAL, workload(), after)[1]] == ["spec.selector"]
+
+
+def test_counts_of_the_status(kinds: Declared) -> None:
+    right = with_status(workload(minReadySeconds=9), numberReady=3, desiredNumberScheduled=1)
+    new, causes = kinds.replaced(PLURAL, workload(), right, "status")
+    assert causes == [] and "minReadySeconds" not in new["spec"] and new["status"]["numberReady"] == 3
+    wrong = with_status(workload(), numberReady=-1, numberUnavailable=-1, collisionCount=-1)
+    assert [field for field, _ in kinds.replaced(PLURAL, workload(), wrong, "status")[1]] == [
+        *("status.numberReady", "status.numberUnavailable", "status.collisionCount")
+    ]
+
+
+def test_only_a_new_template_is_warned_of(kinds: Declared) -> None:
+    odd = workload(template=template(volumes=[{"name": "v", "gitRepo": {"repository": "r"}}]))
+    definition = kinds[PLURAL]
+    new, _ = kinds.replaced(PLURAL, odd, {**odd, "spec": {**odd["spec"], "minReadySeconds": 1}})
+    assert definition.warnings(new, kinds.stored(PLURAL, odd)) == []
+    assert len(definition.warnings(new, None)) == 1
+
+
+def test_cells(kinds: Declared) -> None:
+    stored = kinds.stored(PLURAL, workload(template=template(nodeSelector={"no": "where"})))
+    cells = {column.name: column.cell(stored, 0) for column in COLUMNS}
+    assert [cells[name] for name in ("Desired", "Current", "Ready", "Up-to-date", "Available")] == [0] * 5
+    assert (cells["Node Selector"], cells["Selector"]) == ("no=where", "app=x")
+    assert COLUMNS[6].cell(kinds.stored(PLURAL, workload()), 0) == "<none>"

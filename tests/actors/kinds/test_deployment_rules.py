@@ -1,0 +1,182 @@
+"""Deployment: defaults, the selector and its template, strategies, generations, status and scale."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.kinds.apps.deployment import COLUMNS, ROLLBACK
+from actors.kinds.schema import NotDecodable
+from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.workload import template, with_status, workload
+
+PLURAL = "deployments"
+
+
+def annotated(text: str) -> dict[str, Any]:
+    return {**workload(), "metadata": {"name": "a", "annotations": {ROLLBACK: text}}}
+
+
+def test_defaults(kinds: Declared) -> None:
+    stored = kinds.stored(PLURAL, with_status(workload(), replicas=3))
+    spec = stored["spec"]
+    assert list(spec) == [
+        *("replicas", "selector", "template", "strategy", "revisionHistoryLimit", "progressDeadlineSeconds")
+    ]
+    assert (spec["replicas"], spec["revisionHistoryLimit"], spec["progressDeadlineSeconds"]) == (1, 10, 600)
+    assert spec["strategy"] == {
+        "type": "RollingUpdate",
+        "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"},
+    }
+    assert stored["status"] == {} and stored["metadata"]["generation"] == 1
+    assert kinds.created(PLURAL, workload()) == []
+    assert kinds.stored(PLURAL, workload(replicas=0))["spec"]["replicas"] == 0
+
+
+def test_recreate_takes_no_pace(kinds: Declared) -> None:
+    assert kinds.stored(PLURAL, workload(strategy={"type": "Recreate"}))["spec"]["strategy"] == {
+        "type": "Recreate"
+    }
+    strategy = {"type": "Recreate", "rollingUpdate": {"maxSurge": 1}}
+    assert kinds.created(PLURAL, workload(strategy=strategy)) == [
+        (
+            "spec.strategy.rollingUpdate",
+            "Forbidden: may not be specified when strategy `type` is 'Recreate'",
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pace", "wrong"),
+    [
+        ({"maxSurge": 0, "maxUnavailable": 0}, ["maxUnavailable"]),
+        ({"maxSurge": "0%", "maxUnavailable": 0}, ["maxUnavailable"]),
+        ({"maxUnavailable": "101%"}, ["maxUnavailable"]),
+        ({"maxSurge": "101%"}, []),
+        ({"maxSurge": "x"}, ["maxSurge"]),
+        ({"maxSurge": -1}, ["maxSurge"]),
+        ({"maxSurge": 0}, []),
+        ({"maxUnavailable": "", "maxSurge": 0}, ["maxUnavailable", "maxUnavailable"]),
+    ],
+)
+def test_paces(kinds: Declared, pace: Any, wrong: list[str]) -> None:
+    causes = kinds.created(PLURAL, workload(strategy={"rollingUpdate": pace}))
+    assert [field for field, _ in causes] == [f"spec.strategy.rollingUpdate.{part}" for part in wrong]
+
+
+@pytest.mark.parametrize(
+    ("spec", "wrong"),
+    [
+        ({"strategy": {"type": "Blue"}}, ["strategy"]),
+        ({"replicas": -1}, ["replicas"]),
+        ({"minReadySeconds": -1}, ["minReadySeconds"]),
+        ({"revisionHistoryLimit": -1}, ["revisionHistoryLimit"]),
+        ({"revisionHistoryLimit": 0}, []),
+        ({"progressDeadlineSeconds": 5, "minReadySeconds": 5}, ["progressDeadlineSeconds"]),
+        ({"progressDeadlineSeconds": -1}, ["progressDeadlineSeconds", "progressDeadlineSeconds"]),
+        ({"selector": None}, ["selector", "template.metadata.labels"]),
+        ({"selector": {}}, ["selector"]),
+        ({"selector": {"matchLabels": {"app": "y"}}}, ["template.metadata.labels"]),
+        (
+            {"selector": {"matchExpressions": [{"key": "app", "operator": "Near"}]}},
+            ["selector.matchExpressions[0].operator", "selector"],
+        ),
+        ({"template": template(restartPolicy="Never")}, ["template.spec.restartPolicy"]),
+        ({"template": template(activeDeadlineSeconds=5)}, ["template.spec.activeDeadlineSeconds"]),
+        ({"template": template(containers=[])}, ["template.spec.containers"]),
+    ],
+)
+def test_create(kinds: Declared, spec: Any, wrong: list[str]) -> None:
+    causes = kinds.created(PLURAL, workload(**spec))
+    assert [field for field, _ in causes] == [f"spec.{part}" for part in wrong]
+
+
+def test_several_pods_cannot_write_to_one_disk(kinds: Declared) -> None:
+    volume = {"name": "v", "gcePersistentDisk": {"pdName": "d"}}
+    assert kinds.created(PLURAL, workload(template=template(volumes=[volume]))) == []
+    causes = kinds.created(PLURAL, workload(replicas=2, template=template(volumes=[volume])))
+    assert [field for field, _ in causes] == ["spec.template.spec.volumes[0].gcePersistentDisk.readOnly"]
+
+
+def test_the_selector_stays(kinds: Declared) -> None:
+    labels = {"b": "c"}
+    after = workload(selector={"matchLabels": labels}, template=template(labels))
+    _, causes = kinds.replaced(PLURAL, workload(), after)
+    assert causes == [("spec.selector", 'Invalid value: {"matchLabels":{"b":"c"}}: field is immutable')]
+
+
+def test_generations_count_specs_and_annotations(kinds: Declared) -> None:
+    labelled = {**workload(), "metadata": {"name": "a", "labels": {"l": "1"}}}
+    noted = {**workload(), "metadata": {"name": "a", "annotations": {"n": "1"}}}
+    for after, generation in ((labelled, 1), (noted, 2), (workload(minReadySeconds=3), 2)):
+        new, causes = kinds.replaced(PLURAL, workload(), after)
+        assert causes == [] and new["metadata"]["generation"] == generation
+
+
+def test_status_has_its_own_path(kinds: Declared) -> None:
+    found = with_status(workload(replicas=7), replicas=2, readyReplicas=1, collisionCount=0)
+    found["metadata"] = {"name": "a", "labels": {"l": "1"}}
+    new, causes = kinds.replaced(PLURAL, workload(), found, "status")
+    assert causes == [] and new["spec"]["replicas"] == 1 and "labels" not in new["metadata"]
+    assert new["status"] == {"replicas": 2, "readyReplicas": 1, "collisionCount": 0}
+    assert kinds.replaced(PLURAL, workload(), found)[0]["status"] == {}
+
+
+def test_counts_of_the_status(kinds: Declared) -> None:
+    wrong = with_status(
+        workload(), replicas=1, updatedReplicas=2, readyReplicas=2, availableReplicas=3, collisionCount=-1
+    )
+    assert kinds.replaced(PLURAL, workload(), wrong, "status")[1] == [
+        ("status.collisionCount", "Invalid value: -1: must be greater than or equal to 0"),
+        ("status.updatedReplicas", "Invalid value: 2: cannot be greater than status.replicas"),
+        ("status.readyReplicas", "Invalid value: 2: cannot be greater than status.replicas"),
+        ("status.availableReplicas", "Invalid value: 3: cannot be greater than status.replicas"),
+        ("status.availableReplicas", "Invalid value: 3: cannot be greater than readyReplicas"),
+    ]
+
+
+def test_collisions_only_grow(kinds: Declared) -> None:
+    definition = kinds[PLURAL]
+    old, new = kinds.stored(PLURAL, workload()), kinds.stored(PLURAL, workload())
+    old["status"] = {"collisionCount": 2}
+    new["status"] = {}
+    assert [error.message for error in definition.validate_status_update(new, old)] == [
+        "Invalid value: 0: cannot be decremented"
+    ]
+
+
+def test_the_rollback_of_old_versions_is_carried_along(kinds: Declared) -> None:
+    assert kinds.stored(PLURAL, annotated("3"))["metadata"]["annotations"] == {ROLLBACK: "3"}
+    assert "annotations" not in kinds.stored(PLURAL, annotated(""))["metadata"]
+    assert [field for field, _ in kinds.created(PLURAL, annotated("-3"))] == ["spec.rollback.version"]
+    with pytest.raises(NotDecodable, match="failed to parse annotation"):
+        kinds.decode(PLURAL, annotated("x"))
+
+
+def test_cells(kinds: Declared) -> None:
+    stored = kinds.stored(PLURAL, workload(replicas=3))
+    stored["status"] = {"replicas": 3, "readyReplicas": 2, "updatedReplicas": 1, "availableReplicas": 1}
+    cells = {column.name: column.cell(stored, 0) for column in COLUMNS}
+    assert (cells["Ready"], cells["Up-to-date"], cells["Available"]) == ("2/3", 1, 1)
+    assert (cells["Containers"], cells["Images"], cells["Selector"]) == ("c", "img:1", "app=x")
+
+
+def test_warnings_of_the_template(kinds: Declared) -> None:
+    odd = workload(template=template(volumes=[{"name": "v", "gitRepo": {"repository": "r"}}]))
+    definition = kinds[PLURAL]
+    new = kinds.stored(PLURAL, odd)
+    assert [text.partition(":")[0] for text in definition.warnings(new, None)] == [
+        "spec.template.spec.volumes[0].gitRepo"
+    ]
+    assert definition.warnings(new, new) == []
+
+
+def test_scaling(kinds: Declared) -> None:
+    scale = kinds[PLURAL].subresource("scale")
+    assert scale is not None and scale.view is not None and scale.absorb is not None
+    stored = kinds.stored(PLURAL, workload(replicas=2))
+    assert scale.view.conversion is not None
+    shown = scale.view.conversion.from_storage(stored)
+    assert (shown["spec"], shown["status"]) == ({"replicas": 2}, {"replicas": 0, "selector": "app=x"})
+    assert scale.absorb({"metadata": {}, "spec": {"replicas": 5}}, stored)["spec"]["replicas"] == 5

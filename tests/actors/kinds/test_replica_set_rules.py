@@ -1,0 +1,68 @@
+"""ReplicaSet: defaults, the selector and its template, status."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.kinds.apps.replica_set import COLUMNS
+from tests.actors.kinds.declared import Declared, once
+from tests.actors.kinds.workload import template, with_status, workload
+
+PLURAL = "replicasets"
+
+
+def test_defaults(kinds: Declared) -> None:
+    stored = kinds.stored(PLURAL, with_status(workload(), replicas=3))
+    assert list(stored["spec"]) == ["replicas", "selector", "template"]
+    assert stored["spec"]["replicas"] == 1 and stored["status"] == {"replicas": 0}
+    assert stored["metadata"]["generation"] == 1
+    assert kinds.created(PLURAL, workload()) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "wrong"),
+    [
+        ({"replicas": -1}, ["replicas"]),
+        ({"minReadySeconds": -1}, ["minReadySeconds"]),
+        ({"selector": None}, ["selector", "template.metadata.labels"]),
+        ({"selector": {}}, ["selector"]),
+        ({"selector": {"matchLabels": {"app": "y"}}}, ["template.metadata.labels"]),
+        ({"template": template(restartPolicy="Never")}, ["template.spec.restartPolicy"]),
+        ({"template": template(activeDeadlineSeconds=5)}, ["template.spec.activeDeadlineSeconds"]),
+    ],
+)
+def test_create(kinds: Declared, spec: Any, wrong: list[str]) -> None:
+    causes = kinds.created(PLURAL, workload(**spec))
+    assert [field for field, _ in causes] == [f"spec.{part}" for part in wrong]
+    again = kinds.replaced(PLURAL, workload(), workload(**spec))[1]
+    assert [cause for cause in once(again) if cause not in causes] == (
+        [cause for cause in again if cause[0] == "spec.selector" and "immutable" in cause[1]]
+    )
+
+
+def test_the_selector_stays(kinds: Declared) -> None:
+    labels = {"b": "c"}
+    after = workload(selector={"matchLabels": labels}, template=template(labels))
+    assert [field for field, _ in kinds.replaced(PLURAL, workload(), after)[1]] == ["spec.selector"]
+    new, causes = kinds.replaced(PLURAL, workload(), workload(replicas=2))
+    assert causes == [] and new["metadata"]["generation"] == 2
+
+
+def test_counts_of_the_status(kinds: Declared) -> None:
+    right = with_status(workload(), replicas=2, readyReplicas=2, availableReplicas=1)
+    new, causes = kinds.replaced(PLURAL, workload(), right, "status")
+    assert causes == [] and new["metadata"]["generation"] == 1
+    wrong = with_status(workload(), replicas=1, fullyLabeledReplicas=2, availableReplicas=1, readyReplicas=-1)
+    assert [field for field, _ in kinds.replaced(PLURAL, workload(), wrong, "status")[1]] == [
+        *("status.readyReplicas", "status.fullyLabeledReplicas", "status.availableReplicas")
+    ]
+
+
+def test_cells(kinds: Declared) -> None:
+    stored = kinds.stored(PLURAL, workload(replicas=3))
+    stored["status"] = {"replicas": 2, "readyReplicas": 1}
+    cells = {column.name: column.cell(stored, 0) for column in COLUMNS}
+    assert (cells["Desired"], cells["Current"], cells["Ready"]) == (3, 2, 1)
+    assert (cells["Containers"], cells["Images"], cells["Selector"]) == ("c", "img:1", "app=x")

@@ -1,0 +1,228 @@
+"""StatefulSet: every field that the documents name, what may change, features that are off, status and scale."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.kinds.apps import stateful_set
+from actors.kinds.apps.stateful_set import AUTO_DELETE, COLUMNS, MAX_UNAVAILABLE
+from actors.kinds.definition import Definition
+from actors.names import Names
+from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.workload import template, with_status, workload
+
+PLURAL = "statefulsets"
+CLAIM = {
+    "metadata": {"name": "data"},
+    "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+}
+FIXED = (
+    "Forbidden: updates to statefulset spec for fields other than 'replicas', 'template', 'updateStrategy', "
+    "'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
+)
+
+
+def stateful(**spec: Any) -> dict[str, Any]:
+    return workload(**{"serviceName": "svc", **spec})
+
+
+def featured(kinds: Declared, names: Names, *features: str) -> Definition:
+    return stateful_set.define(names, frozenset(features))
+
+
+def made(definition: Definition, document: dict[str, Any]) -> dict[str, Any]:
+    new = definition.schema.decode_object(document).object
+    definition.prepare_create(new)
+    return new
+
+
+def test_defaults(kinds: Declared) -> None:
+    stored = kinds.stored(PLURAL, with_status(stateful(), replicas=3))
+    spec = stored["spec"]
+    assert list(spec) == [
+        *("replicas", "selector", "template", "serviceName", "podManagementPolicy", "updateStrategy"),
+        "revisionHistoryLimit",
+    ]
+    assert (spec["replicas"], spec["podManagementPolicy"], spec["revisionHistoryLimit"]) == (
+        1,
+        "OrderedReady",
+        10,
+    )
+    assert spec["updateStrategy"] == {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}
+    assert stored["status"] == {"replicas": 0, "availableReplicas": 0}
+    assert stored["metadata"]["generation"] == 1
+    assert kinds.created(PLURAL, stateful()) == []
+
+
+def test_a_service_is_required(kinds: Declared) -> None:
+    assert kinds.created(PLURAL, workload()) == [("spec.serviceName", "Required value")]
+    assert kinds.created(PLURAL, stateful(serviceName="")) == [("spec.serviceName", "Required value")]
+
+
+def test_claims_get_their_defaults(kinds: Declared) -> None:
+    odd = {**CLAIM, "kind": "Other", "apiVersion": "v7"}
+    stored = kinds.stored(PLURAL, stateful(volumeClaimTemplates=[odd]))
+    assert stored["spec"]["volumeClaimTemplates"] == [
+        {
+            "kind": "PersistentVolumeClaim",
+            "apiVersion": "v1",
+            "metadata": {"name": "data", "creationTimestamp": None},
+            "spec": {**CLAIM["spec"], "volumeMode": "Filesystem"},
+            "status": {"phase": "Pending"},
+        }
+    ]
+
+
+def test_pods_are_managed_in_order_or_at_once(kinds: Declared) -> None:
+    assert kinds.created(PLURAL, stateful(podManagementPolicy="Parallel")) == []
+    assert kinds.created(PLURAL, stateful(podManagementPolicy="Random")) == [
+        ("spec.podManagementPolicy", "Invalid value: \"Random\": must be 'OrderedReady' or 'Parallel'")
+    ]
+
+
+def test_strategies_by_default(kinds: Declared) -> None:
+    def strategy(**said: Any) -> Any:
+        return kinds.stored(PLURAL, stateful(updateStrategy=said))["spec"]["updateStrategy"]
+
+    assert strategy(rollingUpdate={"partition": 3}) == {
+        "type": "RollingUpdate",
+        "rollingUpdate": {"partition": 3},
+    }
+    assert strategy(type="RollingUpdate") == {"type": "RollingUpdate"}
+    assert strategy(type="OnDelete") == {"type": "OnDelete"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "wrong"),
+    [
+        ({"updateStrategy": {"type": "Recreate"}}, ["updateStrategy"]),
+        (
+            {"updateStrategy": {"type": "OnDelete", "rollingUpdate": {"partition": 1}}},
+            ["updateStrategy.rollingUpdate"],
+        ),
+        (
+            {"updateStrategy": {"rollingUpdate": {"partition": -1}}},
+            ["updateStrategy.rollingUpdate.partition"],
+        ),
+        ({"replicas": -1}, ["replicas"]),
+        ({"minReadySeconds": -1}, ["minReadySeconds"]),
+        ({"selector": None}, ["selector", "template.metadata.labels"]),
+        ({"selector": {}}, ["selector"]),
+        ({"selector": {"matchLabels": {"app": "y"}}}, ["template.metadata.labels"]),
+        ({"selector": {"matchLabels": {"-": "y"}}}, ["selector.matchLabels", "selector"]),
+        ({"template": template({"app": "x", "y": "no good"})}, ["template.labels"]),
+        ({"template": template(restartPolicy="Never")}, ["template.spec.restartPolicy"]),
+        ({"template": template(activeDeadlineSeconds=5)}, ["template.spec.activeDeadlineSeconds"]),
+        ({"template": template(containers=[])}, []),
+    ],
+)
+def test_create(kinds: Declared, spec: Any, wrong: list[str]) -> None:
+    causes = kinds.created(PLURAL, stateful(**spec))
+    assert [field for field, _ in causes] == [f"spec.{part}" for part in wrong]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"serviceName": "other"},
+        {"podManagementPolicy": "Parallel"},
+        {"revisionHistoryLimit": 1},
+        {"volumeClaimTemplates": [CLAIM]},
+        {"selector": {"matchLabels": {"b": "c"}}, "template": template({"b": "c"})},
+    ],
+)
+def test_what_stays(kinds: Declared, spec: Any) -> None:
+    assert kinds.replaced(PLURAL, stateful(), stateful(**spec))[1] == [("spec", FIXED)]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"replicas": 3},
+        {"template": template(terminationGracePeriodSeconds=1)},
+        {"updateStrategy": {"type": "OnDelete"}},
+        {"minReadySeconds": 4},
+    ],
+)
+def test_what_changes(kinds: Declared, spec: Any) -> None:
+    new, causes = kinds.replaced(PLURAL, stateful(), stateful(**spec))
+    assert causes == [] and new["metadata"]["generation"] == 2
+
+
+def test_features_that_are_off_leave_nothing(kinds: Declared) -> None:
+    gated = stateful(
+        persistentVolumeClaimRetentionPolicy={"whenDeleted": "Delete"},
+        updateStrategy={"rollingUpdate": {"maxUnavailable": 2}},
+    )
+    for spec in (kinds.stored(PLURAL, gated)["spec"], kinds.replaced(PLURAL, stateful(), gated)[0]["spec"]):
+        assert "persistentVolumeClaimRetentionPolicy" not in spec
+        assert spec["updateStrategy"]["rollingUpdate"] == {"partition": 0}
+
+
+def test_claims_are_kept_unless_said(kinds: Declared, names: Names) -> None:
+    definition = featured(kinds, names, AUTO_DELETE)
+    part = "persistentVolumeClaimRetentionPolicy"
+    assert made(definition, stateful())["spec"][part] == {"whenDeleted": "Retain", "whenScaled": "Retain"}
+    said = stateful(**{part: {"whenDeleted": "Delete"}})
+    assert made(definition, said)["spec"][part] == {"whenDeleted": "Delete", "whenScaled": "Retain"}
+    wrong = made(definition, stateful(**{part: {"whenScaled": "Burn"}}))
+    assert [(error.field, error.message) for error in definition.validate_create(wrong)] == [
+        (f"spec.{part}.whenScaled", 'Unsupported value: "Burn": supported values: "Retain", "Delete"')
+    ]
+
+
+@pytest.mark.parametrize(
+    ("missing", "texts"),
+    [(1, []), ("50%", []), (0, ["cannot be 0"]), ("101%", ["must not be greater than 100%"])],
+)
+def test_how_many_may_be_missing(kinds: Declared, names: Names, missing: Any, texts: list[str]) -> None:
+    definition = featured(kinds, names, MAX_UNAVAILABLE)
+    assert made(definition, stateful())["spec"]["updateStrategy"]["rollingUpdate"] == {
+        "partition": 0,
+        "maxUnavailable": 1,
+    }
+    new = made(definition, stateful(updateStrategy={"rollingUpdate": {"maxUnavailable": missing}}))
+    errors = definition.validate_create(new)
+    assert [error.message.rpartition(": ")[2] for error in errors] == texts
+
+
+def test_status_has_its_own_path(kinds: Declared) -> None:
+    found = with_status(
+        stateful(replicas=9),
+        replicas=3,
+        readyReplicas=2,
+        currentReplicas=1,
+        currentRevision="a-1",
+        updateRevision="a-2",
+        observedGeneration=1,
+        collisionCount=0,
+        conditions=[{"type": "T", "status": "True", "reason": "r"}],
+    )
+    new, causes = kinds.replaced(PLURAL, stateful(), found, "status")
+    assert causes == [] and new["spec"]["replicas"] == 1
+    assert new["status"]["conditions"] == [
+        {"type": "T", "status": "True", "lastTransitionTime": None, "reason": "r"}
+    ]
+    wrong = with_status(stateful(), replicas=1, currentReplicas=2, availableReplicas=1, observedGeneration=-1)
+    assert kinds.replaced(PLURAL, stateful(), wrong, "status")[1] == [
+        ("status.observedGeneration", "Invalid value: -1: must be greater than or equal to 0"),
+        ("status.currentReplicas", "Invalid value: 2: cannot be greater than status.replicas"),
+        ("status.availableReplicas", "Invalid value: 1: cannot be greater than status.readyReplicas"),
+    ]
+
+
+def test_deleting_one_answers_with_a_status(kinds: Declared) -> None:
+    assert not kinds[PLURAL].delete_returns_object
+    assert {one.name: one.verbs for one in kinds[PLURAL].subresources} == {
+        "scale": ("get", "patch", "update"),
+        "status": ("get", "patch", "update"),
+    }
+
+
+def test_cells(kinds: Declared) -> None:
+    two = template(containers=[{"name": "c1", "image": "i1"}, {"name": "c2", "image": "i2"}])
+    stored = kinds.stored(PLURAL, stateful(replicas=0, template=two))
+    cells = {column.name: column.cell(stored, 0) for column in COLUMNS}
+    assert (cells["Ready"], cells["Containers"], cells["Images"]) == ("0/0", "c1,c2", "i1,i2")
