@@ -101,16 +101,16 @@ def _one_amount(name: str, amount: str, field: str, home: str, uneven_pages: boo
         return [invalid(f"{field}[{name}]", amount, NEGATIVE)] if amount.startswith("-") else []
     here = f"{field}[{name}]"
     return [
-        *_container_name_rules(name, here, home),
+        *container_name_rules(name, here, home),
         *amount_rules(name, amount, here, home),
         *_page_rules(name, amount, here, uneven_pages),
     ]
 
 
-def _container_name_rules(name: str, field: str, home: str) -> list[FieldError]:
+def container_name_rules(name: str, field: str, home: str) -> list[FieldError]:
     errors = resource_name_rules(name, field)
     if "/" not in name:
-        if not name.startswith(HUGE_PAGES):
+        if name not in MEASURED and not name.startswith(HUGE_PAGES):
             errors.append(invalid(field, name, "must be a standard resource for containers"))
     elif not is_native(name, home) and not is_extended(name, home):
         errors.append(invalid(field, name, "doesn't follow extended resource name standard"))

@@ -31,7 +31,7 @@ def test_rules_are_kept_as_sent(kinds: Declared, plural: str) -> None:
 
 @pytest.mark.parametrize("plural", ["roles", "clusterroles"])
 def test_no_rules_show_as_null(kinds: Declared, plural: str) -> None:
-    assert kinds.decode(plural, role())["rules"] is None
+    assert kinds.decode(plural, {"metadata": {"name": "a"}})["rules"] is None
     assert kinds.created(plural, {"metadata": {"name": "system:x"}}) == []
 
 

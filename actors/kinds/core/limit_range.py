@@ -1,0 +1,198 @@
+"""LimitRange: how much one container, pod or claim of a namespace may ask for, and what it gets unasked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+
+from actors.kinds.checks import (
+    FieldError,
+    duplicate,
+    each,
+    forbidden,
+    invalid,
+    name_is_subdomain,
+    qualified_name,
+    required,
+)
+from actors.kinds.core.resources import (
+    HUGE_PAGES,
+    container_name_rules,
+    is_native,
+    resource_name_rules,
+    round_up,
+)
+from actors.kinds.definition import Definition
+from actors.kinds.fields import QUANTITIES, STRING, Field, ListOf, Struct
+from actors.kinds.meta import METADATA, metadata_rules
+from actors.kinds.quantity import NANOS, nanos_of
+from actors.messages import Object
+from actors.names import Names
+
+TYPES: Final = ("Container", "PersistentVolumeClaim", "Pod")
+AMOUNTS: Final = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
+
+ITEM = Struct(
+    "core.v1.LimitRangeItem",
+    Field("type", STRING, 1, required=True, always=True),
+    Field("max", QUANTITIES, 2),
+    Field("min", QUANTITIES, 3),
+    Field("default", QUANTITIES, 4),
+    Field("defaultRequest", QUANTITIES, 5),
+    Field("maxLimitRequestRatio", QUANTITIES, 6),
+)
+SPEC = Struct("core.v1.LimitRangeSpec", Field("limits", ListOf(ITEM), 1, required=True, always=True))
+LIMIT_RANGE = Struct("core.v1.LimitRange", METADATA, Field("spec", SPEC, 2))
+
+Amounts = Mapping[str, str]
+
+
+def define(names: Names) -> Definition:
+    judge = partial(rules, names.key(""))
+    return Definition(
+        group="",
+        version="v1",
+        kind="LimitRange",
+        plural="limitranges",
+        short_names=("limits",),
+        namespaced=True,
+        fields=LIMIT_RANGE,
+        check_name=name_is_subdomain,
+        creates_on_update=True,
+        fill=fill,
+        prepare_create=prepare_create,
+        validate_create=judge,
+        validate_update=lambda new, _: [
+            *metadata_rules(new["metadata"], namespaced=True, check_name=name_is_subdomain),
+            *judge(new),
+        ],
+    )
+
+
+def fill(new: Object) -> None:
+    limits = new["spec"]["limits"] or []
+    for index, item in enumerate(limits):
+        limits[index] = _filled(item) if item["type"] == "Container" else item
+        for part in AMOUNTS:
+            round_up(limits[index].get(part, {}))
+
+
+def _filled(item: Object) -> Object:
+    """A container gets as much as it may have, and is promised what it gets, or else the least there is."""
+    limit = {**item.get("max", {}), **item.get("default", {})}
+    request = {**item.get("min", {}), **limit, **item.get("defaultRequest", {})}
+    whole = {**item, "default": dict(sorted(limit.items())), "defaultRequest": dict(sorted(request.items()))}
+    return ITEM.arranged({part: value for part, value in whole.items() if value})
+
+
+def prepare_create(new: Object) -> None:
+    """The one kind that needs no name."""
+    metadata = new["metadata"]
+    if not metadata.get("name"):
+        metadata["name"] = metadata["uid"]
+
+
+def rules(home: str, new: Object) -> list[FieldError]:
+    errors: list[FieldError] = []
+    seen: set[str] = set()
+    for index, item in enumerate(new["spec"]["limits"] or ()):
+        field = f"spec.limits[{index}]"
+        errors += _type(item["type"], f"{field}.type")
+        if item["type"] in seen:
+            errors.append(duplicate(f"{field}.type", item["type"]))
+        seen.add(item["type"])
+        errors += _names(item, field, home) + _relations(item, field, home)
+    return errors
+
+
+def _type(kind: str, field: str) -> list[FieldError]:
+    wrong = each(field, kind, qualified_name(kind))
+    if wrong or "/" in kind or kind in TYPES:
+        return wrong
+    return [invalid(field, kind, "must be a standard limit type or fully qualified")]
+
+
+def _names(item: Object, field: str, home: str) -> list[FieldError]:
+    kind = item["type"]
+    errors: list[FieldError] = []
+    for part in AMOUNTS:
+        if kind == "Pod" and part in ("default", "defaultRequest"):
+            text = "may not be specified when `type` is 'Pod'"
+            errors += [forbidden(f"{field}.{part}", text)] if part in item else []
+            continue
+        if part == "maxLimitRequestRatio":
+            errors += _claims_need_storage(item, field)
+        for name in item.get(part, ()):
+            here = f"{field}.{part}[{name}]"
+            contained = kind in ("Pod", "Container")
+            errors += container_name_rules(name, here, home) if contained else resource_name_rules(name, here)
+    return errors
+
+
+def _claims_need_storage(item: Object, field: str) -> list[FieldError]:
+    if item["type"] != "PersistentVolumeClaim" or "storage" in {**item.get("min", {}), **item.get("max", {})}:
+        return []
+    text = "either minimum or maximum storage value is required, but neither was provided"
+    return [required(f"{field}.limits", text)]
+
+
+def _relations(item: Object, field: str, home: str) -> list[FieldError]:
+    parts = [part for part in AMOUNTS if not (item["type"] == "Pod" and part.startswith("default"))]
+    names = sorted({name for part in parts for name in item.get(part, ())})
+    errors: list[FieldError] = []
+    for name in names:
+        amounts = {part: item[part][name] for part in parts if name in item.get(part, ())}
+        errors += _order(amounts, name, field) + _ratio(amounts, name, field)
+        errors += _promised(amounts, name, field, home)
+    return errors
+
+
+# Of what must not be more: the part that is less, the part that is more, whose field it is told of, and in words.
+_IN_ORDER: Final = (
+    ("min", "max", "min", "min value {} is greater than max value {}"),
+    ("min", "defaultRequest", "defaultRequest", "min value {} is greater than default request value {}"),
+    ("defaultRequest", "max", "defaultRequest", "default request value {} is greater than max value {}"),
+    (
+        "defaultRequest",
+        "default",
+        "defaultRequest",
+        "default request value {} is greater than default limit value {}",
+    ),
+    ("min", "default", "default", "min value {} is greater than default value {}"),
+    ("default", "max", "default", "default value {} is greater than max value {}"),
+)
+
+
+def _order(amounts: Amounts, name: str, field: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for less, more, told, text in _IN_ORDER:
+        if less in amounts and more in amounts and nanos_of(amounts[less]) > nanos_of(amounts[more]):
+            detail = text.format(amounts[less], amounts[more])
+            errors.append(invalid(f"{field}.{told}[{name}]", amounts[told], detail))
+    return errors
+
+
+def _ratio(amounts: Amounts, name: str, field: str) -> list[FieldError]:
+    if "maxLimitRequestRatio" not in amounts:
+        return []
+    ratio, here = amounts["maxLimitRequestRatio"], f"{field}.maxLimitRequestRatio[{name}]"
+    errors: list[FieldError] = []
+    if nanos_of(ratio) < NANOS:
+        errors.append(invalid(here, ratio, f"ratio {ratio} is less than 1"))
+    low, high = (nanos_of(amounts.get(part, "0")) for part in ("min", "max"))
+    if "min" in amounts and "max" in amounts and low > 0 and nanos_of(ratio) / NANOS > high / low:
+        text = f"ratio {ratio} is greater than max/min = {high / low:f}"
+        errors.append(invalid(here, ratio, text))
+    return errors
+
+
+def _promised(amounts: Amounts, name: str, field: str, home: str) -> list[FieldError]:
+    """What cannot be promised twice is given as it is asked for."""
+    if is_native(name, home) and not name.startswith(HUGE_PAGES):
+        return []
+    limit, request = amounts.get("default"), amounts.get("defaultRequest")
+    if limit is None or request is None or nanos_of(limit) == nanos_of(request):
+        return []
+    text = f"default value {limit} must equal to defaultRequest value {request} in {name}"
+    return [invalid(f"{field}.defaultRequest[{name}]", request, text)]

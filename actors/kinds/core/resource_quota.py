@@ -1,0 +1,185 @@
+"""ResourceQuota: how much all objects of a namespace may use together. What they use is status."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Final
+
+from actors.kinds.checks import (
+    IMMUTABLE,
+    FieldError,
+    invalid,
+    name_is_subdomain,
+    quoted,
+    required,
+)
+from actors.kinds.core.resources import HUGE_PAGES, KNOWN, amount_rules, resource_name_rules, round_up
+from actors.kinds.definition import Definition, Subresource
+from actors.kinds.fields import QUANTITIES, STRING, STRINGS, Field, ListOf, Struct
+from actors.kinds.halves import drop_status, keep_spec, keep_status
+from actors.kinds.label_selector import NO_OPERATOR
+from actors.kinds.meta import METADATA, metadata_change_rules
+from actors.messages import Object
+from actors.names import Names
+
+SCOPES: Final = (
+    *("BestEffort", "CrossNamespacePodAffinity", "NotBestEffort"),
+    *("NotTerminating", "PriorityClass", "Terminating"),
+)
+UNNAMED_SCOPES: Final = frozenset(SCOPES) - {"PriorityClass"}  # there or not, without values
+CONTRARY: Final = (frozenset(("BestEffort", "NotBestEffort")), frozenset(("Terminating", "NotTerminating")))
+COMPUTE: Final = frozenset(
+    ("cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory")
+)
+COUNTED_BY_QUOTA: Final = KNOWN - {"storage"}
+UNNAMED: Final = (
+    "must be 'Exist' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
+    "ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
+)
+
+REQUIREMENT = Struct(
+    "core.v1.ScopedResourceSelectorRequirement",
+    Field("scopeName", STRING, 1, required=True, always=True, enum=SCOPES),
+    Field(
+        "operator",
+        STRING,
+        2,
+        required=True,
+        always=True,
+        enum=("DoesNotExist", "Exists", "In", "NotIn"),
+    ),
+    Field("values", STRINGS, 3),
+)
+SCOPE_SELECTOR = Struct(
+    "core.v1.ScopeSelector", Field("matchExpressions", ListOf(REQUIREMENT), 1), atomic=True
+)
+SPEC = Struct(
+    "core.v1.ResourceQuotaSpec",
+    Field("hard", QUANTITIES, 1),
+    Field("scopes", STRINGS, 2),
+    Field("scopeSelector", SCOPE_SELECTOR, 3, pointer=True),
+)
+STATUS = Struct("core.v1.ResourceQuotaStatus", Field("hard", QUANTITIES, 1), Field("used", QUANTITIES, 2))
+RESOURCE_QUOTA = Struct("core.v1.ResourceQuota", METADATA, Field("spec", SPEC, 2), Field("status", STATUS, 3))
+
+
+def define(names: Names) -> Definition:
+    home = names.key("")
+    return Definition(
+        group="",
+        version="v1",
+        kind="ResourceQuota",
+        plural="resourcequotas",
+        short_names=("quota",),
+        namespaced=True,
+        fields=RESOURCE_QUOTA,
+        subresources=(Subresource(name="status", prepare=keep_spec, validate=partial(status_rules, home)),),
+        check_name=name_is_subdomain,
+        delete_returns_object=True,
+        fill=fill,
+        prepare_create=partial(drop_status, STATUS),
+        prepare_update=keep_status,
+        validate_create=partial(rules, home),
+        validate_update=partial(change_rules, home),
+    )
+
+
+def fill(new: Object) -> None:
+    for amounts in (new["spec"].get("hard"), new["status"].get("hard"), new["status"].get("used")):
+        round_up(amounts or {})
+
+
+def rules(home: str, new: Object) -> list[FieldError]:
+    spec = new["spec"]
+    hard = spec.get("hard", {})
+    return [
+        *_amounts(hard, "spec.hard", home),
+        *_scopes(spec.get("scopes", []), hard),
+        *_selected(spec.get("scopeSelector", {}), spec.get("scopes", []), hard),
+    ]
+
+
+def change_rules(home: str, new: Object, old: Object) -> list[FieldError]:
+    errors = metadata_change_rules(new["metadata"], old["metadata"]) + rules(home, new)
+    scopes, before = (one["spec"].get("scopes", []) for one in (new, old))
+    return [*errors, _wrong_scopes(scopes, IMMUTABLE)] if set(scopes) != set(before) else errors
+
+
+def status_rules(home: str, new: Object, old: Object) -> list[FieldError]:
+    errors = metadata_change_rules(new["metadata"], old["metadata"])
+    for part in ("hard", "used"):
+        errors += _amounts(new["status"].get(part, {}), f"status.{part}", home)
+    return errors
+
+
+def _amounts(amounts: Mapping[str, str], field: str, home: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for name, amount in amounts.items():
+        here = f"{field}[{name}]"
+        errors += resource_name_rules(name, here)
+        if "/" not in name and not _is_standard(name):
+            errors.append(invalid(here, name, "must be a standard resource for quota"))
+        errors += amount_rules(name, amount, here, home)
+    return errors
+
+
+def _is_standard(name: str) -> bool:
+    return name in COUNTED_BY_QUOTA or name.startswith((HUGE_PAGES, f"requests.{HUGE_PAGES}"))
+
+
+def _scopes(scopes: list[str], hard: Iterable[str]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for scope in scopes:
+        if scope not in SCOPES:
+            errors.append(_wrong_scopes(scopes, "unsupported scope"))
+        text = "unsupported scope applied to resource"
+        errors += [_wrong_scopes(scopes, text) for _ in _unfit(scope, hard)]
+    return errors + [_wrong_scopes(scopes, "conflicting scopes") for pair in CONTRARY if pair <= set(scopes)]
+
+
+def _wrong_scopes(scopes: list[str], why: str, field: str = "spec.scopes") -> FieldError:
+    listed = ", ".join(quoted(scope) for scope in scopes)
+    text = f"Invalid value: []core.ResourceQuotaScope{{{listed}}}: {why}"
+    return FieldError("FieldValueInvalid", field, text)
+
+
+def _unfit(scope: str, hard: Iterable[str]) -> list[str]:
+    """Resources that are not of pods of such a scope."""
+    if scope not in SCOPES:
+        return []
+    fitting = {"pods"} if scope == "BestEffort" else {"pods"} | COMPUTE
+    return [name for name in sorted(hard) if _is_standard(name) and name not in fitting]
+
+
+def _selected(selector: Object, scopes: list[str], hard: Iterable[str]) -> list[FieldError]:
+    field = "spec.scopeSelector.matchExpressions"
+    errors: list[FieldError] = []
+    names: set[str] = set()
+    for requirement in selector.get("matchExpressions", ()):
+        scope = requirement["scopeName"]
+        if scope not in SCOPES:
+            errors.append(invalid(f"{field}.scopeName", scope, "unsupported scope"))
+        text = "unsupported scope applied to resource"
+        errors += [invalid(field, selector, text) for _ in _unfit(scope, hard)]
+        errors += _requirement(requirement, field)
+        names.add(scope)
+    return errors + [_wrong_scopes(scopes, "conflicting scopes", field) for pair in CONTRARY if pair <= names]
+
+
+def _requirement(requirement: Object, field: str) -> list[FieldError]:
+    operator, values = requirement["operator"], requirement.get("values", [])
+    errors: list[FieldError] = []
+    if requirement["scopeName"] in UNNAMED_SCOPES and operator != "Exists":
+        errors.append(invalid(f"{field}.operator", operator, UNNAMED))
+    if operator in ("In", "NotIn"):
+        if not values:
+            text = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
+            errors.append(required(f"{field}.values", text))
+    elif operator in ("Exists", "DoesNotExist"):
+        if values:
+            text = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
+            errors.append(invalid(f"{field}.values", values, text))
+    else:
+        errors.append(invalid(f"{field}.operator", operator, NO_OPERATOR))
+    return errors

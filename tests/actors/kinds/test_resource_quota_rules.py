@@ -1,0 +1,140 @@
+"""ResourceQuota: names and amounts, scopes that fit, scopes that stay, and its status."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.actors.kinds.declared import Declared
+
+PLURAL = "resourcequotas"
+
+
+def quota(**spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "a"}, "spec": spec}
+
+
+def selecting(scope: str, operator: str = "Exists", *values: str, **hard: str) -> dict[str, Any]:
+    requirement = {"scopeName": scope, "operator": operator, "values": list(values)}
+    return quota(hard=hard or {"pods": "1"}, scopeSelector={"matchExpressions": [requirement]})
+
+
+def test_good_ones(kinds: Declared) -> None:
+    hard = {
+        "pods": "4",
+        "requests.cpu": "1",
+        "count/jobs.batch": "2",
+        "services.loadbalancers": "1",
+        "requests.hugepages-2Mi": "4Mi",
+        "fast.storageclass.example.com/requests.storage": "1Gi",
+        "requests.storage": "1Gi",
+    }
+    assert kinds.created(PLURAL, quota(hard=hard)) == []
+    assert kinds.created(PLURAL, quota(hard={"pods": "4"}, scopes=["NotTerminating", "BestEffort"])) == []
+    assert kinds.created(PLURAL, selecting("PriorityClass", "In", "high")) == []
+    assert kinds.created(PLURAL, {"metadata": {"name": "a"}}) == []
+
+
+@pytest.mark.parametrize(
+    ("hard", "messages"),
+    [
+        ({"pods": "-1"}, ['Invalid value: "-1": must be greater than or equal to 0']),
+        ({"pods": "1500m"}, ['Invalid value: "1500m": must be an integer']),
+        (
+            {"nonsense": "1"},
+            [
+                'Invalid value: "nonsense": must be a standard resource type or fully qualified',
+                'Invalid value: "nonsense": must be a standard resource for quota',
+            ],
+        ),
+        ({"storage": "1Gi"}, ['Invalid value: "storage": must be a standard resource for quota']),
+    ],
+)
+def test_amounts(kinds: Declared, hard: Any, messages: list[str]) -> None:
+    [name] = hard
+    expected = [(f"spec.hard[{name}]", message) for message in messages]
+    assert kinds.created(PLURAL, quota(hard=hard)) == expected
+    found = {**quota(), "status": {"hard": hard, "used": {}}}
+    _, causes = kinds.replaced(PLURAL, quota(), found, "status")
+    assert causes == [(field.replace("spec", "status"), message) for field, message in expected]
+
+
+def scopes(*listed: str) -> str:
+    return "Invalid value: []core.ResourceQuotaScope{" + ", ".join(f'"{one}"' for one in listed) + "}"
+
+
+@pytest.mark.parametrize(
+    ("hard", "listed", "why"),
+    [
+        ("pods", ["Odd"], "unsupported scope"),
+        ("pods", ["BestEffort", "NotBestEffort"], "conflicting scopes"),
+        ("pods", ["Terminating", "NotTerminating"], "conflicting scopes"),
+        ("services", ["Terminating"], "unsupported scope applied to resource"),
+        ("cpu", ["BestEffort"], "unsupported scope applied to resource"),
+    ],
+)
+def test_scopes(kinds: Declared, hard: str, listed: list[str], why: str) -> None:
+    assert kinds.created(PLURAL, quota(hard={hard: "1"}, scopes=listed)) == [
+        ("spec.scopes", f"{scopes(*listed)}: {why}")
+    ]
+
+
+EXPRESSIONS = "spec.scopeSelector.matchExpressions"
+
+
+@pytest.mark.parametrize(
+    ("document", "field", "why"),
+    [
+        (selecting("Odd"), ".scopeName", "unsupported scope"),
+        (selecting("BestEffort", cpu="1"), "", "unsupported scope applied to resource"),
+        (
+            selecting("PriorityClass", "In"),
+            ".values",
+            "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector",
+        ),
+        (
+            selecting("PriorityClass", "Exists", "x"),
+            ".values",
+            "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector",
+        ),
+        (selecting("PriorityClass", "Near"), ".operator", "not a valid selector operator"),
+        (
+            selecting("Terminating", "DoesNotExist"),
+            ".operator",
+            "must be 'Exist' when scope is any of ResourceQuotaScopeTerminating, "
+            "ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort "
+            "or ResourceQuotaScopeCrossNamespacePodAffinity",
+        ),
+    ],
+)
+def test_selected_scopes(kinds: Declared, document: Any, field: str, why: str) -> None:
+    [(where, message)] = kinds.created(PLURAL, document)
+    assert where == EXPRESSIONS + field and message.endswith(f": {why}")
+
+
+def test_contrary_scopes_in_a_selector(kinds: Declared) -> None:
+    both = [{"scopeName": one, "operator": "Exists"} for one in ("BestEffort", "NotBestEffort")]
+    document = quota(hard={"pods": "1"}, scopeSelector={"matchExpressions": both})
+    assert kinds.created(PLURAL, document) == [(EXPRESSIONS, f"{scopes()}: conflicting scopes")]
+
+
+def test_scopes_stay(kinds: Declared) -> None:
+    before = quota(hard={"pods": "1"}, scopes=["NotTerminating"])
+    after = quota(hard={"pods": "1"}, scopes=["Terminating"])
+    assert kinds.replaced(PLURAL, before, after)[1] == [
+        ("spec.scopes", f"{scopes('Terminating')}: field is immutable")
+    ]
+    assert kinds.replaced(PLURAL, before, quota(hard={"pods": "2"}, scopes=["NotTerminating"]))[1] == []
+
+
+def test_status_has_its_own_path(kinds: Declared) -> None:
+    found = {**quota(hard={"pods": "9"}), "status": {"hard": {"pods": "1"}, "used": {"pods": "0"}}}
+    assert kinds.stored(PLURAL, found)["status"] == {}
+    new, causes = kinds.replaced(PLURAL, quota(hard={"pods": "1"}), found, "status")
+    assert causes == [] and new["spec"] == {"hard": {"pods": "1"}} and new["status"] == found["status"]
+    assert kinds.replaced(PLURAL, quota(), found)[0]["status"] == {}
+
+
+def test_deleting_one_answers_with_it(kinds: Declared) -> None:
+    assert kinds[PLURAL].delete_returns_object and not kinds[PLURAL].creates_on_update
