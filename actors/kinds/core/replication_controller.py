@@ -171,7 +171,7 @@ def status_change_rules(new: Object, old: Object) -> list[FieldError]:
     for part in parts:
         if status.get(part, 0) > status["replicas"]:
             text = "cannot be greater than status.replicas"
-            errors.append(invalid(f"status.{part}", status[part], text))
+            errors.append(invalid(f"status.{part}", status.get(part, 0), text))
     if status.get("availableReplicas", 0) > status.get("readyReplicas", 0):
         text = "cannot be greater than readyReplicas"
         errors.append(invalid("status.availableReplicas", status["availableReplicas"], text))

@@ -57,12 +57,24 @@ SCALARS: dict[Scalar, tuple[Any, ...]] = {
 }
 
 
-class Documents:
-    """A source of documents; `luck` of 1 in that many values is junk, another 1 is null."""
+# What no field can hold.
+UNREADABLE: tuple[Any, ...] = (2**31, 2**63, "AAA", "2021-02-29T00:00:00Z")
+SOUND = {
+    scalar: tuple(value for value in values if value not in UNREADABLE or (scalar, value) == (INT64, 2**31))
+    for scalar, values in SCALARS.items()
+}
 
-    def __init__(self, seed: int, luck: int = 40) -> None:
+
+class Documents:
+    """A source of documents; `luck` of 1 in that many values is junk, another 1 is null.
+
+    `sound` ones hold what their fields can hold: random pods are large, and one bad value would spoil them all.
+    """
+
+    def __init__(self, seed: int, luck: int = 40, *, sound: bool = False) -> None:
         self._random = Random(seed)
         self._luck = luck
+        self._scalars = SOUND if sound else SCALARS
 
     def of(self, struct: Struct) -> dict[str, Any]:
         fields = list(struct.fields)
@@ -86,4 +98,4 @@ class Documents:
             return {
                 self._random.choice(WORDS): self._value(type_.value) for _ in range(self._random.randrange(4))
             }
-        return self._random.choice(SCALARS[type_])
+        return self._random.choice(self._scalars[type_])

@@ -1,0 +1,100 @@
+"""Pods that nobody would write: judged, never stumbled over, and decoded alike on both ways."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import orjson
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors.kinds.catalog import Catalog
+from actors.kinds.core.pods.spec import POD_SPEC
+from actors.kinds.definition import Definition
+from actors.kinds.schema import NotDecodable
+from actors.names import CLUSTER
+from tests.actors.kinds.documents import Documents
+
+KINDS = {d.plural: d for d in Catalog(CLUSTER).definitions if not d.group and not d.stored_as}
+WORKLOADS = ["pods", "podtemplates", "replicationcontrollers"]
+MODEST = settings(max_examples=120, deadline=None)
+SEEDS = st.integers(0, 2**32)
+SYSTEM = {"name": "a", "namespace": "ns", "uid": "u", "creationTimestamp": "2020-01-01T00:00:00Z"}
+
+
+def decoded(definition: Definition, seed: int) -> dict[str, Any] | None:
+    """A well-formed object of random content, if the dice allow one."""
+    documents = Documents(seed, luck=100_000, sound=True)
+    document = documents.of(definition.fields)
+    if definition.plural == "pods":
+        document["spec"] = documents.of(POD_SPEC)
+    else:
+        template = {"metadata": {}, "spec": documents.of(POD_SPEC)}
+        holder = document if definition.plural == "podtemplates" else document.setdefault("spec", {})
+        holder["template"] = template
+    document["metadata"] = dict(SYSTEM)
+    try:
+        return definition.schema.decode_object(document).object
+    except NotDecodable:
+        return None
+
+
+@pytest.mark.parametrize("plural", WORKLOADS)
+@MODEST
+@given(SEEDS)
+def test_creation_is_judged(plural: str, seed: int) -> None:
+    definition = KINDS[plural]
+    new = decoded(definition, seed)
+    if new is not None:
+        definition.prepare_create(new)
+        before = copy.deepcopy(new)
+        definition.validate_create(new)
+        definition.warnings(new, None)
+        assert new == before
+
+
+@pytest.mark.parametrize("plural", WORKLOADS)
+@MODEST
+@given(SEEDS, SEEDS)
+def test_changes_are_judged(plural: str, seed: int, other: int) -> None:
+    definition = KINDS[plural]
+    old, new = decoded(definition, seed), decoded(definition, other)
+    if old is None or new is None:
+        return
+    definition.prepare_create(old)
+    for subresource in (None, *(one for one in definition.subresources if one.view is None)):
+        if subresource is not None and subresource.by_agent:
+            continue
+        changed = copy.deepcopy(new)
+        if subresource is None:
+            definition.prepare_update(changed, old)
+            definition.validate_update(changed, old)
+        else:
+            subresource.prepare(changed, old)
+            subresource.validate(changed, old)
+
+
+@pytest.mark.parametrize("plural", WORKLOADS)
+@MODEST
+@given(SEEDS)
+def test_sound_documents_decode_alike(plural: str, seed: int) -> None:
+    definition = KINDS[plural]
+    new = decoded(definition, seed)
+    if new is not None:
+        raw = orjson.dumps(new)
+        fast, exact = definition.schema.decode_json(raw), definition.schema.decode_exactly(raw)
+        assert orjson.dumps(fast.object) == orjson.dumps(exact.object) and fast.problems == exact.problems
+
+
+def test_ordinary_pods_take_the_fast_way() -> None:
+    container = {
+        "name": "c",
+        "image": "i",
+        "ports": [{"containerPort": 1}],
+        "env": [{"name": "A", "value": "1"}],
+    }
+    document = {"metadata": {"name": "a", "labels": {"a": "b"}}, "spec": {"containers": [container]}}
+    for raw in (orjson.dumps(document), orjson.dumps(document, option=orjson.OPT_INDENT_2)):
+        assert KINDS["pods"].schema._fast.from_json(raw) is not None

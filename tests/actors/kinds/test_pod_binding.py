@@ -1,0 +1,88 @@
+"""Binding: a pod gets its node, once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.errors import Conflict, Invalid
+from actors.messages import Stamp, Submit
+from actors.resource.decide import Current, decide_submit
+from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.pods import pod
+
+NOW = 1_600_000_000_000_000
+STAMP = Stamp(time=NOW, user="u", manager="m", uid="", suffix="")
+
+
+def bind(kinds: Declared, stored: dict[str, Any], target: Any = None, **metadata: Any) -> dict[str, Any]:
+    view = kinds["pods"].seen_through("binding")
+    sent = {"metadata": {"name": "a", **metadata}, "target": target or {"kind": "Node", "name": "n"}}
+    command = Submit("v1", "ns", "a", "binding", view.schema.decode_object(sent).object, STAMP)
+    return decide_submit(kinds["pods"], Current(7, stored), command).object
+
+
+def test_the_node_is_set_and_told(kinds: Declared) -> None:
+    before = kinds.stored("pods", pod(metadata={"annotations": {"b": "1"}}))
+    after = bind(kinds, before, annotations={"a": "2"})
+    assert after["spec"]["nodeName"] == "n" and "nodeName" not in before["spec"]
+    assert after["metadata"]["annotations"] == {"a": "2", "b": "1"}
+    assert after["status"]["conditions"] == [
+        {
+            "type": "PodScheduled",
+            "status": "True",
+            "lastProbeTime": None,
+            "lastTransitionTime": "2020-09-13T12:26:40Z",
+        }
+    ]
+    assert list(after["status"]) == ["phase", "conditions", "qosClass"]
+    fields = list(after["spec"])
+    assert fields.index("nodeName") < fields.index("securityContext")
+
+
+def test_a_condition_is_not_told_twice(kinds: Declared) -> None:
+    before = kinds.stored("pods", pod())
+    for status, since in (("True", "2019-01-01T00:00:00Z"), ("False", "2020-09-13T12:26:40Z")):
+        told = {"type": "PodScheduled", "status": status, "lastTransitionTime": "2019-01-01T00:00:00Z"}
+        before["status"]["conditions"] = [told]
+        (condition,) = bind(kinds, before)["status"]["conditions"]
+        assert (condition["status"], condition["lastTransitionTime"]) == ("True", since)
+
+
+@pytest.mark.parametrize(
+    ("target", "text"),
+    [
+        ({"kind": "Pod", "name": "n"}, 'Unsupported value: "Pod": supported values: "Node", "<empty>"'),
+        ({"kind": "Node"}, "Required value"),
+        ({"name": "n"}, ""),
+    ],
+)
+def test_targets(kinds: Declared, target: Any, text: str) -> None:
+    before = kinds.stored("pods", pod())
+    if not text:
+        assert bind(kinds, before, target)["spec"]["nodeName"] == "n"
+        return
+    with pytest.raises(Invalid) as refused:
+        bind(kinds, before, target)
+    assert text in str(refused.value)
+
+
+def test_a_pod_is_bound_once(kinds: Declared) -> None:
+    with pytest.raises(Conflict) as refused:
+        bind(kinds, kinds.stored("pods", pod(nodeName="x")))
+    assert str(refused.value) == (
+        'Operation cannot be fulfilled on pods/binding "a": pod a is already assigned to node "x"'
+    )
+    going = kinds.stored("pods", pod())
+    going["metadata"]["deletionTimestamp"] = "2020-01-01T00:00:00Z"
+    with pytest.raises(Conflict, match="pod a is being deleted, cannot be assigned to a host"):
+        bind(kinds, going)
+
+
+def test_preconditions(kinds: Declared) -> None:
+    before = kinds.stored("pods", pod())
+    for metadata in ({"uid": "other"}, {"resourceVersion": "6"}):
+        with pytest.raises(Conflict, match="Precondition failed"):
+            bind(kinds, before, **metadata)
+    assert bind(kinds, before, uid="u-1", resourceVersion="7")["spec"]["nodeName"] == "n"

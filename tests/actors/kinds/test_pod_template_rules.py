@@ -1,0 +1,76 @@
+"""PodTemplate: the same rules as of pods, where the template stands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from actors.kinds.core.pod_template import pod_template_rules
+from actors.names import Names
+from tests.actors.kinds.declared import Declared, told
+from tests.actors.kinds.pods import CONTAINER, QUALIFIED
+
+
+def document(metadata: Any = None, **spec: Any) -> dict[str, Any]:
+    template = {"metadata": metadata or {}, "spec": {"containers": [CONTAINER], **spec}}
+    return {"metadata": {"name": "a"}, "template": template}
+
+
+def test_templates_show_that_they_have_no_creation_time(kinds: Declared) -> None:
+    decoded = kinds.decode("podtemplates", document({"labels": {"a": "b"}}))
+    assert decoded["template"]["metadata"] == {"creationTimestamp": None, "labels": {"a": "b"}}
+
+
+def test_generation_counts_changes_of_the_template(kinds: Declared) -> None:
+    before = document()
+    assert kinds.stored("podtemplates", before)["metadata"]["generation"] == 1
+    same, _ = kinds.replaced(
+        "podtemplates", before, {**before, "metadata": {"name": "a", "labels": {"a": "b"}}}
+    )
+    assert same["metadata"]["generation"] == 1
+    other, causes = kinds.replaced("podtemplates", before, document(hostname="h"))
+    assert causes == [] and other["metadata"]["generation"] == 2
+
+
+def test_rules_name_the_place(kinds: Declared) -> None:
+    bad = document({"labels": {"a b": "c"}, "annotations": {"d e": "f"}}, containers=[{"name": "c"}])
+    assert kinds.created("podtemplates", bad) == [
+        ("template.labels", f'Invalid value: "a b": {QUALIFIED}'),
+        ("template.annotations", f'Invalid value: "d e": {QUALIFIED}'),
+        ("template.spec.containers[0].image", "Required value"),
+    ]
+
+
+def test_nothing_is_added_to_a_template(kinds: Declared) -> None:
+    bad = document(ephemeralContainers=[{"name": "d", "image": "x"}])
+    assert kinds.created("podtemplates", bad) == [
+        (
+            "template.spec.ephemeralContainers",
+            "Forbidden: ephemeral containers not allowed in pod template",
+        )
+    ]
+
+
+def test_annotations_and_fields_agree(kinds: Declared, names: Names) -> None:
+    key = names.key("pod", "seccomp.security.alpha")
+    context = {"seccompProfile": {"type": "Unconfined"}}
+    bad = document({"annotations": {key: "runtime/default"}}, securityContext=context)
+    assert kinds.created("podtemplates", bad) == [
+        (
+            "template.spec.securityContext.seccompProfile.type",
+            "Forbidden: seccomp type in annotation and field must match",
+        )
+    ]
+
+
+def test_workloads_judge_their_own_templates(kinds: Declared, names: Names) -> None:
+    template = kinds.decode("podtemplates", document(restartPolicy="x"))["template"]
+    ((field, _),) = told(pod_template_rules(template, "spec.template", names))
+    assert field == "spec.template.spec.restartPolicy"
+
+
+def test_what_a_template_has_it_keeps(kinds: Declared, names: Names) -> None:
+    key = names.key("pod-deletion-cost", "controller")
+    long = document({"annotations": {key: "x"}}, dnsConfig={"searches": ["a"] * 7})
+    template = kinds.decode("podtemplates", long)["template"]
+    assert len(pod_template_rules(template, "t", names)) == 2
+    assert pod_template_rules(template, "t", names, template) == []

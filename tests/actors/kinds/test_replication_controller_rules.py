@@ -1,0 +1,112 @@
+"""ReplicationController: selector and labels from its template, counts, and the pods it may make."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.actors.kinds.declared import Declared, once
+from tests.actors.kinds.pods import CONTAINER
+
+LABELS = {"app": "x"}
+
+
+def controller(spec: Any = None, pods: Any = None, **parts: Any) -> dict[str, Any]:
+    template = {"metadata": {"labels": LABELS}, "spec": {"containers": [CONTAINER], **(pods or {})}}
+    return {"metadata": {"name": "a"}, "spec": {"template": template, **(spec or {})}, **parts}
+
+
+def wrong(kinds: Declared, spec: Any = None, pods: Any = None) -> list[tuple[str, str]]:
+    return once(kinds.created("replicationcontrollers", controller(spec, pods)))
+
+
+def test_labels_come_from_the_template(kinds: Declared) -> None:
+    decoded = kinds.decode("replicationcontrollers", controller())
+    assert decoded["metadata"]["labels"] == decoded["spec"]["selector"] == LABELS
+    assert decoded["spec"]["replicas"] == 1
+    assert list(decoded["spec"]) == ["replicas", "selector", "template"]
+    own = controller({"selector": {"a": "b"}})
+    own["metadata"]["labels"] = {"c": "d"}
+    decoded = kinds.decode("replicationcontrollers", own)
+    assert (decoded["metadata"]["labels"], decoded["spec"]["selector"]) == ({"c": "d"}, {"a": "b"})
+
+
+def test_status_and_generation(kinds: Declared) -> None:
+    made = kinds.stored("replicationcontrollers", controller(status={"replicas": 5}))
+    assert made["status"] == {"replicas": 0} and made["metadata"]["generation"] == 1
+    more, causes = kinds.replaced("replicationcontrollers", controller(), controller({"replicas": 2}))
+    assert causes == [] and more["metadata"]["generation"] == 2
+    told = controller({"replicas": 9}, status={"replicas": 2})
+    status, causes = kinds.replaced("replicationcontrollers", controller(), told, "status")
+    assert causes == []
+    assert (status["spec"]["replicas"], status["status"]["replicas"]) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("spec", "causes"),
+    [
+        ({"replicas": 0}, []),
+        (
+            {"replicas": -1},
+            [("spec.replicas", "Invalid value: -1: must be greater than or equal to 0")],
+        ),
+        (
+            {"minReadySeconds": -1},
+            [("spec.minReadySeconds", "Invalid value: -1: must be greater than or equal to 0")],
+        ),
+        (
+            {"selector": {"app": "y"}},
+            [
+                (
+                    "spec.template.metadata.labels",
+                    'Invalid value: {"app":"x"}: `selector` does not match template `labels`',
+                )
+            ],
+        ),
+        (
+            {"template": None},
+            [("spec.selector", "Required value"), ("spec.template", "Required value")],
+        ),
+    ],
+)
+def test_rules(kinds: Declared, spec: Any, causes: list[tuple[str, str]]) -> None:
+    assert wrong(kinds, spec) == causes
+
+
+def test_pods_it_may_make(kinds: Declared) -> None:
+    place = "spec.template.spec"
+    assert wrong(kinds, pods={"restartPolicy": "Never"}) == [
+        (f"{place}.restartPolicy", 'Unsupported value: "Never": supported values: "Always"')
+    ]
+    assert wrong(kinds, pods={"activeDeadlineSeconds": 5}) == [
+        (
+            f"{place}.activeDeadlineSeconds",
+            "Forbidden: activeDeadlineSeconds in ReplicationController is not Supported",
+        )
+    ]
+    disk = {"volumes": [{"name": "v", "gcePersistentDisk": {"pdName": "d"}}]}
+    assert wrong(kinds, pods=disk) == []
+    ((field, text),) = wrong(kinds, {"replicas": 2}, disk)
+    assert field == f"{place}.volumes[0].gcePersistentDisk.readOnly"
+    assert text.startswith("Invalid value: false: must be true for replicated pods > 1;")
+
+
+@pytest.mark.parametrize(
+    ("status", "causes"),
+    [
+        ({"replicas": 3, "readyReplicas": 2, "availableReplicas": 1, "fullyLabeledReplicas": 3}, []),
+        (
+            {"replicas": -1},
+            ["replicas", "fullyLabeledReplicas", "readyReplicas", "availableReplicas"],
+        ),
+        ({"replicas": 1, "readyReplicas": 2}, ["readyReplicas"]),
+        ({"replicas": 1, "fullyLabeledReplicas": 2}, ["fullyLabeledReplicas"]),
+        ({"replicas": 3, "readyReplicas": 1, "availableReplicas": 2}, ["availableReplicas"]),
+        ({"replicas": 1, "availableReplicas": 2}, ["availableReplicas", "availableReplicas"]),
+        ({"replicas": 0, "observedGeneration": -1}, ["observedGeneration"]),
+    ],
+)
+def test_counts(kinds: Declared, status: Any, causes: list[str]) -> None:
+    _, found = kinds.replaced("replicationcontrollers", controller(), controller(status=status), "status")
+    assert [field for field, _ in found] == [f"status.{part}" for part in causes]

@@ -1,0 +1,74 @@
+"""Scale: how many there are to be, seen and set through the object that counts them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.errors import Conflict, Invalid
+from actors.kinds.scale import selector_text
+from actors.messages import Replace, Stamp
+from actors.resource.decide import Current, Store, decide_replace
+from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.test_replication_controller_rules import controller
+
+STAMP = Stamp(time=0, user="u", manager="m", uid="", suffix="")
+SYSTEM = {"resourceVersion": "7", "creationTimestamp": "2020-01-01T00:00:00Z"}
+
+
+def stored(kinds: Declared) -> dict[str, Any]:
+    return kinds.stored("replicationcontrollers", controller({"replicas": 0}))
+
+
+def put(kinds: Declared, replicas: int, **metadata: str) -> dict[str, Any]:
+    definition = kinds["replicationcontrollers"]
+    sent = {"metadata": {"name": "a", **metadata}, "spec": {"replicas": replicas}, "status": {"replicas": 0}}
+    command = Replace(definition.api_version, "ns", "a", sent, STAMP, "scale")
+    decision = decide_replace(definition, Current(7, stored(kinds)), command)
+    assert isinstance(decision, Store)
+    return decision.object
+
+
+def test_shown(kinds: Declared) -> None:
+    view = kinds["replicationcontrollers"].seen_through("scale")
+    assert view.conversion is not None
+    before = stored(kinds)
+    before["metadata"].update(SYSTEM)
+    assert (view.api_version, view.kind) == ("autoscaling/v1", "Scale")
+    assert view.conversion.from_storage(before) == {
+        "metadata": {"name": "a", "namespace": "ns", "uid": "u-1", **SYSTEM},
+        "spec": {},
+        "status": {"replicas": 0, "selector": "app=x"},
+    }
+
+
+def test_set_and_counted_as_a_change(kinds: Declared) -> None:
+    after = put(kinds, 4)
+    assert after["spec"]["replicas"] == 4 and after["metadata"]["generation"] == 2
+    assert after["spec"]["template"] == stored(kinds)["spec"]["template"]
+
+
+def test_refused(kinds: Declared) -> None:
+    with pytest.raises(Invalid) as refused:
+        put(kinds, -1)
+    assert str(refused.value) == (
+        'Scale.autoscaling "a" is invalid: spec.replicas: Invalid value: -1: '
+        "must be greater than or equal to 0"
+    )
+    for metadata in ({"resourceVersion": "6"}, {"uid": "other"}):
+        with pytest.raises(Conflict):
+            put(kinds, 1, **metadata)
+    assert put(kinds, 1, resourceVersion="7", uid="u-1")["spec"]["replicas"] == 1
+
+
+def test_selectors_as_text() -> None:
+    expressions = [
+        {"key": "e", "operator": "In", "values": ["y", "x"]},
+        {"key": "d", "operator": "NotIn", "values": ["z"]},
+        {"key": "c", "operator": "Exists"},
+        {"key": "b", "operator": "DoesNotExist"},
+    ]
+    selector = {"matchLabels": {"f": "1", "a": "2"}, "matchExpressions": expressions}
+    assert selector_text(selector) == "a=2,!b,c,d notin (z),e in (x,y),f=1"
+    assert selector_text({}) == ""
