@@ -31,7 +31,9 @@ def replay(folder: pathlib.Path, scenarios: list[str], dialect: str) -> set[str]
     paths = [str(folder / "scenarios" / name) for name in scenarios]
     with tempfile.NamedTemporaryFile("r") as exact:
         call = [sys.executable, str(folder / "replay.py"), "--serve", command, "--passing", exact.name]
-        result = subprocess.run([*call, "--dialect", dialect, "-j", "4", *paths], capture_output=True, text=True)
+        result = subprocess.run(
+            [*call, "--dialect", dialect, "-j", "4", *paths], capture_output=True, text=True
+        )
         if not result.stdout.strip():
             sys.exit(f"the replay did not run:\n{result.stderr[-4000:]}")
         print(result.stdout)
