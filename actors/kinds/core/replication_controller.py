@@ -174,7 +174,7 @@ def status_change_rules(new: Object, old: Object) -> list[FieldError]:
             errors.append(invalid(f"status.{part}", status.get(part, 0), text))
     if status.get("availableReplicas", 0) > status.get("readyReplicas", 0):
         text = "cannot be greater than readyReplicas"
-        errors.append(invalid("status.availableReplicas", status["availableReplicas"], text))
+        errors.append(invalid("status.availableReplicas", status.get("availableReplicas", 0), text))
     return errors
 
 
