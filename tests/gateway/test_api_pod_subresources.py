@@ -1,0 +1,121 @@
+"""Paths below a pod: its node, its end, and what only an agent on its node could answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.gateway.api import Api, served
+
+PODS = "/api/v1/namespaces/default/pods"
+DONE = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+
+
+async def make(api: Api, **spec: Any) -> None:
+    container = {"name": "c", "image": "i"}
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [container], **spec}}
+    (await api.ask("POST", PODS, pod)).expect(201)
+
+
+def binding(name: str = "p") -> dict[str, Any]:
+    return {"metadata": {"name": name}, "target": {"kind": "Node", "name": "n"}}
+
+
+@pytest.mark.parametrize("path", [f"{PODS}/p/binding", "/api/v1/namespaces/default/bindings"])
+async def test_a_pod_gets_its_node(path: str) -> None:
+    async with served() as api:
+        await make(api)
+        assert (await api.ask("POST", f"{path}?dryRun=All", binding())).expect(201) == DONE
+        assert "nodeName" not in (await api.get("pods", "p"))["spec"]
+        assert (await api.ask("POST", path, binding())).expect(201) == DONE
+        assert (await api.get("pods", "p"))["spec"]["nodeName"] == "n"
+        status = (await api.ask("POST", path, binding())).expect(409)
+        assert status["details"] == {"name": "p", "kind": "pods/binding"}
+
+
+async def test_bindings_that_fit_no_pod() -> None:
+    async with served() as api:
+        await make(api)
+        status = (await api.ask("POST", f"{PODS}/p/binding", binding("q"))).expect(400)
+        assert status["message"] == "name in URL does not match name in Binding object"
+        (await api.ask("POST", f"{PODS}/q/binding", binding("q"))).expect(404)
+        bad = {**binding(), "target": {"kind": "Node"}}
+        status = (await api.ask("POST", f"{PODS}/p/binding", bad)).expect(422)
+        assert status["message"] == 'Binding "p" is invalid: target.name: Required value'
+        (await api.ask("GET", f"{PODS}/p/binding")).expect(405)
+        (await api.ask("GET", "/api/v1/namespaces/default/bindings")).expect(405)
+
+
+def eviction(name: str = "p", **options: Any) -> dict[str, Any]:
+    sent = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
+    return {**sent, "deleteOptions": options} if options else sent
+
+
+async def test_a_pod_is_asked_to_go() -> None:
+    async with served() as api:
+        await make(api)
+        path = f"{PODS}/p/eviction"
+        assert (await api.ask("POST", f"{path}?dryRun=All", eviction())).expect(201) == DONE
+        assert (await api.ask("POST", path, eviction(dryRun=["All"]))).expect(201) == DONE
+        await api.get("pods", "p")
+        (await api.ask("POST", path, eviction(preconditions={"uid": "x"}))).expect(409)
+        (await api.ask("POST", path, eviction("q"))).expect(400)
+        assert (await api.ask("POST", path, eviction())).expect(201) == DONE
+        (await api.ask("GET", f"{PODS}/p")).expect(404)
+        (await api.ask("POST", path, eviction())).expect(404)
+
+
+async def test_an_evicted_pod_on_a_node_has_its_time() -> None:
+    async with served() as api:
+        await make(api, nodeName="n")
+        options = {"gracePeriodSeconds": 7}
+        (await api.ask("POST", f"{PODS}/p/eviction", eviction(**options))).expect(201)
+        assert (await api.get("pods", "p"))["metadata"]["deletionGracePeriodSeconds"] == 7
+
+
+async def test_what_only_an_agent_could_answer() -> None:
+    async with served() as api:
+        for method, path in (("GET", "log"), ("POST", "exec"), ("GET", "attach"), ("POST", "portforward")):
+            (await api.ask(method, f"{PODS}/p/{path}")).expect(404)
+        await make(api)
+        log = await api.ask("GET", f"{PODS}/p/log")
+        assert (log.status, log.body) == (200, b"")
+        for method, path in (("POST", "exec"), ("GET", "attach"), ("POST", "portforward"), ("GET", "proxy")):
+            status = (await api.ask(method, f"{PODS}/p/{path}")).expect(400)
+            assert status["message"] == "pod p does not have a host assigned"
+        (await api.ask("POST", f"{PODS}/p/binding", binding())).expect(201)
+        for method, path in (("GET", "log"), ("POST", "exec"), ("DELETE", "proxy")):
+            status = (await api.ask(method, f"{PODS}/p/{path}")).expect(503)
+            assert status["reason"] == "ServiceUnavailable" and "node n" in status["message"]
+        (await api.ask("DELETE", f"{PODS}/p/log")).expect(405)
+
+
+async def test_the_scale_of_a_controller() -> None:
+    async with served() as api:
+        template = {
+            "metadata": {"labels": {"a": "b"}},
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+        }
+        made = await api.create(
+            "replicationcontrollers", {"metadata": {"name": "r"}, "spec": {"template": template}}
+        )
+        path = "/api/v1/namespaces/default/replicationcontrollers/r/scale"
+        shown = (await api.ask("GET", path)).expect(200)
+        assert (shown["kind"], shown["apiVersion"]) == ("Scale", "autoscaling/v1")
+        assert shown["spec"] == {"replicas": 1} and shown["status"] == {"replicas": 0, "selector": "a=b"}
+        shown["spec"]["replicas"] = 3
+        set_ = (await api.ask("PUT", path, shown)).expect(200)
+        assert set_["spec"] == {"replicas": 3}
+        assert set_["metadata"]["resourceVersion"] != made["metadata"]["resourceVersion"]
+        assert (await api.get("replicationcontrollers", "r"))["spec"]["replicas"] == 3
+        (await api.ask("PUT", path, shown)).expect(409)
+
+
+async def test_component_statuses_are_an_empty_list() -> None:
+    async with served() as api:
+        answer = await api.ask("GET", "/api/v1/componentstatuses")
+        assert answer.expect(200)["items"] == []
+        assert answer.warnings == ['299 - "v1 ComponentStatus is deprecated in v1.19+"']
+        (await api.ask("GET", "/api/v1/componentstatuses/etcd-0")).expect(404)
+        (await api.ask("POST", "/api/v1/componentstatuses", {})).expect(405)
