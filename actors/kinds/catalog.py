@@ -9,12 +9,14 @@ from functools import cached_property
 
 from actors.kinds import (
     admissionregistration,
+    apiregistration,
     apps,
     certificates,
     coordination,
     core,
     discovery,
     events,
+    flowcontrol,
     networking,
     node,
     rbac,
@@ -27,6 +29,7 @@ from actors.names import Names
 # In the order in which discovery has always listed them.
 _GROUPS = (
     core,
+    apiregistration,
     apps,
     events,
     certificates,
@@ -38,6 +41,7 @@ _GROUPS = (
     coordination,
     node,
     discovery,
+    flowcontrol,
 )
 
 

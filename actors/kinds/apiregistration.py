@@ -1,0 +1,180 @@
+"""The apiregistration group: APIService, a version of an API group and who serves it.
+
+Its name says the version and the group. One without a service is served here, and so is available at once.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from actors.kinds.checks import (
+    CheckName,
+    FieldError,
+    dns_subdomain,
+    each,
+    invalid,
+    name_is_path_segment,
+    not_supported,
+    port_number,
+    quoted,
+    required,
+)
+from actors.kinds.core.config_map import decoded_size
+from actors.kinds.definition import Definition, Subresource
+from actors.kinds.fields import BOOL, BYTES, INT32, STRING, TIME, Field, ListOf, Struct
+from actors.kinds.formats import dns_1035_label
+from actors.kinds.halves import keep_metadata, keep_spec, keep_status
+from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.messages import Object
+from actors.names import Names
+
+HIGHEST_GROUP_PRIORITY: Final = 20000
+HIGHEST_VERSION_PRIORITY: Final = 1000
+STATUSES: Final = ("True", "False", "Unknown")
+
+SERVICE_REFERENCE = Struct(
+    "apiregistration.v1.ServiceReference",
+    Field("namespace", STRING, 1),
+    Field("name", STRING, 2),
+    Field("port", INT32, 3, pointer=True, default=443),
+)
+SPEC = Struct(
+    "apiregistration.v1.APIServiceSpec",
+    Field("service", SERVICE_REFERENCE, 1, pointer=True),
+    Field("group", STRING, 2),
+    Field("version", STRING, 3),
+    Field("insecureSkipTLSVerify", BOOL, 4),
+    Field("caBundle", BYTES, 5, list_type="atomic"),
+    Field("groupPriorityMinimum", INT32, 7, required=True, always=True),
+    Field("versionPriority", INT32, 8, required=True, always=True),
+)
+CONDITION = Struct(
+    "apiregistration.v1.APIServiceCondition",
+    Field("type", STRING, 1, required=True, always=True),
+    Field("status", STRING, 2, required=True, always=True),
+    Field("lastTransitionTime", TIME, 3),
+    Field("reason", STRING, 4),
+    Field("message", STRING, 5),
+)
+STATUS = Struct(
+    "apiregistration.v1.APIServiceStatus",
+    Field(
+        "conditions",
+        ListOf(CONDITION),
+        1,
+        patch="merge",
+        merge_key="type",
+        list_type="map",
+        list_keys=("type",),
+    ),
+)
+API_SERVICE = Struct(
+    "apiregistration.v1.APIService", METADATA, Field("spec", SPEC, 2), Field("status", STATUS, 3)
+)
+
+
+def declare(names: Names) -> tuple[Definition, ...]:
+    api_service = Definition(
+        group=names.group("apiregistration"),
+        version="v1",
+        kind="APIService",
+        plural="apiservices",
+        categories=("api-extensions",),
+        namespaced=False,
+        fields=API_SERVICE,
+        subresources=(Subresource(name="status", prepare=prepare_status, validate=status_rules),),
+        check_name=name_is_path_segment,
+        judges_metadata=True,
+        unconditional_update=False,
+        prepare_create=prepare_create,
+        prepare_update=keep_status,
+        validate_create=rules,
+        validate_update=change_rules,
+    )
+    return (api_service,)
+
+
+def prepare_create(new: Object) -> None:
+    new["status"] = {} if "service" in new["spec"] else {"conditions": [_served_here(new["metadata"])]}
+
+
+def _served_here(metadata: Object) -> Object:
+    return {
+        "type": "Available",
+        "status": "True",
+        "lastTransitionTime": metadata["creationTimestamp"],
+        "reason": "Local",
+        "message": "Local APIServices are always available",
+    }
+
+
+def prepare_status(new: Object, old: Object) -> None:
+    keep_spec(new, old)
+    keep_metadata(new, old)
+
+
+def rules(new: Object) -> list[FieldError]:
+    spec = new["spec"]
+    group, version = spec.get("group", ""), spec.get("version", "")
+    errors = metadata_rules(new["metadata"], namespaced=False, check_name=_named(f"{version}.{group}"))
+    if group:
+        errors += each("spec.group", group, dns_subdomain(group))
+    elif version != "v1":
+        text = "only v1 may have an empty group and it better be legacy kube"
+        errors.append(required("spec.group", text))
+    errors += each("spec.version", version, dns_1035_label(version))
+    for part, highest in (
+        ("groupPriorityMinimum", HIGHEST_GROUP_PRIORITY),
+        ("versionPriority", HIGHEST_VERSION_PRIORITY),
+    ):
+        if not 0 < spec[part] <= highest:
+            text = f"must be positive and less than {highest}"
+            errors.append(invalid(f"spec.{part}", spec[part], text))
+    return errors + (_remote(spec) if "service" in spec else _local(spec))
+
+
+def _named(wanted: str) -> CheckName:
+    return partial(_check_name, wanted)
+
+
+def _check_name(wanted: str, name: str, _: bool) -> list[str]:
+    wrong = name_is_path_segment(name, False)
+    if wrong or name == wanted:
+        return wrong
+    return [f'must be `spec.version+"."+spec.group`: {quoted(wanted)}']
+
+
+def _local(spec: Object) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if "caBundle" in spec:
+        told = f"{decoded_size([spec['caBundle']])} bytes"
+        errors.append(invalid("spec.caBundle", told, "local APIServices may not have a caBundle"))
+    if spec.get("insecureSkipTLSVerify"):
+        text = "local APIServices may not have insecureSkipTLSVerify"
+        errors.append(invalid("spec.insecureSkipTLSVerify", True, text))
+    return errors
+
+
+def _remote(spec: Object) -> list[FieldError]:
+    service = spec["service"]
+    errors = [required(f"spec.service.{part}") for part in ("namespace", "name") if not service.get(part)]
+    wrong = port_number(service["port"])
+    if wrong:
+        errors.append(invalid("spec.service.port", service["port"], f"port is not valid: {', '.join(wrong)}"))
+    if spec.get("insecureSkipTLSVerify") and "caBundle" in spec:
+        errors.append(invalid("spec.insecureSkipTLSVerify", True, "may not be true if caBundle is present"))
+    return errors
+
+
+def change_rules(new: Object, old: Object) -> list[FieldError]:
+    return [*metadata_change_rules(new["metadata"], old["metadata"]), *rules(new)]
+
+
+def status_rules(new: Object, old: Object) -> list[FieldError]:
+    errors = metadata_change_rules(new["metadata"], old["metadata"])
+    for index, condition in enumerate(new["status"].get("conditions", ())):
+        if condition["status"] not in STATUSES:
+            field = f"status.conditions[{index}].status"
+            errors.append(not_supported(field, condition["status"], STATUSES))
+    return errors

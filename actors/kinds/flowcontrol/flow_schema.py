@@ -1,0 +1,295 @@
+"""FlowSchema: requests of certain subjects to certain resources, and the priority level they have."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from actors.kinds.checks import (
+    FieldError,
+    dns_label,
+    dns_subdomain,
+    each,
+    forbidden,
+    invalid,
+    name_is_subdomain,
+    not_supported,
+    quoted,
+    required,
+    shown,
+)
+from actors.kinds.definition import Definition, Subresource
+from actors.kinds.fields import BOOL, INT32, STRING, STRINGS, Field, ListOf, Struct
+from actors.kinds.flowcontrol.found import prepare_status, status_of, status_rules
+from actors.kinds.halves import keep_status_and_count, start
+from actors.kinds.meta import METADATA, metadata_rules
+from actors.messages import Object
+from actors.names import Names
+
+USUAL_PRECEDENCE: Final = 1000
+LAST_PRECEDENCE: Final = 10000
+METHODS: Final = ("ByNamespace", "ByUser")
+VERBS: Final = (
+    *("create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch"),
+)
+SUBJECT_KINDS: Final = ("Group", "ServiceAccount", "User")
+PARTS: Final = {"ServiceAccount": "serviceAccount", "User": "user", "Group": "group"}
+
+EVERYTHING: Final = {
+    "resourceRules": [
+        {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "clusterScope": True, "namespaces": ["*"]}
+    ],
+    "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+}
+# Two that every server has and nobody may change, whatever else happens to requests.
+FIXED: Final = {
+    "exempt": {
+        "priorityLevelConfiguration": {"name": "exempt"},
+        "matchingPrecedence": 1,
+        "rules": [{"subjects": [{"kind": "Group", "group": {"name": "system:masters"}}], **EVERYTHING}],
+    },
+    "catch-all": {
+        "priorityLevelConfiguration": {"name": "catch-all"},
+        "matchingPrecedence": LAST_PRECEDENCE,
+        "distinguisherMethod": {"type": "ByUser"},
+        "rules": [
+            {
+                "subjects": [
+                    {"kind": "Group", "group": {"name": name}}
+                    for name in ("system:unauthenticated", "system:authenticated")
+                ],
+                **EVERYTHING,
+            }
+        ],
+    },
+}
+
+
+def _named(kind: str) -> Struct:
+    return Struct(f"flowcontrol.v1beta2.{kind}", Field("name", STRING, 1, required=True, always=True))
+
+
+SERVICE_ACCOUNT = Struct(
+    "flowcontrol.v1beta2.ServiceAccountSubject",
+    Field("namespace", STRING, 1, required=True, always=True),
+    Field("name", STRING, 2, required=True, always=True),
+)
+SUBJECT = Struct(
+    "flowcontrol.v1beta2.Subject",
+    Field("kind", STRING, 1, required=True, always=True),
+    Field("user", _named("UserSubject"), 2, pointer=True),
+    Field("group", _named("GroupSubject"), 3, pointer=True),
+    Field("serviceAccount", SERVICE_ACCOUNT, 4, pointer=True),
+)
+RESOURCE_RULE = Struct(
+    "flowcontrol.v1beta2.ResourcePolicyRule",
+    Field("verbs", STRINGS, 1, required=True, always=True, list_type="set"),
+    Field("apiGroups", STRINGS, 2, required=True, always=True, list_type="set"),
+    Field("resources", STRINGS, 3, required=True, always=True, list_type="set"),
+    Field("clusterScope", BOOL, 4),
+    Field("namespaces", STRINGS, 5, always=True, list_type="set"),
+)
+URL_RULE = Struct(
+    "flowcontrol.v1beta2.NonResourcePolicyRule",
+    Field("verbs", STRINGS, 1, required=True, always=True, list_type="set"),
+    Field("nonResourceURLs", STRINGS, 6, required=True, always=True, list_type="set"),
+)
+RULES = Struct(
+    "flowcontrol.v1beta2.PolicyRulesWithSubjects",
+    Field("subjects", ListOf(SUBJECT), 1, required=True, always=True, list_type="atomic"),
+    Field("resourceRules", ListOf(RESOURCE_RULE), 2, list_type="atomic"),
+    Field("nonResourceRules", ListOf(URL_RULE), 3, list_type="atomic"),
+)
+METHOD = Struct(
+    "flowcontrol.v1beta2.FlowDistinguisherMethod", Field("type", STRING, 1, required=True, always=True)
+)
+SPEC = Struct(
+    "flowcontrol.v1beta2.FlowSchemaSpec",
+    Field("priorityLevelConfiguration", _named("PriorityLevelConfigurationReference"), 1, required=True),
+    Field("matchingPrecedence", INT32, 2, always=True, default=USUAL_PRECEDENCE),
+    Field("distinguisherMethod", METHOD, 3, pointer=True),
+    Field("rules", ListOf(RULES), 4, list_type="atomic"),
+)
+STATUS = status_of("FlowSchema")
+FLOW_SCHEMA = Struct(
+    "flowcontrol.v1beta2.FlowSchema", METADATA, Field("spec", SPEC, 2), Field("status", STATUS, 3)
+)
+
+
+def define(names: Names) -> Definition:
+    return Definition(
+        group=names.group("flowcontrol.apiserver"),
+        version="v1beta2",
+        kind="FlowSchema",
+        plural="flowschemas",
+        namespaced=False,
+        fields=FLOW_SCHEMA,
+        subresources=(Subresource(name="status", prepare=prepare_status, validate=status_rules),),
+        check_name=name_is_subdomain,
+        counts_generation=True,
+        prepare_create=partial(start, STATUS),
+        prepare_update=keep_status_and_count,
+        validate_create=rules,
+        validate_update=lambda new, _: [
+            *metadata_rules(new["metadata"], namespaced=False, check_name=name_is_subdomain),
+            *rules(new),
+        ],
+    )
+
+
+def rules(new: Object) -> list[FieldError]:
+    name, spec = new["metadata"].get("name", ""), new["spec"]
+    errors = _precedence(spec["matchingPrecedence"], name) + _method(spec.get("distinguisherMethod"))
+    errors += _level(spec["priorityLevelConfiguration"]["name"], "spec.priorityLevelConfiguration.name")
+    for index, one in enumerate(spec.get("rules", ())):
+        errors += _rules(one, f"spec.rules[{index}]")
+    if name in FIXED and spec != FIXED[name]:
+        errors.append(invalid("spec", spec, f"spec of '{name}' must equal the fixed value"))
+    return errors + status_rules(new)
+
+
+def _precedence(number: int, name: str) -> list[FieldError]:
+    if number <= 0:
+        text = "must be a positive value"
+    elif number > LAST_PRECEDENCE:
+        text = f"must not be greater than {LAST_PRECEDENCE}"
+    elif number == 1 and name != "exempt":
+        text = "only the schema named 'exempt' may have matchingPrecedence 1"
+    else:
+        return []
+    return [invalid("spec.matchingPrecedence", number, text)]
+
+
+def _method(method: Object | None) -> list[FieldError]:
+    if method is None or method["type"] in METHODS:
+        return []
+    value = f"flowcontrol.FlowDistinguisherMethod{{Type:{quoted(method['type'])}}}"
+    return [_not_supported("spec.distinguisherMethod.type", value, METHODS)]
+
+
+def _not_supported(field: str, value: str, supported: tuple[str, ...]) -> FieldError:
+    listed = ", ".join(quoted(one) for one in supported)
+    text = f"Unsupported value: {value}: supported values: {listed}"
+    return FieldError("FieldValueNotSupported", field, text)
+
+
+def _level(name: str, field: str) -> list[FieldError]:
+    return (
+        each(field, name, dns_subdomain(name))
+        if name
+        else [required(field, "must reference a priority level")]
+    )
+
+
+def _rules(one: Object, field: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if not one["subjects"]:
+        errors.append(required(f"{field}.subjects", "subjects must contain at least one value"))
+    for index, subject in enumerate(one["subjects"] or ()):
+        errors += _subject(subject, f"{field}.subjects[{index}]")
+    if "resourceRules" not in one and "nonResourceRules" not in one:
+        text = "at least one of resourceRules and nonResourceRules has to be non-empty"
+        errors.append(required(field, text))
+    for index, rule in enumerate(one.get("resourceRules", ())):
+        errors += _resource_rule(rule, f"{field}.resourceRules[{index}]")
+    for index, rule in enumerate(one.get("nonResourceRules", ())):
+        errors += _url_rule(rule, f"{field}.nonResourceRules[{index}]")
+    return errors
+
+
+def _subject(subject: Object, field: str) -> list[FieldError]:
+    kind = subject["kind"]
+    if kind not in PARTS:
+        return [not_supported(f"{field}.kind", kind, SUBJECT_KINDS)]
+    part = PARTS[kind]
+    errors = _named_subject(subject.get(part), kind, f"{field}.{part}")
+    return errors + [
+        forbidden(f"{field}.{other}", f"{other} is forbidden when subject kind is not '{of}'")
+        for of, other in PARTS.items()
+        if of != kind and other in subject
+    ]
+
+
+def _named_subject(named: Object | None, kind: str, field: str) -> list[FieldError]:
+    if named is None:
+        return [required(field, f"{PARTS[kind]} is required when subject kind is '{kind}'")]
+    errors = [] if named["name"] else [required(f"{field}.name")]
+    if kind != "ServiceAccount":
+        return errors
+    if named["name"] not in ("", "*"):
+        errors += each(f"{field}.name", named["name"], dns_subdomain(named["name"]))
+    here = f"{field}.namespace"
+    if not named["namespace"]:
+        return [*errors, required(here, "must specify namespace for service account")]
+    return errors + each(here, named["namespace"], dns_label(named["namespace"]))
+
+
+def _resource_rule(rule: Object, field: str) -> list[FieldError]:
+    return [
+        *_verbs(rule["verbs"] or [], f"{field}.verbs"),
+        *_alone(rule["apiGroups"] or [], f"{field}.apiGroups", "api group", "api groups"),
+        *_alone(rule["resources"] or [], f"{field}.resources", "resource", "resources"),
+        *_namespaces(rule["namespaces"] or [], bool(rule.get("clusterScope")), f"{field}.namespaces"),
+    ]
+
+
+def _verbs(verbs: list[str], field: str) -> list[FieldError]:
+    if not verbs:
+        return [required(field, "verbs must contain at least one value")]
+    if "*" in verbs:
+        return _star(verbs, field, "verbs")
+    return [] if set(verbs) <= set(VERBS) else [_not_supported(field, shown(verbs), VERBS)]
+
+
+def _star(values: list[str], field: str, what: str) -> list[FieldError]:
+    if len(values) < 2 or "*" not in values:
+        return []
+    return [invalid(field, values, f"if '*' is present, must not specify other {what}")]
+
+
+def _alone(values: list[str], field: str, one: str, many: str) -> list[FieldError]:
+    if not values:
+        return [required(field, f"resource rules must supply at least one {one}")]
+    return _star(values, field, many)
+
+
+def _namespaces(namespaces: list[str], clusterwide: bool, field: str) -> list[FieldError]:
+    if not namespaces and not clusterwide:
+        text = "resource rules that are not cluster scoped must supply at least one namespace"
+        return [required(field, text)]
+    if "*" in namespaces:
+        return _star(namespaces, field, "namespaces")
+    return [
+        invalid(
+            f"{field}[{index}]", name, f"each member of this list must be '*' or a DNS-1123 label; {text}"
+        )
+        for index, name in enumerate(namespaces)
+        for text in dns_label(name)
+    ]
+
+
+def _url_rule(rule: Object, field: str) -> list[FieldError]:
+    errors = _verbs(rule["verbs"] or [], f"{field}.verbs")
+    urls, here = rule["nonResourceURLs"] or [], f"{field}.nonResourceURLs"
+    if not urls:
+        return [*errors, required(here, "nonResourceURLs must contain at least one value")]
+    if "*" in urls:
+        return errors + _star(urls, here, "non-resource URLs")
+    return errors + [
+        invalid(f"{here}[{index}]", url, text) for index, url in enumerate(urls) for text in _url(url)
+    ]
+
+
+def _url(url: str) -> list[str]:
+    if not url:
+        return ["must not be empty"]
+    if url == "/":
+        return []
+    if not url.startswith("/"):
+        return ["must start with slash"]
+    if " " in url:
+        return ["must not contain white-space"]
+    if "//" in url:
+        return ["must not contain double slash"]
+    stars = url.count("*")
+    return ["wildcard can only do suffix matching"] if stars > 1 or (stars and not url.endswith("/*")) else []

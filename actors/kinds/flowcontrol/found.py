@@ -1,0 +1,41 @@
+"""Conditions of both kinds, each of which says little of them."""
+
+from __future__ import annotations
+
+from actors.kinds.checks import FieldError, duplicate, required
+from actors.kinds.fields import STRING, TIME, Field, ListOf, Struct
+from actors.kinds.halves import keep_metadata, keep_spec
+from actors.messages import Object
+
+
+def status_of(kind: str) -> Struct:
+    condition = Struct(
+        f"flowcontrol.v1beta2.{kind}Condition",
+        Field("type", STRING, 1),
+        Field("status", STRING, 2),
+        Field("lastTransitionTime", TIME, 3),
+        Field("reason", STRING, 4),
+        Field("message", STRING, 5),
+    )
+    return Struct(
+        f"flowcontrol.v1beta2.{kind}Status",
+        Field("conditions", ListOf(condition), 1, list_type="map", list_keys=("type",)),
+    )
+
+
+def prepare_status(new: Object, old: Object) -> None:
+    keep_spec(new, old)
+    keep_metadata(new, old)
+
+
+def status_rules(new: Object, _: Object | None = None) -> list[FieldError]:
+    errors: list[FieldError] = []
+    seen: set[str] = set()
+    for index, condition in enumerate(new["status"].get("conditions", ())):
+        kind, field = condition.get("type", ""), f"status.conditions[{index}].type"
+        if kind in seen:
+            errors.append(duplicate(field, kind))
+        if not kind:
+            errors.append(required(field, "must not be empty"))
+        seen.add(kind)
+    return errors

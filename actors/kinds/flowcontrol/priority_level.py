@@ -1,0 +1,151 @@
+"""PriorityLevelConfiguration: how many requests of a level may run at once, and how the others wait."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Final
+
+from actors.kinds.checks import (
+    FieldError,
+    forbidden,
+    invalid,
+    name_is_subdomain,
+    not_supported,
+    required,
+)
+from actors.kinds.definition import Definition, Subresource
+from actors.kinds.fields import INT32, STRING, Field, Struct
+from actors.kinds.flowcontrol.found import prepare_status, status_of, status_rules
+from actors.kinds.halves import keep_status_and_count, start
+from actors.kinds.meta import METADATA, metadata_rules
+from actors.messages import Object
+from actors.names import Names
+
+TYPES: Final = ("Exempt", "Limited")
+RESPONSES: Final = ("Queue", "Reject")
+MOST_QUEUES: Final = 10_000_000
+MOST_BITS: Final = 60  # of a hash, by which a request gets its hand of queues
+POSITIVE: Final = "must be positive"
+# Two that every server has and nobody may change.
+FIXED: Final = {
+    "exempt": {"type": "Exempt"},
+    "catch-all": {
+        "type": "Limited",
+        "limited": {"assuredConcurrencyShares": 5, "limitResponse": {"type": "Reject"}},
+    },
+}
+
+QUEUING = Struct(
+    "flowcontrol.v1beta2.QueuingConfiguration",
+    Field("queues", INT32, 1, always=True, default=64),
+    Field("handSize", INT32, 2, always=True, default=8),
+    Field("queueLengthLimit", INT32, 3, always=True, default=50),
+)
+LIMIT_RESPONSE = Struct(
+    "flowcontrol.v1beta2.LimitResponse",
+    Field("type", STRING, 1, required=True, always=True),
+    Field("queuing", QUEUING, 2, pointer=True),
+)
+LIMITED = Struct(
+    "flowcontrol.v1beta2.LimitedPriorityLevelConfiguration",
+    Field("assuredConcurrencyShares", INT32, 1, always=True, default=30),
+    Field("limitResponse", LIMIT_RESPONSE, 2),
+)
+SPEC = Struct(
+    "flowcontrol.v1beta2.PriorityLevelConfigurationSpec",
+    Field("type", STRING, 1, required=True, always=True),
+    Field("limited", LIMITED, 2, pointer=True),
+)
+STATUS = status_of("PriorityLevelConfiguration")
+PRIORITY_LEVEL = Struct(
+    "flowcontrol.v1beta2.PriorityLevelConfiguration",
+    METADATA,
+    Field("spec", SPEC, 2),
+    Field("status", STATUS, 3),
+)
+
+
+def define(names: Names) -> Definition:
+    return Definition(
+        group=names.group("flowcontrol.apiserver"),
+        version="v1beta2",
+        kind="PriorityLevelConfiguration",
+        plural="prioritylevelconfigurations",
+        namespaced=False,
+        fields=PRIORITY_LEVEL,
+        subresources=(Subresource(name="status", prepare=prepare_status, validate=status_rules),),
+        check_name=name_is_subdomain,
+        counts_generation=True,
+        prepare_create=partial(start, STATUS),
+        prepare_update=keep_status_and_count,
+        validate_create=rules,
+        validate_update=lambda new, _: [
+            *metadata_rules(new["metadata"], namespaced=False, check_name=name_is_subdomain),
+            *rules(new),
+        ],
+    )
+
+
+def rules(new: Object) -> list[FieldError]:
+    name, spec = new["metadata"].get("name", ""), new["spec"]
+    errors: list[FieldError] = []
+    if (name == "exempt") is not (spec["type"] == "Exempt"):
+        text = "type must be 'Exempt' if and only if name is 'exempt'"
+        errors.append(invalid("spec.type", spec["type"], text))
+    errors += _limits(spec)
+    if name in FIXED and spec != FIXED[name]:
+        errors.append(invalid("spec", spec, f"spec of '{name}' must equal the fixed value"))
+    return errors + status_rules(new)
+
+
+def _limits(spec: Object) -> list[FieldError]:
+    kind, limited, field = spec["type"], spec.get("limited"), "spec.limited"
+    if kind not in TYPES:
+        return [not_supported("spec.type", kind, TYPES)]
+    if kind == "Exempt":
+        text = "must be nil if the type is not Limited"
+        return [] if limited is None else [forbidden(field, text)]
+    if limited is None:
+        return [required(field, "must not be empty when type is Limited")]
+    shares = limited["assuredConcurrencyShares"]
+    errors = [] if shares > 0 else [invalid(f"{field}.assuredConcurrencyShares", shares, POSITIVE)]
+    return errors + _response(limited["limitResponse"], f"{field}.limitResponse")
+
+
+def _response(response: Object, field: str) -> list[FieldError]:
+    kind, queuing = response["type"], response.get("queuing")
+    if kind not in RESPONSES:
+        return [not_supported(f"{field}.type", kind, RESPONSES)]
+    if kind == "Reject":
+        text = "must be nil if limited.limitResponse.type is not Limited"
+        return [] if queuing is None else [forbidden(f"{field}.queuing", text)]
+    if queuing is None:
+        text = "must not be empty if limited.limitResponse.type is Limited"
+        return [required(f"{field}.queuing", text)]
+    return _queuing(queuing, f"{field}.queuing")
+
+
+def _queuing(queuing: Object, field: str) -> list[FieldError]:
+    length, queues = queuing["queueLengthLimit"], queuing["queues"]
+    errors = [] if length > 0 else [invalid(f"{field}.queueLengthLimit", length, POSITIVE)]
+    if queues <= 0:
+        errors.append(invalid(f"{field}.queues", queues, POSITIVE))
+    elif queues > MOST_QUEUES:
+        errors.append(invalid(f"{field}.queues", queues, f"must not be greater than {MOST_QUEUES}"))
+    hand = queuing["handSize"]
+    wrong = _hand(hand, queues)
+    return [*errors, invalid(f"{field}.handSize", hand, wrong)] if wrong else errors
+
+
+def _hand(hand: int, queues: int) -> str:
+    if hand <= 0:
+        return POSITIVE
+    if hand > queues:
+        return f"should not be greater than queues ({queues})"
+    if math.ceil(math.log2(queues) * hand) <= MOST_BITS:
+        return ""
+    return (
+        f"required entropy bits of deckSize {queues} and handSize {hand} "
+        f"should not be greater than {MOST_BITS}"
+    )

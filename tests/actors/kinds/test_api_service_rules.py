@@ -1,0 +1,136 @@
+"""APIService: a name that says what it is, priorities, local ones and remote ones, and its status."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.actors.kinds.declared import Declared
+
+PLURAL = "apiservices"
+
+
+def service(**spec: Any) -> dict[str, Any]:
+    whole = {
+        "group": "example.com",
+        "version": "v1",
+        "groupPriorityMinimum": 100,
+        "versionPriority": 15,
+        **spec,
+    }
+    name = f"{whole['version']}.{whole['group']}"
+    return {"metadata": {"name": name}, "spec": {k: v for k, v in whole.items() if v is not None}}
+
+
+def remote(reference: Any = None, **spec: Any) -> dict[str, Any]:
+    return service(service={"namespace": "n", "name": "s"} if reference is None else reference, **spec)
+
+
+def test_local_ones_are_available_at_once(kinds: Declared) -> None:
+    stored = kinds.stored(PLURAL, service())
+    assert stored["status"]["conditions"] == [
+        {
+            "type": "Available",
+            "status": "True",
+            "lastTransitionTime": "2020-01-01T00:00:00Z",
+            "reason": "Local",
+            "message": "Local APIServices are always available",
+        }
+    ]
+    assert kinds.created(PLURAL, service()) == []
+
+
+def test_remote_ones_are_not(kinds: Declared) -> None:
+    stored = kinds.stored(PLURAL, remote())
+    assert stored["status"] == {} and stored["spec"]["service"]["port"] == 443
+    assert kinds.created(PLURAL, remote(caBundle="AAAA")) == []
+
+
+def test_the_name_is_version_and_group(kinds: Declared) -> None:
+    misnamed = {**service(), "metadata": {"name": "x"}}
+    wanted = 'Invalid value: "x": must be `spec.version+"."+spec.group`: "v1.example.com"'
+    assert kinds.created(PLURAL, misnamed) == [("metadata.name", wanted)]
+    slashed = {**service(), "metadata": {"name": "a/b"}}
+    assert kinds.created(PLURAL, slashed) == [
+        ("metadata.name", "Invalid value: \"a/b\": may not contain '/'")
+    ]
+
+
+def test_the_core_group_has_no_name(kinds: Declared) -> None:
+    assert kinds.created(PLURAL, service(group="")) == []
+    assert kinds.created(PLURAL, service(group="", version="v2")) == [
+        ("spec.group", "Required value: only v1 may have an empty group and it better be legacy kube")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "field", "message"),
+    [
+        (
+            {"groupPriorityMinimum": 0},
+            "groupPriorityMinimum",
+            "Invalid value: 0: must be positive and less than 20000",
+        ),
+        (
+            {"groupPriorityMinimum": 20001},
+            "groupPriorityMinimum",
+            "Invalid value: 20001: must be positive and less than 20000",
+        ),
+        (
+            {"versionPriority": 1001},
+            "versionPriority",
+            "Invalid value: 1001: must be positive and less than 1000",
+        ),
+        (
+            {"caBundle": "AAAA"},
+            "caBundle",
+            'Invalid value: "3 bytes": local APIServices may not have a caBundle',
+        ),
+        (
+            {"insecureSkipTLSVerify": True},
+            "insecureSkipTLSVerify",
+            "Invalid value: true: local APIServices may not have insecureSkipTLSVerify",
+        ),
+        ({"service": {"name": "s"}}, "service.namespace", "Required value"),
+        ({"service": {"namespace": "n"}}, "service.name", "Required value"),
+        (
+            {"service": {"namespace": "n", "name": "s", "port": 0}},
+            "service.port",
+            "Invalid value: 0: port is not valid: must be between 1 and 65535, inclusive",
+        ),
+        (
+            {"service": {"namespace": "n", "name": "s"}, "insecureSkipTLSVerify": True, "caBundle": "AAAA"},
+            "insecureSkipTLSVerify",
+            "Invalid value: true: may not be true if caBundle is present",
+        ),
+    ],
+)
+def test_create(kinds: Declared, spec: Any, field: str, message: str) -> None:
+    assert kinds.created(PLURAL, service(**spec)) == [(f"spec.{field}", message)]
+
+
+def test_formats(kinds: Declared) -> None:
+    assert [field for field, _ in kinds.created(PLURAL, service(group="Bad_"))] == ["spec.group"]
+    assert [field for field, _ in kinds.created(PLURAL, service(version="1a"))] == ["spec.version"]
+
+
+def test_status_has_its_own_path(kinds: Declared) -> None:
+    found = {**remote(), "status": {"conditions": [{"type": "Available", "status": "True"}]}}
+    new, causes = kinds.replaced(PLURAL, remote(), found, "status")
+    assert causes == [] and new["status"]["conditions"][0]["status"] == "True"
+    assert kinds.replaced(PLURAL, remote(), found)[0]["status"] == {}
+    maybe = {**remote(), "status": {"conditions": [{"type": "Available", "status": "Maybe"}]}}
+    assert kinds.replaced(PLURAL, remote(), maybe, "status")[1] == [
+        (
+            "status.conditions[0].status",
+            'Unsupported value: "Maybe": supported values: "True", "False", "Unknown"',
+        )
+    ]
+
+
+def test_how_it_is_written(kinds: Declared) -> None:
+    assert not kinds[PLURAL].unconditional_update and kinds[PLURAL].categories == ("api-extensions",)
+    assert kinds.replaced(PLURAL, service(), service(versionPriority=16))[1] == []
+    _, causes = kinds.replaced(PLURAL, service(), service(versionPriority=0))
+    assert [field for field, _ in causes] == ["spec.versionPriority"]

@@ -1,0 +1,203 @@
+"""FlowSchema: precedence, subjects, resources and URLs, the two that are fixed, two versions, its status."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.kinds.catalog import Catalog
+from actors.kinds.flowcontrol.flow_schema import FIXED
+from actors.names import Names
+from tests.actors.kinds.declared import Declared
+
+PLURAL = "flowschemas"
+USER = {"kind": "User", "user": {"name": "u"}}
+RESOURCES = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"], "namespaces": ["*"]}
+URLS = {"verbs": ["get"], "nonResourceURLs": ["/healthz", "/x/*", "/"]}
+
+
+def schema(**spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "a"}, "spec": {"priorityLevelConfiguration": {"name": "l"}, **spec}}
+
+
+def ruled(**rule: Any) -> dict[str, Any]:
+    whole = {"subjects": [USER], "resourceRules": [RESOURCES], **rule}
+    return schema(rules=[{k: v for k, v in whole.items() if v is not None}])
+
+
+def test_defaults(kinds: Declared) -> None:
+    stored = kinds.stored(PLURAL, {**schema(), "status": {"conditions": [{"type": "Dangling"}]}})
+    assert stored["spec"]["matchingPrecedence"] == 1000 and stored["status"] == {}
+    assert stored["metadata"]["generation"] == 1
+    assert kinds.created(PLURAL, ruled(nonResourceRules=[URLS])) == []
+
+
+@pytest.mark.parametrize(
+    ("document", "field", "message"),
+    [
+        (schema(matchingPrecedence=-1), "matchingPrecedence", "Invalid value: -1: must be a positive value"),
+        (
+            schema(matchingPrecedence=10001),
+            "matchingPrecedence",
+            "Invalid value: 10001: must not be greater than 10000",
+        ),
+        (
+            schema(matchingPrecedence=1),
+            "matchingPrecedence",
+            "Invalid value: 1: only the schema named 'exempt' may have matchingPrecedence 1",
+        ),
+        (
+            schema(distinguisherMethod={"type": "ByHat"}),
+            "distinguisherMethod.type",
+            'Unsupported value: flowcontrol.FlowDistinguisherMethod{Type:"ByHat"}: '
+            'supported values: "ByNamespace", "ByUser"',
+        ),
+        (
+            schema(priorityLevelConfiguration={"name": ""}),
+            "priorityLevelConfiguration.name",
+            "Required value: must reference a priority level",
+        ),
+        (
+            ruled(subjects=[]),
+            "rules[0].subjects",
+            "Required value: subjects must contain at least one value",
+        ),
+        (
+            ruled(resourceRules=None),
+            "rules[0]",
+            "Required value: at least one of resourceRules and nonResourceRules has to be non-empty",
+        ),
+    ],
+)
+def test_create(kinds: Declared, document: Any, field: str, message: str) -> None:
+    assert kinds.created(PLURAL, document) == [(f"spec.{field}", message)]
+
+
+@pytest.mark.parametrize(
+    ("subject", "expected"),
+    [
+        ({"kind": "Group", "group": {"name": "g"}}, []),
+        ({"kind": "ServiceAccount", "serviceAccount": {"namespace": "n", "name": "*"}}, []),
+        (
+            {"kind": "Robot"},
+            [("kind", 'Unsupported value: "Robot": supported values: "Group", "ServiceAccount", "User"')],
+        ),
+        ({"kind": "User"}, [("user", "Required value: user is required when subject kind is 'User'")]),
+        ({"kind": "Group", "group": {}}, [("group.name", "Required value")]),
+        (
+            {"kind": "Group", "group": {"name": "g"}, "user": {"name": "u"}},
+            [("user", "Forbidden: user is forbidden when subject kind is not 'User'")],
+        ),
+        (
+            {"kind": "ServiceAccount", "serviceAccount": {"name": "s"}},
+            [("serviceAccount.namespace", "Required value: must specify namespace for service account")],
+        ),
+    ],
+)
+def test_subjects(kinds: Declared, subject: Any, expected: list[tuple[str, str]]) -> None:
+    assert kinds.created(PLURAL, ruled(subjects=[USER, subject])) == [
+        (f"spec.rules[0].subjects[1].{field}", message) for field, message in expected
+    ]
+
+
+STAR = "if '*' is present, must not specify other"
+
+
+@pytest.mark.parametrize(
+    ("parts", "field", "message"),
+    [
+        ({"verbs": []}, "verbs", "Required value: verbs must contain at least one value"),
+        ({"verbs": ["*", "get"]}, "verbs", f'Invalid value: []string{{"*", "get"}}: {STAR} verbs'),
+        (
+            {"verbs": ["get", "ponder"]},
+            "verbs",
+            'Unsupported value: []string{"get", "ponder"}: supported values: "create", "delete", '
+            '"deletecollection", "get", "list", "patch", "proxy", "update", "watch"',
+        ),
+        ({"apiGroups": []}, "apiGroups", "Required value: resource rules must supply at least one api group"),
+        ({"apiGroups": ["*", ""]}, "apiGroups", f'Invalid value: []string{{"*", ""}}: {STAR} api groups'),
+        ({"resources": []}, "resources", "Required value: resource rules must supply at least one resource"),
+        ({"resources": ["*", "a"]}, "resources", f'Invalid value: []string{{"*", "a"}}: {STAR} resources'),
+        (
+            {"namespaces": []},
+            "namespaces",
+            "Required value: resource rules that are not cluster scoped must supply at least one namespace",
+        ),
+        ({"namespaces": ["*", "a"]}, "namespaces", f'Invalid value: []string{{"*", "a"}}: {STAR} namespaces'),
+    ],
+)
+def test_resource_rules(kinds: Declared, parts: Any, field: str, message: str) -> None:
+    sent = ruled(resourceRules=[{**RESOURCES, **parts}])
+    assert kinds.created(PLURAL, sent) == [(f"spec.rules[0].resourceRules[0].{field}", message)]
+
+
+def test_rules_about_the_whole_cluster_need_no_namespace(kinds: Declared) -> None:
+    clusterwide = {**RESOURCES, "clusterScope": True, "namespaces": []}
+    assert kinds.created(PLURAL, ruled(resourceRules=[clusterwide])) == []
+    [(field, message)] = kinds.created(PLURAL, ruled(resourceRules=[{**RESOURCES, "namespaces": ["a.b"]}]))
+    assert field == "spec.rules[0].resourceRules[0].namespaces[0]"
+    assert "each member of this list must be '*' or a DNS-1123 label; a lowercase" in message
+
+
+@pytest.mark.parametrize(
+    ("urls", "field", "message"),
+    [
+        ([], "", "Required value: nonResourceURLs must contain at least one value"),
+        (["*", "/a"], "", f'Invalid value: []string{{"*", "/a"}}: {STAR} non-resource URLs'),
+        ([""], "[0]", 'Invalid value: "": must not be empty'),
+        (["a"], "[0]", 'Invalid value: "a": must start with slash'),
+        (["/a b"], "[0]", 'Invalid value: "/a b": must not contain white-space'),
+        (["/a//b"], "[0]", 'Invalid value: "/a//b": must not contain double slash'),
+        (["/a*"], "[0]", 'Invalid value: "/a*": wildcard can only do suffix matching'),
+        (["/*/*"], "[0]", 'Invalid value: "/*/*": wildcard can only do suffix matching'),
+    ],
+)
+def test_urls(kinds: Declared, urls: list[str], field: str, message: str) -> None:
+    sent = ruled(nonResourceRules=[{**URLS, "nonResourceURLs": urls}])
+    assert kinds.created(PLURAL, sent) == [
+        (f"spec.rules[0].nonResourceRules[0].nonResourceURLs{field}", message)
+    ]
+
+
+@pytest.mark.parametrize("name", ["exempt", "catch-all"])
+def test_two_are_fixed(kinds: Declared, name: str) -> None:
+    fixed = {"metadata": {"name": name}, "spec": FIXED[name]}
+    assert kinds.created(PLURAL, fixed) == []
+    changed = {**fixed, "spec": {**FIXED[name], "distinguisherMethod": {"type": "ByNamespace"}}}
+    [(field, message)] = kinds.created(PLURAL, changed)
+    assert field == "spec" and message.endswith(f"spec of '{name}' must equal the fixed value")
+
+
+def test_generation_and_status(kinds: Declared) -> None:
+    found = {
+        **schema(matchingPrecedence=5),
+        "metadata": {"name": "a", "labels": {"a": "b"}},
+        "status": {"conditions": [{"type": "Dangling", "status": "False"}]},
+    }
+    new, causes = kinds.replaced(PLURAL, schema(), found)
+    assert causes == [] and new["metadata"]["generation"] == 2 and new["status"] == {}
+    new, causes = kinds.replaced(PLURAL, schema(), found, "status")
+    assert causes == [] and new["spec"]["matchingPrecedence"] == 1000 and "labels" not in new["metadata"]
+    assert new["status"]["conditions"][0]["type"] == "Dangling"
+    twice = {**schema(), "status": {"conditions": [{"type": "A"}, {"type": "A"}, {}]}}
+    assert kinds.replaced(PLURAL, schema(), twice, "status")[1] == [
+        ("status.conditions[1].type", 'Duplicate value: "A"'),
+        ("status.conditions[2].type", "Required value: must not be empty"),
+    ]
+
+
+@pytest.mark.parametrize("plural", [PLURAL, "prioritylevelconfigurations"])
+def test_the_older_version_is_a_view(catalog: Catalog, names: Names, plural: str) -> None:
+    group = names.group("flowcontrol.apiserver")
+    assert catalog.groups()[group] == ("v1beta2", "v1beta1")
+    older, newer = (catalog.find(group, version, plural) for version in ("v1beta1", "v1beta2"))
+    assert older is not None and newer is not None and older.type_name == newer.type_name
+    assert older.fields.of == newer.fields.of.replace("v1beta2", "v1beta1")
+    spec = older.fields.by_name["spec"].type
+    assert spec is not newer.fields.by_name["spec"].type and older.has_status
+    assert older.deprecated == (
+        f"{group}/v1beta1 {older.kind} is deprecated in v1.23+, unavailable in v1.26+; "
+        f"use {group}/v1beta2 {older.kind}"
+    )
+    assert not newer.deprecated
