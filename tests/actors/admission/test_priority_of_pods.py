@@ -1,0 +1,87 @@
+"""Pods get the number behind their priority class; one class at most is everybody's default."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.actors.store import Refused, Store, stored
+
+
+def pod(name: str = "p", **spec: Any) -> dict[str, Any]:
+    containers = [{"name": "c", "image": "i"}]
+    return {"metadata": {"name": name}, "spec": {"containers": containers, **spec}}
+
+
+async def add_class(store: Store, name: str, value: int, **parts: Any) -> None:
+    await store.create("priorityclasses", {"metadata": {"name": name}, "value": value, **parts})
+
+
+async def resolved(store: Store, **spec: Any) -> dict[str, Any]:
+    made = (await store.create("pods", pod(**spec), dryRun="All"))["spec"]
+    return {key: made[key] for key in ("priorityClassName", "priority", "preemptionPolicy") if key in made}
+
+
+async def test_without_classes() -> None:
+    async with stored() as store:
+        assert await resolved(store) == {"priority": 0, "preemptionPolicy": "PreemptLowerPriority"}
+
+
+async def test_classes_by_name_and_by_default() -> None:
+    async with stored() as store:
+        await add_class(store, "high", 7, preemptionPolicy="Never")
+        high = {"priorityClassName": "high", "priority": 7, "preemptionPolicy": "Never"}
+        assert await resolved(store, priorityClassName="high") == high
+        await add_class(store, "usual", 3, globalDefault=True)
+        assert await resolved(store) == {
+            "priorityClassName": "usual",
+            "priority": 3,
+            "preemptionPolicy": "PreemptLowerPriority",
+        }
+        await store.delete("priorityclasses", "usual")
+        assert (await resolved(store))["priority"] == 0
+
+
+async def test_what_is_said_must_be_what_is_meant() -> None:
+    async with stored() as store:
+        await add_class(store, "high", 7)
+        high = {"priorityClassName": "high"}
+        assert (await resolved(store, **high, priority=7))["priority"] == 7
+        for spec, text in (
+            (
+                {**high, "priority": 8},
+                "the integer value of priority (8) must not be provided in pod spec; priority admission "
+                "controller computed 7 from the given PriorityClass name",
+            ),
+            (
+                {**high, "preemptionPolicy": "Never"},
+                "the string value of PreemptionPolicy (Never) must not be provided in pod spec; priority "
+                "admission controller computed PreemptLowerPriority from the given PriorityClass name",
+            ),
+            ({"priorityClassName": "low"}, "no PriorityClass with name low was found"),
+        ):
+            with pytest.raises(Refused) as refused:
+                await resolved(store, **spec)
+            assert refused.value.message == f'pods "p" is forbidden: {text}'
+
+
+async def test_clients_that_do_not_know_of_it_take_nothing_away() -> None:
+    async with stored() as store:
+        made = await store.create("pods", pod())
+        known = {
+            key: value for key, value in made["spec"].items() if key not in ("priority", "preemptionPolicy")
+        }
+        changed = await store.replace("pods", {**made, "spec": known})
+        assert changed["spec"] == made["spec"]
+
+
+async def test_one_default() -> None:
+    async with stored() as store:
+        await add_class(store, "a", 1, globalDefault=True)
+        with pytest.raises(
+            Refused, match="PriorityClass a is already marked as default. Only one default can"
+        ):
+            await add_class(store, "b", 2, globalDefault=True)
+        changed = await store.get("priorityclasses", "a")
+        await store.replace("priorityclasses", {**changed, "description": "still"})

@@ -1,0 +1,175 @@
+"""Every pod runs as an account, has its token to hand, and uses no more than the account lists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.actors.store import Refused, Store, stored
+
+PATH = "/var/run/secrets/cluster.io/serviceaccount"
+MIRROR = {"annotations": {"cluster.io/config.mirror": "x"}}
+
+
+def pod(metadata: Any = None, **spec: Any) -> dict[str, Any]:
+    containers = [{"name": "c", "image": "i"}]
+    return {"metadata": {"name": "p", **(metadata or {})}, "spec": {"containers": containers, **spec}}
+
+
+async def refusal(store: Store, document: dict[str, Any]) -> str:
+    with pytest.raises(Refused) as refused:
+        await store.create("pods", document, dryRun="All")
+    assert refused.value.reason == "Forbidden"
+    return refused.value.message.removeprefix('pods "p" is forbidden: ')
+
+
+async def test_the_default_account_with_its_token() -> None:
+    async with stored() as store:
+        own = {"name": "own", "image": "i", "volumeMounts": [{"name": "v", "mountPath": PATH}]}
+        init = {"name": "i", "image": "i"}
+        made = await store.create(
+            "pods",
+            pod(
+                containers=[{"name": "c", "image": "i"}, own],
+                initContainers=[init],
+                volumes=[{"name": "v"}],
+            ),
+        )
+        spec = made["spec"]
+        assert (spec["serviceAccountName"], spec["serviceAccount"]) == ("default", "default")
+        volume = spec["volumes"][1]
+        assert volume["name"].startswith("cluster-api-access-") and len(volume["name"]) == 24
+        assert volume["projected"] == {
+            "sources": [
+                {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}},
+                {
+                    "configMap": {
+                        "name": "cluster-root-ca.crt",
+                        "items": [{"key": "ca.crt", "path": "ca.crt"}],
+                    }
+                },
+                {
+                    "downwardAPI": {
+                        "items": [
+                            {
+                                "path": "namespace",
+                                "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"},
+                            }
+                        ]
+                    }
+                },
+            ],
+            "defaultMode": 420,
+        }
+        mount = {"name": volume["name"], "readOnly": True, "mountPath": PATH}
+        assert spec["containers"][0]["volumeMounts"] == spec["initContainers"][0]["volumeMounts"] == [mount]
+        assert spec["containers"][1]["volumeMounts"] == own["volumeMounts"]
+        assert list(spec)[:3] == ["volumes", "initContainers", "containers"]
+
+
+async def test_a_volume_that_is_there_is_used() -> None:
+    async with stored() as store:
+        volume = {"name": "cluster-api-access-mine", "emptyDir": {}}
+        made = await store.create("pods", pod(volumes=[volume]))
+        assert made["spec"]["volumes"] == [volume]
+        assert made["spec"]["containers"][0]["volumeMounts"][0]["name"] == volume["name"]
+
+
+@pytest.mark.parametrize(
+    ("account", "own", "mounted"),
+    [(None, None, True), (False, None, False), (False, True, True), (True, False, False)],
+)
+async def test_tokens_can_be_switched_off(account: bool | None, own: bool | None, mounted: bool) -> None:
+    async with stored() as store:
+        said = {} if account is None else {"automountServiceAccountToken": account}
+        await store.create("serviceaccounts", {"metadata": {"name": "x"}, **said})
+        spec = {} if own is None else {"automountServiceAccountToken": own}
+        made = await store.create("pods", pod(serviceAccountName="x", **spec))
+        assert ("volumes" in made["spec"]) is mounted
+
+
+async def test_secrets_to_pull_with_come_from_the_account() -> None:
+    async with stored() as store:
+        account = {"metadata": {"name": "x"}, "imagePullSecrets": [{"name": "s"}]}
+        await store.create("serviceaccounts", account)
+        made = await store.create("pods", pod(serviceAccountName="x"), dryRun="All")
+        assert made["spec"]["imagePullSecrets"] == [{"name": "s"}]
+        own = pod(serviceAccountName="x", imagePullSecrets=[{"name": "o"}])
+        assert (await store.create("pods", own))["spec"]["imagePullSecrets"] == [{"name": "o"}]
+
+
+async def test_an_account_must_be_there() -> None:
+    async with stored() as store:
+        assert await refusal(store, pod(serviceAccountName="x")) == (
+            'error looking up service account default/x: serviceaccount "x" not found'
+        )
+
+
+async def test_accounts_that_list_what_may_be_used() -> None:
+    async with stored() as store:
+        strict = {"annotations": {"cluster.io/enforce-mountable-secrets": "true"}, "name": "x"}
+        listed = {"secrets": [{"name": "ok"}], "imagePullSecrets": [{"name": "pull"}]}
+        await store.create("serviceaccounts", {"metadata": strict, **listed})
+        why = "is not allowed because service account x does not reference that"
+        key = {"secretKeyRef": {"name": "no", "key": "k"}}
+        reading = {"name": "c", "image": "i", "env": [{"name": "A", "valueFrom": key}]}
+        for spec, what in (
+            (
+                {"volumes": [{"name": "v", "secret": {"secretName": "no"}}]},
+                f'volume with secret.secretName="no" {why} secret',
+            ),
+            (
+                {"containers": [reading]},
+                f'container c with envVar A referencing secret.secretName="no" {why} secret',
+            ),
+            (
+                {"initContainers": [{**reading, "name": "d"}]},
+                f'init container d with envVar A referencing secret.secretName="no" {why} secret',
+            ),
+            (
+                {"imagePullSecrets": [{"name": "no"}]},
+                f'imagePullSecrets[0].name="no" {why} imagePullSecret',
+            ),
+        ):
+            assert await refusal(store, pod(serviceAccountName="x", **spec)) == what
+        volumes = [{"name": "v", "secret": {"secretName": "ok"}}]
+        await store.create("pods", pod(serviceAccountName="x", volumes=volumes))
+
+
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        ({"serviceAccountName": "default"}, "a mirror pod may not reference service accounts"),
+        ({"imagePullSecrets": [{"name": "s"}]}, "a mirror pod may not reference secrets"),
+        (
+            {"volumes": [{"name": "v", "secret": {"secretName": "s"}}]},
+            "a mirror pod may not reference secrets",
+        ),
+        (
+            {"volumes": [{"name": "v", "cephfs": {"monitors": ["m"], "secretRef": {"name": "s"}}}]},
+            "a mirror pod may not reference secrets",
+        ),
+        (
+            {"volumes": [{"name": "v", "azureFile": {"secretName": "s", "shareName": "n"}}]},
+            "a mirror pod may not reference secrets",
+        ),
+        (
+            {"volumes": [{"name": "v", "projected": {"sources": [{"secret": {"name": "s"}}]}}]},
+            "a mirror pod may not reference secrets",
+        ),
+        (
+            {"volumes": [{"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]},
+            "a mirror pod may not use ServiceAccountToken volume projections",
+        ),
+    ],
+)
+async def test_mirrors_refer_to_nothing(spec: Any, why: str) -> None:
+    async with stored() as store:
+        assert await refusal(store, pod(MIRROR, nodeName="n", **spec)) == why
+
+
+async def test_mirrors_get_nothing() -> None:
+    async with stored() as store:
+        made = await store.create("pods", pod(MIRROR, nodeName="n"))
+        assert "serviceAccountName" not in made["spec"] and "volumes" not in made["spec"]

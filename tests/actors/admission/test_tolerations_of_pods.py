@@ -1,0 +1,49 @@
+"""Pods stay five minutes on a node that is not ready or out of reach, if they say nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.admission.chain import Review
+from actors.admission.plugins.default_toleration_seconds import DefaultTolerationSeconds
+from actors.kinds.catalog import Catalog
+from actors.names import CLUSTER
+
+KEYS = ("node.cluster.io/not-ready", "node.cluster.io/unreachable")
+PODS = Catalog(CLUSTER).find("", "v1", "pods")
+
+
+def patience(key: str) -> dict[str, Any]:
+    return {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+
+
+def mutated(tolerations: list[dict[str, Any]], subresource: str = "") -> list[dict[str, Any]]:
+    assert PODS is not None
+    spec: dict[str, Any] = {"containers": [], "tolerations": tolerations, "priority": 0}
+    pod = {"metadata": {}, "spec": spec}
+    review = Review("UPDATE", PODS, "ns", "p", subresource, pod, None, "user", False)
+    DefaultTolerationSeconds(CLUSTER).mutate(review)
+    assert list(pod["spec"]) == ["containers", "tolerations", "priority"]
+    found: list[dict[str, Any]] = pod["spec"]["tolerations"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("own", "added"),
+    [
+        ([], KEYS),
+        ([{"key": "x", "operator": "Exists"}], KEYS),
+        ([{**patience(KEYS[0]), "tolerationSeconds": 5}], KEYS[1:]),
+        ([{"key": KEYS[1], "operator": "Exists"}], KEYS[:1]),
+        ([{"key": KEYS[1], "operator": "Exists", "effect": "NoSchedule"}], KEYS),
+        ([{"operator": "Exists"}], ()),
+    ],
+)
+def test_what_is_added(own: Any, added: tuple[str, ...]) -> None:
+    assert mutated(own) == [*own, *(patience(key) for key in added)]
+
+
+def test_only_to_pods_themselves() -> None:
+    assert mutated([], "status") == []
