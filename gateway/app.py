@@ -17,6 +17,7 @@ from gateway.parser import Fault
 from gateway.request import Peer, Request, Response, Stream
 from gateway.serving import Serving
 from gateway.watch.asgi import StreamPipe
+from gateway.watch.member import FAREWELL
 
 # As much as Hypercorn buffers for a stream before it makes us wait for the client's window.
 _SLICE = 32 * 1024
@@ -66,7 +67,9 @@ class App:
         await send(start)
         last: Any = {"type": "http.response.body", "body": b"", "more_body": False}
         if await StreamPipe(send, receive).run(stream):
-            await send(last)
+            # Hypercorn has taken it all; a client that reads late gets the rest without a task that waits.
+            with trio.move_on_after(FAREWELL):
+                await send(last)
 
     async def _body(self, request: Request, receive: ASGIReceiveCallable) -> bytes | Fault | None:
         """The whole body, or why it is refused, or None when the client gave up."""

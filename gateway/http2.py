@@ -98,6 +98,15 @@ class Streams(H2Protocol):
             return self._reset(event.stream_id, h2.errors.ErrorCodes.PROTOCOL_ERROR)
         return False
 
+    async def _close_stream(self, stream_id: int) -> None:
+        """Besides: an answer whose end was never given is cut off, and its client must be able to tell."""
+        buffer = self.stream_buffers.get(stream_id)
+        if stream_id in self.streams and buffer is not None and not buffer._complete:
+            await buffer.close()
+            self._reset(stream_id, h2.errors.ErrorCodes.CANCEL)
+            await self._flush()
+        await super()._close_stream(stream_id)
+
     def _reset(self, stream_id: int | None, code: h2.errors.ErrorCodes) -> bool:
         try:
             self.connection.reset_stream(stream_id or 0, code)

@@ -1,0 +1,77 @@
+"""A group whose sweep breaks ends its own watches with an error; everything else goes on."""
+
+from __future__ import annotations
+
+import pytest
+from trio.testing import wait_all_tasks_blocked
+
+from gateway.watch import frames
+from gateway.watch.changes import Change
+from gateway.watch.selection import Selection, Shown
+from journal.errors import Damaged
+from tests.gateway.api import config_map, labelled, served
+from tests.gateway.watch.watching import ports, transports, watching
+
+show = Selection.show
+
+
+def fails_for_selections(self: Selection, change: Change) -> Shown | None:
+    if self.match is not None:
+        raise Damaged("made up")
+    return show(self, change)
+
+
+@transports
+async def test_its_watches_end_with_an_error(transport: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with served(**ports(transport)) as api:
+        path = api.path("configmaps")
+        async with (
+            watching(api, path, transport, labelSelector="app") as broken,
+            watching(api, path, transport, labelSelector="app") as too,
+            watching(api, path, transport) as healthy,
+        ):
+            with monkeypatch.context() as patch:
+                patch.setattr(Selection, "show", fails_for_selections)
+                await api.create("configmaps", labelled("a", app="x"))
+                for watch in (broken, too):
+                    [event] = await watch.end()
+                    assert event["type"] == "ERROR"
+                    assert (event["object"]["code"], event["object"]["reason"]) == (500, "InternalError")
+                    assert "made up" not in str(event)
+                    assert watch.close_code in (None, 1011)
+                assert await healthy.told(1) == [("ADDED", "a")]
+            async with watching(api, path, transport, labelSelector="app") as again:
+                await api.create("configmaps", labelled("b", app="x"))
+                assert await again.told(2) == [("ADDED", "a"), ("ADDED", "b")]
+
+
+async def test_one_that_is_catching_up_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "KEPT_BYTES", 0)
+    async with served() as api:
+        path, at = api.path("configmaps"), await api.head()
+        async with (
+            watching(api, path, labelSelector="app", stalled=True, resourceVersion=at) as lagging,
+            watching(api, path, labelSelector="app", resourceVersion=at) as healthy,
+        ):
+            for number in range(80):
+                body = labelled(f"c-{number:02}", app="x")
+                await api.create("configmaps", {**body, "data": {"big": "x" * 100_000}})
+            await healthy.take(80)
+            with monkeypatch.context() as patch:
+                patch.setattr(Selection, "show", fails_for_selections)
+                lagging.resume()  # type: ignore[attr-defined]
+                await lagging.gone()
+                await wait_all_tasks_blocked()
+            assert lagging.events[-1]["object"]["code"] == 500
+            await api.create("configmaps", labelled("last", app="x"))
+            assert await healthy.told(1) == [("ADDED", "last")]
+
+
+async def test_the_server_itself_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with served() as api, watching(api, api.path("configmaps")) as watch:
+        with monkeypatch.context() as patch:
+            patch.setattr(Selection, "show", lambda *_: 1 / 0)
+            await api.create("configmaps", config_map("a"))
+            await watch.end()
+        assert (await api.ask("GET", "/readyz")).status == 200
+        assert (await api.list("configmaps"))["items"][-1]["metadata"]["name"] == "a"

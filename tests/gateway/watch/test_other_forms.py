@@ -1,0 +1,105 @@
+"""Watches in other forms: tables, which describe their columns with the first event only, and bare metadata."""
+
+from __future__ import annotations
+
+import pytest
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from tests.gateway.api import config_map, served
+from tests.gateway.serving import let_pass
+from tests.gateway.watch.watching import ports, transports, watching
+
+TABLE = {"Accept": "application/json;as=Table;g=meta.cluster.io;v=v1"}
+PARTIAL = {"Accept": "application/json;as=PartialObjectMetadata;g=meta.cluster.io;v=v1"}
+
+
+@transports
+async def test_a_table_describes_its_columns_once(transport: str) -> None:
+    async with served(**ports(transport)) as api:
+        await api.create("configmaps", config_map("a"))
+        path, at = api.path("configmaps"), await api.head()
+        async with (
+            watching(api, path, transport, headers=TABLE) as state,
+            watching(api, path, transport, headers=TABLE, resourceVersion=at) as resumed,
+        ):
+            [first] = await state.take(1)
+            assert first["object"]["kind"] == "Table"
+            assert first["object"]["columnDefinitions"]
+            await api.create("configmaps", config_map("b"))
+            await api.delete("configmaps", "a")
+            events = await state.take(2)
+            assert [event["object"]["columnDefinitions"] for event in events] == [None, None]
+            first, second = await resumed.take(2)
+            assert first["object"]["columnDefinitions"]
+            assert second["object"]["columnDefinitions"] is None
+            assert [event["type"] for event in (first, second)] == ["ADDED", "DELETED"]
+            [row] = second["object"]["rows"]
+            assert row["cells"][0] == "a"
+
+
+async def test_many_events_before_the_first_was_read() -> None:
+    async with served() as api:
+        path, at = api.path("configmaps"), await api.head()
+        for number in range(20):
+            await api.create("configmaps", config_map(f"c-{number:02}"))
+        async with watching(api, path, headers=TABLE, resourceVersion=at) as watch:
+            events = await watch.take(20)
+            described = [bool(event["object"]["columnDefinitions"]) for event in events]
+            assert described == [True] + [False] * 19
+            await api.create("configmaps", config_map("z"))
+            [event] = await watch.take(1)
+            assert event["object"]["columnDefinitions"] is None
+
+
+async def test_one_that_waits_for_its_first_event_ends_in_time(mock_clock: MockClock) -> None:
+    async with served() as api:
+        at = await api.head()
+        query = {"resourceVersion": at, "timeoutSeconds": 5, "allowWatchBookmarks": "true"}
+        async with watching(api, api.path("configmaps"), headers=TABLE, **query) as watch:
+            await let_pass(mock_clock, 6)
+            [mark] = await watch.end()
+            assert mark["object"] == {
+                "kind": "Table",
+                "apiVersion": "meta.cluster.io/v1",
+                "metadata": {"resourceVersion": at},
+            }
+
+
+async def test_one_that_waits_for_its_first_event_may_leave() -> None:
+    async with served() as api:
+        at = await api.head()
+        async with watching(api, api.path("configmaps"), headers=TABLE, resourceVersion=at):
+            await wait_all_tasks_blocked()
+        await wait_all_tasks_blocked()
+        text = (await api.ask("GET", "/metrics")).text
+        assert 'rewound_watch_groups{type="configmaps"} 0.0' in text
+
+
+@pytest.mark.parametrize(
+    ("include", "kind"), [("Object", "ConfigMap"), ("Metadata", "PartialObjectMetadata")]
+)
+async def test_objects_in_the_rows(include: str, kind: str) -> None:
+    async with served() as api:
+        path = api.path("configmaps")
+        async with (
+            watching(api, path, headers=TABLE, includeObject=include) as watch,
+            watching(api, path, headers=TABLE, includeObject="None") as bare,
+        ):
+            await api.create("configmaps", config_map("a"))
+            [event] = await watch.take(1)
+            assert event["object"]["rows"][0]["object"]["kind"] == kind
+            [event] = await bare.take(1)
+            assert event["object"]["rows"][0]["object"] is None
+
+
+@transports
+async def test_bare_metadata(transport: str) -> None:
+    async with served(**ports(transport)) as api:
+        path = api.path("configmaps")
+        async with watching(api, path, transport, headers=PARTIAL) as watch:
+            await api.create("configmaps", config_map("a", secret="hidden"))
+            await api.delete("configmaps", "a")
+            for event in await watch.take(2):
+                assert set(event["object"]) == {"kind", "apiVersion", "metadata"}
+                assert event["object"]["kind"] == "PartialObjectMetadata"
+                assert event["object"]["metadata"]["name"] == "a"
