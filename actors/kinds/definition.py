@@ -96,6 +96,7 @@ class Definition:
     unconditional_update: bool = True
     counts_generation: bool = False
     delete_returns_object: bool = False
+    orphans: bool = False  # what it owns stays when it is deleted without a word about that
 
     columns: tuple[Column, ...] = USUAL  # of tables
     annotated_fields: frozenset[str] = frozenset()  # annotations that no partial metadata shows: fields once
@@ -104,6 +105,7 @@ class Definition:
     selectable: Mapping[str, Callable[[Object], str]] = field(default_factory=dict)
     selector_names: Mapping[str, str] = field(default_factory=dict)  # this view's label -> the stored one
     own_selector_text: bool = False  # speaks of labels, not of known field selectors
+    selector_refusal: str = "field label not supported: {label}"  # what it says then
 
     resets: tuple[str, ...] | None = None  # paths that a write leaves as they were; None: a status of its own
     fill: Callable[[Object], None] | None = None  # defaults that look at more than one field
@@ -190,7 +192,7 @@ class Definition:
 
     def unsupported_field_text(self, label: str) -> str:
         if self.own_selector_text:
-            return f"field label not supported: {label}"
+            return self.selector_refusal.format(label=label)
         return f'"{label}" is not a known field selector: only "metadata.name", "metadata.namespace"'
 
     @cached_property

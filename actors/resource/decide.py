@@ -134,7 +134,7 @@ def decide_delete(definition: Definition, current: Current, command: Delete) -> 
     _check_uid(definition, command.name, options.uid, metadata["uid"])
     _check_given_version(definition, command.name, options.resource_version, current.offset)
     asked = options.grace_period_seconds
-    finalizers = _finalizers_for(options.propagation_policy, metadata.get("finalizers", []))
+    finalizers = _finalizers_for(_policy_of(definition, command, metadata), metadata.get("finalizers", []))
     if "deletionTimestamp" in metadata:
         if left := _time_left(metadata):
             return _hurry(definition, current.object, finalizers, left, asked)
@@ -239,6 +239,13 @@ def missing(definition: Definition, name: str) -> NotFound:
 def _raise_invalid(definition: Definition, name: str, errors: list[FieldError]) -> None:
     if errors:
         raise Invalid(definition.group, definition.kind, name, [error.cause() for error in errors])
+
+
+def _policy_of(definition: Definition, command: Delete, metadata: Object) -> str:
+    """What becomes of dependents: as asked, as its finalizers say already, or as is usual for the kind."""
+    decided = not {ORPHAN, FOREGROUND}.isdisjoint(metadata.get("finalizers", ()))
+    usual = "Orphan" if definition.orphans and not decided else ""
+    return command.options.propagation_policy or usual
 
 
 def _finalizers_for(policy: str, finalizers: list[str]) -> list[str]:

@@ -81,6 +81,7 @@ def define(names: Names) -> Definition:
         ),
         check_name=name_is_subdomain,
         counts_generation=True,
+        orphans=True,
         selectable={"status.replicas": lambda stored: str(stored["status"]["replicas"])},
         own_selector_text=True,
         fill=fill,

@@ -1,0 +1,206 @@
+"""CronJob: a job made anew at the times of a schedule."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from actors.kinds.batch.job_spec import JOB_SPEC, job_spec_rules
+from actors.kinds.batch.schedule import NotASchedule, check_schedule, unknown_zone
+from actors.kinds.checks import (
+    FieldError,
+    at_most,
+    invalid,
+    name_is_subdomain,
+    not_supported,
+    required,
+    size,
+)
+from actors.kinds.columns import AGE, NAME, NONE, Column, at, since
+from actors.kinds.core.pod_template import drop_gated, fill_template, template_warnings
+from actors.kinds.core.references import OBJECT_REFERENCE
+from actors.kinds.definition import Definition, Subresource
+from actors.kinds.fields import BOOL, INT32, INT64, STRING, TIME, Field, ListOf, Struct
+from actors.kinds.halves import keep_spec, keep_status_and_count, start
+from actors.kinds.meta import METADATA, TEMPLATE_META, metadata_change_rules
+from actors.kinds.workloads import CONTAINERS, IMAGES, not_negative, selector_or_none
+from actors.messages import Object
+from actors.names import Names
+
+CONCURRENCY_POLICIES: Final = ("Allow", "Forbid", "Replace")
+LONGEST_NAME: Final = 52  # eleven more tell one of its jobs from another
+TEMPLATE: Final = "spec.jobTemplate.spec.template"
+
+JOB_TEMPLATE_SPEC = Struct(
+    "batch.v1.JobTemplateSpec",
+    Field("metadata", TEMPLATE_META, 1),
+    Field("spec", JOB_SPEC, 2),
+)
+SPEC = Struct(
+    "batch.v1.CronJobSpec",
+    Field("schedule", STRING, 1, required=True, always=True),
+    Field("timeZone", STRING, 8, pointer=True),
+    Field("startingDeadlineSeconds", INT64, 2, pointer=True),
+    Field("concurrencyPolicy", STRING, 3, enum=CONCURRENCY_POLICIES, default="Allow"),
+    Field("suspend", BOOL, 4, pointer=True, default=False),
+    Field("jobTemplate", JOB_TEMPLATE_SPEC, 5, required=True),
+    Field("successfulJobsHistoryLimit", INT32, 6, pointer=True, default=3),
+    Field("failedJobsHistoryLimit", INT32, 7, pointer=True, default=1),
+)
+STATUS = Struct(
+    "batch.v1.CronJobStatus",
+    Field("active", ListOf(OBJECT_REFERENCE), 1, list_type="atomic"),
+    Field("lastScheduleTime", TIME, 4, pointer=True),
+    Field("lastSuccessfulTime", TIME, 5, pointer=True),
+)
+CRON_JOB = Struct("batch.v1.CronJob", METADATA, Field("spec", SPEC, 2), Field("status", STATUS, 3))
+
+
+def _last_schedule(made: Object, now: int) -> str:
+    last = made["status"].get("lastScheduleTime")
+    return NONE if last is None else since(last, now)
+
+
+COLUMNS: Final = (
+    NAME,
+    Column("Schedule", "string", "When its jobs are made.", at("spec", "schedule")),
+    Column(
+        "Suspend",
+        "boolean",
+        "Whether it makes none at present.",
+        lambda made, _: str(made["spec"].get("suspend", "<unset>")),
+    ),
+    Column(
+        "Active",
+        "integer",
+        "Jobs of it that are running.",
+        lambda made, _: len(made["status"].get("active", ())),
+    ),
+    Column("Last Schedule", "string", "Time since the last job was due.", _last_schedule),
+    AGE,
+    CONTAINERS,
+    IMAGES,
+    Column(
+        "Selector",
+        "string",
+        "Labels by which its pods are found.",
+        lambda made, _: selector_or_none(made["spec"]["jobTemplate"]["spec"].get("selector")),
+        priority=1,
+    ),
+)
+
+
+def define(names: Names) -> Definition:
+    return Definition(
+        group="batch",
+        version="v1",
+        kind="CronJob",
+        plural="cronjobs",
+        short_names=("cj",),
+        categories=("all",),
+        namespaced=True,
+        fields=CRON_JOB,
+        columns=COLUMNS,
+        subresources=(Subresource(name="status", prepare=keep_spec),),
+        check_name=name_is_subdomain,
+        counts_generation=True,
+        fill=lambda new: fill_template(_pods(new)),
+        prepare_create=prepare_create,
+        prepare_update=prepare_update,
+        validate_create=partial(create_rules, names),
+        validate_update=partial(change_rules, names),
+        warnings=partial(warnings, names),
+    )
+
+
+def _pods(stored: Object) -> Object:
+    template: Object = stored["spec"]["jobTemplate"]["spec"]["template"]
+    return template
+
+
+def prepare_create(new: Object) -> None:
+    start(STATUS, new)
+    drop_gated(_pods(new))
+
+
+def prepare_update(new: Object, old: Object) -> None:
+    drop_gated(_pods(new), _pods(old))
+    keep_status_and_count(new, old)
+
+
+def create_rules(names: Names, new: Object) -> list[FieldError]:
+    name = new["metadata"].get("name", "")
+    errors = rules(names, new)
+    if size(name) > LONGEST_NAME:
+        errors.append(invalid("metadata.name", name, at_most(LONGEST_NAME)))
+    return errors
+
+
+def change_rules(names: Names, new: Object, old: Object) -> list[FieldError]:
+    return metadata_change_rules(new["metadata"], old["metadata"]) + rules(names, new, old)
+
+
+def rules(names: Names, new: Object, old: Object | None = None) -> list[FieldError]:
+    spec = new["spec"]
+    errors = _schedule_rules(spec)
+    errors += not_negative(spec, "spec", "startingDeadlineSeconds")
+    if old is None or old["spec"].get("timeZone") != spec.get("timeZone"):
+        errors += _zone_rules(spec.get("timeZone"))
+    if spec["concurrencyPolicy"] not in CONCURRENCY_POLICIES:
+        policy = spec["concurrencyPolicy"]
+        errors.append(not_supported("spec.concurrencyPolicy", policy, CONCURRENCY_POLICIES))
+    errors += _job_rules(names, spec["jobTemplate"]["spec"], None if old is None else _pods(old))
+    return errors + not_negative(spec, "spec", "successfulJobsHistoryLimit", "failedJobsHistoryLimit")
+
+
+def _schedule_rules(spec: Object) -> list[FieldError]:
+    schedule = spec["schedule"]
+    if not schedule:
+        return [required("spec.schedule")]
+    errors: list[FieldError] = []
+    try:
+        check_schedule(schedule)
+    except NotASchedule as why:
+        errors.append(invalid("spec.schedule", schedule, str(why)))
+    if "TZ" in schedule and "timeZone" in spec:
+        text = "cannot use both timeZone field and TZ or CRON_TZ in schedule"
+        errors.append(invalid("spec.schedule", schedule, text))
+    return errors
+
+
+def _zone_rules(zone: str | None) -> list[FieldError]:
+    if zone is None:
+        return []
+    if not zone:
+        return [invalid("spec.timeZone", zone, "timeZone must be nil or non-empty string")]
+    errors: list[FieldError] = []
+    if zone.lower() == "local":
+        text = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
+        errors.append(invalid("spec.timeZone", zone, text))
+    wrong = unknown_zone(zone)
+    return [*errors, invalid("spec.timeZone", zone, wrong)] if wrong else errors
+
+
+def _job_rules(names: Names, job: Object, old_template: Object | None) -> list[FieldError]:
+    field = "spec.jobTemplate.spec"
+    errors = job_spec_rules(names, job, field, old_template)
+    if "selector" in job:
+        text = "`selector` will be auto-generated"
+        errors.append(invalid(f"{field}.selector", job["selector"], text))
+    if job.get("manualSelector"):
+        shown = 'Unsupported value: true: supported values: "nil", "false"'
+        errors.append(FieldError("FieldValueNotSupported", f"{field}.manualSelector", shown))
+    return errors
+
+
+def warnings(names: Names, new: Object, old: Object | None) -> list[str]:
+    if old is not None and new["spec"] is old["spec"]:
+        return []  # only its status was written
+    grown = old is None or new["metadata"].get("generation") != old["metadata"].get("generation")
+    told = template_warnings(_pods(new), TEMPLATE, names) if grown else []
+    if "TZ" in new["spec"]["schedule"]:
+        page = f"https://{names.key_domain}/docs/concepts/workloads/controllers/cron-jobs/"
+        told.append(
+            f"CRON_TZ or TZ used in spec.spec.schedule is not officially supported, see {page} for more details"
+        )
+    return told

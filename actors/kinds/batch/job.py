@@ -1,0 +1,299 @@
+"""Job: pods that run until enough of them have succeeded.
+
+Its selector and the labels of its pods are made from its own uid, so that no two jobs ever find each other's pods,
+unless `manualSelector` says otherwise. What it makes stays behind when it is deleted without a word about that.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, Final
+
+from actors.kinds.batch import failure_policy
+from actors.kinds.batch.job_spec import JOB_SPEC, job_spec_rules
+from actors.kinds.checks import (
+    FieldError,
+    dns_label,
+    duplicate,
+    forbidden,
+    invalid,
+    name_is_subdomain,
+    required,
+    unchanged,
+)
+from actors.kinds.columns import AGE, NAME, SECOND, Column, human_duration, since
+from actors.kinds.core.pod_template import drop_gated, fill_template
+from actors.kinds.definition import Definition, Subresource
+from actors.kinds.fields import INT32, STRING, STRINGS, TIME, Field, ListOf, Struct
+from actors.kinds.halves import keep_spec, keep_status_and_count, start
+from actors.kinds.label_selector import label_selector_rules, matches
+from actors.kinds.meta import METADATA, OBJECT_META, metadata_change_rules, metadata_rules
+from actors.kinds.times import micros_of
+from actors.kinds.workloads import (
+    CONTAINERS,
+    IMAGES,
+    SELECTOR,
+    found_rules,
+    not_negative,
+    spec_warnings,
+    usable,
+)
+from actors.messages import Object
+from actors.names import Names
+
+FAILURE_POLICY: Final = "JobPodFailurePolicy"  # a feature
+UID_LABEL, NAME_LABEL = "controller-uid", "job-name"
+
+CONDITION = Struct(
+    "batch.v1.JobCondition",
+    Field("type", STRING, 1, required=True, always=True),
+    Field("status", STRING, 2, required=True, always=True),
+    Field("lastProbeTime", TIME, 3),
+    Field("lastTransitionTime", TIME, 4),
+    Field("reason", STRING, 5),
+    Field("message", STRING, 6),
+)
+UNCOUNTED = Struct(
+    "batch.v1.UncountedTerminatedPods",
+    Field("succeeded", STRINGS, 1, list_type="set"),
+    Field("failed", STRINGS, 2, list_type="set"),
+)
+STATUS = Struct(
+    "batch.v1.JobStatus",
+    Field("conditions", ListOf(CONDITION), 1, patch="merge", merge_key="type", list_type="atomic"),
+    Field("startTime", TIME, 2, pointer=True),
+    Field("completionTime", TIME, 3, pointer=True),
+    Field("active", INT32, 4),
+    Field("succeeded", INT32, 5),
+    Field("failed", INT32, 6),
+    Field("completedIndexes", STRING, 7),
+    Field("uncountedTerminatedPods", UNCOUNTED, 8, pointer=True),
+    Field("ready", INT32, 9, pointer=True),
+)
+JOB = Struct("batch.v1.Job", METADATA, Field("spec", JOB_SPEC, 2), Field("status", STATUS, 3))
+
+
+def _completions(made: Object, _: int) -> str:
+    spec, succeeded = made["spec"], made["status"].get("succeeded", 0)
+    if "completions" in spec:
+        return f"{succeeded}/{spec['completions']}"
+    parallelism = spec.get("parallelism", 0)
+    return f"{succeeded}/1 of {parallelism}" if parallelism > 1 else f"{succeeded}/1"
+
+
+def _duration(made: Object, now: int) -> str:
+    started, ended = made["status"].get("startTime"), made["status"].get("completionTime")
+    if started is None:
+        return ""
+    if ended is None:
+        return since(started, now)
+    return human_duration((micros_of(ended) - micros_of(started)) // SECOND)
+
+
+COLUMNS: Final = (
+    NAME,
+    Column("Completions", "string", "Pods that have succeeded, of those that must.", _completions),
+    Column("Duration", "string", "How long it has been running, or ran.", _duration),
+    AGE,
+    CONTAINERS,
+    IMAGES,
+    SELECTOR,
+)
+
+
+def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
+    jobs = Jobs(names, features)
+    return Definition(
+        group="batch",
+        version="v1",
+        kind="Job",
+        plural="jobs",
+        categories=("all",),
+        namespaced=True,
+        fields=JOB,
+        columns=COLUMNS,
+        subresources=(Subresource(name="status", prepare=keep_spec, validate=status_change_rules),),
+        check_name=name_is_subdomain,
+        counts_generation=True,
+        orphans=True,
+        selectable={"status.successful": lambda stored: str(stored["status"].get("succeeded", 0))},
+        own_selector_text=True,
+        selector_refusal='field label "{label}" not supported for Job',
+        fill=fill,
+        prepare_create=jobs.prepare_create,
+        prepare_update=jobs.prepare_update,
+        validate_create=jobs.rules,
+        validate_update=jobs.change_rules,
+        warnings=partial(spec_warnings, names),
+    )
+
+
+def fill(new: Object) -> None:
+    spec, metadata = new["spec"], new["metadata"]
+    usual: dict[str, Any] = {"parallelism": 1, "backoffLimit": 6, "completionMode": "NonIndexed"}
+    if "completions" not in spec and "parallelism" not in spec:
+        usual["completions"] = 1
+    new["spec"] = spec = JOB_SPEC.arranged({**usual, "suspend": False, **spec})
+    labels = spec["template"]["metadata"].get("labels")
+    if labels and not metadata.get("labels"):
+        new["metadata"] = OBJECT_META.arranged({**metadata, "labels": dict(labels)})
+    if "podFailurePolicy" in spec:
+        failure_policy.fill(spec["podFailurePolicy"])
+    fill_template(spec["template"])
+
+
+class Jobs:
+    """Preparations and rules of jobs in one dialect, with the alpha `features` that are on."""
+
+    def __init__(self, names: Names, features: frozenset[str]) -> None:
+        self._names, self._features = names, features
+        self._tracking = names.key("job-tracking", "batch")
+
+    def prepare_create(self, new: Object) -> None:
+        metadata, spec = new["metadata"], new["spec"]
+        start(STATUS, new)
+        annotations = {**metadata.get("annotations", {}), self._tracking: ""}
+        metadata["annotations"] = dict(sorted(annotations.items()))
+        if FAILURE_POLICY not in self._features:
+            spec.pop("podFailurePolicy", None)
+        drop_gated(spec["template"])
+        if not spec.get("manualSelector"):
+            select_own(new)
+
+    def prepare_update(self, new: Object, old: Object) -> None:
+        spec, before = new["spec"], old["spec"]
+        if FAILURE_POLICY not in self._features and "podFailurePolicy" not in before:
+            spec.pop("podFailurePolicy", None)
+        drop_gated(spec["template"], before["template"])
+        keep_status_and_count(new, old)
+
+    def rules(self, new: Object) -> list[FieldError]:
+        return [*_generated_rules(new), *self._spec_rules(new), *_indexed_name_rules(new)]
+
+    def _spec_rules(self, new: Object, old: Object | None = None) -> list[FieldError]:
+        spec = new["spec"]
+        selector = spec.get("selector")
+        before = None if old is None else old["spec"]["template"]
+        errors = job_spec_rules(self._names, spec, "spec", before)
+        errors += (
+            [required("spec.selector")]
+            if selector is None
+            else label_selector_rules(selector, "spec.selector")
+        )
+        if usable(selector):
+            errors += found_rules(selector, spec["template"], "spec.template")
+        return errors
+
+    def change_rules(self, new: Object, old: Object) -> list[FieldError]:
+        own = self._spec_rules(new, old)
+        return [
+            *metadata_rules(new["metadata"], namespaced=True, check_name=name_is_subdomain),
+            *_generated_rules(new),
+            *own,
+            *self._tracking_rules(new, old),
+            *_indexed_name_rules(new),
+            *metadata_change_rules(new["metadata"], old["metadata"]),
+            *own,
+            *_fixed_rules(new["spec"], old),
+        ]
+
+    def _tracking_rules(self, new: Object, old: Object) -> list[FieldError]:
+        now, before = (self._tracking in one["metadata"].get("annotations", {}) for one in (new, old))
+        if before or not now:
+            return []
+        return [forbidden(f"metadata.annotations[{self._tracking}]", "cannot add this annotation")]
+
+
+def select_own(new: Object) -> None:
+    """A selector and labels for its pods that are nobody else's. The job has the labels too, if no others."""
+    metadata, spec = new["metadata"], new["spec"]
+    template = spec["template"]["metadata"]
+    labels = template.get("labels", {})
+    own = {UID_LABEL: metadata["uid"], NAME_LABEL: metadata.get("name", "")}
+    selected = dict(sorted({**own, **labels}.items()))
+    if metadata.get("labels", labels) == labels:
+        metadata["labels"] = dict(selected)
+    template["labels"] = selected
+    selector = spec.get("selector", {})
+    wanted = {UID_LABEL: metadata["uid"], **selector.get("matchLabels", {})}
+    spec["template"]["metadata"] = OBJECT_META.arranged(template)
+    spec["selector"] = {**selector, "matchLabels": dict(sorted(wanted.items()))}
+    new["spec"] = JOB_SPEC.arranged(spec)
+
+
+def _generated_rules(new: Object) -> list[FieldError]:
+    """What `select_own` has made, or a client has sent in its place, is this job's own."""
+    metadata, spec = new["metadata"], new["spec"]
+    selector = spec.get("selector")
+    if spec.get("manualSelector") or selector is None:
+        return []
+    expected = {UID_LABEL: metadata.get("uid", ""), NAME_LABEL: metadata.get("name", "")}
+    labels = spec["template"]["metadata"].get("labels", {})
+    errors: list[FieldError] = []
+    for key, value in expected.items():
+        field = f"spec.template.metadata.labels[{key}]"
+        if key not in labels:
+            errors.append(required(field, f"must be '{value}'"))
+        elif labels[key] != value:
+            errors.append(invalid(field, labels, f"must be '{value}'"))
+    if usable(selector) and not matches(selector, expected):
+        errors.append(invalid("spec.selector", selector, "`selector` not auto-generated"))
+    return errors
+
+
+def _indexed_name_rules(new: Object) -> list[FieldError]:
+    """The last of its pods must still have a name that a host can have."""
+    name, spec = new["metadata"].get("name", ""), new["spec"]
+    completions = spec.get("completions", 0)
+    if spec.get("completionMode") != "Indexed" or completions <= 0:
+        return []
+    last = f"{name}-{completions - 1}"
+    if not dns_label(last):
+        return []
+    return [invalid("metadata.name", name, f"will not able to create pod with invalid DNS label: {last}")]
+
+
+def _fixed_rules(spec: Object, old: Object) -> list[FieldError]:
+    before = old["spec"]
+    template = before["template"]
+    if before.get("suspend") and "startTime" not in old["status"]:
+        template = _placed_like(template, spec["template"])
+    return [
+        *unchanged("spec.completions", spec.get("completions"), before.get("completions")),
+        *unchanged("spec.selector", spec.get("selector"), before.get("selector")),
+        *unchanged("spec.template", spec["template"], template),
+        *unchanged("spec.completionMode", spec.get("completionMode"), before.get("completionMode")),
+        *unchanged("spec.podFailurePolicy", spec.get("podFailurePolicy"), before.get("podFailurePolicy")),
+    ]
+
+
+def _placed_like(template: Object, other: Object) -> Object:
+    """The template, placed as the other is: before a suspended job has ever run, that may still change."""
+    metadata = _with_parts_of(template["metadata"], other["metadata"], "labels", "annotations")
+    spec = _with_parts_of(template["spec"], other["spec"], "nodeSelector", "tolerations")
+    affinity, wanted = spec.pop("affinity", {}), other["spec"].get("affinity")
+    affinity = _with_parts_of(affinity, wanted or {}, "nodeAffinity")
+    if affinity or wanted is not None:
+        spec["affinity"] = affinity
+    return {**template, "metadata": metadata, "spec": spec}
+
+
+def _with_parts_of(holder: Object, other: Object, *parts: str) -> Object:
+    kept = {part: value for part, value in holder.items() if part not in parts}
+    return {**kept, **{part: other[part] for part in parts if part in other}}
+
+
+def status_change_rules(new: Object, old: Object) -> list[FieldError]:
+    errors = metadata_change_rules(new["metadata"], old["metadata"])
+    errors += not_negative(new["status"], "status", "active", "succeeded", "failed", "ready")
+    seen: set[str] = set()
+    uncounted = new["status"].get("uncountedTerminatedPods", {})
+    for part in ("succeeded", "failed"):
+        for index, uid in enumerate(uncounted.get(part, ())):
+            field = f"status.uncountedTerminatedPods.{part}[{index}]"
+            if not uid:
+                errors.append(invalid(field, uid, "must not be empty"))
+            elif uid in seen:
+                errors.append(duplicate(field, uid))
+            seen.add(uid)
+    return errors

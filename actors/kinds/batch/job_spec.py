@@ -1,0 +1,87 @@
+"""What a job is to do: shared by jobs and by the templates from which cron jobs make them.
+
+A job has defaults of its own (`batch/job`); a template of one has only those of its pods.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from actors.kinds.batch.failure_policy import POD_FAILURE_POLICY, failure_policy_rules
+from actors.kinds.checks import FieldError, invalid, not_supported, required
+from actors.kinds.core.pod_template import POD_TEMPLATE_SPEC, pod_template_rules
+from actors.kinds.fields import BOOL, INT32, INT64, STRING, Field, Struct
+from actors.kinds.label_selector import LABEL_SELECTOR
+from actors.kinds.workloads import not_negative
+from actors.messages import Object
+from actors.names import Names
+
+COMPLETION_MODES: Final = ("NonIndexed", "Indexed")
+MOST_PARALLEL_INDEXES: Final = 100_000
+
+JOB_SPEC = Struct(
+    "batch.v1.JobSpec",
+    Field("parallelism", INT32, 1, pointer=True),
+    Field("completions", INT32, 2, pointer=True),
+    Field("activeDeadlineSeconds", INT64, 3, pointer=True),
+    Field("podFailurePolicy", POD_FAILURE_POLICY, 11, pointer=True),
+    Field("backoffLimit", INT32, 7, pointer=True),
+    Field("selector", LABEL_SELECTOR, 4, pointer=True),
+    Field("manualSelector", BOOL, 5, pointer=True),
+    Field("template", POD_TEMPLATE_SPEC, 6, required=True),
+    Field("ttlSecondsAfterFinished", INT32, 8, pointer=True),
+    Field("completionMode", STRING, 9, pointer=True),
+    Field("suspend", BOOL, 10, pointer=True),
+)
+
+_COUNTS: Final = (
+    *("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit"),
+    "ttlSecondsAfterFinished",
+)
+
+
+def job_spec_rules(
+    names: Names, spec: Object, field: str, old_template: Object | None = None
+) -> list[FieldError]:
+    """All but the selector, which jobs must have and templates of jobs must not."""
+    template = spec["template"]
+    errors = not_negative(spec, field, *_COUNTS)
+    errors += _mode_rules(spec, field)
+    if "podFailurePolicy" in spec:
+        here = f"{field}.podFailurePolicy.rules"
+        errors += failure_policy_rules(spec["podFailurePolicy"], _container_names(template), here)
+    errors += pod_template_rules(template, f"{field}.template", names, old_template)
+    return errors + _restart_rules(spec, f"{field}.template.spec.restartPolicy")
+
+
+def _mode_rules(spec: Object, field: str) -> list[FieldError]:
+    mode = spec.get("completionMode", "NonIndexed")
+    errors: list[FieldError] = []
+    if mode not in COMPLETION_MODES:
+        errors.append(not_supported(f"{field}.completionMode", mode, COMPLETION_MODES))
+    if mode != "Indexed":
+        return errors
+    if "completions" not in spec:
+        errors.append(required(f"{field}.completions", "when completion mode is Indexed"))
+    parallelism = spec.get("parallelism", 0)
+    if parallelism > MOST_PARALLEL_INDEXES:
+        text = f"must be less than or equal to {MOST_PARALLEL_INDEXES} when completion mode is Indexed"
+        errors.append(invalid(f"{field}.parallelism", parallelism, text))
+    return errors
+
+
+def _container_names(template: Object) -> list[str]:
+    spec = template["spec"]
+    return [one["name"] for part in ("containers", "initContainers") for one in spec.get(part) or ()]
+
+
+def _restart_rules(spec: Object, field: str) -> list[FieldError]:
+    """Pods of a job end: none is started again whatever happens."""
+    policy = spec["template"]["spec"].get("restartPolicy", "")
+    if policy in ("Always", ""):
+        return [required(field, 'valid values: "OnFailure", "Never"')]
+    if policy not in ("OnFailure", "Never"):
+        return [not_supported(field, policy, ("OnFailure", "Never"))]
+    if "podFailurePolicy" in spec and policy != "Never":
+        return [invalid(field, policy, 'only "Never" is supported when podFailurePolicy is specified')]
+    return []

@@ -1,0 +1,127 @@
+"""When a cron job runs: five fields of a crontab, or a word such as @daily, or @every and a duration.
+
+    30 6 * * mon-fri     0/15 * 1,15 * ?     @hourly     @every 1h30m     CRON_TZ=UTC 0 0 * * *
+
+Only the form is judged here; texts are those that clients know.
+"""
+
+from __future__ import annotations
+
+import re
+import zoneinfo
+from functools import cache
+from typing import Final, NamedTuple
+
+WORDS: Final = frozenset(
+    ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"),
+)
+_MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_DAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+
+
+class _Bounds(NamedTuple):
+    low: int
+    high: int
+    names: dict[str, int]
+
+
+_FIELDS: Final = (
+    _Bounds(0, 59, {}),
+    _Bounds(0, 23, {}),
+    _Bounds(1, 31, {}),
+    _Bounds(1, 12, {name: number for number, name in enumerate(_MONTHS, 1)}),
+    _Bounds(0, 6, {name: number for number, name in enumerate(_DAYS)}),
+)
+
+_is_number = re.compile("[-+]?[0-9]+").fullmatch
+_is_duration = re.compile(r"[-+]?(?:0|(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+)").fullmatch
+
+
+class NotASchedule(ValueError):
+    """The text tells no times; says why."""
+
+
+def check_schedule(text: str) -> None:
+    """Raises NotASchedule."""
+    if text.startswith(("TZ=", "CRON_TZ=")):
+        zone, space, text = text.partition("=")[2].partition(" ")
+        wrong = unknown_zone(zone) if space else "no schedule follows it"
+        if wrong:
+            raise NotASchedule(f"provided bad location {zone}: {wrong}")
+        text = text.strip()
+    if text.startswith("@"):
+        _check_word(text)
+    else:
+        _check_fields(text.split())
+
+
+def _check_fields(fields: list[str]) -> None:
+    if len(fields) != len(_FIELDS):
+        raise NotASchedule(f"expected exactly 5 fields, found {len(fields)}: [{' '.join(fields)}]")
+    for field, bounds in zip(fields, _FIELDS, strict=True):
+        for part in filter(None, field.split(",")):
+            _check_range(part, bounds)
+
+
+def _check_word(word: str) -> None:
+    if word in WORDS:
+        return
+    if not word.startswith("@every "):
+        raise NotASchedule(f"unrecognized descriptor: {word}")
+    every = word.removeprefix("@every ")
+    if not _is_duration(every):
+        raise NotASchedule(f'failed to parse duration {word}: time: invalid duration "{every}"')
+
+
+def _check_range(text: str, bounds: _Bounds) -> None:
+    whole, *steps = text.split("/")
+    first, *rest = whole.split("-")
+    if first in ("*", "?"):
+        low, high = bounds.low, bounds.high
+    else:
+        low = _number(first, bounds.names)
+        if len(rest) > 1:
+            raise NotASchedule(f"too many hyphens: {text}")
+        high = _number(rest[0], bounds.names) if rest else low
+    if len(steps) > 1:
+        raise NotASchedule(f"too many slashes: {text}")
+    step = _number(steps[0], {}) if steps else 1
+    if steps and not rest:
+        high = bounds.high
+    _check_bounds(text, bounds, low, high, step)
+
+
+def _check_bounds(text: str, bounds: _Bounds, low: int, high: int, step: int) -> None:
+    if low < bounds.low:
+        raise NotASchedule(f"beginning of range ({low}) below minimum ({bounds.low}): {text}")
+    if high > bounds.high:
+        raise NotASchedule(f"end of range ({high}) above maximum ({bounds.high}): {text}")
+    if low > high:
+        raise NotASchedule(f"beginning of range ({low}) beyond end of range ({high}): {text}")
+    if not step:
+        raise NotASchedule(f"step of range should be a positive number: {text}")
+
+
+def _number(text: str, names: dict[str, int]) -> int:
+    if text.lower() in names:
+        return names[text.lower()]
+    if not _is_number(text) or len(text) > 18:
+        why = "value out of range" if _is_number(text) else "invalid syntax"
+        raise NotASchedule(f'failed to parse int from {text}: strconv.Atoi: parsing "{text}": {why}')
+    if int(text) < 0:
+        raise NotASchedule(f"negative number ({int(text)}) not allowed: {text}")
+    return int(text)
+
+
+@cache
+def unknown_zone(name: str) -> str:
+    """Why a time zone cannot be had; "" when it can."""
+    if name in ("", "UTC", "Local"):
+        return ""
+    if name.startswith(("/", "\\")) or ".." in name:
+        return "time: invalid location name"
+    try:
+        zoneinfo.ZoneInfo(name)
+    except (zoneinfo.ZoneInfoNotFoundError, OSError, ValueError):
+        return f"unknown time zone {name}"
+    return ""

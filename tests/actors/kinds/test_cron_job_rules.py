@@ -1,0 +1,109 @@
+"""CronJob: defaults, schedule and time zone, the job's template, names, status."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.kinds.batch.cron_job import COLUMNS
+from actors.names import Names
+from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.workload import template, with_status
+
+PLURAL = "cronjobs"
+
+
+def cron_job(name: str = "a", schedule: str = "* * * * *", job: Any = None, **spec: Any) -> dict[str, Any]:
+    of = {"template": template(restartPolicy="Never"), **(job or {})}
+    return {"metadata": {"name": name}, "spec": {"schedule": schedule, "jobTemplate": {"spec": of}, **spec}}
+
+
+def test_defaults(kinds: Declared) -> None:
+    stored = kinds.stored(PLURAL, with_status(cron_job(), lastScheduleTime="2020-01-01T00:00:00Z"))
+    spec = stored["spec"]
+    assert list(spec) == [
+        *("schedule", "concurrencyPolicy", "suspend", "jobTemplate"),
+        *("successfulJobsHistoryLimit", "failedJobsHistoryLimit"),
+    ]
+    assert (spec["concurrencyPolicy"], spec["suspend"]) == ("Allow", False)
+    assert (spec["successfulJobsHistoryLimit"], spec["failedJobsHistoryLimit"]) == (3, 1)
+    assert stored["status"] == {} and stored["metadata"]["generation"] == 1
+    assert spec["jobTemplate"]["metadata"] == {"creationTimestamp": None}
+    assert list(spec["jobTemplate"]["spec"]) == ["template"]
+    assert kinds.created(PLURAL, cron_job()) == []
+
+
+@pytest.mark.parametrize(
+    ("document", "wrong"),
+    [
+        (cron_job(schedule=""), ["spec.schedule"]),
+        (cron_job(schedule="x"), ["spec.schedule"]),
+        (cron_job(schedule="TZ=UTC * * * * *", timeZone="UTC"), ["spec.schedule"]),
+        (cron_job(timeZone="Europe/Berlin"), []),
+        (cron_job(timeZone=""), ["spec.timeZone"]),
+        (cron_job(timeZone="Local"), ["spec.timeZone"]),
+        (cron_job(timeZone="No/Where"), ["spec.timeZone"]),
+        (cron_job(startingDeadlineSeconds=-1), ["spec.startingDeadlineSeconds"]),
+        (cron_job(concurrencyPolicy="Maybe"), ["spec.concurrencyPolicy"]),
+        (cron_job(successfulJobsHistoryLimit=-1), ["spec.successfulJobsHistoryLimit"]),
+        (cron_job(failedJobsHistoryLimit=-1), ["spec.failedJobsHistoryLimit"]),
+        (cron_job(job={"selector": {}}), ["spec.jobTemplate.spec.selector"]),
+        (cron_job(job={"manualSelector": True}), ["spec.jobTemplate.spec.manualSelector"]),
+        (cron_job(job={"manualSelector": False}), []),
+        (cron_job(job={"completions": -1}), ["spec.jobTemplate.spec.completions"]),
+        (cron_job(job={"template": template()}), ["spec.jobTemplate.spec.template.spec.restartPolicy"]),
+        (cron_job("a" * 52), []),
+        (cron_job("a" * 53), ["metadata.name"]),
+    ],
+)
+def test_create(kinds: Declared, document: Any, wrong: list[str]) -> None:
+    assert [field for field, _ in kinds.created(PLURAL, document)] == wrong
+
+
+def test_texts(kinds: Declared) -> None:
+    assert kinds.created(PLURAL, cron_job("a" * 53))[0][1].endswith("must be no more than 52 characters")
+    assert kinds.created(PLURAL, cron_job(job={"manualSelector": True}))[0][1] == (
+        'Unsupported value: true: supported values: "nil", "false"'
+    )
+    assert kinds.created(PLURAL, cron_job(timeZone="local"))[0][1] == (
+        'Invalid value: "local": timeZone must be an explicit time zone as defined in '
+        "https://www.iana.org/time-zones"
+    )
+
+
+def test_changes(kinds: Declared) -> None:
+    new, causes = kinds.replaced(PLURAL, cron_job("a" * 60), cron_job("a" * 60, "0 0 * * *"))
+    assert causes == [] and new["metadata"]["generation"] == 2
+    old_zone = cron_job(timeZone="No/Where")
+    assert (
+        kinds.replaced(PLURAL, old_zone, {**old_zone, "spec": {**old_zone["spec"], "suspend": True}})[1] == []
+    )
+
+
+def test_status_has_its_own_path(kinds: Declared) -> None:
+    found = with_status(cron_job(schedule="1 1 1 1 1"), active=[{"kind": "Job", "name": "j"}])
+    new, causes = kinds.replaced(PLURAL, cron_job(), found, "status")
+    assert causes == [] and new["spec"]["schedule"] == "* * * * *"
+    assert new["status"] == {"active": [{"kind": "Job", "name": "j"}]}
+
+
+def test_zones_in_schedules_are_warned_of(kinds: Declared, names: Names) -> None:
+    definition = kinds[PLURAL]
+    odd = kinds.stored(PLURAL, cron_job(schedule="TZ=UTC * * * * *"))
+    assert definition.warnings(odd, None) == [
+        "CRON_TZ or TZ used in spec.spec.schedule is not officially supported, see "
+        f"https://{names.key_domain}/docs/concepts/workloads/controllers/cron-jobs/ for more details"
+    ]
+    assert definition.warnings({**odd}, odd) == []
+    assert len(definition.warnings({**odd, "spec": dict(odd["spec"])}, odd)) == 1
+
+
+def test_cells(kinds: Declared) -> None:
+    stored = kinds.stored(PLURAL, cron_job())
+    now = 1_600_000_000_000_000
+    cells = {column.name: column.cell(stored, now) for column in COLUMNS}
+    assert (cells["Schedule"], cells["Suspend"], cells["Active"]) == ("* * * * *", "False", 0)
+    assert (cells["Last Schedule"], cells["Containers"], cells["Selector"]) == ("<none>", "c", "<none>")
+    stored["status"] = {"lastScheduleTime": "2020-09-13T12:26:30Z", "active": [{}]}
+    assert COLUMNS[4].cell(stored, now) == "10s" and COLUMNS[3].cell(stored, now) == 1

@@ -1,0 +1,129 @@
+"""What a job makes of failed pods: dropped while the feature is off, judged when it is on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.kinds.batch import job
+from actors.kinds.batch.job import FAILURE_POLICY
+from actors.names import Names
+from tests.actors.kinds.declared import Declared, told
+from tests.actors.kinds.workload import template
+
+CODES = {"operator": "In", "values": [1, 2]}
+
+
+def with_rules(*rules: Any, **pods: Any) -> dict[str, Any]:
+    made = template(None, **{"restartPolicy": "Never", **pods})
+    return {
+        "metadata": {"name": "a"},
+        "spec": {"template": made, "podFailurePolicy": {"rules": list(rules)}},
+    }
+
+
+def judged(names: Names, document: Any) -> list[tuple[str, str]]:
+    definition = job.define(names, frozenset((FAILURE_POLICY,)))
+    new = definition.schema.decode_object(document).object
+    new["metadata"]["uid"] = "u-1"
+    definition.prepare_create(new)
+    start = "spec.podFailurePolicy.rules"
+    return [(field.removeprefix(start), text) for field, text in told(definition.validate_create(new))]
+
+
+def test_it_is_dropped_while_the_feature_is_off(kinds: Declared) -> None:
+    stored = kinds.stored("jobs", with_rules({"action": "Count", "onExitCodes": CODES}))
+    assert "podFailurePolicy" not in stored["spec"]
+
+
+def test_conditions_hold_by_default(names: Names) -> None:
+    definition = job.define(names, frozenset((FAILURE_POLICY,)))
+    document = with_rules({"action": "Ignore", "onPodConditions": [{"type": "Lost"}]})
+    new = definition.schema.decode_object(document).object
+    assert new["spec"]["podFailurePolicy"]["rules"] == [
+        {
+            "action": "Ignore",
+            "onExitCodes": None,
+            "onPodConditions": [{"type": "Lost", "status": "True"}],
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        ({"action": "FailJob", "onExitCodes": CODES}, []),
+        ({"action": "FailJob", "onExitCodes": {**CODES, "containerName": "c"}}, []),
+        (
+            {"onExitCodes": CODES},
+            [("[0].action", 'Required value: valid values: ["Count" "FailJob" "Ignore"]')],
+        ),
+        (
+            {"action": "Pray", "onExitCodes": CODES},
+            [("[0].action", 'Unsupported value: "Pray": supported values: "Count", "FailJob", "Ignore"')],
+        ),
+        (
+            {"action": "Count"},
+            [("[0]", "Invalid value: specifying one of OnExitCodes and OnPodConditions is required")],
+        ),
+        (
+            {"action": "Count", "onExitCodes": CODES, "onPodConditions": [{"type": "Lost"}]},
+            [("[0]", "Invalid value: specifying both OnExitCodes and OnPodConditions is not supported")],
+        ),
+        (
+            {"action": "Count", "onExitCodes": {**CODES, "containerName": "d"}},
+            [
+                (
+                    "[0].onExitCodes.containerName",
+                    'Invalid value: "d": must be one of the container or initContainer names in the pod '
+                    "template",
+                )
+            ],
+        ),
+        (
+            {"action": "Count", "onExitCodes": {"operator": "In", "values": [3, 0, 3]}},
+            [
+                ("[0].onExitCodes.values[1]", "Invalid value: 0: must not be 0 for the In operator"),
+                ("[0].onExitCodes.values[2]", "Duplicate value: 3"),
+                ("[0].onExitCodes.values", "Invalid value: [3,0,3]: must be ordered"),
+            ],
+        ),
+        (
+            {"action": "Count", "onPodConditions": [{"type": "Lost", "status": "Maybe"}]},
+            [
+                (
+                    "[0].onPodConditions[0].status",
+                    'Unsupported value: "Maybe": supported values: "False", "True", "Unknown"',
+                )
+            ],
+        ),
+    ],
+)
+def test_rules(names: Names, rule: Any, expected: list[tuple[str, str]]) -> None:
+    assert judged(names, with_rules(rule)) == expected
+
+
+def test_limits(names: Names) -> None:
+    rule = {"action": "Count", "onExitCodes": CODES}
+    assert judged(names, with_rules(*[rule] * 21)) == [("", "Too many: 21: must have at most 20 items")]
+    many = {"action": "Count", "onExitCodes": {"operator": "NotIn", "values": list(range(256))}}
+    assert judged(names, with_rules(many)) == [
+        ("[0].onExitCodes.values", "Too many: 256: must have at most 255 items")
+    ]
+    conditions = {"action": "Count", "onPodConditions": [{"type": "Lost"}] * 21}
+    assert judged(names, with_rules(conditions)) == [
+        ("[0].onPodConditions", "Too many: 21: must have at most 20 items")
+    ]
+    none = {"action": "Count", "onExitCodes": {"operator": "In", "values": []}}
+    assert [field for field, _ in judged(names, with_rules(none))] == ["[0].onExitCodes.values"]
+
+
+def test_pods_with_a_policy_are_not_started_again(names: Names) -> None:
+    document = with_rules({"action": "Count", "onExitCodes": CODES}, restartPolicy="OnFailure")
+    assert judged(names, document) == [
+        (
+            "spec.template.spec.restartPolicy",
+            'Invalid value: "OnFailure": only "Never" is supported when podFailurePolicy is specified',
+        )
+    ]

@@ -1,0 +1,228 @@
+"""Job: defaults, the selector made from its uid, counts, modes, what stays, status."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from actors.kinds.batch.job import COLUMNS
+from actors.names import Names
+from tests.actors.kinds.declared import Declared, told
+from tests.actors.kinds.workload import template, with_status
+
+PLURAL = "jobs"
+OWN = {"controller-uid": "u-1", "job-name": "a"}
+
+
+def job(name: str = "a", labels: Any = None, pods: Any = None, **spec: Any) -> dict[str, Any]:
+    made = template(labels, **{"restartPolicy": "Never", **(pods or {})})
+    return {"metadata": {"name": name}, "spec": {"template": made, **spec}}
+
+
+def changed(kinds: Declared, before: Any, **status: Any) -> Any:
+    """A function of what is to change: the causes of a replace of the stored job by itself with that."""
+    definition = kinds[PLURAL]
+    old = kinds.stored(PLURAL, before)
+    old["status"] = status
+
+    def attempt(change: Any) -> list[str]:
+        new = copy.deepcopy(old)
+        change(new)
+        definition.prepare_update(new, old)
+        return list(dict.fromkeys(field for field, _ in told(definition.validate_update(new, old))))
+
+    return attempt
+
+
+def test_defaults(kinds: Declared, names: Names) -> None:
+    stored = kinds.stored(PLURAL, with_status(job(), active=3))
+    spec = stored["spec"]
+    assert list(spec) == [
+        *("parallelism", "completions", "backoffLimit", "selector", "template", "completionMode", "suspend")
+    ]
+    assert (spec["parallelism"], spec["completions"], spec["backoffLimit"]) == (1, 1, 6)
+    assert (spec["completionMode"], spec["suspend"]) == ("NonIndexed", False)
+    assert stored["status"] == {} and stored["metadata"]["generation"] == 1
+    assert stored["metadata"]["annotations"] == {names.key("job-tracking", "batch"): ""}
+    assert kinds.created(PLURAL, job()) == []
+    assert "completions" not in kinds.stored(PLURAL, job(parallelism=2))["spec"]
+    assert kinds.stored(PLURAL, job(completions=2))["spec"]["parallelism"] == 1
+
+
+def test_the_selector_is_made_from_the_uid(kinds: Declared) -> None:
+    stored = kinds.stored(PLURAL, job())
+    assert stored["spec"]["selector"] == {"matchLabels": {"controller-uid": "u-1"}}
+    assert stored["metadata"]["labels"] == stored["spec"]["template"]["metadata"]["labels"] == OWN
+    stored = kinds.stored(PLURAL, job(labels={"app": "x"}))
+    assert stored["spec"]["template"]["metadata"]["labels"] == {"app": "x", **OWN}
+    named = {**job(), "metadata": {"name": "a", "labels": {"mine": "1"}}}
+    assert kinds.stored(PLURAL, named)["metadata"]["labels"] == {"mine": "1"}
+
+
+def test_selectors_are_not_given_by_hand(kinds: Declared) -> None:
+    causes = kinds.created(PLURAL, job(selector={"matchLabels": {"a": "b"}}))
+    assert [field for field, _ in causes] == ["spec.selector", "spec.template.metadata.labels"]
+    causes = kinds.created(PLURAL, job(labels={"job-name": "other", "controller-uid": "u-2"}))
+    assert [field for field, _ in causes] == [
+        "spec.template.metadata.labels[controller-uid]",
+        "spec.template.metadata.labels[job-name]",
+        "spec.template.metadata.labels",
+    ]
+
+
+def test_unless_that_is_asked_for(kinds: Declared) -> None:
+    by_hand = job(labels={"a": "b"}, selector={"matchLabels": {"a": "b"}}, manualSelector=True)
+    stored = kinds.stored(PLURAL, by_hand)
+    assert stored["spec"]["selector"] == {"matchLabels": {"a": "b"}}
+    assert stored["metadata"]["labels"] == {"a": "b"}
+    assert kinds.created(PLURAL, by_hand) == []
+    assert [field for field, _ in kinds.created(PLURAL, job(manualSelector=True))] == [
+        "spec.selector",
+        "spec.template.metadata.labels",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "field", "message"),
+    [
+        *(
+            ({part: -1}, part, "Invalid value: -1: must be greater than or equal to 0")
+            for part in (
+                *("parallelism", "completions", "activeDeadlineSeconds", "backoffLimit"),
+                "ttlSecondsAfterFinished",
+            )
+        ),
+        (
+            {"completionMode": "Odd"},
+            "completionMode",
+            'Unsupported value: "Odd": supported values: "NonIndexed", "Indexed"',
+        ),
+        (
+            {"completionMode": "Indexed", "parallelism": 2},
+            "completions",
+            "Required value: when completion mode is Indexed",
+        ),
+        (
+            {"completionMode": "Indexed", "parallelism": 100_001, "completions": 1},
+            "parallelism",
+            "Invalid value: 100001: must be less than or equal to 100000 when completion mode is Indexed",
+        ),
+        (
+            {"pods": {"restartPolicy": "Always"}},
+            "template.spec.restartPolicy",
+            'Required value: valid values: "OnFailure", "Never"',
+        ),
+    ],
+)
+def test_create(kinds: Declared, spec: Any, field: str, message: str) -> None:
+    assert kinds.created(PLURAL, job(**spec)) == [(f"spec.{field}", message)]
+
+
+def test_indexed_pods_need_names(kinds: Declared) -> None:
+    long = "a" * 62
+    assert kinds.created(PLURAL, job(long)) == []
+    causes = kinds.created(PLURAL, job(long, completionMode="Indexed", completions=11))
+    assert causes == [
+        (
+            "metadata.name",
+            f'Invalid value: "{long}": will not able to create pod with invalid DNS label: {long}-10',
+        )
+    ]
+
+
+def test_what_stays(kinds: Declared) -> None:
+    attempt = changed(kinds, job())
+    assert attempt(lambda new: new["spec"].update(completions=2)) == ["spec.completions"]
+    assert attempt(lambda new: new["spec"].update(completionMode="Indexed")) == ["spec.completionMode"]
+    assert attempt(lambda new: new["spec"]["template"]["spec"].update(hostname="h")) == ["spec.template"]
+    assert attempt(lambda new: new["spec"].pop("selector")) == [
+        "spec.selector",
+        "spec.template.metadata.labels",
+    ]
+
+
+@pytest.mark.parametrize(
+    "spec", [{"parallelism": 3}, {"backoffLimit": 1}, {"suspend": True}, {"ttlSecondsAfterFinished": 5}]
+)
+def test_what_changes(kinds: Declared, spec: Any) -> None:
+    assert changed(kinds, job())(lambda new: new["spec"].update(spec)) == []
+
+
+def test_suspended_jobs_may_be_placed_anew(kinds: Declared) -> None:
+    required = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "k", "operator": "Exists"}]}]}
+    near = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    changes = ({"nodeSelector": {"a": "b"}}, {"tolerations": [{"operator": "Exists"}]}, {"affinity": near})
+    for spec in changes:
+        for before, started, expected in (
+            (job(suspend=True), {}, []),
+            (job(suspend=True), {"startTime": "2020-01-01T00:00:00Z"}, ["spec.template"]),
+            (job(), {}, ["spec.template"]),
+        ):
+            attempt = changed(kinds, before, **started)
+            assert attempt(lambda new, spec=spec: new["spec"]["template"]["spec"].update(spec)) == expected
+    placed = changed(kinds, job(suspend=True, pods={"affinity": near}))
+    assert placed(lambda new: new["spec"]["template"]["spec"].pop("affinity")) == []
+    noted = changed(kinds, job(suspend=True))
+    assert noted(lambda new: new["spec"]["template"]["metadata"].update(annotations={"n": "1"})) == []
+
+
+def test_tracking_is_not_added_later(kinds: Declared, names: Names) -> None:
+    definition = kinds[PLURAL]
+    old = kinds.stored(PLURAL, job())
+    new = copy.deepcopy(old)
+    del old["metadata"]["annotations"]
+    key = names.key("job-tracking", "batch")
+    assert told(definition.validate_update(new, old)) == [
+        (f"metadata.annotations[{key}]", "Forbidden: cannot add this annotation")
+    ]
+
+
+def test_counts_of_the_status(kinds: Declared) -> None:
+    right = with_status(job(), active=1, ready=0, uncountedTerminatedPods={"failed": ["u"]})
+    new, causes = kinds.replaced(PLURAL, job(), right, "status")
+    assert causes == [] and new["status"] == {
+        "active": 1,
+        "uncountedTerminatedPods": {"failed": ["u"]},
+        "ready": 0,
+    }
+    wrong = with_status(
+        job(), failed=-1, ready=-1, uncountedTerminatedPods={"succeeded": ["u", ""], "failed": ["u"]}
+    )
+    assert kinds.replaced(PLURAL, job(), wrong, "status")[1] == [
+        ("status.failed", "Invalid value: -1: must be greater than or equal to 0"),
+        ("status.ready", "Invalid value: -1: must be greater than or equal to 0"),
+        ("status.uncountedTerminatedPods.succeeded[1]", 'Invalid value: "": must not be empty'),
+        ("status.uncountedTerminatedPods.failed[0]", 'Duplicate value: "u"'),
+    ]
+
+
+def test_lists_by_success(kinds: Declared) -> None:
+    definition = kinds[PLURAL]
+    assert definition.selectable["status.successful"]({"status": {"succeeded": 2}}) == "2"
+    assert definition.selects("status.successful") and not definition.selects("status.failed")
+    assert definition.unsupported_field_text("x") == 'field label "x" not supported for Job'
+    assert definition.orphans
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "completions", "duration"),
+    [
+        ({}, {}, "0/1", ""),
+        ({"completions": 3}, {"succeeded": 2, "startTime": "2020-09-13T12:26:30Z"}, "2/3", "10s"),
+        ({"parallelism": 2}, {}, "0/1 of 2", ""),
+        ({"parallelism": 1}, {}, "0/1", ""),
+        (
+            {},
+            {"startTime": "2020-01-01T00:00:00Z", "completionTime": "2020-01-01T00:01:00Z"},
+            "0/1",
+            "60s",
+        ),
+    ],
+)
+def test_cells(kinds: Declared, spec: Any, status: Any, completions: str, duration: str) -> None:
+    stored = {**kinds.stored(PLURAL, job(**spec)), "status": status}
+    cells = {column.name: column.cell(stored, 1_600_000_000_000_000) for column in COLUMNS}
+    assert (cells["Completions"], cells["Duration"]) == (completions, duration)
+    assert cells["Selector"] == "controller-uid=u-1"

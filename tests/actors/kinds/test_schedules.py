@@ -1,0 +1,51 @@
+"""Schedules of cron jobs: crontab fields, words, durations and time zones."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.kinds.batch.schedule import NotASchedule, check_schedule, unknown_zone
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("* * * * *", "*/5 0/2 1,15 jan-MAR ?", "0 0 31 12 6", "5-10/2 * * * sun", ", * * * *"),
+        *("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"),
+        *("@every 1h30m", "@every 1.5h", "@every 0", "TZ=UTC * * * * *", "CRON_TZ=UTC @daily"),
+    ],
+)
+def test_right_ones(text: str) -> None:
+    check_schedule(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("* * * *", "expected exactly 5 fields, found 4: [* * * *]"),
+        ("x", "expected exactly 5 fields, found 1: [x]"),
+        ("60 * * * *", "end of range (60) above maximum (59): 60"),
+        ("* * 0 * *", "beginning of range (0) below minimum (1): 0"),
+        ("5-2 * * * *", "beginning of range (5) beyond end of range (2): 5-2"),
+        ("*/0 * * * *", "step of range should be a positive number: */0"),
+        ("1-2-3 * * * *", "too many hyphens: 1-2-3"),
+        ("1/2/3 * * * *", "too many slashes: 1/2/3"),
+        ("a * * * *", 'failed to parse int from a: strconv.Atoi: parsing "a": invalid syntax'),
+        ("-1 * * * *", 'failed to parse int from : strconv.Atoi: parsing "": invalid syntax'),
+        ("@sometimes", "unrecognized descriptor: @sometimes"),
+        ("@every x", 'failed to parse duration @every x: time: invalid duration "x"'),
+        ("TZ=No/Where * * * * *", "provided bad location No/Where: unknown time zone No/Where"),
+        ("TZ=UTC", "provided bad location UTC: no schedule follows it"),
+    ],
+)
+def test_wrong_ones(text: str, why: str) -> None:
+    with pytest.raises(NotASchedule) as refused:
+        check_schedule(text)
+    assert str(refused.value) == why
+
+
+def test_zones() -> None:
+    assert unknown_zone("UTC") == unknown_zone("Europe/Berlin") == ""
+    assert unknown_zone("../etc/passwd") == "time: invalid location name"
+    assert unknown_zone("Europe") == "unknown time zone Europe"
+    assert unknown_zone("No\0Where") == "unknown time zone No\0Where"
