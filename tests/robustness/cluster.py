@@ -29,15 +29,15 @@ _ASK_EVERY, _GLANCE_EVERY = 0.005, 0.0005
 _STARTS = 5
 
 
-# The command `rewound` on a machine where every commit counts as slow, so that all of them happen in a thread
-# beside the event loop. Which way is taken otherwise depends on the disk.
-_SLOW_DISK = """
+# The command `rewound` after some statements, for what depends on the machine or takes long otherwise.
+_TUNED = """
 import sys
-from actors import committer
 from gateway.cli.main import main
-committer.QUICK = 0.0
+{statements}
 sys.exit(main(sys.argv[1:]))
 """
+# On a machine where every commit counts as slow, all of them happen in a thread beside the event loop.
+_SLOW_DISK = "from actors import committer; committer.QUICK = 0.0"
 
 
 class DidNotStart(Exception):
@@ -52,7 +52,10 @@ class Cluster:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.slow_disk = False
+        self.tuned: tuple[str, ...] = ()  # statements before it starts
+        self.secure = False  # serve TLS too
         self.port = 0
+        self.secure_port = 0
         self.took = 0.8  # seconds, the last start; the first is a guess
         self._log = folder / "server.log"
         self._tokens = folder / "tokens.csv"
@@ -80,20 +83,27 @@ class Cluster:
     def spawn(self, failpoint: str = "", flags: Sequence[str] = ()) -> None:
         """Start a server without waiting for anything. `failpoint` is where it will kill itself."""
         assert self._process is None, "a server of this folder is still there"
-        self.port = free_port()
+        self.port, self.secure_port = free_port(), free_port() if self.secure else 0
         surroundings = {**os.environ, failpoints.VARIABLE: failpoint}
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [*_command(self.slow_disk), "serve", *self._flags(), *flags],
+                [*self._command(), "serve", *self._flags(), *flags],
                 stdout=log,
                 stderr=log,
                 env=surroundings,
             )
 
+    def _command(self) -> list[str]:
+        statements = [*self.tuned, *([_SLOW_DISK] if self.slow_disk else [])]
+        if statements:
+            return [sys.executable, "-c", _TUNED.format(statements="\n".join(statements))]
+        installed = Path(sys.executable).parent / "rewound"
+        return [str(installed)] if installed.exists() else [sys.executable, "-m", "gateway.cli.main"]
+
     def _flags(self) -> tuple[str, ...]:
         return (
             *("--data-dir", str(self.data)),
-            *("--secure-port", "0", "--insecure-port", str(self.port)),
+            *("--secure-port", str(self.secure_port), "--insecure-port", str(self.port)),
             *("--token-auth-file", str(self._tokens), "--authorization-mode", "RBAC"),
         )
 
@@ -197,10 +207,3 @@ def free_port() -> int:
         probe.bind((LOOPBACK, 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-def _command(slow_disk: bool) -> list[str]:
-    if slow_disk:
-        return [sys.executable, "-c", _SLOW_DISK]
-    installed = Path(sys.executable).parent / "rewound"
-    return [str(installed)] if installed.exists() else [sys.executable, "-m", "gateway.cli.main"]

@@ -11,9 +11,19 @@ PAGE = Path(__file__).parents[2] / "docs" / "guarantees.md"
 _PROMISE = re.compile(r"^\*\*(\w+)\.\*\* (.+)$", re.MULTILINE)
 
 
+WATCHES = (
+    "## Watches\n"  # from here on the page is about watches, where some names mean something of their own
+)
+
+
 @cache
 def promises() -> dict[str, str]:
-    return dict(_PROMISE.findall(PAGE.read_text()))
+    return dict(_PROMISE.findall(PAGE.read_text().partition(WATCHES)[0]))
+
+
+@cache
+def watch_promises() -> dict[str, str]:
+    return dict(_PROMISE.findall(PAGE.read_text().partition(WATCHES)[2]))
 
 
 class Broken(AssertionError):
@@ -21,4 +31,14 @@ class Broken(AssertionError):
 
     def __init__(self, name: str, evidence: str) -> None:
         self.name = name
-        super().__init__(f"{name}: “{promises()[name]}”\ndoes not hold: {evidence}")
+        super().__init__(f"{name}: “{self.sentence()}”\ndoes not hold: {evidence}")
+
+    def sentence(self) -> str:
+        return promises()[self.name]
+
+
+class BrokenWatch(Broken):
+    """A guarantee of watches that does not hold."""
+
+    def sentence(self) -> str:
+        return watch_promises()[self.name]
