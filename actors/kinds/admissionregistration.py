@@ -18,6 +18,7 @@ from actors.kinds.checks import (
     not_supported,
     required,
 )
+from actors.kinds.columns import AGE, NAME, Column, size_of
 from actors.kinds.definition import Definition
 from actors.kinds.fields import BYTES, INT32, STRING, STRINGS, Field, ListOf, Struct
 from actors.kinds.formats import dns_1035_label
@@ -102,6 +103,7 @@ def _define(group: str, kind: str, webhook: Struct) -> Definition:
         categories=("api-extensions",),
         namespaced=False,
         fields=fields,
+        columns=(NAME, Column("Webhooks", "integer", "How many webhooks it has.", size_of("webhooks")), AGE),
         check_name=name_is_subdomain,
         unconditional_update=False,
         counts_generation=True,

@@ -20,6 +20,7 @@ from actors.kinds.checks import (
     quoted,
     required,
 )
+from actors.kinds.columns import AGE, NAME, Column
 from actors.kinds.core.config_map import decoded_size
 from actors.kinds.definition import Definition, Subresource
 from actors.kinds.fields import BOOL, BYTES, INT32, STRING, TIME, Field, ListOf, Struct
@@ -74,6 +75,27 @@ API_SERVICE = Struct(
 )
 
 
+def _behind(made: Object, _: int) -> str:
+    service = made["spec"].get("service")
+    return "Local" if service is None else f"{service.get('namespace', '')}/{service.get('name', '')}"
+
+
+def _available(made: Object, _: int) -> str:
+    for condition in made["status"].get("conditions", ()):
+        if condition["type"] == "Available":
+            why = "" if condition["status"] == "True" else condition.get("reason", "")
+            return f"{condition['status']} ({why})" if why else str(condition["status"])
+    return "Unknown"
+
+
+COLUMNS: Final = (
+    NAME,
+    Column("Service", "string", "Service that serves it.", _behind),
+    Column("Available", "string", "Whether it answers.", _available),
+    AGE,
+)
+
+
 def declare(names: Names) -> tuple[Definition, ...]:
     api_service = Definition(
         group=names.group("apiregistration"),
@@ -83,6 +105,7 @@ def declare(names: Names) -> tuple[Definition, ...]:
         categories=("api-extensions",),
         namespaced=False,
         fields=API_SERVICE,
+        columns=COLUMNS,
         subresources=(Subresource(name="status", prepare=prepare_status, validate=status_rules),),
         check_name=name_is_path_segment,
         judges_metadata=True,

@@ -26,6 +26,7 @@ from actors.kinds.checks import (
     size,
     too_long,
 )
+from actors.kinds.columns import AGE, NAME, NONE, Column, at, human_duration
 from actors.kinds.definition import Definition, Subresource
 from actors.kinds.fields import BYTES, INT32, STRING, STRINGS, TIME, Field, ListOf, MapOf, Struct
 from actors.kinds.halves import drop_status, keep_spec
@@ -85,6 +86,29 @@ CERTIFICATE_SIGNING_REQUEST = Struct(
 )
 
 
+def _life_shown(made: Object, _: int) -> str:
+    seconds = made["spec"].get("expirationSeconds")
+    return NONE if seconds is None else human_duration(seconds)
+
+
+def _verdict(made: Object, _: int) -> str:
+    types = {one["type"] for one in made["status"].get("conditions", ())}
+    words = ["Denied" if "Denied" in types else "Approved" if "Approved" in types else "Pending"]
+    words += ["Failed"] if "Failed" in types else []
+    words += ["Issued"] if made["status"].get("certificate") else []
+    return ",".join(words)
+
+
+COLUMNS: Final = (
+    NAME,
+    AGE,
+    Column("SignerName", "string", "Who is to sign.", at("spec", "signerName")),
+    Column("Requestor", "string", "Who asks.", at("spec", "username")),
+    Column("RequestedDuration", "string", "How long it is to hold.", _life_shown),
+    Column("Condition", "string", "What became of it.", _verdict),
+)
+
+
 def declare(names: Names) -> tuple[Definition, ...]:
     rules = RequestRules(names.key("legacy-unknown"))
     request = Definition(
@@ -95,6 +119,7 @@ def declare(names: Names) -> tuple[Definition, ...]:
         short_names=("csr",),
         namespaced=False,
         fields=CERTIFICATE_SIGNING_REQUEST,
+        columns=COLUMNS,
         subresources=(
             Subresource(
                 name="approval", prepare=prepare_approval, validate=partial(rules.change, verdicts=True)

@@ -22,6 +22,7 @@ from actors.kinds.checks import (
     too_many,
     unchanged,
 )
+from actors.kinds.columns import AGE, NAME, Column, at
 from actors.kinds.core.references import OBJECT_REFERENCE
 from actors.kinds.definition import Definition
 from actors.kinds.fields import BOOL, INT32, STRING, STRING_MAP, STRINGS, Field, ListOf, Struct
@@ -36,6 +37,7 @@ MOST_ENDPOINTS: Final = 1000
 MOST_ADDRESSES: Final = 100
 MOST_PORTS: Final = 20000
 MOST_ZONES: Final = 8
+MOST_SHOWN: Final = 3
 
 FOR_ZONE = Struct("discovery.v1.ForZone", Field("name", STRING, 1, required=True, always=True))
 HINTS = Struct("discovery.v1.EndpointHints", Field("forZones", ListOf(FOR_ZONE), 1, list_type="atomic"))
@@ -73,6 +75,28 @@ ENDPOINT_SLICE = Struct(
 )
 
 
+def _ports_shown(made: Object, _: int) -> str:
+    return _some([str(port.get("port", port["name"])) for port in made["ports"] or ()])
+
+
+def _addresses_shown(made: Object, _: int) -> str:
+    return _some([one for endpoint in made["endpoints"] or () for one in endpoint["addresses"] or ()])
+
+
+def _some(items: list[str]) -> str:
+    more = f" + {len(items) - MOST_SHOWN} more..." if len(items) > MOST_SHOWN else ""
+    return ",".join(items[:MOST_SHOWN]) + more or "<unset>"
+
+
+COLUMNS: Final = (
+    NAME,
+    Column("AddressType", "string", "IPv4, IPv6 or FQDN.", at("addressType")),
+    Column("Ports", "string", "Ports, or their names.", _ports_shown),
+    Column("Endpoints", "string", "Addresses behind it.", _addresses_shown),
+    AGE,
+)
+
+
 def declare(names: Names) -> tuple[Definition, ...]:
     endpoint_slice = Definition(
         group=names.group("discovery"),
@@ -81,6 +105,7 @@ def declare(names: Names) -> tuple[Definition, ...]:
         plural="endpointslices",
         namespaced=True,
         fields=ENDPOINT_SLICE,
+        columns=COLUMNS,
         check_name=name_is_subdomain,
         counts_generation=True,
         prepare_create=prepare_create,

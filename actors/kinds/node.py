@@ -12,6 +12,7 @@ from actors.kinds.checks import (
     name_is_subdomain,
     unchanged,
 )
+from actors.kinds.columns import AGE, NAME, Column, at
 from actors.kinds.core.pods.placement import TOLERATION, toleration_rules
 from actors.kinds.core.resources import requirement_rules, round_up
 from actors.kinds.definition import Definition
@@ -45,6 +46,7 @@ def declare(names: Names) -> tuple[Definition, ...]:
         plural="runtimeclasses",
         namespaced=False,
         fields=RUNTIME_CLASS,
+        columns=(NAME, Column("Handler", "string", "What nodes call it.", at("handler")), AGE),
         check_name=name_is_subdomain,
         creates_on_update=True,
         unconditional_update=False,

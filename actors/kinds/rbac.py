@@ -20,6 +20,7 @@ from actors.kinds.checks import (
     not_supported,
     required,
 )
+from actors.kinds.columns import AGE, NAME, USUAL, Column
 from actors.kinds.definition import Definition
 from actors.kinds.fields import STRING, STRINGS, Field, ListOf, Struct
 from actors.kinds.label_selector import LABEL_SELECTOR, compiles, label_selector_rules
@@ -114,12 +115,41 @@ def _define(
         plural=plural,
         namespaced=namespaced,
         fields=fields,
+        columns=BINDING_COLUMNS if keeps_role else USUAL,
         check_name=check_name,
         creates_on_update=True,
         fill=fill,
         validate_create=rules,
         validate_update=partial(change_rules, rules, namespaced, keeps_role),
     )
+
+
+def _subjects(name: str, kind: str, description: str) -> Column:
+    """Accounts are known by their namespace too."""
+
+    def cell(made: Object, _: int) -> str:
+        chosen = [one for one in made.get("subjects", ()) if one["kind"] == kind]
+        account = kind == "ServiceAccount"
+        return ", ".join(
+            f"{one.get('namespace', '')}/{one['name']}" if account else one["name"] for one in chosen
+        )
+
+    return Column(name, "string", description, cell, priority=1)
+
+
+BINDING_COLUMNS: Final = (
+    NAME,
+    Column(
+        "Role",
+        "string",
+        "Kind and name of the role it gives.",
+        lambda made, _: f"{made['roleRef']['kind']}/{made['roleRef']['name']}",
+    ),
+    AGE,
+    _subjects("Users", "User", "Users it is given to."),
+    _subjects("Groups", "Group", "Groups it is given to."),
+    _subjects("ServiceAccounts", "ServiceAccount", "Accounts it is given to."),
+)
 
 
 def _any_path_segment(name: str, _: bool) -> list[str]:

@@ -27,6 +27,12 @@ LOAD_BALANCER_STATUS = Struct(
 )
 
 
+def balanced_addresses(status: Object) -> list[str]:
+    """Each once, in the order of the alphabet."""
+    points = status.get("ingress", ())
+    return sorted({address for one in points if (address := one.get("ip") or one.get("hostname"))})
+
+
 def load_balancer_rules(status: Object, field: str) -> list[FieldError]:
     errors: list[FieldError] = []
     for index, ingress in enumerate(status.get("ingress", ())):

@@ -28,6 +28,7 @@ from actors.kinds.core.node_selector import NODE_SELECTOR, node_selector_rules
 from actors.kinds.core.persistent_volume_sources import NAMES, SOURCES, SourceRules, names_secrets_loosely
 from actors.kinds.core.references import OBJECT_REFERENCE
 from actors.kinds.core.resources import round_up
+from actors.kinds.core.volume_cells import volume_columns
 from actors.kinds.definition import Definition, Subresource
 from actors.kinds.fields import QUANTITIES, STRING, STRINGS, Field, Struct
 from actors.kinds.halves import keep_spec, keep_status
@@ -92,6 +93,7 @@ def define(names: Names) -> Definition:
         short_names=("pv",),
         namespaced=False,
         fields=PERSISTENT_VOLUME,
+        columns=volume_columns(names),
         subresources=(Subresource(name="status", prepare=keep_spec, validate=status_rules),),
         check_name=name_is_subdomain,
         delete_returns_object=True,

@@ -26,6 +26,7 @@ from actors.kinds.core.claim_spec import (
 )
 from actors.kinds.core.persistent_volume import ONE_POD_MODE, basic_amount_rules
 from actors.kinds.core.resources import round_up
+from actors.kinds.core.volume_cells import claim_columns
 from actors.kinds.definition import Definition, Subresource
 from actors.kinds.fields import QUANTITIES, STRING, STRINGS, TIME, Field, ListOf, Struct
 from actors.kinds.halves import keep_spec, keep_status
@@ -69,6 +70,7 @@ def define(names: Names) -> Definition:
         short_names=("pvc",),
         namespaced=True,
         fields=PERSISTENT_VOLUME_CLAIM,
+        columns=claim_columns(names),
         subresources=(Subresource(name="status", prepare=prepare_status, validate=status_rules),),
         check_name=name_is_subdomain,
         delete_returns_object=True,

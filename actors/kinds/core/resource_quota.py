@@ -14,6 +14,7 @@ from actors.kinds.checks import (
     quoted,
     required,
 )
+from actors.kinds.columns import AGE, NAME, Column
 from actors.kinds.core.resources import HUGE_PAGES, KNOWN, amount_rules, resource_name_rules, round_up
 from actors.kinds.definition import Definition, Subresource
 from actors.kinds.fields import QUANTITIES, STRING, STRINGS, Field, ListOf, Struct
@@ -64,6 +65,22 @@ STATUS = Struct("core.v1.ResourceQuotaStatus", Field("hard", QUANTITIES, 1), Fie
 RESOURCE_QUOTA = Struct("core.v1.ResourceQuota", METADATA, Field("spec", SPEC, 2), Field("status", STATUS, 3))
 
 
+def _used(made: Object, limits: bool) -> str:
+    hard, used = made["status"].get("hard", {}), made["status"].get("used", {})
+    names = [name for name in sorted(hard) if name.startswith("limits.") is limits]
+    return ", ".join(f"{name}: {used.get(name, '0')}/{hard[name]}" for name in names)
+
+
+COLUMNS: Final = (
+    NAME,
+    AGE,
+    Column(
+        "Request", "string", "What is asked for, of what may be.", lambda made, _: _used(made, limits=False)
+    ),
+    Column("Limit", "string", "The same of limits.", lambda made, _: _used(made, limits=True)),
+)
+
+
 def define(names: Names) -> Definition:
     home = names.key("")
     return Definition(
@@ -74,6 +91,7 @@ def define(names: Names) -> Definition:
         short_names=("quota",),
         namespaced=True,
         fields=RESOURCE_QUOTA,
+        columns=COLUMNS,
         subresources=(Subresource(name="status", prepare=keep_spec, validate=partial(status_rules, home)),),
         check_name=name_is_subdomain,
         delete_returns_object=True,

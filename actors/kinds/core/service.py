@@ -14,6 +14,7 @@ from actors.kinds.checks import FieldError, forbidden
 from actors.kinds.conditions import CONDITION
 from actors.kinds.core.load_balancer import LOAD_BALANCER_STATUS, load_balancer_rules
 from actors.kinds.core.services.addresses import address_change_rules
+from actors.kinds.core.services.cells import COLUMNS
 from actors.kinds.core.services.rules import (
     AFFINITIES,
     PROTOCOLS,
@@ -117,6 +118,7 @@ def define(names: Names) -> Definition:
         categories=("all",),
         namespaced=True,
         fields=SERVICE,
+        columns=COLUMNS,
         subresources=(Subresource(name="status", prepare=keep_spec, validate=status_rules),),
         check_name=name_is_1035_label,
         creates_on_update=True,

@@ -18,6 +18,7 @@ from actors.kinds.checks import (
     required,
     shown,
 )
+from actors.kinds.columns import AGE, NAME, NONE, Column, at
 from actors.kinds.definition import Definition, Subresource
 from actors.kinds.fields import BOOL, INT32, STRING, STRINGS, Field, ListOf, Struct
 from actors.kinds.flowcontrol.found import prepare_status, status_of, status_rules
@@ -116,6 +117,30 @@ FLOW_SCHEMA = Struct(
 )
 
 
+def _dangles(made: Object, _: int) -> str:
+    for condition in made["status"].get("conditions", ()):
+        if condition.get("type") == "Dangling":
+            return str(condition.get("status", ""))
+    return "?"
+
+
+COLUMNS: Final = (
+    NAME,
+    Column(
+        "PriorityLevel", "string", "Level of its requests.", at("spec", "priorityLevelConfiguration", "name")
+    ),
+    Column("MatchingPrecedence", "string", "Lower ones come first.", at("spec", "matchingPrecedence")),
+    Column(
+        "DistinguisherMethod",
+        "string",
+        "What tells its flows apart.",
+        at("spec", "distinguisherMethod", "type", missing=NONE),
+    ),
+    AGE,
+    Column("MissingPL", "string", "Whether its level is missing.", _dangles),
+)
+
+
 def define(names: Names) -> Definition:
     return Definition(
         group=names.group("flowcontrol.apiserver"),
@@ -124,6 +149,7 @@ def define(names: Names) -> Definition:
         plural="flowschemas",
         namespaced=False,
         fields=FLOW_SCHEMA,
+        columns=COLUMNS,
         subresources=(Subresource(name="status", prepare=prepare_status, validate=status_rules),),
         check_name=name_is_subdomain,
         counts_generation=True,

@@ -14,6 +14,7 @@ from actors.kinds.checks import (
     not_supported,
     required,
 )
+from actors.kinds.columns import AGE, NAME, NONE, Column, at
 from actors.kinds.definition import Definition, Subresource
 from actors.kinds.fields import INT32, STRING, Field, Struct
 from actors.kinds.flowcontrol.found import prepare_status, status_of, status_rules
@@ -66,6 +67,27 @@ PRIORITY_LEVEL = Struct(
 )
 
 
+def _queuing_column(name: str, part: str, description: str) -> Column:
+    path = ("spec", "limited", "limitResponse", "queuing", part)
+    return Column(name, "string", description, at(*path, missing=NONE))
+
+
+COLUMNS: Final = (
+    NAME,
+    Column("Type", "string", "Exempt or Limited.", at("spec", "type")),
+    Column(
+        "AssuredConcurrencyShares",
+        "string",
+        "Its share of what may run at once.",
+        at("spec", "limited", "assuredConcurrencyShares", missing=NONE),
+    ),
+    _queuing_column("Queues", "queues", "How many queues there are."),
+    _queuing_column("HandSize", "handSize", "How many of them a flow may use."),
+    _queuing_column("QueueLengthLimit", "queueLengthLimit", "How many may wait in one."),
+    AGE,
+)
+
+
 def define(names: Names) -> Definition:
     return Definition(
         group=names.group("flowcontrol.apiserver"),
@@ -74,6 +96,7 @@ def define(names: Names) -> Definition:
         plural="prioritylevelconfigurations",
         namespaced=False,
         fields=PRIORITY_LEVEL,
+        columns=COLUMNS,
         subresources=(Subresource(name="status", prepare=prepare_status, validate=status_rules),),
         check_name=name_is_subdomain,
         counts_generation=True,

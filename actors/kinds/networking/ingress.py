@@ -24,6 +24,7 @@ from actors.kinds.fields import STRING, STRINGS, Field, ListOf, Struct
 from actors.kinds.formats import wildcard_subdomain
 from actors.kinds.halves import keep_spec, keep_status_and_count, start
 from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.networking import cells
 from actors.kinds.networking.backend import BACKEND, backend_rules
 from actors.messages import Object
 from actors.names import Names
@@ -72,6 +73,7 @@ def define(names: Names) -> Definition:
         short_names=("ing",),
         namespaced=True,
         fields=INGRESS,
+        columns=cells.INGRESS,
         subresources=(Subresource(name="status", prepare=keep_spec, validate=status_rules),),
         check_name=name_is_subdomain,
         counts_generation=True,

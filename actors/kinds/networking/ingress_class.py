@@ -21,6 +21,7 @@ from actors.kinds.fields import STRING, Field, Struct
 from actors.kinds.formats import domain_prefixed_path
 from actors.kinds.halves import count
 from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.networking import cells
 from actors.kinds.networking.backend import reference_rules
 from actors.messages import Object
 from actors.names import Names
@@ -52,6 +53,7 @@ def define(names: Names) -> Definition:
         plural="ingressclasses",
         namespaced=False,
         fields=INGRESS_CLASS,
+        columns=cells.INGRESS_CLASS,
         check_name=name_is_subdomain,
         counts_generation=True,
         prepare_create=prepare_create,

@@ -29,6 +29,7 @@ from actors.kinds.formats import port_name
 from actors.kinds.halves import keep_spec, keep_status_and_count, start
 from actors.kinds.label_selector import LABEL_SELECTOR, label_selector_rules
 from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.networking import cells
 from actors.messages import Object
 from actors.names import Names
 
@@ -91,6 +92,7 @@ def define(names: Names) -> Definition:
         short_names=("netpol",),
         namespaced=True,
         fields=NETWORK_POLICY,
+        columns=cells.NETWORK_POLICY,
         subresources=(Subresource(name="status", prepare=prepare_status, validate=status_rules),),
         check_name=name_is_subdomain,
         counts_generation=True,

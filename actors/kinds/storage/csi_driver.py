@@ -15,6 +15,7 @@ from actors.kinds.checks import (
     not_supported,
     unchanged,
 )
+from actors.kinds.columns import AGE, NAME, NONE, Column, at
 from actors.kinds.definition import Definition
 from actors.kinds.fields import BOOL, INT64, STRING, STRINGS, Field, ListOf, Struct
 from actors.kinds.meta import METADATA, metadata_change_rules
@@ -53,6 +54,32 @@ _FIXED: Final = {
 }
 
 
+def _switch(name: str, part: str, description: str, *, usual: bool) -> Column:
+    return Column(name, "boolean", description, at("spec", part, missing=usual))
+
+
+def _audiences(made: Object, _: int) -> str:
+    requests = made["spec"].get("tokenRequests")
+    return "<unset>" if requests is None else ",".join(one["audience"] for one in requests)
+
+
+COLUMNS: Final = (
+    NAME,
+    _switch("AttachRequired", "attachRequired", "Whether volumes are attached before mounted.", usual=True),
+    _switch("PodInfoOnMount", "podInfoOnMount", "Whether it is told of the pod.", usual=False),
+    _switch("StorageCapacity", "storageCapacity", "Whether it tells what room there is.", usual=False),
+    Column("TokenRequests", "string", "Audiences of the tokens it is given.", _audiences),
+    _switch("RequiresRepublish", "requiresRepublish", "Whether it is called again and again.", usual=False),
+    Column(
+        "Modes",
+        "string",
+        "Kinds of volumes it has.",
+        lambda made, _: ",".join(made["spec"].get("volumeLifecycleModes", ())) or NONE,
+    ),
+    AGE,
+)
+
+
 def define(names: Names) -> Definition:
     return Definition(
         group=names.group("storage"),
@@ -61,6 +88,7 @@ def define(names: Names) -> Definition:
         plural="csidrivers",
         namespaced=False,
         fields=CSI_DRIVER,
+        columns=COLUMNS,
         check_name=name_is_subdomain,
         unconditional_update=False,
         counts_generation=True,

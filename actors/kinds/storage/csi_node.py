@@ -16,6 +16,7 @@ from actors.kinds.checks import (
     required,
     size,
 )
+from actors.kinds.columns import AGE, NAME, Column
 from actors.kinds.core.pods.volume_sources import driver_name_rules
 from actors.kinds.definition import Definition
 from actors.kinds.fields import INT32, STRING, STRINGS, Field, ListOf, Struct
@@ -48,6 +49,16 @@ def define(names: Names) -> Definition:
         plural="csinodes",
         namespaced=False,
         fields=CSI_NODE,
+        columns=(
+            NAME,
+            Column(
+                "Drivers",
+                "integer",
+                "How many drivers it has.",
+                lambda made, _: len(made["spec"]["drivers"] or ()),
+            ),
+            AGE,
+        ),
         check_name=name_is_subdomain,
         unconditional_update=False,
         delete_returns_object=True,

@@ -17,6 +17,7 @@ from actors.kinds.checks import (
     size,
     too_long,
 )
+from actors.kinds.columns import AGE, NAME, Column, at
 from actors.kinds.core.persistent_volume import SPEC as PERSISTENT_VOLUME_SPEC
 from actors.kinds.core.persistent_volume import VolumeRules
 from actors.kinds.core.pods.volume_sources import driver_name_rules
@@ -58,6 +59,16 @@ VOLUME_ATTACHMENT = Struct(
 )
 
 
+COLUMNS: Final = (
+    NAME,
+    Column("Attacher", "string", "Driver that attaches.", at("spec", "attacher"), format="name"),
+    Column("PV", "string", "Volume to attach.", at("spec", "source", "persistentVolumeName")),
+    Column("Node", "string", "Node to attach it to.", at("spec", "nodeName")),
+    Column("Attached", "boolean", "Whether it is attached.", at("status", "attached")),
+    AGE,
+)
+
+
 def define(names: Names) -> Definition:
     rules = AttachmentRules(names)
     return Definition(
@@ -67,6 +78,7 @@ def define(names: Names) -> Definition:
         plural="volumeattachments",
         namespaced=False,
         fields=VOLUME_ATTACHMENT,
+        columns=COLUMNS,
         subresources=(Subresource(name="status", prepare=prepare_status, validate=rules.change),),
         check_name=name_is_subdomain,
         unconditional_update=False,

@@ -1,0 +1,52 @@
+"""Table columns of services."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from actors.kinds.columns import AGE, NAME, NONE, UNKNOWN, Column, at
+from actors.kinds.core.load_balancer import balanced_addresses
+from actors.kinds.core.services.traits import TYPES
+from actors.kinds.workloads import labels_or_none
+from actors.messages import Object
+
+
+def _address(made: Object, _: int) -> str:
+    return str((made["spec"].get("clusterIPs") or [NONE])[0])
+
+
+def _outside(made: Object, _: int) -> str:
+    spec, kind = made["spec"], made["spec"]["type"]
+    if kind not in TYPES:
+        return UNKNOWN
+    if kind == "ExternalName":
+        return str(spec.get("externalName", ""))
+    balanced = balanced_addresses(made["status"]["loadBalancer"]) if kind == "LoadBalancer" else []
+    addresses = [*balanced, *spec.get("externalIPs", ())]
+    return ",".join(addresses) or ("<pending>" if kind == "LoadBalancer" else NONE)
+
+
+def _ports(made: Object, _: int) -> str:
+    return ",".join(_port(port) for port in made["spec"].get("ports", ())) or NONE
+
+
+def _port(port: Object) -> str:
+    node = f":{port['nodePort']}" if port.get("nodePort") else ""
+    return f"{port['port']}{node}/{port['protocol']}"
+
+
+COLUMNS: Final = (
+    NAME,
+    Column("Type", "string", "ClusterIP, NodePort, LoadBalancer or ExternalName.", at("spec", "type")),
+    Column("Cluster-IP", "string", "Its address inside the cluster.", _address),
+    Column("External-IP", "string", "Where it is reached from outside.", _outside),
+    Column("Port(s)", "string", "Its ports, with those of nodes after a colon.", _ports),
+    AGE,
+    Column(
+        "Selector",
+        "string",
+        "Labels of the pods behind it.",
+        lambda made, _: labels_or_none(made["spec"].get("selector", {})),
+        priority=1,
+    ),
+)

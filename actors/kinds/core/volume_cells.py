@@ -1,0 +1,92 @@
+"""Table columns of volumes and of claims to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from actors.kinds.columns import AGE, NAME, Cell, Column, at
+from actors.messages import Object
+from actors.names import Names
+
+UNSET: Final = "<unset>"
+SHORT_MODES: Final = {
+    "ReadWriteOnce": "RWO",
+    "ReadOnlyMany": "ROX",
+    "ReadWriteMany": "RWX",
+    "ReadWriteOncePod": "RWOP",
+}
+_VOLUME_MODE: Final = Column(
+    "VolumeMode", "string", "Filesystem or Block.", at("spec", "volumeMode", missing=UNSET), priority=1
+)
+
+
+def volume_columns(names: Names) -> tuple[Column, ...]:
+    return (
+        NAME,
+        Column("Capacity", "string", "How large it is.", at("spec", "capacity", "storage", missing="0")),
+        Column(
+            "Access Modes",
+            "string",
+            "How it may be mounted.",
+            lambda made, _: _short(made["spec"].get("accessModes", ())),
+        ),
+        Column(
+            "Reclaim Policy",
+            "string",
+            "What becomes of it when its claim goes.",
+            at("spec", "persistentVolumeReclaimPolicy"),
+        ),
+        Column("Status", "string", "Its phase.", _phase),
+        Column("Claim", "string", "Namespace and name of its claim.", _claim),
+        Column("StorageClass", "string", "Class it belongs to.", _class(names)),
+        Column("Reason", "string", "Why it failed, in one word.", at("status", "reason")),
+        AGE,
+        _VOLUME_MODE,
+    )
+
+
+def claim_columns(names: Names) -> tuple[Column, ...]:
+    return (
+        NAME,
+        Column("Status", "string", "Its phase.", _phase),
+        Column("Volume", "string", "Volume it is bound to.", at("spec", "volumeName")),
+        Column("Capacity", "string", "How large that is.", _bound_size),
+        Column("Access Modes", "string", "How it may be mounted.", _bound_modes),
+        Column("StorageClass", "string", "Class it asks for.", _class(names)),
+        AGE,
+        _VOLUME_MODE,
+    )
+
+
+def _short(modes: Sequence[str]) -> str:
+    return ",".join(short for mode, short in SHORT_MODES.items() if mode in modes)
+
+
+def _phase(made: Object, _: int) -> str:
+    return "Terminating" if "deletionTimestamp" in made["metadata"] else str(made["status"].get("phase", ""))
+
+
+def _claim(made: Object, _: int) -> str:
+    claim = made["spec"].get("claimRef")
+    return "" if claim is None else f"{claim.get('namespace', '')}/{claim.get('name', '')}"
+
+
+def _class(names: Names) -> Cell:
+    key = names.key("storage-class", "volume.beta")
+
+    def cell(made: Object, _: int) -> str:
+        annotated = made["metadata"].get("annotations", {}).get(key)
+        return str(made["spec"].get("storageClassName", "") if annotated is None else annotated)
+
+    return cell
+
+
+def _bound_size(made: Object, _: int) -> str:
+    if not made["spec"].get("volumeName"):
+        return ""
+    return str(made["status"].get("capacity", {}).get("storage", "0"))
+
+
+def _bound_modes(made: Object, _: int) -> str:
+    return _short(made["status"].get("accessModes", ())) if made["spec"].get("volumeName") else ""

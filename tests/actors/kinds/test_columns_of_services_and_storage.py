@@ -1,0 +1,190 @@
+"""Table cells of services, networking, storage, access and the rest: what people read, from objects as stored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.kinds.times import micros_of
+from actors.names import Names
+from tests.actors.kinds.declared import Declared
+
+NOW = micros_of("2020-01-01T00:01:30Z")
+
+
+def cells(kinds: Declared, plural: str, document: Any, **stored: Any) -> list[Any]:
+    """Those between the name and the age; `stored` replaces parts of the object as stored."""
+    definition = kinds[plural]
+    made = {**kinds.stored(plural, {"metadata": {"name": "a"}, **document}), **stored}
+    return [column.cell(made, NOW) for column in definition.columns if column.name not in ("Name", "Age")]
+
+
+PORTS = [{"name": "a", "port": 80}, {"name": "b", "port": 53, "protocol": "UDP", "nodePort": 30000}]
+
+
+@pytest.mark.parametrize(
+    ("spec", "status", "expected"),
+    [
+        ({}, {}, ["ClusterIP", "<none>", "<none>", "<none>", "<none>"]),
+        (
+            {"clusterIP": "10.0.0.9", "clusterIPs": ["10.0.0.9"], "ports": PORTS[:1], "selector": {"a": "b"}},
+            {},
+            ["ClusterIP", "10.0.0.9", "<none>", "80/TCP", "a=b"],
+        ),
+        (
+            {"type": "NodePort", "ports": PORTS, "externalIPs": ["1.2.3.4"]},
+            {},
+            ["NodePort", "<none>", "1.2.3.4", "80/TCP,53:30000/UDP", "<none>"],
+        ),
+        ({"type": "LoadBalancer"}, {}, ["LoadBalancer", "<none>", "<pending>", "<none>", "<none>"]),
+        (
+            {"type": "LoadBalancer", "externalIPs": ["9.9.9.9"]},
+            {"ingress": [{"ip": "2.2.2.2"}, {"hostname": "h"}, {"ip": "1.1.1.1"}]},
+            ["LoadBalancer", "<none>", "1.1.1.1,2.2.2.2,h,9.9.9.9", "<none>", "<none>"],
+        ),
+        (
+            {"type": "ExternalName", "externalName": "x.example.com"},
+            {},
+            ["ExternalName", "<none>", "x.example.com", "<none>", "<none>"],
+        ),
+    ],
+)
+def test_services(kinds: Declared, spec: Any, status: Any, expected: list[str]) -> None:
+    found = {"status": {"loadBalancer": status}}
+    assert cells(kinds, "services", {"spec": spec}, **found) == expected
+
+
+def test_ingresses(kinds: Declared) -> None:
+    def hosts(*names: str) -> str:
+        rules = [{"host": name} if name else {} for name in names]
+        return str(cells(kinds, "ingresses", {"spec": {"rules": rules}})[1])
+
+    assert cells(kinds, "ingresses", {"spec": {}}) == ["<none>", "*", "", "80"]
+    assert cells(kinds, "ingresses", {"spec": {"ingressClassName": "c", "tls": [{}]}})[::3] == [
+        "c",
+        "80, 443",
+    ]
+    assert hosts("a", "", "b", "c") == "a,b,c"
+    assert hosts("a", "b", "c", "d", "e") == "a,b,c + 2 more..."
+
+
+def test_ingress_classes_and_policies(kinds: Declared) -> None:
+    spec: dict[str, Any] = {"controller": "example.com/c"}
+    assert cells(kinds, "ingressclasses", {"spec": spec}) == ["example.com/c", "<none>"]
+    spec["parameters"] = {"apiGroup": "example.com", "kind": "K", "name": "n"}
+    assert cells(kinds, "ingressclasses", {"spec": spec}) == ["example.com/c", "K.example.com/n"]
+    assert cells(kinds, "networkpolicies", {}) == ["<none>"]
+    selector = {"podSelector": {"matchLabels": {"a": "b"}}}
+    assert cells(kinds, "networkpolicies", {"spec": selector}) == ["a=b"]
+
+
+def test_endpoint_slices(kinds: Declared) -> None:
+    assert cells(kinds, "endpointslices", {"addressType": "IPv4"}) == ["IPv4", "<unset>", "<unset>"]
+    whole = {
+        "addressType": "IPv4",
+        "ports": [{"port": 80}, {"name": "p"}],
+        "endpoints": [{"addresses": ["1.1.1.1", "2.2.2.2"]}, {"addresses": ["3.3.3.3", "4.4.4.4"]}],
+    }
+    assert cells(kinds, "endpointslices", whole) == ["IPv4", "80,p", "1.1.1.1,2.2.2.2,3.3.3.3 + 1 more..."]
+
+
+def test_volumes(kinds: Declared, names: Names) -> None:
+    spec = {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteMany", "ReadWriteOnce"],
+        "storageClassName": "c",
+        "claimRef": {"namespace": "n", "name": "p"},
+    }
+    assert cells(kinds, "persistentvolumes", {"spec": spec}) == [
+        *("1Gi", "RWO,RWX", "Retain", "Pending", "n/p", "c", "", "Filesystem"),
+    ]
+    key = names.key("storage-class", "volume.beta")
+    going = {"name": "a", "deletionTimestamp": "2020-01-01T00:00:00Z", "annotations": {key: "old"}}
+    assert cells(kinds, "persistentvolumes", {"spec": spec}, metadata=going)[3:6] == [
+        "Terminating",
+        "n/p",
+        "old",
+    ]
+
+
+def test_claims(kinds: Declared) -> None:
+    assert cells(kinds, "persistentvolumeclaims", {}) == ["Pending", "", "", "", "", "Filesystem"]
+    status = {"phase": "Bound", "accessModes": ["ReadOnlyMany"], "capacity": {"storage": "2Gi"}}
+    bound = {"spec": {"volumeName": "v", "storageClassName": "c"}}
+    assert cells(kinds, "persistentvolumeclaims", bound, status=status) == [
+        *("Bound", "v", "2Gi", "ROX", "c", "Filesystem"),
+    ]
+
+
+def test_storage_drivers(kinds: Declared) -> None:
+    assert cells(kinds, "csidrivers", {}) == [True, False, False, "<unset>", False, "Persistent"]
+    spec = {"tokenRequests": [{"audience": "a"}, {"audience": "b"}]}
+    assert cells(kinds, "csidrivers", {"spec": spec})[3] == "a,b"
+    assert cells(kinds, "csinodes", {}) == [0]
+    assert cells(kinds, "csinodes", {"spec": {"drivers": [{"name": "d", "nodeID": "n"}]}}) == [1]
+    spec = {"attacher": "d", "nodeName": "n", "source": {"persistentVolumeName": "v"}}
+    assert cells(kinds, "volumeattachments", {"spec": spec}) == ["d", "v", "n", False]
+
+
+def test_quotas(kinds: Declared) -> None:
+    status = {"hard": {"pods": "2", "limits.cpu": "4", "cpu": "1"}, "used": {"pods": "1"}}
+    assert cells(kinds, "resourcequotas", {}) == ["", ""]
+    assert cells(kinds, "resourcequotas", {}, status=status) == ["cpu: 0/1, pods: 1/2", "limits.cpu: 0/4"]
+
+
+def test_bindings(kinds: Declared) -> None:
+    subjects = [
+        {"kind": "User", "name": "u"},
+        {"kind": "Group", "name": "g"},
+        {"kind": "Group", "name": "h"},
+        {"kind": "ServiceAccount", "name": "s", "namespace": "n"},
+    ]
+    document = {"roleRef": {"kind": "ClusterRole", "name": "r"}, "subjects": subjects}
+    for plural in ("rolebindings", "clusterrolebindings"):
+        assert cells(kinds, plural, document) == ["ClusterRole/r", "u", "g, h", "n/s"]
+
+
+def test_certificate_requests(kinds: Declared) -> None:
+    def shown(*types: str, certificate: str = "") -> list[Any]:
+        conditions = [{"type": kind, "status": "True"} for kind in types]
+        found = {"conditions": conditions, "certificate": certificate}
+        spec = {"signerName": "a.b/c", "username": "u", "expirationSeconds": 3600}
+        return cells(kinds, "certificatesigningrequests", {"spec": spec}, status=found)
+
+    assert shown() == ["a.b/c", "u", "60m", "Pending"]
+    assert shown("Approved", certificate="AAAA")[3] == "Approved,Issued"
+    assert shown("Approved", "Denied", "Failed")[3] == "Denied,Failed"
+    assert cells(kinds, "certificatesigningrequests", {"spec": {}})[2] == "<none>"
+
+
+def test_api_services(kinds: Declared) -> None:
+    assert cells(kinds, "apiservices", {"spec": {"version": "v1"}}) == ["Local", "True"]
+    remote = {"spec": {"service": {"namespace": "n", "name": "s"}}}
+    assert cells(kinds, "apiservices", remote) == ["n/s", "Unknown"]
+    for reason, expected in (("Missing", "False (Missing)"), ("", "False")):
+        found = {"conditions": [{"type": "Available", "status": "False", "reason": reason}]}
+        assert cells(kinds, "apiservices", remote, status=found)[1] == expected
+
+
+def test_flow_control(kinds: Declared) -> None:
+    spec = {"priorityLevelConfiguration": {"name": "l"}, "distinguisherMethod": {"type": "ByUser"}}
+    assert cells(kinds, "flowschemas", {"spec": spec}) == ["l", 1000, "ByUser", "?"]
+    found = {"conditions": [{"type": "Dangling", "status": "False"}]}
+    assert cells(kinds, "flowschemas", {"spec": {}}, status=found)[2:] == ["<none>", "False"]
+    plural = "prioritylevelconfigurations"
+    assert cells(kinds, plural, {"spec": {"type": "Exempt"}}) == ["Exempt", *["<none>"] * 4]
+    queued = {"type": "Limited", "limited": {"limitResponse": {"type": "Queue", "queuing": {}}}}
+    assert cells(kinds, plural, {"spec": queued}) == ["Limited", 30, 64, 8, 50]
+
+
+def test_the_rest(kinds: Declared) -> None:
+    assert cells(kinds, "runtimeclasses", {"handler": "h"}) == ["h"]
+    for plural in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
+        assert cells(kinds, plural, {}) == [0]
+        assert cells(kinds, plural, {"webhooks": [{"name": "a"}, {"name": "b"}]}) == [2]
+    for plural in ("roles", "clusterroles", "limitranges", "csistoragecapacities"):
+        assert [column.name for column in kinds[plural].columns] == ["Name", "Created At"]
+    assert (
+        kinds["services"].columns[5].cell(kinds.stored("services", {"metadata": {"name": "a"}}), NOW) == "90s"
+    )
