@@ -18,6 +18,7 @@ import trio
 
 from gateway.request import Ending
 from gateway.volley import Volley
+from gateway.watch.backlog import Backlog
 from gateway.watch.changes import Change, TooOld
 from gateway.watch.frames import ROUND_BYTES, Frame, KeptFrames, joined, note_sent, rounds
 from gateway.watch.framing import Framing
@@ -29,6 +30,8 @@ logger = logging.getLogger(__name__)
 
 # Members served between two turns of the event loop: about two milliseconds of sends.
 TURN = 256
+# What a step over events that are not shown counts for, in bytes: a group that sees little must not take for ever.
+SILENCE = 16 << 10
 _NOBODY: frozenset[Pipe] = frozenset()
 
 
@@ -66,6 +69,7 @@ class Group:
         self.sweeping: dict[Pipe, Member] = {}
         self.lagging: set[Member] = set()
         self._kept = KeptFrames(self.head, hub.groups)
+        self._backlog = Backlog(topic.changes, self._framed, hub.groups)
         # Connections that a round has not come to yet: a list and where to begin, made a set if anybody asks.
         self._unserved: tuple[list[Pipe], int] | frozenset[Pipe] = _NOBODY
         self._departures = 0
@@ -93,7 +97,8 @@ class Group:
 
     def leave(self, member: Member) -> None:
         member.ended = True
-        if self.sweeping.pop(member.pipe, None) is not None:
+        if self.sweeping.get(member.pipe) is member:  # the next watch of a connection has the same pipe
+            del self.sweeping[member.pipe]
             self._departures += 1
         if member in self.lagging:
             self.lagging.discard(member)
@@ -259,12 +264,18 @@ class Group:
         return sent > 0
 
     def _send_some(self, member: Member) -> None:
-        frames, reached = self._frames_after(member.cursor, first=member.fresh)
-        data = joined(frames) if frames else b""
-        sent = member.pipe.transmit(data) if data else 0
-        self._tally.deliveries += note_sent(member, frames, abs(sent))
-        if abs(sent) == len(data):
-            member.cursor = reached
+        """As much as a round holds, or as the connection takes."""
+        left = ROUND_BYTES
+        while left > 0 and member.cursor < self.head:
+            frames, reached = self._frames_after(member.cursor, first=member.fresh)
+            data = joined(frames) if frames else b""
+            sent = member.pipe.transmit(data) if data else 0
+            self._tally.deliveries += note_sent(member, frames, abs(sent))
+            if abs(sent) == len(data):
+                member.cursor = reached
+            if sent != len(data):
+                return
+            left -= max(len(data), SILENCE)
 
     def _frames_after(self, cursor: int, *, first: bool) -> tuple[list[Frame], int]:
         """Some frames behind a cursor, and the offset that they bring a watcher to."""
@@ -272,5 +283,7 @@ class Group:
             return self._kept.after(cursor, self.head)
         if cursor < self._hub.floor():
             raise TooOld
+        if not first:
+            return self._backlog.after(cursor, self.head)
         changes, reached = self._changes.after(cursor, self.head, ROUND_BYTES)
-        return self._framed(changes, first=first), reached
+        return self._framed(changes, first=True), reached

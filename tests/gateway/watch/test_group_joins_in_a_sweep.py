@@ -1,0 +1,80 @@
+"""Members come and go in the middle of a sweep: nobody misses an event, nobody gets one twice."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from gateway.watch.group import TURN
+from tests.gateway.watch.ground import Ground, Watcher, ground
+
+
+async def in_turns(base: Ground, writes: int, act: list[Watcher]) -> None:
+    for number in range(writes):
+        base.commit([base.event(f"n-{number}-{part}") for part in range(3)])
+        await trio.lowlevel.checkpoint()
+    act.clear()
+
+
+async def test_joining_at_every_moment() -> None:
+    async with ground() as base:
+        first = [base.join() for _ in range(TURN * 2 + 10)]
+        joined: list[tuple[int, Watcher]] = []
+        writing = [first[0]]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(in_turns, base, 30, writing)
+            while writing:
+                # From the version it was at, and from some that the sweep under way has or has not reached.
+                for back in (0, 1, 2, 5):
+                    after = max(base.feed.head - back, 0)
+                    joined.append((after, base.join(after=after)))
+                await trio.lowlevel.checkpoint()
+        await wait_all_tasks_blocked()
+        everything = first[0].versions
+        assert everything == list(range(1, 91))
+        assert all(watcher.versions == everything for watcher in first)
+        for after, watcher in joined:
+            assert watcher.versions == list(range(after + 1, 91))
+        assert len(joined) > 50
+        assert not first[0].group.lagging
+
+
+async def test_leaving_at_every_moment() -> None:
+    async with ground() as base:
+        members = [base.join() for _ in range(TURN * 3)]
+        writing = [members[0]]
+        left: list[tuple[int, Watcher]] = []
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(in_turns, base, 10, writing)
+            place = 0
+            while writing and place < TURN * 3:
+                for member in members[place : place + 20]:
+                    # Truthful: all up to here was received, and nothing beyond.
+                    reached = member.group.reached(member.member)
+                    left.append((reached, member))
+                    base.leave(member)
+                place += 20
+                await trio.lowlevel.checkpoint()
+        await wait_all_tasks_blocked()
+        for reached, member in left:
+            assert member.versions == list(range(1, len(member.versions) + 1))
+            assert reached == (member.versions[-1] if member.versions else 0)
+        assert len({reached for reached, _ in left}) > 2
+
+
+async def test_heads_never_go_back() -> None:
+    async with ground() as base:
+        watcher = base.join(labels="never")
+        heads = [watcher.group.head]
+        for _ in range(20):
+            base.put("a")
+            heads.append(watcher.group.head)
+            base.elsewhere()
+            base.join(labels="never")
+            heads.append(watcher.group.head)
+            await wait_all_tasks_blocked()
+            heads.append(watcher.group.reached(watcher.member))
+        assert all(one <= other for one, other in pairwise(heads))
+        assert heads[-1] == base.feed.head
