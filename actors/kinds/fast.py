@@ -5,10 +5,10 @@ reorder or complain about makes it fail, and then the walk decides. So it only e
 result, without problems" or None. Zero values that the wire format drops are kept out with length and range
 limits.
 
-pydantic-core keeps the last of two equal keys silently, so each result needs a proof that there was no such
-pair: written out again without whitespace a document is as short as it can be, and a lost member would have
-made it longer by five bytes or more (`"":0,`). Documents that are longer for an innocent reason go to the
-walk.
+pydantic-core keeps the last of two equal keys silently, and is told to pass over unknown ones, which is cheaper
+than refusing them; so each result needs a proof that nothing was lost: written out again without whitespace a
+document is as short as it can be, and a lost member would have made it longer by five bytes or more (`"":0,`).
+Documents that are longer for an innocent reason go to the walk. Defaults are put in after the proof.
 
 pydantic-core is imported with the first schema: it takes longer to load than all declarations together.
 """
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, Final
 
 import orjson
@@ -43,6 +44,7 @@ from actors.kinds.fields import (
     Type,
     unsaid,
 )
+from actors.kinds.filling import filling
 
 CoreSchema = dict[str, Any]
 
@@ -68,7 +70,7 @@ class Fast:
         from pydantic_core import SchemaValidator, ValidationError
 
         self._failed = ValidationError
-        self._filled = 0  # bytes of defaults put into the document being decoded
+        self._fill = filling(struct)
         self._usual_nulls = [
             (field.name, inner.name)
             for field in struct.fields
@@ -76,28 +78,32 @@ class Fast:
             for inner in field.type.fields
             if inner.null_is_usual
         ]
+        self._struct_of_all, self._type_meta = struct, {"apiVersion": api_version, "kind": kind}
         self._uses = _uses(struct)
+        self._validate_json = SchemaValidator(self._schema("ignore")).validate_json
+
+    @cached_property
+    def _validate_object(self) -> Callable[[Any], dict[str, Any]]:
+        """For trees, of which there is no text to prove anything by."""
+        from pydantic_core import SchemaValidator
+
+        return SchemaValidator(self._schema("forbid")).validate_python
+
+    def _schema(self, unknown: str) -> CoreSchema:
+        self._unknown = unknown
         self._shared: dict[str, CoreSchema] = {"owned": _OWNED_FIELDS}
-        schema = self._members(struct)
-        schema["fields"] = {
-            "apiVersion": _optional(_literal(api_version)),
-            "kind": _optional(_literal(kind)),
-            **schema["fields"],
-        }
-        definitions = list(self._shared.values())
-        validator = SchemaValidator({"type": "definitions", "schema": schema, "definitions": definitions})
-        self._validate_json = validator.validate_json
-        self._validate_object = validator.validate_python
+        schema = self._members(self._struct_of_all)
+        types = {name: _optional(_literal(value)) for name, value in self._type_meta.items()}
+        schema["fields"] = {**types, **schema["fields"]}
+        return {"type": "definitions", "schema": schema, "definitions": list(self._shared.values())}
 
     def from_json(self, raw: bytes) -> dict[str, Any] | None:
-        self._filled = 0
         try:
             found: dict[str, Any] = self._validate_json(raw)
             written = orjson.dumps(found)
         except (self._failed, TypeError):  # the latter from numbers that nothing could store
             return None
-        room = _SHORTEST_MEMBER - self._filled
-        if len(raw) - len(written) >= room and _bare(raw) - _bare(written) >= room:
+        if len(raw) - len(written) >= _SHORTEST_MEMBER and _bare(raw) - _bare(written) >= _SHORTEST_MEMBER:
             return None
         return self._untyped(found)
 
@@ -110,6 +116,7 @@ class Fast:
     def _untyped(self, found: dict[str, Any]) -> dict[str, Any]:
         found.pop("apiVersion", None)
         found.pop("kind", None)
+        self._fill(found)
         for outer, inner in self._usual_nulls:
             if found[outer].get(inner, NOTHING) is None:
                 del found[outer][inner]
@@ -131,30 +138,16 @@ class Fast:
             "type": "typed-dict",
             "fields": fields,
             "total": False,
-            "extra_behavior": "forbid",
+            "extra_behavior": self._unknown,
             "config": {"strict": True},  # holds for the fields of this struct, not for structs inside
         }
 
     def _field(self, field: Field) -> CoreSchema:
         keeps_zero = field.pointer or (field.holds and field.default is None)
         schema = self._type(field.type, keeps_zero=keeps_zero)
-        absent = unsaid(field, fill=True)
-        if absent is None or field.null_is_usual:
-            schema = {"type": "nullable", "schema": schema}
-        if absent is NOTHING:
-            return schema
-        return {"type": "default", "schema": schema, "default_factory": self._filling(field, absent)}
-
-    def _filling(self, field: Field, absent: Any) -> Callable[[], Any]:
-        """Puts a default in and keeps count, so that the proof above still adds up."""
-        cost = len(orjson.dumps({field.name: absent})) - 1  # a comma for the two braces
-        shared = not isinstance(absent, (dict, list))
-
-        def fill() -> Any:
-            self._filled += cost
-            return absent if shared else unsaid(field, fill=True)
-
-        return fill
+        if field.null_is_usual or unsaid(field, fill=True) is None:
+            return {"type": "nullable", "schema": schema}
+        return schema
 
     def _type(self, type_: Type, *, keeps_zero: bool) -> CoreSchema:
         least = {} if keeps_zero else {"min_length": 1}

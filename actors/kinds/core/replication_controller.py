@@ -28,7 +28,7 @@ from actors.kinds.core.pods.volumes import shared_disk_rules
 from actors.kinds.definition import Definition, Subresource
 from actors.kinds.fields import INT32, INT64, STRING, STRING_MAP, TIME, Field, ListOf, Struct
 from actors.kinds.halves import keep_spec, keep_status_and_count, start
-from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.meta import METADATA, OBJECT_META, metadata_change_rules, metadata_rules
 from actors.kinds.scale import labels_text, scale
 from actors.messages import Object
 from actors.names import Names
@@ -100,7 +100,7 @@ def fill(new: Object) -> None:
         return
     labels = template["metadata"].get("labels")
     if labels and not metadata.get("labels"):
-        metadata["labels"] = dict(labels)
+        new["metadata"] = OBJECT_META.arranged({**metadata, "labels": dict(labels)})
     if labels and not spec.get("selector"):
         new["spec"] = SPEC.arranged({**spec, "selector": dict(labels)})
     fill_template(template)

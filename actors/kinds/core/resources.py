@@ -47,7 +47,7 @@ KNOWN: Final = (
 NOT_WHOLE: Final = "must be an integer"
 
 # Amounts repeat from container to container and from pod to pod.
-_nanos = lru_cache(maxsize=1024)(nanos_of)
+nanos = lru_cache(maxsize=1024)(nanos_of)
 
 
 def is_native(name: str, home: str) -> bool:
@@ -69,7 +69,7 @@ def resource_name_rules(name: str, field: str) -> list[FieldError]:
 
 def amount_rules(name: str, amount: str, field: str, home: str) -> list[FieldError]:
     errors = [invalid(field, amount, NEGATIVE)] if amount.startswith("-") else []
-    if (name in COUNTED or is_extended(name, home)) and _nanos(amount) % NANOS:
+    if (name in COUNTED or is_extended(name, home)) and nanos(amount) % NANOS:
         errors.append(invalid(field, amount, NOT_WHOLE))
     return errors
 
@@ -123,13 +123,13 @@ def _promised(name: str, amount: str, limit: str | None, field: str, home: str) 
         return _within(name, amount, limit, f"{field}.requests")
     if limit is None:
         return [required(f"{field}.limits", "Limit must be set for non overcommitable resources")]
-    if _nanos(amount) == _nanos(limit):
+    if nanos(amount) == nanos(limit):
         return []
     return [invalid(f"{field}.requests", amount, f"must be equal to {name} limit")]
 
 
 def _within(name: str, amount: str, limit: str | None, field: str) -> list[FieldError]:
-    if limit is None or amount == limit or _nanos(amount) <= _nanos(limit):
+    if limit is None or amount == limit or nanos(amount) <= nanos(limit):
         return []
     return [invalid(field, amount, f"must be less than or equal to {name} limit")]
 
@@ -142,12 +142,12 @@ def _page_rules(name: str, amount: str, field: str, uneven_pages: bool) -> list[
 
 def in_whole_pages(name: str, amount: str) -> bool:
     try:
-        page = _nanos(name.removeprefix(HUGE_PAGES))
+        page = nanos(name.removeprefix(HUGE_PAGES))
     except NotAQuantity:
         return False
     if page <= 0 or page % NANOS:
         return False
-    units = -(-_nanos(amount) // NANOS)
+    units = -(-nanos(amount) // NANOS)
     return units % (page // NANOS) == 0
 
 

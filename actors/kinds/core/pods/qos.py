@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final
 
-from actors.kinds.quantity import nanos_of
+from actors.kinds.core.resources import nanos
 from actors.messages import Object
 
 COUNTED: Final = ("cpu", "memory")
@@ -33,6 +33,6 @@ def _add(total: Counter[str], amounts: dict[str, str]) -> int:
     for name in COUNTED:
         amount = amounts.get(name, "0")
         if amount != "0" and not amount.startswith("-"):
-            total[name] += nanos_of(amount)
+            total[name] += nanos(amount)
             found += 1
     return found
