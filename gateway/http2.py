@@ -103,8 +103,9 @@ class Streams(H2Protocol):
         buffer = self.stream_buffers.get(stream_id)
         if stream_id in self.streams and buffer is not None and not buffer._complete:
             await buffer.close()
-            self._reset(stream_id, h2.errors.ErrorCodes.CANCEL)
-            await self._flush()
+            if not self.closed:  # else there is nobody to tell, and whoever found out holds the lock for sending
+                self._reset(stream_id, h2.errors.ErrorCodes.CANCEL)
+                await self._flush()
         await super()._close_stream(stream_id)
 
     def _reset(self, stream_id: int | None, code: h2.errors.ErrorCodes) -> bool:
