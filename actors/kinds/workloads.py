@@ -1,7 +1,7 @@
 """What workloads have in common: a selector that finds the pods their template makes, and counts of those.
 
-Used by the kinds of the apps and batch groups. Selectors are fixed once an object is there, because whatever it
-has made so far was found by the old one.
+For the kinds of the apps and batch groups, and for cells of tables elsewhere; so nothing here imports a group.
+Selectors are fixed once an object is there, because whatever it has made so far was found by the old one.
 """
 
 from __future__ import annotations
@@ -18,12 +18,10 @@ from actors.kinds.checks import (
     required,
 )
 from actors.kinds.columns import NONE, Cell, Column
-from actors.kinds.core.pod_template import template_warnings
 from actors.kinds.fields import STRING, TIME, Field, Struct
 from actors.kinds.label_selector import compiles, label_selector_rules, matches
 from actors.kinds.scale import labels_text, selector_text
 from actors.messages import Object
-from actors.names import Names
 
 DOES_NOT_MATCH = "`selector` does not match template `labels`"
 ABOVE_REPLICAS = "cannot be greater than status.replicas"
@@ -111,13 +109,6 @@ def collision_rules(new: Object, old: Object) -> list[FieldError]:
     if before is None or (now is not None and now >= before):
         return []
     return [invalid("status.collisionCount", now or 0, "cannot be decremented")]
-
-
-def spec_warnings(names: Names, new: Object, old: Object | None) -> list[str]:
-    """Of the template, whenever the object has been made or its generation has grown."""
-    if old is not None and new["metadata"].get("generation") == old["metadata"].get("generation"):
-        return []
-    return template_warnings(new["spec"]["template"], "spec.template", names)
 
 
 def chosen(stored: Object) -> str:

@@ -21,7 +21,7 @@ from actors.kinds.checks import (
     unchanged,
 )
 from actors.kinds.columns import AGE, NAME, Column
-from actors.kinds.core.pod_template import POD_TEMPLATE_SPEC, drop_gated, fill_template
+from actors.kinds.core.pod_template import POD_TEMPLATE_SPEC, drop_gated, fill_template, spec_warnings
 from actors.kinds.definition import Definition, Subresource
 from actors.kinds.fields import BOOL, INT32, INT64, INT_OR_STRING, STRING, TIME, Field, ListOf, Struct
 from actors.kinds.halves import keep_spec, keep_status_and_count, start
@@ -40,7 +40,6 @@ from actors.kinds.workloads import (
     not_negative,
     ready_of_wanted,
     replica_status_rules,
-    spec_warnings,
 )
 from actors.messages import Object
 from actors.names import Names

@@ -8,7 +8,7 @@ from typing import Final
 from actors.kinds.apps.replicas import selected_template_rules
 from actors.kinds.checks import FieldError, name_is_subdomain, unchanged
 from actors.kinds.columns import AGE, NAME, Column
-from actors.kinds.core.pod_template import POD_TEMPLATE_SPEC, drop_gated, fill_template
+from actors.kinds.core.pod_template import POD_TEMPLATE_SPEC, drop_gated, fill_template, spec_warnings
 from actors.kinds.definition import Definition, Subresource
 from actors.kinds.fields import INT32, INT64, Field, ListOf, Struct
 from actors.kinds.halves import keep_spec, keep_status_and_count, start
@@ -24,7 +24,6 @@ from actors.kinds.workloads import (
     counted,
     not_negative,
     replica_status_rules,
-    spec_warnings,
 )
 from actors.messages import Object
 from actors.names import Names

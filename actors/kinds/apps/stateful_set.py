@@ -16,6 +16,7 @@ from actors.kinds.core.pod_template import (
     POD_TEMPLATE_SPEC,
     drop_gated,
     fill_template,
+    spec_warnings,
     template_metadata_rules,
 )
 from actors.kinds.definition import Definition, Subresource
@@ -37,7 +38,6 @@ from actors.kinds.workloads import (
     ready_of_wanted,
     replica_status_rules,
     selector_rules,
-    spec_warnings,
     usable,
 )
 from actors.messages import Object

@@ -22,7 +22,7 @@ from actors.kinds.checks import (
     unchanged,
 )
 from actors.kinds.columns import AGE, NAME, SECOND, Column, human_duration, since
-from actors.kinds.core.pod_template import drop_gated, fill_template
+from actors.kinds.core.pod_template import drop_gated, fill_template, spec_warnings
 from actors.kinds.definition import Definition, Subresource
 from actors.kinds.fields import INT32, STRING, STRINGS, TIME, Field, ListOf, Struct
 from actors.kinds.halves import keep_spec, keep_status_and_count, start
@@ -35,7 +35,6 @@ from actors.kinds.workloads import (
     SELECTOR,
     found_rules,
     not_negative,
-    spec_warnings,
     usable,
 )
 from actors.messages import Object

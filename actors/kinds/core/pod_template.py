@@ -140,6 +140,13 @@ def template_warnings(template: Object, field: str, names: Names) -> list[str]:
     return _warnings(names).of(template, field)
 
 
+def spec_warnings(names: Names, new: Object, old: Object | None) -> list[str]:
+    """Of the template, whenever the object has been made or its generation has grown."""
+    if old is not None and new["metadata"].get("generation") == old["metadata"].get("generation"):
+        return []
+    return template_warnings(new["spec"]["template"], "spec.template", names)
+
+
 @cache  # one for each dialect
 def _rules(names: Names) -> tuple[PodKeys, SpecRules]:
     keys = PodKeys.of(names)

@@ -68,9 +68,13 @@ def _apparmor_rules(name: str, profile: str, spec: Object, field: str) -> list[F
     errors: list[FieldError] = []
     if all(container["name"] != name for container, _ in containers_of(spec, "")):
         errors.append(invalid(field, name, "container not found"))
-    if profile not in APPARMOR_WORDS and not profile.startswith(APPARMOR_PREFIX):
+    if not is_apparmor_profile(profile):
         errors.append(invalid(field, profile, f"invalid AppArmor profile name: {quoted(profile)}"))
     return errors
+
+
+def is_apparmor_profile(text: str) -> bool:
+    return text in APPARMOR_WORDS or text.startswith(APPARMOR_PREFIX)
 
 
 def annotation_change_rules(

@@ -27,8 +27,8 @@ SECCOMP_TYPES: Final = ("Localhost", "RuntimeDefault", "Unconfined")
 PROC_MOUNTS: Final = ("Default", "Unmasked")
 GROUP_POLICIES: Final = ("Always", "OnRootMismatch")
 
-_SYSCTL_PART: Final = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
-_SYSCTL: Final = rf"({_SYSCTL_PART}[\./])*{_SYSCTL_PART}"
+SYSCTL_PART: Final = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+_SYSCTL: Final = rf"({SYSCTL_PART}[\./])*{SYSCTL_PART}"
 _is_sysctl = re.compile(_SYSCTL).fullmatch
 
 CAPABILITIES = Struct(

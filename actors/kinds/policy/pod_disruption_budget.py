@@ -1,0 +1,109 @@
+"""PodDisruptionBudget: how many pods of a set may be gone at a time, of those that go because somebody asks.
+
+Said either as how many must stay or as how many may be missing, never as both. Evictions are charged to the
+status (`core/pods/eviction`), so it is never written without saying which version is meant.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from actors.kinds.checks import FieldError, invalid, name_is_subdomain
+from actors.kinds.columns import AGE, NAME, Cell, Column
+from actors.kinds.conditions import CONDITION, condition_rules
+from actors.kinds.definition import Definition, Subresource
+from actors.kinds.fields import INT32, INT64, INT_OR_STRING, TIME, Field, ListOf, MapOf, Struct
+from actors.kinds.halves import keep_spec, keep_status_and_count, start
+from actors.kinds.label_selector import LABEL_SELECTOR, label_selector_rules
+from actors.kinds.meta import METADATA
+from actors.kinds.shares import no_more_than_all, share_rules
+from actors.kinds.workloads import counted, not_negative
+from actors.messages import Object
+from actors.names import Names
+
+SPEC = Struct(
+    "policy.v1.PodDisruptionBudgetSpec",
+    Field("minAvailable", INT_OR_STRING, 1, pointer=True),
+    Field("selector", LABEL_SELECTOR, 2, pointer=True, patch="replace"),
+    Field("maxUnavailable", INT_OR_STRING, 3, pointer=True),
+)
+STATUS = Struct(
+    "policy.v1.PodDisruptionBudgetStatus",
+    Field("observedGeneration", INT64, 1),
+    Field("disruptedPods", MapOf(TIME), 2),
+    Field("disruptionsAllowed", INT32, 3, required=True, always=True),
+    Field("currentHealthy", INT32, 4, required=True, always=True),
+    Field("desiredHealthy", INT32, 5, required=True, always=True),
+    Field("expectedPods", INT32, 6, required=True, always=True),
+    Field(
+        "conditions",
+        ListOf(CONDITION),
+        7,
+        patch="merge",
+        merge_key="type",
+        list_type="map",
+        list_keys=("type",),
+    ),
+)
+POD_DISRUPTION_BUDGET = Struct(
+    "policy.v1.PodDisruptionBudget", METADATA, Field("spec", SPEC, 2), Field("status", STATUS, 3)
+)
+
+
+def _said(part: str) -> Cell:
+    return lambda made, _: str(made["spec"].get(part, "N/A"))
+
+
+COLUMNS: Final = (
+    NAME,
+    Column("Min Available", "string", "Pods that must stay.", _said("minAvailable")),
+    Column("Max Unavailable", "string", "Pods that may be missing.", _said("maxUnavailable")),
+    Column(
+        "Allowed Disruptions",
+        "integer",
+        "Pods that could be evicted now.",
+        counted("status", "disruptionsAllowed"),
+    ),
+    AGE,
+)
+
+
+def define(_: Names) -> Definition:
+    return Definition(
+        group="policy",
+        version="v1",
+        kind="PodDisruptionBudget",
+        plural="poddisruptionbudgets",
+        short_names=("pdb",),
+        namespaced=True,
+        fields=POD_DISRUPTION_BUDGET,
+        columns=COLUMNS,
+        subresources=(Subresource(name="status", prepare=keep_spec, validate=status_change_rules),),
+        check_name=name_is_subdomain,
+        counts_generation=True,
+        unconditional_update=False,
+        prepare_create=lambda new: start(STATUS, new),
+        prepare_update=keep_status_and_count,
+        validate_create=rules,
+        validate_update=lambda new, _: rules(new),
+    )
+
+
+def rules(new: Object) -> list[FieldError]:
+    spec = new["spec"]
+    errors: list[FieldError] = []
+    if "minAvailable" in spec and "maxUnavailable" in spec:
+        text = "minAvailable and maxUnavailable cannot be both set"
+        errors.append(invalid("spec", spec, text))
+    for part in ("minAvailable", "maxUnavailable"):
+        if part in spec:
+            errors += share_rules(spec[part], f"spec.{part}")
+            errors += no_more_than_all(spec[part], f"spec.{part}")
+    return errors + label_selector_rules(spec.get("selector"), "spec.selector")
+
+
+def status_change_rules(new: Object, _: Object) -> list[FieldError]:
+    status = new["status"]
+    counts = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
+    errors = condition_rules(status.get("conditions", []), "status.conditions")
+    return errors + not_negative(status, "status", *counts)

@@ -1,0 +1,320 @@
+"""PodSecurityPolicy: what pods may ask for. Every answer says that this version is going away.
+
+Kept so that tools that still bring one find it where it was; what it demands of pods is for admission to ask.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from actors.kinds.checks import (
+    FieldError,
+    dns_subdomain,
+    duplicate,
+    each,
+    invalid,
+    name_is_subdomain,
+    not_supported,
+    quoted,
+    required,
+)
+from actors.kinds.core.pods.annotations import is_apparmor_profile
+from actors.kinds.core.pods.security import SE_LINUX_OPTIONS, annotated_profile_rules
+from actors.kinds.core.pods.volume_sources import driver_name_rules
+from actors.kinds.definition import Definition
+from actors.kinds.fields import BOOL, INT32, INT64, STRING, STRINGS, Field, ListOf, Struct
+from actors.kinds.meta import METADATA, metadata_change_rules
+from actors.kinds.policy.sysctls import overlap_rules, sysctl_rules
+from actors.messages import Object
+from actors.names import Names
+
+DEPRECATED: Final = "policy/v1beta1 PodSecurityPolicy is deprecated in v1.21+, unavailable in v1.25+"
+EVERYTHING: Final = "*"
+PROC_MOUNT: Final = "ProcMountType"  # a feature
+PROC_MOUNT_TYPES: Final = ("Default", "Unmasked")
+VOLUMES: Final = (
+    *("*", "awsElasticBlockStore", "azureDisk", "azureFile", "cephFS", "cinder", "configMap", "csi"),
+    *("downwardAPI", "emptyDir", "ephemeral", "fc", "flexVolume", "flocker", "gcePersistentDisk"),
+    *("gitRepo", "glusterfs", "hostPath", "iscsi", "nfs", "persistentVolumeClaim"),
+    *("photonPersistentDisk", "portworxVolume", "projected", "quobyte", "rbd", "scaleIO", "secret"),
+    *("storageos", "vsphereVolume"),
+)
+USER_RULES: Final = ("MustRunAs", "MustRunAsNonRoot", "RunAsAny")
+GROUP_RULES: Final = ("MayRunAs", "MustRunAs", "RunAsAny")
+SE_LINUX_RULES: Final = ("MustRunAs", "RunAsAny")
+
+ID_RANGE = Struct(
+    "policy.v1beta1.IDRange",
+    Field("min", INT64, 1, required=True, always=True),
+    Field("max", INT64, 2, required=True, always=True),
+)
+HOST_PORT_RANGE = Struct(
+    "policy.v1beta1.HostPortRange",
+    Field("min", INT32, 1, required=True, always=True),
+    Field("max", INT32, 2, required=True, always=True),
+)
+SE_LINUX = Struct(
+    "policy.v1beta1.SELinuxStrategyOptions",
+    Field("rule", STRING, 1, required=True, always=True),
+    Field("seLinuxOptions", SE_LINUX_OPTIONS, 2, pointer=True),
+)
+RUN_AS_USER = Struct(
+    "policy.v1beta1.RunAsUserStrategyOptions",
+    Field("rule", STRING, 1, required=True, always=True),
+    Field("ranges", ListOf(ID_RANGE), 2),
+)
+RUN_AS_GROUP = Struct(
+    "policy.v1beta1.RunAsGroupStrategyOptions",
+    Field("rule", STRING, 1, required=True, always=True),
+    Field("ranges", ListOf(ID_RANGE), 2),
+)
+SUPPLEMENTAL_GROUPS = Struct(
+    "policy.v1beta1.SupplementalGroupsStrategyOptions",
+    Field("rule", STRING, 1),
+    Field("ranges", ListOf(ID_RANGE), 2),
+)
+FS_GROUP = Struct(
+    "policy.v1beta1.FSGroupStrategyOptions",
+    Field("rule", STRING, 1),
+    Field("ranges", ListOf(ID_RANGE), 2),
+)
+ALLOWED_HOST_PATH = Struct(
+    "policy.v1beta1.AllowedHostPath", Field("pathPrefix", STRING, 1), Field("readOnly", BOOL, 2)
+)
+ALLOWED_FLEX_VOLUME = Struct(
+    "policy.v1beta1.AllowedFlexVolume", Field("driver", STRING, 1, required=True, always=True)
+)
+ALLOWED_CSI_DRIVER = Struct(
+    "policy.v1beta1.AllowedCSIDriver", Field("name", STRING, 1, required=True, always=True)
+)
+RUNTIME_CLASS = Struct(
+    "policy.v1beta1.RuntimeClassStrategyOptions",
+    Field("allowedRuntimeClassNames", STRINGS, 1, required=True, always=True),
+    Field("defaultRuntimeClassName", STRING, 2, pointer=True),
+)
+SPEC = Struct(
+    "policy.v1beta1.PodSecurityPolicySpec",
+    Field("privileged", BOOL, 1),
+    Field("defaultAddCapabilities", STRINGS, 2),
+    Field("requiredDropCapabilities", STRINGS, 3),
+    Field("allowedCapabilities", STRINGS, 4),
+    Field("volumes", STRINGS, 5),
+    Field("hostNetwork", BOOL, 6),
+    Field("hostPorts", ListOf(HOST_PORT_RANGE), 7),
+    Field("hostPID", BOOL, 8),
+    Field("hostIPC", BOOL, 9),
+    Field("seLinux", SE_LINUX, 10, required=True),
+    Field("runAsUser", RUN_AS_USER, 11, required=True),
+    Field("runAsGroup", RUN_AS_GROUP, 22, pointer=True),
+    Field("supplementalGroups", SUPPLEMENTAL_GROUPS, 12, required=True),
+    Field("fsGroup", FS_GROUP, 13, required=True),
+    Field("readOnlyRootFilesystem", BOOL, 14),
+    Field("defaultAllowPrivilegeEscalation", BOOL, 15, pointer=True),
+    Field("allowPrivilegeEscalation", BOOL, 16, pointer=True, default=True),
+    Field("allowedHostPaths", ListOf(ALLOWED_HOST_PATH), 17),
+    Field("allowedFlexVolumes", ListOf(ALLOWED_FLEX_VOLUME), 18),
+    Field("allowedCSIDrivers", ListOf(ALLOWED_CSI_DRIVER), 23),
+    Field("allowedUnsafeSysctls", STRINGS, 19),
+    Field("forbiddenSysctls", STRINGS, 20),
+    Field("allowedProcMountTypes", STRINGS, 21),
+    Field("runtimeClass", RUNTIME_CLASS, 24, pointer=True),
+)
+POD_SECURITY_POLICY = Struct("policy.v1beta1.PodSecurityPolicy", METADATA, Field("spec", SPEC, 2))
+
+
+def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
+    return Definition(
+        group="policy",
+        version="v1beta1",
+        kind="PodSecurityPolicy",
+        plural="podsecuritypolicies",
+        short_names=("psp",),
+        namespaced=False,
+        fields=POD_SECURITY_POLICY,
+        check_name=name_is_subdomain,
+        deprecated=DEPRECATED,
+        delete_returns_object=True,
+        prepare_create=partial(drop_gated, features),
+        prepare_update=partial(drop_gated, features),
+        validate_create=partial(rules, names),
+        validate_update=partial(change_rules, names),
+    )
+
+
+def drop_gated(features: frozenset[str], new: Object, old: Object | None = None) -> None:
+    before = {} if old is None else old["spec"]
+    if PROC_MOUNT not in features and "allowedProcMountTypes" not in before:
+        new["spec"].pop("allowedProcMountTypes", None)
+
+
+def change_rules(names: Names, new: Object, old: Object) -> list[FieldError]:
+    return metadata_change_rules(new["metadata"], old["metadata"]) + rules(names, new)
+
+
+def rules(names: Names, new: Object) -> list[FieldError]:
+    spec = new["spec"]
+    allowed, forbidden_ones = spec.get("allowedUnsafeSysctls", []), spec.get("forbiddenSysctls", [])
+    return [
+        *_annotation_rules(names, new["metadata"].get("annotations", {})),
+        *_identity_rules(spec),
+        *_volume_type_rules(spec.get("volumes", [])),
+        *_capability_rules(spec),
+        *_escalation_rules(spec),
+        *_proc_mount_rules(spec.get("allowedProcMountTypes", [])),
+        *_host_path_rules(spec.get("allowedHostPaths", [])),
+        *_driver_rules(spec),
+        *sysctl_rules(allowed, "spec.allowedUnsafeSysctls"),
+        *sysctl_rules(forbidden_ones, "spec.forbiddenSysctls"),
+        *overlap_rules(allowed, forbidden_ones),
+        *_runtime_class_rules(spec.get("runtimeClass")),
+    ]
+
+
+def _annotation_rules(names: Names, annotations: dict[str, str]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for maker, stage in (("apparmor", "beta"), ("seccomp", "alpha")):
+        usual = names.key("defaultProfileName", f"{maker}.security.{stage}")
+        allowed = names.key("allowedProfileNames", f"{maker}.security.{stage}")
+        judge = _apparmor_rules if maker == "apparmor" else _seccomp_rules
+        if annotations.get(usual):
+            errors += judge(annotations[usual], [annotations[usual]], f"metadata.annotations[{usual}]")
+        if annotations.get(allowed):
+            several = annotations[allowed].split(",")
+            if maker == "seccomp":
+                several = [one for one in several if one != EVERYTHING]
+            errors += judge(annotations[allowed], several, f"metadata.annotations[{allowed}]")
+    return errors
+
+
+def _apparmor_rules(said: str, profiles: list[str], field: str) -> list[FieldError]:
+    return [
+        invalid(field, said, f"invalid AppArmor profile name: {quoted(one)}")
+        for one in profiles
+        if not is_apparmor_profile(one)
+    ]
+
+
+def _seccomp_rules(_: str, profiles: list[str], field: str) -> list[FieldError]:
+    return [error for one in profiles for error in annotated_profile_rules(one, field)]
+
+
+def _identity_rules(spec: Object) -> list[FieldError]:
+    user, group, linux = spec["runAsUser"], spec.get("runAsGroup"), spec["seLinux"]
+    errors = _strategy_rules(user, USER_RULES, "spec.runAsUser")
+    errors += [] if group is None else _run_as_group_rules(group, "spec.runAsGroup")
+    if linux["rule"] not in SE_LINUX_RULES:
+        errors.append(not_supported("spec.seLinux.rule", linux["rule"], SE_LINUX_RULES))
+    for part in ("supplementalGroups", "fsGroup"):
+        errors += _strategy_rules(spec[part], GROUP_RULES, f"spec.{part}")
+    return errors
+
+
+def _strategy_rules(strategy: Object, known: tuple[str, ...], field: str) -> list[FieldError]:
+    rule = strategy.get("rule", "")
+    errors = [] if rule in known else [not_supported(f"{field}.rule", rule, known)]
+    return errors + _range_rules(strategy.get("ranges", []), f"{field}.ranges")
+
+
+def _run_as_group_rules(strategy: Object, field: str) -> list[FieldError]:
+    rule, ranges = strategy["rule"], strategy.get("ranges", [])
+    if rule not in GROUP_RULES:
+        return [not_supported(f"{field}.rule", rule, ("MustRunAs", "RunAsAny", "MayRunAs"))]
+    if rule == "RunAsAny":
+        return [invalid(f"{field}.ranges", ranges, "Ranges must be empty")] if ranges else []
+    if not ranges:
+        return [invalid(f"{field}.ranges", ranges, "must provide at least one range")]
+    return _range_rules(ranges, f"{field}.ranges")
+
+
+def _range_rules(ranges: list[Object], field: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, one in enumerate(ranges):
+        here, low, high = f"{field}[{index}]", one["min"], one["max"]
+        if low < 0:
+            errors.append(invalid(f"{here}.min", low, "min cannot be negative"))
+        if high < 0:
+            errors.append(invalid(f"{here}.max", high, "max cannot be negative"))
+        if low > high:
+            errors.append(invalid(f"{here}.min", low, "min cannot be greater than max"))
+    return errors
+
+
+def _volume_type_rules(volumes: list[str]) -> list[FieldError]:
+    return [not_supported("spec.volumes", one, VOLUMES) for one in volumes if one not in VOLUMES]
+
+
+def _capability_rules(spec: Object) -> list[FieldError]:
+    """A capability that must be dropped can be neither added nor allowed."""
+    dropped = spec.get("requiredDropCapabilities", [])
+    errors: list[FieldError] = []
+    if dropped and EVERYTHING in spec.get("allowedCapabilities", []):
+        text = "must be empty when all capabilities are allowed by a wildcard"
+        errors.append(invalid("requiredDropCapabilities", dropped, text))
+    for part in ("defaultAddCapabilities", "allowedCapabilities"):
+        text = f"capability is listed in {part} and requiredDropCapabilities"
+        errors += [invalid(part, one, text) for one in spec.get(part, []) if one in dropped]
+    return errors
+
+
+def _escalation_rules(spec: Object) -> list[FieldError]:
+    if not spec.get("defaultAllowPrivilegeEscalation") or spec["allowPrivilegeEscalation"]:
+        return []
+    text = (
+        "Cannot set DefaultAllowPrivilegeEscalation to true without also setting AllowPrivilegeEscalation "
+        "to true"
+    )
+    return [invalid("spec.defaultAllowPrivilegeEscalation", True, text)]
+
+
+def _proc_mount_rules(types: list[str]) -> list[FieldError]:
+    return [
+        not_supported(f"spec.allowedProcMountTypes[{index}]", one, PROC_MOUNT_TYPES)
+        for index, one in enumerate(types)
+        if one not in PROC_MOUNT_TYPES
+    ]
+
+
+def _host_path_rules(paths: list[Object]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, path in enumerate(paths):
+        field, prefix = f"spec.allowedHostPaths[{index}]", path.get("pathPrefix", "")
+        if not prefix:
+            return [*errors, required(field, "is required")]
+        if ".." in prefix.split("/"):
+            errors.append(invalid(field, prefix, "must not contain '..'"))
+    return errors
+
+
+def _driver_rules(spec: Object) -> list[FieldError]:
+    """Fields are named here as they always have been, twice over."""
+    field = "spec.allowedFlexVolumes.allowedFlexVolumes"
+    errors = [
+        required(f"{field}[{index}].driver", "must specify a driver")
+        for index, one in enumerate(spec.get("allowedFlexVolumes", []))
+        if not one["driver"]
+    ]
+    for index, one in enumerate(spec.get("allowedCSIDrivers", [])):
+        errors += driver_name_rules(one["name"], f"spec.allowedCSIDrivers.allowedCSIDriver[{index}].name")
+    return errors
+
+
+def _runtime_class_rules(classes: Object | None) -> list[FieldError]:
+    if classes is None:
+        return []
+    field, allowed = "spec.runtimeClass.allowedRuntimeClassNames", classes["allowedRuntimeClassNames"] or []
+    errors: list[FieldError] = []
+    for index, name in enumerate(allowed):
+        if name != EVERYTHING:
+            errors += each(f"{field}[{index}]", name, dns_subdomain(name))
+        if name in allowed[:index]:
+            errors.append(duplicate(f"{field}[{index}]", name))
+    usual = classes.get("defaultRuntimeClassName")
+    if usual is not None:
+        errors += each("spec.runtimeClass.defaultRuntimeClassName", usual, dns_subdomain(usual))
+        if usual not in allowed and EVERYTHING not in allowed:
+            errors.append(required(field, f"default {quoted(usual)} must be allowed"))
+    if EVERYTHING in allowed and len(allowed) > 1:
+        text = "if '*' is present, must not specify other RuntimeClass names"
+        errors.append(invalid(field, allowed, text))
+    return errors

@@ -1,0 +1,46 @@
+"""Sysctls that a policy allows or forbids: names, or beginnings of names with a star behind them."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from actors.kinds.checks import FieldError, forbidden, invalid
+from actors.kinds.core.pods.security import LONGEST_SYSCTL, SYSCTL_PART
+
+_PATTERN: Final = rf"({SYSCTL_PART}\.)*([a-z0-9][-_a-z0-9]*)?[a-z0-9*]"
+_is_pattern = re.compile(_PATTERN).fullmatch
+
+
+def sysctl_rules(sysctls: list[str], field: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, one in enumerate(sysctls):
+        if not one:
+            errors.append(invalid(f"{field}[{index}]", one, "empty sysctl not allowed"))
+        elif len(one) > LONGEST_SYSCTL or not _is_pattern(one):
+            text = f"must have at most {LONGEST_SYSCTL} characters and match regex {_PATTERN}"
+            errors.append(invalid(f"{field}[{index}]", one, text))
+    if "*" in sysctls and len(sysctls) > 1:
+        errors.append(forbidden(f"{field}.items", "if '*' is present, must not specify other sysctls"))
+    return errors
+
+
+def overlap_rules(allowed: list[str], refused: list[str]) -> list[FieldError]:
+    """Nothing is both allowed and forbidden: the narrower of two that overlap is at fault."""
+    errors: list[FieldError] = []
+    for i, one in enumerate(allowed):
+        for j, other in enumerate(refused):
+            if _covers(other, one):
+                text = f"sysctl overlaps with {other}"
+                errors.append(invalid(f"spec.allowedUnsafeSysctls[{i}]", one, text))
+            elif _covers(one, other):
+                text = f"sysctl overlaps with {one}"
+                errors.append(invalid(f"spec.forbiddenSysctls[{j}]", other, text))
+    return errors
+
+
+def _covers(wide: str, narrow: str) -> bool:
+    """Whether all that the second says is said by the first."""
+    if not wide.endswith("*"):
+        return wide == narrow
+    return narrow.removesuffix("*").startswith(wide.removesuffix("*"))

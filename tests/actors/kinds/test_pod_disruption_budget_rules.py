@@ -1,0 +1,80 @@
+"""PodDisruptionBudget: one of two ways to say it, shares, status, and no replace without a version."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.kinds.policy.pod_disruption_budget import COLUMNS
+from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.workload import LABELS, with_status
+
+PLURAL = "poddisruptionbudgets"
+
+
+def budget(**spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "a"}, "spec": {"selector": {"matchLabels": LABELS}, **spec}}
+
+
+def test_defaults(kinds: Declared) -> None:
+    stored = kinds.stored(PLURAL, with_status(budget(minAvailable="30%"), disruptionsAllowed=3))
+    assert list(stored["spec"]) == ["minAvailable", "selector"]
+    assert stored["status"] == {
+        "disruptionsAllowed": 0,
+        "currentHealthy": 0,
+        "desiredHealthy": 0,
+        "expectedPods": 0,
+    }
+    assert stored["metadata"]["generation"] == 1 and kinds.created(PLURAL, budget(maxUnavailable=0)) == []
+    assert kinds.created(PLURAL, {"metadata": {"name": "a"}}) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "wrong"),
+    [
+        ({"minAvailable": 1, "maxUnavailable": 1}, [""]),
+        ({"minAvailable": -1}, [".minAvailable"]),
+        ({"minAvailable": "x"}, [".minAvailable"]),
+        ({"minAvailable": "101%"}, [".minAvailable"]),
+        ({"maxUnavailable": -1}, [".maxUnavailable"]),
+        ({"maxUnavailable": "101%"}, [".maxUnavailable"]),
+        ({"maxUnavailable": "100%"}, []),
+        ({"selector": {}}, []),
+        ({"selector": {"matchLabels": {"-": ""}}}, [".selector.matchLabels"]),
+    ],
+)
+def test_rules(kinds: Declared, spec: Any, wrong: list[str]) -> None:
+    expected = [f"spec{part}" for part in wrong]
+    assert [field for field, _ in kinds.created(PLURAL, budget(**spec))] == expected
+    assert [field for field, _ in kinds.replaced(PLURAL, budget(), budget(**spec))[1]] == expected
+
+
+def test_changes(kinds: Declared) -> None:
+    new, causes = kinds.replaced(PLURAL, budget(minAvailable=1), budget(maxUnavailable=1))
+    assert causes == [] and new["metadata"]["generation"] == 2
+    assert not kinds[PLURAL].unconditional_update
+
+
+def test_status_has_its_own_path(kinds: Declared) -> None:
+    condition = {
+        "type": "DisruptionAllowed",
+        "status": "True",
+        "reason": "SufficientPods",
+        "message": "",
+        "lastTransitionTime": "2020-01-01T00:00:00Z",
+    }
+    pods = {"p": "2020-01-01T00:00:00Z"}
+    found = with_status(budget(minAvailable=9), disruptedPods=pods, conditions=[condition], expectedPods=2)
+    new, causes = kinds.replaced(PLURAL, budget(minAvailable=1), found, "status")
+    assert causes == [] and new["spec"]["minAvailable"] == 1 and new["status"]["disruptedPods"] == pods
+    wrong = with_status(budget(), expectedPods=-1, conditions=[{**condition, "status": "Maybe"}])
+    assert [field for field, _ in kinds.replaced(PLURAL, budget(), wrong, "status")[1]] == [
+        "status.conditions[0].status",
+        "status.expectedPods",
+    ]
+
+
+def test_cells(kinds: Declared) -> None:
+    stored = kinds.stored(PLURAL, budget(minAvailable=3))
+    assert [column.cell(stored, 0) for column in COLUMNS[:4]] == ["a", "3", "N/A", 0]

@@ -1,0 +1,179 @@
+"""PodSecurityPolicy: each field that the documents name, and the rules between them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.kinds.policy import pod_security_policy
+from actors.kinds.policy.pod_security_policy import PROC_MOUNT
+from actors.names import Names
+from tests.actors.kinds.declared import Declared, told
+
+PLURAL = "podsecuritypolicies"
+ANY = {"rule": "RunAsAny"}
+LEAST = {"seLinux": ANY, "runAsUser": ANY, "supplementalGroups": ANY, "fsGroup": ANY}
+
+
+def policy(annotations: Any = None, **spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "a", "annotations": annotations}, "spec": {**LEAST, **spec}}
+
+
+def test_defaults(kinds: Declared) -> None:
+    stored = kinds.stored(PLURAL, policy())
+    assert stored["spec"] == {**LEAST, "allowPrivilegeEscalation": True}
+    assert "generation" not in stored["metadata"] and kinds.created(PLURAL, policy()) == []
+    kept = kinds.stored(PLURAL, policy(allowPrivilegeEscalation=False))["spec"]
+    assert kept["allowPrivilegeEscalation"] is False
+
+
+def test_four_strategies_are_required(kinds: Declared) -> None:
+    causes = kinds.created(PLURAL, {"metadata": {"name": "a"}})
+    assert [field for field, _ in causes] == [
+        *("spec.runAsUser.rule", "spec.seLinux.rule", "spec.supplementalGroups.rule", "spec.fsGroup.rule")
+    ]
+    assert causes[0][1] == (
+        'Unsupported value: "": supported values: "MustRunAs", "MustRunAsNonRoot", "RunAsAny"'
+    )
+
+
+def ranges(rule: str, *pairs: tuple[int, int]) -> dict[str, Any]:
+    return {"rule": rule, "ranges": [{"min": low, "max": high} for low, high in pairs]}
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ({"runAsUser": ranges("MustRunAs", (1, 5), (7, 7))}, []),
+        ({"runAsUser": ranges("MustRunAsNonRoot")}, []),
+        ({"runAsUser": ranges("MustRunAs", (5, 1))}, [("runAsUser.ranges[0].min", "greater than max")]),
+        (
+            {"fsGroup": ranges("MayRunAs", (-2, -1))},
+            [("fsGroup.ranges[0].min", "negative"), ("fsGroup.ranges[0].max", "negative")],
+        ),
+        (
+            {"supplementalGroups": ranges("MustRunAs", (-1, 1))},
+            [("supplementalGroups.ranges[0].min", "negative")],
+        ),
+        ({"runAsGroup": ranges("MayRunAs", (1, 5))}, []),
+        ({"runAsGroup": ranges("MayRunAs")}, [("runAsGroup.ranges", "at least one range")]),
+        ({"runAsGroup": ranges("RunAsAny", (1, 5))}, [("runAsGroup.ranges", "must be empty")]),
+        ({"runAsGroup": {"rule": "No"}}, [("runAsGroup.rule", '"MustRunAs", "RunAsAny", "MayRunAs"')]),
+        ({"seLinux": {"rule": "MustRunAs", "seLinuxOptions": {"level": "s0"}}}, []),
+        ({"seLinux": {"rule": "No"}}, [("seLinux.rule", '"MustRunAs", "RunAsAny"')]),
+        ({"volumes": ["*", "secret", "ephemeral"]}, []),
+        ({"volumes": ["tape"]}, [("volumes", '"storageos", "vsphereVolume"')]),
+        (
+            {"allowPrivilegeEscalation": False, "defaultAllowPrivilegeEscalation": True},
+            [("defaultAllowPrivilegeEscalation", "setting AllowPrivilegeEscalation to true")],
+        ),
+        ({"defaultAllowPrivilegeEscalation": True}, []),
+        ({"allowedHostPaths": [{"pathPrefix": "/foo", "readOnly": True}]}, []),
+        ({"allowedHostPaths": [{}]}, [("allowedHostPaths[0]", "is required")]),
+        ({"allowedHostPaths": [{"pathPrefix": "/a/../b"}]}, [("allowedHostPaths[0]", "contain '..'")]),
+        (
+            {"allowedFlexVolumes": [{"driver": ""}]},
+            [("allowedFlexVolumes.allowedFlexVolumes[0].driver", "must specify a driver")],
+        ),
+        ({"allowedCSIDrivers": [{"name": "csi.example.com"}]}, []),
+        ({"allowedUnsafeSysctls": ["a.*"], "forbiddenSysctls": ["b.c"]}, []),
+        ({"allowedUnsafeSysctls": ["*"]}, []),
+        ({"allowedUnsafeSysctls": ["*", "a"]}, [("allowedUnsafeSysctls.items", "not specify other sysctls")]),
+        ({"allowedUnsafeSysctls": [""]}, [("allowedUnsafeSysctls[0]", "empty sysctl not allowed")]),
+        ({"forbiddenSysctls": ["a*b"]}, [("forbiddenSysctls[0]", "[a-z0-9*]")]),
+        (
+            {"allowedUnsafeSysctls": ["a.b"], "forbiddenSysctls": ["a.b"]},
+            [("allowedUnsafeSysctls[0]", "sysctl overlaps with a.b")],
+        ),
+        (
+            {"allowedUnsafeSysctls": ["a.*"], "forbiddenSysctls": ["a.b"]},
+            [("forbiddenSysctls[0]", "sysctl overlaps with a.*")],
+        ),
+        (
+            {"allowedUnsafeSysctls": ["a.b"], "forbiddenSysctls": ["a*"]},
+            [("allowedUnsafeSysctls[0]", "sysctl overlaps with a*")],
+        ),
+        (
+            {"allowedUnsafeSysctls": ["a.*"], "forbiddenSysctls": ["a.b.*"]},
+            [("forbiddenSysctls[0]", "sysctl overlaps with a.*")],
+        ),
+        ({"runtimeClass": {"allowedRuntimeClassNames": ["*"], "defaultRuntimeClassName": "a"}}, []),
+        ({"runtimeClass": {"allowedRuntimeClassNames": []}}, []),
+        (
+            {"runtimeClass": {"allowedRuntimeClassNames": ["b"], "defaultRuntimeClassName": "a"}},
+            [("runtimeClass.allowedRuntimeClassNames", 'default "a" must be allowed')],
+        ),
+        (
+            {"runtimeClass": {"allowedRuntimeClassNames": ["*", "b", "b"]}},
+            [
+                ("runtimeClass.allowedRuntimeClassNames[2]", '"b"'),
+                ("runtimeClass.allowedRuntimeClassNames", "must not specify other RuntimeClass names"),
+            ],
+        ),
+        (
+            {"hostPorts": [{"min": 1, "max": 1024}], "hostIPC": True, "hostPID": True, "hostNetwork": True},
+            [],
+        ),
+    ],
+)
+def test_rules(kinds: Declared, spec: Any, expected: list[tuple[str, str]]) -> None:
+    causes = kinds.created(PLURAL, policy(**spec))
+    assert [field for field, _ in causes] == [f"spec.{field}" for field, _ in expected]
+    assert all(text.endswith(end) for (_, text), (_, end) in zip(causes, expected, strict=True)), causes
+    assert kinds.replaced(PLURAL, policy(), policy(**spec))[1] == causes
+
+
+def test_names_of_drivers(kinds: Declared) -> None:
+    field = "spec.allowedCSIDrivers.allowedCSIDriver[0].name"
+    for name, count in (("", 2), ("Bad_D", 1)):
+        causes = kinds.created(PLURAL, policy(allowedCSIDrivers=[{"name": name}]))
+        assert [where for where, _ in causes] == [field] * count
+
+
+def test_capabilities_are_not_both_dropped_and_given(kinds: Declared) -> None:
+    spec = {
+        "requiredDropCapabilities": ["KILL"],
+        "defaultAddCapabilities": ["KILL"],
+        "allowedCapabilities": ["KILL", "*"],
+    }
+    assert kinds.created(PLURAL, policy(**spec)) == [
+        (
+            "requiredDropCapabilities",
+            'Invalid value: []string{"KILL"}: must be empty when all capabilities are allowed by a wildcard',
+        ),
+        *(
+            (part, f'Invalid value: "KILL": capability is listed in {part} and requiredDropCapabilities')
+            for part in ("defaultAddCapabilities", "allowedCapabilities")
+        ),
+    ]
+
+
+def test_profiles_in_annotations(kinds: Declared, names: Names) -> None:
+    apparmor = names.key("allowedProfileNames", "apparmor.security.beta")
+    seccomp = names.key("allowedProfileNames", "seccomp.security.alpha")
+    usual = names.key("defaultProfileName", "seccomp.security.alpha")
+    right = {apparmor: "runtime/default,localhost/x", seccomp: "*,unconfined", usual: "runtime/default"}
+    assert kinds.created(PLURAL, policy(right)) == []
+    wrong = {apparmor: "runtime/default,no", seccomp: "no", usual: "*"}
+    assert [field for field, _ in kinds.created(PLURAL, policy(wrong))] == [
+        *(f"metadata.annotations[{key}]" for key in (apparmor, usual, seccomp))
+    ]
+
+
+def test_mounts_of_proc_belong_to_a_feature(kinds: Declared, names: Names) -> None:
+    asked = policy(allowedProcMountTypes=["Default", "Odd"])
+    assert "allowedProcMountTypes" not in kinds.stored(PLURAL, asked)["spec"]
+    definition = pod_security_policy.define(names, frozenset((PROC_MOUNT,)))
+    new = definition.schema.decode_object(asked).object
+    definition.prepare_create(new)
+    assert told(definition.validate_create(new)) == [
+        ("spec.allowedProcMountTypes[1]", 'Unsupported value: "Odd": supported values: "Default", "Unmasked"')
+    ]
+
+
+def test_every_answer_warns_and_deleting_answers_with_it(kinds: Declared) -> None:
+    definition = kinds[PLURAL]
+    assert definition.deprecated.endswith("is deprecated in v1.21+, unavailable in v1.25+")
+    assert definition.delete_returns_object and "deletecollection" in definition.verbs
+    assert not definition.namespaced
