@@ -33,6 +33,13 @@ class NoAgent(RequestError):
         self.message = f"no agent answers on node {node}: this server runs no containers and reaches none"
 
 
+class NoEndpoints(RequestError):
+    """Behind the service is nothing that this server could reach."""
+
+    def __init__(self, service: str) -> None:
+        self.message = f'no endpoints available for service "{service}"'
+
+
 class NoSuchPath(Exception):
     """Outside the API, or a group nobody serves: answered in plain text."""
 
@@ -137,7 +144,7 @@ def _simple(error: RequestError) -> Failure | None:
             return Failure(504, "Timeout", str(error), {"retryAfterSeconds": 1}, RETRY_SOON)
         case cause.EvictionRefused():
             return _no_eviction(error)
-        case NoAgent():
+        case NoAgent() | NoEndpoints():
             return Failure(503, "ServiceUnavailable", str(error))
         case cause.TooManyBudgets():
             return Failure(500, "", str(error))

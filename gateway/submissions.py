@@ -21,7 +21,7 @@ from actors.resource.reads import Reads
 from gateway import render
 from gateway.bodies import decode_body
 from gateway.call import Call
-from gateway.errors import NoAgent
+from gateway.errors import NoAgent, NoEndpoints
 from gateway.request import Response
 
 
@@ -66,6 +66,8 @@ class Submissions:
         """For what an agent would answer: as good an answer as there is without one."""
         route = call.route
         stored = decode(await self._reads.get(definition, route.namespace, route.name, ""))
+        if definition.kind == "Service":
+            raise NoEndpoints(route.name)
         node = stored["spec"].get("nodeName")
         if node:
             raise NoAgent(node)

@@ -168,3 +168,13 @@ def test_help_tells_each_flag_and_its_default() -> None:
     assert "--journal-retention TIME" in text
     assert "(default 6443)" in text
     assert "None" not in text
+
+
+def test_ranges_of_services() -> None:
+    chosen = settings("--service-cluster-ip-range=10.1.0.0/16,fd00::/108", "--service-node-port-range=1-5")
+    assert chosen.service_ranges.networks == ("10.1.0.0/16", "fd00::/108")
+    assert chosen.service_ranges.node_ports == (1, 5)
+    assert settings().service_ranges.networks == ("10.0.0.0/24",)
+    assert settings().service_ranges.node_ports == (30000, 32767)
+    assert refusal("--service-cluster-ip-range=10.0.0.1/24").startswith("--service-cluster-ip-range: ")
+    assert refusal("--service-node-port-range=5-1").startswith("--service-node-port-range: ")

@@ -119,7 +119,15 @@ def define(names: Names) -> Definition:
         namespaced=True,
         fields=SERVICE,
         columns=COLUMNS,
-        subresources=(Subresource(name="status", prepare=keep_spec, validate=status_rules),),
+        subresources=(
+            Subresource(
+                name="proxy",
+                kind="ServiceProxyOptions",
+                verbs=("create", "delete", "get", "patch", "update"),
+                by_agent=True,
+            ),
+            Subresource(name="status", prepare=keep_spec, validate=status_rules),
+        ),
         check_name=name_is_1035_label,
         creates_on_update=True,
         delete_returns_object=True,

@@ -1,0 +1,87 @@
+"""Services over HTTP: addresses of the ranges that were chosen, kept over a restart, and a proxy to nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.gateway.api import served
+
+SERVICES = "/api/v1/namespaces/default/services"
+
+
+def service(name: str, **spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "spec": {"ports": [{"port": 80}], **spec}}
+
+
+async def test_addresses_come_from_the_ranges_that_were_chosen() -> None:
+    chosen = {
+        "service_cluster_ip_range": "10.1.0.0/28,fd00::/120",
+        "service_node_port_range": "20000-20001",
+    }
+    async with served(**chosen) as api:
+        made = await api.create("services", service("a", type="NodePort", ipFamilyPolicy="PreferDualStack"))
+        assert made["spec"]["clusterIPs"] == ["10.1.0.2", "fd00::11"]
+        assert made["spec"]["ipFamilies"] == ["IPv4", "IPv6"]
+        assert made["spec"]["ports"][0]["nodePort"] == 20000
+        taken = (await api.ask("POST", SERVICES, service("b", clusterIP="10.1.0.2"))).expect(422)
+        assert [cause["field"] for cause in taken["details"]["causes"]] == ["spec.clusterIPs"]
+        await api.create("services", service("b", type="NodePort"))
+        full = (await api.ask("POST", SERVICES, service("c", type="NodePort"))).expect(500)
+        assert full["reason"] == "InternalError"
+        assert full["message"] == "Internal error occurred: failed to allocate a nodePort: range is full"
+
+
+async def test_what_was_given_is_known_after_a_restart() -> None:
+    async with served() as api:
+        made = await api.create("services", service("a"))
+        await api.restart()
+        again = service("b", clusterIP=made["spec"]["clusterIP"])
+        (await api.ask("POST", SERVICES, again)).expect(422)
+        await api.delete("services", "a")
+        (await api.ask("POST", SERVICES, again)).expect(201)
+
+
+async def test_a_merge_patch_that_names_no_address_keeps_it() -> None:
+    async with served() as api:
+        made = await api.create("services", service("a"))
+        answer = await api.ask(
+            "PATCH",
+            f"{SERVICES}/a",
+            {"spec": {"selector": {"a": "b"}}},
+            headers={"content-type": "application/merge-patch+json"},
+        )
+        assert answer.expect(200)["spec"]["clusterIP"] == made["spec"]["clusterIP"]
+
+
+async def test_nothing_is_behind_a_service() -> None:
+    async with served() as api:
+        (await api.ask("GET", f"{SERVICES}/a/proxy")).expect(404)
+        await api.create("services", service("a"))
+        status = (await api.ask("GET", f"{SERVICES}/a/proxy")).expect(503)
+        assert status["message"] == 'no endpoints available for service "a"'
+        listed = (await api.ask("GET", "/api/v1")).expect(200)["resources"]
+        assert {"services", "services/proxy", "services/status"} <= {one["name"] for one in listed}
+
+
+async def test_older_versions_warn() -> None:
+    async with served() as api:
+        group = "flowcontrol.apiserver.cluster.io"
+        newer = await api.ask("GET", f"/apis/{group}/v1beta2/flowschemas")
+        older = await api.ask("GET", f"/apis/{group}/v1beta1/flowschemas")
+        assert newer.status == older.status == 200 and newer.warnings == []
+        assert older.warnings == [
+            f'299 - "{group}/v1beta1 FlowSchema is deprecated in v1.23+, unavailable in v1.26+; '
+            f'use {group}/v1beta2 FlowSchema"'
+        ]
+        missing = await api.ask("GET", f"/apis/{group}/v1beta1/flowschemas/none")
+        assert missing.status == 404 and missing.warnings == older.warnings
+
+
+async def test_one_object_is_seen_through_two_versions() -> None:
+    async with served() as api:
+        group = "flowcontrol.apiserver.cluster.io"
+        schema = {"metadata": {"name": "a"}, "spec": {"priorityLevelConfiguration": {"name": "l"}}}
+        made = (await api.ask("POST", f"/apis/{group}/v1beta1/flowschemas", schema)).expect(201)
+        assert made["apiVersion"] == f"{group}/v1beta1" and made["spec"]["matchingPrecedence"] == 1000
+        newer = (await api.ask("GET", f"/apis/{group}/v1beta2/flowschemas/a")).expect(200)
+        assert newer["metadata"]["uid"] == made["metadata"]["uid"] and newer["spec"] == made["spec"]
