@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from itertools import takewhile
 
 from gateway.watch.member import Member
 
@@ -31,22 +32,22 @@ class KeptFrames:
     def add(self, frames: list[Frame]) -> None:
         self._frames.extend(frames)
         self._bytes += sum(len(data) for _, data in frames)
-        most = min(KEPT_BYTES, ALLOWANCE // max(self._groups(), 1))
+        most = allowance(self._groups())
         while len(self._frames) > KEPT_FRAMES or self._bytes > most:
             self.floor, data = self._frames.popleft()
             self._bytes -= len(data)
 
     def after(self, cursor: int, head: int) -> tuple[list[Frame], int]:
         """Those behind a cursor that is not below the floor, no more than a round takes, and where they lead."""
-        found: list[Frame] = []
-        size = 0
-        for frame in self._frames:
-            if frame[0] > cursor:
-                size += len(frame[1])
-                if size > ROUND_BYTES and found:
-                    return found, found[-1][0]
-                found.append(frame)
-        return found, head
+        behind = list(takewhile(lambda frame: frame[0] > cursor, reversed(self._frames)))
+        behind.reverse()
+        first, *more = rounds(behind) or [behind]
+        return first, first[-1][0] if more else head
+
+
+def allowance(groups: int) -> int:
+    """Bytes that one of so many groups may keep."""
+    return min(KEPT_BYTES, ALLOWANCE // max(groups, 1))
 
 
 def rounds(frames: list[Frame]) -> list[list[Frame]]:
