@@ -1,0 +1,103 @@
+"""Members who are far behind share the frames they pass through, wherever each of them begins."""
+
+from __future__ import annotations
+
+from gateway.watch.backlog import STRETCH, Backlog
+from gateway.watch.changes import Change, Changes, TooOld
+from gateway.watch.frames import KEPT_BYTES, ROUND_BYTES, Frame
+from tests.gateway.watch.ground import Ground, ground
+
+
+class Shared:
+    """A backlog of everything on the ground, which notes what it had to make."""
+
+    def __init__(self, base: Ground) -> None:
+        # As after a restart: nothing of the past is in memory.
+        changes = Changes(base.journal, base.type_id, base.feed.head)
+        self.made: list[int] = []
+        self._backlog = Backlog(changes, self._framed, lambda: 1)
+        self._base = base
+
+    def _framed(self, changes: list[Change]) -> list[Frame]:
+        self.made += [change.event.offset for change in changes]
+        return [(change.event.offset, change.event.body) for change in changes]
+
+    def walk(self, cursor: int) -> list[int]:
+        """The offsets that somebody who begins there is shown, up to the head."""
+        seen: list[int] = []
+        while cursor < self._base.feed.head:
+            frames, reached = self._backlog.after(cursor, self._base.feed.head)
+            assert reached > cursor
+            seen += [offset for offset, _ in frames]
+            cursor = reached
+        return seen
+
+
+async def test_everybody_sees_all_and_nothing_is_made_twice() -> None:
+    async with ground() as base:
+        offsets = [base.put(f"n-{number % 7}") for number in range(STRETCH * 4)]
+        shared, whole = Shared(base), base.feed.head // STRETCH * STRETCH
+        for begin in (0, 0, 1, STRETCH - 1, STRETCH, STRETCH + 5, 2 * STRETCH):
+            assert shared.walk(begin) == [offset for offset in offsets if offset > begin]
+        assert len([offset for offset in shared.made if offset <= whole]) == len(
+            {offset for offset in shared.made if offset <= whole}
+        )
+
+
+async def test_a_type_that_seldom_changes_is_not_walked_through() -> None:
+    async with ground() as base:
+        first = base.put("a")
+        for _ in range(STRETCH * 5):
+            base.elsewhere()
+        last = base.put("a")
+        for _ in range(STRETCH * 2):
+            base.elsewhere()
+        shared, steps, cursor = Shared(base), 0, first
+        while cursor < base.feed.head:
+            _, cursor = shared._backlog.after(cursor, base.feed.head)
+            steps += 1
+        assert shared.walk(first) == [last]
+        assert steps <= 4
+
+
+async def test_a_stretch_that_is_not_over_is_not_kept() -> None:
+    async with ground() as base:
+        offsets = [base.put("a") for _ in range(3)]
+        shared = Shared(base)
+        assert shared.walk(0) == offsets
+        offsets.append(base.put("b"))
+        assert shared.walk(0) == offsets
+
+
+async def test_large_objects_come_in_rounds() -> None:
+    async with ground() as base:
+        offsets = [base.put("a", size=ROUND_BYTES // 4) for _ in range(STRETCH * 2)]
+        shared = Shared(base)
+        assert shared.walk(0) == offsets
+        assert shared.walk(3) == offsets[3:]
+
+
+async def test_what_is_kept_is_bounded() -> None:
+    async with ground() as base:
+        size = ROUND_BYTES // STRETCH // 2
+        for _ in range(KEPT_BYTES // size * 2):
+            base.put("a", size=size)
+        shared = Shared(base)
+        shared.walk(0)
+        assert shared._backlog._bytes <= KEPT_BYTES
+        assert len(shared._backlog._stretches) > 1
+
+
+async def test_a_beginning_that_is_gone_does_not_hold_up_who_is_behind_it() -> None:
+    async with ground() as base:
+        offsets = [base.put("a") for _ in range(STRETCH * 2)]
+        shared = Shared(base)
+        after, gone = shared._backlog._changes.after, offsets[4]
+
+        def partly_gone(offset: int, upto: int, size: int) -> tuple[list[Change], int]:
+            if offset < gone:
+                raise TooOld
+            return after(offset, upto, size)
+
+        shared._backlog._changes.after = partly_gone  # type: ignore[method-assign,assignment]
+        assert shared.walk(gone) == offsets[5:]
