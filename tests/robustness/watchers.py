@@ -16,7 +16,7 @@ from tests.robustness.promise import BrokenWatch
 from tests.robustness.watcher import BEGINNINGS, SMALL_WINDOW, Habits, Watcher
 from tests.robustness.wires import WIRES
 
-WATCHERS = 10
+WATCHERS = 15  # three for each transport
 _GLANCE = 0.01
 
 
