@@ -1,7 +1,7 @@
 """PersistentVolume: storage that is there, whoever claims it.
 
-Where it is and how it is used stays; its class, its size and who may use it can change. One field belongs to a
-feature that is switched off, and is dropped: the secret with which nodes expand a volume.
+Where it is and how it is used stays; its class, its size and who may use it can change. The secret with which nodes
+expand a volume, and the mode in which one pod alone may write, belong to features and are there while those are on.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ from actors.messages import Object
 from actors.names import Names
 
 RECLAIM_POLICIES: Final = ("Delete", "Recycle", "Retain")
-ONE_POD_MODE: Final = "ReadWriteOncePod"
+ONE_POD_MODE: Final = "ReadWriteOncePod"  # the name of its feature too
+NODE_EXPAND_SECRET: Final = "CSINodeExpandSecret"
 PHASES: Final = ("Available", "Bound", "Failed", "Pending", "Released")
 INLINE: Final = "in the context of inline volumes"
 NOT_INLINE: Final = f"may not be specified {INLINE}"
@@ -83,8 +84,9 @@ PERSISTENT_VOLUME = Struct(
 )
 
 
-def define(names: Names) -> Definition:
-    rules = VolumeRules(names)
+def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
+    rules = VolumeRules(names, features)
+    expands = NODE_EXPAND_SECRET in features
     return Definition(
         group="",
         version="v1",
@@ -98,8 +100,8 @@ def define(names: Names) -> Definition:
         check_name=name_is_subdomain,
         delete_returns_object=True,
         fill=fill,
-        prepare_create=prepare_create,
-        prepare_update=prepare_update,
+        prepare_create=partial(prepare_create, expands),
+        prepare_update=partial(prepare_update, expands),
         validate_create=rules.judge,
         validate_update=rules.change,
         warnings=partial(warnings, old_labels(names)),
@@ -114,17 +116,19 @@ def fill(new: Object) -> None:
     new["spec"] = SPEC.arranged(spec)
 
 
-def prepare_create(new: Object) -> None:
+def prepare_create(expands: bool, new: Object) -> None:
     new["status"] = {"phase": "Pending"}
-    drop_disabled(new["spec"], {})
+    if not expands:
+        _drop_expansion(new["spec"], {})
 
 
-def prepare_update(new: Object, old: Object) -> None:
+def prepare_update(expands: bool, new: Object, old: Object) -> None:
     keep_status(new, old)
-    drop_disabled(new["spec"], old["spec"])
+    if not expands:
+        _drop_expansion(new["spec"], old["spec"])
 
 
-def drop_disabled(spec: Object, before: Object) -> None:
+def _drop_expansion(spec: Object, before: Object) -> None:
     if "csi" in spec and "nodeExpandSecretRef" not in before.get("csi", {}):
         spec["csi"].pop("nodeExpandSecretRef", None)
 
@@ -132,7 +136,8 @@ def drop_disabled(spec: Object, before: Object) -> None:
 class VolumeRules:
     """Rules of volumes, and of specs of volumes inside other objects."""
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: Names, features: frozenset[str] = frozenset()) -> None:
+        self._features = features
         domains = tuple(dict.fromkeys((names.key_domain, names.group_domain)))
         self._sources = SourceRules(domains)
         self._options_key = names.key("mount-options", "volume.beta")
@@ -168,9 +173,7 @@ class VolumeRules:
 
     def _spec(self, new: Object, before: Object) -> list[FieldError]:
         spec = new["spec"]
-        modes = (
-            (*ACCESS_MODES, ONE_POD_MODE) if ONE_POD_MODE in before.get("accessModes", ()) else ACCESS_MODES
-        )
+        modes = access_modes(before, self._features)
         policy, mode, class_name = (
             spec.get(part, "") for part in ("persistentVolumeReclaimPolicy", "volumeMode", "storageClassName")
         )
@@ -214,6 +217,12 @@ def warnings(known: OldLabels, new: Object, _: Object | None) -> list[str]:
             known, term.get("matchExpressions", ()), f"{field}[{index}].matchExpressions"
         )
     ]
+
+
+def access_modes(before: Object, features: frozenset[str]) -> tuple[str, ...]:
+    """Those that a volume or claim may have; one that has the newest may keep it."""
+    newest = ONE_POD_MODE in features or ONE_POD_MODE in before.get("accessModes", ())
+    return (*ACCESS_MODES, ONE_POD_MODE) if newest else ACCESS_MODES
 
 
 def _access_modes(modes: list[str], supported: tuple[str, ...], field: str) -> list[FieldError]:

@@ -2,7 +2,8 @@
 
 A claim cannot be changed once made, because others count on what it asked for; bound ones may grow. `dataSource`
 and `dataSourceRef` mirror each other; the older of them never took anything but claims and snapshots, and drops
-the rest in silence. Two fields of the status belong to a feature that is switched off.
+the rest in silence. Two fields of the status belong to a feature: while it is off they are dropped, and while it is on
+a claim may shrink again to more than it has.
 """
 
 from __future__ import annotations
@@ -16,15 +17,12 @@ from actors.kinds.checks import (
     forbidden,
     invalid,
     name_is_subdomain,
+    not_supported,
     required,
     unchanged,
 )
-from actors.kinds.core.claim_spec import (
-    ACCESS_MODES,
-    PERSISTENT_VOLUME_CLAIM_SPEC,
-    claim_spec_rules,
-)
-from actors.kinds.core.persistent_volume import ONE_POD_MODE, basic_amount_rules
+from actors.kinds.core.claim_spec import PERSISTENT_VOLUME_CLAIM_SPEC, claim_spec_rules
+from actors.kinds.core.persistent_volume import access_modes, basic_amount_rules
 from actors.kinds.core.resources import round_up
 from actors.kinds.core.volume_cells import claim_columns
 from actors.kinds.definition import Definition, Subresource
@@ -36,6 +34,13 @@ from actors.messages import Object
 from actors.names import Names
 
 SPEC: Final = PERSISTENT_VOLUME_CLAIM_SPEC
+RECOVERY: Final = "RecoverVolumeExpansionFailure"
+CLASS_AFTERWARDS: Final = "RetroactiveDefaultStorageClass"
+RESIZE_STATUSES: Final = (
+    "",
+    *("ControllerExpansionFailed", "ControllerExpansionInProgress"),
+    *("NodeExpansionFailed", "NodeExpansionInProgress", "NodeExpansionPending"),
+)
 
 CONDITION = Struct(
     "core.v1.PersistentVolumeClaimCondition",
@@ -60,7 +65,8 @@ PERSISTENT_VOLUME_CLAIM = Struct(
 )
 
 
-def define(names: Names) -> Definition:
+def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
+    rules = ClaimRules(names, features)
     snapshots = f"snapshot.{names.group('storage')}"
     return Definition(
         group="",
@@ -71,14 +77,20 @@ def define(names: Names) -> Definition:
         namespaced=True,
         fields=PERSISTENT_VOLUME_CLAIM,
         columns=claim_columns(names),
-        subresources=(Subresource(name="status", prepare=prepare_status, validate=status_rules),),
+        subresources=(
+            Subresource(
+                name="status",
+                prepare=keep_spec if RECOVERY in features else prepare_plain_status,
+                validate=rules.judge_status,
+            ),
+        ),
         check_name=name_is_subdomain,
         delete_returns_object=True,
         fill=fill,
         prepare_create=partial(prepare_create, snapshots),
         prepare_update=partial(prepare_update, snapshots),
-        validate_create=lambda new: claim_spec_rules(new["spec"], "spec"),
-        validate_update=partial(change_rules, names.key("storage-class", "volume.beta")),
+        validate_create=rules.judge,
+        validate_update=rules.change,
     )
 
 
@@ -99,7 +111,7 @@ def prepare_update(snapshots: str, new: Object, old: Object) -> None:
     _mirror_sources(new, old["spec"], snapshots)
 
 
-def prepare_status(new: Object, old: Object) -> None:
+def prepare_plain_status(new: Object, old: Object) -> None:
     keep_spec(new, old)
     for part in ("allocatedResources", "resizeStatus"):
         if part not in old["status"]:
@@ -126,41 +138,92 @@ def _is_classic(source: Object | None, snapshots: str) -> bool:
     return (source["kind"], source.get("apiGroup") or "") in kinds
 
 
-def change_rules(class_key: str, new: Object, old: Object) -> list[FieldError]:
-    before = old["spec"]
-    modes = (*ACCESS_MODES, ONE_POD_MODE) if ONE_POD_MODE in before.get("accessModes", ()) else ACCESS_MODES
-    itself = [
-        *metadata_rules(new["metadata"], namespaced=True, check_name=name_is_subdomain),
-        *claim_spec_rules(new["spec"], "spec", access_modes=modes),
-    ]
-    return [
-        *itself,
-        *metadata_change_rules(new["metadata"], old["metadata"]),
-        *itself,
-        *_fixed(class_key, new, old),
-    ]
+class ClaimRules:
+    def __init__(self, names: Names, features: frozenset[str]) -> None:
+        self._class_key = names.key("storage-class", "volume.beta")
+        self._features = features
+
+    def judge(self, new: Object) -> list[FieldError]:
+        return claim_spec_rules(new["spec"], "spec", access_modes=access_modes({}, self._features))
+
+    def change(self, new: Object, old: Object) -> list[FieldError]:
+        modes = access_modes(old["spec"], self._features)
+        itself = [
+            *metadata_rules(new["metadata"], namespaced=True, check_name=name_is_subdomain),
+            *claim_spec_rules(new["spec"], "spec", access_modes=modes),
+        ]
+        return [
+            *itself,
+            *metadata_change_rules(new["metadata"], old["metadata"]),
+            *itself,
+            *self._fixed(new, old),
+        ]
+
+    def judge_status(self, new: Object, old: Object) -> list[FieldError]:
+        errors = metadata_change_rules(new["metadata"], old["metadata"])
+        if not new["spec"].get("accessModes"):
+            errors.append(required("Spec.accessModes"))
+        for name, amount in new["status"].get("capacity", {}).items():
+            errors += basic_amount_rules(amount, f"status.capacity[{name}]")
+        return errors + _expansion_rules(new["status"]) if RECOVERY in self._features else errors
+
+    def _fixed(self, new: Object, old: Object) -> list[FieldError]:
+        spec, before = dict(new["spec"]), dict(old["spec"])
+        errors: list[FieldError] = []
+        if not before.get("volumeName"):
+            before["volumeName"] = spec.get("volumeName")  # the binder names it, once
+        if self._class_moves_into_the_spec(new, old):
+            del spec["storageClassName"]
+        else:
+            errors += _same_annotation(self._class_key, new, old)
+            if self._class_comes_afterwards(new, old):
+                del spec["storageClassName"]
+        size, old_size = _size(spec), _size(before)
+        if new["status"].get("phase") == "Bound" and "requests" in spec["resources"]:
+            spec["resources"] = _with_size(spec["resources"], old_size)
+        if _unsaid(spec) != _unsaid(before):
+            text = "spec is immutable after creation except resources.requests for bound claims"
+            errors.append(forbidden("spec", text))
+        errors += self._shrunk(size, old_size, old["status"].get("capacity", {}).get("storage", "0"))
+        return errors + unchanged("volumeMode", new["spec"].get("volumeMode"), old["spec"].get("volumeMode"))
+
+    def _shrunk(self, size: str, before: str, has: str) -> list[FieldError]:
+        if nanos_of(size) >= nanos_of(before):
+            return []
+        limit = "previous value"
+        if RECOVERY in self._features:
+            if nanos_of(size) > nanos_of(has):
+                return []
+            limit = "status.capacity"
+        return [forbidden("spec.resources.requests.storage", f"field can not be less than {limit}")]
+
+    def _class_moves_into_the_spec(self, new: Object, old: Object) -> bool:
+        """From the annotation in which old claims named it; the annotation may stay, unchanged."""
+        named = old["metadata"].get("annotations", {}).get(self._class_key)
+        still = new["metadata"].get("annotations", {}).get(self._class_key, named)
+        unset = "storageClassName" not in old["spec"]
+        return named is not None and unset and new["spec"].get("storageClassName") == named == still
+
+    def _class_comes_afterwards(self, new: Object, old: Object) -> bool:
+        """To a claim that was made when there was no default."""
+        if CLASS_AFTERWARDS not in self._features or "storageClassName" in old["spec"]:
+            return False
+        name = new["spec"].get("storageClassName")
+        named = old["metadata"].get("annotations", {}).get(self._class_key, name)
+        return name is not None and name == named
 
 
-def _fixed(class_key: str, new: Object, old: Object) -> list[FieldError]:
-    spec, before = dict(new["spec"]), dict(old["spec"])
+def _expansion_rules(status: Object) -> list[FieldError]:
     errors: list[FieldError] = []
-    if not before.get("volumeName"):
-        before["volumeName"] = spec.get("volumeName")  # the binder names it, once
-    if _class_moves_into_the_spec(class_key, new, old):
-        del spec["storageClassName"]
-    else:
-        errors += _same_annotation(class_key, new, old)
-    size, old_size = _size(spec), _size(before)
-    if new["status"].get("phase") == "Bound" and "requests" in spec["resources"]:
-        spec["resources"] = _with_size(spec["resources"], old_size)
-    if _unsaid(spec) != _unsaid(before):
-        text = "spec is immutable after creation except resources.requests for bound claims"
-        errors.append(forbidden("spec", text))
-    if nanos_of(size) < nanos_of(old_size):
-        errors.append(
-            forbidden("spec.resources.requests.storage", "field can not be less than previous value")
-        )
-    return errors + unchanged("volumeMode", new["spec"].get("volumeMode"), old["spec"].get("volumeMode"))
+    resize, field = status.get("resizeStatus", ""), "status.allocatedResources"
+    if resize not in RESIZE_STATUSES:
+        errors.append(not_supported("status.resizeStatus", resize, RESIZE_STATUSES))
+    for name, amount in status.get("allocatedResources", {}).items():
+        if name != "storage":
+            errors.append(not_supported(field, name, ("storage",)))
+        else:
+            errors += basic_amount_rules(amount, f"{field}[{name}]")
+    return errors
 
 
 def _size(spec: Object) -> str:
@@ -175,23 +238,6 @@ def _unsaid(spec: Object) -> dict[str, Any]:
     return {part: value for part, value in spec.items() if value is not None}
 
 
-def _class_moves_into_the_spec(class_key: str, new: Object, old: Object) -> bool:
-    """From the annotation in which old claims named it; the annotation may stay, unchanged."""
-    named = old["metadata"].get("annotations", {}).get(class_key)
-    still = new["metadata"].get("annotations", {}).get(class_key, named)
-    unset = "storageClassName" not in old["spec"]
-    return named is not None and unset and new["spec"].get("storageClassName") == named == still
-
-
 def _same_annotation(class_key: str, new: Object, old: Object) -> list[FieldError]:
     after, before = (one["metadata"].get("annotations", {}).get(class_key, "") for one in (new, old))
     return [] if after == before else [invalid(f"metadata.annotations.{class_key}", after, IMMUTABLE)]
-
-
-def status_rules(new: Object, old: Object) -> list[FieldError]:
-    errors = metadata_change_rules(new["metadata"], old["metadata"])
-    if not new["spec"].get("accessModes"):
-        errors.append(required("Spec.accessModes"))
-    for name, amount in new["status"].get("capacity", {}).items():
-        errors += basic_amount_rules(amount, f"status.capacity[{name}]")
-    return errors

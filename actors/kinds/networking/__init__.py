@@ -6,8 +6,6 @@ from actors.kinds.definition import Definition
 from actors.kinds.networking import ingress, ingress_class, network_policy
 from actors.names import Names
 
-_KINDS = (ingress_class, ingress, network_policy)
 
-
-def declare(names: Names) -> tuple[Definition, ...]:
-    return tuple(kind.define(names) for kind in _KINDS)
+def declare(names: Names, features: frozenset[str] = frozenset()) -> tuple[Definition, ...]:
+    return ingress_class.define(names), ingress.define(names), network_policy.define(names, features)

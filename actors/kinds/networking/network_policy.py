@@ -1,7 +1,7 @@
 """NetworkPolicy: which traffic some pods take and send.
 
-Its status belongs to a feature that is switched off: what a client sends there is dropped, and what is there can
-only be cleared.
+Its status belongs to a feature: while that is off, what a client sends there is dropped, and what is there can only
+be cleared.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from actors.names import Names
 
 PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
 POLICY_TYPES: Final = ("Ingress", "Egress")
+STATUS_FEATURE: Final = "NetworkPolicyStatus"
 
 PORT = Struct(
     "networking.v1.NetworkPolicyPort",
@@ -83,7 +84,8 @@ NETWORK_POLICY = Struct(
 )
 
 
-def define(names: Names) -> Definition:
+def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
+    prepare_status = keep_spec if STATUS_FEATURE in features else prepare_cleared_status
     return Definition(
         group=names.group("networking"),
         version="v1",
@@ -111,7 +113,7 @@ def fill(new: Object) -> None:
         spec["policyTypes"] = ["Ingress", "Egress"] if "egress" in spec else ["Ingress"]
 
 
-def prepare_status(new: Object, old: Object) -> None:
+def prepare_cleared_status(new: Object, old: Object) -> None:
     keep_spec(new, old)
     if new["status"]:
         new["status"] = old["status"]

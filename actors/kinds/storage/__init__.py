@@ -6,8 +6,12 @@ from actors.kinds.definition import Definition
 from actors.kinds.storage import csi_driver, csi_node, csi_storage_capacity, storage_class, volume_attachment
 from actors.names import Names
 
-_KINDS = (csi_driver, csi_node, csi_storage_capacity, storage_class, volume_attachment)
+_KINDS = (csi_node, csi_storage_capacity, storage_class, volume_attachment)
 
 
-def declare(names: Names) -> tuple[Definition, ...]:
-    return (*(kind.define(names) for kind in _KINDS), csi_storage_capacity.define_beta(names))
+def declare(names: Names, features: frozenset[str] = frozenset()) -> tuple[Definition, ...]:
+    return (
+        csi_driver.define(names, features),
+        *(kind.define(names) for kind in _KINDS),
+        csi_storage_capacity.define_beta(names),
+    )

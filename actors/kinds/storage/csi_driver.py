@@ -1,10 +1,11 @@
 """CSIDriver: what the cluster must know to use a storage driver. Most of it is fixed once said.
 
-`seLinuxMount` belongs to a feature that is switched off, and is dropped.
+`seLinuxMount` belongs to a feature, and is dropped while that is off.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from actors.kinds.checks import (
@@ -24,6 +25,7 @@ from actors.names import Names
 
 GROUP_POLICIES: Final = ("File", "None", "ReadWriteOnceWithFSType")
 LIFECYCLE_MODES: Final = ("Persistent", "Ephemeral")
+SE_LINUX_MOUNT: Final = "SELinuxMountReadWriteOncePod"
 SHORTEST_TOKEN: Final = 10 * 60
 LONGEST_TOKEN: Final = 1 << 32
 
@@ -80,7 +82,8 @@ COLUMNS: Final = (
 )
 
 
-def define(names: Names) -> Definition:
+def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
+    labels_mounts = SE_LINUX_MOUNT in features
     return Definition(
         group=names.group("storage"),
         version="v1",
@@ -93,21 +96,27 @@ def define(names: Names) -> Definition:
         unconditional_update=False,
         counts_generation=True,
         delete_returns_object=True,
-        prepare_create=prepare_create,
-        prepare_update=prepare_update,
+        fill=fill if labels_mounts else None,
+        prepare_create=partial(prepare_create, labels_mounts),
+        prepare_update=partial(prepare_update, labels_mounts),
         validate_create=rules,
         validate_update=change_rules,
     )
 
 
-def prepare_create(new: Object) -> None:
-    new["spec"].pop("seLinuxMount", None)
+def fill(new: Object) -> None:
+    new["spec"].setdefault("seLinuxMount", False)
 
 
-def prepare_update(new: Object, old: Object) -> None:
+def prepare_create(labels_mounts: bool, new: Object) -> None:
+    if not labels_mounts:
+        new["spec"].pop("seLinuxMount", None)
+
+
+def prepare_update(labels_mounts: bool, new: Object, old: Object) -> None:
     """The generation counts what drivers are told again, and starts with the first such change."""
     spec, before = new["spec"], old["spec"]
-    if "seLinuxMount" not in before:
+    if "seLinuxMount" not in before and not labels_mounts:
         spec.pop("seLinuxMount", None)
     told_again = ("tokenRequests", "requiresRepublish", "seLinuxMount")
     if any(spec.get(part) != before.get(part) for part in told_again):
