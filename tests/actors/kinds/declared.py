@@ -16,10 +16,14 @@ SYSTEM = {"uid": "u-1", "creationTimestamp": "2020-01-01T00:00:00Z"}
 
 
 class Declared:
-    """Definitions of one dialect by plural name; `events.new` is the view of the events group."""
+    """Definitions of one dialect by plural name; `events.new` is the view of the events group.
+
+    Views that are one of several have their version in their name too: `horizontalpodautoscalers/v1`.
+    """
 
     def __init__(self, catalog: Catalog) -> None:
         self._by_name = {d.plural + (".new" if d.stored_as else ""): d for d in catalog.definitions}
+        self._by_name |= {f"{d.plural}/{d.version}": d for d in catalog.definitions if d.stored_as}
 
     def __getitem__(self, plural: str) -> Definition:
         return self._by_name[plural]

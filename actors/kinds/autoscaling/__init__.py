@@ -1,0 +1,13 @@
+"""The autoscaling group: one kind in three versions. What is stored is v2; the others are views of it."""
+
+from __future__ import annotations
+
+from actors.kinds.autoscaling import horizontal_pod_autoscaler, version_1
+from actors.kinds.definition import Definition
+from actors.names import Names
+
+
+def declare(names: Names) -> tuple[Definition, ...]:
+    """The preferred version first."""
+    stored, beta = horizontal_pod_autoscaler.define(names)
+    return stored, version_1.define(names, stored), beta

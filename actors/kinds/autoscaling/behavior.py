@@ -1,0 +1,94 @@
+"""How fast an autoscaler acts: upwards at once, downwards after a while, each in steps of so many at a time."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from actors.kinds.checks import FieldError, invalid, not_supported, required
+from actors.kinds.fields import INT32, STRING, Field, ListOf, Struct
+from actors.messages import Object
+
+LONGEST_PERIOD: Final = 1800
+LONGEST_WINDOW: Final = 3600
+POLICY_TYPES: Final = ("Percent", "Pods")
+SELECTIONS: Final = ("Disabled", "Max", "Min")
+DIRECTIONS: Final = ("scaleUp", "scaleDown")
+PARTS: Final = ("stabilizationWindowSeconds", "selectPolicy", "policies")
+_USUAL_PERIOD: Final = 15
+
+
+def behavior(version: str, *, list_type: str = "") -> Struct:
+    policy = Struct(
+        f"autoscaling.{version}.HPAScalingPolicy",
+        Field("type", STRING, 1, required=True, always=True),
+        Field("value", INT32, 2, required=True, always=True),
+        Field("periodSeconds", INT32, 3, required=True, always=True),
+    )
+    rules = Struct(
+        f"autoscaling.{version}.HPAScalingRules",
+        Field("stabilizationWindowSeconds", INT32, 3, pointer=True),
+        Field("selectPolicy", STRING, 1, pointer=True),
+        Field("policies", ListOf(policy), 2, list_type=list_type),
+    )
+    return Struct(
+        f"autoscaling.{version}.HorizontalPodAutoscalerBehavior",
+        Field("scaleUp", rules, 1, pointer=True),
+        Field("scaleDown", rules, 2, pointer=True),
+    )
+
+
+def _policy(kind: str, value: int) -> Object:
+    return {"type": kind, "value": value, "periodSeconds": _USUAL_PERIOD}
+
+
+def fill_behavior(said: Object) -> Object:
+    """Whoever says anything of it gets the rest said too; the window of scaling down stays the controller's."""
+    up: dict[str, Any] = {"stabilizationWindowSeconds": 0, "selectPolicy": "Max"}
+    up["policies"] = [_policy("Pods", 4), _policy("Percent", 100)]
+    down = {"selectPolicy": "Max", "policies": [_policy("Percent", 100)]}
+    usual = {"scaleUp": up, "scaleDown": down}
+    filled = {direction: {**usual[direction], **said.get(direction, {})} for direction in DIRECTIONS}
+    return {
+        direction: {part: rules[part] for part in PARTS if part in rules}
+        for direction, rules in filled.items()
+    }
+
+
+def behavior_rules(behavior: Object, field: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for direction in DIRECTIONS:
+        if direction in behavior:
+            errors += _rules(behavior[direction], f"{field}.{direction}")
+    return errors
+
+
+def _rules(rules: Object, field: str) -> list[FieldError]:
+    window, selection = rules.get("stabilizationWindowSeconds", 0), rules.get("selectPolicy", "Max")
+    errors: list[FieldError] = []
+    if window < 0:
+        text = "must be greater than or equal to zero"
+        errors.append(invalid(f"{field}.stabilizationWindowSeconds", window, text))
+    if window > LONGEST_WINDOW:
+        text = f"must be less than or equal to {LONGEST_WINDOW}"
+        errors.append(invalid(f"{field}.stabilizationWindowSeconds", window, text))
+    if selection not in SELECTIONS:
+        errors.append(not_supported(f"{field}.selectPolicy", selection, SELECTIONS))
+    policies = rules.get("policies", [])
+    if not policies:
+        errors.append(required(f"{field}.policies", "must specify at least one Policy"))
+    for index, policy in enumerate(policies):
+        errors += _policy_rules(policy, f"{field}.policies[{index}]")
+    return errors
+
+
+def _policy_rules(policy: Object, field: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if policy["type"] not in POLICY_TYPES:
+        errors.append(not_supported(f"{field}.type", policy["type"], POLICY_TYPES))
+    for part in ("value", "periodSeconds"):
+        if policy[part] <= 0:
+            errors.append(invalid(f"{field}.{part}", policy[part], "must be greater than zero"))
+    if policy["periodSeconds"] > LONGEST_PERIOD:
+        text = f"must be less than or equal to {LONGEST_PERIOD}"
+        errors.append(invalid(f"{field}.periodSeconds", policy["periodSeconds"], text))
+    return errors
