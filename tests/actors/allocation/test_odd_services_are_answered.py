@@ -1,0 +1,60 @@
+"""Services nobody would write get what they need or are told why not; nothing is given to two of them."""
+
+from __future__ import annotations
+
+import copy
+
+from actors.admission.chain import Review
+from actors.allocation.holdings import Holdings, held_by
+from actors.allocation.ranges import ServiceRanges
+from actors.allocation.services import ServiceAllocation
+from actors.errors import Exhausted, Invalid
+from actors.feed import Feed
+from actors.kinds.catalog import Catalog
+from actors.kinds.schema import NotDecodable
+from actors.messages import Object
+from actors.names import CLUSTER
+from journal.log import Journal
+from tests.actors.kinds.documents import Documents
+from tests.actors.store import memory_folder
+
+SERVICES = Catalog(CLUSTER).find("", "v1", "services")
+assert SERVICES is not None
+RANGES = ServiceRanges(("10.0.0.0/24", "fd00::/120"), (30000, 30200))
+
+
+def odd_services() -> list[Object]:
+    assert SERVICES is not None
+    found: list[Object] = []
+    for seed in range(300):
+        document = Documents(seed, luck=400).of(SERVICES.fields)
+        document.setdefault("spec", {})
+        if isinstance(document["spec"], dict):
+            document["spec"]["type"] = ("ClusterIP", "NodePort", "LoadBalancer", "ExternalName")[seed % 4]
+            for part in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")[: seed % 5]:
+                document["spec"].pop(part, None)
+        try:
+            found.append(SERVICES.schema.decode_object(document).object)
+        except NotDecodable:
+            continue
+    return found
+
+
+def test_nothing_is_given_twice() -> None:
+    assert SERVICES is not None
+    with memory_folder() as folder:
+        journal = Journal.open(folder / "journal")
+        allocation = ServiceAllocation(Holdings(journal, Feed(0)), RANGES)
+        given: list[str] = []
+        for service in odd_services():
+            try:
+                review = Review("CREATE", SERVICES, "ns", "x", "", service, None, "u", False)
+                allocation.complete(review)
+            except (Invalid, Exhausted):
+                continue
+            given += [item for item in held_by(service) if item.startswith(("10.0.", "fd00", "30"))]
+            again = copy.deepcopy(service)
+            allocation.complete(Review("UPDATE", SERVICES, "ns", "x", "", again, service, "u", False))
+            assert held_by(again) == held_by(service)
+        assert len(given) > 50 and len(given) == len(set(given))
+        journal.close()

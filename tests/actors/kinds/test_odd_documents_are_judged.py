@@ -1,0 +1,66 @@
+"""Documents nobody would write: rules, preparations, warnings and cells answer them, and never break."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from actors.kinds.catalog import Catalog
+from actors.kinds.definition import Definition
+from actors.kinds.schema import NotDecodable
+from actors.names import CLUSTER
+from tests.actors.kinds.declared import SYSTEM
+from tests.actors.kinds.documents import Documents
+
+DOCUMENTS = 40
+GROUPS = {
+    CLUSTER.group(name)
+    for name in (
+        *("admissionregistration", "apiregistration", "certificates", "discovery", "flowcontrol.apiserver"),
+        *("networking", "node", "rbac.authorization", "storage"),
+    )
+}
+CORE = {"limitranges", "persistentvolumeclaims", "persistentvolumes", "resourcequotas", "services"}
+KINDS = [
+    one
+    for one in Catalog(CLUSTER).definitions
+    if one.group in GROUPS or (not one.group and one.plural in CORE)
+]
+
+
+def objects(definition: Definition) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for seed in range(DOCUMENTS):
+        document = Documents(seed, luck=400).of(definition.fields)
+        try:
+            made = definition.schema.decode_object(document).object
+        except NotDecodable:
+            continue
+        made["metadata"] = {"name": "x", **made["metadata"], **SYSTEM}
+        if definition.namespaced:
+            made["metadata"]["namespace"] = "ns"
+        found.append(made)
+    return found
+
+
+@pytest.mark.parametrize("definition", KINDS, ids=repr)
+def test_odd_documents(definition: Definition) -> None:
+    made = objects(definition)
+    assert made
+    for new, old in zip(made, made[1:] + made[:1], strict=True):
+        first, stored = copy.deepcopy(new), copy.deepcopy(old)
+        definition.prepare_create(first)
+        definition.prepare_create(stored)
+        definition.validate_create(first)
+        definition.warnings(first, None)
+        for column in definition.columns:
+            column.cell(first, 10**15)
+        change = copy.deepcopy(new)
+        definition.prepare_update(change, stored)
+        definition.validate_update(change, stored)
+        for subresource in definition.subresources:
+            change = copy.deepcopy(new)
+            definition.prepare_subresource(subresource.name, change, stored)
+            definition.validate_subresource(subresource.name, change, stored)
