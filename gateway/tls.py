@@ -13,6 +13,7 @@ import ssl
 from collections.abc import Sequence
 from pathlib import Path
 
+from trio import ClosedResourceError, current_time
 from trio.lowlevel import checkpoint, wait_readable
 
 from gateway.limits import Limits
@@ -27,6 +28,9 @@ _BURST = 256 * 1024
 # The most that TLS puts into one record: reading this much never leaves plain text behind in the SSL object.
 _RECORD = 16 * 1024
 _HANDSHAKE_RECORD = 0x16
+# How often a handshake may be found waiting for us when its time is up: thousands come at once after a restart, and
+# each has two or three turns to speak. A peer that sends byte by byte gains no more than these.
+_FLIGHTS = 3
 # Links of a volley that are encrypted for before any of them is sent to. Taking turns with the kernel's network
 # code at every link, both would find the processor's caches full of the other's: a tenth of the whole cost.
 _TOGETHER = 64
@@ -53,7 +57,7 @@ def serving_context(certificate: Path, key: Path, client_ca: Path | None = None)
 
 
 class SecureLink(Link):
-    __slots__ = ("_incoming", "_outgoing", "_sending", "_tls", "_unsent")
+    __slots__ = ("_incoming", "_outgoing", "_patience", "_sending", "_tls", "_unsent")
 
     def __init__(self, sock: socket.socket, limits: Limits, context: ssl.SSLContext) -> None:
         super().__init__(sock, limits)
@@ -61,6 +65,7 @@ class SecureLink(Link):
         self._outgoing = ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         self._sending = False
+        self._patience = _FLIGHTS
         self._unsent: memoryview | None = None  # ciphertext of `transmit` that the socket did not take
 
     async def handshake(self) -> None:
@@ -70,7 +75,7 @@ class SecureLink(Link):
                 self._tls.do_handshake()
             except ssl.SSLWantReadError:
                 await self._drain()
-                data = await super().receive()
+                data = await self._more()
                 if not data:
                     raise HandshakeFailed("the peer left") from None
                 self._incoming.write(data)
@@ -82,8 +87,20 @@ class SecureLink(Link):
         await self._drain()
         self.protocol = self._tls.selected_alpn_protocol()
 
+    async def _more(self) -> bytes:
+        """The peer's next words. If they are here when its time is up, then we are late, not the peer."""
+        try:
+            return await super().receive()
+        except ClosedResourceError:
+            data = super().receive_nowait()
+            if not data or not self._patience:
+                raise
+            self._patience -= 1
+            self.deadline = current_time() + self.limits.handshake_seconds
+            return data
+
     async def _first_bytes(self) -> bytes:
-        data = await super().receive()
+        data = await self._more()
         if not data:
             raise HandshakeFailed("the peer left")
         if data[0] != _HANDSHAKE_RECORD:
