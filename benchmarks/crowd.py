@@ -36,7 +36,8 @@ class Crowd:
         self._poll = select.epoll()
         self._buffer = bytearray(_BUFFER)
         self._view = memoryview(self._buffer)
-        self._watchers: dict[int, Watcher] = {}  # by file number, those that are open
+        self._watchers: dict[int, Watcher] = {}  # by file number, those that are answered
+        self._opening: dict[int, Watcher] = {}
         self._writers: dict[int, Lane] = {}
         self._writes = _writes(assignment)
         self._level = 0  # events that everybody should have
@@ -78,18 +79,13 @@ class Crowd:
     def _open(self, order: Open) -> dict[str, list[float]]:
         """Arrivals are counted from the beginning: what a client of many that come at once waits for."""
         begin = time.perf_counter()
-        coming = self._coming(order)
-        opening: dict[int, Watcher] = {}
-        opened: list[Watcher] = []
-        for watcher in coming:
-            self._register(watcher, opening)
-            if len(opening) >= order.window:
-                self._settle(opening, opened)
-        while opening:
-            self._settle(opening, opened)
         self._arrivals = []
-        self._adopt(opened, order)
-        self._pump_until_all()
+        for watcher in self._coming(order):
+            self._approach(watcher)
+            while len(self._opening) >= order.window:
+                self._pump()
+        while self._opening or self._waiting:
+            self._pump()
         return {"latency_ms": [moment - begin for moment in self._arrivals]}
 
     def _coming(self, order: Open) -> Iterator[Watcher]:
@@ -107,39 +103,26 @@ class Crowd:
                 websocket=order.websocket,
             )
 
-    def _register(self, watcher: Watcher, opening: dict[int, Watcher]) -> None:
+    def _approach(self, watcher: Watcher) -> None:
         wanted = watcher.advance()
-        opening[watcher.fileno()] = watcher
+        self._opening[watcher.fileno()] = watcher
         self._poll.register(watcher.fileno(), wanted)
 
-    def _settle(self, opening: dict[int, Watcher], opened: list[Watcher]) -> None:
-        """One turn of everybody who is on the way."""
-        for fd, _ in self._ready():
-            watcher = opening[fd]
-            wanted = watcher.advance()
-            if wanted:
-                self._poll.modify(fd, wanted)
-            elif self._take(watcher):
-                self._poll.unregister(fd)
-                del opening[fd]
-                opened.append(watcher)
-
-    def _take(self, watcher: Watcher) -> bool:
-        size, events = watcher.read(self._buffer)
-        self._bytes += size
-        self._events += events
-        return watcher.opened
-
-    def _adopt(self, opened: list[Watcher], order: Open) -> None:
-        for watcher in opened:
-            self._watchers[watcher.fileno()] = watcher
-            if order.stalled:
-                continue
-            self._poll.register(watcher.fileno(), select.EPOLLIN)
-            if watcher.got < self._level:
-                self._waiting += 1
-            else:
-                self._arrivals.append(time.perf_counter())
+    def _go_on(self, watcher: Watcher) -> None:
+        """One more step of opening; who is answered belongs to the crowd."""
+        wanted = watcher.advance()
+        if wanted:
+            self._poll.modify(watcher.fileno(), wanted)
+            return
+        del self._opening[watcher.fileno()]
+        self._watchers[watcher.fileno()] = watcher
+        if watcher.got == self._level:
+            self._arrivals.append(time.perf_counter())
+        elif not watcher.stalled:
+            self._waiting += 1
+        self._read(watcher)
+        if watcher.stalled:
+            self._poll.unregister(watcher.fileno())
 
     # Delivering.
 
@@ -147,6 +130,7 @@ class Crowd:
         latencies: list[float] = []
         last: list[float] = []
         answered: list[float] = []
+        self._arrivals = []
         for _ in range(order.events // order.step):
             begin = self._step(order.step, answered)
             if order.step == 1 and self._arrivals:
@@ -186,20 +170,24 @@ class Crowd:
 
     def _pump(self) -> list[Lane]:
         """Take what has arrived; the writers whose answers are in."""
-        buffer, watchers, level = self._buffer, self._watchers, self._level
+        watchers = self._watchers
         done: list[Lane] = []
         for fd, _ in self._ready():
-            watcher = watchers.get(fd)
-            if watcher is None:
+            if fd in watchers:
+                self._read(watchers[fd])
+            elif fd in self._opening:
+                self._go_on(self._opening[fd])
+            else:
                 done += self._answered(self._writers[fd])
-                continue
-            size, events = watcher.read(buffer)
-            self._bytes += size
-            if events:
-                self._events += events
-                if watcher.got >= level:
-                    self._arrived(watcher, events)
         return done
+
+    def _read(self, watcher: Watcher) -> None:
+        size, events = watcher.read(self._buffer)
+        self._bytes += size
+        if events:
+            self._events += events
+            if watcher.got >= self._level:
+                self._arrived(watcher, events)
 
     def _arrived(self, watcher: Watcher, events: int) -> None:
         if watcher.got > self._level or watcher.got - events >= self._level:
