@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -83,7 +82,7 @@ def test_what_is_not_there_is_told_why(tmp_path: Path, offset: str, why: str) ->
     teller = Teller(journal)
     teller.tell([put("a"), put("b"), put("a"), put("a"), put("a")])
     fresh = teller._event(6, put("z"))
-    journal.append([replace(fresh, offset=8)])
+    journal.append([fresh._replace(offset=8)])
     while not retention.advance(journal, 4).done:
         pass
     journal.close()
