@@ -6,8 +6,9 @@ from actors.kinds.apps import controller_revision, daemon_set, deployment, repli
 from actors.kinds.definition import Definition
 from actors.names import Names
 
-_KINDS = (controller_revision, daemon_set, deployment, replica_set, stateful_set)
+_WORKLOADS = (daemon_set, deployment, replica_set, stateful_set)
 
 
-def declare(names: Names) -> tuple[Definition, ...]:
-    return tuple(kind.define(names) for kind in _KINDS)
+def declare(names: Names, features: frozenset[str] = frozenset()) -> tuple[Definition, ...]:
+    workloads = (kind.define(names, features) for kind in _WORKLOADS)
+    return controller_revision.define(names), *workloads

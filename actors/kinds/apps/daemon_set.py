@@ -123,7 +123,7 @@ COLUMNS: Final = (
 )
 
 
-def define(names: Names) -> Definition:
+def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
     return Definition(
         group="apps",
         version="v1",
@@ -139,8 +139,8 @@ def define(names: Names) -> Definition:
         check_name=name_is_subdomain,
         counts_generation=True,
         fill=fill,
-        prepare_create=prepare_create,
-        prepare_update=prepare_update,
+        prepare_create=partial(prepare_create, features),
+        prepare_update=partial(prepare_update, features),
         validate_create=partial(rules, names),
         validate_update=partial(change_rules, names),
         warnings=partial(warnings, names),
@@ -171,15 +171,15 @@ def _set_template_generation(new: Object, generation: int) -> None:
     new["metadata"]["annotations"] = dict(sorted(annotations.items()))
 
 
-def prepare_create(new: Object) -> None:
+def prepare_create(features: frozenset[str], new: Object) -> None:
     start(STATUS, new)
     _set_template_generation(new, max(1, _template_generation(new)))
-    drop_gated(new["spec"]["template"])
+    drop_gated(new["spec"]["template"], features=features)
 
 
-def prepare_update(new: Object, old: Object) -> None:
+def prepare_update(features: frozenset[str], new: Object, old: Object) -> None:
     template, before = new["spec"]["template"], old["spec"]["template"]
-    drop_gated(template, before)
+    drop_gated(template, before, features)
     keep_status_and_count(new, old)
     _set_template_generation(new, _template_generation(old) + (template != before))
 

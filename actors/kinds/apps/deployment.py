@@ -114,7 +114,7 @@ COLUMNS: Final = (
 )
 
 
-def define(names: Names) -> Definition:
+def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
     return Definition(
         group="apps",
         version="v1",
@@ -138,8 +138,8 @@ def define(names: Names) -> Definition:
         check_name=name_is_subdomain,
         counts_generation=True,
         fill=fill,
-        prepare_create=prepare_create,
-        prepare_update=prepare_update,
+        prepare_create=partial(prepare_create, features),
+        prepare_update=partial(prepare_update, features),
         validate_create=partial(rules, names),
         validate_update=partial(change_rules, names),
         warnings=partial(spec_warnings, names),
@@ -169,13 +169,13 @@ def _carry_rollback(metadata: Object) -> None:
         raise NotDecodable(f'Deployment in version "v1" cannot be handled as a Deployment: {why}')
 
 
-def prepare_create(new: Object) -> None:
+def prepare_create(features: frozenset[str], new: Object) -> None:
     start(STATUS, new)
-    drop_gated(new["spec"]["template"])
+    drop_gated(new["spec"]["template"], features=features)
 
 
-def prepare_update(new: Object, old: Object) -> None:
-    drop_gated(new["spec"]["template"], old["spec"]["template"])
+def prepare_update(features: frozenset[str], new: Object, old: Object) -> None:
+    drop_gated(new["spec"]["template"], old["spec"]["template"], features)
     keep_status_and_count(new, old)
     metadata, before = new["metadata"], old["metadata"]
     if metadata.get("annotations") != before.get("annotations"):

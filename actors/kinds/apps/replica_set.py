@@ -64,7 +64,7 @@ COLUMNS: Final = (
 )
 
 
-def define(names: Names) -> Definition:
+def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
     return Definition(
         group="apps",
         version="v1",
@@ -82,21 +82,21 @@ def define(names: Names) -> Definition:
         check_name=name_is_subdomain,
         counts_generation=True,
         fill=lambda new: fill_template(new["spec"]["template"]),
-        prepare_create=prepare_create,
-        prepare_update=prepare_update,
+        prepare_create=partial(prepare_create, features),
+        prepare_update=partial(prepare_update, features),
         validate_create=partial(rules, names),
         validate_update=partial(change_rules, names),
         warnings=partial(spec_warnings, names),
     )
 
 
-def prepare_create(new: Object) -> None:
+def prepare_create(features: frozenset[str], new: Object) -> None:
     start(STATUS, new)
-    drop_gated(new["spec"]["template"])
+    drop_gated(new["spec"]["template"], features=features)
 
 
-def prepare_update(new: Object, old: Object) -> None:
-    drop_gated(new["spec"]["template"], old["spec"]["template"])
+def prepare_update(features: frozenset[str], new: Object, old: Object) -> None:
+    drop_gated(new["spec"]["template"], old["spec"]["template"], features)
     keep_status_and_count(new, old)
 
 

@@ -173,12 +173,12 @@ def _fill_strategy(features: frozenset[str], strategy: Object) -> None:
 def prepare_create(features: frozenset[str], new: Object) -> None:
     start(STATUS, new)
     _drop_gated(features, new["spec"], {})
-    drop_gated(new["spec"]["template"])
+    drop_gated(new["spec"]["template"], features=features)
 
 
 def prepare_update(features: frozenset[str], new: Object, old: Object) -> None:
     _drop_gated(features, new["spec"], old["spec"])
-    drop_gated(new["spec"]["template"], old["spec"]["template"])
+    drop_gated(new["spec"]["template"], old["spec"]["template"], features)
     keep_status_and_count(new, old)
 
 

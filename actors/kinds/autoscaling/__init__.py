@@ -7,7 +7,7 @@ from actors.kinds.definition import Definition
 from actors.names import Names
 
 
-def declare(names: Names) -> tuple[Definition, ...]:
+def declare(names: Names, features: frozenset[str] = frozenset()) -> tuple[Definition, ...]:
     """The preferred version first."""
-    stored, beta = horizontal_pod_autoscaler.define(names)
+    stored, beta = horizontal_pod_autoscaler.define(names, features)
     return stored, version_1.define(names, stored), beta

@@ -6,8 +6,6 @@ from actors.kinds.batch import cron_job, job
 from actors.kinds.definition import Definition
 from actors.names import Names
 
-_KINDS = (cron_job, job)
 
-
-def declare(names: Names) -> tuple[Definition, ...]:
-    return tuple(kind.define(names) for kind in _KINDS)
+def declare(names: Names, features: frozenset[str] = frozenset()) -> tuple[Definition, ...]:
+    return cron_job.define(names, features), job.define(names, features)

@@ -90,7 +90,7 @@ COLUMNS: Final = (
 )
 
 
-def define(names: Names) -> Definition:
+def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
     return Definition(
         group="batch",
         version="v1",
@@ -105,8 +105,8 @@ def define(names: Names) -> Definition:
         check_name=name_is_subdomain,
         counts_generation=True,
         fill=lambda new: fill_template(_pods(new)),
-        prepare_create=prepare_create,
-        prepare_update=prepare_update,
+        prepare_create=partial(prepare_create, features),
+        prepare_update=partial(prepare_update, features),
         validate_create=partial(create_rules, names),
         validate_update=partial(change_rules, names),
         warnings=partial(warnings, names),
@@ -118,13 +118,13 @@ def _pods(stored: Object) -> Object:
     return template
 
 
-def prepare_create(new: Object) -> None:
+def prepare_create(features: frozenset[str], new: Object) -> None:
     start(STATUS, new)
-    drop_gated(_pods(new))
+    drop_gated(_pods(new), features=features)
 
 
-def prepare_update(new: Object, old: Object) -> None:
-    drop_gated(_pods(new), _pods(old))
+def prepare_update(features: frozenset[str], new: Object, old: Object) -> None:
+    drop_gated(_pods(new), _pods(old), features)
     keep_status_and_count(new, old)
 
 

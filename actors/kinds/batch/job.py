@@ -155,7 +155,7 @@ class Jobs:
         metadata["annotations"] = dict(sorted(annotations.items()))
         if FAILURE_POLICY not in self._features:
             spec.pop("podFailurePolicy", None)
-        drop_gated(spec["template"])
+        drop_gated(spec["template"], features=self._features)
         if not spec.get("manualSelector"):
             select_own(new)
 
@@ -163,7 +163,7 @@ class Jobs:
         spec, before = new["spec"], old["spec"]
         if FAILURE_POLICY not in self._features and "podFailurePolicy" not in before:
             spec.pop("podFailurePolicy", None)
-        drop_gated(spec["template"], before["template"])
+        drop_gated(spec["template"], before["template"], self._features)
         keep_status_and_count(new, old)
 
     def rules(self, new: Object) -> list[FieldError]:

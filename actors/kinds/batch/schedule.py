@@ -8,7 +8,6 @@ Only the form is judged here; texts are those that clients know.
 from __future__ import annotations
 
 import re
-import zoneinfo
 from functools import cache
 from typing import Final, NamedTuple
 
@@ -120,6 +119,8 @@ def unknown_zone(name: str) -> str:
         return ""
     if name.startswith(("/", "\\")) or ".." in name:
         return "time: invalid location name"
+    import zoneinfo  # with the first zone that anybody names: it takes longer to load than all of this group
+
     try:
         zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, OSError, ValueError):

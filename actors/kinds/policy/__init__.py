@@ -6,8 +6,6 @@ from actors.kinds.definition import Definition
 from actors.kinds.policy import pod_disruption_budget, pod_security_policy
 from actors.names import Names
 
-_KINDS = (pod_disruption_budget, pod_security_policy)
 
-
-def declare(names: Names) -> tuple[Definition, ...]:
-    return tuple(kind.define(names) for kind in _KINDS)
+def declare(names: Names, features: frozenset[str] = frozenset()) -> tuple[Definition, ...]:
+    return pod_disruption_budget.define(names), pod_security_policy.define(names, features)

@@ -1,0 +1,56 @@
+"""Features that are off unless asked for, in the templates of workloads: dropped, kept, and kept once there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.kinds import apps, batch
+from actors.kinds.definition import Definition
+from actors.names import Names
+from tests.actors.kinds.workload import template, workload
+
+FEATURE = "UserNamespacesStatelessPodsSupport"
+PLURALS = ("deployments", "replicasets", "daemonsets", "statefulsets", "jobs", "cronjobs")
+
+
+def defined(names: Names, plural: str, *features: str) -> Definition:
+    on = frozenset(features)
+    kinds = (*apps.declare(names, on), *batch.declare(names, on))
+    return next(one for one in kinds if one.plural == plural)
+
+
+def document(plural: str) -> dict[str, Any]:
+    pods = template(hostUsers=False, restartPolicy="Never" if "job" in plural else "Always")
+    if plural == "cronjobs":
+        spec = {"schedule": "@daily", "jobTemplate": {"spec": {"template": pods}}}
+        return {"metadata": {"name": "a"}, "spec": spec}
+    if plural == "jobs":
+        return {"metadata": {"name": "a"}, "spec": {"template": pods}}
+    return workload(template=pods, serviceName="s") if plural == "statefulsets" else workload(template=pods)
+
+
+def made(definition: Definition) -> dict[str, Any]:
+    new = definition.schema.decode_object(document(definition.plural)).object
+    new["metadata"]["uid"] = "u-1"
+    definition.prepare_create(new)
+    return new
+
+
+def pods(stored: dict[str, Any]) -> dict[str, Any]:
+    spec = stored["spec"]
+    found: dict[str, Any] = spec.get("jobTemplate", stored)["spec"]["template"]["spec"]
+    return found
+
+
+@pytest.mark.parametrize("plural", PLURALS)
+def test_fields_of_features(names: Names, plural: str) -> None:
+    off, on = defined(names, plural), defined(names, plural, FEATURE)
+    assert "hostUsers" not in pods(made(off))
+    kept = made(on)
+    assert pods(kept)["hostUsers"] is False and on.validate_create(kept) == []
+    for definition, old, stays in ((off, made(off), False), (off, made(on), True), (on, made(off), True)):
+        new = made(on)
+        definition.prepare_update(new, old)
+        assert ("hostUsers" in pods(new)) is stays
