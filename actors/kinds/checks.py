@@ -146,14 +146,15 @@ _CONFIG_KEY: Final = "[-._a-zA-Z0-9]+"
 _VARIABLE: Final = "[-._a-zA-Z][-._a-zA-Z0-9]*"
 _HEADER: Final = "[-A-Za-z0-9]+"
 
-_is_label = re.compile(_LABEL).fullmatch
-_is_subdomain = re.compile(_SUBDOMAIN).fullmatch
+# The shapes alone; lengths are for those who ask.
+is_label = re.compile(_LABEL).fullmatch
+is_subdomain = re.compile(_SUBDOMAIN).fullmatch
 _is_qualified = re.compile(_QUALIFIED).fullmatch
 _is_label_value = re.compile(f"({_QUALIFIED})?").fullmatch
-_is_config_key = re.compile(_CONFIG_KEY).fullmatch
-_is_variable = re.compile(_VARIABLE).fullmatch
+is_config_key = re.compile(_CONFIG_KEY).fullmatch
+is_variable = re.compile(_VARIABLE).fullmatch
 _is_header = re.compile(_HEADER).fullmatch
-_is_port_name = re.compile("(?!-)(?!.*--)(?=.*[a-z])[-a-z0-9]{1,15}(?<!-)").fullmatch
+is_port_name = re.compile("(?!-)(?!.*--)(?=.*[a-z])[-a-z0-9]{1,15}(?<!-)").fullmatch
 
 _ALPHABET: Final = (
     "must consist of alphanumeric characters, '-', '_' or '.', "
@@ -203,12 +204,12 @@ _HEADER_TEXT: Final = explained(
 
 def dns_label(value: str) -> list[str]:
     wrong = [at_most(63)] if size(value) > 63 else []
-    return wrong if _is_label(value) else [*wrong, _LABEL_TEXT]
+    return wrong if is_label(value) else [*wrong, _LABEL_TEXT]
 
 
 def dns_subdomain(value: str) -> list[str]:
     wrong = [at_most(253)] if size(value) > 253 else []
-    return wrong if _is_subdomain(value) else [*wrong, _SUBDOMAIN_TEXT]
+    return wrong if is_subdomain(value) else [*wrong, _SUBDOMAIN_TEXT]
 
 
 def qualified_name(value: str) -> list[str]:
@@ -241,7 +242,7 @@ def label_value(value: str) -> list[str]:
 def config_key(value: str) -> list[str]:
     """A key that becomes a file name: of ConfigMaps and Secrets."""
     wrong = [at_most(253)] if size(value) > 253 else []
-    if not _is_config_key(value):
+    if not is_config_key(value):
         wrong.append(_CONFIG_KEY_TEXT)
     if value in (".", ".."):
         wrong.append(f"must not be '{value}'")
@@ -252,7 +253,7 @@ def config_key(value: str) -> list[str]:
 
 def variable_name(value: str) -> list[str]:
     """The name of an environment variable; dots and dashes are tolerated."""
-    if not _is_variable(value):
+    if not is_variable(value):
         return [_VARIABLE_TEXT]
     if value in (".", ".."):
         return [f"must not be '{value}'"]
@@ -273,7 +274,7 @@ def port_number(value: int) -> list[str]:
 
 def port_name(value: str) -> list[str]:
     """The name of a port: a short word of lower case letters, digits and single dashes."""
-    if _is_port_name(value):
+    if is_port_name(value):
         return []
     wrong = [at_most(15)] if size(value) > 15 else []
     if not value or not set(value) <= _PORT_LETTERS:

@@ -44,7 +44,7 @@ from actors.kinds.fields import (
     Type,
     unsaid,
 )
-from actors.kinds.filling import filling
+from actors.kinds.filling import filling, needs_saying
 
 CoreSchema = dict[str, Any]
 
@@ -133,7 +133,14 @@ class Fast:
         return {"type": "definition-ref", "schema_ref": ref}
 
     def _members(self, struct: Struct) -> CoreSchema:
-        fields = {field.name: _optional(self._field(field)) for field in struct.fields}
+        fields = {
+            field.name: {
+                "type": "typed-dict-field",
+                "schema": self._field(field),
+                "required": needs_saying(field),
+            }
+            for field in struct.fields
+        }
         return {
             "type": "typed-dict",
             "fields": fields,

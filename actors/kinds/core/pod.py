@@ -196,7 +196,9 @@ class Pods:
             errors += [forbidden(path, text) for path, _ in tokens]
         for part in ("containers", "initContainers"):
             for index, container in enumerate(spec.get(part) or ()):
-                errors += image_space_rules(container, f"spec.{part}[{index}]")
+                image = container.get("image", "")
+                if image != image.strip():
+                    errors += image_space_rules(container, f"spec.{part}[{index}]")
         return errors
 
     def _annotations(self, pod: Object, allowed: Allowed) -> list[FieldError]:

@@ -23,6 +23,7 @@ from actors.kinds.checks import (
 from actors.kinds.core.pods.env import ENV_FROM_SOURCE, ENV_VAR, import_rules, variable_rules
 from actors.kinds.core.pods.images import is_latest
 from actors.kinds.core.pods.mounts import VOLUME_DEVICE, VOLUME_MOUNT, mount_rules
+from actors.kinds.core.pods.plain import is_plain
 from actors.kinds.core.pods.ports import CONTAINER_PORT, host_port_rules, port_rules
 from actors.kinds.core.pods.probes import LIFECYCLE, PROBE, container_probe_rules
 from actors.kinds.core.pods.security import SECURITY_CONTEXT, context_rules
@@ -90,8 +91,9 @@ def fill_containers(containers: list[Object]) -> None:
             for later in _AFTER_POLICY:
                 if later in container:
                     container[later] = container.pop(later)
-        for amounts in container["resources"].values():
-            round_up(amounts)
+        if container["resources"]:
+            for amounts in container["resources"].values():
+                round_up(amounts)
 
 
 def fill_requests(containers: list[Object]) -> None:
@@ -99,8 +101,10 @@ def fill_requests(containers: list[Object]) -> None:
     for container in containers:
         resources = container["resources"]
         if "limits" in resources:
-            requests, limits = resources.get("requests", {}), resources["limits"]
-            if len(requests) < len(limits) or not limits.keys() <= requests.keys():
+            requests, limits = resources.get("requests"), resources["limits"]
+            if not requests:
+                resources["requests"] = dict(limits)
+            elif not limits.keys() <= requests.keys():
                 resources["requests"] = dict(sorted({**limits, **requests}.items()))
 
 
@@ -118,12 +122,14 @@ class ContainerRules:
         errors: list[FieldError] = []
         names: set[str] = set()
         for index, container in enumerate(containers):
-            here = f"{field}[{index}]"
-            errors += self._shared(container, here)
+            plain = is_plain(container, self.volumes)
+            if not plain:
+                errors += self._shared(container, f"{field}[{index}]")
             if container["name"] in names:
-                errors.append(duplicate(f"{here}.name", container["name"]))
+                errors.append(duplicate(f"{field}[{index}].name", container["name"]))
             names.add(container["name"])
-            errors += container_probe_rules(container, here)
+            if not plain:
+                errors += container_probe_rules(container, f"{field}[{index}]")
         return errors + host_port_rules(containers, field)
 
     def preparing(self, containers: list[Object], main: list[Object], field: str) -> list[FieldError]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.kinds.core.pods.windows import containers_of
 from actors.messages import Object
 
 USER_NAMESPACES: Final = "UserNamespacesStatelessPodsSupport"
@@ -35,14 +34,19 @@ def drop_gated(spec: Object, old: Object | None, features: frozenset[str]) -> No
 
 
 def _mounts_otherwise(spec: Object) -> bool:
-    return any(
-        container.get("securityContext", {}).get("procMount", "Default") != "Default"
-        for container, _ in containers_of(spec, "")
-    )
+    return any(context["procMount"] != "Default" for context in _mounting(spec))
 
 
 def _mount_as_usual(spec: Object) -> None:
-    for container, _ in containers_of(spec, ""):
-        context = container.get("securityContext")
-        if context and "procMount" in context:
-            context["procMount"] = "Default"
+    for context in _mounting(spec):
+        context["procMount"] = "Default"
+
+
+def _mounting(spec: Object) -> list[Object]:
+    """Contexts that say how to mount what the system tells about processes."""
+    return [
+        container["securityContext"]
+        for part in ("initContainers", "containers", "ephemeralContainers")
+        for container in spec.get(part) or ()
+        if "securityContext" in container and "procMount" in container["securityContext"]
+    ]

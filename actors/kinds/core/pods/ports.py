@@ -76,10 +76,12 @@ def host_port_rules(containers: list[Object], field: str) -> list[FieldError]:
     errors: list[FieldError] = []
     taken: set[str] = set()
     for at, container in enumerate(containers):
-        for index, port in enumerate(container.get("ports", ())):
-            number = port.get("hostPort")
-            if not number:
+        if "ports" not in container:
+            continue
+        for index, port in enumerate(container["ports"]):
+            if "hostPort" not in port:
                 continue
+            number = port["hostPort"]
             address = f"{port.get('protocol', '')}/{port.get('hostIP', '')}/{number}"
             if address in taken:
                 errors.append(duplicate(f"{field}[{at}].ports[{index}].hostPort", address))

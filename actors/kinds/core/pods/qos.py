@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Final
 
 from actors.kinds.core.resources import nanos
 from actors.messages import Object
 
 COUNTED: Final = ("cpu", "memory")
+_NONE: Final[dict[str, str]] = {}
 
 
 def qos_class(spec: Object) -> str:
-    requests: Counter[str] = Counter()
-    limits: Counter[str] = Counter()
-    limited = True
+    """Nobody asks for more than it may use, so all get what they ask for when each one does."""
+    asks = False
+    guaranteed = True
     for container in (*(spec["containers"] or ()), *spec.get("initContainers", ())):
         resources = container["resources"]
         if not resources:
-            limited = False
+            guaranteed = False
             continue
-        _add(requests, resources.get("requests", {}))
-        limited &= _add(limits, resources.get("limits", {})) == len(COUNTED)
-    if not requests and not limits:
+        requests, limits = resources.get("requests", _NONE), resources.get("limits", _NONE)
+        for name in COUNTED:
+            request, limit = requests.get(name, "0"), limits.get(name, "0")
+            asks = asks or _is_some(request) or _is_some(limit)
+            if (request != limit and nanos(request) != nanos(limit)) or not _is_some(limit):
+                guaranteed = False
+    if not asks:
         return "BestEffort"
-    return "Guaranteed" if limited and requests == limits else "Burstable"
+    return "Guaranteed" if guaranteed else "Burstable"
 
 
-def _add(total: Counter[str], amounts: dict[str, str]) -> int:
-    """How many of the counted resources there is something of."""
-    found = 0
-    for name in COUNTED:
-        amount = amounts.get(name, "0")
-        if amount != "0" and not amount.startswith("-"):
-            total[name] += nanos(amount)
-            found += 1
-    return found
+def _is_some(amount: str) -> bool:
+    return amount != "0" and amount[0] != "-"

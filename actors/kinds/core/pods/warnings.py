@@ -86,15 +86,14 @@ class PodWarnings:
         if self._keys.pod_seccomp in annotations and _unprofiled(spec):
             yield f"{here}[{self._keys.pod_seccomp}]: {_USE_PROFILE}"
         for container, path in containers_of(spec, f"{prefix}spec"):
-            key = self._keys.container_seccomp + container["name"]
+            key = self._keys.container_seccomp + container["name"] if annotations else ""
             if key in annotations and _unprofiled(container):
                 yield f"{here}[{key}]: {_USE_PROFILE}"
-            resources = container["resources"]
-            for name in _IN_BYTES:
-                for part in ("limits", "requests"):
-                    yield from _fractions(resources.get(part, {}), f"{path}.resources.{part}", name)
-            if "env" in container:
-                yield from _twice(container["env"], "name", f"{path}.env")
+            if container["resources"]:
+                yield from _container_fractions(container["resources"], f"{path}.resources")
+            env = container.get("env", ())
+            if len({variable["name"] for variable in env}) < len(env):
+                yield from _twice(env, "name", f"{path}.env")
 
 
 def _unprofiled(holder: Object) -> bool:
@@ -125,6 +124,12 @@ def _twice(entries: Iterable[Object], part: str, field: str) -> Iterator[str]:
         if value in seen:
             yield f"{field}[{index}].{part}: duplicate {part} {quoted(value)}"
         seen.add(value)
+
+
+def _container_fractions(resources: Object, field: str) -> Iterator[str]:
+    for name in _IN_BYTES:
+        for part in ("limits", "requests"):
+            yield from _fractions(resources.get(part, {}), f"{field}.{part}", name)
 
 
 def _fractions(amounts: Object, field: str, *names: str) -> Iterator[str]:

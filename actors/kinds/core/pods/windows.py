@@ -120,6 +120,8 @@ def windows_rules(spec: Object, field: str) -> list[FieldError]:
 
 def host_process_rules(spec: Object, field: str) -> list[FieldError]:
     """Containers that are processes of the machine: all of a pod's, or none, and on the machine's network."""
+    if not _speaks_of_windows(spec):
+        return []
     of_pod = _host_process(spec)
     errors: list[FieldError] = []
     containers = processes = 0
@@ -140,6 +142,16 @@ def host_process_rules(spec: Object, field: str) -> list[FieldError]:
         text = "hostNetwork must be true if pod contains any hostProcess containers"
         errors.append(invalid(f"{field}.hostNetwork", False, text))
     return errors
+
+
+def _speaks_of_windows(spec: Object) -> bool:
+    if "windowsOptions" in spec.get("securityContext", ()):
+        return True
+    return any(
+        "windowsOptions" in container.get("securityContext", ())
+        for part in ("initContainers", "containers", "ephemeralContainers")
+        for container in spec.get(part) or ()
+    )
 
 
 def _host_process(holder: Object) -> bool | None:

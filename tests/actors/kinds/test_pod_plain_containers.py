@@ -1,0 +1,145 @@
+"""A glance that finds nothing wrong with a container is never mistaken."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors.kinds.core.pods.containers import ContainerRules, image_space_rules
+from actors.kinds.core.pods.plain import is_plain
+from actors.kinds.core.pods.probes import container_probe_rules
+
+VOLUMES: dict[str, Any] = {"v": {"name": "v", "emptyDir": {}}, "w": {"name": "w", "emptyDir": {}}}
+WORDS = ("", "a", "a-b", "A", ".", "..", "..a", "a--b", "x" * 64, "x" * 254, "1", "a b", "a.b", "ü", "-")
+NUMBERS = (-1, 0, 1, 80, 65535, 65536)
+
+
+class Dice:
+    """Containers that are mostly in order."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = Random(seed)
+
+    def one(self, *sound: Any, odd: tuple[Any, ...] = ()) -> Any:
+        return self._random.choice(odd if odd and self._random.random() < 0.05 else sound)
+
+    def some(self, **parts: Any) -> dict[str, Any]:
+        return {name: make for name, make in parts.items() if self._random.random() < 0.6}
+
+    def container(self) -> dict[str, Any]:
+        return {
+            "name": self.one("c", "d-1", odd=WORDS),
+            "image": self.one("i", "i:1", odd=("", " i", "i ", "\u00a0i")),
+            "resources": self.one({}, {}, self.resources()),
+            "terminationMessagePolicy": self.one("File", odd=("", "x", "FallbackToLogsOnError")),
+            "imagePullPolicy": self.one("Always", "Never", odd=("", "x")),
+            **self.some(
+                ports=[self.port() for _ in range(self.one(0, 1, 2))],
+                env=[self.variable() for _ in range(self.one(0, 1, 2))],
+                volumeMounts=[self.mount() for _ in range(self.one(0, 1, 2))],
+                securityContext=self.context(),
+                livenessProbe=self.probe(),
+                readinessProbe=self.probe(),
+                startupProbe=self.probe(),
+                tty=True,
+            ),
+            **self.one({}, odd=({"envFrom": [{}]}, {"lifecycle": {"preStop": {}}}, {"volumeDevices": [{}]})),
+        }
+
+    def port(self) -> dict[str, Any]:
+        port = {"containerPort": self.one(1, 80, odd=NUMBERS), "protocol": self.one("TCP", odd=("", "tcp"))}
+        return {
+            **self.one({}, {"name": self.one("http", "b", odd=WORDS)}, odd=({"hostPort": 70000},)),
+            **port,
+        }
+
+    def variable(self) -> dict[str, Any]:
+        key = {"name": self.one("s", odd=WORDS), "key": self.one("k", odd=WORDS)}
+        field = {"apiVersion": self.one("v1", odd=("", "v2"))}
+        sources = (
+            {"secretKeyRef": key},
+            {"configMapKeyRef": key},
+            {"fieldRef": {**field, "fieldPath": self.one("metadata.name", odd=("metadata.labels", ""))}},
+        )
+        odd = ({}, {**sources[0], **sources[2]}, {"resourceFieldRef": {"resource": "x", "divisor": "0"}})
+        value = self.one({"value": "x"}, {}, {"valueFrom": self.one(*sources, odd=odd)})
+        return {"name": self.one("A", "a.b", odd=WORDS), **value, **self.one({}, odd=({"value": "y"},))}
+
+    def resources(self) -> dict[str, Any]:
+        amounts = ("1", "500m", "2Gi")
+        return self.some(
+            **{
+                part: self.some(
+                    cpu=self.one(*amounts, odd=("-1",)),
+                    memory=self.one(*amounts, odd=("-1",)),
+                    **self.one({}, odd=({"pods": "1"}, {"example.com/x": "1"}, {"hugepages-2Mi": "1"})),
+                )
+                for part in ("limits", "requests")
+            }
+        )
+
+    def mount(self) -> dict[str, Any]:
+        odd = ({"subPath": "/x"}, {"mountPropagation": "x"}, {"readOnly": True, "subPathExpr": ".."})
+        path = self.one("/a", "/b", "/c", "/d", odd=("",))
+        return {"name": self.one("v", "w", odd=("x", "")), "mountPath": path, **self.one({}, odd=odd)}
+
+    def context(self) -> dict[str, Any]:
+        return self.some(
+            allowPrivilegeEscalation=self.one(True, False),
+            privileged=self.one(True, False),
+            capabilities=self.one({}, {"drop": ["ALL"]}, {"add": ["CAP_SYS_ADMIN"]}),
+            **self.one({}, odd=({"runAsUser": -1}, {"procMount": "x"}, {"seccompProfile": {"type": ""}})),
+        )
+
+    def probe(self) -> dict[str, Any]:
+        port = {"port": self.one(80, odd=(*NUMBERS, "http", "80"))}
+        actions: dict[str, Any] = {
+            "exec": self.one({"command": ["x"]}, odd=({},)),
+            "httpGet": {
+                **port,
+                "path": self.one("/", odd=("",)),
+                "scheme": self.one("HTTP", odd=("x",)),
+                **self.one({}, odd=({"httpHeaders": [{"name": "a b", "value": ""}]},)),
+            },
+            "tcpSocket": port,
+            "grpc": port,
+        }
+        chosen = self.one(*actions, odd=("",))
+        said = {
+            name: action for name, action in actions.items() if name == chosen or self.one(False, odd=(True,))
+        }
+        timings = {"periodSeconds": self.one(1, odd=(-1,)), "timeoutSeconds": self.one(1, odd=(-1,))}
+        odd = ({"terminationGracePeriodSeconds": 0}, {"initialDelaySeconds": -1}, {"failureThreshold": -1})
+        return {**said, **timings, "successThreshold": self.one(1, odd=(0, 2)), **self.one({}, odd=odd)}
+
+
+@settings(max_examples=1500, deadline=None)
+@given(st.integers(0, 2**32))
+def test_plain_means_sound(seed: int) -> None:
+    container = Dice(seed).container()
+    if is_plain(container, VOLUMES):
+        rules = ContainerRules(VOLUMES, "cluster.io/", uneven_pages=False)
+        assert rules._shared(container, "c") == []
+        assert container_probe_rules(container, "c") == [] == image_space_rules(container, "c")
+
+
+def test_ordinary_containers_are_plain() -> None:
+    found = [is_plain(Dice(seed).container(), VOLUMES) for seed in range(500)]
+    assert sum(found) > 50
+
+
+@pytest.mark.parametrize("part", ["envFrom", "volumeDevices", "lifecycle"])
+def test_unusual_ones_are_looked_at(part: str) -> None:
+    plain = {
+        "name": "c",
+        "image": "i",
+        "resources": {},
+        "terminationMessagePolicy": "File",
+        "imagePullPolicy": "Always",
+    }
+    assert is_plain(plain, {})
+    assert not is_plain({**plain, part: {}}, {})
