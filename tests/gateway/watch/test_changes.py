@@ -1,0 +1,114 @@
+"""Changes of a type: the newest from memory, older ones from the journal, in bounded steps, and none that is gone."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.watch import changes
+from gateway.watch.changes import Changes, TooOld
+from journal import retention
+from tests.gateway.watch.ground import Ground, ground
+
+
+def offsets(found: list[changes.Change]) -> list[int]:
+    return [change.event.offset for change in found]
+
+
+def walked(source: Changes, after: int, upto: int) -> list[int]:
+    """All offsets of the steps from one offset to another."""
+    seen: list[int] = []
+    while after < upto:
+        found, after = source.after(after, upto)
+        seen += offsets(found)
+    return seen
+
+
+def written(base: Ground, count: int, size: int = 0) -> Changes:
+    source = Changes(base.journal, base.type_id, base.feed.head)
+    for number in range(count):
+        event = base.event(f"n-{number % 7}", size=size)
+        base.commit([event])
+        source.add(event)
+    return source
+
+
+async def test_from_memory_and_from_the_journal_they_are_the_same() -> None:
+    async with ground() as base:
+        source = written(base, 50)
+        fresh = Changes(base.journal, base.type_id, base.feed.head)
+        for after in range(51):
+            assert walked(source, after, 50) == walked(fresh, after, 50) == list(range(after + 1, 51))
+
+
+async def test_not_beyond_what_is_asked_for() -> None:
+    async with ground() as base:
+        source = written(base, 20)
+        fresh = Changes(base.journal, base.type_id, base.feed.head)
+        for one in (source, fresh):
+            found, reached = one.after(5, 12)
+            assert (offsets(found), reached) == (list(range(6, 13)), 12)
+
+
+async def test_other_types_are_passed_over() -> None:
+    async with ground() as base:
+        base.put("a")
+        base.elsewhere()
+        base.put("b")
+        base.elsewhere()
+        found, reached = Changes(base.journal, base.type_id, 4).after(0, 4)
+        assert (offsets(found), reached) == ([1, 3], 4)
+
+
+async def test_steps_are_bounded_by_events_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changes, "STEP_EVENTS", 8)
+    async with ground() as base:
+        source = written(base, 30, size=1000)
+        for one in (source, Changes(base.journal, base.type_id, 30)):
+            assert len(one.after(0, 30)[0]) == 8
+            found, reached = one.after(0, 30, 2500)
+            assert (len(found), reached) == (3, 3)
+            found, reached = one.after(0, 30, 1)
+            assert (len(found), reached) == (1, 1)
+
+
+async def test_memory_is_bounded_and_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changes, "KEPT_EVENTS", 10)
+    async with ground() as base:
+        source = written(base, 95)
+        assert len(source._kept) <= 10
+        for after in range(0, 96, 5):
+            assert walked(source, after, 95) == list(range(after + 1, 96))
+
+
+async def test_few_large_ones_are_few() -> None:
+    async with ground() as base:
+        source = written(base, 12, size=changes.KEPT_BYTES // 4)
+        assert len(source._kept) <= 5
+        assert walked(source, 0, 12) == list(range(1, 13))
+
+
+async def test_what_was_before_each() -> None:
+    async with ground() as base:
+        source = Changes(base.journal, base.type_id, 0)
+        for event in (base.event("a", app="x"), base.event("a", app="y"), base.event("a", removed=True)):
+            base.commit([event])
+            source.add(event)
+        (first, second, third), _ = source.after(0, 3)
+        assert first.before() is None
+        assert second.before() == first.event
+        assert third.before() == second.event
+        assert b'"resourceVersion":"2"' in second.left()
+        assert b'"app":"x"' in second.left()
+
+
+async def test_what_the_journal_forgot_is_too_old() -> None:
+    async with ground() as base:
+        source = written(base, 30)
+        retention.advance(base.journal, 20)
+        with pytest.raises(TooOld):
+            Changes(base.journal, base.type_id, 30).after(10, 30)
+        # Still in memory, but no longer what it followed.
+        change = source.after(14, 30)[0][0]
+        with pytest.raises(TooOld):
+            change.before()
+        assert walked(Changes(base.journal, base.type_id, 30), 20, 30) == list(range(21, 31))

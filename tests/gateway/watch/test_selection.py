@@ -1,0 +1,69 @@
+"""Which changes a watch shows, and as what."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.selectors import LabelSelector, matcher
+from gateway.watch.changes import Change
+from gateway.watch.selection import Selection
+from tests.gateway.watch.ground import Ground, ground
+
+
+def changed(base: Ground, *steps: dict[str, str] | None) -> Change:
+    """The last of these changes of one object; None removes it."""
+    for labels in steps:
+        event = base.event("a", removed=True) if labels is None else base.event("a", **labels)
+        base.commit([event])
+    return Change(base.journal, event)
+
+
+IN, OUT = {"app": "web"}, {"app": "db"}
+
+
+@pytest.mark.parametrize(
+    ("steps", "shown"),
+    [
+        ((IN,), "ADDED"),
+        ((OUT,), None),
+        ((IN, IN), "MODIFIED"),
+        ((OUT, IN), "ADDED"),
+        ((IN, OUT), "DELETED"),
+        ((OUT, OUT), None),
+        ((IN, None), "DELETED"),
+        ((OUT, None), None),
+        ((IN, OUT, None), None),
+        ((IN, None, IN), "ADDED"),
+        ((IN, None, OUT), None),
+    ],
+)
+async def test_by_what_matched_before_and_matches_now(
+    steps: tuple[dict[str, str] | None, ...], shown: str | None
+) -> None:
+    async with ground() as base:
+        change = changed(base, *steps)
+        found = Selection(match=matcher(LabelSelector.parse("app=web"), None)).show(change)
+        assert (found[0] if found else None) == shown
+        if found is not None:
+            assert b'"app":"web"' in found[1]
+            assert b'"resourceVersion":"%d"' % change.event.offset in found[1]
+
+
+@pytest.mark.parametrize(
+    ("steps", "shown"),
+    [((IN,), "ADDED"), ((IN, OUT), "MODIFIED"), ((IN, None), "DELETED"), ((IN, None, OUT), "ADDED")],
+)
+async def test_without_a_selector(steps: tuple[dict[str, str] | None, ...], shown: str) -> None:
+    async with ground() as base:
+        found = Selection().show(changed(base, *steps))
+        assert found is not None
+        assert found[0] == shown
+
+
+async def test_by_namespace_and_name() -> None:
+    async with ground() as base:
+        change = changed(base, IN)
+        assert Selection(name="a").show(change)
+        assert Selection(name="b").show(change) is None
+        assert Selection(namespace="").show(change)
+        assert Selection(namespace="x").show(change) is None
