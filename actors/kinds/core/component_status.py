@@ -7,9 +7,11 @@ It is still described and still listed, and the list is empty: what there is to 
 from __future__ import annotations
 
 from actors.kinds.checks import name_is_subdomain
+from actors.kinds.columns import NAME, Column
 from actors.kinds.definition import Definition
 from actors.kinds.fields import STRING, Field, ListOf, Struct
 from actors.kinds.meta import METADATA
+from actors.messages import Object
 from actors.names import Names
 
 COMPONENT_CONDITION = Struct(
@@ -26,6 +28,25 @@ COMPONENT_STATUS = Struct(
 )
 
 
+def _healthy(made: Object) -> Object:
+    return next((one for one in made.get("conditions", ()) if one["type"] == "Healthy"), {})
+
+
+def _status(made: Object, _: int) -> str:
+    condition = _healthy(made)
+    if not condition:
+        return "Unknown"
+    return "Healthy" if condition["status"] == "True" else "Unhealthy"
+
+
+COLUMNS = (
+    NAME,
+    Column("Status", "string", "How the component is, in a word.", _status),
+    Column("Message", "string", "What it says.", lambda made, _: _healthy(made).get("message", "")),
+    Column("Error", "string", "What is wrong with it.", lambda made, _: _healthy(made).get("error", "")),
+)
+
+
 def define(_: Names) -> Definition:
     return Definition(
         group="",
@@ -35,6 +56,7 @@ def define(_: Names) -> Definition:
         short_names=("cs",),
         namespaced=False,
         fields=COMPONENT_STATUS,
+        columns=COLUMNS,
         verbs=("get", "list"),
         check_name=name_is_subdomain,
         deprecated="v1 ComponentStatus is deprecated in v1.19+",

@@ -20,6 +20,7 @@ from actors.kinds.core.pods.annotations import (
     is_cost,
     seccomp_agreement_rules,
 )
+from actors.kinds.core.pods.cells import COLUMNS, row_conditions
 from actors.kinds.core.pods.changes import added_container_rules, spec_change_rules
 from actors.kinds.core.pods.containers import fill_requests, image_space_rules
 from actors.kinds.core.pods.eviction import eviction
@@ -57,6 +58,8 @@ def define(names: Names) -> Definition:
         categories=("all",),
         namespaced=True,
         fields=POD,
+        columns=COLUMNS,
+        row_conditions=row_conditions,
         subresources=(
             _by_agent("attach", "PodAttachOptions"),
             binding(names),

@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import cache, partial
 
 from actors.kinds.checks import FieldError, forbidden, name_is_subdomain
+from actors.kinds.columns import NAME, Column
 from actors.kinds.core.pods import annotations as of_pods
 from actors.kinds.core.pods import gated
 from actors.kinds.core.pods.keys import PodKeys
@@ -32,6 +33,7 @@ from actors.kinds.meta import (
     label_rules,
     metadata_change_rules,
 )
+from actors.kinds.workloads import containers_cell, images_cell, labels_or_none
 from actors.messages import Object
 from actors.names import Names
 
@@ -46,6 +48,18 @@ POD_TEMPLATE = Struct(
     Field("template", POD_TEMPLATE_SPEC, 2),
 )
 
+COLUMNS = (
+    NAME,
+    Column("Containers", "string", "Names of the containers in each pod.", containers_cell),
+    Column("Images", "string", "Images that the containers run.", images_cell),
+    Column(
+        "Pod Labels",
+        "string",
+        "Labels of pods made from it.",
+        lambda made, _: labels_or_none(made["template"]["metadata"].get("labels", {})),
+    ),
+)
+
 
 def define(names: Names) -> Definition:
     return Definition(
@@ -55,6 +69,7 @@ def define(names: Names) -> Definition:
         plural="podtemplates",
         namespaced=True,
         fields=POD_TEMPLATE,
+        columns=COLUMNS,
         check_name=name_is_subdomain,
         counts_generation=True,
         delete_returns_object=True,

@@ -17,6 +17,7 @@ from actors.kinds.checks import (
     not_supported,
     required,
 )
+from actors.kinds.columns import AGE, NAME, Column
 from actors.kinds.core.pod_template import (
     POD_TEMPLATE_SPEC,
     drop_gated,
@@ -30,6 +31,7 @@ from actors.kinds.fields import INT32, INT64, STRING, STRING_MAP, TIME, Field, L
 from actors.kinds.halves import keep_spec, keep_status_and_count, start
 from actors.kinds.meta import METADATA, OBJECT_META, metadata_change_rules, metadata_rules
 from actors.kinds.scale import labels_text, scale
+from actors.kinds.workloads import CONTAINERS, IMAGES, counted, labels_or_none
 from actors.messages import Object
 from actors.names import Names
 
@@ -64,6 +66,23 @@ REPLICATION_CONTROLLER = Struct(
     Field("status", STATUS, 3),
 )
 
+COLUMNS = (
+    NAME,
+    Column("Desired", "integer", "Pods that there are to be.", counted("spec", "replicas")),
+    Column("Current", "integer", "Pods that there are.", counted("status", "replicas")),
+    Column("Ready", "integer", "Pods that are ready.", counted("status", "readyReplicas")),
+    AGE,
+    CONTAINERS,
+    IMAGES,
+    Column(
+        "Selector",
+        "string",
+        "Labels by which its pods are found.",
+        lambda made, _: labels_or_none(made["spec"].get("selector", {})),
+        priority=1,
+    ),
+)
+
 
 def define(names: Names) -> Definition:
     return Definition(
@@ -75,6 +94,7 @@ def define(names: Names) -> Definition:
         categories=("all",),
         namespaced=True,
         fields=REPLICATION_CONTROLLER,
+        columns=COLUMNS,
         subresources=(
             scale(lambda stored: labels_text(stored["spec"].get("selector", {}))),
             Subresource(name="status", prepare=keep_spec, validate=status_change_rules),

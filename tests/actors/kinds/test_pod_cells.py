@@ -1,0 +1,158 @@
+"""Pod: how it is, in the words of a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.pods import CONTAINER, pod
+
+NOW = 1_600_000_000_000_000  # 2020-09-13T12:26:40Z
+RAN = {"lastState": {"terminated": {"exitCode": 1, "finishedAt": "2020-09-13T12:25:40Z"}}}
+INIT = [{"name": "i", "image": "x"}, {"name": "j", "image": "x"}]
+
+
+def container(state: Any, *, ready: bool = False, restarts: int = 0, **more: Any) -> dict[str, Any]:
+    status = {"name": "c", "image": "", "imageID": "", "ready": ready, "restartCount": restarts}
+    return {**status, "state": state, **more}
+
+
+def cells(kinds: Declared, status: Any, metadata: Any = None, **spec: Any) -> dict[str, Any]:
+    made = kinds.stored("pods", pod(**spec))
+    made["metadata"].update(metadata or {})
+    made["status"] = kinds.decode("pods", pod(status=status))["status"]
+    return {column.name: column.cell(made, NOW) for column in kinds["pods"].columns}
+
+
+RUNNING = container({"running": {}}, ready=True)
+
+
+@pytest.mark.parametrize(
+    ("status", "word", "ready", "restarts"),
+    [
+        ({"phase": "Pending"}, "Pending", "0/1", "0"),
+        ({"phase": "Failed", "reason": "Evicted"}, "Evicted", "0/1", "0"),
+        ({"phase": "Running", "containerStatuses": [RUNNING]}, "Running", "1/1", "0"),
+        (
+            {
+                "phase": "Running",
+                "containerStatuses": [container({"waiting": {"reason": "CrashLoopBackOff"}}, restarts=3)],
+            },
+            "CrashLoopBackOff",
+            "0/1",
+            "3",
+        ),
+        (
+            {"phase": "Running", "containerStatuses": [container({"running": {}}, restarts=2, **RAN)]},
+            "Running",
+            "0/1",
+            "2 (60s ago)",
+        ),
+        (
+            {"phase": "Failed", "containerStatuses": [container({"terminated": {"exitCode": 3}})]},
+            "ExitCode:3",
+            "0/1",
+            "0",
+        ),
+        (
+            {
+                "phase": "Failed",
+                "containerStatuses": [container({"terminated": {"exitCode": 137, "signal": 9}})],
+            },
+            "Signal:9",
+            "0/1",
+            "0",
+        ),
+        (
+            {
+                "phase": "Running",
+                "containerStatuses": [
+                    container({"terminated": {"exitCode": 0, "reason": "Completed"}}),
+                    RUNNING,
+                ],
+                "conditions": [{"type": "Ready", "status": "True"}],
+            },
+            "Running",
+            "1/1",
+            "0",
+        ),
+        (
+            {
+                "phase": "Running",
+                "containerStatuses": [
+                    container({"terminated": {"exitCode": 0, "reason": "Completed"}}),
+                    RUNNING,
+                ],
+            },
+            "NotReady",
+            "1/1",
+            "0",
+        ),
+    ],
+)
+def test_containers(kinds: Declared, status: Any, word: str, ready: str, restarts: str) -> None:
+    found = cells(kinds, status)
+    assert (found["Status"], found["Ready"], found["Restarts"]) == (word, ready, restarts)
+
+
+@pytest.mark.parametrize(
+    ("states", "word"),
+    [
+        ([{"terminated": {"exitCode": 0}}, {"running": {}}], "Init:1/2"),
+        ([{"waiting": {"reason": "PodInitializing"}}], "Init:0/2"),
+        ([{"waiting": {"reason": "ErrImagePull"}}], "Init:ErrImagePull"),
+        ([{"terminated": {"exitCode": 1}}], "Init:ExitCode:1"),
+        ([{"terminated": {"exitCode": 1, "signal": 9}}], "Init:Signal:9"),
+        ([{"terminated": {"exitCode": 1, "reason": "Error"}}], "Init:Error"),
+        ([{"terminated": {"exitCode": 0}}, {"terminated": {"exitCode": 0}}], "Running"),
+    ],
+)
+def test_containers_that_prepare(kinds: Declared, states: Any, word: str) -> None:
+    prepared = [container(state, restarts=1) for state in states]
+    status = {"phase": "Running", "initContainerStatuses": prepared, "containerStatuses": [RUNNING]}
+    found = cells(kinds, status, initContainers=INIT)
+    assert found["Status"] == word
+    assert found["Ready"] == ("1/1" if word == "Running" else "0/1")
+
+
+@pytest.mark.parametrize(("reason", "word"), [("", "Terminating"), ("NodeLost", "Unknown")])
+def test_pods_that_go(kinds: Declared, reason: str, word: str) -> None:
+    status = {"phase": "Running", "reason": reason, "containerStatuses": [RUNNING]}
+    found = cells(kinds, status, {"deletionTimestamp": "2020-01-01T00:00:00Z"})
+    assert (found["Status"], found["Ready"]) == (word, "1/1")
+
+
+def test_the_rest(kinds: Declared) -> None:
+    empty = cells(kinds, {"phase": "Pending"})
+    assert [empty[name] for name in ("IP", "Node", "Nominated Node", "Readiness Gates")] == ["<none>"] * 4
+    gates = [{"conditionType": "a.b/c"}, {"conditionType": "a.b/d"}]
+    status = {
+        "podIP": "10.0.0.1",
+        "nominatedNodeName": "m",
+        "conditions": [{"type": "a.b/c", "status": "True"}, {"type": "a.b/d", "status": "False"}],
+    }
+    found = cells(kinds, status, nodeName="n", readinessGates=gates)
+    names = ("Name", "IP", "Node", "Nominated Node", "Readiness Gates")
+    assert [found[name] for name in names] == ["a", "10.0.0.1", "n", "m", "1/2"]
+
+
+def test_rows_of_pods_that_have_ended(kinds: Declared) -> None:
+    conditions = kinds["pods"].row_conditions
+    assert conditions is not None
+    assert conditions({"status": {"phase": "Running"}}) == []
+    for phase, text in (("Succeeded", "The pod has completed successfully."), ("Failed", "The pod failed.")):
+        assert conditions({"status": {"phase": phase}}) == [
+            {"type": "Completed", "status": "True", "reason": phase, "message": text}
+        ]
+
+
+def test_templates_and_controllers(kinds: Declared) -> None:
+    template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [CONTAINER]}}
+    made = kinds.stored("podtemplates", {"metadata": {"name": "t"}, "template": template})
+    row = [column.cell(made, NOW) for column in kinds["podtemplates"].columns]
+    assert row == ["t", "c", "img:1", "a=b"]
+    made = kinds.stored("replicationcontrollers", {"metadata": {"name": "r"}, "spec": {"template": template}})
+    row = [column.cell(made, NOW) for column in kinds["replicationcontrollers"].columns]
+    assert row == ["r", 1, 0, 0, "256d", "c", "img:1", "a=b"]
