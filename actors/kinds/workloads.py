@@ -125,9 +125,18 @@ def ready_of_wanted(made: Object, _: int) -> str:
 
 
 def _containers_of(made: Object) -> list[Object]:
-    spec: Any = made["spec"]
-    spec = spec["jobTemplate"]["spec"] if "jobTemplate" in spec else spec
-    return spec["template"]["spec"].get("containers") or []
+    """Of the template, which some kinds have in their spec and some a level deeper."""
+    holder: Any = made.get("spec", made)
+    holder = holder["jobTemplate"]["spec"] if "jobTemplate" in holder else holder
+    return holder.get("template", {}).get("spec", {}).get("containers") or []
+
+
+def containers_cell(made: Object, _: int) -> str:
+    return ",".join(one["name"] for one in _containers_of(made))
+
+
+def images_cell(made: Object, _: int) -> str:
+    return ",".join(one.get("image", "") for one in _containers_of(made))
 
 
 def selector_or_none(selector: Object | None) -> str:
@@ -139,19 +148,9 @@ def labels_or_none(labels: dict[str, str]) -> str:
 
 
 CONTAINERS = Column(
-    "Containers",
-    "string",
-    "Names of the containers in each pod.",
-    lambda made, _: ",".join(one["name"] for one in _containers_of(made)),
-    priority=1,
+    "Containers", "string", "Names of the containers in each pod.", containers_cell, priority=1
 )
-IMAGES = Column(
-    "Images",
-    "string",
-    "Images that the containers run.",
-    lambda made, _: ",".join(one.get("image", "") for one in _containers_of(made)),
-    priority=1,
-)
+IMAGES = Column("Images", "string", "Images that the containers run.", images_cell, priority=1)
 SELECTOR = Column(
     "Selector",
     "string",

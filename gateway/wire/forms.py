@@ -68,6 +68,7 @@ class TableForm:
                 f"\"{include}\": must be 'Metadata', 'Object', 'None', or empty"
             )
         self._columns = definition.columns
+        self._conditions = definition.row_conditions
         self._type = {"kind": "Table", "apiVersion": f"{names.group('meta')}/{version}"}
         self._frame = Frame(definition)
         self._partial = PartialForm(definition, names, version)
@@ -90,8 +91,10 @@ class TableForm:
 
     def _row(self, body: bytes, made: Object) -> Object:
         now = self._now()
+        conditions = self._conditions(made) if self._conditions else []
         return {
             "cells": [column.cell(made, now) for column in self._columns],
+            **({"conditions": conditions} if conditions else {}),
             "object": self._shown(body, made),
         }
 

@@ -112,7 +112,9 @@ COLUMNS: Final = (
         "Targets",
         "string",
         "What is measured and what is aimed at.",
-        lambda made, _: targets_text(made["spec"].get("metrics", []), made["status"]["currentMetrics"] or []),
+        lambda made, _: targets_text(
+            made["spec"].get("metrics", []), made["status"].get("currentMetrics") or []
+        ),
     ),
     Column("MinPods", "string", "Fewest pods that it leaves.", _fewest),
     Column("MaxPods", "string", "Most pods that it makes.", counted("spec", "maxReplicas")),
