@@ -19,23 +19,25 @@ from actors.kinds.checks import (
     required,
 )
 from actors.kinds.core.pods.paths import without_backsteps
-from actors.kinds.core.pods.volume_sources import (
+from actors.kinds.core.pods.vendor_sources import (
     AWS_ELASTIC_BLOCK_STORE_VOLUME_SOURCE,
     AZURE_DISK_VOLUME_SOURCE,
-    FC_VOLUME_SOURCE,
     FLOCKER_VOLUME_SOURCE,
     GCE_PERSISTENT_DISK_VOLUME_SOURCE,
-    HOST_PATH_VOLUME_SOURCE,
-    NFS_VOLUME_SOURCE,
     PHOTON_PERSISTENT_DISK_VOLUME_SOURCE,
     PORTWORX_VOLUME_SOURCE,
     QUOBYTE_VOLUME_SOURCE,
-    SOURCE_RULES,
     VSPHERE_VIRTUAL_DISK_VOLUME_SOURCE,
+    needs,
+)
+from actors.kinds.core.pods.volume_sources import (
+    FC_VOLUME_SOURCE,
+    HOST_PATH_VOLUME_SOURCE,
+    NFS_VOLUME_SOURCE,
+    SOURCE_RULES,
     driver_name_rules,
     flex_rules,
     iscsi_name,
-    needs,
     unit_rules,
 )
 from actors.kinds.core.references import OBJECT_REFERENCE
