@@ -133,6 +133,9 @@ class Link:
             if self.closed:
                 raise
 
+    def flush_nowait(self) -> None:
+        """Send of what was taken as much as fits; here nothing is ever taken that has not left."""
+
     def interrupt(self) -> None:
         """Wake who waits on this link; no effect on a task that is at work."""
         if not self.closed:

@@ -219,6 +219,9 @@ class SecureLink(Link):
 
     async def flush(self) -> None:
         await super().flush()
+        self.flush_nowait()
+
+    def flush_nowait(self) -> None:
         if self._unsent is not None:
             try:
                 self._unsent = self._unsent[self.socket.send(self._unsent) :] or None

@@ -132,7 +132,7 @@ class WebSocket:
                 return b""
 
     def _next_deadline(self) -> float:
-        waiting = (self._control or self._next) and not self._midway
+        waiting = (self._control or self._next or self._link.clogged) and not self._midway
         # The socket is so full that not even a pong fits: try again with the watchdog's next tick.
         return trio.current_time() if waiting else min(self._ends_at, self._test_at)
 
@@ -177,6 +177,7 @@ class WebSocket:
 
     def _interrupted(self) -> None:
         now = trio.current_time()
+        self._link.flush_nowait()
         if (self._control or self._next) and not self._midway:
             self._say()
         if self._leaving and now >= self._ends_at:

@@ -94,9 +94,12 @@ class FakePipe:
                 await self._writable.park()
             else:
                 await trio.lowlevel.checkpoint()
-            self._unsent = self._unsent[self._send(self._unsent) :]
+            self.flush_nowait()
         finally:
             self.waiting -= 1
+
+    def flush_nowait(self) -> None:
+        self._unsent = self._unsent[self._send(self._unsent) :]
 
     async def receive(self) -> bytes:
         await self._woken.wait()
