@@ -53,13 +53,17 @@ class Patch:
     version: str
     namespace: str
     name: str
-    format: str  # "json", "merge" or "strategic"
-    patch: Any  # the decoded patch document
+    format: str  # "json", "merge", "strategic" or "apply"
+    patch: Any  # the decoded patch document; of an apply a partial object that decodes
     stamp: Stamp
     subresource: str = ""
     dry_run: bool = False
     field_validation: str = "Warn"
     problems: tuple[str, ...] = ()  # what is doubtful about the patch's own fields
+    # Of applies alone:
+    force: bool = False
+    may_create: bool = False  # the caller also has the right to create
+    annotation: str = ""  # where the caller keeps its last configuration, if it also applies on its own side
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from actors.access.identity import User
 from actors.errors import BadRequest
+from actors.resource.options import MANAGER_BYTES
 from gateway.parameters import Parameters
 from gateway.request import Request
 from gateway.route import Route
@@ -30,8 +31,8 @@ class Call:
         named = self.parameters.first("fieldManager")
         if named:
             return named
-        agent = self.request.headers.get(b"user-agent", b"").decode("latin-1")
-        return agent.split("/", 1)[0] or "unknown"
+        program = self.request.headers.get(b"user-agent", b"").partition(b"/")[0].decode(errors="replace")
+        return _manager_called(program) or "unknown"
 
     def seconds(self, name: str) -> float | None:
         """A time limit in seconds; 0 and absence mean none."""
@@ -39,3 +40,10 @@ class Call:
         if value is not None and value < 0:
             raise BadRequest(f"{name}: Invalid value: {value}: must not be negative")
         return float(value) if value else None
+
+
+def _manager_called(program: str) -> str:
+    """A program's name as a manager's: no client chose it as one, so it is cut to fit, not refused."""
+    if not program.isprintable():
+        program = "".join(letter for letter in program if letter.isprintable())
+    return program.encode()[:MANAGER_BYTES].decode(errors="ignore")

@@ -19,6 +19,7 @@ from actors.kinds.catalog import Catalog
 from actors.kinds.definition import Definition
 from actors.messages import Create, Delete, Deleted, DeleteOptions, Patch, Replace, Written
 from actors.names import Names
+from actors.patch.last_applied import USUAL_MANAGER
 from actors.resource import options
 from actors.resource.addressing import check_name, check_namespace
 from actors.resource.collection import delete_collection
@@ -26,7 +27,13 @@ from actors.resource.reads import Listing, ListOptions, Reads
 from actors.selectors import FieldSelector, LabelSelector, matcher
 from actors.stamps import Stamps
 from gateway import render
-from gateway.bodies import Body, decode_body, decode_delete_options, decode_patch
+from gateway.bodies import (
+    decode_applied,
+    decode_body,
+    decode_delete_options,
+    decode_patch,
+    patch_format,
+)
 from gateway.call import Call
 from gateway.documents import frame_of
 from gateway.errors import MethodNotAllowed, NoSuchPath
@@ -61,6 +68,7 @@ class Dispatch:
         opening: Opening,
     ) -> None:
         self._names = names
+        self._last_applied = names.key("last-applied-configuration", "kubectl")
         self._catalog = catalog
         self._journal = journal
         self._directory = directory
@@ -143,7 +151,7 @@ class Dispatch:
         command = Create(
             definition.api_version, _namespace(definition, call.route), body.object, stamp, write.dry_run
         )
-        return await self._write(call, definition, command, body)
+        return await self._write(call, definition, command, body.problems)
 
     async def _submit(self, call: Call, definition: Definition, write: options.WriteOptions) -> Response:
         plural, name = definition.submits_to
@@ -172,16 +180,20 @@ class Dispatch:
             write.dry_run,
             may_create=definition.creates_on_update and self._may_create(call),
         )
-        return await self._write(call, definition, command, body)
+        return await self._write(call, definition, command, body.problems)
 
     async def _patch(self, call: Call, definition: Definition) -> Response:
-        write = self._write_options(call, "PatchOptions")
-        format_, value, problems = decode_patch(call)
+        format_ = patch_format(call)
+        write = self._patch_options(call, format_)
+        if format_ == "apply" and definition.seen_through(call.route.subresource) is definition:
+            return await self._apply(call, definition, write)
+        # Nobody owns anything of what is only a view of something else: there an apply is a merge.
+        value, problems = decode_patch(call, "merge" if format_ == "apply" else format_)
         command = Patch(
             definition.api_version,
             _namespace(definition, call.route),
             call.route.name,
-            format_,
+            "merge" if format_ == "apply" else format_,
             value,
             self._stamps.make(call.user, call.manager),
             call.route.subresource,
@@ -189,26 +201,44 @@ class Dispatch:
             write.field_validation,
             problems,
         )
-        outcome = await self._directory.ask(definition, command)
-        assert isinstance(outcome, Written)
-        call.warnings.extend(outcome.warnings)
-        shown = definition.seen_through(call.route.subresource)
-        return await render.answer(call, self._form(call, shown).item(outcome.body))
+        return await self._write(call, definition, command)
+
+    async def _apply(self, call: Call, definition: Definition, write: options.WriteOptions) -> Response:
+        body = await decode_applied(call, definition, write.field_validation)
+        command = Patch(
+            definition.api_version,
+            _namespace(definition, call.route),
+            call.route.name,
+            "apply",
+            body.object,
+            self._stamps.make(call.user, call.manager),
+            call.route.subresource,
+            write.dry_run,
+            write.field_validation,
+            force=write.force,
+            may_create=self._may_create(call),
+            annotation=self._last_applied if call.manager == USUAL_MANAGER else "",
+        )
+        return await self._write(call, definition, command, body.problems)
 
     def _may_create(self, call: Call) -> bool:
-        """Whether the caller of a replace may also create: asked for kinds that PUT creates."""
+        """Whether the caller may also create: asked of an apply, and of a PUT to kinds that it creates."""
         route = call.route
         wanted = Attributes("create", route.group, route.resource, "", route.namespace, route.name)
         return self._authorizer.authorize(call.user, wanted).allowed
 
     async def _write(
-        self, call: Call, definition: Definition, command: Create | Replace, body: Body
+        self,
+        call: Call,
+        definition: Definition,
+        command: Create | Replace | Patch,
+        problems: tuple[str, ...] = (),
     ) -> Response:
         try:
             outcome = await self._directory.ask(definition, command)
         except Invalid as error:
-            if body.problems:
-                raise BadRequest(f"{error}; besides: {', '.join(body.problems)}") from None
+            if problems:
+                raise BadRequest(f"{error}; besides: {', '.join(problems)}") from None
             raise
         assert isinstance(outcome, Written)
         call.warnings.extend(outcome.warnings)
@@ -288,6 +318,17 @@ class Dispatch:
             parameters.all("dryRun"),
             parameters.first("fieldValidation") or "",
             parameters.first("fieldManager") or "",
+        )
+
+    def _patch_options(self, call: Call, format_: str) -> options.WriteOptions:
+        parameters = call.parameters
+        return options.patch_options(
+            self._names,
+            parameters.all("dryRun"),
+            parameters.first("fieldValidation") or "",
+            parameters.first("fieldManager") or "",
+            parameters.first("force"),
+            applies=format_ == "apply",
         )
 
     async def _delete_options(self, call: Call) -> tuple[DeleteOptions, bool | None]:

@@ -7,12 +7,12 @@ its fields in declared order, and is the caller's own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from actors.kinds.fast import Fast
-from actors.kinds.fields import STRING, Field, Struct
+from actors.kinds.fields import STRING, Field, ListOf, Struct
 from actors.kinds.scalars import WrongType, spoken
 from actors.kinds.scan import TOO_DEEP, Members, NotJson, scan
 from actors.kinds.walk import Walk
@@ -79,7 +79,19 @@ class Schema:
             raise NotDecodable(self._not_handled(TOO_DEEP)) from None
         found.pop("apiVersion", None)
         found.pop("kind", None)
+        self._keep_empty_lists(found, document)
         return Decoded(self._filled(found) if defaults else found, (*problems, *walk.problems))
+
+    @cached_property
+    def shown_lists(self) -> tuple[tuple[str, ...], ...]:
+        """Where objects show a list even when there is nothing in it, other than inside lists and maps."""
+        return tuple(_shown_lists(self._struct, ()))
+
+    def _keep_empty_lists(self, found: Object, document: Any) -> None:
+        """Stored they are null, but who says an empty list comes to own the field, unlike one who is silent."""
+        for path in self.shown_lists:
+            if member_at(document, path) == []:
+                put_at(found, path, [])
 
     def _filled(self, found: Object) -> Object:
         if self._fill is not None:
@@ -115,6 +127,30 @@ class Schema:
     def _not_handled(self, why: str) -> str:
         version = self._api_version.rpartition("/")[2]
         return f'{self._kind} in version "{version}" cannot be handled as a {self._kind}: {why}'
+
+
+def _shown_lists(struct: Struct, around: tuple[Struct, ...]) -> Iterator[tuple[str, ...]]:
+    for field in struct.fields:
+        if isinstance(field.type, ListOf) and field.always:
+            yield (field.name,)
+        elif isinstance(field.type, Struct) and field.type not in around:
+            for path in _shown_lists(field.type, (*around, struct)):
+                yield (field.name, *path)
+
+
+def member_at(document: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        if not isinstance(document, (Members, dict)):
+            return None
+        document = dict(document).get(name)
+    return document
+
+
+def put_at(found: Object, path: tuple[str, ...], value: Any) -> None:
+    *around, last = path
+    for name in around:
+        found = found[name]
+    found[last] = value
 
 
 _TYPE_META = (Field("apiVersion", STRING, 0), Field("kind", STRING, 0))

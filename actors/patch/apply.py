@@ -50,7 +50,9 @@ class Applier:
 def apply(doors: Doors, door: Door, live: Object | None, config: Object, applier: Applier) -> Applied:
     """`live` in storage form. Raises ApplyConflict, NotClaimable."""
     here = door.nothing if live is None else door.show(live)
-    own = _claims(door, config)
+    if not config.get("metadata"):
+        config = {name: part for name, part in config.items() if name != "metadata"}
+    own = claimed(door.shape, config)
     entries = _standing(door, live, here, applier.time)
     mine = Entry(applier.manager, APPLY, door.version, applier.time, own, door.subresource)
     last = next((entry for entry in entries if entry.identity == mine.identity), None)
@@ -58,7 +60,8 @@ def apply(doors: Doors, door: Door, live: Object | None, config: Object, applier
     wanted = merge(door.shape, here, config)
     if last is not None:
         now = [_translated(doors, door, entry, live) for entry in others]
-        wanted = prune(door.shape, wanted, _translated(doors, door, last, live), own, now)
+        # Metadata is never given up: every applier names it, if only to say which object it means.
+        wanted = prune(door.shape, wanted, _translated(doors, door, last, live), {METADATA: {}, **own}, now)
     comparisons = Comparisons(doors, door, live, door.store(wanted))
     changes = comparisons.changes
     if changes and not applier.force:
@@ -68,14 +71,7 @@ def apply(doors: Doors, door: Door, live: Object | None, config: Object, applier
         mine = last
     if own:
         left.append(mine)
-    return Applied(wanted if changes else None, shown(left))
-
-
-def _claims(door: Door, config: Object) -> Fields:
-    own = claimed(door.shape, config)
-    if not own.get(METADATA, True):
-        del own[METADATA]  # every object has metadata: naming it without content claims nothing
-    return own
+    return Applied(wanted if changes or live is None else None, shown(left))
 
 
 def _standing(door: Door, live: Object | None, here: Object, time: str) -> list[Entry]:
@@ -96,15 +92,15 @@ def _translated(doors: Doors, door: Door, entry: Entry, live: Object | None) -> 
     theirs = doors.find(entry.version, door.subresource)
     if theirs is None:
         return {}
-    if (
-        entry.version == door.version
-        or live is None
-        or (theirs.show is door.show and theirs.store is door.store)
-    ):
+    if live is None or (theirs.show is door.show and theirs.store is door.store):
         return entry.fields
     held = extract(theirs.shape, theirs.show(live), entry.fields)
-    always = claimed(door.shape, door.show(theirs.store({"metadata": {}})))
-    return difference(claimed(door.shape, door.show(theirs.store(held))), always)
+    return difference(_claims_of_part(theirs, door, held), _claims_of_part(theirs, door, {}))
+
+
+def _claims_of_part(theirs: Door, door: Door, part: Object) -> Fields:
+    whole = theirs.schema.decode_object(part, defaults=False).object
+    return claimed(door.shape, door.show(theirs.store(whole)))
 
 
 def _refuse_conflicts(

@@ -16,11 +16,15 @@ import trio
 
 from actors.admission.chain import Admission, Review
 from actors.committer import Committer
-from actors.errors import BadRequest, Forbidden, Invalid, RequestError
+from actors.errors import BadRequest, Invalid, RequestError
 from actors.facts import pack_facts
 from actors.kinds.definition import Definition
+from actors.kinds.times import seconds_text
 from actors.mailbox import Mailbox, MailboxStatistics, Reply
 from actors.messages import Command, Create, Delete, Deleted, Object, Outcome, Patch, Replace, Submit, Written
+from actors.patch.door import Doors
+from actors.patch.ownership import owned_after
+from actors.resource.applying import apply_object
 from actors.resource.decide import (
     Current,
     Decision,
@@ -31,11 +35,13 @@ from actors.resource.decide import (
     decide_delete,
     decide_replace,
     decide_submit,
+    disregard_system_metadata,
     generate_name,
+    may_not_create,
     missing,
     refuse_uid_on_missing,
 )
-from actors.resource.document import encode
+from actors.resource.document import as_stored, encode
 from actors.resource.patching import patch_object
 from journal.log import Journal
 from journal.records import Event
@@ -94,6 +100,7 @@ class ResourceActor:
         self._journal = journal
         self._committer = committer
         self._admission = admission
+        self._doors = Doors(definitions)
         self.type_id = journal.type_id(storage.type_name)
         self._mailbox: Mailbox[Envelope] = Mailbox(MAILBOX_CAPACITY)
         self._pending: dict[Key, _Pending] = {}
@@ -180,6 +187,9 @@ class ResourceActor:
     def _create(
         self, view: View, definition: Definition, command: Create, events: list[Event], verb: str = "create"
     ) -> Written:
+        if verb != "apply":
+            disregard_system_metadata(command.object["metadata"])
+            self._credit(command, None)
         review = self._review("CREATE", definition, command, command.object)
         self._admission.mutate(review)
         self._admission.complete(review)
@@ -197,6 +207,8 @@ class ResourceActor:
 
     def _patch(self, view: View, definition: Definition, command: Patch, events: list[Event]) -> Written:
         current = self._current(view, command.namespace, command.name)
+        if command.format == "apply":
+            return self._apply_patch(view, definition, current, command, events)
         if current is None:
             raise missing(definition, command.name)
         patched = patch_object(definition.seen_through(command.subresource), current, command)
@@ -217,9 +229,31 @@ class ResourceActor:
             raise
         return Written(written.body, warnings=(*patched.warnings, *written.warnings))
 
+    def _apply_patch(
+        self,
+        view: View,
+        definition: Definition,
+        current: Current | None,
+        command: Patch,
+        events: list[Event],
+    ) -> Written:
+        if current is None and command.subresource:
+            raise missing(definition, command.name)
+        if current is None and not command.may_create:
+            raise may_not_create(definition, command)
+        wanted = apply_object(self._doors, definition, current, command)
+        address = command.version, command.namespace
+        if current is None:
+            create = Create(*address, wanted, command.stamp, command.dry_run)
+            return self._create(view, definition, create, events, "apply")
+        replace = Replace(*address, command.name, wanted, command.stamp, command.subresource, command.dry_run)
+        return self._update(definition, current, replace, "apply", events)
+
     def _update(
         self, definition: Definition, current: Current, command: Replace, verb: str, events: list[Event]
     ) -> Written:
+        if verb != "apply" and definition.seen_through(command.subresource) is definition:
+            self._credit(command, current.object)
         review = self._review("UPDATE", definition, command, command.object, current.object)
         self._admission.mutate(review)
         self._admission.complete(review)
@@ -228,14 +262,25 @@ class ResourceActor:
         warnings = tuple(shown.warnings(command.object, current.object))
         return Written(self._apply(decision, current, command, verb, events), warnings=warnings)
 
+    def _credit(self, command: Create | Replace, before: Object | None) -> None:
+        """Say in the object who owns what of it once this is written."""
+        stamp, metadata = command.stamp, command.object["metadata"]
+        subresource = command.subresource if isinstance(command, Replace) else ""
+        door = self._doors(command.version, subresource)
+        time = seconds_text(stamp.time)
+        entries = owned_after(self._doors, door, before, command.object, stamp.manager, time)
+        as_stored(self._storage.schema, command.object)
+        metadata.pop("managedFields", None)
+        if entries:
+            metadata["managedFields"] = entries
+
     def _create_by_replace(
         self, view: View, definition: Definition, command: Replace, events: list[Event]
     ) -> Written:
         if not definition.creates_on_update or command.subresource:
             raise missing(definition, command.name)
         if not command.may_create:
-            user = command.stamp.user
-            raise Forbidden(definition.resource, command.name, f'User "{user}" cannot create this object')
+            raise may_not_create(definition, command)
         metadata = command.object["metadata"]
         metadata.pop("resourceVersion", None)
         refuse_uid_on_missing(definition, command.name, metadata.get("uid"))

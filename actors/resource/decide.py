@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from actors.errors import STALE, AlreadyExists, BadRequest, Cause, Conflict, Invalid, NotFound
+from actors.errors import STALE, AlreadyExists, BadRequest, Cause, Conflict, Forbidden, Invalid, NotFound
 from actors.kinds.checks import FieldError
 from actors.kinds.definition import Definition, Subresource
 from actors.kinds.times import micros_of, seconds_text
-from actors.messages import Create, Delete, Object, Replace, Submit
+from actors.messages import Create, Delete, Object, Patch, Replace, Submit
+from actors.patch.managers import same_but_for_times
 from actors.resource.metadata import validate_metadata_create, validate_metadata_update
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
@@ -98,9 +99,19 @@ def decide_replace(
     admit(new, old)
     if "deletionTimestamp" in old_metadata and not definition.held(new) and not _time_left(old_metadata):
         return Remove(answer=new)
+    return Keep() if _same(new, old) else Store(new, created=False)
+
+
+def _same(new: Object, old: Object) -> bool:
+    """Equal, or different in nothing but the times at which owners wrote what they own."""
     if new == old:
-        return Keep()
-    return Store(new, created=False)
+        return True
+    entries, others = (one["metadata"].get("managedFields", []) for one in (new, old))
+    return _disowned(new) == _disowned(old) and same_but_for_times(entries, others)
+
+
+def _disowned(one: Object) -> Object:
+    return {**one, "metadata": {**one["metadata"], "managedFields": None}}
 
 
 def decide_submit(
@@ -151,12 +162,17 @@ def _refuse_version_on_create(definition: Definition, metadata: Object) -> None:
 
 def _fill_metadata(definition: Definition, metadata: Object, command: Create) -> None:
     """System-owned metadata is the server's, whatever the client sent."""
-    for system in ("selfLink", "generation", "deletionTimestamp", "deletionGracePeriodSeconds"):
-        metadata.pop(system, None)
+    disregard_system_metadata(metadata)
     if definition.namespaced:
         metadata["namespace"] = command.namespace
     metadata["uid"] = command.stamp.uid
     metadata["creationTimestamp"] = seconds_text(command.stamp.time)
+
+
+def disregard_system_metadata(metadata: Object) -> None:
+    """What a create says about things that only the server knows is as good as not said."""
+    for system in ("selfLink", "generation", "deletionTimestamp", "deletionGracePeriodSeconds"):
+        metadata.pop(system, None)
 
 
 def generate_name(command: Create) -> str:
@@ -234,6 +250,12 @@ def refuse_uid_on_missing(definition: Definition, name: str, uid: str | None) ->
 
 def missing(definition: Definition, name: str) -> NotFound:
     return NotFound(definition.resource, name)
+
+
+def may_not_create(definition: Definition, command: Replace | Patch) -> Forbidden:
+    """Of a replace or apply that would create: patching and updating are rights of their own."""
+    why = f'User "{command.stamp.user}" cannot create this object'
+    return Forbidden(definition.resource, command.name, why)
 
 
 def _raise_invalid(definition: Definition, name: str, errors: list[FieldError]) -> None:

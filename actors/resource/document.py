@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import orjson
 
+from actors.kinds.schema import Schema, member_at, put_at
 from actors.messages import Object
 
 _ORDER = (
@@ -27,6 +28,13 @@ _ORDER = (
     "finalizers",
     "managedFields",
 )
+
+
+def as_stored(schema: Schema, decoded: Object) -> None:
+    """Where the wire format shows a list that has nothing in it, it is null."""
+    for path in schema.shown_lists:
+        if member_at(decoded, path) == []:
+            put_at(decoded, path, None)
 
 
 def encode(stored: Object, offset: int) -> bytes:

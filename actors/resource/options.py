@@ -13,7 +13,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from actors.errors import BadRequest, Invalid
-from actors.kinds.checks import FieldError, forbidden, invalid, not_supported, quoted, shown, size, too_long
+from actors.kinds.checks import (
+    FieldError,
+    forbidden,
+    invalid,
+    not_supported,
+    quoted,
+    required,
+    shown,
+    size,
+    too_long,
+)
 from actors.messages import DeleteOptions
 from actors.names import Names
 
@@ -32,6 +42,7 @@ _SHOWN = 64
 class WriteOptions:
     dry_run: bool = False
     field_validation: str = "Warn"  # or "Ignore", "Strict"
+    force: bool = False  # of an apply
 
 
 PLAIN_WRITE = WriteOptions()
@@ -80,12 +91,37 @@ def _match_errors(resource_version: str, match: str, token: str, watch: bool) ->
 def write_options(
     names: Names, kind: str, dry_run: Sequence[str], field_validation: str, field_manager: str
 ) -> WriteOptions:
-    """`kind` (CreateOptions, UpdateOptions, PatchOptions) is what an error says was broken."""
+    """`kind` (CreateOptions, UpdateOptions) is what an error says was broken."""
+    _raise_invalid(names, kind, _write_errors(dry_run, field_validation, field_manager))
+    return WriteOptions("All" in dry_run, field_validation or "Warn")
+
+
+def patch_options(
+    names: Names,
+    dry_run: Sequence[str],
+    field_validation: str,
+    field_manager: str,
+    force: str | None,
+    *,
+    applies: bool,
+) -> WriteOptions:
+    """Of a patch. An apply says by whom it is, and may be forced; of any other the force is refused."""
+    errors = (
+        [] if applies or force is None else [forbidden("force", "may not be specified for non-apply patch")]
+    )
+    if applies and not field_manager:
+        errors.append(required("fieldManager", "is required for apply patch"))
+    errors += _write_errors(dry_run, field_validation, field_manager)
+    _raise_invalid(names, "PatchOptions", errors)
+    forced = force is not None and boolean(force)
+    return WriteOptions("All" in dry_run, field_validation or "Warn", forced)
+
+
+def _write_errors(dry_run: Sequence[str], field_validation: str, field_manager: str) -> list[FieldError]:
     errors = _manager_errors(field_manager) + _dry_run_errors(dry_run)
     if field_validation not in _VALIDATIONS:
         errors.append(not_supported("fieldValidation", field_validation, _VALIDATIONS))
-    _raise_invalid(names, kind, errors)
-    return WriteOptions("All" in dry_run, field_validation or "Warn")
+    return errors
 
 
 def _manager_errors(manager: str) -> list[FieldError]:

@@ -26,7 +26,8 @@ async def test_on_create_it_is_dropped(opened: Opener) -> None:
     async with opened() as api:
         made = await api.create("leases", lease(**SENT))
         metadata = made["metadata"]
-        assert set(metadata) == {"name", "namespace", "uid", "resourceVersion", "creationTimestamp"}
+        given = {"name", "namespace", "uid", "resourceVersion", "creationTimestamp", "managedFields"}
+        assert set(metadata) == given
         assert metadata["uid"] != SENT["uid"]
         assert metadata["creationTimestamp"] == "2023-11-14T22:13:20Z"
 

@@ -56,6 +56,7 @@ def define(names: Names) -> Definition:
         check_name=name_is_subdomain,
         selectable={"type": lambda stored: str(stored.get("type", ""))},
         own_selector_text=True,
+        fill=take_string_data,
         prepare_create=take_string_data,
         prepare_update=lambda new, _: take_string_data(new),
         validate_create=judge,

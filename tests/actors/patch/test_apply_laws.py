@@ -2,7 +2,7 @@
 
 import json
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.patch.claims import claimed, extract
@@ -53,6 +53,7 @@ SPECS = st.fixed_dictionaries(
     },
 )
 CONFIGS = SPECS.filter(bool).map(lambda spec: {"spec": spec})
+MODEST = settings(deadline=None, max_examples=60)
 SHAPE = Shapes().root(THING, {"metadata": None})
 
 
@@ -60,6 +61,7 @@ def claims(config):
     return claimed(SHAPE, config)
 
 
+@MODEST
 @given(CONFIGS, CONFIGS)
 def test_twice_is_once(before, config):
     book = Book()
@@ -70,6 +72,7 @@ def test_twice_is_once(before, config):
     assert book.object == once
 
 
+@MODEST
 @given(CONFIGS)
 def test_what_was_applied_is_what_its_owner_has(config):
     book = Book()
@@ -78,6 +81,7 @@ def test_what_was_applied_is_what_its_owner_has(config):
     assert extract(SHAPE, book.object, claims(config)) == config
 
 
+@MODEST
 @given(CONFIGS, CONFIGS)
 def test_a_forced_apply_has_exactly_its_fields_and_nobody_disagrees(one, other):
     book = Book()
@@ -91,6 +95,7 @@ def test_a_forced_apply_has_exactly_its_fields_and_nobody_disagrees(one, other):
     assert unordered(extract(SHAPE, book.object, left)) == unordered(extract(SHAPE, one, left))
 
 
+@MODEST
 @given(CONFIGS, CONFIGS)
 def test_what_is_given_up_by_its_only_owner_is_gone(one, other):
     book, fresh = Book(), Book()
@@ -101,6 +106,7 @@ def test_what_is_given_up_by_its_only_owner_is_gone(one, other):
     assert book.owned("a") == fresh.owned("a")
 
 
+@MODEST
 @given(CONFIGS, CONFIGS)
 def test_giving_all_up_leaves_what_others_have(one, other):
     book = Book()
@@ -113,6 +119,7 @@ def test_giving_all_up_leaves_what_others_have(one, other):
     assert book.managers == alone.managers
 
 
+@MODEST
 @given(CONFIGS, CONFIGS)
 def test_an_update_owns_what_it_changed_and_nobody_owns_what_is_gone(before, after):
     book = Book()

@@ -1,0 +1,65 @@
+"""Options of patches: who must say its name, and who may use force."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.errors import Invalid
+from actors.names import CLUSTER
+from actors.resource.options import WriteOptions, patch_options
+
+
+def check(*, applies: bool, manager: str = "m", force: str | None = None) -> WriteOptions:
+    return patch_options(CLUSTER, (), "", manager, force, applies=applies)
+
+
+def refused(*, applies: bool, manager: str = "m", force: str | None = None) -> list[tuple[str, str]]:
+    with pytest.raises(Invalid) as caught:
+        check(applies=applies, manager=manager, force=force)
+    assert str(caught.value).startswith('PatchOptions.meta.cluster.io "" is invalid: ')
+    return [(cause.field, cause.message) for cause in caught.value.causes]
+
+
+@pytest.mark.parametrize(
+    ("force", "forced"),
+    [
+        (None, False),
+        ("false", False),
+        ("0", False),
+        ("False", False),
+        ("true", True),
+        ("1", True),
+        ("maybe", True),
+        ("", True),
+    ],
+)
+def test_any_word_but_two_forces_an_apply(force: str | None, forced: bool) -> None:
+    assert check(applies=True, force=force).force is forced
+
+
+def test_an_apply_says_by_whom_it_is() -> None:
+    assert refused(applies=True, manager="") == [
+        ("fieldManager", "Required value: is required for apply patch")
+    ]
+
+
+def test_other_patches_need_not() -> None:
+    assert check(applies=False, manager="") == WriteOptions()
+
+
+@pytest.mark.parametrize("force", ["true", "false", ""])
+def test_other_patches_have_no_force(force: str) -> None:
+    assert refused(applies=False, force=force) == [
+        ("force", "Forbidden: may not be specified for non-apply patch")
+    ]
+
+
+def test_everything_at_fault_is_told() -> None:
+    with pytest.raises(Invalid) as caught:
+        patch_options(CLUSTER, ["x"], "y", "a\nb", "true", applies=False)
+    assert [cause.field for cause in caught.value.causes] == [
+        "force",
+        "fieldManager",
+        "dryRun",
+        "fieldValidation",
+    ]

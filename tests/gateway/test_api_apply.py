@@ -1,0 +1,160 @@
+"""Server-side apply over HTTP: its bodies, its options, and what comes of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.actors.store import Document
+from tests.gateway.api import Answer, Api, served
+
+APPLY = {"content-type": "application/apply-patch+yaml"}
+CONFIG: Document = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "a", "labels": {"l": "1"}},
+    "data": {"k": "v"},
+}
+YAML = b"""
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: a, labels: {l: "1"}}
+data:
+  k: v
+"""
+OWNED = {"f:data": {"f:k": {}}, "f:metadata": {"f:labels": {"f:l": {}}}}
+
+
+async def apply(
+    api: Api, body: Document | bytes, manager: str = "m1", path: str = "configmaps/a", **query: Any
+) -> Answer:
+    where = f"/api/v1/namespaces/default/{path}"
+    return await api.ask("PATCH", where, body, headers=APPLY, fieldManager=manager, **query)
+
+
+def owners(document: Document) -> dict[str, Any]:
+    return {entry["manager"]: entry["fieldsV1"] for entry in document["metadata"].get("managedFields", [])}
+
+
+@pytest.mark.parametrize("body", [CONFIG, YAML, json.dumps(CONFIG, indent=2).encode()])
+async def test_yaml_and_json_are_one(body: Document | bytes) -> None:
+    async with served() as api:
+        made = (await apply(api, body)).expect(201)
+        assert owners(made) == {"m1": OWNED}
+        assert made["data"] == {"k": "v"}
+        assert made["metadata"]["managedFields"][0]["operation"] == "Apply"
+        again = (await apply(api, body)).expect(200)
+        assert again == made == await api.get("configmaps", "a")
+
+
+async def test_a_conflict_is_a_status_with_its_causes() -> None:
+    async with served() as api:
+        await apply(api, CONFIG)
+        status = (await apply(api, {**CONFIG, "data": {"k": "w"}}, "m2")).expect(409)
+        assert status["reason"] == "Conflict"
+        assert status["details"] == {
+            "causes": [
+                {"reason": "FieldManagerConflict", "message": 'conflict with "m1"', "field": ".data.k"}
+            ]
+        }
+        forced = (await apply(api, {**CONFIG, "data": {"k": "w"}}, "m2", force="true")).expect(200)
+        assert forced["data"] == {"k": "w"}
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"", "object"),
+        (b"- a\n- b\n", "object"),
+        (b"{", ""),
+        ({"metadata": {"name": "a"}}, "apiVersion and kind"),
+        ({**CONFIG, "kind": ""}, "apiVersion and kind"),
+        ({**CONFIG, "kind": "Secret"}, "Secret"),
+        ({**CONFIG, "apiVersion": "v2"}, "v2"),
+        ({**CONFIG, "data": "x"}, "data"),
+        ({**CONFIG, "data": {"k": 1}}, "data"),
+        ({**CONFIG, "metadata": {"name": "b"}}, "does not match"),
+        ({**CONFIG, "metadata": {"name": "a", "namespace": "x"}}, "namespace"),
+        ({**CONFIG, "metadata": {"name": "a", "managedFields": [{}]}}, "managedFields"),
+        ({**CONFIG, "metadata": {"name": "a", "finalizers": ["e.com/a", "e.com/a"]}}, "duplicate entries"),
+        ({**CONFIG, "metadata": {"name": "a", "ownerReferences": [{"name": "o"}]}}, "has no uid"),
+    ],
+)
+async def test_bad_bodies_change_nothing(body: Document | bytes, words: str) -> None:
+    async with served() as api:
+        await apply(api, CONFIG)
+        raw = json.dumps(body).encode() if isinstance(body, dict) else body
+        path = api.path("configmaps", name="a") + "?fieldManager=m1"
+        assert words in await api.refuse("PATCH", path, raw, 400, headers=APPLY)
+
+
+async def test_unknown_fields_are_told_of_refused_or_passed_over() -> None:
+    async with served() as api:
+        body = {**CONFIG, "bogus": 1}
+        warned = await apply(api, body)
+        assert warned.warnings == ['299 - "unknown field \\"bogus\\""']
+        assert owners(warned.expect(201)) == {"m1": OWNED}
+        (await apply(api, body, fieldValidation="Strict")).expect(400)
+        assert (await apply(api, body, fieldValidation="Ignore")).warnings == []
+
+
+async def test_a_dry_run_stores_nothing() -> None:
+    async with served() as api:
+        shown = (await apply(api, CONFIG, dryRun="All")).expect(201)
+        assert owners(shown) == {"m1": OWNED}
+        (await api.ask("GET", api.path("configmaps", name="a"))).expect(404)
+
+
+async def test_an_invalid_outcome_is_refused() -> None:
+    async with served() as api:
+        (await apply(api, {**CONFIG, "data": {"not a key": "x"}})).expect(422)
+        (await api.ask("GET", api.path("configmaps", name="a"))).expect(404)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "annotation"),
+    [
+        ("cluster", "kubectl.cluster.io/last-applied-configuration"),
+        ("kubernetes", "kubectl.kubernetes.io/last-applied-configuration"),
+    ],
+)
+async def test_from_client_side_apply_and_back(dialect: str, annotation: str) -> None:
+    async with served(dialect=dialect) as api:
+        last = {**CONFIG, "data": {"k": "v", "old": "1"}}
+        metadata = {**CONFIG["metadata"], "annotations": {annotation: json.dumps(last)}}
+        await api.create(
+            "configmaps", {**last, "metadata": metadata}, fieldManager="kubectl-client-side-apply"
+        )
+        (await apply(api, {**CONFIG, "data": {"k": "w"}}, "m1")).expect(409)
+        moved = (await apply(api, {**CONFIG, "data": {"k": "w"}}, "kubectl")).expect(200)
+        assert moved["data"] == {"k": "w", "old": "1"}
+        assert owners(moved)["kubectl"] == OWNED
+        assert json.loads(moved["metadata"]["annotations"][annotation]) == {**CONFIG, "data": {"k": "w"}}
+
+
+async def test_where_something_else_is_shown_an_apply_is_a_merge() -> None:
+    async with served() as api:
+        template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+        controller = {"metadata": {"name": "r"}, "spec": {"replicas": 0, "template": template}}
+        made = await api.create("replicationcontrollers", controller)
+        scale = {
+            "apiVersion": "autoscaling/v1",
+            "kind": "Scale",
+            "metadata": {"name": "r"},
+            "spec": {"replicas": 2},
+        }
+        shown = (await apply(api, scale, path="replicationcontrollers/r/scale")).expect(200)
+        assert (shown["kind"], shown["spec"]) == ("Scale", {"replicas": 2})
+        stored = await api.get("replicationcontrollers", "r")
+        assert stored["spec"]["replicas"] == 2
+        assert stored["metadata"]["managedFields"] == made["metadata"]["managedFields"]
+
+
+async def test_a_patch_that_is_no_apply_cannot_be_forced() -> None:
+    async with served() as api:
+        await apply(api, CONFIG)
+        path = api.path("configmaps", name="a") + "?force=false"
+        headers = {"content-type": "application/merge-patch+json"}
+        assert "force" in await api.refuse("PATCH", path, b"{}", 422, headers=headers)
