@@ -153,7 +153,8 @@ class Definition:
 
     def reset_by(self, subresource: str) -> tuple[str, ...]:
         """Paths that nobody comes to own through this door, because it puts them back."""
-        declared = self._subresources[subresource].resets if subresource else self.resets
+        through = self._subresources.get(subresource)
+        declared = through.resets if through is not None else self.resets
         if declared is not None:
             return declared
         if subresource and subresource in self.fields.by_name:
