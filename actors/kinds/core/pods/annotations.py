@@ -23,7 +23,7 @@ from actors.messages import Object
 APPARMOR_WORDS: Final = ("", "runtime/default", "unconfined")
 APPARMOR_PREFIX: Final = "localhost/"
 
-_is_cost = re.compile("0|[1-9][0-9]{0,9}|-[0-9]{1,32}").fullmatch
+_COST: Final = "0|[1-9][0-9]{0,9}|-[0-9]{1,32}"
 
 
 def annotation_rules(
@@ -52,7 +52,7 @@ def annotation_rules(
 
 def is_cost(text: str) -> bool:
     """What it costs to delete the pod: a whole number of 32 bits, and without a plus in front."""
-    return bool(_is_cost(text)) and -(2**31) <= int(text) < 2**31
+    return bool(re.fullmatch(_COST, text)) and -(2**31) <= int(text) < 2**31
 
 
 def _toleration_rules(text: str, field: str, key: str) -> list[FieldError]:

@@ -3,7 +3,8 @@
     registry.example:5000/team/app:1.2@sha256:...
     |---- domain -------| |-path-| tag  digest
 
-Nothing is refused for its name; a name that cannot be read names no latest image.
+Nothing is refused for its name; a name that cannot be read names no latest image. Patterns here and in other rare
+rules are compiled by `re` when first used: together they would take longer than importing all of this.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ _DOMAIN: Final = rf"{_WORD}(?:\.{_WORD})*(?::[0-9]+)?"
 _STEP: Final = "[a-z0-9]+(?:(?:[._]|__|-+)[a-z0-9]+)*"
 _TAG: Final = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}"
 _DIGEST: Final = "(?:sha256:[0-9a-f]{64}|sha384:[0-9a-f]{96}|sha512:[0-9a-f]{128})"
-_REFERENCE: Final = re.compile(rf"({_DOMAIN}(?:/{_STEP})+)(?::({_TAG}))?(?:@({_DIGEST}))?")
-_IDENTIFIER: Final = re.compile("[a-f0-9]{64}")
+_REFERENCE: Final = rf"({_DOMAIN}(?:/{_STEP})+)(?::({_TAG}))?(?:@({_DIGEST}))?"
+_IDENTIFIER: Final = "[a-f0-9]{64}"
 
 
 @lru_cache(maxsize=1024)  # the same images come again in every pod of a workload
 def is_latest(image: str) -> bool:
     """The tag is `latest`, said or meant."""
-    if _IDENTIFIER.fullmatch(image):
+    if re.fullmatch(_IDENTIFIER, image):
         return False
-    found = _REFERENCE.fullmatch(_complete(image))
+    found = re.fullmatch(_REFERENCE, _complete(image))
     if found is None or len(found[1]) > _LONGEST_NAME:
         return False
     return found[2] == "latest" if found[2] or found[3] else True

@@ -29,7 +29,6 @@ GROUP_POLICIES: Final = ("Always", "OnRootMismatch")
 
 SYSCTL_PART: Final = "[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
 _SYSCTL: Final = rf"({SYSCTL_PART}[\./])*{SYSCTL_PART}"
-_is_sysctl = re.compile(_SYSCTL).fullmatch
 
 CAPABILITIES = Struct(
     "core.v1.Capabilities",
@@ -166,7 +165,7 @@ def _sysctl_rules(sysctls: list[Object], field: str) -> list[FieldError]:
         name, here = sysctl["name"], f"{field}[{index}].name"
         if not name:
             errors.append(required(here))
-        elif size(name) > LONGEST_SYSCTL or not _is_sysctl(name):
+        elif size(name) > LONGEST_SYSCTL or not re.fullmatch(_SYSCTL, name):
             text = f"must have at most {LONGEST_SYSCTL} characters and match regex ^{_SYSCTL}$"
             errors.append(invalid(here, name, text))
         elif name in taken:

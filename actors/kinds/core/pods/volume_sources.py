@@ -131,9 +131,9 @@ def nfs_rules(source: Object, field: str) -> list[FieldError]:
 
 
 _QUALIFIED_NAMES: Final = {
-    "iqn": re.compile(r"iqn\.[0-9]{4}-[0-9]{2}\.[0-9A-Za-z.-]+:[^,;*&$|\t\n\f\r ]+\Z"),
-    "eui": re.compile(r"^eui.[0-9A-Za-z]{16}\Z"),
-    "naa": re.compile(r"^naa.[0-9A-Za-z]{32}\Z"),
+    "iqn": r"iqn\.[0-9]{4}-[0-9]{2}\.[0-9A-Za-z.-]+:[^,;*&$|\t\n\f\r ]+\Z",
+    "eui": r"^eui.[0-9A-Za-z]{16}\Z",
+    "naa": r"^naa.[0-9A-Za-z]{32}\Z",
 }
 
 
@@ -157,7 +157,7 @@ def iscsi_name(name: str) -> list[str]:
     pattern = _QUALIFIED_NAMES.get(name[:3])
     if pattern is None:
         return ["must be valid format starting with iqn, eui, or naa"]
-    return [] if pattern.search(name) else ["must be valid format"]
+    return [] if re.search(pattern, name) else ["must be valid format"]
 
 
 def unit_rules(unit: int, field: str) -> list[FieldError]:

@@ -25,10 +25,10 @@ WINDOWS_SECURITY_CONTEXT_OPTIONS = Struct(
 )
 
 _DNS_LABEL: Final = "[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?"
-_is_net_bios = re.compile(r'[^\\/:*?"<>|.][^\\/:*?"<>|]{0,14}').fullmatch
-_is_domain = re.compile(rf"{_DNS_LABEL}(?:\.{_DNS_LABEL})*").fullmatch
-_has_control = re.compile(r"[\x00-\x1f\x7f]").search
-_has_reserved = re.compile(r'["/\\:;|=,+*?<>@\[\]]').search
+_DOMAIN: Final = rf"{_DNS_LABEL}(?:\.{_DNS_LABEL})*"
+_NET_BIOS: Final = r'[^\\/:*?"<>|.][^\\/:*?"<>|]{0,14}'
+_CONTROL: Final = frozenset(map(chr, (*range(32), 127)))
+_RESERVED: Final = frozenset('"/\\:;|=,+*?<>@[]')
 
 _UNKNOWN_TO_PODS: Final = (
     *("seLinuxOptions", "hostUsers", "hostPID", "hostIPC", "seccompProfile", "fsGroup"),
@@ -63,7 +63,7 @@ def windows_option_rules(options: Object, field: str) -> list[FieldError]:
 def _user(name: str) -> list[str]:
     if not name:
         return [" cannot be an empty string"]
-    if _has_control(name):
+    if not _CONTROL.isdisjoint(name):
         return [" cannot contain control characters"]
     if name.count("\\") > 1:
         return [" cannot contain more than one backslash"]
@@ -71,7 +71,7 @@ def _user(name: str) -> list[str]:
     wrong: list[str] = []
     if size(domain) >= LONGEST_DOMAIN:
         wrong.append(f"'s Domain length must be under {LONGEST_DOMAIN} characters")
-    if backslash and not _is_net_bios(domain) and not _is_domain(domain):
+    if backslash and not re.fullmatch(_NET_BIOS, domain) and not re.fullmatch(_DOMAIN, domain):
         wrong.append("'s Domain doesn't match the NetBios nor the DNS format")
     if not user:
         wrong.append("'s User cannot be empty")
@@ -79,7 +79,7 @@ def _user(name: str) -> list[str]:
         wrong.append(f"'s User length must not be longer than {LONGEST_USER} characters")
     if user and not user.strip(". "):
         wrong.append("'s User cannot contain only periods or spaces")
-    if _has_reserved(user):
+    if not _RESERVED.isdisjoint(user):
         wrong.append("'s User cannot contain the following characters: \"/\\:;|=,+*?<>@[]")
     return wrong
 
