@@ -35,15 +35,15 @@ _KINDS = (
     node,
     persistent_volume,
     persistent_volume_claim,
-    pod,
-    pod_template,
-    replication_controller,
     resource_quota,
     secret,
     service,
     service_account,
 )
+_WORKLOADS = (pod, pod_template, replication_controller)  # with fields of features that may be off
 
 
-def declare(names: Names) -> tuple[Definition, ...]:
-    return tuple(kind.define(names) for kind in _KINDS)
+def declare(names: Names, features: frozenset[str] = frozenset()) -> tuple[Definition, ...]:
+    plain = (kind.define(names) for kind in _KINDS)
+    workloads = (kind.define(names, features) for kind in _WORKLOADS)
+    return tuple(sorted((*plain, *workloads), key=lambda definition: definition.plural))

@@ -47,8 +47,8 @@ from actors.names import Names
 POD = Struct("core.v1.Pod", METADATA, Field("spec", POD_SPEC, 2), Field("status", POD_STATUS, 3))
 
 
-def define(names: Names) -> Definition:
-    pods = Pods(names)
+def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
+    pods = Pods(names, features)
     return Definition(
         group="",
         version="v1",

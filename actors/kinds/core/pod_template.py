@@ -61,7 +61,7 @@ COLUMNS = (
 )
 
 
-def define(names: Names) -> Definition:
+def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
     return Definition(
         group="",
         version="v1",
@@ -74,27 +74,27 @@ def define(names: Names) -> Definition:
         counts_generation=True,
         delete_returns_object=True,
         fill=lambda new: fill_template(new["template"]),
-        prepare_create=prepare_create,
-        prepare_update=prepare_update,
-        validate_create=lambda new: pod_template_rules(new["template"], "template", names),
-        validate_update=partial(change_rules, names),
+        prepare_create=partial(prepare_create, features),
+        prepare_update=partial(prepare_update, features),
+        validate_create=lambda new: pod_template_rules(new["template"], "template", names, None, features),
+        validate_update=partial(change_rules, names, features),
         warnings=partial(warnings, names),
     )
 
 
-def prepare_create(new: Object) -> None:
+def prepare_create(features: frozenset[str], new: Object) -> None:
     new["metadata"]["generation"] = 1
-    drop_gated(new["template"])
+    drop_gated(new["template"], None, features)
 
 
-def prepare_update(new: Object, old: Object) -> None:
-    drop_gated(new["template"], old["template"])
+def prepare_update(features: frozenset[str], new: Object, old: Object) -> None:
+    drop_gated(new["template"], old["template"], features)
     count(new, old, "template")
 
 
-def change_rules(names: Names, new: Object, old: Object) -> list[FieldError]:
+def change_rules(names: Names, features: frozenset[str], new: Object, old: Object) -> list[FieldError]:
     errors = metadata_change_rules(new["metadata"], old["metadata"])
-    return errors + pod_template_rules(new["template"], "template", names, old["template"])
+    return errors + pod_template_rules(new["template"], "template", names, old["template"], features)
 
 
 def warnings(names: Names, new: Object, old: Object | None) -> list[str]:
@@ -114,13 +114,20 @@ def drop_gated(template: Object, old: Object | None = None, features: frozenset[
 
 
 def pod_template_rules(
-    template: Object, field: str, names: Names, old: Object | None = None
+    template: Object,
+    field: str,
+    names: Names,
+    old: Object | None = None,
+    features: frozenset[str] = frozenset(),
 ) -> list[FieldError]:
     """`old` is the template as it was: what it has already it may keep."""
     keys, rules = _rules(names)
     metadata, spec = template["metadata"], template["spec"]
     errors = template_metadata_rules(template, field, names, old)
-    errors += rules.judge(spec, f"{field}.spec", allowed=_allowed(template, old, keys))
+    allowed = _allowed(template, old, keys)
+    if gated.EXPANDED_DNS in features:
+        allowed = replace(allowed, expanded_dns=True)
+    errors += rules.judge(spec, f"{field}.spec", allowed=allowed)
     errors += of_pods.seccomp_agreement_rules(metadata.get("annotations", {}), spec, f"{field}.spec", keys)
     if "ephemeralContainers" in spec:
         text = "ephemeral containers not allowed in pod template"

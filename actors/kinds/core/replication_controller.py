@@ -84,7 +84,7 @@ COLUMNS = (
 )
 
 
-def define(names: Names) -> Definition:
+def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
     return Definition(
         group="",
         version="v1",
@@ -105,8 +105,8 @@ def define(names: Names) -> Definition:
         selectable={"status.replicas": lambda stored: str(stored["status"]["replicas"])},
         own_selector_text=True,
         fill=fill,
-        prepare_create=prepare_create,
-        prepare_update=prepare_update,
+        prepare_create=partial(prepare_create, features),
+        prepare_update=partial(prepare_update, features),
         validate_create=partial(rules, names),
         validate_update=partial(change_rules, names),
         warnings=partial(warnings, names),
@@ -126,15 +126,15 @@ def fill(new: Object) -> None:
     fill_template(template)
 
 
-def prepare_create(new: Object) -> None:
+def prepare_create(features: frozenset[str], new: Object) -> None:
     start(STATUS, new)
     if "template" in new["spec"]:
-        drop_gated(new["spec"]["template"])
+        drop_gated(new["spec"]["template"], None, features)
 
 
-def prepare_update(new: Object, old: Object) -> None:
+def prepare_update(features: frozenset[str], new: Object, old: Object) -> None:
     if "template" in new["spec"]:
-        drop_gated(new["spec"]["template"], old["spec"].get("template"))
+        drop_gated(new["spec"]["template"], old["spec"].get("template"), features)
     keep_status_and_count(new, old)
 
 
