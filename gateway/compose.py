@@ -147,7 +147,9 @@ def _build_store(settings: Settings, journal: Journal, clock: Clock, nursery: tr
         journal.type_id(definition.type_name)  # so that no read ever has to write
     feed, supervisor, stamps = Feed(journal.head), Supervisor(), Stamps(clock)
     committer = Committer(journal, feed)
-    admission = Admission(plugins(names, journal, feed), completions(names, journal, feed, settings.service_ranges))
+    admission = Admission(
+        plugins(names, journal, feed), completions(names, journal, feed, settings.service_ranges)
+    )
     directory = Directory(catalog, journal, committer, admission, supervisor, nursery)
     horizon = Horizon(journal, clock, round(settings.watch_history * 1_000_000))
     store = Store(
@@ -189,7 +191,7 @@ class _Doors:
         meters.meter_committer(self._metrics, store.committer.statistics)
         meters.meter_journal(self._metrics, store.journal.statistics)
         meters.meter_mailboxes(self._metrics, store.directory.statistics)
-        meters.meter_watches(self._metrics, self._hub.statistics)
+        meters.meter_watches(self._metrics, self._hub.statistics, self._hub.watchers)
 
     def _pipeline(self, health: Health) -> Pipeline:
         store, settings = self._store, self._settings

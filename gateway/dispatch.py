@@ -132,6 +132,8 @@ class Dispatch:
         return await render.answer(call, self._form(call, definition).listing(listing))
 
     async def _watch(self, call: Call, definition: Definition) -> Response:
+        if call.request.method not in ("GET", "HEAD"):
+            raise MethodNotAllowed
         wanted = self._list_options(call, definition)
         if call.representation.media != "json":
             raise NotAcceptable(("application/json",))

@@ -126,6 +126,7 @@ class Conversation:
                     await link.send(gathered + agreed.head(response.headers))
                     requests.clear()
                     del request
+                    link.streaming = True
                     await WebSocket(link, parser.decline()).run(response.stream)
                     return True
                 response = serving.refusal(agreed.status, agreed.message)
@@ -152,12 +153,14 @@ class Conversation:
 
     async def _stream(self, stream: Stream) -> None:
         """A body without a known end; HTTP/1.0 knows no chunks, there the connection's end is the body's."""
-        chunked = not self._parser.old
-        finished = await stream.run(self._link, as_chunk if chunked else as_it_is)
+        link, chunked = self._link, not self._parser.old
+        link.streaming = True
+        finished = await stream.run(link, as_chunk if chunked else as_it_is)
         self._early += finished.early
-        self._link.deadline = inf
+        link.streaming = False
+        link.deadline = inf
         if chunked:
-            await self._link.send(LAST_CHUNK)
+            await link.send(LAST_CHUNK)
 
     async def _expect_rest(self) -> None:
         """Part of a request is here: see to it that the rest comes, and in time."""

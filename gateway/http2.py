@@ -103,7 +103,8 @@ class Streams(H2Protocol):
         buffer = self.stream_buffers.get(stream_id)
         if stream_id in self.streams and buffer is not None and not buffer._complete:
             await buffer.close()
-            if not self.closed:  # else there is nobody to tell, and whoever found out holds the lock for sending
+            # Once all is closed there is nobody to tell, and whoever found out holds the lock for sending.
+            if not self.closed:
                 self._reset(stream_id, h2.errors.ErrorCodes.CANCEL)
                 await self._flush()
         await super()._close_stream(stream_id)

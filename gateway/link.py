@@ -27,7 +27,7 @@ _RESET = struct.pack("ii", 1, 0)
 class Link:
     """The plain pipe."""
 
-    __slots__ = ("closed", "deadline", "fd", "idle", "limits", "protocol", "socket")
+    __slots__ = ("closed", "deadline", "fd", "idle", "limits", "protocol", "socket", "streaming")
 
     def __init__(self, sock: socket.socket, limits: Limits) -> None:
         self.socket = sock
@@ -35,6 +35,7 @@ class Link:
         self.limits = limits
         self.deadline = inf  # when the watchdog interrupts
         self.idle = True  # nothing received that is not answered: may be closed without loss
+        self.streaming = False  # an answer without an end is under way; the deadline is its own affair
         self.closed = False
         self.protocol: str | None = None  # what ALPN settled
 

@@ -50,8 +50,9 @@ def find_route(method: str, raw_path: str, *, watch: bool = False) -> Route:
 
 def _resource(method: str, path: str, group: str, version: str, parts: list[str], watch: bool) -> Route:
     namespace = name = subresource = ""
-    if parts[0] == "watch" and len(parts) > 1:
-        watch, parts = True, parts[1:]  # the old form: /api/v1/watch/...
+    old_form = parts[0] == "watch" and len(parts) > 1  # /api/v1/watch/...
+    if old_form:
+        parts = parts[1:]
     depth = len(parts)
     if depth > 1 and parts[0] == "namespaces":
         namespace = parts[1]
@@ -63,6 +64,6 @@ def _resource(method: str, path: str, group: str, version: str, parts: list[str]
         if depth > 2:
             subresource = parts[2]
     verb = (_ITEM_VERBS if name else _COLLECTION_VERBS).get(method) or method.lower()
-    if watch and verb in ("get", "list"):
+    if old_form or (watch and verb in ("get", "list")):
         verb = "watch"
     return Route(verb, path, True, group, version, namespace, parts[0], name, subresource, depth > 3)

@@ -34,6 +34,7 @@ class ServerStatistics:
     timed_out: int  # connections ended by a time limit
     handshake_failures: int
     draining: bool
+    streaming: int = 0  # connections whose answer has no end, as that of a watch
 
 
 class Serving:
@@ -95,7 +96,7 @@ class Serving:
         """Interrupt every link whose time is up."""
         now = self.tick()
         for link in [link for link in self.links if link.deadline <= now]:
-            self.timed_out += 1
+            self.timed_out += not link.streaming
             link.interrupt()
 
     def statistics(self) -> ServerStatistics:
@@ -109,4 +110,5 @@ class Serving:
             timed_out=self.timed_out,
             handshake_failures=self.handshake_failures,
             draining=self.draining,
+            streaming=sum(link.streaming for link in self.links),
         )

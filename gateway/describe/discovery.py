@@ -50,9 +50,7 @@ class Discovery:
         }
 
     def _groups(self) -> Document:
-        groups = [
-            _group(group, versions) for group, versions in self._catalog.groups().items() if group
-        ]
+        groups = [_group(group, versions) for group, versions in self._catalog.groups().items() if group]
         return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
     def _group_at(self, group: str) -> Document | None:

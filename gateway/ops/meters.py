@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def meter_server(metrics: Metrics, read: Callable[[], ServerStatistics]) -> None:
     metrics.gauge(
         "apiserver_current_inflight_requests",
-        "Connections with a request under way.",
-        lambda: (now := read()).open - now.idle,
+        "Connections with a request under way that will be answered and done.",
+        lambda: (now := read()).open - now.idle - now.streaming,
     )
     metrics.gauge("rewound_connections", "Open connections.", lambda: read().open)
     metrics.counter("rewound_connections_accepted_total", "Connections accepted.", lambda: read().accepted)
@@ -75,8 +75,11 @@ def meter_mailboxes(metrics: Metrics, read: Callable[[], Mapping[str, MailboxSta
     )
 
 
-def meter_watches(metrics: Metrics, read: Callable[[], Mapping[str, WatchStatistics]]) -> None:
+def meter_watches(
+    metrics: Metrics, read: Callable[[], Mapping[str, WatchStatistics]], count: Callable[[], int]
+) -> None:
     """By resource type, so the label is bounded by what is served."""
+    metrics.gauge("apiserver_longrunning_requests", "Watches under way.", lambda: {"WATCH": count()}, "verb")
 
     def of(field: str) -> Callable[[], Mapping[str, float]]:
         return lambda: {name: getattr(now, field) for name, now in read().items()}

@@ -47,6 +47,9 @@ class Hub:
     def newest(self) -> int:
         return self._feed.head
 
+    def watchers(self) -> int:
+        return len(self._members)
+
     def groups(self) -> int:
         return len(self._sweepers)
 

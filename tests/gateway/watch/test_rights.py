@@ -1,0 +1,74 @@
+"""Who may watch: asked before anything else, by name where the selector leaves one name only."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.access.authorize import ALLOWED, NO_OPINION, Attributes, Decision
+from actors.access.identity import User
+from gateway import compose
+from tests.gateway.api import ALICE, config_map, served
+from tests.gateway.watch.watching import watching
+
+PATH = "/api/v1/namespaces/default/configmaps"
+
+
+class OnlyMine:
+    """Alice may watch the object called mine; the administrator everything."""
+
+    def authorize(self, user: User, attributes: Attributes) -> Decision:
+        if user.name != "alice":
+            return ALLOWED
+        return ALLOWED if (attributes.verb, attributes.name) == ("watch", "mine") else NO_OPINION
+
+
+@pytest.mark.parametrize("path", [f"{PATH}?watch=1", "/api/v1/watch/namespaces/default/configmaps"])
+async def test_without_a_right_it_is_forbidden(path: str) -> None:
+    async with served() as api:
+        status = (await api.ask("GET", path, token=ALICE)).expect(403)
+        assert status["message"] == (
+            'configmaps is forbidden: User "alice" cannot watch resource "configmaps" in API group "" '
+            'in the namespace "default"'
+        )
+
+
+async def test_a_right_to_one_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compose, "authorizer", lambda *_: OnlyMine())
+    async with served() as api:
+        for query in ({"fieldSelector": "metadata.name=mine"}, {"fieldSelector": "metadata.name==mine"}):
+            async with watching(api, PATH, token=ALICE, **query) as watch:
+                assert watch.status == 200
+        async with watching(api, f"{PATH}/mine", token=ALICE) as watch:
+            await api.create("configmaps", config_map("other"))
+            await api.create("configmaps", config_map("mine"))
+            assert await watch.told(1) == [("ADDED", "mine")]
+        for selector in (
+            "",
+            "metadata.name=other",
+            "metadata.name!=mine",
+            "metadata.name=mine/..",
+            "metadata.namespace=mine",
+            "metadata.name=a\\",
+        ):
+            answer = await api.ask("GET", PATH, token=ALICE, watch=1, fieldSelector=selector)
+            assert answer.status == 403
+
+
+async def test_the_refusal_names_what_was_selected() -> None:
+    async with served() as api:
+        query = {"watch": 1, "fieldSelector": "metadata.name=other"}
+        status = (await api.ask("GET", PATH, token=ALICE, **query)).expect(403)
+        assert status["details"] == {"name": "other", "kind": "configmaps"}
+        assert status["message"].startswith('configmaps "other" is forbidden: User "alice" cannot watch')
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+async def test_the_old_paths_are_for_watching_only(method: str) -> None:
+    async with served() as api:
+        for path in (
+            "/api/v1/watch/namespaces/default/configmaps",
+            "/api/v1/watch/namespaces/default/configmaps/a",
+        ):
+            answer = await api.ask(method, path, config_map("a"))
+            assert answer.status == 405
+        assert (await api.list("configmaps", fieldSelector="metadata.name=a"))["items"] == []
