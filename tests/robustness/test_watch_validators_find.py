@@ -39,10 +39,10 @@ BODIES = {
 RED_AT_6 = bare(shown(content(1), 6))
 
 
-def log(*, apart: float = 0.0) -> Chronicle:
+def log(bodies: dict[int, Document] = BODIES, *, apart: float = 0.0) -> Chronicle:
     """`apart`: seconds between two events, the last of which is now."""
     chronicle = Chronicle()
-    for offset, body in BODIES.items():
+    for offset, body in bodies.items():
         entry = Entry(offset, key(body["metadata"]["name"]), offset == 9, body)
         chronicle.add(int((NOW - (9 - offset) * apart) * SECOND), offset, entry)
     return chronicle
@@ -147,6 +147,19 @@ def assert_broken(promise: str, seen: Course, chronicle: Chronicle, *listings: L
         WATCH_VALIDATORS[promise](Sightings(WINDOW, [seen], list(listings)), chronicle)
     assert broken.value.name == promise
     assert watch_promises()[promise] in str(broken.value)
+
+
+def test_a_state_that_looks_like_a_change_at_first() -> None:
+    """Its first object is also the first event there ever was."""
+    bodies = {
+        5: BODIES[5],
+        6: bare(shown(content(2), 6, name="r1", uid="u2")),
+        7: bare(shown(content(3), 7, name="r1", uid="u2")),
+    }
+    seen = course(stream(None, told(ADDED, 5, bodies[5]), told(ADDED, 7, bodies[7])))
+    validate_watches(
+        Sightings(WINDOW, [seen], [Listing(ALL, 7, {key(): bodies[5], key("r1"): bodies[7]})]), log(bodies)
+    )
 
 
 def test_a_list_that_agrees() -> None:
