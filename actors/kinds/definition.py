@@ -99,7 +99,9 @@ class Definition:
     orphans: bool = False  # what it owns stays when it is deleted without a word about that
 
     columns: tuple[Column, ...] = USUAL  # of tables
-    row_conditions: Callable[[Object], list[Object]] | None = None  # what tables say of a row besides its cells
+    row_conditions: Callable[[Object], list[Object]] | None = (
+        None  # what tables say of a row besides its cells
+    )
     annotated_fields: frozenset[str] = frozenset()  # annotations that no partial metadata shows: fields once
 
     # Fields of stored objects that lists can be narrowed by, besides name and namespace.

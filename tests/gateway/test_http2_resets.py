@@ -1,4 +1,5 @@
-"""An HTTP/2 peer that resets its connection while it is being answered costs nobody anything, and no line in the log."""
+"""An HTTP/2 peer that resets its connection while it is being answered costs nobody anything, and no line in
+the log."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ async def test_one_default() -> None:
     async with stored() as store:
         await add_class(store, "a", 1, globalDefault=True)
         with pytest.raises(
-            Refused, match="PriorityClass a is already marked as default. Only one default can"
+            Refused, match=r"PriorityClass a is already marked as default. Only one default can"
         ):
             await add_class(store, "b", 2, globalDefault=True)
         changed = await store.get("priorityclasses", "a")
