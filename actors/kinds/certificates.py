@@ -122,13 +122,17 @@ def declare(names: Names) -> tuple[Definition, ...]:
         columns=COLUMNS,
         subresources=(
             Subresource(
-                name="approval", prepare=prepare_approval, validate=partial(rules.change, verdicts=True)
+                name="approval",
+                prepare=prepare_approval,
+                validate=partial(rules.change, verdicts=True),
+                resets=("spec", "status.certificate"),
             ),
             Subresource(
                 name="status", prepare=prepare_status, validate=partial(rules.change, certificate=True)
             ),
         ),
         check_name=any_name,
+        resets=("spec", "status"),  # what is asked for is fixed, so there is no owner of it to ask
         selectable={"spec.signerName": lambda stored: str(stored["spec"]["signerName"])},
         own_selector_text=True,
         prepare_create=partial(drop_status, STATUS),
