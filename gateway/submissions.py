@@ -68,7 +68,7 @@ class Submissions:
         stored = decode(await self._reads.get(definition, route.namespace, route.name, ""))
         if definition.kind == "Service":
             raise NoEndpoints(route.name)
-        node = stored["spec"].get("nodeName")
+        node = route.name if definition.kind == "Node" else stored["spec"].get("nodeName")
         if node:
             raise NoAgent(node)
         if subresource.name == "log":

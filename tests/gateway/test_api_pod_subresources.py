@@ -91,6 +91,14 @@ async def test_what_only_an_agent_could_answer() -> None:
         (await api.ask("DELETE", f"{PODS}/p/log")).expect(405)
 
 
+async def test_nodes_do_not_answer_either() -> None:
+    async with served() as api:
+        (await api.ask("GET", "/api/v1/nodes/n/proxy")).expect(404)
+        await api.create("nodes", {"metadata": {"name": "n"}})
+        status = (await api.ask("GET", "/api/v1/nodes/n/proxy")).expect(503)
+        assert "node n" in status["message"]
+
+
 async def test_the_scale_of_a_controller() -> None:
     async with served() as api:
         template = {

@@ -159,7 +159,15 @@ def define(names: Names) -> Definition:
         short_names=("no",),
         namespaced=False,
         fields=NODE,
-        subresources=(Subresource(name="status", prepare=prepare_status, validate=rules.change),),
+        subresources=(
+            Subresource(
+                name="proxy",
+                kind="NodeProxyOptions",
+                verbs=("create", "delete", "get", "patch", "update"),
+                by_agent=True,
+            ),
+            Subresource(name="status", prepare=prepare_status, validate=rules.change),
+        ),
         columns=node_columns(names),
         check_name=name_is_subdomain,
         selectable={"spec.unschedulable": _unschedulable},
