@@ -87,6 +87,7 @@ class Definition:
     subresources: tuple[Subresource, ...] = ()
     stored_as: str = ""  # the type name of another definition whose objects these are
     conversion: Conversion | None = None
+    also_takes: str = ""  # an older apiVersion in which bodies may still come
     deprecated: str = ""  # what every answer warns of, where this version is going away
     submits_to: tuple[str, str] = ("", "")  # what is made here goes to a subresource of another resource
 
@@ -140,7 +141,7 @@ class Definition:
 
     @cached_property
     def schema(self) -> Schema:
-        return Schema(self.fields, self.api_version, self.kind, self.fill)
+        return Schema(self.fields, self.api_version, self.kind, self.fill, self.also_takes)
 
     @cached_property
     def has_status(self) -> bool:

@@ -36,9 +36,15 @@ _clean: Callable[[tuple[Object, tuple[str, ...]]], Decoded] = partial(tuple.__ne
 
 class Schema:
     def __init__(
-        self, struct: Struct, api_version: str, kind: str, fill: Callable[[Object], None] | None = None
+        self,
+        struct: Struct,
+        api_version: str,
+        kind: str,
+        fill: Callable[[Object], None] | None = None,
+        also: str = "",  # an older apiVersion that such documents may still carry
     ) -> None:
         self._struct, self._api_version, self._kind = struct, api_version, kind
+        self._also = also or api_version
         self._document = Struct(struct.of, *_TYPE_META, *struct.fields)
         self._fill = fill
 
@@ -107,7 +113,7 @@ class Schema:
             )
         members = dict(document)
         kind, api_version = members.get("kind") or self._kind, members.get("apiVersion") or self._api_version
-        if kind == self._kind and api_version == self._api_version:
+        if kind == self._kind and api_version in (self._api_version, self._also):
             return
         if type(kind) is not str or type(api_version) is not str:
             raise NotDecodable(

@@ -61,6 +61,9 @@ async def test_a_pod_is_asked_to_go() -> None:
         await api.get("pods", "p")
         (await api.ask("POST", path, eviction(preconditions={"uid": "x"}))).expect(409)
         (await api.ask("POST", path, eviction("q"))).expect(400)
+        (await api.ask("POST", path, {**eviction(), "apiVersion": "policy/v2"})).expect(400)
+        old = {**eviction(), "apiVersion": "policy/v1beta1"}
+        assert (await api.ask("POST", f"{path}?dryRun=All", old)).expect(201) == DONE
         assert (await api.ask("POST", path, eviction())).expect(201) == DONE
         (await api.ask("GET", f"{PODS}/p")).expect(404)
         (await api.ask("POST", path, eviction())).expect(404)

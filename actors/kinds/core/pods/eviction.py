@@ -49,6 +49,7 @@ def eviction(_: Names) -> Subresource:
         plural="evictions",
         namespaced=True,
         fields=EVICTION,
+        also_takes="policy/v1beta1",
         check_name=name_is_subdomain,
     )
     return Subresource(
