@@ -35,6 +35,10 @@ def between(kinds: Declared, before: dict[str, Any], after: dict[str, Any]) -> l
         ({"tolerations": [TOLERATION]}, {"tolerations": [{"operator": "Exists"}, TOLERATION]}),
         ({"terminationGracePeriodSeconds": -1}, {"terminationGracePeriodSeconds": 1}),
         ({}, {"metadata": {"labels": {"a": "b"}}}),
+        (
+            {"containers": [{**CONTAINER, "resources": {"limits": {"memory": "1Mi"}}}]},
+            {"containers": [{**CONTAINER, "resources": {"limits": {"memory": "1048576"}}}]},
+        ),
     ],
 )
 def test_what_may_change(kinds: Declared, before: Any, after: Any) -> None:

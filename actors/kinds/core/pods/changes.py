@@ -9,6 +9,7 @@ from actors.kinds.core.pods.containers import image_space_rules
 from actors.kinds.core.pods.differences import differences
 from actors.kinds.core.pods.placement import added_toleration_rules
 from actors.kinds.core.pods.spec import LONGEST_DEADLINE
+from actors.kinds.core.resources import nanos
 from actors.messages import Object
 
 CHANGEABLE: Final = (
@@ -61,10 +62,8 @@ def _with_the_changeable_of(old: Object, new: Object) -> Object:
     wanted = dict(new)
     for part in _CONTAINERS:
         if wanted.get(part):
-            wanted[part] = [
-                {**container, "image": before["image"]} if "image" in before else container
-                for container, before in zip(wanted[part], old[part], strict=True)
-            ]
+            pairs = zip(wanted[part], old[part], strict=True)
+            wanted[part] = [_with_the_image_of(before, container) for container, before in pairs]
     for part in ("activeDeadlineSeconds", "tolerations"):
         wanted.pop(part, None)
         if part in old:
@@ -73,6 +72,24 @@ def _with_the_changeable_of(old: Object, new: Object) -> Object:
     if old.get(grace, 0) < 0 and wanted.get(grace) == 1:
         wanted[grace] = old[grace]
     return wanted
+
+
+def _with_the_image_of(old: Object, new: Object) -> Object:
+    wanted = {**new, "image": old["image"]} if "image" in old else dict(new)
+    if wanted["resources"] != old["resources"]:
+        wanted["resources"] = {
+            part: _spelled_as(old["resources"].get(part, {}), amounts)
+            for part, amounts in wanted["resources"].items()
+        }
+    return wanted
+
+
+def _spelled_as(old: dict[str, str], new: dict[str, str]) -> dict[str, str]:
+    """An amount is the same in whatever units it is said."""
+    return {
+        name: old[name] if name in old and nanos(old[name]) == nanos(amount) else amount
+        for name, amount in new.items()
+    }
 
 
 def added_container_rules(new: list[Object], old: list[Object]) -> list[FieldError]:
