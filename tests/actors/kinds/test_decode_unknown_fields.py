@@ -17,6 +17,9 @@ CASES = [
     ("configmaps", b'{"x":1,"metadata":{"y":2}}', ['unknown field "x"', 'unknown field "metadata.y"']),
     ("configmaps", b'{"Data":{"k":"v"}}', ['unknown field "Data"']),
     ("configmaps", b'{"data":{"bogus":"1"}}', []),
+    ("configmaps", b'{"":0}', ['unknown field ""']),
+    ("configmaps", b'{"metadata":{"":0}}', ['unknown field "metadata."']),
+    ("configmaps", b'{"metadata":{"name":"a","":0}}', ['unknown field "metadata."']),
     (
         "endpoints",
         b'{"subsets":[{},{"ports":[{"port":1},{"prot":2}],"z":1}]}',

@@ -19,7 +19,7 @@ from tests.actors.kinds.documents import Documents
 
 KINDS = {d.plural: d for d in Catalog(CLUSTER).definitions if not d.group and not d.stored_as}
 WORKLOADS = ["pods", "podtemplates", "replicationcontrollers"]
-MODEST = settings(max_examples=120, deadline=None)
+MODEST = settings(max_examples=60, deadline=None)
 SEEDS = st.integers(0, 2**32)
 SYSTEM = {"name": "a", "namespace": "ns", "uid": "u", "creationTimestamp": "2020-01-01T00:00:00Z"}
 

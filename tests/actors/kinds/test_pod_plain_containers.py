@@ -117,7 +117,7 @@ class Dice:
         return {**said, **timings, "successThreshold": self.one(1, odd=(0, 2)), **self.one({}, odd=odd)}
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=600, deadline=None)
 @given(st.integers(0, 2**32))
 def test_plain_means_sound(seed: int) -> None:
     container = Dice(seed).container()
