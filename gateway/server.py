@@ -24,7 +24,7 @@ from gateway.link import Link
 from gateway.listen import Address, Exhausted, Listener, Settings, open_listeners
 from gateway.request import Peer
 from gateway.serving import Handle, Refuse, ServerStatistics, Serving, log
-from gateway.tls import HandshakeFailed, NotTLS, SecureLink
+from gateway.tls import Desk, HandshakeFailed, NotTLS, SecureLink
 
 # Connections taken in one go before other tasks get their turn.
 _ACCEPT_BATCH = 64
@@ -36,6 +36,7 @@ class Server:
         self._settings = Settings(limits)
         self._context = WorkerContext(None)
         self._app = ASGIWrapper(App(self._serving))
+        self._desk = Desk()
         self._arrival = trio.Event()
         self._departure = trio.Event()
 
@@ -106,7 +107,8 @@ class Server:
 
     def _start(self, sock: socket.socket, tls: ssl.SSLContext | None, connections: trio.Nursery) -> None:
         serving = self._serving
-        link = Link(sock, serving.limits) if tls is None else SecureLink(sock, serving.limits, tls)
+        limits = serving.limits
+        link = Link(sock, limits) if tls is None else SecureLink(sock, limits, tls, self._desk)
         serving.accepted += 1
         serving.links.add(link)
         serving.tick()

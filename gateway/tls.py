@@ -1,9 +1,11 @@
 """TLS on a link: an `ssl.SSLObject` between two memory BIOs, driven by hand.
 
 `SecureLink` is the `Link` of the secure port; the server makes it, `http1` and `http2` use it like a plain
-one. Rejected: trio.SSLStream, whose locks and retry loop cost 40 us more a request. Ciphertext leaves in
-the order it was made, because only senders take it from the outgoing BIO: what the TLS layer has to say of
-its own accord (a key update) goes out with the next answer, which is when the standard wants it.
+one. Rejected: trio.SSLStream, whose locks and retry loop cost 40 us more a request; and BIOs for each connection,
+because one never gives back what it grew to, and a connection lives long. All links of a server share one `Desk`
+instead: nothing lies there while anything is awaited. Ciphertext leaves in the order it was made: what the TLS layer
+says of its own accord (a key update) waits with the link and goes out with the next answer, which is when the
+standard wants it.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from gateway.limits import Limits
 from gateway.link import RECEIVE, Link
 from gateway.volley import Missed, one_by_one
 
-# A memory BIO never gives back what it grew to, and a connection lives long: two full records at a time.
+# What is encrypted at a time: two full records.
 SLICE = 32 * 1024
 # Slices that leave in one system call. A peer that stops reading holds no more than this in ciphertext, and
 # everybody else gets a turn before the next.
@@ -56,34 +58,48 @@ def serving_context(certificate: Path, key: Path, client_ca: Path | None = None)
     return context
 
 
-class SecureLink(Link):
-    __slots__ = ("_incoming", "_outgoing", "_patience", "_sending", "_tls", "_unsent")
+class Desk:
+    """Where ciphertext changes hands. Whoever makes TLS read or write clears both sides before it awaits."""
 
-    def __init__(self, sock: socket.socket, limits: Limits, context: ssl.SSLContext) -> None:
+    __slots__ = ("incoming", "outgoing")
+
+    def __init__(self) -> None:
+        self.incoming = ssl.MemoryBIO()
+        self.outgoing = ssl.MemoryBIO()
+
+
+class SecureLink(Link):
+    __slots__ = ("_ahead", "_desk", "_patience", "_sending", "_tls", "_unsent", "_words")
+
+    def __init__(self, sock: socket.socket, limits: Limits, context: ssl.SSLContext, desk: Desk) -> None:
         super().__init__(sock, limits)
-        self._incoming = ssl.MemoryBIO()
-        self._outgoing = ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._desk = desk
+        self._tls = context.wrap_bio(desk.incoming, desk.outgoing, server_side=True)
+        self._ahead = b""  # ciphertext received behind the record that was read
+        self._words = b""  # ciphertext that TLS made of its own accord
         self._sending = False
         self._patience = _FLIGHTS
         self._unsent: memoryview | None = None  # ciphertext of `transmit` that the socket did not take
 
     async def handshake(self) -> None:
-        self._incoming.write(await self._first_bytes())
+        data = await self._first_bytes()
         while True:
+            self._desk.incoming.write(data)
             try:
                 self._tls.do_handshake()
             except ssl.SSLWantReadError:
+                self._clear_desk()
                 await self._drain()
                 data = await self._more()
                 if not data:
                     raise HandshakeFailed("the peer left") from None
-                self._incoming.write(data)
             except (ssl.SSLError, ssl.CertificateError) as error:
+                self._clear_desk()
                 self._drain_nowait()
                 raise HandshakeFailed(str(error)) from error
             else:
                 break
+        self._clear_desk()
         await self._drain()
         self.protocol = self._tls.selected_alpn_protocol()
 
@@ -112,9 +128,10 @@ class SecureLink(Link):
         return self._tls.getpeercert() or None  # type: ignore[return-value]
 
     async def receive(self) -> bytes:
-        incoming = self._incoming
+        desk = self._desk
         while True:
-            if not incoming.pending:
+            data, self._ahead = self._ahead, b""
+            if not data:
                 await wait_readable(self.fd)
                 try:
                     data = self.socket.recv(RECEIVE)
@@ -122,7 +139,7 @@ class SecureLink(Link):
                     continue
                 if not data:
                     return b""
-                incoming.write(data)
+            desk.incoming.write(data)
             try:
                 return self._tls.read(_RECORD)
             except ssl.SSLWantReadError:
@@ -132,13 +149,38 @@ class SecureLink(Link):
             except ssl.SSLError:
                 self._drain_nowait()
                 raise
+            finally:
+                if desk.incoming.pending or desk.outgoing.pending:
+                    self._clear_desk()
 
     def receive_nowait(self) -> bytes:
-        self._incoming.write(super().receive_nowait())
+        data, self._ahead = self._ahead or super().receive_nowait(), b""
+        self._desk.incoming.write(data)
         try:
             return self._tls.read(_RECORD)
         except ssl.SSLError:
             return b""
+        finally:
+            self._clear_desk()
+
+    def _clear_desk(self) -> None:
+        desk = self._desk
+        if desk.incoming.pending:
+            self._ahead = desk.incoming.read()
+        if desk.outgoing.pending:
+            self._words += desk.outgoing.read()
+
+    def _encrypt(self, data: bytes | memoryview) -> bytes:
+        """All ciphertext that has not been sent, in the order it was made, that of `data` last."""
+        try:
+            self._tls.write(data)
+        except OSError:
+            self._clear_desk()
+            raise
+        cipher = self._desk.outgoing.read()
+        if self._words:
+            cipher, self._words = self._words + cipher, b""
+        return cipher
 
     async def send(self, data: bytes) -> None:
         if len(data) <= SLICE:
@@ -153,11 +195,9 @@ class SecureLink(Link):
                 await self.send_rest(rest)
 
     def send_nowait(self, data: bytes) -> memoryview | None:
-        self._tls.write(data)
-        return self._send_cipher()
+        return self._send_cipher(self._encrypt(data))
 
-    def _send_cipher(self) -> memoryview | None:
-        cipher = self._outgoing.read()
+    def _send_cipher(self, cipher: bytes) -> memoryview | None:
         try:
             sent = self.socket.send(cipher)
         except BlockingIOError:
@@ -167,8 +207,7 @@ class SecureLink(Link):
     def _send_burst(self, plain: memoryview) -> memoryview | None:
         ciphers = []
         for start in range(0, len(plain), SLICE):
-            self._tls.write(plain[start : start + SLICE])
-            ciphers.append(self._outgoing.read())
+            ciphers.append(self._encrypt(plain[start : start + SLICE]))
         try:
             sent = self.socket.sendmsg(ciphers)
         except BlockingIOError:
@@ -188,9 +227,8 @@ class SecureLink(Link):
         taken, size = 0, len(data)
         while taken < size:
             part = data if size <= SLICE else memoryview(data)[taken : taken + SLICE]
-            self._tls.write(part)
             taken += len(part)
-            self._unsent = self._send_cipher()
+            self._unsent = self._send_cipher(self._encrypt(part))
             if self._unsent is not None:
                 self._sending = True
                 return -taken
@@ -238,15 +276,18 @@ class SecureLink(Link):
         await self._drain()
 
     async def _drain(self) -> None:
-        while self._outgoing.pending:
-            rest = self._send_cipher()
+        while self._words:
+            words, self._words = self._words, b""
+            rest = self._send_cipher(words)
             if rest is not None:
                 await self.send_rest(rest)
 
     def _drain_nowait(self) -> None:
-        if not self._sending:
+        self._clear_desk()
+        if self._words and not self._sending:
+            words, self._words = self._words, b""
             try:
-                self.socket.send(self._outgoing.read())
+                self.socket.send(words)
             except OSError:
                 pass
 
@@ -268,9 +309,7 @@ def _seal(links: Sequence[SecureLink], data: bytes, missed: Missed) -> list[tupl
             missed.append((link, 0))
             continue
         try:
-            link._tls.write(data)
+            sealed.append((link, link._encrypt(data)))
         except OSError as error:
             missed.append((link, error))
-        else:
-            sealed.append((link, link._outgoing.read()))
     return sealed

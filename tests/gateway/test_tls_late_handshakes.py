@@ -11,7 +11,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from gateway.limits import Limits
-from gateway.tls import SecureLink
+from gateway.tls import Desk, SecureLink
 from tests.gateway.serving import authority
 
 
@@ -44,7 +44,7 @@ class Handshake:
         ours, self.sock = socket.socketpair()
         ours.setblocking(False)
         self.sock.setblocking(False)
-        self.link = SecureLink(ours, Limits(), authority().server_context())
+        self.link = SecureLink(ours, Limits(), authority().server_context(), Desk())
         self.peer = Peer(self.sock)
         self.came_to = ""
 
