@@ -139,14 +139,15 @@ class Watcher:
 
     def _connected(self, wire: Wire) -> socket.socket:
         plain = socket.socket()
+        # Encrypted before it is connected: then one object owns the socket, whatever becomes of the handshake.
+        connection = _trusting(wire.protocols).wrap_socket(plain) if wire.secure else plain
         try:
             if self.habits.window:
-                plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.habits.window)
-            plain.settimeout(PATIENCE)
-            plain.connect((LOOPBACK, self._cluster.secure_port if wire.secure else self._cluster.port))
-            connection = _trusting(wire.protocols).wrap_socket(plain) if wire.secure else plain
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.habits.window)
+            connection.settimeout(PATIENCE)
+            connection.connect((LOOPBACK, self._cluster.secure_port if wire.secure else self._cluster.port))
         except BaseException:
-            plain.close()
+            connection.close()
             raise
         connection.settimeout(_GLANCE)
         return connection
