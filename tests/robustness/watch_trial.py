@@ -29,6 +29,7 @@ _FORGETFUL = (
     "from gateway.watch import changes, frames; frames.KEPT_FRAMES = 4; changes.KEPT_EVENTS = 8",
     "from gateway.watch import changes; changes.STEP_EVENTS = 3",
 )
+_BY_PAGES = "from gateway.watch import state; state.FIRST_PAGE = 2; state.LARGEST_PAGE = 3"
 _IN_TURNS = "from gateway.watch import group, hub; group.TURN = hub.TURN = 1"
 _NARROW = """
 import socket
@@ -148,7 +149,10 @@ def watch_trial(
     chance = random.Random(f"{seed} tuning")
     with Cluster(folder) as cluster:
         cluster.secure = True
-        cluster.tuned = (_OFTEN, *(one for one in (*_FORGETFUL, _IN_TURNS, _NARROW) if chance.random() < 0.5))
+        cluster.tuned = (
+            _OFTEN,
+            *(one for one in (*_FORGETFUL, _BY_PAGES, _IN_TURNS, _NARROW) if chance.random() < 0.5),
+        )
         try:
             with WatchTrial(cluster, seed, window, flags) as one:
                 yield one

@@ -26,6 +26,7 @@ from tests.robustness.wires import Wire
 
 BEGINNINGS = ("unset", "zero", "list", "past")
 LEAVE, STALL = 0.01, 0.015  # chances, each time that something came
+FORGET = 0.3  # chance, at the end of a stream: the next client in its place knows nothing
 LONGEST_STALL = 2.5  # seconds; most are much shorter
 SMALL_WINDOW = 4096  # bytes: one that does not read is soon behind
 GONE = 410
@@ -85,13 +86,12 @@ class Watcher:
     # Streams.
 
     def _follow(self) -> None:
-        wire, course = self.habits.wire(), self._resumed() or self._begun()
-        stream = Stream(type(wire).__name__, self._position)
-        if self._position is None:
-            stream.least = (
-                max(self._memory.versions[-20:], default=0) if self.habits.beginning == "unset" else 0
-            )
+        wire = self.habits.wire()
         with self._connected(wire) as connection:
+            course = self._resumed() or self._begun()
+            stream = Stream(type(wire).__name__, self._position)
+            if self._position is None and self.habits.beginning == "unset":
+                stream.least = max(self._memory.versions[-20:], default=0)
             wire.ask(self._target())
             stream.sent = time.time()
             connection.sendall(wire.outgoing())
@@ -104,6 +104,8 @@ class Watcher:
                 stream.ended = time.time()
         if not stream.answered:
             time.sleep(_RETRY)
+        elif not self.calm.is_set() and self._chance.random() < FORGET:
+            self._position = None
 
     def _resumed(self) -> Course | None:
         return self._course if self._position is not None else None
