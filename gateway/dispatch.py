@@ -19,7 +19,6 @@ from actors.kinds.catalog import Catalog
 from actors.kinds.definition import Definition
 from actors.messages import Create, Delete, Deleted, DeleteOptions, Patch, Replace, Written
 from actors.names import Names
-from actors.patch.last_applied import USUAL_MANAGER
 from actors.resource import options
 from actors.resource.addressing import check_name, check_namespace
 from actors.resource.collection import delete_collection
@@ -27,16 +26,11 @@ from actors.resource.reads import Listing, ListOptions, Reads
 from actors.selectors import FieldSelector, LabelSelector, matcher
 from actors.stamps import Stamps
 from gateway import render
-from gateway.bodies import (
-    decode_applied,
-    decode_body,
-    decode_delete_options,
-    decode_patch,
-    patch_format,
-)
+from gateway.bodies import decode_body, decode_delete_options
 from gateway.call import Call
 from gateway.documents import frame_of
 from gateway.errors import MethodNotAllowed, NoSuchPath
+from gateway.patches import Patches
 from gateway.request import Response
 from gateway.route import Route
 from gateway.submissions import Submissions
@@ -68,12 +62,12 @@ class Dispatch:
         opening: Opening,
     ) -> None:
         self._names = names
-        self._last_applied = names.key("last-applied-configuration", "kubectl")
         self._catalog = catalog
         self._journal = journal
         self._directory = directory
         self._reads = reads
         self._stamps = stamps
+        self._patches = Patches(names, stamps, self._may_create)
         self._authorizer = authorizer
         self._opening = opening
         evictions = Evictions(catalog, journal, directory)
@@ -185,43 +179,8 @@ class Dispatch:
         return await self._write(call, definition, command, body.problems)
 
     async def _patch(self, call: Call, definition: Definition) -> Response:
-        format_ = patch_format(call)
-        write = self._patch_options(call, format_)
-        if format_ == "apply" and definition.seen_through(call.route.subresource) is definition:
-            return await self._apply(call, definition, write)
-        # Nobody owns anything of what is only a view of something else: there an apply is a merge.
-        value, problems = decode_patch(call, "merge" if format_ == "apply" else format_)
-        command = Patch(
-            definition.api_version,
-            _namespace(definition, call.route),
-            call.route.name,
-            "merge" if format_ == "apply" else format_,
-            value,
-            self._stamps.make(call.user, call.manager),
-            call.route.subresource,
-            write.dry_run,
-            write.field_validation,
-            problems,
-        )
-        return await self._write(call, definition, command)
-
-    async def _apply(self, call: Call, definition: Definition, write: options.WriteOptions) -> Response:
-        body = await decode_applied(call, definition, write.field_validation)
-        command = Patch(
-            definition.api_version,
-            _namespace(definition, call.route),
-            call.route.name,
-            "apply",
-            body.object,
-            self._stamps.make(call.user, call.manager),
-            call.route.subresource,
-            write.dry_run,
-            write.field_validation,
-            force=write.force,
-            may_create=self._may_create(call),
-            annotation=self._last_applied if call.manager == USUAL_MANAGER else "",
-        )
-        return await self._write(call, definition, command, body.problems)
+        asked = await self._patches.read(call, definition, _namespace(definition, call.route))
+        return await self._write(call, definition, asked.command, asked.problems)
 
     def _may_create(self, call: Call) -> bool:
         """Whether the caller may also create: asked of an apply, and of a PUT to kinds that it creates."""
@@ -320,17 +279,6 @@ class Dispatch:
             parameters.all("dryRun"),
             parameters.first("fieldValidation") or "",
             parameters.first("fieldManager") or "",
-        )
-
-    def _patch_options(self, call: Call, format_: str) -> options.WriteOptions:
-        parameters = call.parameters
-        return options.patch_options(
-            self._names,
-            parameters.all("dryRun"),
-            parameters.first("fieldValidation") or "",
-            parameters.first("fieldManager") or "",
-            parameters.first("force"),
-            applies=format_ == "apply",
         )
 
     async def _delete_options(self, call: Call) -> tuple[DeleteOptions, bool | None]:

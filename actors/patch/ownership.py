@@ -20,7 +20,7 @@ class Comparisons:
     """One change of an object, looked at in whatever version an owner wrote. Objects are in storage form."""
 
     def __init__(self, doors: Doors, door: Door, before: Object | None, after: Object) -> None:
-        self._views, self._view = doors, door
+        self._doors, self._door = doors, door
         self._before, self._after = before, after
         self.changes = self._compare(door)
         self._made: dict[str, Changes | None] = {door.version: self.changes}
@@ -28,7 +28,7 @@ class Comparisons:
     def in_version(self, version: str) -> Changes | None:
         """None for a version that is not served any more."""
         if version not in self._made:
-            door = self._views.find(version, self._view.subresource)
+            door = self._doors.find(version, self._door.subresource)
             self._made[version] = None if door is None else self._compare(door)
         return self._made[version]
 
