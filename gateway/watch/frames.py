@@ -37,6 +37,12 @@ class KeptFrames:
             self.floor, data = self._frames.popleft()
             self._bytes -= len(data)
 
+    def forget(self, head: int) -> None:
+        """Keep nothing up to an offset."""
+        self._frames.clear()
+        self._bytes = 0
+        self.floor = head
+
     def after(self, cursor: int, head: int) -> tuple[list[Frame], int]:
         """Those behind a cursor that is not below the floor, no more than a round takes, and where they lead."""
         behind = list(takewhile(lambda frame: frame[0] > cursor, reversed(self._frames)))

@@ -148,9 +148,14 @@ class Group:
 
     async def step(self) -> None:
         """Bring everybody who sweeps some changes further; at rest when there are no more."""
-        changes, reached = self._changes.after(self.head, self._hub.newest())
-        for part in rounds(self._framed(changes)):
-            await self._sweep(part)
+        reached = self._hub.newest()
+        if self.sweeping or len(self.lagging) > 1:
+            changes, reached = self._changes.after(self.head, reached)
+            for part in rounds(self._framed(changes)):
+                await self._sweep(part)
+        else:
+            # One who lags alone frames for itself what it can take, if it ever can.
+            self._kept.forget(reached)
         self._move_to(reached)
         self.swept = reached
         self.resting = reached == self._hub.newest()

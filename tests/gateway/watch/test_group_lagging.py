@@ -100,6 +100,19 @@ async def test_one_who_lags_does_not_hold_up_the_others() -> None:
         assert lagging.pipe.calls < 5
 
 
+async def test_one_who_lags_alone_costs_nothing() -> None:
+    async with ground() as base:
+        lagging = base.join(FakePipe(room=0))
+        for number in range(50):
+            base.put(f"n-{number}")
+            await wait_all_tasks_blocked()
+        assert base.hub.statistics()["things"].frames == 1
+        lagging.pipe.read(10**9)
+        await wait_all_tasks_blocked()
+        assert lagging.versions == list(range(1, 51))
+        assert lagging.pipe in lagging.group.sweeping
+
+
 async def test_catching_up_from_the_journal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frames, "KEPT_BYTES", 0)
     monkeypatch.setattr(changes, "KEPT_EVENTS", 2)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
+
 import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from actors import committer
 from gateway.watch import state
 from tests.gateway.api import Api, config_map, labelled, served
 from tests.gateway.watch.watching import (
@@ -87,6 +90,35 @@ async def test_pages_are_of_one_version() -> None:
                 later = watch.untaken
                 assert_ascending(later)
                 assert all(version > max(versions(events)) for version in versions(later))
+
+
+async def test_commits_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The journal then knows of a commit before the feed does: a state may be of a version still to be told."""
+    monkeypatch.setattr(committer, "QUICK", -1.0)
+    async with served() as api:
+        for number in range(40):
+            await api.create("configmaps", config_map(f"m-{number:02}"))
+        written = trio.Event()
+
+        async def write() -> None:
+            await churn(api, 25)
+            await api.create("configmaps", config_map("last"))
+            written.set()
+
+        async with trio.open_nursery() as nursery, AsyncExitStack() as stack:
+            nursery.start_soon(write)
+            watches = [
+                await stack.enter_async_context(watching(api, api.path("configmaps"))) for _ in range(25)
+            ]
+            await written.wait()
+            listed = await api.list("configmaps")
+            expected = {
+                item["metadata"]["name"]: int(item["metadata"]["resourceVersion"]) for item in listed["items"]
+            }
+            for watch in watches:
+                while not any(name == "last" for _, name in map(told, watch.events)):
+                    await watch.take(1)
+                assert folded(watch) == expected
 
 
 async def test_a_reader_of_pages_that_stalls_is_served_to_the_end() -> None:
