@@ -17,8 +17,8 @@ Frame = tuple[int, bytes]
 # Offered in one call: a burst travels in rounds of this size, about what a socket takes at once.
 ROUND_BYTES = 256 << 10
 # Kept by one group, if the allowance of all groups gives it that much.
-KEPT_FRAMES = 1024
-KEPT_BYTES = 1 << 20
+KEPT_FRAMES = 2048
+KEPT_BYTES = 2 << 20
 ALLOWANCE = 16 << 20
 
 

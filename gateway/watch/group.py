@@ -28,8 +28,10 @@ from gateway.watch.topic import Topic
 
 logger = logging.getLogger(__name__)
 
-# Members served between two turns of the event loop: about two milliseconds of sends.
+# Members served between two turns of the event loop: two milliseconds of sends, or three with encryption.
 TURN = 256
+TURN_BYTES = 2 << 20
+SMALLEST_TURN = 8
 # What a step over events that are not shown counts for, in bytes: a group that sees little must not take for ever.
 SILENCE = 16 << 10
 _NOBODY: frozenset[Pipe] = frozenset()
@@ -187,8 +189,9 @@ class Group:
         data = joined(frames)
         pipes = list(self.sweeping)
         departures = self._departures
-        for first in range(0, len(pipes), TURN):
-            turn = pipes[first : first + TURN]
+        length = max(SMALLEST_TURN, min(TURN, TURN_BYTES // len(data)))
+        for first in range(0, len(pipes), length):
+            turn = pipes[first : first + length]
             if first:
                 self._unserved = pipes, first
                 await trio.lowlevel.checkpoint()

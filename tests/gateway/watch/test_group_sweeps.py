@@ -6,7 +6,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from gateway.watch import frames
-from gateway.watch.group import TURN
+from gateway.watch.group import SMALLEST_TURN, TURN, TURN_BYTES
 from tests.gateway.watch.ground import FakePipe, ground
 
 
@@ -66,6 +66,22 @@ async def test_others_get_a_turn_in_a_large_sweep() -> None:
             base.put("a")
         assert {0, TURN * 3} < set(turns)
         assert set(turns) <= {0, TURN, TURN * 2, TURN * 3}
+
+
+async def test_large_events_make_short_turns() -> None:
+    async with ground() as base:
+        watchers = [base.join() for _ in range(SMALLEST_TURN * 4)]
+        turns: list[int] = []
+
+        async def look() -> None:
+            while len(turns) < 20:
+                turns.append(sum(bool(watcher.pipe.received) for watcher in watchers))
+                await trio.lowlevel.checkpoint()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(look)
+            base.put("a", size=TURN_BYTES)
+        assert {SMALLEST_TURN, SMALLEST_TURN * 2, SMALLEST_TURN * 3} <= set(turns)
 
 
 async def test_other_types_and_other_names_wake_nobody() -> None:
