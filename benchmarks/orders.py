@@ -12,7 +12,7 @@ from typing import Any
 
 from benchmarks.target import Target
 
-PAYLOAD = 900  # with metadata and framing an event of it has about 1,260 bytes
+PAYLOAD = 640  # with metadata and framing an event of it has about 1,280 bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 The crowd drives it. Whatever the transport frames events with, each holds one `MARK` that occurs nowhere else
 in the stream, and a single byte is never cut in two by the network: so counting events is counting a byte.
-(No part of a chunk's size line is a mark, nor of a WebSocket frame's head: 0x81, 126 and a length of two bytes whose
-second one is above 127 for events of 1152 to 1279 bytes.)
+(The head of a WebSocket frame holds the length, and a mark where the length has 0x5E as its second byte, 1374 for
+one: then every watcher gets too many events and the harness says so.)
 """
 
 from __future__ import annotations

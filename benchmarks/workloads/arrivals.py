@@ -22,7 +22,7 @@ MISSED = 100  # events written while everybody is away
 WRITERS = 16
 # Handshakes under way at once. One process shakes all hands on this side, at the server's own pace: with more it
 # would be the one who is too slow for the server's time limit, which thousands of clients are not.
-SHAKING = 1_000
+SHAKING = 256
 
 
 def idle(site: Site, *, work: str, tls: bool) -> Measurement:
