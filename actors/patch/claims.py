@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from actors.patch import field_path
-from actors.patch.field_set import HERE, Fields, Path
-from actors.patch.topology import Dictionary, Divided, Entries, Leaf, Record, Repeated, Shape
+from actors.patch.field_set import HERE, WHOLE, Fields, Path
+from actors.patch.topology import Dictionary, Divided, Entries, Items, Leaf, Record, Repeated, Shape
 
 _NO_KEY: Final = ":null"  # what an entry without a key is spelled with, besides others
 
@@ -30,37 +30,54 @@ class NotClaimable(Exception):
 
 
 def claimed(shape: Divided, config: Any) -> Fields:
-    fields: Fields = {}
-    named = type(shape) is Record
+    if type(shape) is Record:
+        return _of_record(shape, config)
     parts = shape.parts(config)
+    if type(shape) is not Dictionary:
+        _refuse_indistinct(shape, config, parts)
+    inner = shape.part("")
+    if type(inner) is Leaf:
+        return dict.fromkeys(sorted(parts), WHOLE)
+    fields: Fields = {}
     for element in sorted(parts):
-        part, inner = parts[element], shape.part(element)
-        if type(part) is Repeated or _NO_KEY in element:
-            _refuse(shape, element, part)
-        if type(inner) is Leaf or part is None or part == {}:
-            fields[element] = {}
+        node = _claim(inner, element, parts[element])
+        fields[element] = {HERE: {}, **node} if node else {}
+    return fields
+
+
+def _of_record(shape: Record, config: Any) -> Fields:
+    fields: Fields = {}
+    for name, element, inner in shape.plan(config):
+        if type(inner) is Leaf:
+            fields[element] = WHOLE
             continue
-        node = _claim(inner, element, part)
-        if not named:
-            fields[element] = {HERE: {}, **node}
-        elif node:
+        node = _claim(inner, element, config[name])
+        if node is not None:
             fields[element] = node
     return fields
 
 
-def _claim(shape: Divided, element: str, part: Any) -> Fields:
+def _claim(shape: Divided, element: str, part: Any) -> Fields | None:
+    """The node of a part; None where it claims nothing, which only an empty list does."""
+    if not part and part != []:
+        return {}
     try:
-        return claimed(shape, part)
+        return claimed(shape, part) or None
     except NotClaimable as error:
         error.path = (element, *error.path)
         raise
 
 
-def _refuse(shape: Divided, element: str, part: Any) -> None:
-    if type(part) is Repeated:
-        raise NotClaimable(f"duplicate entries for key {field_path.spoken((element,))}")
-    if type(shape) is Entries and (lacking := shape.lacks(part or {})):
-        raise NotClaimable(f"an entry of this list has no {lacking}, by which its entries are told apart")
+def _refuse_indistinct(shape: Items, config: Any, parts: dict[str, Any]) -> None:
+    if len(parts) < len(config):
+        twice = next(element for element, part in parts.items() if type(part) is Repeated)
+        raise NotClaimable(f"duplicate entries for key {field_path.spoken((twice,))}")
+    if type(shape) is Entries:
+        for element, part in parts.items():
+            if _NO_KEY in element and (lacking := shape.lacks(part or {})):
+                raise NotClaimable(
+                    f"an entry of this list has no {lacking}, by which its entries are told apart"
+                )
 
 
 def extract(shape: Divided, value: Any, fields: Fields) -> Any:

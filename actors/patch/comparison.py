@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from actors.patch.field_set import HERE, WHOLE, Fields
-from actors.patch.topology import Divided, Leaf, Record, Repeated, Shape
+from actors.patch.topology import Dictionary, Divided, Leaf, Record, Repeated, Shape
 
 
 class Changes(NamedTuple):
@@ -26,8 +26,7 @@ class Changes(NamedTuple):
 
 
 def compare(shape: Record, before: Any, after: Any) -> Changes:
-    changed, removed = _differences(shape, before, after)
-    return Changes(changed, removed)
+    return Changes(*_differences(shape, before, after))
 
 
 def everything(shape: Shape, value: Any) -> Fields:
@@ -36,39 +35,56 @@ def everything(shape: Shape, value: Any) -> Fields:
         return WHOLE
     if not value:
         return {}
-    parts = shape.parts(value)
     node: Fields = {HERE: {}}
+    if type(shape) is Record:
+        for name, element, inner in shape.plan(value):
+            node[element] = WHOLE if type(inner) is Leaf else everything(inner, value[name])
+        return node
+    parts, inner = shape.parts(value), shape.part("")
     for element in sorted(parts):
-        inner = shape.part(element)
         node[element] = WHOLE if type(inner) is Leaf else everything(inner, parts[element])
     return node
 
 
 def _differences(shape: Divided, before: Any, after: Any) -> tuple[Fields, Fields]:
+    """Of two that are both there."""
     changed: Fields = {}
     removed: Fields = {}
-    old = shape.parts(before) if before else {}
-    new = shape.parts(after) if after else {}
-    for element in sorted(new):
-        part, was = new[element], old.get(element, _MISSING)
-        if was == part:
+    if type(shape) is Record or type(shape) is Dictionary:
+        old, new = before or {}, after or {}
+    else:
+        old, new = shape.parts(before or ()), shape.parts(after or ())
+    for name, now in new.items():
+        was = old.get(name, _MISSING)
+        if was is now or was == now:
             continue
-        inner = shape.part(element)
-        if was is _MISSING:
-            changed[element] = everything(inner, part)
-        elif type(inner) is Leaf or type(was) is Repeated or type(part) is Repeated:
-            changed[element] = WHOLE
-        elif not was and not part:
-            changed[element] = {}
-        else:
-            came, went = _differences(inner, was, part)
-            if came:
-                changed[element] = came
-            if went:
-                removed[element] = went
-    for element in sorted(old.keys() - new.keys()):
-        removed[element] = everything(shape.part(element), old[element])
-    return changed, removed
+        element = shape.element(name)
+        if element is not None:
+            _compare_part(shape.part(element), element, was, now, changed, removed)
+    for name in old.keys() - new.keys():
+        element = shape.element(name)
+        if element is not None:
+            removed[element] = everything(shape.part(element), old[name])
+    return _in_order(changed), _in_order(removed)
+
+
+def _compare_part(shape: Shape, element: str, was: Any, now: Any, changed: Fields, removed: Fields) -> None:
+    if was is _MISSING:
+        changed[element] = everything(shape, now)
+    elif type(shape) is Leaf or type(was) is Repeated or type(now) is Repeated:
+        changed[element] = WHOLE
+    elif not was and not now:
+        changed[element] = {}
+    else:
+        came, went = _differences(shape, was, now)
+        if came:
+            changed[element] = came
+        if went:
+            removed[element] = went
+
+
+def _in_order(fields: Fields) -> Fields:
+    return dict(sorted(fields.items())) if len(fields) > 1 else fields
 
 
 _MISSING = object()

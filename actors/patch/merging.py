@@ -21,7 +21,7 @@ MISSING = object()
 
 
 def merge(shape: Divided, live: Any, config: Any) -> Any:
-    if isinstance(shape, Record | Dictionary):
+    if type(shape) is Record or type(shape) is Dictionary:
         return _merge_members(shape, live, config)
     return _merge_items(shape, live, config)
 
@@ -30,9 +30,13 @@ def _merge_members(
     shape: Record | Dictionary, live: dict[str, Any], config: dict[str, Any]
 ) -> dict[str, Any]:
     merged = live
-    for element, wanted in shape.parts(config).items():
-        name = element[2:]
+    for name, wanted in config.items():
         was = live.get(name, MISSING)
+        if was == wanted:
+            continue
+        element = shape.element(name)
+        if element is None:
+            continue
         part = _merge_part(shape.part(element), was, wanted)
         if part is not was:
             if merged is live:
@@ -42,8 +46,7 @@ def _merge_members(
 
 
 def _merge_part(shape: Shape, was: Any, wanted: Any) -> Any:
-    if was == wanted:
-        return was
+    """Of a part whose wanted value is not the one that it was."""
     if type(shape) is Leaf:
         part = shape.canonical(wanted)
         return was if was == part else part
@@ -56,14 +59,16 @@ def _merge_part(shape: Shape, was: Any, wanted: Any) -> Any:
 
 def _merge_items(shape: Items, live: list[Any], config: list[Any]) -> list[Any]:
     old, wanted = shape.parts(live), shape.parts(config)
+    inner = shape.part("")
     merged: list[Any] = []
-    for element in _interleaved(old, wanted):
-        if element in wanted:
-            merged.append(_merge_part(shape.part(element), old.get(element, MISSING), wanted[element]))
-        elif type(old[element]) is Repeated:
-            merged.extend(old[element])
+    for element in old if list(old) == list(wanted) else _interleaved(old, wanted):
+        was, now = old.get(element, MISSING), wanted.get(element, MISSING)
+        if now is not MISSING:
+            merged.append(was if was == now else _merge_part(inner, was, now))
+        elif type(was) is Repeated:
+            merged.extend(was)
         else:
-            merged.append(old[element])
+            merged.append(was)
     return merged
 
 

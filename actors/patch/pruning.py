@@ -37,11 +37,12 @@ class _Pruning:
         self._given_up = given_up  # and has no owner now
 
     def run(self, shape: Divided, value: Any, last: Fields) -> Any:
-        if last == self._own and not self._given_up:
-            return value
         parts = shape.parts(value)
         changes: dict[str, Any] = {}
+        own = self._own or {}
         for element, node in last.items():
+            if own.get(element) == node and not self._given_up:
+                continue
             part = parts.get(element)
             if part is not None:
                 left = self._part(shape, element, part, node)

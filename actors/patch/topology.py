@@ -15,7 +15,7 @@ are Elements, otherwise one value. Shapes are made when first walked into, becau
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, final
 
 from actors.kinds.fields import STRING, Field, ListOf, MapOf, Scalar, Struct, Type, fresh
@@ -48,31 +48,53 @@ class Leaf:
         return Walk(fill=True).value(self._type, value)
 
 
+class _Parts(dict[str, "Shape"]):
+    """Shapes of fields by element, each made when it is first asked for."""
+
+    def __init__(self, shapes: Shapes, fields: Mapping[str, tuple[Field, Excluded]]) -> None:
+        self._shapes, self._fields = shapes, fields
+
+    def __missing__(self, element: str) -> Shape:
+        field, excluded = self._fields[element]
+        made = self[element] = self._shapes.of_field(field, excluded)
+        return made
+
+
 @final
 class Record:
-    __slots__ = ("_fields", "_made", "_shapes", "elements")
+    __slots__ = ("_elements", "_plans", "element", "part")
 
     def __init__(self, shapes: Shapes, struct: Struct, excluded: Excluded) -> None:
-        self._shapes = shapes
-        self._fields = {
+        fields = {
             FIELD + field.name: (field, excluded.get(field.name, NOTHING))
             for field in struct.fields
             if excluded.get(field.name, NOTHING) is not None
         }
-        self.elements: Mapping[str, str] = {element[2:]: element for element in self._fields}
-        self._made: dict[str, Shape] = {}
+        self._elements = {element[2:]: element for element in fields}
+        # Walking objects is mostly asking these: methods of Python's own cost a third of ours.
+        self.element: Callable[[str], str | None] = self._elements.get
+        self.part: Callable[[str], Shape] = _Parts(shapes, fields).__getitem__
+        self._plans: dict[tuple[str, ...], Plan] = {}
 
     def parts(self, value: Mapping[str, Any]) -> dict[str, Any]:
-        elements = self.elements
+        elements = self._elements
         return {elements[name]: part for name, part in value.items() if name in elements}
 
-    def part(self, element: str) -> Shape:
-        try:
-            return self._made[element]
-        except KeyError:
-            field, excluded = self._fields[element]
-            made = self._made[element] = self._shapes.of_field(field, excluded)
-            return made
+    def plan(self, value: Mapping[str, Any]) -> Plan:
+        """The members of a value in the order of their elements, with these and their shapes.
+
+        Values have the same few members over and over, so this is worked out once for each such choice.
+        """
+        names = tuple(value)
+        plan = self._plans.get(names)
+        return plan if plan is not None else self._planned(names)
+
+    def _planned(self, names: tuple[str, ...]) -> Plan:
+        if len(self._plans) >= MOST_PLANS:
+            self._plans.clear()
+        elements = sorted(self._elements[name] for name in names if name in self._elements)
+        plan = self._plans[names] = tuple((element[2:], element, self.part(element)) for element in elements)
+        return plan
 
 
 @final
@@ -84,6 +106,9 @@ class Dictionary:
 
     def parts(self, value: Mapping[str, Any]) -> dict[str, Any]:
         return {FIELD + key: part for key, part in value.items()}
+
+    def element(self, name: str) -> str | None:
+        return FIELD + name
 
     def part(self, element: str) -> Shape:
         return self._values
@@ -98,6 +123,9 @@ class Elements:
 
     def parts(self, value: Sequence[Any]) -> dict[str, Any]:
         return _gathered([field_path.value(item) for item in value], value)
+
+    def element(self, name: str) -> str | None:
+        return name
 
     def part(self, element: str) -> Shape:
         return self._items
@@ -138,6 +166,9 @@ class Entries:
                 return name
         return ""
 
+    def element(self, name: str) -> str | None:
+        return name
+
     def part(self, element: str) -> Shape:
         return self._items
 
@@ -147,7 +178,10 @@ Items = Elements | Entries
 Divided = Members | Items
 Shape = Leaf | Divided
 
+Plan = tuple[tuple[str, str, Shape], ...]  # name, element, shape
+
 NOTHING: Final[Excluded] = {}
+MOST_PLANS: Final = 64  # of one struct: far more than programs use, and nothing for those who make them up
 
 
 def _gathered(elements: Sequence[str], items: Sequence[Any]) -> dict[str, Any]:
