@@ -3,7 +3,7 @@
 import pytest
 
 from actors.kinds.fields import INT32, STRING, STRING_MAP, STRINGS, Field, ListOf, MapOf, Struct
-from actors.patch.topology import Dictionary, Elements, Entries, Leaf, Record, Repeated, Shapes
+from actors.patch.topology import MOST_PLANS, Dictionary, Elements, Entries, Leaf, Record, Repeated, Shapes
 
 ITEM = Struct(
     "example.v1.Item",
@@ -114,3 +114,12 @@ def test_spellings_of_a_value_are_one():
     assert shape_of(Field("x", WHOLE, 1)).canonical({"inner": {"name": "a"}, "unknown": 1}) == {
         "inner": {"name": "a", "protocol": "TCP"}
     }
+
+
+def test_members_in_any_choice_are_walked_in_order():
+    names = [f"n{index}" for index in range(8)]
+    record = Shapes().root(Struct("example.v1.Many", *(Field(name, STRING, 1) for name in names)), {})
+    for choice in range(2 ** len(names)):
+        chosen = {name: "" for index, name in enumerate(reversed(names)) if choice >> index & 1}
+        assert [name for name, _, _ in record.plan(chosen)] == sorted(chosen)
+    assert len(record._plans) <= MOST_PLANS
