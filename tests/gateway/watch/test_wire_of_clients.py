@@ -16,15 +16,19 @@ controls = st.builds(
     st.sampled_from([PING, PONG, CLOSE]),
     st.binary(max_size=125),
 )
+LARGE = (masked(2, b"x" * 70_000), [])
 messages = st.builds(
     lambda opcode, payload, mask: (masked(opcode, payload, mask=mask), []),
     st.sampled_from([1, 2]),
-    st.one_of(st.binary(max_size=200), st.just(b"x" * 70_000)),
+    st.binary(max_size=200),
     st.binary(min_size=4, max_size=4),
 )
 
 
-@given(st.lists(st.one_of(controls, messages), max_size=8), st.lists(st.integers(1, 60), max_size=40))
+@given(
+    st.lists(st.one_of(controls, messages, st.just(LARGE)), max_size=8),
+    st.lists(st.integers(1, 60), max_size=40),
+)
 def test_in_whatever_pieces(frames: list[tuple[bytes, list[Control]]], cuts: list[int]) -> None:
     reader = Reader()
     data = b"".join(sent for sent, _ in frames)
