@@ -1,8 +1,9 @@
 """HTTP/1.1 on one link: read, parse, handle, answer, all in the connection's own task.
 
 The server runs one `Conversation` per connection. No task, channel or cancel scope is made per request, and
-answers of pipelined requests leave in one send, in order. Invariant: a request that was read whole is handled
-and answered before the link is closed, also while draining; one that was not is never handled at all.
+answers of pipelined requests leave in one send, in order. An answer without an end (a watch) gets the link
+itself, and what the client sends meanwhile is answered after it. Invariant: a request that was read whole is
+handled and answered before the link is closed, also while draining; one that was not is never handled at all.
 """
 
 from __future__ import annotations

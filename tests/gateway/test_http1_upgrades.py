@@ -1,4 +1,4 @@
-"""A request for another protocol is an ordinary request: nothing else is spoken here."""
+"""A request for another protocol is an ordinary request: but for WebSockets, nothing else is spoken here."""
 
 from gateway.request import Request, Response
 from tests.gateway.serving import served
