@@ -139,7 +139,7 @@ class Reads:
             start = _Start(None, token, -1)
             return await self._read(definition, namespace, options.limit, match, start)
         await self._reach(token.version)
-        expired = self._clock.now() - token.issued * 1_000_000 > self._horizon.window
+        expired = self._clock.now() - token.issued > self._horizon.window
         if expired or token.version < self._horizon.floor():
             raise Expired(TOKEN_TOO_OLD, fresh=str(_fresh(token)))
         remaining = token.remaining if match is None else -1
@@ -175,8 +175,7 @@ class Reads:
         self, bodies: list[bytes], version: int, after: tuple[str, str], total: int | None, start: _Start
     ) -> Listing:
         remaining = -1 if total is None or total < 0 else total - len(bodies)
-        now = self._clock.now() // 1_000_000
-        issued = start.token.issued if start.token and start.token.version != CURRENT else now
+        issued = start.token.issued if start.token and start.token.version != CURRENT else self._clock.now()
         token = Token(version, issued, after[0], after[1], remaining)
         return Listing(bodies, version, str(token), max(remaining, 0))
 
@@ -190,7 +189,7 @@ class Reads:
 
     def token_behind(self, version: int, namespace: str, name: str) -> str:
         """Where a list at a version goes on behind one of its objects, for who could not use all of a page."""
-        return str(Token(version, self._clock.now() // 1_000_000, namespace, name, -1))
+        return str(Token(version, self._clock.now(), namespace, name, -1))
 
     async def _reach(self, version: int) -> None:
         if version <= self._feed.head:

@@ -1,9 +1,9 @@
 """Continue tokens: where a paged list goes on, and the version all its pages show.
 
-    {"v": 12, "t": 1700000000, "n": "default", "a": "web-3", "r": 41}   as base64url JSON
+    {"v": 12, "t": 1700000000000000, "n": "default", "a": "web-3", "r": 41}   as base64url JSON
 
 v: version of the first page, or -1 for "whatever is current" (the token that a 410 hands out); t: when the first
-page was made, in seconds: a token lives as long as the watch history; n, a: namespace and name of the last item
+page was made, in microseconds: a token lives as long as the watch history; n, a: namespace and name of the last item
 shown; r: items that followed it, or -1 where a selector makes that unknown. Opaque to clients, but not secret:
 reading one gives no right, because every page is authorized like the first.
 """

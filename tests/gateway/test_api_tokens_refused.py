@@ -13,7 +13,7 @@ from tests.gateway.api import Opener, config_map, everywhere, names, served
 
 
 def forged(**fields: Any) -> str:
-    whole = {"v": 1, "t": 1_700_000_000, "n": "default", "a": "a", "r": 1, **fields}
+    whole = {"v": 1, "t": 1_700_000_000_000_000, "n": "default", "a": "a", "r": 1, **fields}
     return base64.urlsafe_b64encode(json.dumps(whole).encode()).rstrip(b"=").decode()
 
 

@@ -1,0 +1,30 @@
+"""The state that a watch begins with may take its client longer than the watch history, while nothing changes."""
+
+from __future__ import annotations
+
+import pytest
+from trio.testing import wait_all_tasks_blocked
+
+from gateway.watch import state
+from tests.gateway.api import config_map, served
+from tests.gateway.watch.watching import watching
+
+BIG = "x" * 100_000
+NAMES = [f"c-{number:02}" for number in range(60)]
+
+
+@pytest.mark.parametrize("largest", [1000, 2])
+async def test_a_beginning_lasts_as_long_as_its_version(
+    largest: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(state, "LARGEST_PAGE", largest)
+    async with served() as api:
+        for name in NAMES:
+            await api.create("configmaps", config_map(name, big=BIG))
+        async with watching(api, api.path("configmaps"), stalled=True) as watch:
+            await wait_all_tasks_blocked()
+            api.clock.advance(400)
+            watch.resume()  # type: ignore[attr-defined]
+            assert await watch.told(60) == [("ADDED", name) for name in NAMES]
+            await api.create("configmaps", config_map("later"))
+            assert await watch.told(1) == [("ADDED", "later")]
