@@ -66,10 +66,10 @@ FANOUTS: tuple[Workload[Site], ...] = (
     _workload("fanout-few", "an event to {few} watchers, TLS", _few),
     _workload("fanout", "an event to {watchers} watchers, TLS", _usual),
     _workload("fanout-crowd", "an event to {crowd} watchers, TLS", _crowd),
-    _workload("fanout-groups", f"the same to {GROUPS} groups of selectors, {{watchers}} in all", _groups),
+    _workload("fanout-groups", f"an event to {{watchers}} watchers in {GROUPS} groups, TLS", _groups),
     _workload("fanout-websocket", "an event to {watchers} WebSockets, TLS", _websocket),
     _workload("fanout-plain-websocket", "an event to {watchers} WebSockets, plain", _plain(_websocket)),
-    _workload("fanout-tenth", "an event to {watchers} watchers, a tenth of them stalled", _tenth),
+    _workload("fanout-tenth", "an event to {watchers} watchers, a tenth stalled, TLS", _tenth),
     _workload("burst-plain", "{burst} events at once to {watchers} watchers, plain", _plain(_burst)),
     _workload("burst", "{burst} events at once to {watchers} watchers, TLS", _burst),
 )
