@@ -271,7 +271,8 @@ async def watching(
             yield watch
         finally:
             nursery.cancel_scope.cancel()
-            await trio.aclose_forcefully(stream)
+            with trio.CancelScope(shield=True):  # a Cancelled here would take the place of a failed assertion
+                await trio.aclose_forcefully(stream)
 
 
 async def opened(watch: Watch) -> None:
