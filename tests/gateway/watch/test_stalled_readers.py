@@ -6,6 +6,7 @@ import gc
 import tracemalloc
 from contextlib import AsyncExitStack
 
+import pytest
 from trio.testing import wait_all_tasks_blocked
 
 from tests.gateway.api import Api, config_map, served
