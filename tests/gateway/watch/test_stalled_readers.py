@@ -6,7 +6,6 @@ import gc
 import tracemalloc
 from contextlib import AsyncExitStack
 
-import pytest
 from trio.testing import wait_all_tasks_blocked
 
 from tests.gateway.api import Api, config_map, served
@@ -71,7 +70,6 @@ def take_whole_chunks(reader: object, watch: Watch) -> None:
     reader.buffer = buffer  # type: ignore[attr-defined]
 
 
-@pytest.mark.xfail(strict=True, reason="a watcher that lags holds about a megabyte: found, not yet mended")
 async def test_many_of_them_hold_next_to_nothing() -> None:
     """Shared bytes, a cursor each: what they have not read is in the journal alone."""
     async with served() as api, AsyncExitStack() as stack:
