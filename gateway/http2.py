@@ -2,7 +2,8 @@
 
 The server runs one `Http2` after ALPN chose h2, or when HTTP/2's preface comes first. Requests reach the
 same handler through `app`. What is overridden is what Hypercorn 0.18 leaves open: a GOAWAY when closing,
-streams refused so that clients may retry them, and peers whose frames would raise inside its loop.
+streams refused so that clients may retry them, senders that wait for slow readers, and peers whose frames would
+raise inside its loop.
 Rejected: speaking h2 ourselves, as the heavy traffic (gets, watches of controllers) is HTTP/1.1 where that
 is cheaper.
 """
@@ -18,8 +19,10 @@ import h2.exceptions
 import h2.settings
 import trio
 from hypercorn.config import Config
-from hypercorn.events import RawData
-from hypercorn.protocol.h2 import H2Protocol
+from hypercorn.events import Event, RawData, Updated
+from hypercorn.protocol.events import Body, StreamClosed
+from hypercorn.protocol.events import Event as StreamEvent
+from hypercorn.protocol.h2 import BUFFER_HIGH_WATER, H2Protocol
 from hypercorn.trio.task_group import TaskGroup
 from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import TrioSingleTask, WorkerContext
@@ -29,6 +32,7 @@ from hyperframe.frame import GoAwayFrame
 
 from gateway.link import Link
 from gateway.request import Peer
+from gateway.watch.member import FAREWELL
 
 
 class LinkStream:
@@ -37,12 +41,13 @@ class LinkStream:
     def __init__(self, link: Link, ahead: bytes) -> None:
         self._link = link
         self._ahead = ahead
+        self._ended = False
 
     async def receive_some(self, _max_bytes: int | None = None) -> bytes:
         if self._ahead:
             data, self._ahead = self._ahead, b""
             return data
-        if self._link.closed:
+        if self._ended or self._link.closed:
             raise trio.ClosedResourceError
         try:
             return await self._link.receive()
@@ -58,7 +63,9 @@ class LinkStream:
             raise trio.BrokenResourceError from error
 
     async def aclose(self) -> None:
-        self._link.close()
+        """End the reading; who reads then lingers, as a close with words unread would take back what was sent."""
+        self._ended = True
+        self._link.interrupt()
 
 
 class Streams(H2Protocol):
@@ -66,6 +73,7 @@ class Streams(H2Protocol):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
+        self._departures = trio.lowlevel.ParkingLot()
         # Hypercorn offers WebSockets over HTTP/2; we do not serve them.
         self.connection.local_settings = h2.settings.Settings(
             client=False,
@@ -97,6 +105,38 @@ class Streams(H2Protocol):
         if headers.get(b":method") == b"CONNECT" or not headers.get(b":path", b"").isascii():
             return self._reset(event.stream_id, h2.errors.ErrorCodes.PROTOCOL_ERROR)
         return False
+
+    async def stream_send(self, event: StreamEvent) -> None:
+        """Besides: wait for slow readers, and let what was sent leave before a stopping server's last stream ends."""
+        if isinstance(event, StreamClosed) and self.context.terminated.is_set():
+            await self.send_off()
+        await super().stream_send(event)
+        if isinstance(event, Body):
+            await self._wait_for_room(event.stream_id)
+
+    async def _wait_for_room(self, stream_id: int) -> None:
+        """Hypercorn lets a sender go on after every small send, also when nothing fits into the client's window."""
+        while (buffer := self.stream_buffers.get(stream_id)) is not None:
+            if len(buffer.buffer) < BUFFER_HIGH_WATER:
+                return
+            await buffer._paused.wait()
+            await buffer._paused.clear()
+
+    async def send_off(self) -> None:
+        """Until everything has left, or a client has had time enough to take it."""
+        with trio.move_on_after(FAREWELL):
+            while self.stream_buffers and not self.closed:
+                await self._departures.park()
+
+    async def _send_data(self, stream_id: int) -> None:
+        await super()._send_data(stream_id)
+        if not self.stream_buffers:
+            self._departures.unpark_all()
+
+    async def handle(self, event: Event) -> None:
+        await super().handle(event)
+        if self.closed:
+            self._departures.unpark_all()
 
     async def _close_stream(self, stream_id: int) -> None:
         """Besides: an answer whose end was never given is cut off, and its client must be able to tell."""
@@ -138,6 +178,7 @@ class Http2(TCPServer):
         self._farewell = TrioSingleTask()
         self._farewell_lock = trio.Lock()  # who comes second must not close before the first has sent
         self._said_farewell = False
+        self._over = False
 
     async def run(self) -> None:
         self.link.idle = False
@@ -147,8 +188,11 @@ class Http2(TCPServer):
                 self._task_group = tasks
                 await self._open(tasks)
                 await self._read_data()
+                self._over = True
                 await self._farewell.stop()
                 await self.idle_task.stop()
+            if not self.link.closed:
+                await self.link.linger()
         finally:
             self.link.close()
 
@@ -169,12 +213,18 @@ class Http2(TCPServer):
         await self.idle_task.restart(tasks, self._idle_timeout)
         await self._farewell.restart(tasks, self._await_end)
 
+    async def protocol_send(self, event: Event) -> None:
+        """Besides: a stream that ends after the reading starts no wait for further ones."""
+        if not (self._over and isinstance(event, Updated)):
+            await super().protocol_send(event)
+
     async def _await_end(self) -> None:
         await self.context.terminated.wait()
         await self._go_away()
 
     async def _initiate_server_close(self) -> None:
         await self._go_away()
+        await self.protocol.send_off()  # type: ignore[attr-defined]
         await super()._initiate_server_close()
 
     async def _go_away(self) -> None:

@@ -34,6 +34,10 @@ PARAMETERS = {
     H2Protocol._handle_events: ["self", "events"],
     H2Protocol._flush: ["self"],
     H2Protocol.initiate: ["self", "headers", "settings"],
+    H2Protocol.stream_send: ["self", "event"],
+    H2Protocol.handle: ["self", "event"],
+    TCPServer.protocol_send: ["self", "event"],
+    H2Protocol._send_data: ["self", "stream_id"],
     TrioSingleTask.restart: ["self", "task_group", "action"],
     TrioSingleTask.stop: ["self"],
     TaskGroup.spawn_app: ["self", "app", "config", "scope", "send"],
@@ -68,6 +72,8 @@ def test_methods_we_override_are_still_called_by_that_name() -> None:
     assert "_handle_events" in vars(Streams)
     assert "_initiate_server_close" in inspect.getsource(TCPServer._idle_timeout)
     assert "_handle_events" in inspect.getsource(H2Protocol.handle)
+    assert "_send_data" in inspect.getsource(H2Protocol.send_task)
+    assert "stream_send" in inspect.getsource(H2Protocol._create_stream)
 
 
 @pytest.mark.parametrize("name", SETTINGS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import h2.config
@@ -13,6 +13,7 @@ import h2.exceptions
 import trio
 
 from tests.gateway.api import ADMIN, Api
+from tests.gateway.farewells import Farewells
 from tests.gateway.watch.watching import NotStrict, Watch, with_query
 
 
@@ -41,7 +42,8 @@ class Connection:
         config = h2.config.H2Configuration(header_encoding=None)
         self.h2 = h2.connection.H2Connection(config=config)
         self._watches: dict[int, StreamWatch] = {}
-        self.goaway = False
+        self._farewells = Farewells()
+        self._sending = trio.Lock()
 
     async def open(self) -> None:
         self.h2.initiate_connection()
@@ -50,9 +52,9 @@ class Connection:
         await self.flush()
 
     async def flush(self) -> None:
-        data = self.h2.data_to_send()
-        if data:
-            await self._stream.send_all(data)
+        async with self._sending:
+            if data := self.h2.data_to_send():
+                await self._stream.send_all(data)
 
     async def watch(self, path: str, *, reading: bool = True, **query: Any) -> StreamWatch:
         number = self.h2.get_next_available_stream_id()
@@ -86,7 +88,7 @@ class Connection:
     async def read(self) -> None:
         try:
             while data := await self._stream.receive_some(65536):
-                for event in self.h2.receive_data(bytes(data)):
+                for event in self.h2.receive_data(self._farewells.without(bytes(data))):
                     self._handle(event)
                 await self.flush()
         except (trio.BrokenResourceError, trio.ClosedResourceError, h2.exceptions.ProtocolError):
@@ -96,9 +98,6 @@ class Connection:
                 watch.close(NotStrict("the connection ended first"))
 
     def _handle(self, event: h2.events.Event) -> None:
-        if isinstance(event, h2.events.ConnectionTerminated):
-            self.goaway = True
-            return
         watch = self._watches.get(getattr(event, "stream_id", 0) or 0)
         if watch is None:
             return
@@ -107,10 +106,11 @@ class Connection:
         elif isinstance(event, h2.events.DataReceived):
             watch.feed(event.data or b"")
             length = event.flow_controlled_length or 0
-            if watch.reading:
-                self.h2.increment_flow_control_window(length, watch.number) if length else None
-            else:
+            if not watch.reading:
                 watch.unread += length
+            elif length:
+                with suppress(h2.exceptions.StreamClosedError):  # its end came along
+                    self.h2.increment_flow_control_window(length, watch.number)
         elif isinstance(event, h2.events.StreamEnded):
             watch.close()
         elif isinstance(event, h2.events.StreamReset):
