@@ -7,16 +7,18 @@ the patch:
     {"$patch": "replace"}                        in a map, or an entry of a list: the patch stands alone
     {"$retainKeys": ["type", "x"]}               in a map: drop members that are not named
     {"$deleteFromPrimitiveList/finalizers": []}  remove these values from a merged list of scalars
-    {"$setElementOrder/containers": [{"name": "a"}]}   the order that entries of the patch have in the result
+    {"$setElementOrder/containers": [{"name": "a"}]}   the order of entries; without it, that of the patch's own list
 
 What the declaration does not know is merged like a plain map and replaced like a plain list.
 """
 
 from __future__ import annotations
 
+import reprlib
 from typing import Any
 
 from actors.kinds.fields import Field, ListOf, MapOf, Struct, Type
+from actors.patch.element_order import identity, in_order
 from actors.patch.errors import MalformedPatch, PatchDoesNotFit
 
 DIRECTIVE, RETAIN = "$patch", "$retainKeys"
@@ -43,16 +45,19 @@ def _merge_map(
     if directive == "delete":
         return {}
     if directive not in (None, "merge"):
-        raise MalformedPatch(f"unknown directive {DIRECTIVE}: {directive!r}; say delete, replace or merge")
+        raise MalformedPatch(
+            f"unknown directive {DIRECTIVE}: {_brief(directive)}; say delete, replace or merge"
+        )
     _retain(target, patch)
+    ordered = {key.removeprefix(ORDER): order for key, order in patch.items() if key.startswith(ORDER)}
+    before = {key: target.get(key) for key in ordered}
     for key, value in patch.items():
         if key.startswith(DELETE_FROM):
             _delete_values(target, key.removeprefix(DELETE_FROM), value)
         elif key not in (DIRECTIVE, RETAIN) and not key.startswith(ORDER):
             _merge_member(target, key, value, patch, type_, room)
-    for key, order in patch.items():
-        if key.startswith(ORDER):
-            _arrange(target, key.removeprefix(ORDER), order, patch, type_)
+    for key, order in ordered.items():
+        _arrange(target, key, before[key], order, patch, type_)
     return target
 
 
@@ -62,10 +67,11 @@ def _retain(target: dict[str, Any], patch: dict[str, Any]) -> None:
     kept = patch[RETAIN]
     if not isinstance(kept, list) or not all(isinstance(key, str) for key in kept):
         raise MalformedPatch(f"{RETAIN} is a list of member names")
-    members = [key for key in patch if not key.startswith("$")]
-    if not set(members) <= set(kept):
-        raise MalformedPatch(f"{RETAIN} must name every member that the patch sets: {', '.join(members)}")
-    for key in [key for key in target if key not in kept]:
+    named = set(kept)
+    unnamed = [key for key in patch if not key.startswith("$") and key not in named]
+    if unnamed:
+        raise MalformedPatch(f"{RETAIN} must name every member that the patch sets: {_brief(unnamed)}")
+    for key in target.keys() - named:
         del target[key]
 
 
@@ -76,14 +82,15 @@ def _merge_member(
     if value is None:
         target.pop(key, None)
     elif isinstance(value, dict):
-        current = target.get(key)
-        merged = _merge_map(current if isinstance(current, dict) else {}, value, member, room - 1)
         if value.get(DIRECTIVE) == "delete":
             target.pop(key, None)
-        else:
-            target[key] = merged
-    elif isinstance(value, list) and _is_merged(field):
-        target[key] = _merge_list(target.get(key), value, field, member, room)
+            return
+        current = target.get(key) if field is None or field.patch != "replace" else None
+        target[key] = _merge_map(current if isinstance(current, dict) else {}, value, member, room - 1)
+    elif isinstance(value, list) and field is not None and _is_merged(field):
+        current = target.get(key)
+        before = current if isinstance(current, list) else []
+        target[key] = _merge_list(before, value, patch.get(ORDER + key), field, member, room)
     else:
         target[key] = value
 
@@ -95,94 +102,87 @@ def _member(type_: Type | None, key: str) -> tuple[Field | None, Type | None]:
     return None, type_.value if isinstance(type_, MapOf) else None
 
 
-def _is_merged(field: Field | None) -> bool:
-    return field is not None and "merge" in field.patch.split(",")
+def _is_merged(field: Field) -> bool:
+    return "merge" in field.patch.split(",")
 
 
 def _merge_list(
-    current: Any, patch: list[Any], field: Field | None, type_: Type | None, room: int
+    before: list[Any], patch: list[Any], order: Any, field: Field, type_: Type | None, room: int
 ) -> list[Any]:
-    assert field is not None
-    target = list(current) if isinstance(current, list) else []
-    item = type_.item if isinstance(type_, ListOf) else None
+    """Entries of both. Where the patch says no order of its own, the one it is written in counts."""
     if not field.merge_key:
-        return target + [value for value in _unique(patch) if value not in target]
-    if any(isinstance(entry, dict) and _replaces_list(entry, field.merge_key) for entry in patch):
+        merged = list({identity(value, ""): value for value in (*before, *patch)}.values())
+        return merged if order is not None else in_order(merged, patch, before, "")
+    if any(_replaces_list(entry, field.merge_key) for entry in patch):
         return [entry for entry in patch if not _replaces_list(entry, field.merge_key)]
-    for entry in patch:
-        _merge_entry(target, entry, field, item, room)
-    return target
+    item = type_.item if isinstance(type_, ListOf) else None
+    merged = _merge_entries(before, patch, field, item, room)
+    return merged if order is not None else in_order(merged, patch, before, field.merge_key)
 
 
 def _replaces_list(entry: Any, merge_key: str) -> bool:
     return isinstance(entry, dict) and entry.get(DIRECTIVE) == "replace" and merge_key not in entry
 
 
-def _merge_entry(target: list[Any], entry: Any, field: Field, item: Type | None, room: int) -> None:
+def _merge_entries(
+    before: list[Any], patch: list[Any], field: Field, item: Type | None, room: int
+) -> list[Any]:
+    """Of entries that share a key the first one is changed, and all of them are deleted."""
+    merged: list[Any] = list(before)
+    found: dict[Any, list[int]] = {}
+    for index, entry in enumerate(before):
+        found.setdefault(identity(entry, field.merge_key), []).append(index)
+    for entry in patch:
+        _check_entry(entry, field)
+        who = identity(entry, field.merge_key)
+        if entry.get(DIRECTIVE) == "delete":
+            for index in found.pop(who, ()):
+                merged[index] = _DELETED
+        elif who in found:
+            merged[found[who][0]] = _merge_map(merged[found[who][0]], entry, item, room - 1)
+        else:
+            found[who] = [len(merged)]
+            merged.append(_merge_map({}, entry, item, room - 1))
+    return [entry for entry in merged if entry is not _DELETED]
+
+
+def _check_entry(entry: Any, field: Field) -> None:
     if not isinstance(entry, dict):
         raise PatchDoesNotFit(f"an entry of {field.name} is not an object")
     if field.merge_key not in entry:
-        raise PatchDoesNotFit(f"map: {entry} does not contain declared merge key: {field.merge_key}")
-    wanted = entry[field.merge_key]
-    found = [
-        index
-        for index, one in enumerate(target)
-        if isinstance(one, dict) and one.get(field.merge_key) == wanted
-    ]
-    if entry.get(DIRECTIVE) == "delete":
-        for index in reversed(found):
-            del target[index]
-    elif found:
-        target[found[0]] = _merge_map(target[found[0]], entry, item, room - 1)
-    else:
-        target.append(_merge_map({}, entry, item, room - 1))
+        raise PatchDoesNotFit(f"map: {_brief(entry)} does not contain declared merge key: {field.merge_key}")
 
 
 def _delete_values(target: dict[str, Any], key: str, values: Any) -> None:
     if not isinstance(values, list):
         raise MalformedPatch(f"{DELETE_FROM}{key} is a list of values")
     if isinstance(target.get(key), list):
-        target[key] = [value for value in target[key] if value not in values]
+        unwanted = {identity(value, "") for value in values}
+        target[key] = [value for value in target[key] if identity(value, "") not in unwanted]
 
 
-def _arrange(target: dict[str, Any], key: str, order: Any, patch: dict[str, Any], type_: Type | None) -> None:
-    """Entries named in the order stand so; those the server has besides keep their place relative to them."""
+def _arrange(
+    target: dict[str, Any], key: str, before: Any, order: Any, patch: dict[str, Any], type_: Type | None
+) -> None:
+    """Entries named in the order stand so, whether the patch changes them or not."""
     field, _ = _member(type_, key)
     entries = target.get(key)
     if not isinstance(order, list):
         raise MalformedPatch(f"{ORDER}{key} is a list")
     if field is None or not isinstance(entries, list):
         return
-    wanted = [_identity(one, field) for one in order]
-    for entry in patch.get(key) or []:
-        if not (isinstance(entry, dict) and entry.get(DIRECTIVE)) and _identity(entry, field) not in wanted:
+    named = {identity(one, field.merge_key) for one in order}
+    changes = patch.get(key)
+    for entry in changes if isinstance(changes, list) else ():
+        directed = isinstance(entry, dict) and entry.get(DIRECTIVE)
+        if not directed and identity(entry, field.merge_key) not in named:
             raise MalformedPatch(f"the order list of {key} must name every entry that the patch sets")
-    target[key] = _in_order(entries, wanted, field)
+    target[key] = in_order(entries, order, before if isinstance(before, list) else [], field.merge_key)
 
 
-def _in_order(entries: list[Any], wanted: list[Any], field: Field) -> list[Any]:
-    named = [entry for entry in entries if _identity(entry, field) in wanted]
-    named.sort(key=lambda entry: wanted.index(_identity(entry, field)))
-    arranged: list[Any] = []
-    original = [_identity(entry, field) for entry in entries]
-    for entry in entries:
-        identity = _identity(entry, field)
-        if identity in wanted:
-            continue
-        position = original.index(identity)
-        while named and original.index(_identity(named[0], field)) < position:
-            arranged.append(named.pop(0))
-        arranged.append(entry)
-    return arranged + named
+def _brief(value: Any) -> str:
+    """A patch may be megabytes; what is said about it is not."""
+    return reprlib.repr(value)
 
 
-def _identity(entry: Any, field: Field) -> Any:
-    return entry.get(field.merge_key) if field.merge_key and isinstance(entry, dict) else entry
-
-
-def _unique(values: list[Any]) -> list[Any]:
-    kept: list[Any] = []
-    for value in values:
-        if value not in kept:
-            kept.append(value)
-    return kept
+_DELETED = object()

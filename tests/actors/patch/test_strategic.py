@@ -64,11 +64,19 @@ def test_scalars_merge_as_a_set():
     assert patched({"finalizers": ["a", "b"]}, {"finalizers": ["b", "c", "c"]}) == {
         "finalizers": ["a", "b", "c"]
     }
+    assert patched({"finalizers": ["a"]}, {"finalizers": ["c", "b"]}) == {"finalizers": ["c", "b", "a"]}
+
+
+def test_a_field_that_is_to_be_replaced_is_not_merged():
+    source = Struct("x.v1.Source", Field("a", STRING, 1), Field("b", STRING, 2))
+    holder = Struct("x.v1.Holder", Field("source", source, 1, patch="replace"))
+    result = apply_strategic_patch({"source": {"a": "1"}}, {"source": {"b": "2", "a": None}}, holder)
+    assert result == {"source": {"b": "2"}}
 
 
 def test_values_are_deleted_from_a_list_of_scalars():
     patch = {"$deleteFromPrimitiveList/finalizers": ["a", "none"], "finalizers": ["c"]}
-    assert patched({"finalizers": ["a", "b"]}, patch) == {"finalizers": ["b", "c"]}
+    assert patched({"finalizers": ["a", "b"]}, patch) == {"finalizers": ["c", "b"]}
 
 
 def test_entries_are_deleted_by_key_and_missing_ones_are_no_error():
@@ -105,14 +113,48 @@ def test_retain_keys_must_cover_the_patch():
         patched(boxes("a"), {"boxes": [{"name": "a", "$retainKeys": ["name"], "image": "x"}]})
 
 
-def test_the_order_of_the_patch_is_taken_and_others_keep_their_place():
+def names(result):
+    return "".join(box["name"] for box in result["boxes"])
+
+
+@pytest.mark.parametrize(
+    ("server", "patch", "result"),
+    [
+        ("ab", "x", "xab"),
+        ("ab", "xb", "xab"),
+        ("ab", "bx", "abx"),
+        ("abc", "bx", "abxc"),
+        ("abc", "ca", "bca"),
+        ("abc", "cba", "cba"),
+        ("", "ba", "ba"),
+    ],
+)
+def test_without_an_order_the_entries_stand_as_in_the_patch(server, patch, result):
+    assert names(patched(boxes(*server), {"boxes": [{"name": name} for name in patch]})) == result
+
+
+def test_entries_that_a_patch_deletes_say_nothing_about_the_order():
+    patch = {"boxes": [{"$patch": "delete", "name": "b"}, {"name": "x"}]}
+    assert names(patched(boxes("a", "b", "c"), patch)) == "xac"
+
+
+@pytest.mark.parametrize(
+    ("server", "order", "result"), [("asc", "ca", "sca"), ("sac", "ac", "sac"), ("acs", "ca", "cas")]
+)
+def test_an_order_is_taken_and_others_keep_their_place(server, order, result):
     patch = {
-        "$setElementOrder/boxes": [{"name": "c"}, {"name": "a"}],
+        "$setElementOrder/boxes": [{"name": name} for name in order],
         "boxes": [{"name": "c", "image": "new"}],
     }
-    result = patched(boxes("a", "server", "c"), patch)
-    assert [box["name"] for box in result["boxes"]] in (["server", "c", "a"], ["c", "a", "server"])
-    assert {"name": "c", "image": "new"} in result["boxes"]
+    found = patched(boxes(*server), patch)
+    assert names(found) == result
+    assert {"name": "c", "image": "new"} in found["boxes"]
+
+
+def test_an_order_alone_arranges_what_is_there():
+    assert names(patched(boxes("a", "b"), {"$setElementOrder/boxes": [{"name": "b"}, {"name": "a"}]})) == "ba"
+    patch = {"$setElementOrder/finalizers": ["b", "a"]}
+    assert patched({"finalizers": ["a", "b"]}, patch) == {"finalizers": ["b", "a"]}
 
 
 def test_the_order_must_name_what_the_patch_sets():
@@ -157,4 +199,13 @@ BOXES = st.lists(
 def test_twice_is_once(document, patch):
     once = patched({"boxes": document}, {"boxes": patch})
     assert patched(once, {"boxes": patch}) == once
-    assert [box["name"] for box in once["boxes"][: len(document)]] == [box["name"] for box in document]
+    assert {box["name"] for box in once["boxes"]} == {box["name"] for box in [*document, *patch]}
+
+
+@given(BOXES, BOXES)
+def test_both_orders_are_kept(document, patch):
+    merged = [box["name"] for box in patched({"boxes": document}, {"boxes": patch})["boxes"]]
+    named = [box["name"] for box in patch]
+    others = [box["name"] for box in document if box["name"] not in named]
+    assert [name for name in merged if name in named] == named
+    assert [name for name in merged if name not in named] == others
