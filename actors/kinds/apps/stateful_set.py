@@ -20,6 +20,7 @@ from actors.kinds.core.pod_template import (
     template_metadata_rules,
 )
 from actors.kinds.definition import Definition, Subresource
+from actors.kinds.features import AUTO_DELETE, MAX_UNAVAILABLE
 from actors.kinds.fields import INT32, INT64, INT_OR_STRING, STRING, Field, ListOf, Struct
 from actors.kinds.halves import keep_spec, keep_status_and_count, start
 from actors.kinds.label_selector import LABEL_SELECTOR
@@ -50,8 +51,6 @@ CHANGEABLE: Final = (
     *("replicas", "template", "updateStrategy", "minReadySeconds"),
     "persistentVolumeClaimRetentionPolicy",
 )
-AUTO_DELETE: Final = "StatefulSetAutoDeletePVC"
-MAX_UNAVAILABLE: Final = "MaxUnavailableStatefulSet"
 
 ROLLING_UPDATE = Struct(
     "apps.v1.RollingUpdateStatefulSetStrategy",

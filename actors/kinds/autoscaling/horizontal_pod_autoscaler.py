@@ -11,7 +11,6 @@ from typing import Final
 
 from actors.kinds.autoscaling.behavior import behavior, behavior_rules, fill_behavior
 from actors.kinds.autoscaling.metrics import (
-    CONTAINER_METRICS,
     MetricRules,
     drop_container_sources,
     metric_spec,
@@ -24,6 +23,7 @@ from actors.kinds.autoscaling.metrics import (
 from actors.kinds.checks import FieldError, invalid, name_is_subdomain
 from actors.kinds.columns import AGE, NAME, Column
 from actors.kinds.definition import Conversion, Definition, Subresource
+from actors.kinds.features import CONTAINER_METRICS, SCALE_TO_ZERO
 from actors.kinds.fields import INT32, INT64, TIME, Field, ListOf, Struct
 from actors.kinds.halves import drop_status, keep_spec, keep_status
 from actors.kinds.meta import METADATA, metadata_change_rules
@@ -32,7 +32,6 @@ from actors.kinds.workloads import condition, counted, not_negative
 from actors.messages import Object
 from actors.names import Names
 
-SCALE_TO_ZERO: Final = "HPAScaleToZero"  # a feature
 TYPE_NAME: Final = "horizontalpodautoscalers.autoscaling"
 OLD: Final = (
     "autoscaling/v2beta2 HorizontalPodAutoscaler is deprecated in v1.23+, unavailable in v1.26+; "

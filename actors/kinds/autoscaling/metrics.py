@@ -19,12 +19,12 @@ from actors.kinds.checks import (
     required,
 )
 from actors.kinds.core.resources import container_name_rules
+from actors.kinds.features import CONTAINER_METRICS
 from actors.kinds.fields import INT32, QUANTITY, STRING, Field, Struct
 from actors.kinds.label_selector import LABEL_SELECTOR
 from actors.kinds.quantity import nanos_of
 from actors.messages import Object
 
-CONTAINER_METRICS: Final = "HPAContainerMetrics"  # a feature
 TYPES: Final = ("ContainerResource", "External", "Object", "Pods", "Resource")
 TARGET_TYPES: Final = ("Utilization", "Value", "AverageValue")
 SOURCES: Final = ("object", "external", "pods", "resource", "containerResource")  # in the order of judgement

@@ -24,6 +24,7 @@ from actors.kinds.checks import (
 from actors.kinds.columns import AGE, NAME, SECOND, Column, human_duration, since
 from actors.kinds.core.pod_template import drop_gated, fill_template, spec_warnings
 from actors.kinds.definition import Definition, Subresource
+from actors.kinds.features import FAILURE_POLICY
 from actors.kinds.fields import INT32, STRING, STRINGS, TIME, Field, ListOf, Struct
 from actors.kinds.halves import keep_spec, keep_status_and_count, start
 from actors.kinds.label_selector import label_selector_rules, matches
@@ -40,7 +41,6 @@ from actors.kinds.workloads import (
 from actors.messages import Object
 from actors.names import Names
 
-FAILURE_POLICY: Final = "JobPodFailurePolicy"  # a feature
 UID_LABEL, NAME_LABEL = "controller-uid", "job-name"
 
 CONDITION = Struct(

@@ -30,6 +30,7 @@ from actors.kinds.core.references import OBJECT_REFERENCE
 from actors.kinds.core.resources import round_up
 from actors.kinds.core.volume_cells import volume_columns
 from actors.kinds.definition import Definition, Subresource
+from actors.kinds.features import NODE_EXPAND_SECRET, ONE_POD_MODE
 from actors.kinds.fields import QUANTITIES, STRING, STRINGS, Field, Struct
 from actors.kinds.halves import keep_spec, keep_status
 from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
@@ -39,8 +40,6 @@ from actors.messages import Object
 from actors.names import Names
 
 RECLAIM_POLICIES: Final = ("Delete", "Recycle", "Retain")
-ONE_POD_MODE: Final = "ReadWriteOncePod"  # the name of its feature too
-NODE_EXPAND_SECRET: Final = "CSINodeExpandSecret"
 PHASES: Final = ("Available", "Bound", "Failed", "Pending", "Released")
 INLINE: Final = "in the context of inline volumes"
 NOT_INLINE: Final = f"may not be specified {INLINE}"

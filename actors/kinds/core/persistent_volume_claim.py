@@ -26,6 +26,7 @@ from actors.kinds.core.persistent_volume import access_modes, basic_amount_rules
 from actors.kinds.core.resources import round_up
 from actors.kinds.core.volume_cells import claim_columns
 from actors.kinds.definition import Definition, Subresource
+from actors.kinds.features import CLASS_AFTERWARDS, RECOVERY
 from actors.kinds.fields import QUANTITIES, STRING, STRINGS, TIME, Field, ListOf, Struct
 from actors.kinds.halves import keep_spec, keep_status
 from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
@@ -34,8 +35,6 @@ from actors.messages import Object
 from actors.names import Names
 
 SPEC: Final = PERSISTENT_VOLUME_CLAIM_SPEC
-RECOVERY: Final = "RecoverVolumeExpansionFailure"
-CLASS_AFTERWARDS: Final = "RetroactiveDefaultStorageClass"
 RESIZE_STATUSES: Final = (
     "",
     *("ControllerExpansionFailed", "ControllerExpansionInProgress"),

@@ -24,7 +24,7 @@ from actors.kinds.core.pods.cells import COLUMNS, row_conditions
 from actors.kinds.core.pods.changes import added_container_rules, spec_change_rules
 from actors.kinds.core.pods.containers import fill_requests, image_space_rules
 from actors.kinds.core.pods.eviction import eviction
-from actors.kinds.core.pods.gated import EXPANDED_DNS, drop_gated
+from actors.kinds.core.pods.gated import drop_gated
 from actors.kinds.core.pods.keys import PodKeys
 from actors.kinds.core.pods.projections import tokens_of
 from actors.kinds.core.pods.qos import qos_class
@@ -39,6 +39,7 @@ from actors.kinds.core.pods.spec import (
 from actors.kinds.core.pods.status import POD_STATUS, fill_status, status_change_rules
 from actors.kinds.core.pods.warnings import PodWarnings
 from actors.kinds.definition import Definition, Subresource
+from actors.kinds.features import EXPANDED_DNS
 from actors.kinds.fields import Field, Struct
 from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
 from actors.messages import Object

@@ -24,6 +24,7 @@ from actors.kinds.core.pods.spec import (
 )
 from actors.kinds.core.pods.warnings import PodWarnings
 from actors.kinds.definition import Definition
+from actors.kinds.features import EXPANDED_DNS
 from actors.kinds.fields import Field, Struct
 from actors.kinds.halves import count
 from actors.kinds.meta import (
@@ -125,7 +126,7 @@ def pod_template_rules(
     metadata, spec = template["metadata"], template["spec"]
     errors = template_metadata_rules(template, field, names, old)
     allowed = _allowed(template, old, keys)
-    if gated.EXPANDED_DNS in features:
+    if EXPANDED_DNS in features:
         allowed = replace(allowed, expanded_dns=True)
     errors += rules.judge(spec, f"{field}.spec", allowed=allowed)
     errors += of_pods.seccomp_agreement_rules(metadata.get("annotations", {}), spec, f"{field}.spec", keys)

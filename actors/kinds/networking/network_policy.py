@@ -24,6 +24,7 @@ from actors.kinds.checks import (
 )
 from actors.kinds.conditions import CONDITION, condition_rules
 from actors.kinds.definition import Definition, Subresource
+from actors.kinds.features import POLICY_STATUS
 from actors.kinds.fields import INT32, INT_OR_STRING, STRING, STRINGS, Field, ListOf, Struct
 from actors.kinds.formats import port_name
 from actors.kinds.halves import keep_spec, keep_status_and_count, start
@@ -35,7 +36,6 @@ from actors.names import Names
 
 PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
 POLICY_TYPES: Final = ("Ingress", "Egress")
-STATUS_FEATURE: Final = "NetworkPolicyStatus"
 
 PORT = Struct(
     "networking.v1.NetworkPolicyPort",
@@ -85,7 +85,7 @@ NETWORK_POLICY = Struct(
 
 
 def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
-    prepare_status = keep_spec if STATUS_FEATURE in features else prepare_cleared_status
+    prepare_status = keep_spec if POLICY_STATUS in features else prepare_cleared_status
     return Definition(
         group=names.group("networking"),
         version="v1",

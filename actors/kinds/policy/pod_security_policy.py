@@ -23,6 +23,7 @@ from actors.kinds.core.pods.annotations import is_apparmor_profile
 from actors.kinds.core.pods.security import SE_LINUX_OPTIONS, annotated_profile_rules
 from actors.kinds.core.pods.volume_sources import driver_name_rules
 from actors.kinds.definition import Definition
+from actors.kinds.features import PROC_MOUNT
 from actors.kinds.fields import BOOL, INT32, INT64, STRING, STRINGS, Field, ListOf, Struct
 from actors.kinds.meta import METADATA, metadata_change_rules
 from actors.kinds.policy.sysctls import overlap_rules, sysctl_rules
@@ -31,7 +32,6 @@ from actors.names import Names
 
 DEPRECATED: Final = "policy/v1beta1 PodSecurityPolicy is deprecated in v1.21+, unavailable in v1.25+"
 EVERYTHING: Final = "*"
-PROC_MOUNT: Final = "ProcMountType"  # a feature
 PROC_MOUNT_TYPES: Final = ("Default", "Unmasked")
 VOLUMES: Final = (
     *("*", "awsElasticBlockStore", "azureDisk", "azureFile", "cephFS", "cinder", "configMap", "csi"),

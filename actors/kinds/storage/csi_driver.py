@@ -18,6 +18,7 @@ from actors.kinds.checks import (
 )
 from actors.kinds.columns import AGE, NAME, NONE, Column, at
 from actors.kinds.definition import Definition
+from actors.kinds.features import SE_LINUX_MOUNT
 from actors.kinds.fields import BOOL, INT64, STRING, STRINGS, Field, ListOf, Struct
 from actors.kinds.meta import METADATA, metadata_change_rules
 from actors.messages import Object
@@ -25,7 +26,6 @@ from actors.names import Names
 
 GROUP_POLICIES: Final = ("File", "None", "ReadWriteOnceWithFSType")
 LIFECYCLE_MODES: Final = ("Persistent", "Ephemeral")
-SE_LINUX_MOUNT: Final = "SELinuxMountReadWriteOncePod"
 SHORTEST_TOKEN: Final = 10 * 60
 LONGEST_TOKEN: Final = 1 << 32
 

@@ -8,7 +8,7 @@ import pytest
 
 from actors.kinds.autoscaling import horizontal_pod_autoscaler
 from actors.kinds.autoscaling.horizontal_pod_autoscaler import COLUMNS, SCALE_TO_ZERO
-from actors.kinds.autoscaling.metrics import CONTAINER_METRICS
+from actors.kinds.features import CONTAINER_METRICS
 from actors.names import Names
 from tests.actors.kinds.declared import Declared, told
 from tests.actors.kinds.workload import with_status

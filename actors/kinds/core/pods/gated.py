@@ -1,21 +1,16 @@
-"""Fields of features that are not on: they are dropped from what comes in, unless the old object has them.
-
-Names of features are the ones operators know from `--feature-gates`.
-"""
+"""Fields of features that are not on: they are dropped from what comes in, unless the old object has them."""
 
 from __future__ import annotations
 
 from typing import Final
 
+from actors.kinds.features import PROC_MOUNT, SPREAD_INCLUSION, SPREAD_LABEL_KEYS, USER_NAMESPACES
 from actors.messages import Object
 
-USER_NAMESPACES: Final = "UserNamespacesStatelessPodsSupport"
-PROC_MOUNT: Final = "ProcMountType"
-EXPANDED_DNS: Final = "ExpandedDNSConfig"
 _SPREAD: Final = {
-    "nodeTaintsPolicy": "NodeInclusionPolicyInPodTopologySpread",
-    "nodeAffinityPolicy": "NodeInclusionPolicyInPodTopologySpread",
-    "matchLabelKeys": "MatchLabelKeysInPodTopologySpread",
+    "nodeTaintsPolicy": SPREAD_INCLUSION,
+    "nodeAffinityPolicy": SPREAD_INCLUSION,
+    "matchLabelKeys": SPREAD_LABEL_KEYS,
 }
 
 
