@@ -48,7 +48,7 @@ class Directory:
         return {name: actor.statistics() for name, actor in self._actors.items()}
 
     def _make(self, type_name: str) -> ResourceActor:
-        views = {d.api_version: d for d in self._catalog.definitions if d.type_name == type_name}
+        views = {d.api_version: d for d in self._catalog.declared if d.type_name == type_name}
         actor = ResourceActor(
             views, self._catalog.storage(type_name), self._journal, self._committer, self._admission
         )

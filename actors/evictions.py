@@ -26,7 +26,7 @@ class Evictions:
     def __init__(self, catalog: Catalog, journal: Journal, directory: Directory) -> None:
         self._journal = journal
         self._directory = directory
-        self._catalog = catalog
+        self._budget = catalog.storage("poddisruptionbudgets.policy")
 
     async def evict(
         self, pods: Definition, namespace: str, name: str, options: DeleteOptions, stamp: Stamp
@@ -66,23 +66,16 @@ class Evictions:
             return pod, self._budgets(view, namespace, pod["metadata"].get("labels", {}))
 
     def _budgets(self, view: View, namespace: str, labels: dict[str, str]) -> list[Object]:
-        definition = self._definition()
-        if definition is None:
-            return []
-        type_id = self._journal.type_id(definition.type_name)
+        type_id = self._journal.type_id(self._budget.type_name)
         budgets = (decode(row.body) for _, _, row in view.rows(type_id, namespace))
         return [one for one in budgets if _protects(one, labels)]
 
     async def _charge(self, namespace: str, budget: Object, verdict: Verdict, stamp: Stamp) -> None:
-        definition = self._definition()
-        assert definition is not None and verdict.charged is not None
+        assert verdict.charged is not None
         name = budget["metadata"]["name"]
         charged = {**budget, "status": verdict.charged}
-        command = Replace(definition.api_version, namespace, name, charged, stamp, "status")
-        await self._directory.ask(definition, command)
-
-    def _definition(self) -> Definition | None:
-        return self._catalog.find("policy", "v1", "poddisruptionbudgets")
+        command = Replace(self._budget.api_version, namespace, name, charged, stamp, "status")
+        await self._directory.ask(self._budget, command)
 
 
 def _protects(budget: Object, labels: dict[str, str]) -> bool:

@@ -142,8 +142,8 @@ async def _open_store(settings: Settings, clock: Clock) -> AsyncIterator[Store]:
 
 def _build_store(settings: Settings, journal: Journal, clock: Clock, nursery: trio.Nursery) -> Store:
     names = NAMES[settings.dialect]
-    catalog = Catalog(names)
-    for definition in catalog.definitions:
+    catalog = Catalog(names, settings.features, settings.enablement)
+    for definition in catalog.declared:
         journal.type_id(definition.type_name)  # so that no read ever has to write
     feed, supervisor, stamps = Feed(journal.head), Supervisor(), Stamps(clock)
     committer = Committer(journal, feed)

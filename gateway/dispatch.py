@@ -152,9 +152,7 @@ class Dispatch:
     async def _submit(self, call: Call, definition: Definition, write: options.WriteOptions) -> Response:
         plural, name = definition.submits_to
         if plural:
-            found = self._catalog.find(definition.group, definition.version, plural)
-            assert found is not None
-            definition = found
+            definition = self._catalog.storage(str(Resource(definition.group, plural)))
         subresource = definition.subresource(name or call.route.subresource)
         assert subresource is not None
         stamp = self._stamps.make(call.user, call.manager)

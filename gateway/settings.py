@@ -7,8 +7,10 @@ Times are in seconds.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from actors.access.modes import MODES
 from actors.allocation.ranges import (
@@ -18,6 +20,8 @@ from actors.allocation.ranges import (
     parse_networks,
     parse_ports,
 )
+from actors.kinds.enablement import Enablement, parse_enablement
+from actors.kinds.features import parse_features
 from actors.names import NAMES
 
 LOOPBACK = "127.0.0.1"
@@ -56,6 +60,8 @@ class Settings:
     client_ca_file: Path | None = None
     service_cluster_ip_range: str = USUAL_NETWORKS
     service_node_port_range: str = USUAL_PORTS
+    runtime_config: str = ""
+    feature_gates: str = ""
     watch_history: float = 300.0
     journal_retention: float | None = 86400.0  # None: for ever
     livez_grace_period: float = 0.0
@@ -68,6 +74,7 @@ class Settings:
         self._check_access()
         self._check_history()
         self._check_ranges()
+        self._check_kinds()
 
     @property
     def secure(self) -> Address | None:
@@ -145,14 +152,36 @@ class Settings:
         )
 
     def _check_ranges(self) -> None:
-        for flag, parse, text in (
-            ("--service-cluster-ip-range", parse_networks, self.service_cluster_ip_range),
-            ("--service-node-port-range", parse_ports, self.service_node_port_range),
-        ):
-            try:
-                parse(text)
-            except ValueError as error:
-                raise SettingsError(flag, str(error)) from None
+        _parsed("--service-cluster-ip-range", lambda: parse_networks(self.service_cluster_ip_range))
+        _parsed("--service-node-port-range", lambda: parse_ports(self.service_node_port_range))
+
+    @property
+    def enablement(self) -> Enablement:
+        return parse_enablement(self.runtime_config)
+
+    @property
+    def features(self) -> frozenset[str]:
+        return parse_features(self.feature_gates)
+
+    def _check_kinds(self) -> None:
+        if self.feature_gates:
+            _parsed("--feature-gates", lambda: self.features)
+        if self.runtime_config:
+            from actors.kinds.catalog import Catalog  # all kinds: too much to load for a look at other flags
+
+            names = NAMES[self.dialect]
+            said = _parsed("--runtime-config", lambda: self.enablement)
+            _parsed("--runtime-config", lambda: said.refuse_unknown(Catalog(names).declared, names))
+
+
+T = TypeVar("T")
+
+
+def _parsed(flag: str, parse: Callable[[], T]) -> T:
+    try:
+        return parse()
+    except ValueError as error:
+        raise SettingsError(flag, str(error)) from None
 
 
 def _choice(flag: str, value: str, allowed: tuple[str, ...]) -> None:

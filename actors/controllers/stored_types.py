@@ -23,20 +23,20 @@ class StoredTypes:
         self._by_kind: dict[tuple[str, str], Definition] = {}
 
     def __iter__(self) -> Iterator[tuple[int, Definition]]:
-        """Every stored type that is served."""
+        """Every stored type that is declared."""
         for type_id in self._journal.types().values():
             definition = self.definition(type_id)
             if definition is not None:
                 yield type_id, definition
 
     def definition(self, type_id: int) -> Definition | None:
-        """The form in which a type is stored; None when it is not served (any more)."""
+        """The form in which a type is stored; None when nobody declares it (any more)."""
         if type_id not in self._by_id:
             self._read_catalog()
         return self._by_id.get(type_id)
 
     def of_kind(self, api_version: str, kind: str) -> Definition | None:
-        """What an owner reference means; None when no such kind is served."""
+        """What an owner reference means; None when there is no such kind."""
         if (api_version, kind) not in self._by_kind:
             self._read_catalog()
         return self._by_kind.get((api_version, kind))
@@ -46,7 +46,7 @@ class StoredTypes:
 
     def _read_catalog(self) -> None:
         ids = self._journal.types()
-        for definition in self._catalog.definitions:
+        for definition in self._catalog.declared:
             self._by_kind[definition.api_version, definition.kind] = definition
             if definition.type_name in ids:
                 self._by_id[ids[definition.type_name]] = self._catalog.storage(definition.type_name)

@@ -1,11 +1,14 @@
 """All kinds of one dialect, found by address, by group, or by the name they are stored under.
 
-Made once when a server starts: it holds declarations, never anything compiled.
+Made once when a server starts: it holds declarations, never anything compiled. `declared` are all kinds there are;
+`definitions` are those that clients are served. Only what works on stored objects asks for the former: an object
+stays, and is emptied with its namespace, when its kind is no longer served.
 """
 
 from __future__ import annotations
 
 from functools import cached_property
+from types import ModuleType
 
 from actors.kinds import (
     admissionregistration,
@@ -27,6 +30,7 @@ from actors.kinds import (
     storage,
 )
 from actors.kinds.definition import Definition
+from actors.kinds.enablement import EVERYTHING, Enablement
 from actors.names import Names
 
 # In the order in which discovery has always listed them.
@@ -49,15 +53,21 @@ _GROUPS = (
     discovery,
     flowcontrol,
 )
+_GATED = frozenset(
+    {core, apps, autoscaling, batch, networking, policy, storage}
+)  # fields of theirs wait for features
 
 
 class Catalog:
-    def __init__(self, names: Names) -> None:
-        self.definitions: tuple[Definition, ...] = tuple(
-            definition for group in _GROUPS for definition in group.declare(names)
+    def __init__(
+        self, names: Names, features: frozenset[str] = frozenset(), enabled: Enablement = EVERYTHING
+    ) -> None:
+        self.declared: tuple[Definition, ...] = tuple(
+            definition for group in _GROUPS for definition in _declare(group, names, features)
         )
+        self.definitions = tuple(filter(enabled.serves, self.declared))
         self._by_address = {(d.group, d.version, d.plural): d for d in self.definitions}
-        self._by_storage = {d.type_name: d for d in self.definitions if not d.stored_as}
+        self._by_storage = {d.type_name: d for d in self.declared if not d.stored_as}
 
     def find(self, group: str, version: str, plural: str) -> Definition | None:
         return self._by_address.get((group, version, plural))
@@ -89,3 +99,10 @@ class Catalog:
             if definition.version not in known:
                 versions[definition.group] = (*known, definition.version)
         return versions
+
+
+def _declare(group: ModuleType, names: Names, features: frozenset[str]) -> tuple[Definition, ...]:
+    declared: tuple[Definition, ...] = (
+        group.declare(names, features) if group in _GATED else group.declare(names)
+    )
+    return declared

@@ -20,6 +20,7 @@ _NOT_YET = {
     "enable_bootstrap_token_auth": "--enable-bootstrap-token-auth: bootstrap tokens do not sign in yet",
     "enable_admission_plugins": "--enable-admission-plugins: these plugins do not run yet",
 }
+_LISTS = {"runtime_config", "feature_gates"}
 _DEFAULTS = Settings()
 
 
@@ -52,6 +53,10 @@ def parse_flags(arguments: Sequence[str]) -> tuple[Settings, list[str]]:
         raise parser.unknown(rest[0])
     given = {name: value for name, value in vars(values).items() if value is not None}
     warnings = [text for name, text in _NOT_YET.items() if given.pop(name, None)]
+    for name in _LISTS & given.keys():
+        given[name] = ",".join(given[name])
+    if "api/legacy" in given.get("runtime_config", ""):
+        warnings.append("--runtime-config: api/legacy means nothing any more; v1 is the core group")
     if given.get("authorization_mode") == "AlwaysAllow":
         # Whoever may do everything should at least have signed in; asking for both is a mistake.
         given.setdefault("anonymous_auth", False)
@@ -73,6 +78,7 @@ def make_parser() -> _Parser:
     _add_serving(parser.add_argument_group("where"))
     _add_certificates(parser.add_argument_group("certificates"))
     _add_access(parser.add_argument_group("who may do what"))
+    _add_kinds(parser.add_argument_group("what is served"))
     _add_services(parser.add_argument_group("services"))
     _add_history(parser.add_argument_group("history"))
     _add_operation(parser.add_argument_group("operation"))
@@ -111,6 +117,16 @@ def _add_access(group: Any) -> None:
     _add(group, "--authorization-mode", str, "MODE", "AlwaysAllow, RBAC or Node,RBAC")
     _add_switch(group, "--enable-bootstrap-token-auth", "not yet: taken with a warning")
     _add(group, "--enable-admission-plugins", str, "NAMES", "not yet: taken with a warning")
+
+
+def _add_kinds(group: Any) -> None:
+    _add_list(
+        group,
+        "--runtime-config",
+        "KEY[=BOOL],...",
+        "switch <group>/<version>[/<resource>], v1, api/all, api/ga, api/beta or api/alpha on or off",
+    )
+    _add_list(group, "--feature-gates", "NAME=BOOL,...", "switch features that are off unless asked for")
 
 
 def _add_services(group: Any) -> None:
@@ -157,6 +173,11 @@ def _add(group: Any, flag: str, kind: Callable[[str], Any], shown: str, text: st
     if default is not None and "default" not in text:
         text += f" (default {default})"
     group.add_argument(flag, type=kind, metavar=shown, help=text)
+
+
+def _add_list(group: Any, flag: str, shown: str, text: str) -> None:
+    """A flag that may be given more than once: what comes later is added, and stands before what came earlier."""
+    group.add_argument(flag, action="append", metavar=shown, help=text)
 
 
 def _add_switch(group: Any, flag: str, text: str) -> None:

@@ -178,3 +178,39 @@ def test_ranges_of_services() -> None:
     assert settings().service_ranges.node_ports == (30000, 32767)
     assert refusal("--service-cluster-ip-range=10.0.0.1/24").startswith("--service-cluster-ip-range: ")
     assert refusal("--service-node-port-range=5-1").startswith("--service-node-port-range: ")
+
+
+def test_kinds_and_features_may_be_switched_in_several_flags() -> None:
+    given = settings("--runtime-config=api/beta=false", "--runtime-config", "policy/v1beta1,apps/v1=false")
+    assert given.runtime_config == "api/beta=false,policy/v1beta1,apps/v1=false"
+    assert given.enablement.stages == {"api/beta": False}
+    assert given.enablement.keys == {("policy", "v1beta1"): True, ("apps", "v1"): False}
+    given = settings("--feature-gates=AllAlpha=true", "--feature-gates=ProcMountType=false")
+    assert "HPAScaleToZero" in given.features and "ProcMountType" not in given.features
+
+
+def test_the_old_key_of_the_core_group_is_warned_of() -> None:
+    given, warnings = parse_flags(["--runtime-config=api/legacy=true"])
+    assert given.enablement.keys == {}
+    assert warnings == ["--runtime-config: api/legacy means nothing any more; v1 is the core group"]
+
+
+@pytest.mark.parametrize(
+    ("flag", "why"),
+    [
+        ("--runtime-config=apps/v1=maybe", "--runtime-config: 'apps/v1=maybe' is neither true nor false"),
+        (
+            "--runtime-config=apps/v1beta1",
+            "--runtime-config: there is no version 'apps/v1beta1'; there are v1",
+        ),
+        ("--feature-gates=Flying=true", "--feature-gates: there is no feature 'Flying' here; "),
+        ("--feature-gates=DryRun=false", "--feature-gates: DryRun cannot be switched off"),
+    ],
+)
+def test_kinds_and_features_that_make_no_sense(flag: str, why: str) -> None:
+    assert refusal(flag).startswith(why)
+
+
+def test_groups_are_named_as_the_dialect_has_them() -> None:
+    assert settings("--dialect=kubernetes", "--runtime-config=storage.k8s.io/v1beta1=false")
+    assert "no group 'storage.k8s.io'" in refusal("--runtime-config=storage.k8s.io/v1beta1=false")

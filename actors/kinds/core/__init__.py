@@ -33,17 +33,16 @@ _KINDS = (
     limit_range,
     namespace,
     node,
-    persistent_volume,
-    persistent_volume_claim,
     resource_quota,
     secret,
     service,
     service_account,
 )
-_WORKLOADS = (pod, pod_template, replication_controller)  # with fields of features that may be off
+# With fields of features that may be off.
+_GATED = (persistent_volume, persistent_volume_claim, pod, pod_template, replication_controller)
 
 
 def declare(names: Names, features: frozenset[str] = frozenset()) -> tuple[Definition, ...]:
     plain = (kind.define(names) for kind in _KINDS)
-    workloads = (kind.define(names, features) for kind in _WORKLOADS)
-    return tuple(sorted((*plain, *workloads), key=lambda definition: definition.plural))
+    gated = (kind.define(names, features) for kind in _GATED)
+    return tuple(sorted((*plain, *gated), key=lambda definition: definition.plural))

@@ -1,0 +1,44 @@
+"""`--feature-gates`: which features are on, and what is said of names and values that make no sense."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.kinds.features import ALPHA, parse_features
+
+
+@pytest.mark.parametrize(
+    ("text", "on"),
+    [
+        ("", set()),
+        ("ProcMountType=true", {"ProcMountType"}),
+        ("ProcMountType=True, HPAScaleToZero=true", {"ProcMountType", "HPAScaleToZero"}),
+        ("ProcMountType=true,ProcMountType=false", set()),
+        ("ServerSideApply=true,AllBeta=true", set()),
+        ("AllAlpha=false", set()),
+    ],
+)
+def test_features_that_are_on(text: str, on: set[str]) -> None:
+    assert parse_features(text) == on
+
+
+@pytest.mark.parametrize("text", ["AllAlpha=true,ProcMountType=false", "ProcMountType=false,AllAlpha=true"])
+def test_one_feature_stands_before_all_of_them(text: str) -> None:
+    assert parse_features(text) == ALPHA - {"ProcMountType"}
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("ProcMountType", "'ProcMountType' has no value; write ProcMountType=true"),
+        ("ProcMountType=maybe", "'ProcMountType=maybe' is neither true nor false"),
+        ("ProcMountTypes=true", "there is no feature 'ProcMountTypes' here; did you mean ProcMountType?"),
+        ("=true", "there is no feature '' here; these are off until asked for: CSINodeExpandSecret, "),
+        ("Flying=false", "there is no feature 'Flying' here"),
+        ("ServerSideApply=false", "ServerSideApply cannot be switched off"),
+        ("AllBeta=false", "AllBeta cannot be switched off"),
+    ],
+)
+def test_what_makes_no_sense(text: str, why: str) -> None:
+    with pytest.raises(ValueError, match="^" + why.replace("?", r"\?")):
+        parse_features(text)

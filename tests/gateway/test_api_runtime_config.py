@@ -1,0 +1,104 @@
+"""`--runtime-config` on a running server: what is switched off is nowhere to be found, and comes back whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from tests.gateway.api import Api, config_map, names, served
+
+WEB = {
+    "metadata": {"name": "web"},
+    "spec": {
+        "selector": {"matchLabels": {"a": "b"}},
+        "template": {
+            "metadata": {"labels": {"a": "b"}},
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+        },
+    },
+}
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
+
+
+async def groups(api: Api) -> dict[str, list[str]]:
+    listed = (await api.ask("GET", "/apis")).expect(200)["groups"]
+    return {one["name"]: [version["version"] for version in one["versions"]] for one in listed}
+
+
+async def plurals(api: Api, path: str) -> set[str]:
+    listed = (await api.ask("GET", path)).expect(200)["resources"]
+    return {one["name"] for one in listed}
+
+
+async def test_a_version_switched_off_is_not_there() -> None:
+    async with served(runtime_config="apps/v1=false,autoscaling/v2beta2=false") as api:
+        found = await groups(api)
+        assert "apps" not in found and found["autoscaling"] == ["v2", "v1"]
+        for method, path in (("GET", DEPLOYMENTS), ("POST", DEPLOYMENTS), ("GET", "/apis/apps/v1")):
+            answer = await api.ask(method, path, WEB if method == "POST" else None)
+            assert (answer.status, answer.text) == (404, "404 page not found\n")
+        old = await api.ask("GET", "/apis/autoscaling/v2beta2/horizontalpodautoscalers")
+        assert old.expect(404)["message"] == "the server could not find the requested resource"
+
+
+async def test_one_resource_switched_off() -> None:
+    async with served(runtime_config="apps/v1/deployments=false") as api:
+        listed = await plurals(api, "/apis/apps/v1")
+        assert "replicasets" in listed and not any(name.startswith("deployments") for name in listed)
+        (await api.ask("POST", DEPLOYMENTS, WEB)).expect(404)
+        (await api.ask("GET", f"{DEPLOYMENTS}/web/scale")).expect(404)
+
+
+async def test_one_resource_of_a_version_that_is_off() -> None:
+    async with served(runtime_config="apps/v1=false,apps/v1/deployments") as api:
+        listed = await plurals(api, "/apis/apps/v1")
+        assert listed == {"deployments", "deployments/scale", "deployments/status"}
+        (await api.ask("POST", DEPLOYMENTS, WEB)).expect(201)
+
+
+async def test_nothing_but_the_core_group() -> None:
+    async with served(runtime_config="api/all=false,api/v1=true") as api:
+        assert await groups(api) == {}
+        assert "pods" in await plurals(api, "/api/v1")
+        await api.create("configmaps", config_map("a"))
+
+
+@pytest.mark.parametrize("dialect", ["cluster", "kubernetes"])
+async def test_no_beta_versions(dialect: str) -> None:
+    async with served(runtime_config="api/beta=false", dialect=dialect) as api:
+        found = await groups(api)
+        assert not [version for versions in found.values() for version in versions if "beta" in version]
+        assert not any(group.startswith("flowcontrol") for group in found)
+        (await api.ask("GET", "/apis/policy/v1beta1/podsecuritypolicies")).expect(404)
+        (await api.ask("GET", "/apis/policy/v1/poddisruptionbudgets")).expect(200)
+
+
+async def test_the_core_group_switched_off() -> None:
+    async with served(runtime_config="v1=false") as api:
+        (await api.ask("GET", "/api/v1/configmaps")).expect(404)
+        (await api.ask("POST", DEPLOYMENTS, WEB)).expect(201)
+
+
+async def test_objects_outlast_their_version(tmp_path: Path) -> None:
+    async with served(tmp_path) as api:
+        (await api.ask("POST", DEPLOYMENTS, WEB)).expect(201)
+        await api.restart(runtime_config="apps/v1=false")
+        assert (await api.ask("DELETE", f"{DEPLOYMENTS}/web")).status == 404
+        await api.restart(runtime_config="")
+        assert names(await api.list("deployments")) == ["web"]
+
+
+async def test_namespaces_are_emptied_of_what_is_not_served(tmp_path: Path, mock_clock: MockClock) -> None:
+    async with served(tmp_path) as api:
+        (await api.ask("POST", "/api/v1/namespaces", {"metadata": {"name": "n"}})).expect(201)
+        (await api.ask("POST", DEPLOYMENTS.replace("default", "n"), WEB)).expect(201)
+        await api.restart(runtime_config="apps/v1=false")
+        (await api.ask("DELETE", "/api/v1/namespaces/n")).expect(200)
+        for _ in range(10):
+            await wait_all_tasks_blocked()
+            mock_clock.jump(1)
+        (await api.ask("GET", "/api/v1/namespaces/n")).expect(404)
+        await api.restart(runtime_config="")
+        assert names(await api.list("deployments", None)) == []
