@@ -9,6 +9,7 @@ from actors.admission.plugins.persistent_volume_claim_resize import PersistentVo
 from actors.admission.plugins.priority import Priority, PriorityClasses
 from actors.admission.plugins.service_account import ServiceAccount
 from actors.admission.plugins.storage_object_in_use_protection import StorageObjectInUseProtection
+from actors.admission.plugins.taint_nodes_by_condition import TaintNodesByCondition
 from actors.admission.signing_requests import SigningRequests
 from actors.allocation.holdings import Holdings
 from actors.allocation.ranges import USUAL, ServiceRanges
@@ -23,6 +24,7 @@ def plugins(names: Names, journal: Journal, feed: Feed) -> tuple[Plugin, ...]:
     return (
         NamespaceLifecycle(names, Namespaces(journal, feed)),
         ServiceAccount(names, journal),
+        TaintNodesByCondition(names),
         Priority(PriorityClasses(names, journal, feed)),
         DefaultTolerationSeconds(names),
         StorageObjectInUseProtection(names),

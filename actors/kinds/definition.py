@@ -58,6 +58,7 @@ class Subresource:
     absorb: Blend | None = None
     submit: Callable[[Object, Object, int], Object] | None = None  # a Blend that is told the time
     by_agent: bool = False  # only the agent on an object's node could answer
+    not_yet: str = ""  # what is told of it as long as this server cannot do it
     # Paths that a write through here leaves as they were. None: all but metadata and the field of this name, or
     # the status where there is no such field.
     resets: tuple[str, ...] | None = None
@@ -89,6 +90,7 @@ class Definition:
     conversion: Conversion | None = None
     also_takes: str = ""  # an older apiVersion in which bodies may still come
     deprecated: str = ""  # what every answer warns of, where this version is going away
+    answered: bool = False  # told at once when it is made, and never stored
     submits_to: tuple[str, str] = ("", "")  # what is made here goes to a subresource of another resource
 
     known_finalizers: bool = True  # plain finalizer names must be ones that the API knows
@@ -138,6 +140,11 @@ class Definition:
     def type_name(self) -> str:
         """What the journal calls these objects: plural name, dot, group."""
         return self.stored_as or str(self.resource)
+
+    @cached_property
+    def stored_group(self) -> str:
+        """The group under which the rules of stored objects refuse, whatever group they are seen in."""
+        return self.type_name.partition(".")[2]
 
     @cached_property
     def schema(self) -> Schema:

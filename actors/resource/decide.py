@@ -260,7 +260,7 @@ def may_not_create(definition: Definition, command: Replace | Patch) -> Forbidde
 
 def _raise_invalid(definition: Definition, name: str, errors: list[FieldError]) -> None:
     if errors:
-        raise Invalid(definition.group, definition.kind, name, [error.cause() for error in errors])
+        raise Invalid(definition.stored_group, definition.kind, name, [error.cause() for error in errors])
 
 
 def _policy_of(definition: Definition, command: Delete, metadata: Object) -> str:

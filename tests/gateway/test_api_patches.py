@@ -1,0 +1,158 @@
+"""The three plain patches over HTTP: what they are conditional on, what they touch, and what they refuse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+import trio
+
+from tests.actors.store import Document
+from tests.gateway.api import Answer, Api, config_map, served
+
+FORMATS = {
+    "json": "application/json-patch+json",
+    "merge": "application/merge-patch+json",
+    "strategic": "application/strategic-merge-patch+json",
+}
+MAPS = ["merge", "strategic"]
+PATH = "/api/v1/namespaces/default/configmaps/a"
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
+DEPLOYMENT: Document = {
+    "metadata": {"name": "d"},
+    "spec": {
+        "replicas": 1,
+        "selector": {"matchLabels": {"a": "b"}},
+        "template": {
+            "metadata": {"labels": {"a": "b"}},
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+        },
+    },
+}
+
+
+async def patch(api: Api, format_: str, body: Any, path: str = PATH, **query: Any) -> Answer:
+    headers = {"content-type": FORMATS[format_]}
+    return await api.ask("PATCH", path, orjson.dumps(body), headers=headers, **query)
+
+
+def setting(format_: str, key: str, value: str) -> Any:
+    if format_ == "json":
+        return [{"op": "add", "path": f"/data/{key}", "value": value}]
+    return {"data": {key: value}}
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+async def test_what_changes_nothing_stores_nothing(format_: str) -> None:
+    async with served() as api:
+        made = await api.create("configmaps", config_map("a", k="v"))
+        api.clock.advance(10)
+        assert (await patch(api, format_, setting(format_, "k", "v"))).expect(200) == made
+        assert await api.get("configmaps", "a") == made
+
+
+@pytest.mark.parametrize("format_", MAPS)
+async def test_a_patch_with_a_version_is_conditional(format_: str) -> None:
+    async with served() as api:
+        made = await api.create("configmaps", config_map("a", k="v"))
+        version = made["metadata"]["resourceVersion"]
+        change = {"metadata": {"resourceVersion": version}, "data": {"k": "w"}}
+        (await patch(api, format_, change)).expect(200)
+        change["data"]["k"] = "x"
+        status = (await patch(api, format_, change)).expect(409)
+        assert status["reason"] == "Conflict"
+        assert (await api.get("configmaps", "a"))["data"] == {"k": "w"}
+
+
+async def test_a_json_patch_is_conditional_by_a_test() -> None:
+    async with served() as api:
+        await api.create("configmaps", config_map("a", k="v"))
+        body = [
+            {"op": "replace", "path": "/data/k", "value": "w"},
+            {"op": "test", "path": "/metadata/resourceVersion", "value": "1"},
+        ]
+        (await patch(api, "json", body)).expect(422)
+        assert (await api.get("configmaps", "a"))["data"] == {"k": "v"}
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+async def test_nobody_sees_a_conflict_that_nobody_asked_for(format_: str) -> None:
+    async with served() as api:
+        await api.create("configmaps", config_map("a", k="v"))
+        answers: list[int] = []
+
+        async def write(number: int) -> None:
+            for step in range(5):
+                body = setting(format_, f"w{number}", str(step))
+                answers.append((await patch(api, format_, body)).status)
+
+        async with trio.open_nursery() as nursery:
+            for number in range(8):
+                nursery.start_soon(write, number)
+        assert answers == [200] * 40
+        assert (await api.get("configmaps", "a"))["data"] == {"k": "v"} | {f"w{n}": "4" for n in range(8)}
+
+
+@pytest.mark.parametrize("format_", MAPS)
+async def test_a_scale_is_patched_on_condition_too(format_: str) -> None:
+    async with served() as api:
+        made = (await api.ask("POST", DEPLOYMENTS, DEPLOYMENT)).expect(201)
+        version = {"resourceVersion": made["metadata"]["resourceVersion"]}
+        path = f"{DEPLOYMENTS}/d/scale"
+        scaled = (await patch(api, format_, {"metadata": version, "spec": {"replicas": 2}}, path)).expect(200)
+        assert (scaled["kind"], scaled["spec"]) == ("Scale", {"replicas": 2})
+        status = (await patch(api, format_, {"metadata": version, "spec": {"replicas": 3}}, path)).expect(409)
+        assert status["details"] == {"name": "d", "group": "apps", "kind": "deployments"}
+        assert (await api.ask("GET", path)).expect(200) == scaled
+
+
+async def test_a_scale_is_patched_by_operations() -> None:
+    async with served() as api:
+        (await api.ask("POST", DEPLOYMENTS, DEPLOYMENT)).expect(201)
+        body = [{"op": "replace", "path": "/spec/replicas", "value": 5}]
+        assert (await patch(api, "json", body, f"{DEPLOYMENTS}/d/scale")).expect(200)["spec"]["replicas"] == 5
+        assert (await api.ask("GET", f"{DEPLOYMENTS}/d")).expect(200)["spec"]["replicas"] == 5
+
+
+@pytest.mark.parametrize("format_", MAPS)
+async def test_through_the_status_the_rest_stays(format_: str) -> None:
+    async with served() as api:
+        (await api.ask("POST", DEPLOYMENTS, DEPLOYMENT)).expect(201)
+        body = {"spec": {"replicas": 7}, "status": {"replicas": 3}}
+        patched = (await patch(api, format_, body, f"{DEPLOYMENTS}/d/status")).expect(200)
+        assert patched["spec"]["replicas"] == 1
+        assert patched["status"] == {"replicas": 3}
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+async def test_a_dry_run_stores_nothing(format_: str) -> None:
+    async with served() as api:
+        made = await api.create("configmaps", config_map("a", k="v"))
+        shown = (await patch(api, format_, setting(format_, "k", "w"), dryRun="All")).expect(200)
+        assert shown["data"] == {"k": "w"}
+        assert await api.get("configmaps", "a") == made
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+async def test_what_is_not_there_is_not_found(format_: str) -> None:
+    async with served() as api:
+        status = (await patch(api, format_, setting(format_, "k", "w"))).expect(404)
+        assert status["details"] == {"name": "a", "kind": "configmaps"}
+
+
+@pytest.mark.parametrize(("format_", "body"), [("json", {}), ("merge", []), ("strategic", "x")])
+async def test_what_is_no_patch_is_a_bad_request(format_: str, body: Any) -> None:
+    async with served() as api:
+        await api.create("configmaps", config_map("a", k="v"))
+        assert (await patch(api, format_, body)).status == 400
+
+
+async def test_rules_of_stored_events_refuse_in_the_name_of_their_own_group() -> None:
+    async with served() as api:
+        about = {"kind": "Pod", "name": "p", "namespace": "default"}
+        await api.create("events", {"metadata": {"name": "e"}, "involvedObject": about, "reason": "One"})
+        path = "/apis/events.cluster.io/v1/namespaces/default/events/e"
+        status = (await patch(api, "merge", {"reason": "Other"}, path)).expect(422)
+        assert (status["details"]["name"], status["details"]["kind"]) == ("e", "Event")
+        assert "group" not in status["details"]
