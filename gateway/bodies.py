@@ -88,6 +88,7 @@ _PATCHES = {
     b"application/strategic-merge-patch+json": "strategic",
     b"application/apply-patch+yaml": "apply",
 }
+PATCH_MEDIA = tuple(media.decode() for media in _PATCHES)
 
 
 def patch_format(call: Call) -> str:

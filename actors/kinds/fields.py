@@ -96,14 +96,16 @@ class Field:
 class Struct:
     """Named fields in the order clients see them. `of` names it among API types: group, version, name.
 
-    An `atomic` struct is one value to those who apply: it has one owner and is replaced whole.
+    An `atomic` struct is one value to those who apply: it has one owner and is replaced whole. Of a `union` at
+    most one field is set, and the field of this name tells which.
     """
 
-    __slots__ = ("atomic", "by_name", "fields", "name", "of")
+    __slots__ = ("atomic", "by_name", "fields", "name", "of", "union")
 
-    def __init__(self, of: str, *fields: Field, atomic: bool = False) -> None:
+    def __init__(self, of: str, *fields: Field, atomic: bool = False, union: str = "") -> None:
         self.of = of
         self.atomic = atomic
+        self.union = union
         self.name = of.rpartition(".")[2]
         self.fields = fields
         self.by_name: Mapping[str, Field] = {field.name: field for field in fields}

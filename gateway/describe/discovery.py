@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from actors.kinds.catalog import Catalog
-from actors.kinds.definition import Definition
+from actors.kinds.definition import Definition, Subresource
 
 Document = dict[str, Any]
 
@@ -85,17 +85,18 @@ class Discovery:
             own["shortNames"] = list(definition.short_names)
         if definition.categories:
             own["categories"] = list(definition.categories)
-        subresources = [
-            {
-                "name": f"{definition.plural}/{one.name}",
-                "singularName": "",
-                "namespaced": definition.namespaced,
-                "kind": one.kind or definition.kind,
-                "verbs": self._served(one.verbs),
-            }
-            for one in definition.subresources
-        ]
-        return [own, *(entry for entry in subresources if entry["verbs"])]
+        below = (self._below(definition, one) for one in definition.subresources)
+        return [own, *(entry for entry in below if entry["verbs"])]
+
+    def _below(self, definition: Definition, one: Subresource) -> Document:
+        entry: Document = {
+            "name": f"{definition.plural}/{one.name}",
+            "singularName": "",
+            "namespaced": definition.namespaced,
+        }
+        if one.version:
+            entry |= {"group": one.group, "version": one.version}
+        return entry | {"kind": one.kind or definition.kind, "verbs": self._served(one.verbs)}
 
     def _served(self, verbs: tuple[str, ...]) -> list[str]:
         return sorted(verb for verb in verbs if verb in self._verbs)

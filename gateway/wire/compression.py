@@ -19,7 +19,7 @@ HEADERS = ((b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding"))
 _OFF_LOOP = 512 * 1024
 # Threads beyond the cores would only take turns; two leave the loop its share of a small machine.
 _threads = trio.CapacityLimiter(2)
-_GZIP = 31  # what zlib calls a gzip header around a 32 KiB window
+GZIP = 31  # what zlib calls a gzip header around a 32 KiB window
 
 
 def acceptable(accept_encoding: bytes | None) -> bool:
@@ -54,4 +54,4 @@ async def compress(body: bytes) -> bytes:
 
 
 def _gzip(body: bytes) -> bytes:
-    return zlib.compress(body, 1, _GZIP)
+    return zlib.compress(body, 1, GZIP)

@@ -36,6 +36,10 @@ _SERVED: tuple[tuple[Media, str, str], ...] = (
     ("yaml", "application", "yaml"),
 )
 _BODIES: dict[str, Media] = {"application/json": "json", "application/yaml": "yaml"}
+# What descriptions say of all this.
+SERVED_MEDIA = tuple(f"{type_}/{subtype}" for _, type_, subtype in _SERVED)
+STREAMED_MEDIA = (*SERVED_MEDIA, "application/json;stream=watch")
+BODY_MEDIA = tuple(_BODIES)
 # A handful of clients send a handful of headers; whoever sends more only makes the memory start anew.
 _REMEMBERED = 256
 _LONGEST_REMEMBERED = 1024
@@ -103,7 +107,7 @@ def negotiate(accept: bytes | None, names: Names, shape: Shape = "other") -> Rep
 def _choose(accept: bytes, names: Names, shape: Shape) -> Representation:
     chosen = next(_candidates(accept, names, shape), None)
     if chosen is None:
-        raise NotAcceptable(tuple(f"{type_}/{subtype}" for _, type_, subtype in _SERVED))
+        raise NotAcceptable(SERVED_MEDIA)
     if len(accept) <= _LONGEST_REMEMBERED:
         if len(_chosen) >= _REMEMBERED:
             _chosen.clear()

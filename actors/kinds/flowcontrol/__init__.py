@@ -37,7 +37,7 @@ def _older(stored: Definition) -> Definition:
 def _struct(struct: Struct) -> Struct:
     """The same under the names of the older version."""
     fields = (replace(field, type=_type(field.type)) for field in struct.fields)
-    return Struct(struct.of.replace("v1beta2", "v1beta1"), *fields, atomic=struct.atomic)
+    return Struct(struct.of.replace("v1beta2", "v1beta1"), *fields, atomic=struct.atomic, union=struct.union)
 
 
 def _type(type_: Type) -> Type:

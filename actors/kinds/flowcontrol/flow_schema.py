@@ -81,6 +81,7 @@ SUBJECT = Struct(
     Field("user", _named("UserSubject"), 2, pointer=True),
     Field("group", _named("GroupSubject"), 3, pointer=True),
     Field("serviceAccount", SERVICE_ACCOUNT, 4, pointer=True),
+    union="kind",
 )
 RESOURCE_RULE = Struct(
     "flowcontrol.v1beta2.ResourcePolicyRule",
@@ -150,7 +151,11 @@ def define(names: Names) -> Definition:
         namespaced=False,
         fields=FLOW_SCHEMA,
         columns=COLUMNS,
-        subresources=(Subresource(name="status", prepare=prepare_status, validate=status_rules),),
+        subresources=(
+            Subresource(
+                name="status", prepare=prepare_status, validate=status_rules, resets=("spec", "metadata")
+            ),
+        ),
         check_name=name_is_subdomain,
         counts_generation=True,
         prepare_create=partial(start, STATUS),

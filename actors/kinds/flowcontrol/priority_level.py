@@ -47,6 +47,7 @@ LIMIT_RESPONSE = Struct(
     "flowcontrol.v1beta2.LimitResponse",
     Field("type", STRING, 1, required=True, always=True),
     Field("queuing", QUEUING, 2, pointer=True),
+    union="type",
 )
 LIMITED = Struct(
     "flowcontrol.v1beta2.LimitedPriorityLevelConfiguration",
@@ -57,6 +58,7 @@ SPEC = Struct(
     "flowcontrol.v1beta2.PriorityLevelConfigurationSpec",
     Field("type", STRING, 1, required=True, always=True),
     Field("limited", LIMITED, 2, pointer=True),
+    union="type",
 )
 STATUS = status_of("PriorityLevelConfiguration")
 PRIORITY_LEVEL = Struct(
@@ -97,7 +99,11 @@ def define(names: Names) -> Definition:
         namespaced=False,
         fields=PRIORITY_LEVEL,
         columns=COLUMNS,
-        subresources=(Subresource(name="status", prepare=prepare_status, validate=status_rules),),
+        subresources=(
+            Subresource(
+                name="status", prepare=prepare_status, validate=status_rules, resets=("spec", "metadata")
+            ),
+        ),
         check_name=name_is_subdomain,
         counts_generation=True,
         prepare_create=partial(start, STATUS),

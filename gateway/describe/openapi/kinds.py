@@ -1,0 +1,66 @@
+"""Which types are kinds, and under which groups and versions they are served."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from actors.kinds.catalog import Catalog
+from actors.kinds.definition import Definition
+from actors.kinds.fields import STRING, Field, Struct
+from gateway.describe.openapi import answers
+from gateway.describe.openapi.answers import list_of
+
+GroupVersionKind = dict[str, str]
+
+_TYPE_FIELDS = (Field("apiVersion", STRING, 0), Field("kind", STRING, 0))
+_ANSWERS = (
+    answers.STATUS,
+    answers.API_VERSIONS,
+    answers.API_GROUP,
+    answers.API_GROUP_LIST,
+    answers.API_RESOURCE_LIST,
+)
+
+
+class Kinds:
+    def __init__(self, catalog: Catalog) -> None:
+        self._served: dict[str, list[GroupVersionKind]] = {}
+        self._structs: dict[str, Struct] = {}
+        for definition in _all(catalog):
+            self._add(definition.fields, definition.group, definition.version, definition.kind)
+            if "list" in definition.verbs:
+                self._add(
+                    list_of(definition.fields), definition.group, definition.version, f"{definition.kind}List"
+                )
+        for struct in _ANSWERS:
+            self._add(struct, "", "v1", struct.name)
+        for struct in (answers.DELETE_OPTIONS, answers.WATCH_EVENT):
+            for group, versions in catalog.groups().items():
+                for version in versions:
+                    self._add(struct, group, version, struct.name)
+
+    def _add(self, struct: Struct, group: str, version: str, kind: str) -> None:
+        self._structs[struct.of] = struct
+        served = self._served.setdefault(struct.of, [])
+        named = {"group": group, "version": version, "kind": kind}
+        if named not in served:
+            served.append(named)
+
+    def struct(self, struct: Struct) -> Struct:
+        """The kind's own declaration of a type that others hold inside them in a variant."""
+        return self._structs.get(struct.of, struct)
+
+    def served_as(self, struct: Struct) -> list[GroupVersionKind]:
+        return self._served.get(struct.of, [])
+
+    def type_fields(self, struct: Struct) -> tuple[Field, ...]:
+        """What no kind declares because every one has it."""
+        if struct.of not in self._served or struct is answers.WATCH_EVENT or "kind" in struct.by_name:
+            return ()
+        return _TYPE_FIELDS
+
+
+def _all(catalog: Catalog) -> Iterator[Definition]:
+    for definition in catalog.definitions:
+        yield definition
+        yield from (one.view for one in definition.subresources if one.view is not None)

@@ -1,0 +1,185 @@
+"""The pieces of an OpenAPI 2.0 description in protobuf, the only form that kubectl asks for.
+
+The messages are those of `openapi.v2.Document`: JSON keys and field numbers stand side by side below. A message
+is a number, a length and its fields; a map is a list of pairs; values of any shape are YAML text, of which JSON
+is a part. Only what our descriptions use is here: a key without a number is a mistake, and raises KeyError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import orjson
+
+from gateway.describe.openapi.version_2 import Piece
+
+Writer = Callable[[int, Any], bytes]  # a field's number and value -> its bytes
+
+_BYTES: Final = 2  # the wire type of everything that has a length
+
+
+def _varint(value: int) -> bytes:
+    written = bytearray()
+    while value > 0x7F:
+        written.append(value & 0x7F | 0x80)
+        value >>= 7
+    written.append(value)
+    return bytes(written)
+
+
+def _block(number: int, content: bytes) -> bytes:
+    return _varint(number << 3 | _BYTES) + _varint(len(content)) + content
+
+
+def _text(number: int, value: str) -> bytes:
+    return _block(number, value.encode())
+
+
+def _flag(number: int, value: bool) -> bytes:
+    return _varint(number << 3) + _varint(value)
+
+
+def _any(number: int, value: Any) -> bytes:
+    return _block(number, _text(2, orjson.dumps(value).decode()))
+
+
+def _each(writer: Writer) -> Writer:
+    return lambda number, values: b"".join(writer(number, value) for value in values)
+
+
+def _wrapped(writer: Writer) -> Writer:
+    """Inside a message that has this one field."""
+    return lambda number, value: _block(number, writer(1, value))
+
+
+def _pair(writer: Writer) -> Writer:
+    return lambda number, pair: _block(number, _text(1, pair[0]) + writer(2, pair[1]))
+
+
+def _map(writer: Writer) -> Writer:
+    pair = _pair(writer)
+    return lambda number, value: _block(number, b"".join(pair(1, item) for item in value.items()))
+
+
+class _Message:
+    """`extensions` is the number of the keys that begin with x-."""
+
+    def __init__(self, extensions: int = 0) -> None:
+        self.fields: Mapping[str, tuple[int, Writer]] = {}
+        self._extensions = extensions
+
+    def __call__(self, number: int, value: Mapping[str, Any]) -> bytes:
+        return _block(number, b"".join(self._field(name, one) for name, one in value.items()))
+
+    def _field(self, name: str, value: Any) -> bytes:
+        if name.startswith("x-"):
+            return _pair(_any)(self._extensions, (name, value))
+        number, writer = self.fields[name]
+        return writer(number, value)
+
+
+def _message(extensions: int = 0, **fields: tuple[int, Writer]) -> _Message:
+    made = _Message(extensions)
+    made.fields = fields
+    return made
+
+
+_SCHEMA: Final = _Message(extensions=31)
+_SCHEMA.fields = {
+    "$ref": (1, _text),
+    "format": (2, _text),
+    "description": (4, _text),
+    "default": (5, _any),
+    "required": (19, _each(_text)),
+    "enum": (20, _each(_any)),
+    "additionalProperties": (21, _wrapped(_SCHEMA)),
+    "type": (22, _wrapped(_text)),
+    "items": (23, _wrapped(_SCHEMA)),
+    "properties": (25, _map(_SCHEMA)),
+}
+_BODY: Final = _Message()
+_BODY.fields = {"name": (2, _text), "in": (3, _text), "required": (4, _flag), "schema": (5, _SCHEMA)}
+_QUERY: Final = _Message()
+_QUERY.fields = {"in": (2, _text), "description": (3, _text), "name": (4, _text), "type": (6, _text)}
+_PATH: Final = _Message()
+_PATH.fields = {
+    "required": (1, _flag),
+    "in": (2, _text),
+    "description": (3, _text),
+    "name": (4, _text),
+    "type": (5, _text),
+}
+
+
+def _parameter(number: int, value: Mapping[str, Any]) -> bytes:
+    """One inside another: an item that is a parameter, which has a body or none, and then a place."""
+    if value["in"] == "body":
+        parameter = _BODY(1, value)
+    else:
+        parameter = _block(2, _PATH(4, value) if value["in"] == "path" else _QUERY(3, value))
+    return _block(number, _block(1, parameter))
+
+
+_RESPONSE: Final = _message(description=(1, _text), schema=(2, _wrapped(_SCHEMA)))
+_OPERATION: Final = _message(
+    extensions=13,
+    tags=(1, _each(_text)),
+    description=(3, _text),
+    operationId=(5, _text),
+    produces=(6, _each(_text)),
+    consumes=(7, _each(_text)),
+    parameters=(8, _each(_parameter)),
+    responses=(9, _map(_wrapped(_RESPONSE))),
+    schemes=(10, _each(_text)),
+    deprecated=(11, _flag),
+)
+_PATH_ITEM: Final = _message(
+    get=(2, _OPERATION),
+    put=(3, _OPERATION),
+    post=(4, _OPERATION),
+    delete=(5, _OPERATION),
+    patch=(8, _OPERATION),
+    parameters=(9, _each(_parameter)),
+)
+_INFO: Final = _message(title=(1, _text), version=(2, _text))
+_KEY: Final = _Message()
+_KEY.fields = {"type": (1, _text), "name": (2, _text), "in": (3, _text), "description": (4, _text)}
+
+
+def _strings(number: int, values: list[str]) -> bytes:
+    return _block(number, _each(_text)(1, values))
+
+
+def _api_key(number: int, value: Mapping[str, Any]) -> bytes:
+    return _block(number, _KEY(2, value))
+
+
+_DOCUMENT: Final[Mapping[str, tuple[int, Writer]]] = {
+    "swagger": (1, _text),
+    "info": (2, _INFO),
+    "security": (12, _each(_map(_strings))),
+    "securityDefinitions": (13, _map(_api_key)),
+}
+# Where most pieces belong: the number of the place in the document, and of a piece in the place.
+_PLACES: Final[Mapping[str, tuple[int, int, Writer]]] = {
+    "paths": (8, 2, _pair(_PATH_ITEM)),
+    "definitions": (9, 1, _pair(_SCHEMA)),
+}
+
+
+def as_protobuf(pieces: Iterable[Piece]) -> Iterator[bytes]:
+    """A place is written once it is complete, because its length comes before it."""
+    place, held = "", list[bytes]()
+    for where, name, value in pieces:
+        if where != place and held:
+            yield _block(_PLACES[place][0], b"".join(held))
+            held.clear()
+        place = where
+        if where:
+            _, number, writer = _PLACES[where]
+            held.append(writer(number, (name, value)))
+            yield b""
+        else:
+            number, writer = _DOCUMENT[name]
+            yield writer(number, value)

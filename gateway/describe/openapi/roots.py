@@ -1,0 +1,40 @@
+"""Paths besides those of kinds: the documents of discovery, and the version."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from actors.kinds.fields import Struct
+from gateway.describe.openapi import answers
+from gateway.describe.openapi.operations import Operation, Path
+from gateway.describe.openapi.titles import Titles
+
+
+@dataclass(frozen=True, slots=True)
+class Roots:
+    titles: Titles
+
+    def versions(self) -> Path:
+        return _reading("/api/", "getCoreAPIVersions", "core", "Versions there are.", answers.API_VERSIONS)
+
+    def groups(self) -> Path:
+        return _reading("/apis/", "getAPIVersions", "apis", "Groups there are.", answers.API_GROUP_LIST)
+
+    def group(self, group: str) -> Path:
+        id_ = f"get{self.titles.infix(group)}APIGroup"
+        text = "Versions that the group has."
+        return _reading(f"/apis/{group}/", id_, self.titles.tag(group), text, answers.API_GROUP)
+
+    def resources(self, group: str, version: str) -> Path:
+        id_ = f"get{self.titles.infix(group, version)}APIResources"
+        path = f"/apis/{group}/{version}/" if group else f"/api/{version}/"
+        tag, text = self.titles.tag(group, version), "Resources that are served."
+        return _reading(path, id_, tag, text, answers.API_RESOURCE_LIST)
+
+    def build(self) -> Path:
+        return _reading("/version/", "getCodeVersion", "version", "What serves this API.", answers.BUILD)
+
+
+def _reading(path: str, id_: str, tag: str, text: str, answer: Struct) -> Path:
+    operation = Operation(tag=tag, method="get", id=id_, text=text, answers=((200, "the document", answer),))
+    return Path(path, (), (operation,))

@@ -1,0 +1,69 @@
+"""One part of the API, mostly a version of a group, as a document in OpenAPI 3.0."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from actors.names import Names
+from gateway.describe.openapi.operations import Operation, Path
+from gateway.describe.openapi.parameters import Parameter
+from gateway.describe.openapi.schemas import Document, Schemas
+from gateway.describe.openapi.sections import Section
+from gateway.describe.openapi.version_2 import UNAUTHORIZED, Piece, marks
+
+_SECURITY: Final = {"BearerToken": {"type": "http", "scheme": "bearer", "description": "A bearer token."}}
+
+
+class VersionThree:
+    def __init__(self, names: Names, schemas: Schemas, title: str, version: str) -> None:
+        self._prefix = names.extension_prefix
+        self._schemas = schemas
+        self._info = {"title": title, "version": version}
+
+    def pieces(self, section: Section) -> Iterator[Piece]:
+        yield "", "openapi", "3.0.0"
+        yield "", "info", self._info
+        for path in section.paths():
+            yield "paths", path.path, self._path(path)
+        for name, definition in self._schemas.written():
+            yield "components/schemas", name, definition
+        yield "components", "securitySchemes", _SECURITY
+        yield "", "security", [{name: [] for name in _SECURITY}]
+
+    def _path(self, path: Path) -> Document:
+        written: Document = {one.method: self._operation(one) for one in path.operations}
+        if path.parameters:
+            written["parameters"] = [_parameter(one) for one in path.parameters]
+        return written
+
+    def _operation(self, one: Operation) -> Document:
+        written: Document = {"description": one.text, "operationId": one.id, "tags": [one.tag]}
+        if one.parameters:
+            written["parameters"] = [_parameter(parameter) for parameter in one.parameters]
+        if one.body is not None:
+            written["requestBody"] = {
+                "content": {media: {"schema": self._schemas.refer(one.body)} for media in one.takes},
+                "required": one.body_needed,
+            }
+        written["responses"] = {**self._answers(one), "401": UNAUTHORIZED}
+        if one.deprecated:
+            written["deprecated"] = True
+        return written | marks(self._prefix, one)
+
+    def _answers(self, one: Operation) -> Document:
+        return {
+            str(status): {"description": text, "content": self._content(one, struct)}
+            for status, text, struct in one.answers
+        }
+
+    def _content(self, one: Operation, struct: Any) -> Document:
+        schema = {"type": "string"} if struct is None else self._schemas.refer(struct)
+        return {media: {"schema": schema} for media in one.gives}
+
+
+def _parameter(one: Parameter) -> Document:
+    written: Document = {"name": one.name, "in": one.place, "description": one.text}
+    if one.place == "path":
+        written["required"] = True
+    return {**written, "schema": {"type": one.type}}
