@@ -42,6 +42,7 @@ from actors.resource.reads import Reads
 from actors.stamps import Stamps
 from actors.supervisor import Supervisor
 from gateway.describe.discovery import Discovery
+from gateway.describe.openapi.door import OpenApi
 from gateway.dispatch import Dispatch
 from gateway.errors import plain_failure
 from gateway.limits import Limits
@@ -50,7 +51,7 @@ from gateway.ops.health import Health
 from gateway.ops.metrics import Metrics
 from gateway.paths import Paths
 from gateway.pipeline import Pipeline
-from gateway.release import RELEASE
+from gateway.release import RELEASE, SERVED_VERSION
 from gateway.request import Response
 from gateway.server import Server
 from gateway.settings import Addresses, Settings
@@ -208,7 +209,8 @@ class _Doors:
             Opening(store.names, self._hub, store.reads, store.journal),
         )
         discovery = Discovery(store.catalog, dispatch.verbs)
-        paths = Paths(health, discovery, self._metrics.scrape, RELEASE, self._advertised)
+        openapi = OpenApi(store.catalog, store.names, dispatch.verbs, SERVED_VERSION)
+        paths = Paths(health, discovery, openapi, self._metrics.scrape, self._advertised)
         authenticator = Authenticator(tokens, anonymous=settings.anonymous_auth)
         return Pipeline(store.names, authenticator, authorize, dispatch, paths, self._metrics)
 

@@ -1,4 +1,4 @@
-"""Paths that are not resources: health, version, metrics, discovery, and the index of them all."""
+"""Paths that are not resources: health, version, metrics, descriptions of the API, and the index of them all."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from actors.errors import NoSuchResource
 from gateway import render
 from gateway.call import Call
 from gateway.describe.discovery import Discovery
+from gateway.describe.openapi.door import OpenApi
 from gateway.errors import MethodNotAllowed, NoSuchPath
 from gateway.ops.health import Health
+from gateway.release import SERVED_VERSION
 from gateway.request import Response
 
 HEALTH = ("livez", "readyz", "healthz")
@@ -22,12 +24,17 @@ Scrape = Callable[[], bytes]
 
 class Paths:
     def __init__(
-        self, health: Health, discovery: Discovery, scrape: Scrape, release: str, address: Callable[[], str]
+        self,
+        health: Health,
+        discovery: Discovery,
+        openapi: OpenApi,
+        scrape: Scrape,
+        address: Callable[[], str],
     ) -> None:
         self._health = health
         self._discovery = discovery
+        self._openapi = openapi
         self._scrape = scrape
-        self._release = release
         self._address = address
 
     @staticmethod
@@ -44,6 +51,9 @@ class Paths:
             return self._healthy(call, first, rest)
         if first in ("api", "apis"):
             return await self._described(call, path)
+        if first == "openapi":
+            self._only_reading(call)
+            return await self._openapi(call)
         if first == "version" and not rest:
             self._only_reading(call)
             return await render.document(call, self._version())
@@ -82,7 +92,7 @@ class Paths:
         return {
             "major": major,
             "minor": minor,
-            "gitVersion": f"v{major}.{minor}.16+rewound.{self._release}",
+            "gitVersion": SERVED_VERSION,
             "gitCommit": "",
             "gitTreeState": "clean",
             "buildDate": "1970-01-01T00:00:00Z",
@@ -94,4 +104,5 @@ class Paths:
     def _index(self) -> list[str]:
         health = [f"/{kind}" for kind in HEALTH]
         single = [f"/{kind}/{name}" for kind in HEALTH for name in self._health.names(kind)]
-        return sorted([*self._discovery.paths(), *health, *single, "/metrics", "/version"])
+        described = [*self._discovery.paths(), "/openapi/v2", "/openapi/v3"]
+        return sorted([*described, *health, *single, "/metrics", "/version"])
