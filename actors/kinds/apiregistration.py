@@ -106,7 +106,11 @@ def declare(names: Names) -> tuple[Definition, ...]:
         namespaced=False,
         fields=API_SERVICE,
         columns=COLUMNS,
-        subresources=(Subresource(name="status", prepare=prepare_status, validate=status_rules),),
+        subresources=(
+            Subresource(
+                name="status", prepare=prepare_status, validate=status_rules, resets=("spec", "metadata")
+            ),
+        ),
         check_name=name_is_path_segment,
         judges_metadata=True,
         unconditional_update=False,

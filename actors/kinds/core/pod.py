@@ -74,7 +74,12 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
             _by_agent("log", "Pod", "get"),
             _by_agent("portforward", "PodPortForwardOptions"),
             _by_agent("proxy", "PodProxyOptions", "create", "delete", "get", "patch", "update"),
-            Subresource(name="status", prepare=prepare_status, validate=pods.status_rules),
+            Subresource(
+                name="status",
+                prepare=prepare_status,
+                validate=pods.status_rules,
+                resets=("spec", "metadata.deletionTimestamp", "metadata.ownerReferences"),
+            ),
         ),
         check_name=name_is_subdomain,
         delete_returns_object=True,

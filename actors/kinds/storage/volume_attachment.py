@@ -79,7 +79,11 @@ def define(names: Names) -> Definition:
         namespaced=False,
         fields=VOLUME_ATTACHMENT,
         columns=COLUMNS,
-        subresources=(Subresource(name="status", prepare=prepare_status, validate=rules.change),),
+        subresources=(
+            Subresource(
+                name="status", prepare=prepare_status, validate=rules.change, resets=("spec", "metadata")
+            ),
+        ),
         check_name=name_is_subdomain,
         unconditional_update=False,
         delete_returns_object=True,
