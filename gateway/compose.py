@@ -21,6 +21,7 @@ import trio
 
 from actors.access.authenticate import Authenticator
 from actors.access.modes import authorizer
+from actors.access.reviews import Reviews
 from actors.access.tokens import read_tokens
 from actors.admission.chain import Admission
 from actors.admission.roster import completions, plugins
@@ -145,6 +146,8 @@ def _build_store(settings: Settings, journal: Journal, clock: Clock, nursery: tr
     names = NAMES[settings.dialect]
     catalog = Catalog(names, settings.features, settings.enablement)
     for definition in catalog.declared:
+        if definition.answered:
+            continue
         journal.type_id(definition.type_name)  # so that no read ever has to write
     feed, supervisor, stamps = Feed(journal.head), Supervisor(), Stamps(clock)
     committer = Committer(journal, feed)
@@ -197,7 +200,8 @@ class _Doors:
     def _pipeline(self, health: Health) -> Pipeline:
         store, settings = self._store, self._settings
         tokens = read_tokens(settings.token_auth_file) if settings.token_auth_file else {}
-        authorize = authorizer(settings.authorization_mode)
+        authorize = authorizer(settings.authorization_mode, store.names)
+        authenticator = Authenticator(tokens, anonymous=settings.anonymous_auth)
         dispatch = Dispatch(
             store.names,
             store.catalog,
@@ -206,12 +210,12 @@ class _Doors:
             store.reads,
             store.stamps,
             authorize,
+            Reviews(authenticator, authorize),
             Opening(store.names, self._hub, store.reads, store.journal),
         )
         discovery = Discovery(store.catalog, dispatch.verbs)
         openapi = OpenApi(store.catalog, store.names, dispatch.verbs, SERVED_VERSION)
         paths = Paths(health, discovery, openapi, self._metrics.scrape, self._advertised)
-        authenticator = Authenticator(tokens, anonymous=settings.anonymous_auth)
         return Pipeline(store.names, authenticator, authorize, dispatch, paths, self._metrics)
 
     def _add_checks(self, health: Health) -> None:

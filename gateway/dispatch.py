@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import trio
 
 from actors.access.authorize import Attributes, Authorizer
+from actors.access.reviews import Reviews
 from actors.directory import Directory
 from actors.errors import BadRequest, Invalid, NoSuchResource, Resource, TimedOut
 from actors.evictions import Evictions
@@ -32,6 +33,7 @@ from gateway.documents import frame_of
 from gateway.errors import MethodNotAllowed, NoSuchPath
 from gateway.patches import Patches
 from gateway.request import Response
+from gateway.reviews import ReviewDesk
 from gateway.route import Route
 from gateway.submissions import Submissions
 from gateway.watch.opening import Opening
@@ -59,6 +61,7 @@ class Dispatch:
         reads: Reads,
         stamps: Stamps,
         authorizer: Authorizer,
+        reviews: Reviews,
         opening: Opening,
     ) -> None:
         self._names = names
@@ -71,6 +74,7 @@ class Dispatch:
         self._authorizer = authorizer
         self._opening = opening
         evictions = Evictions(catalog, journal, directory)
+        self._desk = ReviewDesk(names, reviews)
         self._submissions = Submissions(names, directory, reads, evictions)
         self._verbs: dict[str, Callable[[Call, Definition], Awaitable[Response]]] = {
             "get": self._get,
@@ -139,6 +143,10 @@ class Dispatch:
         write = self._write_options(call, "CreateOptions")
         if call.route.subresource or definition.submits_to[0]:
             return await self._submit(call, definition, write)
+        if definition.answered:
+            return await self._desk.create(
+                call, definition, write, self._stamps.make(call.user, call.manager)
+            )
         body = await decode_body(call, definition, self._names, write.field_validation)
         check_namespace(_namespace(definition, call.route), body.object)
         metadata = body.object["metadata"]

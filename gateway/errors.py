@@ -40,6 +40,13 @@ class NoEndpoints(RequestError):
         self.message = f'no endpoints available for service "{service}"'
 
 
+class NotYet(RequestError):
+    """Declared, so that clients find it, and not built: saying so is better than pretending."""
+
+    def __init__(self, what: str) -> None:
+        self.message = f"this server cannot do this yet: {what}"
+
+
 class NoSuchPath(Exception):
     """Outside the API, or a group nobody serves: answered in plain text."""
 
@@ -144,6 +151,8 @@ def _simple(error: RequestError) -> Failure | None:
             return Failure(504, "Timeout", str(error), {"retryAfterSeconds": 1}, RETRY_SOON)
         case cause.EvictionRefused():
             return _no_eviction(error)
+        case NotYet():
+            return Failure(501, "NotImplemented", str(error))
         case NoAgent() | NoEndpoints():
             return Failure(503, "ServiceUnavailable", str(error))
         case cause.TooManyBudgets():

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from actors.directory import Directory
-from actors.errors import BadRequest
+from actors.errors import BadRequest, Invalid
 from actors.evictions import Evictions
+from actors.kinds.checks import invalid
 from actors.kinds.definition import Definition, Subresource
 from actors.messages import Object, Stamp, Submit
 from actors.names import Names
@@ -21,7 +22,7 @@ from actors.resource.reads import Reads
 from gateway import render
 from gateway.bodies import decode_body
 from gateway.call import Call
-from gateway.errors import NoAgent, NoEndpoints
+from gateway.errors import NoAgent, NoEndpoints, NotYet
 from gateway.request import Response
 
 
@@ -44,6 +45,9 @@ class Submissions:
         body = await decode_body(call, view, self._names, write.field_validation)
         namespace, sent = call.route.namespace, body.object
         check_namespace(namespace, sent)
+        if subresource.not_yet:
+            await self._judge(call, definition, view, sent)
+            raise NotYet(subresource.not_yet)
         name = _addressed(call, view, sent)
         if subresource.submit is None:
             await self._evict(definition, namespace, name, sent, stamp, write.dry_run)
@@ -53,6 +57,17 @@ class Submissions:
             )
             await self._directory.ask(definition, command)
         return await render.document(call, DONE, 201)
+
+    async def _judge(self, call: Call, definition: Definition, view: Definition, sent: Object) -> None:
+        """Whether what is sent could ever be done."""
+        name = call.route.name
+        await self._reads.get(definition, call.route.namespace, name, "")
+        errors = view.validate_create(sent)
+        if sent["metadata"].get("name", name) != name:
+            wrong = "must match the service account name if specified"
+            errors = [invalid("metadata.name", sent["metadata"]["name"], wrong)]
+        if errors:
+            raise Invalid(view.group, view.kind, name, [error.cause() for error in errors])
 
     async def _evict(
         self, pods: Definition, namespace: str, name: str, sent: Object, stamp: Stamp, dry_run: bool

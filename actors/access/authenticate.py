@@ -68,6 +68,9 @@ class Authenticator:
         token, warnings = _bearer_token(authorization)
         if token is None:
             return self._anonymous(warnings)
+        return self.by_token(token)
+
+    def by_token(self, token: bytes) -> Authenticated:
         known = self._tokens.get(token)
         if known is None:
             raise Unauthorized

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from actors.access.identity import User
 from actors.errors import Forbidden, Resource
+
+if TYPE_CHECKING:
+    from actors.access.rules import Rules
 
 
 class Attributes(NamedTuple):
@@ -44,10 +47,8 @@ NO_OPINION = Decision(False)
 class Authorizer(Protocol):
     def authorize(self, user: User, attributes: Attributes) -> Decision: ...
 
-
-class AlwaysAllow:
-    def authorize(self, user: User, attributes: Attributes) -> Decision:
-        return ALLOWED
+    def rules(self, user: User, namespace: str) -> Rules:
+        """All that the user may do there, for those who ask about themselves."""
 
 
 def require(authorizer: Authorizer, user: User, attributes: Attributes) -> None:

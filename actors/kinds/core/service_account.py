@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from actors.kinds.authentication import token_request
 from actors.kinds.checks import FieldError, name_is_subdomain
 from actors.kinds.columns import AGE, NAME, Column, size_of
 from actors.kinds.core.references import LOCAL_OBJECT_REFERENCE, OBJECT_REFERENCE
-from actors.kinds.definition import Definition
+from actors.kinds.definition import Definition, Subresource
 from actors.kinds.fields import BOOL, Field, ListOf, Struct
 from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
 from actors.messages import Object
@@ -20,7 +21,7 @@ SERVICE_ACCOUNT = Struct(
 )
 
 
-def define(_: Names) -> Definition:
+def define(names: Names) -> Definition:
     return Definition(
         group="",
         version="v1",
@@ -34,11 +35,25 @@ def define(_: Names) -> Definition:
             Column("Secrets", "string", "Number of secrets that pods of it may use.", size_of("secrets")),
             AGE,
         ),
+        subresources=(token(names),),
         check_name=name_is_subdomain,
         delete_returns_object=True,
         prepare_create=keep_names_of_secrets,
         prepare_update=lambda new, _: keep_names_of_secrets(new),
         validate_update=change_rules,
+    )
+
+
+def token(names: Names) -> Subresource:
+    view = token_request(names)
+    return Subresource(
+        name="token",
+        verbs=("create",),
+        kind=view.kind,
+        group=view.group,
+        version=view.version,
+        view=view,
+        not_yet="tokens of service accounts are not issued",
     )
 
 

@@ -6,6 +6,7 @@ from actors.access.anonymous import NOBODY
 from actors.access.authorize import Attributes, forbidden
 from actors.access.identity import User
 from actors.access.modes import MODES, authorizer
+from actors.names import CLUSTER
 
 ADMIN = User("admin", groups=("system:masters", "system:authenticated"))
 ALICE = User("alice", groups=("devs", "system:authenticated"))
@@ -18,37 +19,37 @@ def path(verb: str, path: str) -> Attributes:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("asked", [Attributes("delete", resource="nodes", name="a"), path("post", "/x")])
 def test_masters_may_do_everything(mode: str, asked: Attributes) -> None:
-    assert authorizer(mode).authorize(ADMIN, asked).allowed
+    assert authorizer(mode, CLUSTER).authorize(ADMIN, asked).allowed
 
 
 @pytest.mark.parametrize("mode", ["RBAC", "Node,RBAC"])
 @pytest.mark.parametrize("user", [ALICE, NOBODY])
 def test_others_may_touch_no_resource(mode: str, user: User) -> None:
     asked = Attributes("get", resource="configmaps", namespace="x", name="a", path="/version")
-    assert not authorizer(mode).authorize(user, asked).allowed
+    assert not authorizer(mode, CLUSTER).authorize(user, asked).allowed
 
 
 def test_always_allow_allows_nobody_too() -> None:
-    assert authorizer("AlwaysAllow").authorize(NOBODY, path("post", "/healthz")).allowed
+    assert authorizer("AlwaysAllow", CLUSTER).authorize(NOBODY, path("post", "/healthz")).allowed
 
 
 @pytest.mark.parametrize("open_to_all", ["/healthz", "/livez", "/readyz", "/version", "/version/"])
 @pytest.mark.parametrize("user", [ALICE, NOBODY])
 def test_health_and_version_are_open_to_everyone(user: User, open_to_all: str) -> None:
-    assert authorizer("RBAC").authorize(user, path("get", open_to_all)).allowed
-    assert not authorizer("RBAC").authorize(user, path("post", open_to_all)).allowed
+    assert authorizer("RBAC", CLUSTER).authorize(user, path("get", open_to_all)).allowed
+    assert not authorizer("RBAC", CLUSTER).authorize(user, path("post", open_to_all)).allowed
 
 
 @pytest.mark.parametrize("discovery", ["/api", "/api/v1", "/apis", "/apis/apps/v1", "/openapi/v2"])
 def test_discovery_is_open_to_those_who_signed_in(discovery: str) -> None:
-    assert authorizer("RBAC").authorize(ALICE, path("get", discovery)).allowed
-    assert not authorizer("RBAC").authorize(NOBODY, path("get", discovery)).allowed
+    assert authorizer("RBAC", CLUSTER).authorize(ALICE, path("get", discovery)).allowed
+    assert not authorizer("RBAC", CLUSTER).authorize(NOBODY, path("get", discovery)).allowed
 
 
 @pytest.mark.parametrize("closed", ["/", "/metrics", "/livez/ping", "/healthz/", "/apisx", "/versions"])
 @pytest.mark.parametrize("user", [ALICE, NOBODY])
 def test_other_paths_are_closed(user: User, closed: str) -> None:
-    assert not authorizer("RBAC").authorize(user, path("get", closed)).allowed
+    assert not authorizer("RBAC", CLUSTER).authorize(user, path("get", closed)).allowed
 
 
 @pytest.mark.parametrize(

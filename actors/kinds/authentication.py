@@ -1,0 +1,121 @@
+"""The authentication group: who stands behind a token, and tokens for service accounts.
+
+Nothing of these is stored: a TokenReview is answered when it is made, a TokenRequest is posted to an account.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from actors.kinds.checks import FieldError, invalid, name_is_subdomain
+from actors.kinds.definition import Definition
+from actors.kinds.fields import BOOL, INT64, STRING, STRINGS, TIME, Field, MapOf, Struct
+from actors.kinds.meta import METADATA
+from actors.messages import Object
+from actors.names import Names
+
+SHORTEST_LIFE, LONGEST_LIFE, USUAL_LIFE = 600, 2**32, 3600  # seconds, of tokens
+
+EXTRA: Final = MapOf(STRINGS)
+USER_INFO = Struct(
+    "authentication.v1.UserInfo",
+    Field("username", STRING, 1),
+    Field("uid", STRING, 2),
+    Field("groups", STRINGS, 3),
+    Field("extra", EXTRA, 4),
+)
+TOKEN_REVIEW = Struct(
+    "authentication.v1.TokenReview",
+    METADATA,
+    Field(
+        "spec",
+        Struct(
+            "authentication.v1.TokenReviewSpec",
+            Field("token", STRING, 1),
+            Field("audiences", STRINGS, 2),
+        ),
+        2,
+        required=True,
+    ),
+    Field(
+        "status",
+        Struct(
+            "authentication.v1.TokenReviewStatus",
+            Field("authenticated", BOOL, 1),
+            Field("user", USER_INFO, 2),
+            Field("audiences", STRINGS, 4),
+            Field("error", STRING, 3),
+        ),
+        3,
+    ),
+)
+BOUND_OBJECT = Struct(
+    "authentication.v1.BoundObjectReference",
+    Field("kind", STRING, 1),
+    Field("apiVersion", STRING, 2),
+    Field("name", STRING, 3),
+    Field("uid", STRING, 4),
+)
+TOKEN_REQUEST = Struct(
+    "authentication.v1.TokenRequest",
+    METADATA,
+    Field(
+        "spec",
+        Struct(
+            "authentication.v1.TokenRequestSpec",
+            Field("audiences", STRINGS, 1, required=True, always=True, list_type="atomic"),
+            Field("expirationSeconds", INT64, 4, pointer=True, default=USUAL_LIFE),
+            Field("boundObjectRef", BOUND_OBJECT, 3, pointer=True, always=True),
+        ),
+        2,
+        required=True,
+    ),
+    Field(
+        "status",
+        Struct(
+            "authentication.v1.TokenRequestStatus",
+            Field("token", STRING, 1, required=True, always=True),
+            Field("expirationTimestamp", TIME, 2, required=True, always=True),
+        ),
+        3,
+    ),
+)
+
+
+def declare(names: Names) -> tuple[Definition, ...]:
+    review = Definition(
+        group=names.group("authentication"),
+        version="v1",
+        kind="TokenReview",
+        plural="tokenreviews",
+        namespaced=False,
+        fields=TOKEN_REVIEW,
+        verbs=("create",),
+        check_name=name_is_subdomain,
+        answered=True,
+    )
+    return (review,)
+
+
+def token_request(names: Names) -> Definition:
+    """What is posted to a service account."""
+    return Definition(
+        group=names.group("authentication"),
+        version="v1",
+        kind="TokenRequest",
+        plural="tokenrequests",
+        namespaced=True,
+        fields=TOKEN_REQUEST,
+        verbs=("create",),
+        check_name=name_is_subdomain,
+        validate_create=request_rules,
+    )
+
+
+def request_rules(sent: Object) -> list[FieldError]:
+    field, seconds = "spec.expirationSeconds", sent["spec"]["expirationSeconds"]
+    if seconds < SHORTEST_LIFE:
+        return [invalid(field, seconds, "may not specify a duration less than 10 minutes")]
+    if seconds > LONGEST_LIFE:
+        return [invalid(field, seconds, "may not specify a duration larger than 2^32 seconds")]
+    return []

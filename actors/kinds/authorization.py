@@ -1,0 +1,150 @@
+"""The authorization group: reviews of who may do what. They are answered when they are made, and never stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from actors.kinds.checks import FieldError, invalid, name_is_subdomain
+from actors.kinds.definition import Definition
+from actors.kinds.fields import BOOL, STRING, STRINGS, Field, ListOf, MapOf, Struct
+from actors.kinds.meta import METADATA
+from actors.messages import Object
+from actors.names import Names
+
+RESOURCE_ATTRIBUTES = Struct(
+    "authorization.v1.ResourceAttributes",
+    Field("namespace", STRING, 1),
+    Field("verb", STRING, 2),
+    Field("group", STRING, 3),
+    Field("version", STRING, 4),
+    Field("resource", STRING, 5),
+    Field("subresource", STRING, 6),
+    Field("name", STRING, 7),
+)
+NON_RESOURCE_ATTRIBUTES = Struct(
+    "authorization.v1.NonResourceAttributes", Field("path", STRING, 1), Field("verb", STRING, 2)
+)
+ASKED = (
+    Field("resourceAttributes", RESOURCE_ATTRIBUTES, 1, pointer=True),
+    Field("nonResourceAttributes", NON_RESOURCE_ATTRIBUTES, 2, pointer=True),
+)
+SUBJECT_SPEC = Struct(
+    "authorization.v1.SubjectAccessReviewSpec",
+    *ASKED,
+    Field("user", STRING, 3),
+    Field("groups", STRINGS, 4),
+    Field("extra", MapOf(STRINGS), 5),
+    Field("uid", STRING, 6),
+)
+SELF_SPEC = Struct("authorization.v1.SelfSubjectAccessReviewSpec", *ASKED)
+STATUS = Struct(
+    "authorization.v1.SubjectAccessReviewStatus",
+    Field("allowed", BOOL, 1, required=True, always=True),
+    Field("denied", BOOL, 4),
+    Field("reason", STRING, 2),
+    Field("evaluationError", STRING, 3),
+)
+RESOURCE_RULE = Struct(
+    "authorization.v1.ResourceRule",
+    Field("verbs", STRINGS, 1, required=True, always=True),
+    Field("apiGroups", STRINGS, 2),
+    Field("resources", STRINGS, 3),
+    Field("resourceNames", STRINGS, 4),
+)
+NON_RESOURCE_RULE = Struct(
+    "authorization.v1.NonResourceRule",
+    Field("verbs", STRINGS, 1, required=True, always=True),
+    Field("nonResourceURLs", STRINGS, 2),
+)
+RULES_STATUS = Struct(
+    "authorization.v1.SubjectRulesReviewStatus",
+    Field("resourceRules", ListOf(RESOURCE_RULE), 1, required=True, always=True),
+    Field("nonResourceRules", ListOf(NON_RESOURCE_RULE), 2, required=True, always=True),
+    Field("incomplete", BOOL, 3, required=True, always=True),
+    Field("evaluationError", STRING, 4),
+)
+RULES_SPEC = Struct("authorization.v1.SelfSubjectRulesReviewSpec", Field("namespace", STRING, 1))
+
+
+def declare(names: Names) -> tuple[Definition, ...]:
+    group = names.group("authorization")
+    return (
+        _review(group, "LocalSubjectAccessReview", SUBJECT_SPEC, STATUS, local_rules, namespaced=True),
+        _review(group, "SelfSubjectAccessReview", SELF_SPEC, STATUS, own_rules),
+        _review(group, "SelfSubjectRulesReview", RULES_SPEC, RULES_STATUS, lambda _: []),
+        _review(group, "SubjectAccessReview", SUBJECT_SPEC, STATUS, subject_rules),
+    )
+
+
+def _review(
+    group: str,
+    kind: str,
+    spec: Struct,
+    status: Struct,
+    rules: Callable[[Object], list[FieldError]],
+    *,
+    namespaced: bool = False,
+) -> Definition:
+    return Definition(
+        group=group,
+        version="v1",
+        kind=kind,
+        plural=f"{kind.lower()}s",
+        namespaced=namespaced,
+        fields=Struct(
+            f"authorization.v1.{kind}",
+            METADATA,
+            Field("spec", spec, 2, required=True),
+            Field("status", status, 3),
+        ),
+        verbs=("create",),
+        check_name=name_is_subdomain,
+        answered=True,
+        validate_create=rules,
+    )
+
+
+def own_rules(asked: Object) -> list[FieldError]:
+    """About oneself: one thing is asked, of nobody in particular."""
+    return _one_thing(asked["spec"]) + _nothing_but(asked["metadata"])
+
+
+def subject_rules(asked: Object) -> list[FieldError]:
+    return _somebody(asked["spec"]) + _nothing_but(asked["metadata"])
+
+
+def local_rules(asked: Object) -> list[FieldError]:
+    metadata, spec = asked["metadata"], asked["spec"]
+    errors = _somebody(spec) + _nothing_but(metadata, "namespace")
+    within = spec.get("resourceAttributes", {}).get("namespace", "")
+    if "resourceAttributes" in spec and within != metadata.get("namespace", ""):
+        errors.append(invalid("spec.resourceAttributes.namespace", within, "must match metadata.namespace"))
+    if "nonResourceAttributes" in spec:
+        field = "spec.nonResourceAttributes"
+        errors.append(invalid(field, spec["nonResourceAttributes"], "disallowed on this kind of request"))
+    return errors
+
+
+def _somebody(spec: dict[str, Any]) -> list[FieldError]:
+    errors = _one_thing(spec)
+    if not spec.get("user") and not spec.get("groups"):
+        errors.append(invalid("spec.user", "", "at least one of user or group must be specified"))
+    return errors
+
+
+def _one_thing(spec: dict[str, Any]) -> list[FieldError]:
+    resource, path = "resourceAttributes", "nonResourceAttributes"
+    if resource in spec and path in spec:
+        detail = f"cannot be specified in combination with {resource}"
+        return [invalid(f"spec.{path}", spec[path], detail)]
+    if resource not in spec and path not in spec:
+        detail = f"exactly one of {path} or {resource} must be specified"
+        return [invalid(f"spec.{resource}", None, detail)]
+    return []
+
+
+def _nothing_but(metadata: Object, *allowed: str) -> list[FieldError]:
+    """A review is no object: there is nothing to name or to label."""
+    said = {name for name, value in metadata.items() if value} - {*allowed, "managedFields"}
+    return [invalid("metadata", metadata, "must be empty")] if said else []

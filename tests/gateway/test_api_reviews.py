@@ -1,0 +1,114 @@
+"""Reviews over HTTP: answered when they are made, by the rules that requests meet, and never stored."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.gateway.api import ALICE, Api, served
+
+AUTHORIZATION = "/apis/authorization.cluster.io/v1"
+TOKEN_REVIEWS = "/apis/authentication.cluster.io/v1/tokenreviews"
+PODS = {"verb": "get", "resource": "pods", "namespace": "default"}
+
+
+async def status(api: Api, path: str, spec: dict[str, Any], token: str | None = None) -> dict[str, Any]:
+    more = {"token": token} if token else {}
+    made = (await api.ask("POST", path, {"spec": spec}, **more)).expect(201)
+    assert made["metadata"]["creationTimestamp"] is None and "uid" not in made["metadata"]
+    told: dict[str, Any] = made["status"]
+    return told
+
+
+async def test_what_one_may_do_oneself() -> None:
+    async with served() as api:
+        path = f"{AUTHORIZATION}/selfsubjectaccessreviews"
+        assert await status(api, path, {"resourceAttributes": PODS}) == {"allowed": True}
+        assert await status(api, path, {"resourceAttributes": PODS}, ALICE) == {"allowed": False}
+        for where, allowed in (("/apis/x", True), ("/metrics", False)):
+            spec = {"nonResourceAttributes": {"verb": "get", "path": where}}
+            assert await status(api, path, spec, ALICE) == {"allowed": allowed}
+        (await api.ask("POST", path, {"spec": {"resourceAttributes": PODS}}, token=None)).expect(403)
+
+
+async def test_what_somebody_may_do() -> None:
+    async with served() as api:
+        spec = {"resourceAttributes": PODS, "user": "x"}
+        for path in (
+            f"{AUTHORIZATION}/subjectaccessreviews",
+            f"{AUTHORIZATION}/namespaces/default/localsubjectaccessreviews",
+        ):
+            assert await status(api, path, spec) == {"allowed": False}
+            assert await status(api, path, {**spec, "groups": ["system:masters"]}) == {"allowed": True}
+            (await api.ask("POST", path, {"spec": spec}, token=ALICE)).expect(403)
+
+
+async def test_all_that_one_may_do() -> None:
+    async with served() as api:
+        path = f"{AUTHORIZATION}/selfsubjectrulesreviews"
+        everything = await status(api, path, {"namespace": "default"})
+        assert everything == {
+            "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
+            "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+            "incomplete": False,
+        }
+        own = await status(api, path, {"namespace": "default"}, ALICE)
+        assert [rule["resources"] for rule in own["resourceRules"]] == [
+            ["selfsubjectaccessreviews", "selfsubjectrulesreviews"]
+        ]
+        assert all(rule["verbs"] == ["get"] for rule in own["nonResourceRules"])
+        refused = (await api.ask("POST", path, {"spec": {}})).expect(400)
+        assert refused["message"] == "no namespace on request"
+
+
+async def test_whose_token_it_is() -> None:
+    async with served() as api:
+        alice = {"username": "alice", "uid": "2", "groups": ["devs", "system:authenticated"]}
+        assert await status(api, TOKEN_REVIEWS, {"token": ALICE}) == {"authenticated": True, "user": alice}
+        unknown = {"user": {}, "error": "invalid bearer token"}
+        assert await status(api, TOKEN_REVIEWS, {"token": "no"}) == unknown
+        assert await status(api, TOKEN_REVIEWS, {"token": ALICE, "audiences": ["vault"]}) == unknown
+        (await api.ask("POST", TOKEN_REVIEWS, {"spec": {}})).expect(400)
+
+
+async def test_nothing_of_a_review_is_stored() -> None:
+    async with served() as api:
+        head = await api.head()
+        await status(api, f"{AUTHORIZATION}/selfsubjectaccessreviews", {"resourceAttributes": PODS})
+        await status(api, TOKEN_REVIEWS, {"token": "no"})
+        assert await api.head() == head
+        for method, path in (
+            ("GET", TOKEN_REVIEWS),
+            ("DELETE", TOKEN_REVIEWS),
+            ("GET", f"{TOKEN_REVIEWS}/x"),
+        ):
+            (await api.ask(method, path)).expect(405)
+
+
+async def test_mistakes_name_the_field() -> None:
+    async with served() as api:
+        path = f"{AUTHORIZATION}/subjectaccessreviews"
+        refused = (await api.ask("POST", path, {"spec": {"user": "x"}})).expect(422)
+        assert refused["details"]["causes"][0]["field"] == "spec.resourceAttributes"
+        assert "kind" not in refused["details"] and "name" not in refused["details"]
+        unknown = {"spec": {"user": "x", "resourceAttributes": {**PODS, "colour": "red"}}}
+        answer = await api.ask("POST", path, unknown)
+        assert answer.warnings == ['299 - "unknown field \\"spec.resourceAttributes.colour\\""']
+        strict = (await api.ask("POST", path, unknown, fieldValidation="Strict")).expect(400)
+        assert "spec.resourceAttributes.colour" in strict["message"]
+
+
+@pytest.mark.parametrize("dialect", ["cluster", "kubernetes"])
+async def test_tokens_of_accounts_are_declared_and_not_issued_yet(dialect: str) -> None:
+    async with served(dialect=dialect) as api:
+        path = "/api/v1/namespaces/default/serviceaccounts/default/token"
+        refused = (await api.ask("POST", path, {"spec": {}})).expect(501)
+        assert (refused["kind"], refused["reason"]) == ("Status", "NotImplemented")
+        assert "tokens of service accounts are not issued" in refused["message"]
+        short = (await api.ask("POST", path, {"spec": {"expirationSeconds": 5}})).expect(422)
+        assert short["details"]["causes"][0]["field"] == "spec.expirationSeconds"
+        (await api.ask("POST", path.replace("/default/token", "/nobody/token"), {"spec": {}})).expect(404)
+        other = (await api.ask("POST", path, {"metadata": {"name": "x"}, "spec": {}})).expect(422)
+        assert other["details"]["causes"][0]["field"] == "metadata.name"
+        (await api.ask("GET", path)).expect(405)
