@@ -29,7 +29,9 @@ def _run(settings: Settings) -> int:
 
     from gateway import compose
     from gateway.cli.failures import explain
+    from gateway.cli.memory import keep_memory
 
+    keep_memory()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
 
     def announce(addresses: Addresses) -> None:

@@ -1,0 +1,34 @@
+"""Memory of large answers stays with the process, so that the next one need not ask the kernel for it again."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = """
+import resource, sys
+from gateway.cli.memory import keep_memory
+if sys.argv[1] == "kept":
+    assert keep_memory()
+def large():
+    return [b"x" * (8 << 20) for _ in range(4)]
+for _ in range(10):
+    large()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(50):
+    large()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+def faults(how: str) -> int:
+    done = subprocess.run([sys.executable, "-c", PROGRAM, how], capture_output=True, text=True, check=True)
+    return int(done.stdout)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="a setting of glibc")
+def test_large_pieces_cause_no_page_faults_again() -> None:
+    assert faults("kept") < 1000 < faults("as it comes")
