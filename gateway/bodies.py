@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
+import trio
 
 from actors.errors import BadRequest, TooLarge
 from actors.kinds.definition import Definition
@@ -82,6 +83,8 @@ async def decode_delete_options(call: Call, names: Names) -> dict[str, Any] | No
     return value
 
 
+_OFF_LOOP = 64 * 1024  # bytes of a patch: reading them takes a millisecond or so
+_threads = trio.CapacityLimiter(2)  # more would only take turns
 _PATCHES = {
     b"application/json-patch+json": "json",
     b"application/merge-patch+json": "merge",
@@ -99,14 +102,21 @@ def patch_format(call: Call) -> str:
     return format_
 
 
-def decode_patch(call: Call, format_: str) -> tuple[Any, tuple[str, ...]]:
+async def decode_patch(call: Call, format_: str) -> tuple[Any, tuple[str, ...]]:
     """Value and doubtful fields of a patch that is no apply."""
     try:
-        return read_patch(format_, call.request.body)
+        return await _read_patch(format_, call.request.body)
     except PatchTooLarge as error:
         raise TooLarge(f"Request entity too large: {error}") from None
     except MalformedPatch as error:
         raise BadRequest(str(error)) from None
+
+
+async def _read_patch(format_: str, raw: bytes) -> tuple[Any, tuple[str, ...]]:
+    """In a thread where it takes long, so that others are served meanwhile."""
+    if len(raw) <= _OFF_LOOP:
+        return read_patch(format_, raw)
+    return await trio.to_thread.run_sync(read_patch, format_, raw, limiter=_threads)
 
 
 async def decode_applied(call: Call, definition: Definition, field_validation: str) -> Body:
@@ -129,7 +139,7 @@ async def _load_applied(raw: bytes) -> tuple[Any, tuple[str, ...]]:
     """JSON is YAML too, and what most programs send; read as such it costs a tenth."""
     if raw.lstrip()[:1] == b"{":
         try:
-            return read_patch("merge", raw)
+            return await _read_patch("merge", raw)
         except MalformedPatch:
             pass
     try:

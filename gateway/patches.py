@@ -39,7 +39,7 @@ class Patches:
             return await self._apply(call, definition, namespace, write)
         if format_ == "apply":
             format_ = "merge"  # nobody owns anything of what is only a view of something else
-        value, problems = decode_patch(call, format_)
+        value, problems = await decode_patch(call, format_)
         return Asked(
             Patch(
                 definition.api_version,

@@ -2,8 +2,8 @@
 
 Objects become `Members`, pairs in document order with duplicates kept; numbers stay text (`Number`), so
 that a million digits cost nothing and 1.0 is told from 1. Used by the exact decoder only: the fast one has
-a parser of its own. Rejected: a scanner written here, because the one of the standard library is C and
-gives the same tree.
+a parser of its own. Patches, which no declaration describes, are read with `read`. Rejected: a scanner written
+here, because the one of the standard library is C and gives the same tree.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ from __future__ import annotations
 import codecs
 import json
 import re
+from collections.abc import Callable
 from typing import Any, Final, NoReturn
+
+import orjson
 
 TOO_DEEP: Final = "exceeded max depth"
 DEEPEST_FREE_VALUE: Final = 200  # what writes objects out takes no more than 254 levels
@@ -50,11 +53,52 @@ class Number(str):
 
 
 def scan(raw: bytes) -> Any:
+    return _parsed(_decode, raw)
+
+
+def read(raw: bytes) -> tuple[Any, bool]:
+    """`plain(scan(raw))` in a fraction of the time, and whether some member stands there twice."""
+    try:
+        value = orjson.loads(raw)
+        if orjson.dumps(value) == raw:
+            return value, False
+    except (orjson.JSONDecodeError, TypeError):
+        pass  # the reader below says what is wrong
+    doubled: list[bool] = []
+
+    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            doubled.append(True)
+        return found
+
+    reader = json.JSONDecoder(
+        object_pairs_hook=members, parse_int=_number, parse_float=_number, parse_constant=_refuse_constant
+    )
+    value = _parsed(reader.decode, raw)
+    _refuse_depth(value, raw)
+    return value, bool(doubled)
+
+
+def _number(text: str) -> int | float:
+    return Number(text).nearest()
+
+
+def _refuse_depth(value: Any, raw: bytes) -> None:
+    """What cannot be written out nests too deep; a text with few brackets needs no such trial."""
+    if raw.count(b"{") + raw.count(b"[") > DEEPEST_FREE_VALUE:
+        try:
+            orjson.dumps(value)
+        except TypeError:
+            raise NotJson(TOO_DEEP) from None
+
+
+def _parsed(decode: Callable[[str], Any], raw: bytes) -> Any:
     text = raw.decode("utf-8", _REPLACE_EACH_BYTE)
     if "\\ud" in text or "\\uD" in text:
         text = _SURROGATES.sub(lambda found: found[1] or "\\ufffd", text)
     try:
-        return _decode(text)
+        return decode(text)
     except json.JSONDecodeError as error:
         raise NotJson(f"{error.msg} at offset {error.pos}") from None
     except RecursionError:

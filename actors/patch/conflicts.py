@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from actors.errors import ApplyConflict, Cause
 from actors.patch.field_path import in_order, spoken
 from actors.patch.field_set import Fields, members
 from actors.patch.managers import UPDATE, Entry
+
+MOST_TOLD: Final = 1000  # of an owner's fields: who fights over more is not helped by an answer of megabytes
 
 
 class Conflict(NamedTuple):
@@ -19,19 +21,20 @@ class Conflict(NamedTuple):
 def refusal(conflicts: Sequence[Conflict]) -> ApplyConflict:
     """`conflicts` are not empty."""
     found = [(_owner(one.owner), _paths(one.fields)) for one in sorted(conflicts, key=_by_name)]
+    total = sum(len(paths) for _, paths in found)
     causes = [
         Cause("FieldManagerConflict", f"conflict with {owner}", path)
         for owner, paths in found
         for path in paths
-    ]
-    if len(causes) == 1:
+    ][:MOST_TOLD]
+    if total == 1:
         return ApplyConflict(f"Apply failed with 1 conflict: {causes[0].message}: {causes[0].field}", causes)
     lines = [
         line
         for owner, paths in found
-        for line in (f"conflicts with {owner}:", *(f"- {path}" for path in paths))
+        for line in (f"conflicts with {owner}:", *(f"- {path}" for path in paths[:MOST_TOLD]))
     ]
-    return ApplyConflict(f"Apply failed with {len(causes)} conflicts: " + "\n".join(lines), causes)
+    return ApplyConflict(f"Apply failed with {total} conflicts: " + "\n".join(lines), causes)
 
 
 def _by_name(conflict: Conflict) -> tuple[str, ...]:

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+LONGEST_TEXT: Final = 1000  # a patch may be megabytes; what is said about it is not
+
 
 class PatchError(Exception):
     """Base of everything this package raises on purpose."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}...")
 
 
 class MalformedPatch(PatchError):

@@ -2,8 +2,9 @@
 
 `apply_json_patch(document, operations)` changes and returns the document; when an operation fails the caller throws
 the document away, so nothing is half-applied. Leniencies: `replace` of a missing key of a map sets it, and a
-missing key tests equal to null. Operations are counted, and what they copy is, so that a small patch cannot make a
-document grow without bound.
+missing key tests equal to null. Operations are counted, and so is what they copy and how many items they move
+to make or close a gap in a list, so that a small patch can neither make a document grow without bound nor keep a server
+busy with one list. Values of the patch are copied into the document: the patch stays as it was sent.
 
     [{"op": "add", "path": "/data/a~1b", "value": "x"}]     sets data["a/b"]
 """
@@ -11,7 +12,6 @@ document grow without bound.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import deepcopy
 from typing import Any
 
 import orjson
@@ -20,6 +20,7 @@ from actors.patch.errors import MalformedPatch, PatchDoesNotFit, PatchTooLarge
 
 MOST_OPERATIONS = 10_000
 MOST_COPIED = 3 << 20
+MOST_SHIFTED = 100_000_000  # some tenths of a second of moving memory
 
 _OPERATIONS = frozenset({"add", "remove", "replace", "move", "copy", "test"})
 _MISSING = object()
@@ -50,6 +51,7 @@ class _Run:
     def __init__(self, document: Any) -> None:
         self.document = document
         self._copied = 0
+        self._shifted = 0
 
     def perform(self, operation: dict[str, Any]) -> None:
         op = operation.get("op")
@@ -74,11 +76,16 @@ class _Run:
                 self._add(path, self._copy(_pointer(operation, "from")))
 
     def _copy(self, path: list[str]) -> Any:
-        found = self._find(path)
-        self._copied += len(orjson.dumps(found))
+        text = _text(self._find(path))
+        self._copied += len(text)
         if self._copied > MOST_COPIED:
             raise PatchTooLarge(f"the copy operations of a JSON patch may copy at most {MOST_COPIED} bytes")
-        return deepcopy(found)
+        return orjson.loads(text)
+
+    def _shift(self, items: list[Any], index: int) -> None:
+        self._shifted += len(items) - index
+        if self._shifted > MOST_SHIFTED:
+            raise PatchTooLarge("the operations of this JSON patch move too many items of long lists")
 
     def _find(self, path: list[str]) -> Any:
         node = self.document
@@ -104,14 +111,18 @@ class _Run:
         elif path[-1] == "-":
             parent.append(value)
         else:
-            parent.insert(_index(path, len(parent) + 1), value)
+            index = _index(path, len(parent) + 1)
+            self._shift(parent, index)
+            parent.insert(index, value)
 
     def _remove(self, path: list[str]) -> None:
         if not path:
             raise PatchDoesNotFit("the whole document cannot be removed")
         parent = self._parent(path)
         if isinstance(parent, list):
-            del parent[_index(path, len(parent))]
+            index = _index(path, len(parent))
+            self._shift(parent, index)
+            del parent[index]
         elif path[-1] in parent:
             del parent[path[-1]]
         else:
@@ -138,14 +149,28 @@ class _Run:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Equality of JSON values: true is not 1, 1 is 1.0."""
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same, one, other))
-    return bool(one == other)
+    """Equality of JSON values: true is not 1, 1 is 1.0. Without recursion, because depth is the client's choice."""
+    todo = [(one, other)]
+    while todo:
+        one, other = todo.pop()
+        if isinstance(one, dict) and isinstance(other, dict):
+            if one.keys() != other.keys():
+                return False
+            todo.extend((one[key], other[key]) for key in one)
+        elif isinstance(one, list) and isinstance(other, list):
+            if len(one) != len(other):
+                return False
+            todo.extend(zip(one, other, strict=True))
+        elif isinstance(one, bool) is not isinstance(other, bool) or one != other:
+            return False
+    return True
+
+
+def _text(value: Any) -> bytes:
+    try:
+        return orjson.dumps(value)
+    except TypeError:
+        raise PatchTooLarge("the patched document nests too deep") from None
 
 
 def _pointer(operation: dict[str, Any], name: str) -> list[str]:
@@ -162,7 +187,8 @@ def _pointer(operation: dict[str, Any], name: str) -> list[str]:
 def _value(operation: dict[str, Any]) -> Any:
     if "value" not in operation:
         raise PatchDoesNotFit(f"{operation['op']} needs a value")
-    return operation["value"]
+    value = operation["value"]
+    return orjson.loads(orjson.dumps(value)) if isinstance(value, dict | list) else value
 
 
 def _child(node: Any, token: str) -> Any:

@@ -1,16 +1,27 @@
-"""One door to the plain patches: a document and a patch of some format to the patched document."""
+"""One door to the plain patches: a document and a patch of some format to the patched document.
+
+What patches make is bounded here, whatever their format: an object that could not be written out, or only as
+megabytes, is refused before anybody decodes it.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, Final
+
+import orjson
 
 from actors.kinds.fields import Struct
-from actors.kinds.scan import Members, NotJson, plain, scan
-from actors.patch.errors import MalformedPatch
+from actors.kinds.scan import Members, NotJson, read, scan
+from actors.kinds.walk import MOST_PROBLEMS
+from actors.patch.errors import MalformedPatch, PatchTooLarge
 from actors.patch.json_patch import apply_json_patch, parse_json_patch
 from actors.patch.merge_patch import apply_merge_patch
 from actors.patch.strategic import apply_strategic_patch
 
+# What a body may be, twice: ownership of many small fields takes as much room as they do. And some more.
+MOST_BYTES: Final = 8 << 20
 FORMATS = ("json", "merge", "strategic")
 _MEMBERS = frozenset({"op", "path", "from", "value"})
 
@@ -18,19 +29,29 @@ _MEMBERS = frozenset({"op", "path", "from", "value"})
 def read_patch(format_: str, raw: bytes) -> tuple[Any, tuple[str, ...]]:
     """A patch's text to its value, and what is doubtful about its fields."""
     try:
-        document = scan(raw)
-        value = plain(document)
+        value, doubled = read(raw)
     except NotJson as error:
         raise MalformedPatch(f"the patch is not JSON: {error}") from None
-    problems = tuple(_duplicates(document, ""))
+    problems = tuple(islice(_duplicates(scan(raw), ""), MOST_PROBLEMS)) if doubled else ()
     if format_ == "json":
-        return parse_json_patch(value), problems + tuple(_unknown_members(value))
+        return parse_json_patch(value), problems + tuple(islice(_unknown_members(value), MOST_PROBLEMS))
     if not isinstance(value, dict):
         raise MalformedPatch("the patch must be an object")
     return value, problems
 
 
 def transform(format_: str, document: dict[str, Any], patch: Any, struct: Struct) -> Any:
+    patched = _patched(format_, document, patch, struct)
+    try:
+        size = len(orjson.dumps(patched))
+    except TypeError:
+        raise PatchTooLarge("the patched object nests too deep") from None
+    if size > MOST_BYTES:
+        raise PatchTooLarge(f"the patched object would take {size} bytes, at most {MOST_BYTES} are allowed")
+    return patched
+
+
+def _patched(format_: str, document: dict[str, Any], patch: Any, struct: Struct) -> Any:
     if format_ == "json":
         return apply_json_patch(document, patch)
     if format_ == "merge":
@@ -38,26 +59,22 @@ def transform(format_: str, document: dict[str, Any], patch: Any, struct: Struct
     return apply_strategic_patch(document, patch, struct)
 
 
-def _unknown_members(operations: list[dict[str, Any]]) -> list[str]:
-    return [
-        f'json patch unknown field "[{index}].{name}"'
-        for index, operation in enumerate(operations)
-        for name in operation
-        if name not in _MEMBERS
-    ]
+def _unknown_members(operations: list[dict[str, Any]]) -> Iterator[str]:
+    for index, operation in enumerate(operations):
+        for name in operation:
+            if name not in _MEMBERS:
+                yield f'json patch unknown field "[{index}].{name}"'
 
 
-def _duplicates(value: Any, path: str) -> list[str]:
-    found: list[str] = []
+def _duplicates(value: Any, path: str) -> Iterator[str]:
     if isinstance(value, Members):
         seen: set[str] = set()
         for name, member in value:
             here = f"{path}.{name}" if path else name
             if name in seen:
-                found.append(f'duplicate field "{here}"')
+                yield f'duplicate field "{here}"'
             seen.add(name)
-            found += _duplicates(member, here)
+            yield from _duplicates(member, here)
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            found += _duplicates(item, f"{path}[{index}]")
-    return found
+            yield from _duplicates(item, f"{path}[{index}]")

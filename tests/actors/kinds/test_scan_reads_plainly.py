@@ -1,0 +1,56 @@
+"""The quick reader of patches gives what the exact scanner gives, and notices what stands there twice."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from actors.kinds.scan import NotJson, plain, read, scan
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@settings(deadline=None)
+@given(VALUES, st.sampled_from([None, (",", ":")]), st.booleans())
+def test_as_the_scanner_reads(value: Any, separators: tuple[str, str] | None, plain_text: bool) -> None:
+    raw = json.dumps(value, separators=separators, ensure_ascii=plain_text).encode("utf-8", "surrogatepass")
+    found, doubled = read(raw)
+    assert repr(found) == repr(plain(scan(raw)))
+    assert not doubled
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=20) | st.text('{}[],:"0123456789.-eE truefalsn\\ud8', max_size=12).map(str.encode))
+def test_what_one_refuses_so_does_the_other(raw: bytes) -> None:
+    try:
+        expected = plain(scan(raw))
+    except NotJson:
+        with pytest.raises(NotJson):
+            read(raw)
+    else:
+        assert repr(read(raw)[0]) == repr(expected)
+
+
+@pytest.mark.parametrize(
+    ("raw", "value", "doubled"),
+    [
+        (b'{"a":1,"a":2}', {"a": 2}, True),
+        (b'{"b":[{"a":1,"a":1}]}', {"b": [{"a": 1}]}, True),
+        (b'{"a":1,"\\u0061":2}', {"a": 2}, True),
+        (b'{"a":{"a":1}}', {"a": {"a": 1}}, False),
+    ],
+)
+def test_what_stands_there_twice(raw: bytes, value: Any, doubled: bool) -> None:
+    assert read(raw) == (value, doubled)

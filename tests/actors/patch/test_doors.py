@@ -1,0 +1,71 @@
+"""What a door puts back to its old value is nobody's through it, for every kind that has such a door."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+
+from actors.kinds.catalog import Catalog
+from actors.kinds.definition import Definition, Subresource
+from actors.kinds.fields import zero_struct
+from actors.names import CLUSTER
+from actors.patch.door import NEVER_OWNED, Doors
+from actors.patch.topology import Record
+
+METADATA: dict[str, Any] = {
+    "labels": {"example.com/a": "b"},
+    "annotations": {"example.com/a": "b"},
+    "finalizers": ["example.com/x"],
+    "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"}],
+}
+# What this one leaves of an object includes its owners, so it does not matter whom it would credit.
+KEEPS_THE_BOOKS = {("Pod", "ephemeralcontainers")}
+
+
+def tracked(definition: Definition, subresource: str) -> set[str]:
+    shape = Doors({definition.api_version: definition})(definition.api_version, subresource).shape
+    found = {name for name in definition.fields.by_name if shape.element(name)}
+    inside = shape.part("f:metadata") if "metadata" in found else None
+    return found | {
+        f"metadata.{name}" for name in METADATA if isinstance(inside, Record) and inside.element(name)
+    }
+
+
+def doors() -> list[Any]:
+    return [
+        pytest.param(definition, subresource, id=f"{definition.kind}-{definition.version}-{subresource.name}")
+        for definition in Catalog(CLUSTER).definitions
+        for subresource in definition.subresources
+        if subresource.view is None and not subresource.kind and not subresource.by_agent
+        if (definition.kind, subresource.name) not in KEEPS_THE_BOOKS
+    ]
+
+
+@pytest.mark.parametrize(("definition", "subresource"), doors())
+def test_what_is_put_back_is_nobodys(definition: Definition, subresource: Subresource) -> None:
+    old = {**zero_struct(definition.fields, fill=False), "metadata": {"name": "a"}}
+    for part, sent in METADATA.items():
+        new = deepcopy(old)
+        new["metadata"][part] = deepcopy(sent)
+        subresource.prepare(new, deepcopy(old))
+        put_back = new["metadata"].get(part) is None
+        assert put_back is (f"metadata.{part}" not in tracked(definition, subresource.name)), part
+
+
+@pytest.mark.parametrize(("definition", "subresource"), doors())
+def test_a_status_is_written_through_its_own_door(definition: Definition, subresource: Subresource) -> None:
+    if subresource.name == "status":
+        assert "status" in tracked(definition, "status")
+        assert "spec" not in tracked(definition, "status")
+        assert "status" not in tracked(definition, "")
+
+
+def test_what_the_server_keeps_is_nobodys_anywhere() -> None:
+    for definition in Catalog(CLUSTER).definitions:
+        shape = Doors({definition.api_version: definition})(definition.api_version, "").shape
+        if "metadata" in definition.fields.by_name:
+            metadata = shape.part("f:metadata")
+            assert isinstance(metadata, Record)
+            assert [name for name in NEVER_OWNED if metadata.element(name)] == []

@@ -1,0 +1,135 @@
+"""Patches that are made to cost: each is refused before it has cost much."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from actors.kinds.fields import STRING, STRINGS, Field, ListOf, Struct
+from actors.patch.errors import LONGEST_TEXT, MalformedPatch, PatchDoesNotFit, PatchTooLarge
+from actors.patch.json_patch import MOST_OPERATIONS, apply_json_patch, parse_json_patch, same
+from actors.patch.transform import MOST_BYTES, read_patch, transform
+
+ITEM = Struct("x.v1.Item", Field("name", STRING, 1))
+THING = Struct(
+    "x.v1.Thing",
+    Field("items", ListOf(ITEM), 1, patch="merge", merge_key="name"),
+    Field("words", STRINGS, 2, patch="merge"),
+)
+
+
+def nested(depth: int) -> Any:
+    value: Any = "x"
+    for _ in range(depth):
+        value = {"a": value}
+    return value
+
+
+@pytest.mark.parametrize("format_", ["json", "merge", "strategic"])
+@pytest.mark.parametrize("depth", [260, 5_000, 500_000])
+def test_nesting(format_: str, depth: int) -> None:
+    text = b'{"a":' * depth + b"1" + b"}" * depth
+    raw = b'[{"op":"add","path":"/a","value":' + text + b"}]" if format_ == "json" else text
+    with pytest.raises(MalformedPatch, match="depth"):
+        read_patch(format_, raw)
+
+
+def test_nesting_step_by_step() -> None:
+    grow = [
+        {"op": "move", "from": "/a", "path": "/b"},
+        {"op": "add", "path": "/a", "value": {}},
+        {"op": "move", "from": "/b", "path": "/a/b"},
+    ]
+    with pytest.raises(PatchTooLarge, match="deep"):
+        transform("json", {"a": {}}, grow * 1000, THING)
+
+
+def test_a_document_copied_into_itself() -> None:
+    with pytest.raises(PatchTooLarge):
+        transform("json", {"a": {"b": "x"}}, [{"op": "copy", "from": "/a", "path": "/a/c"}] * 1000, THING)
+
+
+def test_one_large_value_copied_many_times() -> None:
+    patch = [{"op": "copy", "from": "/a", "path": f"/b{number}"} for number in range(MOST_OPERATIONS)]
+    with pytest.raises(PatchTooLarge, match="copy at most 3145728 bytes"):
+        transform("json", {"a": "x" * 1000}, patch, THING)
+
+
+def test_a_copy_of_as_much_as_is_allowed() -> None:
+    patch = [{"op": "copy", "from": "/a", "path": f"/b{number}"} for number in range(3)]
+    assert len(transform("json", {"a": "x" * (1 << 20)}, patch[:2], THING)) == 3
+    with pytest.raises(PatchTooLarge):
+        transform("json", {"a": "x" * (1 << 20)}, patch, THING)
+
+
+@pytest.mark.parametrize(
+    "operation", [{"op": "add", "path": "/a/0", "value": 1}, {"op": "remove", "path": "/a/0"}]
+)
+def test_a_long_list_moved_item_by_item(operation: dict[str, Any]) -> None:
+    with pytest.raises(PatchTooLarge, match="long lists"):
+        apply_json_patch({"a": [0] * 100_000}, [operation] * MOST_OPERATIONS)
+
+
+def test_a_short_list_may_be_filled_from_its_beginning() -> None:
+    patch = [{"op": "add", "path": "/a/0", "value": 1}] * MOST_OPERATIONS
+    assert len(apply_json_patch({"a": []}, patch)["a"]) == MOST_OPERATIONS
+
+
+def test_the_limit_of_operations_is_that_of_the_api() -> None:
+    assert MOST_OPERATIONS == 10_000
+    with pytest.raises(PatchTooLarge):
+        parse_json_patch([{"op": "test", "path": ""}] * 10_001)
+
+
+def test_an_object_that_grows_patch_by_patch() -> None:
+    document = {"a": "x" * (MOST_BYTES - 100)}
+    assert transform("merge", dict(document), {"b": "x"}, THING)["b"] == "x"
+    with pytest.raises(PatchTooLarge, match="bytes"):
+        transform("merge", document, {"b": "x" * 200}, THING)
+
+
+def test_entries_without_number() -> None:
+    """By hash, not by looking through the list for each: a hundred thousand would take hours."""
+    entries = [{"name": f"n{number}"} for number in range(100_000)]
+    words = [f"w{number}" for number in range(100_000)]
+    patch = {
+        "items": entries[::-1],
+        "$setElementOrder/items": entries[::-1],
+        "$deleteFromPrimitiveList/words": words[1:],
+    }
+    patched = transform("strategic", {"items": entries, "words": words}, patch, THING)
+    assert (patched["items"][0], patched["words"]) == (entries[-1], words[:1])
+
+
+def test_comparing_what_is_nested_deep() -> None:
+    assert same(nested(100_000), nested(100_000))
+    assert not same(nested(100_000), nested(99_999))
+
+
+def test_duplicates_are_told_of_only_so_often() -> None:
+    value, problems = read_patch("merge", b'{"a":{' + b",".join([b'"b":1'] * 100_000) + b"}}")
+    assert value == {"a": {"b": 1}}
+    assert len(problems) == 100
+
+
+def test_errors_are_short_whatever_they_are_about() -> None:
+    long = "x" * 1_000_000
+    for format_, patch, error in (
+        ("json", [{"op": "remove", "path": f"/{long}"}], PatchDoesNotFit),
+        ("json", [{"op": long, "path": ""}], PatchDoesNotFit),
+        ("strategic", {"items": [{long: 1}]}, PatchDoesNotFit),
+        ("strategic", {"$patch": long}, MalformedPatch),
+        ("strategic", {"$retainKeys": [], long: 1}, MalformedPatch),
+    ):
+        with pytest.raises(error) as caught:
+            transform(format_, {}, patch, THING)
+        assert len(str(caught.value)) <= LONGEST_TEXT + 100
+
+
+def test_the_patch_is_left_as_it_was_sent() -> None:
+    patch = [{"op": "add", "path": "/a", "value": {}}, {"op": "add", "path": "/a/b", "value": [1]}]
+    before = orjson.dumps(patch)
+    apply_json_patch({}, patch)
+    assert orjson.dumps(patch) == before
