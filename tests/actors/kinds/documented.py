@@ -1,0 +1,67 @@
+"""Documents of the kinds that the documents of the API describe field by field: one sound document each, and a way
+to put something into it. Tests name the field they are about by its path, such as `spec.updateStrategy.type`.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+LABELS = {"matchLabels": {"app": "x"}}
+TEMPLATE = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+ANY = {"rule": "RunAsAny"}
+TERM = {"matchExpressions": [{"key": "k", "operator": "In", "values": ["v"]}]}
+
+SOUND: dict[str, dict[str, Any]] = {
+    "clusterroles": {},
+    "statefulsets": {"spec": {"serviceName": "s", "selector": LABELS, "template": TEMPLATE}},
+    "configmaps": {},
+    "secrets": {},
+    "pods": {"spec": {"serviceAccountName": "s", "containers": [{"name": "c", "image": "i"}]}},
+    "persistentvolumeclaims": {"spec": CLAIM},
+    "persistentvolumes": {
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "capacity": {"storage": "1Gi"},
+            "local": {"path": "/d"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [TERM]}},
+        }
+    },
+    "csidrivers": {"spec": {}},
+    "csinodes": {"spec": {"drivers": [{"name": "d", "nodeID": "n"}]}},
+    "csistoragecapacities": {"storageClassName": "fast"},
+    "podsecuritypolicies": {
+        "spec": {"seLinux": ANY, "runAsUser": ANY, "supplementalGroups": ANY, "fsGroup": ANY}
+    },
+}
+
+
+def sound(plural: str, changes: dict[str, Any] | None = None) -> dict[str, Any]:
+    """A document that is fine, with other values at some paths; `...` takes a field away."""
+    document = copy.deepcopy({"metadata": {"name": "a"}, **SOUND[plural]})
+    for path, value in (changes or {}).items():
+        put(document, path, value)
+    return document
+
+
+def put(document: Any, path: str, value: Any) -> None:
+    *around, name = path.split("/") if "/" in path else path.split(".")
+    for part in around:
+        document = document[int(part)] if part.isdigit() else document.setdefault(part, {})
+    if value is ...:
+        del document[name]
+    else:
+        document[name] = value
+
+
+def at(document: Any, path: str) -> Any:
+    """What stands at a path; None where nothing does."""
+    for part in path.split("/") if "/" in path else path.split("."):
+        if isinstance(document, list):
+            document = document[int(part)]
+        elif part not in document:
+            return None
+        else:
+            document = document[part]
+    return document
