@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from dataclasses import replace
 from typing import Final
 
 from actors.kinds.checks import (
@@ -36,7 +37,7 @@ SERIES = Struct("core.v1.EventSeries", Field("count", INT32, 1), Field("lastObse
 SOURCE = Struct("core.v1.EventSource", Field("component", STRING, 1), Field("host", STRING, 2))
 EVENT = Struct(
     "core.v1.Event",
-    METADATA,
+    replace(METADATA, required=True),
     Field("involvedObject", OBJECT_REFERENCE, 2, required=True),
     Field("reason", STRING, 3),
     Field("message", STRING, 4),

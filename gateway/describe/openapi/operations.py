@@ -227,10 +227,16 @@ class Operations:
         if verb == "delete":
             gone = shown if self._definition.delete_returns_object else answers.STATUS
             return (200, _DONE, gone), (202, "it will be done", gone)
-        if verb == "create" and (below is not None or self._definition.submits_to[0]):
+        if verb == "create" and self._is_submitted(below):
             return ((201, _DONE, answers.STATUS),)
         changed, made = (200, "the object as it is now", shown), (201, "the object that was made", shown)
         return (made,) if verb == "create" else (changed, made)
+
+    def _is_submitted(self, below: Subresource | None) -> bool:
+        """Whether what is posted is done with and not shown; what has a status comes back with one."""
+        if below is None:
+            return bool(self._definition.submits_to[0])
+        return "status" not in self._definition.seen_through(below.name).fields.by_name
 
 
 def _parameters(verb: str, below: Subresource | None) -> tuple[Parameter, ...]:

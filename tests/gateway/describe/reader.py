@@ -1,0 +1,141 @@
+"""A reader of descriptions that knows nothing of how they are made: it follows references, as clients do.
+
+`whole` makes an object with every field that a schema names; `spots` walks every field there is, with a thin
+object that holds it and nothing else; `wrong` are values that the schema at a spot does not allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import orjson
+
+from actors.kinds.catalog import Catalog
+from actors.names import NAMES
+from gateway.describe.openapi.press import Press
+
+VERBS = frozenset(["get", "list", "create", "update", "patch", "delete", "deletecollection", "watch"])
+Schema = dict[str, Any]
+
+_FORMATS = {"date-time": "2024-01-02T03:04:05Z", "byte": "YQ==", "int-or-string": 7}
+_BY_TYPE = {"string": "a", "integer": 1, "boolean": True, "number": 1.5}
+_WRONG: dict[str, tuple[Any, ...]] = {
+    "string": (7, True, [], {}),
+    "boolean": ("true", 1, [], {}),
+    "array": ("a", 7, {}),
+    "object": ("a", 7, []),
+    "integer": ("7", 1.5, True, [], {}),
+}
+_TOO_LARGE = {"int32": 2**31, "int64": 2**63}
+
+
+@cache
+def press(dialect: str) -> Press:
+    names = NAMES[dialect]
+    return Press(Catalog(names), names, VERBS, "v1.25")
+
+
+@cache
+def version_2(dialect: str) -> Schema:
+    document: Schema = orjson.loads(b"".join(press(dialect).version_2()))
+    return document
+
+
+@cache
+def version_3(dialect: str) -> dict[str, Schema]:
+    return {name: orjson.loads(b"".join(pieces)) for name, pieces in press(dialect).version_3()}
+
+
+class Reader:
+    def __init__(self, document: Schema) -> None:
+        self.document = document
+        self.definitions: dict[str, Schema] = (
+            document["definitions"] if "definitions" in document else document["components"]["schemas"]
+        )
+
+    def resolve(self, schema: Schema) -> tuple[str, Schema]:
+        """The title of what is meant, where it has one, and its schema."""
+        (inner,) = schema.get("allOf", [schema])
+        if "$ref" not in inner:
+            return "", inner
+        title = inner["$ref"].rpartition("/")[2]
+        return title, self.definitions[title]
+
+    def title(self, group: str, version: str, kind: str, prefix: str) -> str:
+        """Of the definition that is marked as this kind."""
+        wanted = {"group": group, "version": version, "kind": kind}
+        (found,) = (
+            title
+            for title, schema in self.definitions.items()
+            if wanted in schema.get(f"{prefix}group-version-kind", ())
+        )
+        return found
+
+    def whole(self, schema: Schema, around: tuple[str, ...] = ()) -> Any:
+        """Every field, one item in every list and map; a type inside itself is left out."""
+        title, found = self.resolve(schema)
+        if "enum" in schema:
+            return schema["enum"][0]
+        if "properties" in found:
+            members = found["properties"].items()
+            inner = {name: self.whole(one, (*around, title)) for name, one in members}
+            return {name: value for name, value in inner.items() if value is not None}
+        if "additionalProperties" in found:
+            value = self.whole(found["additionalProperties"], around)
+            return None if value is None else {"a": value}
+        if found.get("type") == "array":
+            value = self.whole(found["items"], around)
+            return None if value is None else [value]
+        if found.get("type") == "object":
+            return {}
+        if title.endswith("MicroTime"):
+            return "2024-01-02T03:04:05.678900Z"
+        if "oneOf" in found and "format" not in found:
+            return "1"
+        return _FORMATS.get(found.get("format", "")) or _BY_TYPE[found["type"]]
+
+    def spots(
+        self, title: str, around: tuple[str, ...] = ()
+    ) -> Iterator[tuple[tuple[str, ...], str, Schema]]:
+        """(path, owner, schema) of every field below; in a path `[]` is an item of a list, `{}` of a map."""
+        for name, schema in self.definitions[title].get("properties", {}).items():
+            yield (name,), title, schema
+            for path, inner in self._inside(schema, (name,)):
+                if inner not in (*around, title):
+                    for deeper, owner, found in self.spots(inner, (*around, title)):
+                        yield (*path, *deeper), owner, found
+
+    def _inside(self, schema: Schema, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
+        title, found = self.resolve(schema)
+        if "properties" in found:
+            yield path, title
+        elif "additionalProperties" in found:
+            yield from self._inside(found["additionalProperties"], (*path, "{}"))
+        elif found.get("type") == "array":
+            yield from self._inside(found["items"], (*path, "[]"))
+
+    def wrong(self, schema: Schema, *, formats: bool = True) -> Iterator[Any]:
+        """Values that the schema does not allow, one for each way of being wrong."""
+        _, found = self.resolve(schema)
+        if "oneOf" in found:
+            yield from (True, [], {})
+        elif "properties" in found or found.get("type") != "object" or "additionalProperties" in found:
+            yield from _WRONG[found["type"]]
+        if found.get("format") in _TOO_LARGE:
+            yield _TOO_LARGE[found["format"]]
+        if formats and found.get("format") in ("date-time", "byte"):
+            yield "*"
+        if found.get("type") == "array":
+            yield from ([value] for value in self.wrong(found["items"], formats=formats))
+        if "additionalProperties" in found:
+            inner = self.wrong(found["additionalProperties"], formats=formats)
+            yield from ({"a": value} for value in inner)
+
+
+def thin(path: tuple[str, ...], value: Any) -> Any:
+    """An object with one thing in it, at the end of a path."""
+    for part in reversed(path):
+        value = [value] if part == "[]" else {"a" if part == "{}" else part: value}
+    return value

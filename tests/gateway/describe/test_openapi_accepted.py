@@ -1,0 +1,49 @@
+"""Readers of OpenAPI that are not ours accept both documents, and both dialects say the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+from openapi_spec_validator import OpenAPIV2SpecValidator, OpenAPIV30SpecValidator
+
+from actors.names import CLUSTER, KUBERNETES
+from tests.gateway.describe.reader import version_2, version_3
+
+# Reading all of it takes seconds: each dialect is read in one edition, and then held against the other.
+SECTIONS = sorted(version_3("kubernetes"))
+
+
+def test_version_2() -> None:
+    assert [error.message for error in OpenAPIV2SpecValidator(version_2("cluster")).iter_errors()] == []
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_version_3(section: str) -> None:
+    document = version_3("kubernetes")[section]
+    assert [error.message for error in OpenAPIV30SpecValidator(document).iter_errors()] == []
+
+
+def test_dialects_differ_in_names_alone() -> None:
+    assert _neutral(version_2("kubernetes"), KUBERNETES) == _neutral(version_2("cluster"), CLUSTER)
+    assert _neutral(version_3("kubernetes"), KUBERNETES) == _neutral(version_3("cluster"), CLUSTER)
+
+
+def test_every_operation_has_an_id_of_its_own() -> None:
+    paths = version_2("cluster")["paths"].values()
+    ids = [one["operationId"] for path in paths for method, one in path.items() if method != "parameters"]
+    assert len(ids) > 500 and len(ids) == len(set(ids))
+
+
+def _neutral(document: Any, names: Any) -> Any:
+    text = orjson.dumps(document).decode()
+    reverse = ".".join(reversed(names.group_domain.split(".")))
+    for spelled, meant in (
+        (names.extension_prefix, "x-"),
+        (f".{names.group_domain}", ".groups"),
+        (f"{reverse}.", "types."),
+        (names.media_type, "protobuf"),
+    ):
+        text = text.replace(spelled, meant)
+    return orjson.loads(text)

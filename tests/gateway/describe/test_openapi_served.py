@@ -1,0 +1,144 @@
+"""/openapi/v2 and /openapi/v3 over HTTP: forms, marks, what is cached, and who may read them."""
+
+from __future__ import annotations
+
+import pytest
+
+from gateway.describe.openapi.door import PROTOBUF
+from tests.gateway.api import ALICE, Api, served
+
+DIALECTS = pytest.mark.parametrize(
+    ("dialect", "prefix", "root"),
+    [("cluster", "x-cluster-", "io.cluster"), ("kubernetes", "x-kubernetes-", "io.k8s")],
+)
+
+
+@DIALECTS
+async def test_version_2_has_everything(dialect: str, prefix: str, root: str) -> None:
+    async with served(dialect=dialect) as api:
+        document = (await api.ask("GET", "/openapi/v2")).expect(200)
+        assert document["swagger"] == "2.0"
+        pod = document["definitions"][f"{root}.api.core.v1.Pod"]
+        assert pod[f"{prefix}group-version-kind"] == [{"group": "", "version": "v1", "kind": "Pod"}]
+        listed = document["paths"]["/api/v1/namespaces/{namespace}/pods"]["get"]
+        assert listed["operationId"] == "listCoreV1NamespacedPod"
+        assert listed[f"{prefix}action"] == "list"
+
+
+@DIALECTS
+async def test_version_3_has_a_document_for_each_part(dialect: str, prefix: str, root: str) -> None:
+    async with served(dialect=dialect) as api:
+        index = (await api.ask("GET", "/openapi/v3")).expect(200)["paths"]
+        assert {"api", "api/v1", "apis", "apis/apps", "apis/apps/v1", "version"} <= index.keys()
+        for name, where in index.items():
+            address = where["serverRelativeURL"]
+            assert address.startswith(f"/openapi/v3/{name}?hash=")
+            document = (await api.ask("GET", address)).expect(200)
+            assert document["openapi"].startswith("3.0")
+            for path in document["paths"]:
+                assert path.startswith(f"/{name}/")
+        apps = (await api.ask("GET", index["apis/apps/v1"]["serverRelativeURL"])).document
+        schema = apps["components"]["schemas"][f"{root}.api.apps.v1.Deployment"]
+        assert schema[f"{prefix}group-version-kind"] == [
+            {"group": "apps", "version": "v1", "kind": "Deployment"}
+        ]
+
+
+@pytest.mark.parametrize("path", ["/openapi/v2", "/openapi/v3", "/openapi/v3/apis/apps/v1"])
+async def test_who_has_it_is_not_sent_it_again(path: str) -> None:
+    async with served() as api:
+        mark = (await api.ask("GET", path)).headers["etag"]
+        assert mark == (await api.ask("GET", path)).headers["etag"]
+        for known in (mark, f'"old", W/{mark}', "*"):
+            again = await api.ask("GET", path, headers={"if-none-match": known})
+            assert (again.status, again.body, again.headers["etag"]) == (304, b"", mark)
+        other = await api.ask("GET", path, headers={"if-none-match": '"old"'})
+        assert other.status == 200 and other.body
+
+
+async def test_marks_of_forms_differ() -> None:
+    async with served() as api:
+        json = await api.ask("GET", "/openapi/v2")
+        protobuf = await api.ask("GET", "/openapi/v2", headers={"accept": PROTOBUF})
+        assert json.headers["etag"] != protobuf.headers["etag"]
+        assert "Accept" in json.headers["vary"]
+
+
+@pytest.mark.parametrize(
+    ("accept", "given"),
+    [
+        ("", "application/json"),
+        ("*/*", "application/json"),
+        ("application/json", "application/json"),
+        (PROTOBUF, PROTOBUF),
+        (f"{PROTOBUF};q=0.5, application/json", "application/json"),
+        (f"image/png, {PROTOBUF}", PROTOBUF),
+    ],
+)
+async def test_the_form_is_negotiated(accept: str, given: str) -> None:
+    async with served() as api:
+        answer = await api.ask("GET", "/openapi/v2", headers={"accept": accept})
+        assert (answer.status, answer.headers["content-type"]) == (200, given)
+
+
+@pytest.mark.parametrize(
+    ("path", "accept"),
+    [("/openapi/v2", "image/png"), ("/openapi/v3", PROTOBUF), ("/openapi/v3/api/v1", PROTOBUF)],
+)
+async def test_other_forms_are_not_served(path: str, accept: str) -> None:
+    async with served() as api:
+        status = (await api.ask("GET", path, headers={"accept": accept})).expect(406)
+        assert status["reason"] == "NotAcceptable"
+        assert "application/json" in status["message"]
+
+
+async def test_an_address_with_the_right_hash_is_good_for_ever() -> None:
+    async with served() as api:
+        right = await _address(api, "apis/apps/v1")
+        answer = await api.ask("GET", right)
+        assert "immutable" in answer.headers["cache-control"] and answer.headers["expires"]
+        plain = await api.ask("GET", "/openapi/v3/apis/apps/v1")
+        assert "cache-control" not in plain.headers and plain.body == answer.body
+
+
+async def test_an_address_with_an_old_hash_leads_to_the_new_one() -> None:
+    async with served() as api:
+        answer = await api.ask("GET", "/openapi/v3/apis/apps/v1?hash=OLD")
+        assert (answer.status, answer.headers["location"]) == (301, await _address(api, "apis/apps/v1"))
+
+
+async def test_large_documents_are_compressed() -> None:
+    async with served() as api:
+        packed = await api.ask("GET", "/openapi/v2", headers={"accept-encoding": "gzip"})
+        plain = await api.ask("GET", "/openapi/v2", headers={"accept-encoding": "identity"})
+        assert packed.headers["content-encoding"] == "gzip"
+        assert int(packed.headers["content-length"]) * 5 < len(plain.body)
+        assert packed.body == plain.body  # the client unpacks
+
+
+async def test_head_and_methods() -> None:
+    async with served() as api:
+        head = await api.ask("HEAD", "/openapi/v2", headers={"accept-encoding": "identity"})
+        assert (head.status, head.body) == (200, b"") and int(head.headers["content-length"]) > 100_000
+        assert (await api.ask("POST", "/openapi/v2")).status == 405
+
+
+@pytest.mark.parametrize("path", ["/openapi", "/openapi/v1", "/openapi/v2/x", "/openapi/v3/apis/nowhere/v1"])
+async def test_there_is_nothing_else(path: str) -> None:
+    async with served() as api:
+        assert (await api.ask("GET", path)).status == 404
+
+
+async def test_who_may_read_it() -> None:
+    async with served() as api:
+        assert (await api.ask("GET", "/openapi/v3", token=ALICE)).status == 200
+        assert (await api.ask("GET", "/openapi/v2", token=None)).status == 403
+
+
+async def test_the_index_of_paths_names_it() -> None:
+    async with served() as api:
+        assert {"/openapi/v2", "/openapi/v3"} <= set((await api.ask("GET", "/")).document["paths"])
+
+
+async def _address(api: Api, part: str) -> str:
+    return str((await api.ask("GET", "/openapi/v3")).document["paths"][part]["serverRelativeURL"])

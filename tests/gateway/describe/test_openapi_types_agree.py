@@ -1,0 +1,85 @@
+"""What descriptions say of types is what the decoder does: for every field of every kind.
+
+An object made from the description alone, with every field there is, is decoded without a word and without a loss.
+With any single value in it that the description does not allow, it is refused. The description's side is judged
+by a validator that is not ours.
+"""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+from openapi_schema_validator import OAS30Validator, oas30_format_checker
+
+from actors.kinds.catalog import Catalog
+from actors.kinds.definition import Definition
+from actors.kinds.schema import NotDecodable
+from actors.names import NAMES
+from tests.gateway.describe.reader import Reader, Schema, thin, version_3
+
+NAMES_ = NAMES["kubernetes"]
+DEFINITIONS = Catalog(NAMES_).definitions
+_readers = {name: Reader(document) for name, document in version_3(NAMES_.dialect).items()}
+
+
+def described(definition: Definition) -> tuple[Reader, str]:
+    """Where a kind is described, and the title it has there."""
+    root = f"apis/{definition.api_version}" if definition.group else f"api/{definition.version}"
+    reader = _readers[root]
+    prefix = NAMES_.extension_prefix
+    return reader, reader.title(definition.group, definition.version, definition.kind, prefix)
+
+
+def typed(definition: Definition, document: dict[str, object]) -> bytes:
+    return orjson.dumps({**document, "kind": definition.kind, "apiVersion": definition.api_version})
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS, ids=repr)
+def test_everything_described_is_decoded(definition: Definition) -> None:
+    reader, title = described(definition)
+    whole = reader.whole({"$ref": title})
+    decoded = definition.schema.decode_json(typed(definition, whole), defaults=False)
+    assert decoded.problems == ()
+    del whole["kind"], whole["apiVersion"]
+    assert decoded.object == whole
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS, ids=repr)
+def test_what_is_not_allowed_is_refused(definition: Definition) -> None:
+    reader, title = described(definition)
+    spots = 0
+    for path, _, schema in reader.spots(title):
+        if path in (("kind",), ("apiVersion",)):
+            continue
+        spots += 1
+        for value in reader.wrong(schema):
+            with pytest.raises(NotDecodable):
+                definition.schema.decode_json(typed(definition, thin(path, value)))
+    assert spots > 20  # metadata alone has as many
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS, ids=repr)
+def test_what_is_not_described_is_unknown(definition: Definition) -> None:
+    reader, title = described(definition)
+    places = {(owner, path[:-1]) for path, owner, _ in reader.spots(title)}
+    for _, place in places:
+        decoded = definition.schema.decode_json(typed(definition, thin((*place, "nonesuch"), 1)))
+        (problem,) = decoded.problems
+        assert problem.startswith('unknown field "') and problem.endswith('nonesuch"')
+
+
+@pytest.mark.parametrize("section", sorted(_readers))
+def test_a_foreign_validator_judges_alike(section: str) -> None:
+    """Each definition once: the whole of it is valid, and with one wrong value it is not."""
+    reader = _readers[section]
+    for title, definition in reader.definitions.items():
+        assert _validator(reader, definition).is_valid(reader.whole({"$ref": title})), title
+        for name, schema in definition.get("properties", {}).items():
+            validator = _validator(reader, schema)
+            for value in reader.wrong(schema, formats=False):
+                assert not validator.is_valid(value), (title, name, value)
+
+
+def _validator(reader: Reader, schema: Schema) -> OAS30Validator:
+    rooted = {**schema, "components": reader.document["components"]}
+    return OAS30Validator(rooted, format_checker=oas30_format_checker)
