@@ -7,8 +7,8 @@ rules here. Events of old clients have no eventTime, and little is asked of them
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from actors.kinds.checks import (
