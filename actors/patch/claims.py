@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from actors.patch import field_path
-from actors.patch.field_set import HERE, WHOLE, Fields, Path
-from actors.patch.topology import Dictionary, Divided, Entries, Items, Leaf, Record, Repeated, Shape
+from actors.patch.field_set import HERE, WHOLE, Fields, Path, is_member
+from actors.patch.topology import Dictionary, Divided, Entries, Items, Leaf, Open, Record, Repeated, Shape
 
 _NO_KEY: Final = ":null"  # what an entry without a key is spelled with, besides others
 
@@ -54,11 +54,23 @@ def _of_record(shape: Record, config: Any) -> Fields:
         node = _claim(inner, element, config[name])
         if node is not None:
             fields[element] = node
-    return fields
+    return _with_keys(shape, fields) if shape.is_open else fields
 
 
-def _claim(shape: Divided, element: str, part: Any) -> Fields | None:
+def _with_keys(shape: Record, fields: Fields) -> Fields:
+    return {
+        element: node if shape.declares(element) or is_member(node) else {HERE: {}, **node}
+        for element, node in fields.items()
+    }
+
+
+def _claim(shape: Divided | Open, element: str, part: Any) -> Fields | None:
     """The node of a part; None where it claims nothing, which only an empty list does."""
+    if type(shape) is Open:
+        settled = shape.of(part)
+        if type(settled) is Leaf:
+            return WHOLE
+        shape = settled
     if not part and part != []:
         return {}
     try:
@@ -92,6 +104,8 @@ def extract(shape: Divided, value: Any, fields: Fields) -> Any:
 
 
 def _owned(shape: Shape, part: Any, node: Fields) -> Any:
+    if type(shape) is Open:
+        shape = shape.of(part)
     if type(shape) is Leaf or not part:
         return part
     return extract(shape, part, node)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from actors.patch.field_set import HERE, WHOLE, Fields
-from actors.patch.topology import Dictionary, Divided, Leaf, Record, Repeated, Shape
+from actors.patch.topology import Dictionary, Divided, Leaf, Open, Record, Repeated, Shape
 
 
 class Changes(NamedTuple):
@@ -31,6 +31,8 @@ def compare(shape: Record, before: Any, after: Any) -> Changes:
 
 def everything(shape: Shape, value: Any) -> Fields:
     """A part as it comes or goes whole."""
+    if type(shape) is Open:
+        shape = shape.of(value)
     if type(shape) is Leaf or type(value) is Repeated:
         return WHOLE
     if not value:
@@ -71,6 +73,8 @@ def _differences(shape: Divided, before: Any, after: Any) -> tuple[Fields, Field
 def _compare_part(shape: Shape, element: str, was: Any, now: Any, changed: Fields, removed: Fields) -> None:
     if was is _MISSING:
         changed[element] = everything(shape, now)
+    elif type(shape) is Open:
+        _compare_open(shape, element, was, now, changed, removed)
     elif type(shape) is Leaf or type(was) is Repeated or type(now) is Repeated:
         changed[element] = WHOLE
     elif not was and not now:
@@ -81,6 +85,15 @@ def _compare_part(shape: Shape, element: str, was: Any, now: Any, changed: Field
             changed[element] = came
         if went:
             removed[element] = went
+
+
+def _compare_open(shape: Open, element: str, was: Any, now: Any, changed: Fields, removed: Fields) -> None:
+    """One that became a map, or was one, is another thing: what was in it has gone with it."""
+    settled = shape.of(now)
+    if shape.of(was) is settled:
+        _compare_part(settled, element, was, now, changed, removed)
+    else:
+        changed[element] = everything(settled, now)
 
 
 def _in_order(fields: Fields) -> Fields:

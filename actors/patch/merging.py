@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from actors.patch.topology import Dictionary, Divided, Items, Leaf, Record, Repeated, Shape
+from actors.patch.topology import Dictionary, Divided, Items, Leaf, Open, Record, Repeated, Shape
 
 MISSING = object()
 
@@ -47,6 +47,9 @@ def _merge_members(
 
 def _merge_part(shape: Shape, was: Any, wanted: Any) -> Any:
     """Of a part whose wanted value is not the one that it was."""
+    if type(shape) is Open:
+        shape = shape.of(wanted)
+        was = was if type(shape) is Leaf or isinstance(was, dict) else MISSING
     if type(shape) is Leaf:
         part = shape.canonical(wanted)
         return was if was == part else part

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from actors.patch.field_set import Fields, is_member
-from actors.patch.topology import Dictionary, Divided, Leaf, Record, Repeated
+from actors.patch.topology import Dictionary, Divided, Leaf, Open, Record, Repeated
 
 _GONE = object()
 
@@ -52,10 +52,12 @@ class _Pruning:
 
     def _part(self, shape: Divided, element: str, part: Any, last: Fields) -> Any:
         inner = shape.part(element)
+        if type(inner) is Open:
+            inner = inner.of(part)
         own = self._own.get(element) if self._own is not None else None
         others = [other[element] for other in self._others if element in other]
         now = others if own is None else [own, *others]
-        whole = type(shape) is Record or type(inner) is Leaf
+        whole = type(inner) is Leaf or (type(shape) is Record and shape.declares(element))
         was_owned = whole or is_member(last)
         is_owned = bool(now) if whole else any(map(is_member, now))
         within = self._within or was_owned

@@ -1,13 +1,14 @@
 """How an object comes apart for those who share it: derived from the declaration of its kind.
 
-A shape says what is one value and what has parts of its own. Comparing, merging and giving up fields walk
-shapes and never see a declaration:
+Custom resources have a schema instead, of which `schema_topology` makes the same shapes. A shape says what is one
+value and what has parts of its own. Comparing, merging and giving up fields walk shapes and never see a declaration:
 
     Leaf        a scalar, or anything atomic: one value with one owner, however much is inside
     Record      a struct: its parts are fields
     Dictionary  a map: its parts are keys
     Entries     a list whose items are told apart by some of their fields
     Elements    a list of plain values without order or repetition
+    Open        whatever is there: a map of anything, or one value (only custom resources have such)
 
 Lists without a list type follow their patch strategy: merged by a key they are Entries, merged without one they
 are Elements, otherwise one value. Shapes are made when first walked into, because types may contain themselves.
@@ -15,10 +16,10 @@ are Elements, otherwise one value. Shapes are made when first walked into, becau
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, final
 
-from actors.kinds.fields import STRING, Field, ListOf, MapOf, Scalar, Struct, Type, fresh
+from actors.kinds.fields import FREE, STRING, Field, ListOf, MapOf, Scalar, Struct, Type, fresh
 from actors.kinds.scalars import read_scalar
 from actors.kinds.walk import Walk
 from actors.patch import field_path
@@ -62,21 +63,37 @@ class _Parts(dict[str, "Shape"]):
 
 @final
 class Record:
-    __slots__ = ("_elements", "_plans", "element", "part")
+    """`parts` are shapes by element. `rest`, if any, is that of all other members, which are keys more than fields."""
 
-    def __init__(self, shapes: Shapes, struct: Struct, excluded: Excluded) -> None:
-        fields = {
-            FIELD + field.name: (field, excluded.get(field.name, NOTHING))
-            for field in struct.fields
-            if excluded.get(field.name, NOTHING) is not None
-        }
-        self._elements = {element[2:]: element for element in fields}
+    __slots__ = ("_elements", "_parts", "_plans", "_rest", "element", "part")
+
+    def __init__(
+        self, parts: Mapping[str, Shape], elements: Iterable[str], rest: Shape | None = None
+    ) -> None:
+        self._elements = {element[2:]: element for element in elements}
+        self._parts, self._rest = parts, rest
         # Walking objects is mostly asking these: methods of Python's own cost a third of ours.
-        self.element: Callable[[str], str | None] = self._elements.get
-        self.part: Callable[[str], Shape] = _Parts(shapes, fields).__getitem__
+        self.element: Callable[[str], str | None] = self._elements.get if rest is None else _any_element
+        self.part: Callable[[str], Shape] = parts.__getitem__ if rest is None else self._part_or_rest
         self._plans: dict[tuple[str, ...], Plan] = {}
 
+    def declares(self, element: str) -> bool:
+        """Whether this is a field; what is kept besides fields is owned like the keys of a map."""
+        return self._rest is None or element[2:] in self._elements
+
+    @property
+    def is_open(self) -> bool:
+        return self._rest is not None
+
+    def _part_or_rest(self, element: str) -> Shape:
+        if element[2:] in self._elements:
+            return self._parts[element]
+        assert self._rest is not None
+        return self._rest
+
     def parts(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        if self._rest is not None:
+            return {FIELD + name: part for name, part in value.items()}
         elements = self._elements
         return {elements[name]: part for name, part in value.items() if name in elements}
 
@@ -92,9 +109,13 @@ class Record:
     def _planned(self, names: tuple[str, ...]) -> Plan:
         if len(self._plans) >= MOST_PLANS:
             self._plans.clear()
-        elements = sorted(self._elements[name] for name in names if name in self._elements)
+        elements = sorted(element for name in names if (element := self.element(name)) is not None)
         plan = self._plans[names] = tuple((element[2:], element, self.part(element)) for element in elements)
         return plan
+
+
+def _any_element(name: str) -> str:
+    return FIELD + name
 
 
 @final
@@ -135,11 +156,12 @@ class Elements:
 class Entries:
     __slots__ = ("_defaults", "_items", "_names", "_text")
 
-    def __init__(self, items: Shape, keys: Sequence[Field]) -> None:
+    def __init__(self, items: Shape, keys: Mapping[str, Any], *, texts: bool = False) -> None:
+        """`keys` have their defaults, or None; `texts` when all of them are plain text."""
         self._items = items
-        self._names = tuple(sorted(key.name for key in keys))
-        self._defaults = {key.name: fresh(key.default) for key in keys}
-        self._text = keys[0].name if len(keys) == 1 and keys[0].type is STRING else ""
+        self._names = tuple(sorted(keys))
+        self._defaults = keys
+        self._text = self._names[0] if len(keys) == 1 and texts else ""
 
     def parts(self, value: Sequence[Any]) -> dict[str, Any]:
         return _gathered(self._by_text(value) or [self._element(item or {}) for item in value], value)
@@ -173,10 +195,23 @@ class Entries:
         return self._items
 
 
+@final
+class Open:
+    """Nothing is said of what is inside, so the values tell: maps have parts, everything else is one value."""
+
+    __slots__ = ("_members", "_whole")
+
+    def __init__(self) -> None:
+        self._whole, self._members = Leaf(FREE), Dictionary(self)
+
+    def of(self, value: Any) -> Leaf | Dictionary:
+        return self._members if isinstance(value, dict) else self._whole
+
+
 Members = Record | Dictionary
 Items = Elements | Entries
 Divided = Members | Items
-Shape = Leaf | Divided
+Shape = Leaf | Divided | Open
 
 Plan = tuple[tuple[str, str, Shape], ...]  # name, element, shape
 
@@ -201,7 +236,12 @@ class Shapes:
         self._records: dict[Struct, Record] = {}
 
     def root(self, struct: Struct, excluded: Excluded) -> Record:
-        return Record(self, struct, excluded)
+        fields = {
+            FIELD + field.name: (field, excluded.get(field.name, NOTHING))
+            for field in struct.fields
+            if excluded.get(field.name, NOTHING) is not None
+        }
+        return Record(_Parts(self, fields), fields)
 
     def of_field(self, field: Field, excluded: Excluded) -> Shape:
         type_ = field.type
@@ -224,17 +264,20 @@ class Shapes:
 
     def _record(self, struct: Struct, excluded: Excluded) -> Record:
         if excluded is not NOTHING:
-            return Record(self, struct, excluded)
+            return self.root(struct, excluded)
         made = self._records.get(struct)
         if made is None:
-            made = self._records[struct] = Record(self, struct, NOTHING)
+            made = self._records[struct] = self.root(struct, NOTHING)
         return made
 
     def _list(self, field: Field, type_: ListOf) -> Shape:
         item = type_.item
         if isinstance(item, Struct):
-            names = _keys(field)
-            return Entries(self._of(item), [item.by_name[name] for name in names]) if names else Leaf(type_)
+            keys = [item.by_name[name] for name in _keys(field)]
+            if not keys:
+                return Leaf(type_)
+            texts = all(key.type is STRING for key in keys)
+            return Entries(self._of(item), {key.name: fresh(key.default) for key in keys}, texts=texts)
         merged = field.list_type == "set" or (not field.list_type and "merge" in field.patch.split(","))
         return Elements(Leaf(item)) if merged and isinstance(item, Scalar) else Leaf(type_)
 
