@@ -93,15 +93,17 @@ class Dispatch:
         return frozenset(self._verbs)
 
     async def __call__(self, call: Call) -> Response:
-        definition = self.find(call.route)
-        serve = self._verbs.get(call.route.verb)
-        if serve is None or not _allows(definition, call.route):
+        route = call.route
+        definition = self.find(route)
+        serve = self._verbs.get(route.verb)
+        if serve is None or not _allows(definition, route):
             raise MethodNotAllowed
         if definition.deprecated:
             call.warnings.append(definition.deprecated)
-        subresource = definition.subresource(call.route.subresource)
-        if subresource is not None and subresource.by_agent:
-            return await self._submissions.refuse(call, definition, subresource)
+        if route.subresource:
+            subresource = definition.subresource(route.subresource)
+            if subresource is not None and subresource.by_agent:
+                return await self._submissions.refuse(call, definition, subresource)
         return await serve(call, definition)
 
     def find(self, route: Route) -> Definition:
@@ -120,8 +122,9 @@ class Dispatch:
         route = call.route
         version = call.parameters.first("resourceVersion") or ""
         body = await self._reads.get(definition, _namespace(definition, route), route.name, version)
-        shown = definition.seen_through(route.subresource)
-        return await render.answer(call, self._form(call, shown).item(body))
+        shown = definition.seen_through(route.subresource) if route.subresource else definition
+        item = self._form(call, shown).item(body)
+        return render.at_once(call, item) or await render.answer(call, item)
 
     async def _list(self, call: Call, definition: Definition) -> Response:
         wanted = self._list_options(call, definition)

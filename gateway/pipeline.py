@@ -34,6 +34,7 @@ logger = logging.getLogger(__name__)
 BROKEN = "an error of the server's own stopped this request; the server's log tells more"
 
 
+NOWHERE = Route("", "", is_resource=False)
 _BY_NAME = frozenset({"list", "watch"})
 _SHAPES: dict[str, Shape] = {
     "get": "item",
@@ -65,10 +66,13 @@ class Pipeline:
 
     async def handle(self, request: Request) -> Response:
         began = time.perf_counter()
-        call = Call(request, Route(request.method.lower(), request.path, is_resource=False), NOTHING, NOBODY)
+        call = Call(request, NOWHERE, NOTHING, NOBODY)
         try:
-            call.parameters = parse(request.query)
-            call.route = find_route(request.method, request.path, watch=call.parameters.boolean("watch"))
+            watch = False
+            if request.query:
+                call.parameters = parse(request.query)
+                watch = call.parameters.boolean("watch")
+            call.route = find_route(request.method, request.path, watch=watch)
             call.user = self._authenticate(call)
             self._refuse_impersonation(request)
             self._authorize(call)
@@ -124,6 +128,8 @@ class Pipeline:
 
     async def _failed(self, call: Call, error: Exception) -> Response:
         failed = failure_of(error)
+        if call.route is NOWHERE:
+            call.route = Route(call.request.method.lower(), call.request.path, is_resource=False)
         if failed is None:
             logger.exception("%s %s failed", call.request.method, call.request.path)
             failed = plain_failure(500, BROKEN)
@@ -138,14 +144,9 @@ def _attributes(call: Call) -> Attributes:
     route = call.route
     if not route.is_resource:
         return Attributes(verb=route.verb, path=route.path, is_resource=False)
-    return Attributes(
-        verb=route.verb,
-        group=route.group,
-        resource=route.resource,
-        subresource=route.subresource,
-        namespace=route.namespace,
-        name=route.name or _selected_name(call),
-    )
+    name = route.name or _selected_name(call)
+    # By position, as keywords would cost as much as all the rest of it.
+    return Attributes(route.verb, route.group, route.resource, route.subresource, route.namespace, name)
 
 
 def _selected_name(call: Call) -> str:

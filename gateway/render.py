@@ -21,6 +21,18 @@ from gateway.wire.json import pretty
 WARNING_BYTES, WARNING_SHOWN = 4096, 256
 
 
+def at_once(call: Call, body: bytes) -> Response | None:
+    """The answer where it is the body and nothing else, which is nearly always."""
+    if (
+        call.representation.media != "json"
+        or call.pretty
+        or call.warnings
+        or len(body) > compression.THRESHOLD
+    ):
+        return None
+    return Response(200, body)
+
+
 async def answer(call: Call, body: bytes, status: int = 200) -> Response:
     response = Response(status, body)
     if call.representation.media != "json":

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 import lmdb
 
-from journal.errors import AlreadyOpen, NoJournal, NotAJournal, StorageFailed, StorageFull
+from journal.errors import AlreadyOpen, Damaged, NoJournal, NotAJournal, StorageFailed, StorageFull
 
 Result = TypeVar("Result")
 
@@ -83,6 +83,9 @@ class Environment:
     def leave(self, txn: Any) -> None:
         txn.abort()
         self._uncount()
+
+    def damaged(self, error: Exception) -> Damaged:
+        return Damaged(f"the file in {self.path} is damaged ({error})")
 
     def _uncount(self) -> None:
         with self._counting:

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from journal import failpoints, keys, records, state, verify
-from journal.environment import MAP_SIZE, Environment
+from journal.environment import MAP_SIZE, Environment, PageError
 from journal.errors import NewerLayout, NoJournal, TooManyTypes, WrongDialect
-from journal.records import Event
+from journal.records import Event, decode_row
 from journal.replay import Versions
 from journal.state import Checked
 from journal.view import View
@@ -153,6 +153,21 @@ class Journal:
     def read(self) -> View:
         """A view, to be used as a context manager and left soon."""
         return View(self)
+
+    def body(self, type_id: int, namespace: str, name: str) -> bytes | None:
+        """The newest content of one object: `read` and `get` in one, as it is what most requests want."""
+        key = keys.find_object(type_id, namespace, name)
+        if key is None:
+            return None
+        environment = self.environment
+        txn = environment.enter()
+        try:
+            value = txn.get(key, None, environment.state)
+            return None if value is None else decode_row(key, value)[2]
+        except PageError as error:
+            raise environment.damaged(error) from error
+        finally:
+            environment.leave(txn)
 
     def append(self, events: Sequence[Event]) -> None:
         """Make a batch durable, whole or not at all. StorageFull and StorageFailed leave no trace of it."""

@@ -50,7 +50,7 @@ class View:
         txn, self._txn = self._txn, None
         self._environment.leave(txn)
         if isinstance(error, PageError):
-            raise Damaged(f"the file in {self._environment.path} is damaged ({error})") from error
+            raise self._environment.damaged(error) from error
 
     @property
     def txn(self) -> Any:

@@ -90,11 +90,11 @@ class Reads:
     async def get(self, definition: Definition, namespace: str, name: str, version: str = "") -> bytes:
         if version not in ("", "0"):
             await self._reach(parse_version(version))
-        with self._journal.read() as view:
-            row = view.get(self._journal.type_id(definition.type_name), namespace, name)
-        if row is None:
+        journal = self._journal
+        body = journal.body(journal.type_id(definition.type_name), namespace, name)
+        if body is None:
             raise NotFound(definition.resource, name)
-        return row.body
+        return body
 
     async def listing(self, definition: Definition, namespace: str | None, options: ListOptions) -> Listing:
         match = matcher(options.labels, options.fields)
