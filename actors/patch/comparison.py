@@ -29,6 +29,25 @@ def compare(shape: Record, before: Any, after: Any) -> Changes:
     return Changes(*_differences(shape, before, after))
 
 
+def found_new(shape: Record, nothing: Any, value: Any) -> Fields:
+    """`compare(shape, nothing, value).changed` for what is written for the first time, which is most of all writes.
+
+    `nothing` is an object of which nothing was said: it has structs that are never absent, and lists that are null.
+    """
+    found: Fields = {}
+    for name, element, inner in shape.plan(value):
+        now, was = value[name], nothing.get(name, _MISSING)
+        if was is _MISSING:
+            found[element] = WHOLE if type(inner) is Leaf else everything(inner, now)
+        elif type(inner) is Record and now:
+            node = found_new(inner, was or _NOTHING, now)
+            if node:
+                found[element] = node
+        elif was != now:
+            _compare_part(inner, element, was, now, found, {})
+    return found
+
+
 def everything(shape: Shape, value: Any) -> Fields:
     """A part as it comes or goes whole."""
     if type(shape) is Open:
@@ -37,6 +56,8 @@ def everything(shape: Shape, value: Any) -> Fields:
         return WHOLE
     if not value:
         return {}
+    if type(shape) is Dictionary and shape.is_flat:
+        return shape.whole(value)
     node: Fields = {HERE: {}}
     if type(shape) is Record:
         for name, element, inner in shape.plan(value):
@@ -101,3 +122,4 @@ def _in_order(fields: Fields) -> Fields:
 
 
 _MISSING = object()
+_NOTHING: Fields = {}

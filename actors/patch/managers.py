@@ -58,19 +58,24 @@ def entries_of(stored: Object) -> list[Entry]:
 def shown(entries: Iterable[Entry]) -> list[Object]:
     """Entries as objects carry them, in order, the oldest updaters of too many put together."""
     in_order = sorted(entries, key=_order)
-    return [_shown(entry) for entry in (_bounded(in_order) if len(in_order) > MOST_UPDATERS else in_order)]
+    return [
+        shown_alone(*entry) for entry in (_bounded(in_order) if len(in_order) > MOST_UPDATERS else in_order)
+    ]
 
 
-def _shown(entry: Entry) -> Object:
-    one: Object = {"manager": entry.manager} if entry.manager else {}
-    one["operation"] = entry.operation
-    one["apiVersion"] = entry.version
-    if entry.time:
-        one["time"] = entry.time
+def shown_alone(
+    manager: str, operation: str, version: str, time: str, fields: Fields, subresource: str = ""
+) -> Object:
+    """One entry as objects carry it; of a new object it is the only one."""
+    one: Object = {"manager": manager} if manager else {}
+    one["operation"] = operation
+    one["apiVersion"] = version
+    if time:
+        one["time"] = time
     one["fieldsType"] = FIELDS_V1
-    one["fieldsV1"] = entry.fields
-    if entry.subresource:
-        one["subresource"] = entry.subresource
+    one["fieldsV1"] = fields
+    if subresource:
+        one["subresource"] = subresource
     return one
 
 

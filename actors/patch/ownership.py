@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from actors.messages import Object
-from actors.patch.comparison import Changes, compare
+from actors.patch.comparison import Changes, compare, found_new
 from actors.patch.door import Door, Doors
 from actors.patch.field_set import difference, union
-from actors.patch.managers import UPDATE, Entry, entries_of, is_reset, read_entries, shown
+from actors.patch.managers import UPDATE, Entry, entries_of, is_reset, read_entries, shown, shown_alone
 
 
 class Comparisons:
@@ -41,6 +41,9 @@ def owned_after(
     doors: Doors, door: Door, before: Object | None, after: Object, manager: str, time: str
 ) -> list[Object]:
     """managedFields of the object that `after` becomes."""
+    if before is None and not after["metadata"].get("managedFields"):
+        found = found_new(door.shape, door.nothing, door.show(after))
+        return [shown_alone(manager, UPDATE, door.version, time, found, door.subresource)] if found else []
     entries, kept = _standing(door, before, after)
     if not entries and kept:
         return []

@@ -24,6 +24,7 @@ from actors.kinds.scalars import read_scalar
 from actors.kinds.walk import Walk
 from actors.patch import field_path
 from actors.patch.field_path import FIELD
+from actors.patch.field_set import HERE, WHOLE, Fields
 
 # Names of fields that are nobody's: None for all of a field, or what is excluded inside it.
 Excluded = Mapping[str, Any]
@@ -120,10 +121,24 @@ def _any_element(name: str) -> str:
 
 @final
 class Dictionary:
-    __slots__ = ("_values",)
+    __slots__ = ("_values", "_wholes", "is_flat")
 
     def __init__(self, values: Shape) -> None:
         self._values = values
+        self.is_flat = type(values) is Leaf
+        self._wholes: dict[tuple[str, ...], Fields] = {}
+
+    def whole(self, value: Mapping[str, Any]) -> Fields:
+        """Every key of a flat map and the map itself. Maps have the same keys over and over, too."""
+        names = tuple(value)
+        node = self._wholes.get(names)
+        if node is None:
+            node = dict.fromkeys((HERE, *sorted(FIELD + name for name in names)), WHOLE)
+            if len(names) <= MOST_KEYS_KEPT:
+                if len(self._wholes) >= MOST_PLANS:
+                    self._wholes.clear()
+                self._wholes[names] = node
+        return node
 
     def parts(self, value: Mapping[str, Any]) -> dict[str, Any]:
         return {FIELD + key: part for key, part in value.items()}
@@ -216,6 +231,7 @@ Shape = Leaf | Divided | Open
 Plan = tuple[tuple[str, str, Shape], ...]  # name, element, shape
 
 NOTHING: Final[Excluded] = {}
+MOST_KEYS_KEPT: Final = 32  # of a map: one with more is unlikely to be like another
 MOST_PLANS: Final = 64  # of one struct: far more than programs use, and nothing for those who make them up
 
 

@@ -5,7 +5,9 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from actors.kinds.fields import zero_struct
 from actors.patch.claims import claimed, extract
+from actors.patch.comparison import compare, found_new
 from actors.patch.field_set import intersection
 from actors.patch.topology import Shapes
 
@@ -132,6 +134,17 @@ def test_an_update_owns_what_it_changed_and_nobody_owns_what_is_gone(before, aft
         fields = book.owned(manager)
         assert extract(SHAPE, book.object, fields) is not None
         assert intersection(fields, present) == fields
+
+
+NOTHING = zero_struct(THING, fill=False)
+
+
+@MODEST
+@given(CONFIGS)
+def test_a_new_object_is_found_as_by_comparing_it_with_nothing(config):
+    for spec in (NOTHING, {**NOTHING, "spec": {"boxes": None, "map": {}, "text": "", "set": ["a"]}}):
+        found = found_new(SHAPE, spec, config)
+        assert json.dumps(found) == json.dumps(compare(SHAPE, spec, config).changed)
 
 
 def unordered(value):

@@ -123,3 +123,15 @@ def test_members_in_any_choice_are_walked_in_order():
         chosen = {name: "" for index, name in enumerate(reversed(names)) if choice >> index & 1}
         assert [name for name, _, _ in record.plan(chosen)] == sorted(chosen)
     assert len(record._plans) <= MOST_PLANS
+
+
+def test_maps_with_any_keys_are_spelled_and_few_are_remembered():
+    shape = shape_of(Field("x", STRING_MAP, 1))
+    for number in range(3 * MOST_PLANS):
+        names = [f"b{number}", "a"]
+        assert list(shape.whole(dict.fromkeys(names, ""))) == [".", "f:a", f"f:b{number}"]
+        assert list(shape.whole(dict.fromkeys(names, ""))) == [".", "f:a", f"f:b{number}"]
+    assert len(shape._wholes) <= MOST_PLANS
+    many = [f"k{number:03}" for number in range(100)]
+    assert list(shape.whole(dict.fromkeys(many, ""))) == [".", *(f"f:{name}" for name in many)]
+    assert tuple(many) not in shape._wholes
