@@ -25,13 +25,14 @@ from actors.access.reviews import Reviews
 from actors.access.tokens import read_tokens
 from actors.admission.chain import Admission
 from actors.admission.roster import completions, plugins
+from actors.bootstrap.ensure import ensure
+from actors.bootstrap.objects import Whereabouts, api_service, namespaces, priority_classes
 from actors.certificates.context import server_context
 from actors.certificates.kubeconfig import server_url, write_kubeconfig
 from actors.certificates.names import serving_names
 from actors.certificates.store import Certificates, prepare
 from actors.clock import Clock, WallClock
 from actors.committer import Committer
-from actors.controllers.namespaces import ensure_namespaces
 from actors.controllers.roster import controllers
 from actors.directory import Directory
 from actors.feed import Feed
@@ -62,6 +63,7 @@ from journal.log import Journal
 
 # After the doors are closed, how long running requests may take to end.
 GRACE = 60.0
+HTTPS = 443  # where the Service of a server without a secure port points
 
 Announce = Callable[[Addresses], None]
 
@@ -113,7 +115,7 @@ async def run(settings: Settings, announce: Announce, stop: trio.Event, clock: C
         closing = trio.Event()
         doors = _Doors(settings, store, health, nursery)
         addresses = await nursery.start(doors.serve, closing)
-        await ensure_namespaces(store.catalog, store.journal, store.directory, store.stamps, store.names)
+        await furnish(settings, store)
         health.finish_start()
         announce(addresses)
         await stop.wait()
@@ -123,6 +125,14 @@ async def run(settings: Settings, announce: Announce, stop: trio.Event, clock: C
         await doors.end_watches()
         await doors.closed.wait()
         nursery.cancel_scope.cancel()
+
+
+async def furnish(settings: Settings, store: Store) -> None:
+    """Store what every cluster has."""
+    names, parts = store.names, (store.catalog, store.journal, store.directory, store.stamps)
+    await ensure((*namespaces(names), *priority_classes(names)), *parts)
+    where = Whereabouts(settings.bind_address, settings.secure_port or HTTPS)
+    await ensure(api_service(names, settings.service_ranges, where), *parts)
 
 
 @asynccontextmanager

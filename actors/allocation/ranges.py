@@ -22,6 +22,11 @@ class ServiceRanges:
 USUAL = ServiceRanges()
 
 
+def first_address(ranges: ServiceRanges) -> str:
+    """The one that stands for this server."""
+    return str(ipaddress.ip_network(ranges.networks[0])[1])
+
+
 def parse_networks(text: str) -> tuple[str, ...]:
     """ValueError says what is wrong."""
     try:

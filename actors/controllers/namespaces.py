@@ -24,7 +24,7 @@ from actors.controllers.together import together
 from actors.controllers.work import WorkQueue
 from actors.controllers.writer import Writer
 from actors.directory import Directory
-from actors.errors import AlreadyExists, NotFound
+from actors.errors import NotFound
 from actors.kinds.catalog import Catalog
 from actors.kinds.definition import Definition
 from actors.kinds.meta import NAMESPACE_FINALIZER
@@ -196,20 +196,3 @@ def _to_be_emptied(namespace: Object | None) -> bool:
     if namespace is None or "deletionTimestamp" not in namespace["metadata"]:
         return False
     return bool(namespace.get("spec", {}).get("finalizers"))
-
-
-async def ensure_namespaces(
-    catalog: Catalog, journal: Journal, directory: Directory, stamps: Stamps, names: Names
-) -> None:
-    """Make the namespaces that a cluster cannot be without. Four lookups when they exist."""
-    wanted = ("default", names.system_namespace, names.public_namespace, names.node_lease_namespace)
-    namespaces, type_id = catalog.storage(NAMESPACES), journal.type_id(NAMESPACES)
-    writer = Writer(directory, stamps, "system:apiserver")
-    with journal.read() as view:
-        missing = [name for name in wanted if view.get(type_id, "", name) is None]
-    for name in missing:
-        new = namespaces.schema.decode_object({"metadata": {"name": name}}).object
-        try:
-            await writer.create(namespaces, "", new)
-        except AlreadyExists:
-            continue

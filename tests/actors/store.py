@@ -23,8 +23,9 @@ import trio
 
 from actors.admission.chain import Admission
 from actors.admission.roster import completions, plugins
+from actors.bootstrap.ensure import ensure
+from actors.bootstrap.objects import namespaces
 from actors.committer import Committer
-from actors.controllers.namespaces import ensure_namespaces
 from actors.directory import Directory
 from actors.errors import RequestError
 from actors.feed import Feed
@@ -141,7 +142,7 @@ class Store:
         )
         horizon = Horizon(self.journal, self.clock, WATCH_HISTORY * 1_000_000)
         self.reads = Reads(self.journal, self.feed, horizon, self.clock)
-        await ensure_namespaces(self.catalog, self.journal, self.directory, self.stamps, CLUSTER)
+        await ensure(namespaces(CLUSTER), self.catalog, self.journal, self.directory, self.stamps)
 
     async def _tend(self, task_status: trio.TaskStatus[trio.Nursery]) -> None:
         with self._tasks:
@@ -192,9 +193,8 @@ class Store:
         definition = self.definition(plural)
         where = namespace if definition.namespaced else ""
         with _refusals():
-            return _document(
-                await self.reads.get(definition, where, name, str(query.get("resourceVersion", "")))
-            )
+            await self.reads.reach(str(query.get("resourceVersion", "")))
+            return _document(self.reads.get(definition, where, name))
 
     async def list(self, plural: str, namespace: str | None = "default", **query: Any) -> Document:
         definition = self.definition(plural)

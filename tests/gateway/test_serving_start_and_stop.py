@@ -25,7 +25,7 @@ class Gate:
 
     def __init__(self) -> None:
         self.entered, self.open = trio.Event(), trio.Event()
-        self._step = compose.ensure_namespaces
+        self._step = compose.furnish
 
     async def __call__(self, *parts: object) -> None:
         self.entered.set()
@@ -41,7 +41,7 @@ async def statuses(client: httpx.AsyncClient) -> list[int]:
 async def test_an_unfinished_start(
     grace: float, mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compose, "ensure_namespaces", gate := Gate())
+    monkeypatch.setattr(compose, "furnish", gate := Gate())
     with memory_folder() as folder:
         port = free_port()
         asked = settings(folder, insecure_port=port, livez_grace_period=grace)

@@ -21,8 +21,9 @@ from trio.testing import wait_all_tasks_blocked
 
 from actors.admission.chain import Admission
 from actors.admission.plugins.namespace_lifecycle import NamespaceLifecycle
+from actors.bootstrap.ensure import ensure
+from actors.bootstrap.objects import namespaces
 from actors.committer import Committer
-from actors.controllers.namespaces import ensure_namespaces
 from actors.controllers.roster import controllers as roster
 from actors.controllers.writer import Writer
 from actors.directory import Directory
@@ -90,7 +91,7 @@ class Cluster:
         self._nursery = nursery
 
     async def begin(self, controllers: bool) -> None:
-        await ensure_namespaces(self.catalog, self.journal, self.directory, self.stamps, CLUSTER)
+        await ensure(namespaces(CLUSTER), self.catalog, self.journal, self.directory, self.stamps)
         if controllers:
             self.begin_controllers()
             await self.settle()

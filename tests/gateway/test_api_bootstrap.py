@@ -1,0 +1,77 @@
+"""What a server has stored when it says that it is ready, and what a restart makes of it: nothing more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.gateway.api import Api, names, served
+
+SERVICE = "/api/v1/namespaces/default/services/kubernetes"
+
+
+async def everything(api: Api) -> dict[str, list[str]]:
+    listed = {}
+    for plural in ("namespaces", "priorityclasses", "services", "endpoints", "endpointslices"):
+        listed[plural] = names(await api.list(plural, None))
+    return listed
+
+
+async def test_a_fresh_server_has_what_every_cluster_has() -> None:
+    async with served() as api:
+        assert await everything(api) == {
+            "namespaces": ["cluster-node-lease", "cluster-public", "cluster-system", "default"],
+            "priorityclasses": ["system-cluster-critical", "system-node-critical"],
+            "services": ["kubernetes"],
+            "endpoints": [],  # a server on loopback is reached by nobody else
+            "endpointslices": [],
+        }
+        service = (await api.ask("GET", SERVICE)).expect(200)
+        assert service["metadata"]["labels"] == {"component": "apiserver", "provider": "kubernetes"}
+        assert service["spec"]["clusterIPs"] == ["10.0.0.1"]
+        assert service["spec"]["ports"] == [
+            {"name": "https", "protocol": "TCP", "port": 443, "targetPort": 443}
+        ]
+
+
+async def test_a_restart_stores_nothing_again(tmp_path: Path) -> None:
+    async with served(tmp_path) as api:
+        before, head = await everything(api), await api.head()
+        await api.restart()
+        assert await everything(api) == before and await api.head() == head
+
+
+async def test_what_was_deleted_is_there_again_after_a_restart(tmp_path: Path) -> None:
+    async with served(tmp_path) as api:
+        before = await everything(api)
+        await api.delete("priorityclasses", "system-node-critical")
+        await api.delete("services", "kubernetes")
+        await api.restart()
+        assert await everything(api) == before
+
+
+async def test_what_was_changed_is_left_alone(tmp_path: Path) -> None:
+    async with served(tmp_path) as api:
+        labelled = {"metadata": {"labels": {"mine": "yes"}}}
+        headers = {"content-type": "application/merge-patch+json"}
+        (await api.ask("PATCH", SERVICE, labelled, headers=headers)).expect(200)
+        await api.restart()
+        assert (await api.ask("GET", SERVICE)).document["metadata"]["labels"]["mine"] == "yes"
+
+
+async def test_the_service_is_of_the_given_range() -> None:
+    async with served(service_cluster_ip_range="fd00::/108") as api:
+        assert (await api.ask("GET", SERVICE)).document["spec"]["clusterIP"] == "fd00::1"
+
+
+async def test_an_address_that_somebody_else_has_is_told_and_no_reason_not_to_start(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with served(tmp_path) as api:
+        await api.delete("services", "kubernetes")
+        taken = {"metadata": {"name": "a"}, "spec": {"clusterIP": "10.0.0.1", "ports": [{"port": 80}]}}
+        await api.create("services", taken)
+        await api.restart()
+        assert names(await api.list("services")) == ["a"]
+    assert 'could not be stored: Service "kubernetes" is invalid' in caplog.text
