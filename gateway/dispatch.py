@@ -92,7 +92,8 @@ class Dispatch:
         """What this server serves of the verbs a kind declares."""
         return frozenset(self._verbs)
 
-    async def __call__(self, call: Call) -> Response:
+    def __call__(self, call: Call) -> Awaitable[Response]:
+        """Refuses at once what cannot be; a coroutine of its own would be one more on every request's way."""
         route = call.route
         definition = self.find(route)
         serve = self._verbs.get(route.verb)
@@ -103,8 +104,8 @@ class Dispatch:
         if route.subresource:
             subresource = definition.subresource(route.subresource)
             if subresource is not None and subresource.by_agent:
-                return await self._submissions.refuse(call, definition, subresource)
-        return await serve(call, definition)
+                return self._submissions.refuse(call, definition, subresource)
+        return serve(call, definition)
 
     def find(self, route: Route) -> Definition:
         definition = self._catalog.find(route.group, route.version, route.resource)
@@ -120,8 +121,10 @@ class Dispatch:
 
     async def _get(self, call: Call, definition: Definition) -> Response:
         route = call.route
-        version = call.parameters.first("resourceVersion") or ""
-        body = await self._reads.get(definition, _namespace(definition, route), route.name, version)
+        version = call.parameters.first("resourceVersion")
+        if version is not None:
+            await self._reads.reach(version)
+        body = self._reads.get(definition, _namespace(definition, route), route.name)
         shown = definition.seen_through(route.subresource) if route.subresource else definition
         item = self._form(call, shown).item(body)
         return render.at_once(call, item) or await render.answer(call, item)

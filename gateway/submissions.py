@@ -61,7 +61,7 @@ class Submissions:
     async def _judge(self, call: Call, definition: Definition, view: Definition, sent: Object) -> None:
         """Whether what is sent could ever be done."""
         name = call.route.name
-        await self._reads.get(definition, call.route.namespace, name, "")
+        self._reads.get(definition, call.route.namespace, name)
         errors = view.validate_create(sent)
         if sent["metadata"].get("name", name) != name:
             wrong = "must match the service account name if specified"
@@ -80,7 +80,7 @@ class Submissions:
     async def refuse(self, call: Call, definition: Definition, subresource: Subresource) -> Response:
         """For what an agent would answer: as good an answer as there is without one."""
         route = call.route
-        stored = decode(await self._reads.get(definition, route.namespace, route.name, ""))
+        stored = decode(self._reads.get(definition, route.namespace, route.name))
         if definition.kind == "Service":
             raise NoEndpoints(route.name)
         node = route.name if definition.kind == "Node" else stored["spec"].get("nodeName")

@@ -87,9 +87,12 @@ class Reads:
         self._horizon = horizon
         self._clock = clock
 
-    async def get(self, definition: Definition, namespace: str, name: str, version: str = "") -> bytes:
+    async def reach(self, version: str) -> None:
+        """Wait for a version that a client has seen elsewhere, before the newest state is read."""
         if version not in ("", "0"):
             await self._reach(parse_version(version))
+
+    def get(self, definition: Definition, namespace: str, name: str) -> bytes:
         journal = self._journal
         body = journal.body(journal.type_id(definition.type_name), namespace, name)
         if body is None:
