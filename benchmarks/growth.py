@@ -30,5 +30,11 @@ def _grown(each: Measurement, base: Measurement | None) -> Measurement:
     figure = "delivery_us" if "delivery_us" in each.figures else "cpu_us"
     if base is None or figure not in each.figures or base.figures.get(figure, 0.0) <= 0:
         return each
-    growth = round(each.figures[figure] / base.figures[figure], 2)
-    return dataclasses.replace(each, figures={**each.figures, "growth": growth})
+    growth = each.figures[figure] / base.figures[figure]
+    grown = {"growth": round(growth, 2)}
+    if figure == "delivery_us":
+        grown["cost_growth"] = round(each.figures["cpu_us"] / base.figures["cpu_us"], 2)
+        loops = [one.notes.get("floors", {}).get("bare-loop", 0.0) for one in (each, base)]
+        if all(loops):
+            grown["own_growth"] = round(growth / (loops[0] / loops[1]), 2)
+    return dataclasses.replace(each, figures={**each.figures, **grown})

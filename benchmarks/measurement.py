@@ -10,6 +10,8 @@ cpu_seconds  of a start: steadier than its seconds where cores are shared
 
 Of watches, where an operation is the delivery of one event to one watcher:
 delivery_us    cpu_us without the delivery's share of the write; floor_ratio and growth are of this
+cost_growth    cpu_us over that of few watchers
+own_growth     growth over that of the bare loop: the kernel's part of a send costs more the more sockets there are
 last_ms        from the sending of a write to the last watcher's having it, the middle event
 all_ms         the same, the slowest event
 others_p99_ms  gets of somebody else in the meantime

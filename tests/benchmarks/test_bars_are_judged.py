@@ -61,3 +61,10 @@ def test_the_reference_is_given_its_better_run() -> None:
     assert reference.figure("get", "rate") == 2582
     assert reference.figure("start", "seconds") == 3.5
     assert (reference.figure("fanout", "cpu_us"), reference.figure("idle", "kb")) == (53.4, 126)
+
+
+def test_growth_of_deliveries_is_told_apart_from_that_of_the_bare_loop() -> None:
+    few = Measurement("few", {"cpu_us": 16.0, "delivery_us": 8.0}, {"floors": {"bare-loop": 5.0}})
+    crowd = Measurement("crowd", {"cpu_us": 12.0, "delivery_us": 12.0}, {"floors": {"bare-loop": 7.5}})
+    figures = with_growth({"fanout-few": few, "fanout-crowd": crowd})["fanout-crowd"].figures
+    assert (figures["growth"], figures["cost_growth"], figures["own_growth"]) == (1.5, 0.75, 1.0)
