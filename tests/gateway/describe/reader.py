@@ -31,10 +31,12 @@ _WRONG: dict[str, tuple[Any, ...]] = {
 _TOO_LARGE = {"int32": 2**31, "int64": 2**63}
 
 
+CATALOGS = {dialect: Catalog(names) for dialect, names in NAMES.items()}
+
+
 @cache
 def press(dialect: str) -> Press:
-    names = NAMES[dialect]
-    return Press(Catalog(names), names, VERBS, "v1.25")
+    return Press(CATALOGS[dialect], NAMES[dialect], VERBS, "v1.25")
 
 
 @cache

@@ -1,0 +1,92 @@
+"""Every type and every field has a text, every text has its place, and what a declaration knows is added to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from actors.kinds.fields import STRING, Field, Struct
+from actors.names import NAMES
+from gateway.describe.openapi.kinds import Kinds
+from gateway.describe.openapi.schemas import TWO, Schemas
+from gateway.describe.openapi.texts import Texts
+from gateway.describe.openapi.titles import Titles
+from tests.gateway.describe.reader import CATALOGS, Schema, version_2
+
+LONGEST = 180  # of a text: more than that is for a manual
+
+
+def definitions() -> dict[str, Schema]:
+    found: dict[str, Schema] = version_2("cluster")["definitions"]
+    return found
+
+
+def test_every_type_and_field_has_a_text() -> None:
+    for title, definition in definitions().items():
+        assert definition.get("description"), title
+        for name, field in definition.get("properties", {}).items():
+            assert field.get("description"), f"{title}.{name}"
+
+
+def test_every_text_has_its_place() -> None:
+    for group, type_, field in Texts():
+        fitting = [one for title, one in definitions().items() if fits(title, group, type_)]
+        assert fitting, f"{group}: there is no {type_}"
+        known = {name for one in fitting for name in one.get("properties", ())}
+        assert not field or field in known, f"{group}: no {type_} has {field}"
+
+
+def fits(title: str, group: str, type_: str) -> bool:
+    *_, home, _, name = title.split(".")
+    if type_.startswith("*"):
+        return name.endswith(type_[1:]) and group in (home, "meta")
+    return name == type_ and (group == home or group in title)
+
+
+def test_texts_are_short_sentences() -> None:
+    for definition in definitions().values():
+        text = str(definition["description"])
+        assert len(text) <= LONGEST and text.endswith("."), text
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> Texts:
+    (tmp_path / "meta.txt").write_text("*:\n  name: A name.\n*Rule:\n  name: The name of a rule.\n")
+    (tmp_path / "shop.txt").write_text(
+        "# of ours\nShop, Stall: A place.\n  owner: Whose it is.\nStall: A small place.\n"
+    )
+    (tmp_path / "shop-more.txt").write_text("*:\n  till: Where the money is.\n")
+    return Texts(tmp_path)
+
+
+def said(texts: Texts, type_: str, field: str) -> str:
+    return texts.of_field(Struct(type_), Field(field, STRING, 1))
+
+
+def test_a_type_of_several(texts: Texts) -> None:
+    assert said(texts, "shop.v1.Shop", "owner") == said(texts, "shop.v2.Stall", "owner") == "Whose it is."
+    assert texts.of_type(Struct("shop.v1.Shop")) == "A place."
+    assert texts.of_type(Struct("shop.v1.Stall")) == "A small place."
+    assert texts.of_type(Struct("shop.v1.ShopList")) == "A list of Shop objects."
+
+
+def test_the_narrower_text_stands_before_the_wider(texts: Texts) -> None:
+    assert said(texts, "shop.v1.Rule", "name") == "The name of a rule."
+    assert said(texts, "shop.v1.Shop", "name") == "A name."
+    assert said(texts, "shop.v1.Shop", "till") == "Where the money is."
+    assert said(texts, "bank.v1.Bank", "till") == ""
+
+
+def test_what_is_declared_is_added(texts: Texts) -> None:
+    struct = Struct("shop.v1.Shop", Field("till", STRING, 1, enum=("Open", "Shut"), default="Open"))
+    names = NAMES["cluster"]
+    schemas = Schemas(names, TWO, Kinds(CATALOGS["cluster"]), Titles(names), texts)
+    schemas.refer(struct)
+    ((_, written),) = schemas.written()
+    assert written["properties"]["till"] == {
+        "description": "Where the money is. One of: Open, Shut. Defaults to Open.",
+        "enum": ["Open", "Shut"],
+        "default": "Open",
+        "type": "string",
+    }
