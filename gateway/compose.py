@@ -113,6 +113,8 @@ async def run(settings: Settings, announce: Announce, stop: trio.Event, clock: C
     health = Health(trio.current_time, settings.livez_grace_period)
     async with _open_store(settings, clock) as store, trio.open_nursery() as nursery:
         closing = trio.Event()
+        # Before the doors open: a list of an empty journal would have version 0, which in a watch means any.
+        await ensure(namespaces(store.names), store.catalog, store.journal, store.directory, store.stamps)
         doors = _Doors(settings, store, health, nursery)
         addresses = await nursery.start(doors.serve, closing)
         await furnish(settings, store)
@@ -128,9 +130,9 @@ async def run(settings: Settings, announce: Announce, stop: trio.Event, clock: C
 
 
 async def furnish(settings: Settings, store: Store) -> None:
-    """Store what every cluster has."""
+    """Store what every cluster has besides its namespaces."""
     names, parts = store.names, (store.catalog, store.journal, store.directory, store.stamps)
-    await ensure((*namespaces(names), *priority_classes(names)), *parts)
+    await ensure(priority_classes(names), *parts)
     where = Whereabouts(settings.bind_address, settings.secure_port or HTTPS)
     await ensure(api_service(names, settings.service_ranges, where), *parts)
 

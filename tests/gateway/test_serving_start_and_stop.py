@@ -37,6 +37,23 @@ async def statuses(client: httpx.AsyncClient) -> list[int]:
     return [(await client.get(f"/{kind}")).status_code for kind in ("livez", "readyz", "healthz")]
 
 
+async def test_the_first_list_of_all_has_a_version_to_watch_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compose, "furnish", gate := Gate())
+    with memory_folder() as folder:
+        port = free_port()
+        async with trio.open_nursery() as nursery:
+            stop = trio.Event()
+            asked = settings(folder, insecure_port=port)
+            nursery.start_soon(compose.run, asked, lambda _: None, stop, ManualClock())
+            await gate.entered.wait()
+            access = {"authorization": f"Bearer {ADMIN}"}
+            async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", headers=access) as client:
+                listed = (await client.get("/api/v1/configmaps")).json()
+            assert int(listed["metadata"]["resourceVersion"]) > 0
+            gate.open.set()
+            stop.set()
+
+
 @pytest.mark.parametrize("grace", [0.0, 30.0])
 async def test_an_unfinished_start(
     grace: float, mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
