@@ -9,12 +9,14 @@ from typing import Any
 from actors.errors import NoSuchResource
 from gateway import render
 from gateway.call import Call
+from gateway.describe.aggregated import aggregated
 from gateway.describe.discovery import Discovery
 from gateway.describe.openapi.door import OpenApi
 from gateway.errors import MethodNotAllowed, NoSuchPath
 from gateway.ops.health import Health
 from gateway.release import SERVED_VERSION
 from gateway.request import Response
+from gateway.wire.negotiate import DISCOVERY_LIST, Shape
 
 HEALTH = ("livez", "readyz", "healthz")
 READING = frozenset({"GET", "HEAD"})
@@ -42,6 +44,10 @@ class Paths:
         """Whether a path answers with a document; the others speak plain text to everyone."""
         first = path.strip("/").partition("/")[0]
         return first in ("", "api", "apis", "version")
+
+    @staticmethod
+    def shape(path: str) -> Shape:
+        return "groups" if path.strip("/") in ("api", "apis") else "other"
 
     async def __call__(self, call: Call) -> Response:
         path = call.route.path
@@ -85,6 +91,8 @@ class Paths:
                 raise NoSuchResource
             raise NoSuchPath
         self._only_reading(call)
+        if call.representation.form == DISCOVERY_LIST:
+            return await aggregated(call, self._discovery, path)
         return await render.document(call, found)
 
     def _version(self) -> dict[str, Any]:

@@ -121,7 +121,8 @@ class Pipeline:
 
     def _negotiate(self, call: Call) -> None:
         headers = call.request.headers
-        shape = _SHAPES.get(call.route.verb, "other") if call.route.is_resource else "other"
+        route = call.route
+        shape = _SHAPES.get(route.verb, "other") if route.is_resource else self._paths.shape(route.path)
         call.representation = negotiate(headers.get(b"accept"), self._names, shape)
         asked = call.parameters.first("pretty")
         call.pretty = call.representation.pretty or wants_pretty(asked, headers.get(b"user-agent", b""))

@@ -15,7 +15,7 @@ Document = dict[str, Any]
 
 class Discovery:
     def __init__(self, catalog: Catalog, verbs: frozenset[str]) -> None:
-        self._catalog = catalog
+        self.catalog = catalog
         self._verbs = verbs
 
     def find(self, path: str, server_address: str) -> Document | None:
@@ -36,7 +36,7 @@ class Discovery:
     def paths(self) -> list[str]:
         """Every discovery path there is, for the index at /."""
         found = ["/api", "/api/v1", "/apis"]
-        for group, versions in self._catalog.groups().items():
+        for group, versions in self.catalog.groups().items():
             if group:
                 found += [f"/apis/{group}", *(f"/apis/{group}/{version}" for version in versions)]
         return found
@@ -45,23 +45,23 @@ class Discovery:
         return {
             "kind": "APIVersions",
             "apiVersion": "v1",
-            "versions": list(self._catalog.groups().get("", ())),
+            "versions": list(self.catalog.groups().get("", ())),
             "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": server_address}],
         }
 
     def _groups(self) -> Document:
-        groups = [_group(group, versions) for group, versions in self._catalog.groups().items() if group]
+        groups = [_group(group, versions) for group, versions in self.catalog.groups().items() if group]
         return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
     def _group_at(self, group: str) -> Document | None:
-        versions = self._catalog.groups().get(group)
+        versions = self.catalog.groups().get(group)
         if not versions or not group:
             return None
         return {"kind": "APIGroup", "apiVersion": "v1", **_group(group, versions)}
 
     def _resources(self, group: str, version: str) -> Document | None:
         definitions = [
-            one for one in self._catalog.definitions if one.group == group and one.version == version
+            one for one in self.catalog.definitions if one.group == group and one.version == version
         ]
         if not definitions:
             return None
@@ -79,7 +79,7 @@ class Discovery:
             "singularName": definition.singular,
             "namespaced": definition.namespaced,
             "kind": definition.kind,
-            "verbs": self._served(definition.verbs),
+            "verbs": self.served(definition.verbs),
         }
         if definition.short_names:
             own["shortNames"] = list(definition.short_names)
@@ -96,9 +96,9 @@ class Discovery:
         }
         if one.version:
             entry |= {"group": one.group, "version": one.version}
-        return entry | {"kind": one.kind or definition.kind, "verbs": self._served(one.verbs)}
+        return entry | {"kind": one.kind or definition.kind, "verbs": self.served(one.verbs)}
 
-    def _served(self, verbs: tuple[str, ...]) -> list[str]:
+    def served(self, verbs: tuple[str, ...]) -> list[str]:
         return sorted(verb for verb in verbs if verb in self._verbs)
 
 

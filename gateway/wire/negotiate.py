@@ -27,6 +27,7 @@ class Representation:
     stream: str = ""  # "watch" where the clause says so
     form: str = ""  # another form of the object: Table, PartialObjectMetadata or its list
     form_version: str = ""
+    form_group: str = ""
 
 
 JSON = Representation("json", b"application/json")
@@ -47,16 +48,19 @@ _LONGEST_REMEMBERED = 1024
 _CLAUSES = 32
 _PRETTY_AGENTS = (b"curl", b"Wget", b"Mozilla/5.0")
 
-# What an answer is: one object, a list, a stream of events, or something that has no other form.
-Shape = Literal["item", "list", "watch", "other"]
+# What an answer is: one object, a list, a stream of events, the groups there are, or something without another form.
+Shape = Literal["item", "list", "watch", "groups", "other"]
 
+DISCOVERY_LIST = "APIGroupDiscoveryList"
 _FORMS: dict[Shape, tuple[str, ...]] = {
     "item": ("Table", "PartialObjectMetadata"),
     "list": ("Table", "PartialObjectMetadataList"),
     "watch": ("Table", "PartialObjectMetadata"),
+    "groups": ("Table", "PartialObjectMetadata", "PartialObjectMetadataList", DISCOVERY_LIST),
     "other": ("Table", "PartialObjectMetadata", "PartialObjectMetadataList"),
 }
-_FORM_VERSIONS = ("v1", "v1beta1")
+_USUAL_HOME = ("meta", ("v1", "v1beta1"))
+_HOMES = {DISCOVERY_LIST: ("apidiscovery", ("v2", "v2beta1"))}  # group and versions of a form
 
 _chosen: dict[tuple[str, Shape, bytes], Representation] = {}
 
@@ -134,10 +138,12 @@ def _represent(
         return None
     form = wanted.get("as", "")
     if form or "g" in wanted or "v" in wanted:
-        served = wanted.get("g") == names.group("meta") and wanted.get("v") in _FORM_VERSIONS
-        if not served or form not in _FORMS[shape]:
+        group, versions = _HOMES.get(form, _USUAL_HOME)
+        served = wanted.get("g") == names.group(group) and wanted.get("v") in versions
+        if not served or form not in _FORMS[shape] or (form == DISCOVERY_LIST and media != "json"):
             return None
-    return Representation(media, content_type, wanted.get("pretty") == "1", stream, form, wanted.get("v", ""))
+    pretty = wanted.get("pretty") == "1"
+    return Representation(media, content_type, pretty, stream, form, wanted.get("v", ""), wanted.get("g", ""))
 
 
 def parse_accept(accept: bytes) -> list[Clause]:

@@ -19,7 +19,7 @@ from gateway.call import Call
 from gateway.describe.openapi.printed import Printed, printed
 from gateway.errors import NoSuchPath
 from gateway.request import Response
-from gateway.wire import compression
+from gateway.wire import compression, marks
 from gateway.wire.negotiate import NotAcceptable, parse_accept
 
 if TYPE_CHECKING:
@@ -97,19 +97,11 @@ def _chosen(accept: bytes | None, *served: str) -> str:
 
 
 async def _answer(call: Call, one: Printed) -> Response:
-    mark = f'"{one.mark}"'.encode()
-    headers = [(b"etag", mark), (b"vary", b"Accept, Accept-Encoding")]
-    if _has_it(call.request.headers.get(b"if-none-match"), mark):
+    headers = [(b"etag", marks.quoted(one.mark)), (b"vary", b"Accept, Accept-Encoding")]
+    if marks.is_known(call.request.headers.get(b"if-none-match"), one.mark):
         return Response(304, b"", b"", headers)
     if one.size > compression.THRESHOLD and compression.acceptable(
         call.request.headers.get(b"accept-encoding")
     ):
         return Response(200, one.packed, one.content_type, [*headers, (b"content-encoding", b"gzip")])
     return Response(200, await one.plain(), one.content_type, headers)
-
-
-def _has_it(known: bytes | None, mark: bytes) -> bool:
-    """Whether one of the marks that the client names is this one; * stands for any."""
-    if not known:
-        return False
-    return any(one.strip().removeprefix(b"W/") in (mark, b"*") for one in known.split(b","))

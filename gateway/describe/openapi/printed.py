@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 import zlib
 from collections.abc import Iterator
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 
 import trio
 
-from gateway.wire import compression
+from gateway.wire import compression, marks
 
 SLICE = 0.001  # seconds that a document may be worked on before others get their turn
 
@@ -41,6 +40,5 @@ async def printed(pieces: Iterator[bytes], content_type: bytes) -> Printed:
 
 
 def _packed(body: bytes, content_type: bytes) -> Printed:
-    mark = hashlib.sha256(body).hexdigest().upper()
     packed = zlib.compress(body, 6, compression.GZIP)
-    return Printed(packed, len(body), mark, content_type)
+    return Printed(packed, len(body), marks.mark_of(body), content_type)

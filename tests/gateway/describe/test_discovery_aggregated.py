@@ -1,0 +1,95 @@
+"""Discovery in one document: what many small ones say, for clients that ask for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.names import NAMES
+from tests.gateway.api import Api, served
+
+LIST = "APIGroupDiscoveryList"
+
+
+def accept(dialect: str, version: str = "v2beta1") -> dict[str, str]:
+    group = NAMES[dialect].group("apidiscovery")
+    return {"accept": f"application/json;g={group};v={version};as={LIST},application/json"}
+
+
+async def piecemeal(api: Api, path: str) -> dict[str, Any]:
+    document = (await api.ask("GET", path)).expect(200)
+    return {one["name"]: one for one in document["resources"]}
+
+
+@pytest.mark.parametrize("dialect", ["cluster", "kubernetes"])
+@pytest.mark.parametrize("version", ["v2beta1", "v2"])
+async def test_it_says_what_the_small_documents_say(dialect: str, version: str) -> None:
+    async with served(dialect=dialect) as api:
+        core = (await api.ask("GET", "/api", headers=accept(dialect, version))).expect(200)
+        named = (await api.ask("GET", "/apis", headers=accept(dialect, version))).expect(200)
+        assert core["kind"] == named["kind"] == LIST
+        assert named["apiVersion"] == f"{NAMES[dialect].group('apidiscovery')}/{version}"
+        groups = (await api.ask("GET", "/apis")).document["groups"]
+        assert [one["metadata"]["name"] for one in named["items"]] == [one["name"] for one in groups]
+        for group in [*core["items"], *named["items"]]:
+            name = group["metadata"].get("name", "")
+            for one in group["versions"]:
+                path = f"/apis/{name}/{one['version']}" if name else f"/api/{one['version']}"
+                assert flattened(one["resources"]) == await verbs(api, path)
+
+
+async def verbs(api: Api, path: str) -> dict[str, tuple[list[str], str]]:
+    return {name: (one["verbs"], one["kind"]) for name, one in (await piecemeal(api, path)).items()}
+
+
+def flattened(resources: list[dict[str, Any]]) -> dict[str, tuple[list[str], str]]:
+    found = {}
+    for one in resources:
+        found[one["resource"]] = one["verbs"], one["responseKind"]["kind"]
+        for below in one.get("subresources", ()):
+            name = f"{one['resource']}/{below['subresource']}"
+            found[name] = below["verbs"], below["responseKind"]["kind"]
+    return found
+
+
+async def test_a_resource_has_its_names_and_scope() -> None:
+    async with served() as api:
+        document = (await api.ask("GET", "/apis", headers=accept("cluster"))).document
+        (apps,) = (one for one in document["items"] if one["metadata"]["name"] == "apps")
+        (resource,) = (one for one in apps["versions"][0]["resources"] if one["resource"] == "deployments")
+        assert resource["scope"] == "Namespaced" and resource["singularResource"] == "deployment"
+        assert resource["shortNames"] == ["deploy"] and resource["categories"] == ["all"]
+        (scale,) = (one for one in resource["subresources"] if one["subresource"] == "scale")
+        assert scale["responseKind"] == {"group": "autoscaling", "version": "v1", "kind": "Scale"}
+
+
+async def test_the_content_type_tells_that_it_was_given() -> None:
+    async with served() as api:
+        answer = await api.ask("GET", "/apis", headers=accept("cluster"))
+        assert answer.headers["content-type"].endswith(f";v=v2beta1;as={LIST}")
+
+
+@pytest.mark.parametrize("path", ["/api", "/apis"])
+async def test_who_has_it_is_not_sent_it_again(path: str) -> None:
+    async with served() as api:
+        mark = (await api.ask("GET", path, headers=accept("cluster"))).headers["etag"]
+        again = await api.ask("GET", path, headers={**accept("cluster"), "if-none-match": mark})
+        assert (again.status, again.body) == (304, b"")
+
+
+@pytest.mark.parametrize(
+    ("path", "headers"),
+    [
+        ("/apis", {"accept": "application/json"}),
+        ("/apis", accept("cluster", "v3")),
+        ("/apis", accept("kubernetes")),
+        ("/apis/apps", accept("cluster")),
+        ("/api/v1", accept("cluster")),
+    ],
+)
+async def test_others_get_the_small_documents(path: str, headers: dict[str, str]) -> None:
+    async with served() as api:
+        answer = await api.ask("GET", path, headers=headers)
+        assert answer.status == 200 and answer.headers["content-type"] == "application/json"
+        assert answer.document["kind"] in ("APIGroupList", "APIGroup", "APIResourceList")
