@@ -32,6 +32,10 @@ BARS = (
     # Not more than rounds of one and the same page differ on a shared machine.
     Bar("page-deep", "growth", 1.25, "the same, over the first page of 2,000"),
     Bar("create", "cpu_us", 330, "create 1 kB, 16 connections"),
+    Bar("ownership-create", "cpu_us", 60, "ownership of a new 1 kB ConfigMap"),
+    Bar("ownership-update", "cpu_us", 60, "ownership after an update of it"),
+    Bar("ownership-pod-update", "cpu_us", 1_500, "ownership after an update of a 20-container Pod"),
+    Bar("ownership-pod-apply", "cpu_us", 4_000, "apply of a 20-container Pod with three managers"),
     Bar("start", "seconds", 1.0, "start to ready"),
     Bar("memory-idle", "mb", 70, "memory, idle"),
     Bar("journal-open", "seconds", 2.0, "open a journal of a million events"),

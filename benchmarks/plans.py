@@ -157,11 +157,34 @@ class Update:
         return {"conflicts": self._conflicts, "reads": self._reads}
 
 
+class Patch:
+    """Every connection patches the object of its turn; `NUMBER` in the body is another number each time."""
+
+    keep_body = False
+
+    def __init__(self, token: str, paths: list[str], media: str, body: str) -> None:
+        self._token, self._paths, self._media = token, paths, media
+        self._before, self._after = (part.encode() for part in body.split("NUMBER"))
+        self._numbers = itertools.count(1)
+
+    def next(self, lane: int) -> bytes | None:
+        body = b"%s%d%s" % (self._before, next(self._numbers), self._after)
+        path = self._paths[lane % len(self._paths)]
+        return request("PATCH", path, token=self._token, body=body, media=self._media)
+
+    def judge(self, lane: int, status: int, body: bytes) -> Outcome:
+        return Outcome.DONE if status in (200, 201) else Outcome.FAILED
+
+    def notes(self) -> dict[str, int]:
+        return {}
+
+
 PLANS: dict[str, Callable[..., Plan]] = {
     "repeat": Repeat,
     "create": Create,
     "delete": Delete,
     "update": Update,
+    "patch": Patch,
 }
 
 

@@ -18,11 +18,13 @@ from benchmarks.options import Options
 FORMAT = 1
 OURS = "rewound"
 JOURNAL = "journal"
+BOOKS = "ownership"
+ALONE = (JOURNAL, BOOKS)
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One server of a run, or the journal, with what was measured of it."""
+    """One server of a run, or a part of ours that was measured by itself, with what was measured of it."""
 
     name: str
     version: str
@@ -37,7 +39,7 @@ class Report:
     machine: dict[str, Any]
     titles: dict[str, str]
     floors: dict[str, Measurement]
-    subjects: tuple[Measured, ...]  # the servers, and last the journal where it was measured
+    subjects: tuple[Measured, ...]  # the servers, and last what was measured by itself
 
     @property
     def ours(self) -> Measured | None:
@@ -46,10 +48,10 @@ class Report:
     @property
     def other(self) -> Measured | None:
         """A server that was measured in the same run, to compare with."""
-        return next((each for each in self.subjects if each.name not in (OURS, JOURNAL)), None)
+        return next((each for each in self.subjects if each.name not in (OURS, *ALONE)), None)
 
     def verdicts(self) -> list[Verdict]:
-        found = [each.measurements for each in (self.ours, self._named(JOURNAL)) if each]
+        found = [each.measurements for each in map(self._named, (OURS, *ALONE)) if each]
         return judge({work: each for measurements in found for work, each in measurements.items()})
 
     def _named(self, name: str) -> Measured | None:

@@ -1,7 +1,8 @@
 """`python -m benchmarks.run`: measure a server of ours, or any server of this API on this machine, or both.
 
-One run is every chosen workload on every server in turn, each right after its floor, then the journal; what
-one workload leaves behind (a filled collection) the next one uses. Writes JSON, tables and charts.
+One run is every chosen workload on every server in turn, each right after its floor, then the journal and
+ownership by themselves; what one workload leaves behind (a filled collection) the next one uses. Writes JSON, tables
+and charts.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from benchmarks.job import LoadFailed
 from benchmarks.machine import file_system, machine
 from benchmarks.measurement import Measurement
 from benchmarks.options import Options, parse
-from benchmarks.report import JOURNAL, OURS, Measured, Report
+from benchmarks.report import BOOKS, JOURNAL, OURS, Measured, Report
 from benchmarks.server import DidNotStart, Server, fresh_folder
 from benchmarks.site import Site
 from benchmarks.table import row, tables
 from benchmarks.target import Target
-from benchmarks.workloads.catalog import OF_JOURNALS, OF_SERVERS, NoSuchWorkload, chosen, titles
+from benchmarks.workloads.catalog import OF_BOOKS, OF_JOURNALS, OF_SERVERS, NoSuchWorkload, chosen, titles
 from benchmarks.workloads.workload import Skipped, Workload
 
 Ground = TypeVar("Ground")
@@ -46,7 +47,7 @@ class Run:
 
     def perform(self) -> Report:
         here = machine(self._options.scratch)
-        subjects = self._servers() + self._journal()
+        subjects = self._servers() + self._journal() + self._books()
         return Report(self._options, here, self._titles, self._floors.latest, tuple(subjects))
 
     def _servers(self) -> list[Measured]:
@@ -63,7 +64,7 @@ class Run:
 
     def _journal(self) -> list[Measured]:
         workloads = self._chosen(OF_JOURNALS)
-        if not workloads or (self._options.url and not self._options.both and not self._options.only):
+        if not workloads or self._another_alone:
             return []
         archive = Archive(self._options)
         account = Account(JOURNAL, "", True, self._titles)
@@ -74,6 +75,20 @@ class Run:
         finally:
             archive.close()
         return [account.measured()]
+
+    def _books(self) -> list[Measured]:
+        workloads = self._chosen(OF_BOOKS)
+        if not workloads or self._another_alone:
+            return []
+        account = Account(BOOKS, "", True, self._titles)
+        for workload in workloads:
+            account.take(workload, self._options.sizes, self._floors)
+        return [account.measured()]
+
+    @property
+    def _another_alone(self) -> bool:
+        """Somebody else's server is measured, so nothing of ours is unless it was named."""
+        return bool(self._options.url and not self._options.both and not self._options.only)
 
     def _chosen(self, workloads: Iterable[Workload[Ground]]) -> list[Workload[Ground]]:
         return [each for each in workloads if each.name in self._works]

@@ -19,12 +19,14 @@ class BadAnswer(Exception):
     pass
 
 
-def request(method: str, path: str, *, token: str = "", body: bytes | None = None) -> bytes:
+def request(
+    method: str, path: str, *, token: str = "", body: bytes | None = None, media: str = "application/json"
+) -> bytes:
     lines = [f"{method} {path} HTTP/1.1", "Host: bench", "Accept: application/json"]
     if token:
         lines.append(f"Authorization: Bearer {token}")
     if body is not None:
-        lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
+        lines += [f"Content-Type: {media}", f"Content-Length: {len(body)}"]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + (body or b"")
 
 

@@ -7,7 +7,10 @@ from pathlib import Path
 
 from benchmarks.run import main
 
-WORKS = ("memory-idle", "start", "create", "update", "delete", "get", "list-selector", "page-small-deep")
+WORKS = (
+    *("memory-idle", "start", "create", "update", "delete", "patch", "apply", "patch-contended"),
+    *("get", "list-selector", "page-small-deep"),
+)
 
 
 def test_our_server(tmp_path: Path) -> None:

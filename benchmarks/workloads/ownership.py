@@ -1,0 +1,152 @@
+"""What ownership of fields costs a write, by itself and in this process: CPU of the functions that compute it.
+
+The best of the rounds counts: these are microseconds of pure computation, and whatever a shared machine adds to them
+is not theirs. `apply` has its decoding in it, because what is applied is decoded for it alone.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from actors.kinds.catalog import Catalog
+from actors.kinds.definition import Definition
+from actors.messages import Patch
+from actors.names import CLUSTER
+from actors.patch.door import Doors
+from actors.patch.ownership import owned_after
+from actors.resource.applying import apply_object
+from actors.resource.decide import Current
+from actors.stamps import Stamp
+from benchmarks.measurement import Measurement
+from benchmarks.options import Sizes
+from benchmarks.plans import config_map
+from benchmarks.workloads.workload import Workload
+
+TIME = "2020-01-01T00:00:00Z"
+CONTAINERS = 20
+ROUNDS = 20
+
+
+class Owned:
+    """An object of a kind, its doors, and who owns what of it."""
+
+    def __init__(self, plural: str, document: Any) -> None:
+        definition = Catalog(CLUSTER).find("", "v1", plural)
+        assert definition is not None
+        self.definition: Definition = definition
+        self.doors = Doors({definition.api_version: definition})
+        self.door = self.doors(definition.api_version, "")
+        self.new = definition.schema.decode_object(document).object
+        self.new["metadata"] |= {"uid": "u", "creationTimestamp": TIME}
+        self.stored = self.with_owners(self.new, self.create())
+
+    def create(self) -> list[Any]:
+        return owned_after(self.doors, self.door, None, self.new, "creator", TIME)
+
+    def update(self, after: Any) -> list[Any]:
+        return owned_after(self.doors, self.door, self.stored, after, "updater", TIME)
+
+    def apply(self, current: Current, manager: str, config: Any) -> Any:
+        stamp = Stamp(0, "user", manager, "u", "xxxxx")
+        name, version = current.object["metadata"]["name"], self.definition.api_version
+        command = Patch(version, "", name, "apply", config, stamp, force=True)
+        return apply_object(self.doors, self.definition, current, command)
+
+    def with_owners(self, made: Any, entries: list[Any]) -> Any:
+        """As it is read back from the journal."""
+        return orjson.loads(
+            orjson.dumps({**made, "metadata": {**made["metadata"], "managedFields": entries}})
+        )
+
+
+def config_map_create(sizes: Sizes) -> Measurement:
+    owned = Owned("configmaps", orjson.loads(config_map("a", 1)))
+    return _measured("ownership-create", sizes, owned.create)
+
+
+def config_map_update(sizes: Sizes) -> Measurement:
+    owned = Owned("configmaps", orjson.loads(config_map("a", 1)))
+    after = {**owned.new, "data": {"payload": "another"}}
+    return _measured("ownership-update", sizes, lambda: owned.update(after))
+
+
+def pod_update(sizes: Sizes) -> Measurement:
+    owned = Owned("pods", _pod(image="i:1"))
+    after = owned.definition.schema.decode_object(_pod(image="i:2")).object
+    after["metadata"] |= {"uid": "u", "creationTimestamp": TIME}
+    return _measured("ownership-pod-update", sizes, lambda: owned.update(after))
+
+
+def pod_apply(sizes: Sizes) -> Measurement:
+    """By one of three managers: one has all of it, one the images and a variable, one the resources."""
+    owned = Owned("pods", _pod(image="i:1"))
+    others = (
+        ("image", lambda n: {"image": "i:1", "env": [{"name": "X", "value": "1"}]}),
+        ("resources", lambda n: {"resources": {"requests": {"cpu": "100m"}}}),
+    )
+    current = Current(1, owned.with_owners(owned.new, []))
+    current = _applied(owned, current, "all", _typed(_pod(image="i:1")))
+    for manager, part in others:
+        current = _applied(owned, current, manager, _typed(_pod_of(part)))
+    config = _typed(_pod(image="i:2"))
+    return _measured("ownership-pod-apply", sizes, lambda: owned.apply(current, "all", config))
+
+
+def _applied(owned: Owned, current: Current, manager: str, config: Any) -> Current:
+    made = owned.apply(current, manager, config)
+    made["metadata"].pop("resourceVersion", None)
+    return Current(current.offset + 1, orjson.loads(orjson.dumps(made)))
+
+
+def _typed(document: Any) -> Any:
+    return {"apiVersion": "v1", "kind": "Pod", **document}
+
+
+def _pod(image: str) -> Any:
+    def container(number: int) -> Any:
+        return {
+            "image": image,
+            "args": ["--verbose", f"--number={number}"],
+            "env": [{"name": f"E{index}", "value": "v"} for index in range(4)],
+            "ports": [{"name": f"p{number}", "containerPort": 8000 + number}],
+            "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"memory": "128Mi"}},
+            "volumeMounts": [{"name": "v", "mountPath": "/v"}],
+        }
+
+    document = _pod_of(container)
+    document["metadata"]["labels"] = {"app": "bench"}
+    document["spec"]["volumes"] = [{"name": "v", "emptyDir": {}}]
+    return document
+
+
+def _pod_of(container: Callable[[int], Any]) -> Any:
+    containers = [{"name": f"c{number}", **container(number)} for number in range(CONTAINERS)]
+    return {"metadata": {"name": "p"}, "spec": {"containers": containers}}
+
+
+def _measured(work: str, sizes: Sizes, run: Callable[[], Any]) -> Measurement:
+    """Rounds of a few milliseconds each, so that some of them are not interrupted."""
+    run()
+    count = max(1, int(0.005 / max(_spent(run, 1), 1e-6)))
+    rounds = [_spent(run, count) / count for _ in range(ROUNDS if sizes.seconds >= 1 else 3)]
+    notes = {"operations": count * len(rounds), "middle_us": round(sorted(rounds)[len(rounds) // 2] * 1e6, 2)}
+    return Measurement(work, {"cpu_us": round(min(rounds) * 1e6, 2)}, notes)
+
+
+def _spent(run: Callable[[], Any], count: int) -> float:
+    begin = time.process_time()
+    for _ in range(count):
+        run()
+    return time.process_time() - begin
+
+
+OWNERSHIP: tuple[Workload[Sizes], ...] = (
+    Workload("ownership-create", "owner of a new 1 kB ConfigMap", config_map_create),
+    Workload("ownership-update", "owners after an update of it", config_map_update),
+    Workload("ownership-pod-update", "owners after an update of 20 containers", pod_update),
+    Workload("ownership-pod-apply", "apply of 20 containers, three managers", pod_apply),
+)

@@ -1,0 +1,20 @@
+"""What ownership costs by itself: the functions that are measured exist and do what they are measured for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from benchmarks.run import main
+from benchmarks.workloads.ownership import OWNERSHIP
+
+
+def test_every_workload_of_ownership(tmp_path: Path) -> None:
+    works = [workload.name for workload in OWNERSHIP]
+    places = ["--out", str(tmp_path), "--scratch", str(tmp_path / "scratch")]
+    assert main(["--quick", "--seconds", "0.01", *places, "--only", ",".join(works)]) == 0
+    document = json.loads((tmp_path / "latest.json").read_text())
+    (subject,) = document["subjects"]
+    assert (subject["name"], subject["skipped"]) == ("ownership", {})
+    assert list(subject["measurements"]) == works
+    assert [bar["work"] for bar in document["bars"]] == works
