@@ -71,23 +71,39 @@ def everything(shape: Shape, value: Any) -> Fields:
 
 def _differences(shape: Divided, before: Any, after: Any) -> tuple[Fields, Fields]:
     """Of two that are both there."""
+    if type(shape) is Record:
+        return _of_records(shape, before or _NOTHING, after or _NOTHING)
     changed: Fields = {}
     removed: Fields = {}
-    if type(shape) is Record or type(shape) is Dictionary:
-        old, new = before or {}, after or {}
+    if type(shape) is Dictionary:
+        old, new = before or _NOTHING, after or _NOTHING
     else:
         old, new = shape.parts(before or ()), shape.parts(after or ())
+    inner = shape.part("")
     for name, now in new.items():
         was = old.get(name, _MISSING)
-        if was is now or was == now:
-            continue
-        element = shape.element(name)
+        if was is not now and was != now:
+            _compare_part(inner, shape.element(name), was, now, changed, removed)
+    for name, was in old.items():
+        if name not in new:
+            removed[shape.element(name)] = everything(inner, was)
+    return _in_order(changed), _in_order(removed)
+
+
+def _of_records(shape: Record, old: Any, new: Any) -> tuple[Fields, Fields]:
+    """What nobody owns is not looked at: it is long where many own the rest."""
+    changed: Fields = {}
+    removed: Fields = {}
+    element_of = shape.element
+    for name, now in new.items():
+        element = element_of(name)
         if element is not None:
-            _compare_part(shape.part(element), element, was, now, changed, removed)
-    for name in old.keys() - new.keys():
-        element = shape.element(name)
-        if element is not None:
-            removed[element] = everything(shape.part(element), old[name])
+            was = old.get(name, _MISSING)
+            if was is not now and was != now:
+                _compare_part(shape.part(element), element, was, now, changed, removed)
+    for name, was in old.items():
+        if name not in new and (element := element_of(name)) is not None:
+            removed[element] = everything(shape.part(element), was)
     return _in_order(changed), _in_order(removed)
 
 

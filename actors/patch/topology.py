@@ -143,7 +143,7 @@ class Dictionary:
     def parts(self, value: Mapping[str, Any]) -> dict[str, Any]:
         return {FIELD + key: part for key, part in value.items()}
 
-    def element(self, name: str) -> str | None:
+    def element(self, name: str) -> str:
         return FIELD + name
 
     def part(self, element: str) -> Shape:
@@ -160,7 +160,7 @@ class Elements:
     def parts(self, value: Sequence[Any]) -> dict[str, Any]:
         return _gathered([field_path.value(item) for item in value], value)
 
-    def element(self, name: str) -> str | None:
+    def element(self, name: str) -> str:
         return name
 
     def part(self, element: str) -> Shape:
@@ -203,7 +203,7 @@ class Entries:
                 return name
         return ""
 
-    def element(self, name: str) -> str | None:
+    def element(self, name: str) -> str:
         return name
 
     def part(self, element: str) -> Shape:
