@@ -136,8 +136,7 @@ class Conversation:
             head, body = serving.heads.render(request.method, response, connection)
             gathered += head
             if len(gathered) + len(body) > _GATHER:
-                await link.send(gathered)
-                await link.send(body)
+                await link.send_large(gathered, body)
                 gathered = b""
             else:
                 gathered += body

@@ -73,6 +73,18 @@ class Link:
         if rest is not None:
             await self.send_rest(rest)
 
+    async def send_large(self, lead: bytes, data: bytes) -> None:
+        """`send` of both, the first with the beginning of the second: a send of its own would only wake the peer."""
+        try:
+            sent = self.socket.sendmsg((lead, data))
+        except BlockingIOError:
+            sent = 0
+        if sent < len(lead):
+            await self.send_rest(memoryview(lead)[sent:])
+            sent = len(lead)
+        if sent < len(lead) + len(data):
+            await self.send_rest(memoryview(data)[sent - len(lead) :])
+
     def send_nowait(self, data: bytes) -> memoryview | None:
         """As much as the socket takes; the rest, in the form it is sent in, is for `send_rest`."""
         try:

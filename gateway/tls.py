@@ -185,14 +185,19 @@ class SecureLink(Link):
     async def send(self, data: bytes) -> None:
         if len(data) <= SLICE:
             await super().send(data)
-            return
+        else:
+            await self.send_large(b"", data)
+
+    async def send_large(self, lead: bytes, data: bytes) -> None:
         view = memoryview(data)
+        ciphers = [self._encrypt(lead)] if lead else []
         for start in range(0, len(view), _BURST):
             if start:
                 await checkpoint()
-            rest = self._send_burst(view[start : start + _BURST])
+            rest = self._send_burst(ciphers, view[start : start + _BURST])
             if rest is not None:
                 await self.send_rest(rest)
+            ciphers = []
 
     def send_nowait(self, data: bytes) -> memoryview | None:
         return self._send_cipher(self._encrypt(data))
@@ -204,8 +209,7 @@ class SecureLink(Link):
             sent = 0
         return None if sent == len(cipher) else memoryview(cipher)[sent:]
 
-    def _send_burst(self, plain: memoryview) -> memoryview | None:
-        ciphers = []
+    def _send_burst(self, ciphers: list[bytes], plain: memoryview) -> memoryview | None:
         for start in range(0, len(plain), SLICE):
             ciphers.append(self._encrypt(plain[start : start + SLICE]))
         try:
