@@ -140,5 +140,14 @@ async def test_the_index_of_paths_names_it() -> None:
         assert {"/openapi/v2", "/openapi/v3"} <= set((await api.ask("GET", "/")).document["paths"])
 
 
+async def test_what_is_switched_off_is_not_described() -> None:
+    async with served(runtime_config="apps/v1=false") as api:
+        index = (await api.ask("GET", "/openapi/v3")).document["paths"]
+        assert "apis/apps/v1" not in index and "apis/batch/v1" in index
+        document = (await api.ask("GET", "/openapi/v2")).document
+        assert not [path for path in document["paths"] if path.startswith("/apis/apps/")]
+        assert "io.cluster.api.apps.v1.Deployment" not in document["definitions"]
+
+
 async def _address(api: Api, part: str) -> str:
     return str((await api.ask("GET", "/openapi/v3")).document["paths"][part]["serverRelativeURL"])
