@@ -21,7 +21,7 @@ from actors.patch.transform import read_patch
 from gateway.call import Call
 from gateway.errors import UnsupportedPatch
 from gateway.wire import yaml
-from gateway.wire.negotiate import body_media
+from gateway.wire.negotiate import UnsupportedMediaType, body_media
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,20 +85,22 @@ async def decode_delete_options(call: Call, names: Names) -> dict[str, Any] | No
 
 _OFF_LOOP = 64 * 1024  # bytes of a patch: reading them takes a millisecond or so
 _threads = trio.CapacityLimiter(2)  # more would only take turns
+STRATEGIC = "application/strategic-merge-patch+json"
 _PATCHES = {
     b"application/json-patch+json": "json",
     b"application/merge-patch+json": "merge",
-    b"application/strategic-merge-patch+json": "strategic",
+    STRATEGIC.encode(): "strategic",
     b"application/apply-patch+yaml": "apply",
 }
 PATCH_MEDIA = tuple(media.decode() for media in _PATCHES)
 
 
-def patch_format(call: Call) -> str:
-    media = call.request.headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-    format_ = _PATCHES.get(media)
+def patch_format(content_type: bytes, definition: Definition) -> str:
+    format_ = _PATCHES.get(content_type.partition(b";")[0].strip().lower())
     if format_ is None:
         raise UnsupportedPatch
+    if format_ == "strategic" and not definition.strategic:
+        raise UnsupportedMediaType(tuple(media for media in PATCH_MEDIA if media != STRATEGIC))
     return format_
 
 

@@ -32,7 +32,7 @@ class Patches:
         self._annotation = names.key("last-applied-configuration", "kubectl")
 
     async def read(self, call: Call, definition: Definition, namespace: str) -> Asked:
-        format_ = patch_format(call)
+        format_ = patch_format(call.request.headers.get(b"content-type", b""), definition)
         write = self._options(call, format_)
         whole = definition.seen_through(call.route.subresource) is definition
         if format_ == "apply" and whole:

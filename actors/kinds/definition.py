@@ -99,6 +99,7 @@ class Definition:
     unconditional_update: bool = True
     counts_generation: bool = False
     delete_returns_object: bool = False
+    strategic: bool = True  # takes strategic merge patches, which need more than a schema says
     orphans: bool = False  # what it owns stays when it is deleted without a word about that
 
     columns: tuple[Column, ...] = USUAL  # of tables

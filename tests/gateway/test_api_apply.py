@@ -158,3 +158,41 @@ async def test_a_patch_that_is_no_apply_cannot_be_forced() -> None:
         path = api.path("configmaps", name="a") + "?force=false"
         headers = {"content-type": "application/merge-patch+json"}
         assert "force" in await api.refuse("PATCH", path, b"{}", 422, headers=headers)
+
+
+async def test_downgrade_to_client_side_apply() -> None:
+    """What was applied here is in the annotation, so a client that goes back knows what to take away."""
+    annotation = "kubectl.cluster.io/last-applied-configuration"
+    async with served() as api:
+        first = {**CONFIG, "data": {"k": "v", "gone": "1"}}
+        metadata = {**CONFIG["metadata"], "annotations": {annotation: json.dumps(CONFIG)}}
+        await api.create(
+            "configmaps", {**CONFIG, "metadata": metadata}, fieldManager="kubectl-client-side-apply"
+        )
+        applied = (await apply(api, first, "kubectl")).expect(200)
+        last = json.loads(applied["metadata"]["annotations"][annotation])
+        assert last == first
+        # As such a client does it: what the last configuration has and the new one has not is deleted.
+        wanted = {"k": "w"}
+        changes: dict[str, str | None] = dict.fromkeys(last["data"].keys() - wanted.keys(), None)
+        change = {
+            "metadata": {"annotations": {annotation: json.dumps({**CONFIG, "data": wanted})}},
+            "data": {**changes, **wanted},
+        }
+        headers = {"content-type": "application/strategic-merge-patch+json"}
+        path = api.path("configmaps", name="a")
+        back = await api.ask("PATCH", path, change, headers=headers, fieldManager="kubectl-client-side-apply")
+        document = back.expect(200)
+        assert document["data"] == wanted
+        assert owners(document)["kubectl-client-side-apply"]["f:data"]["f:k"] == {}
+        assert "f:data" not in owners(document)["kubectl"]
+
+
+async def test_a_manager_is_needed_and_managed_fields_are_not_taken() -> None:
+    async with served() as api:
+        path = api.path("configmaps", name="a")
+        status = (await api.ask("PATCH", path, CONFIG, headers=APPLY)).expect(422)
+        assert status["details"]["causes"][0]["field"] == "fieldManager"
+        body = {**CONFIG, "metadata": {**CONFIG["metadata"], "managedFields": [{"manager": "x"}]}}
+        status = (await apply(api, body)).expect(400)
+        assert status["message"] == "metadata.managedFields must be nil"

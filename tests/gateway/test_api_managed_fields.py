@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
+import pytest
+
 from tests.actors.store import Document
 from tests.gateway.api import Api, Opener, everywhere, served
 
@@ -120,3 +123,37 @@ async def test_owners_are_told_of_in_lists_too() -> None:
         assert [one["metadata"]["managedFields"] for one in listed["items"]] == [
             made["metadata"]["managedFields"]
         ]
+
+
+RESET = {"metadata": {"managedFields": [{}]}}
+RESETS: list[tuple[str, str, Any]] = [
+    ("PATCH", "application/merge-patch+json", RESET),
+    ("PATCH", "application/strategic-merge-patch+json", RESET),
+    (
+        "PATCH",
+        "application/json-patch+json",
+        [{"op": "replace", "path": "/metadata/managedFields", "value": [{}]}],
+    ),
+    ("PUT", "application/json", {**DATA, "metadata": {**DATA["metadata"], "managedFields": [{}]}}),
+]
+
+
+@pytest.mark.parametrize(("method", "media", "body"), RESETS, ids=[media for _, media, _ in RESETS])
+async def test_every_write_that_is_no_apply_can_reset(method: str, media: str, body: Any) -> None:
+    async with served() as api:
+        made = await api.create("configmaps", DATA)
+        assert entries(made)
+        path = api.path("configmaps", name=made["metadata"]["name"])
+        answer = await api.ask(method, path, orjson.dumps(body), headers={"content-type": media})
+        reset = answer.expect(200)
+        assert entries(reset) == []
+        assert reset["data"] == made["data"]
+        assert reset["metadata"]["resourceVersion"] != made["metadata"]["resourceVersion"]
+
+
+async def test_a_reset_with_another_change_makes_the_changer_its_owner() -> None:
+    async with served() as api:
+        made = await api.create("configmaps", DATA)
+        path = api.path("configmaps", name=made["metadata"]["name"])
+        changed = await merge(api, path, {**RESET, "data": {"new": "1"}}, fieldManager="changer")
+        assert entries(changed) == [("changer", "Update", "", {"f:data": {"f:new": {}}})]

@@ -1,0 +1,51 @@
+"""The format of a patch is what its content type says, where the kind takes such a patch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from actors.kinds.catalog import Catalog
+from actors.kinds.definition import Definition
+from actors.names import CLUSTER
+from gateway.bodies import patch_format
+from gateway.errors import UnsupportedPatch, failure_of
+from gateway.wire.negotiate import UnsupportedMediaType
+
+FOUND = Catalog(CLUSTER).find("", "v1", "configmaps")
+assert FOUND is not None
+BUILT_IN: Definition = FOUND
+CUSTOM = replace(BUILT_IN, strategic=False)
+
+
+@pytest.mark.parametrize(
+    ("content_type", "format_"),
+    [
+        (b"application/json-patch+json", "json"),
+        (b"application/merge-patch+json; charset=utf-8", "merge"),
+        (b"Application/Strategic-Merge-Patch+JSON", "strategic"),
+        (b"application/apply-patch+yaml", "apply"),
+    ],
+)
+def test_the_content_type_says_the_format(content_type: bytes, format_: str) -> None:
+    assert patch_format(content_type, BUILT_IN) == format_
+
+
+@pytest.mark.parametrize("content_type", [b"", b"application/json", b"application/yaml", b"text/plain"])
+def test_other_content_types_are_none_of_a_patch(content_type: bytes) -> None:
+    with pytest.raises(UnsupportedPatch):
+        patch_format(content_type, BUILT_IN)
+
+
+def test_kinds_without_a_declaration_take_no_strategic_merge() -> None:
+    assert patch_format(b"application/merge-patch+json", CUSTOM) == "merge"
+    with pytest.raises(UnsupportedMediaType) as refused:
+        patch_format(b"application/strategic-merge-patch+json", CUSTOM)
+    failure = failure_of(refused.value)
+    assert failure is not None
+    assert failure.code == 415
+    assert str(refused.value).endswith(
+        "accepted media types include: "
+        "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
+    )
