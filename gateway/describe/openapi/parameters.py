@@ -16,7 +16,6 @@ class Parameter:
 
 NAME: Final = Parameter("name", "Name of the object.", place="path")
 NAMESPACE: Final = Parameter("namespace", "Namespace that the object is in.", place="path")
-BELOW: Final = Parameter("path", "Path to ask for behind the proxy.", place="path")
 PRETTY: Final = Parameter("pretty", 'Indent the answer for people: "true" or "false".')
 
 DRY_RUN: Final = Parameter("dryRun", "All: do everything but keep the change. Nothing else is allowed.")
