@@ -1,0 +1,71 @@
+"""Extension markers: what patches and apply need to know, in the words of the dialect."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.names import NAMES
+from tests.gateway.describe.reader import Reader, version_2
+
+
+@pytest.fixture(params=sorted(NAMES))
+def marked(request: pytest.FixtureRequest) -> Any:
+    """(type, field) -> markers without their prefix."""
+    dialect = request.param
+    prefix = NAMES[dialect].extension_prefix
+    definitions = Reader(version_2(dialect)).definitions
+
+    def of(type_: str, field: str = "") -> dict[str, Any]:
+        (found,) = (one for title, one in definitions.items() if title.endswith(f".{type_}"))
+        schema = found["properties"][field] if field else found
+        return {name.removeprefix(prefix): value for name, value in schema.items() if name.startswith("x-")}
+
+    return of
+
+
+def test_lists_by_key(marked: Any) -> None:
+    assert marked("core.v1.Container", "ports") == {
+        "list-type": "map",
+        "list-map-keys": ["containerPort", "protocol"],
+        "patch-strategy": "merge",
+        "patch-merge-key": "containerPort",
+    }
+
+
+def test_sets_and_whole_lists(marked: Any) -> None:
+    assert marked("core.v1.PodSecurityContext", "supplementalGroups") == {}
+    assert marked("storage.v1.CSIDriverSpec", "volumeLifecycleModes") == {"list-type": "set"}
+    assert marked("storage.v1.CSIDriverSpec", "tokenRequests") == {"list-type": "atomic"}
+
+
+def test_maps(marked: Any) -> None:
+    assert marked("core.v1.ServiceSpec", "selector") == {"map-type": "atomic"}
+    assert marked("meta.v1.LabelSelector") == {"map-type": "atomic"}
+
+
+def test_keys_that_are_kept(marked: Any) -> None:
+    assert marked("apps.v1.DeploymentSpec", "strategy") == {"patch-strategy": "retainKeys"}
+    assert marked("core.v1.PodSpec", "volumes") == {
+        "patch-strategy": "merge,retainKeys",
+        "patch-merge-key": "name",
+    }
+
+
+def test_unions(marked: Any) -> None:
+    (union,) = marked("flowcontrol.v1beta2.Subject")["unions"]
+    assert union == {
+        "discriminator": "kind",
+        "fields-to-discriminateBy": {"user": "User", "group": "Group", "serviceAccount": "ServiceAccount"},
+    }
+
+
+def test_kinds(marked: Any) -> None:
+    assert marked("apps.v1.Deployment")["group-version-kind"] == [
+        {"group": "apps", "version": "v1", "kind": "Deployment"}
+    ]
+    assert marked("apps.v1.DeploymentList")["group-version-kind"][0]["kind"] == "DeploymentList"
+    assert "group-version-kind" not in marked("apps.v1.DeploymentSpec")
+    anywhere = marked("meta.v1.DeleteOptions")["group-version-kind"]
+    assert {"group": "apps", "version": "v1", "kind": "DeleteOptions"} in anywhere
