@@ -95,6 +95,21 @@ def test_what_does_not_fit(operation):
         apply_json_patch(document, parse_json_patch([operation]))
 
 
+# A.8, A.9, A.12 and A.15 of the RFC.
+FAILURES = [
+    ({"baz": "qux"}, [{"op": "test", "path": "/baz", "value": "bar"}]),
+    ({"foo": ["bar", "baz"]}, [{"op": "test", "path": "/foo/1", "value": "bar"}]),
+    ({"foo": "bar"}, [{"op": "add", "path": "/baz/bat", "value": "qux"}]),
+    ({"/": 9, "~1": 10}, [{"op": "test", "path": "/~01", "value": "10"}]),
+]
+
+
+@pytest.mark.parametrize(("document", "patch"), FAILURES)
+def test_failures_of_the_rfc(document, patch):
+    with pytest.raises(PatchDoesNotFit):
+        apply_json_patch(document, parse_json_patch(patch))
+
+
 @pytest.mark.parametrize("value", [{}, "x", 5, None, [1], [[]]])
 def test_what_is_no_patch(value):
     with pytest.raises(MalformedPatch):
