@@ -20,6 +20,7 @@ FIELDS_V1: Final = "FieldsV1"
 
 # Without a bound, an object that a thousand one-off tools have touched would be mostly entries.
 MOST_UPDATERS: Final = 10
+MOST_SENT: Final = 500  # putting the oldest together takes time that grows with the square of them
 OLDEST: Final = "ancient-changes"
 LONGEST_NAME: Final = 128
 
@@ -113,7 +114,9 @@ def is_reset(sent: Sequence[Object]) -> bool:
 
 
 def read_entries(sent: Sequence[Object]) -> list[Entry] | None:
-    """Entries as a client sent them; None where they make no sense."""
+    """Entries as a client sent them; None where they make no sense, or are more than anybody has a use for."""
+    if len(sent) > MOST_SENT:
+        return None
     found: dict[Identity, Entry] = {}
     for one in sent:
         entry = _read(one)

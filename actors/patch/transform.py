@@ -1,28 +1,23 @@
 """One door to the plain patches: a document and a patch of some format to the patched document.
 
-What patches make is bounded here, whatever their format: an object that could not be written out, or only as
-megabytes, is refused before anybody decodes it.
+What comes of them is bounded here, before anybody decodes it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any, Final
-
-import orjson
+from typing import Any
 
 from actors.kinds.fields import Struct
 from actors.kinds.scan import Members, NotJson, read, scan
 from actors.kinds.walk import MOST_PROBLEMS
-from actors.patch.errors import MalformedPatch, PatchTooLarge
+from actors.patch.bounds import check_bounds
+from actors.patch.errors import MalformedPatch
 from actors.patch.json_patch import apply_json_patch, parse_json_patch
 from actors.patch.merge_patch import apply_merge_patch
 from actors.patch.strategic import apply_strategic_patch
 
-# What a body may be, twice: ownership of many small fields takes as much room as they do. And some more.
-MOST_BYTES: Final = 8 << 20
-FORMATS = ("json", "merge", "strategic")
 _MEMBERS = frozenset({"op", "path", "from", "value"})
 
 
@@ -42,12 +37,7 @@ def read_patch(format_: str, raw: bytes) -> tuple[Any, tuple[str, ...]]:
 
 def transform(format_: str, document: dict[str, Any], patch: Any, struct: Struct) -> Any:
     patched = _patched(format_, document, patch, struct)
-    try:
-        size = len(orjson.dumps(patched))
-    except TypeError:
-        raise PatchTooLarge("the patched object nests too deep") from None
-    if size > MOST_BYTES:
-        raise PatchTooLarge(f"the patched object would take {size} bytes, at most {MOST_BYTES} are allowed")
+    check_bounds(patched)
     return patched
 
 

@@ -6,13 +6,15 @@ nobody owns a default by applying something else.
 
 from __future__ import annotations
 
-from actors.errors import BadRequest, Conflict
+from actors.errors import BadRequest, Conflict, TooLarge
 from actors.kinds.definition import Definition
 from actors.kinds.times import seconds_text
 from actors.messages import Object, Patch
 from actors.patch.apply import Applier, apply
+from actors.patch.bounds import check_bounds
 from actors.patch.claims import NotClaimable
 from actors.patch.door import Door, Doors
+from actors.patch.errors import PatchTooLarge
 from actors.patch.last_applied import kept_current
 from actors.resource.addressing import check_name, check_namespace
 from actors.resource.decide import Current
@@ -62,7 +64,15 @@ def _applied(doors: Doors, current: Current | None, command: Patch) -> Object:
         metadata["managedFields"] = applied.managed_fields
     if command.annotation:
         kept_current(metadata, command.patch, command.annotation)
+    _check_bounds(wanted)
     return wanted
+
+
+def _check_bounds(wanted: Object) -> None:
+    try:
+        check_bounds(wanted)
+    except PatchTooLarge as error:
+        raise TooLarge(f"Request entity too large: {error}") from None
 
 
 def _decoded(door: Door, merged: Object) -> Object:

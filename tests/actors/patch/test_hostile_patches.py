@@ -8,9 +8,11 @@ import orjson
 import pytest
 
 from actors.kinds.fields import STRING, STRINGS, Field, ListOf, Struct
+from actors.patch.bounds import MOST_BYTES
 from actors.patch.errors import LONGEST_TEXT, MalformedPatch, PatchDoesNotFit, PatchTooLarge
 from actors.patch.json_patch import MOST_OPERATIONS, apply_json_patch, parse_json_patch, same
-from actors.patch.transform import MOST_BYTES, read_patch, transform
+from actors.patch.managers import MOST_SENT, read_entries
+from actors.patch.transform import read_patch, transform
 
 ITEM = Struct("x.v1.Item", Field("name", STRING, 1))
 THING = Struct(
@@ -133,3 +135,10 @@ def test_the_patch_is_left_as_it_was_sent() -> None:
     before = orjson.dumps(patch)
     apply_json_patch({}, patch)
     assert orjson.dumps(patch) == before
+
+
+def test_managers_without_number_are_not_heard() -> None:
+    entry = {"operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {"f:a": {}}}
+    sent = [{**entry, "manager": f"m{number}"} for number in range(MOST_SENT + 1)]
+    assert read_entries(sent) is None
+    assert len(read_entries(sent[1:]) or ()) == MOST_SENT

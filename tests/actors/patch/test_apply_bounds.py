@@ -1,0 +1,31 @@
+"""An apply may not make an object larger than any object may be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.errors import TooLarge
+from actors.messages import Object, Patch, Stamp
+from actors.patch.bounds import MOST_BYTES
+from actors.patch.door import Doors
+from actors.resource.applying import apply_object
+from actors.resource.decide import Current
+
+from .books import THING, VERSION, define
+
+
+def applied(live: Object, spec: dict[str, Any]) -> Object:
+    definition = define(THING)
+    config = {"apiVersion": VERSION, "kind": "Thing", "spec": spec}
+    command = Patch(VERSION, "d", "a", "apply", config, Stamp(0, "u", "m", "u", ""))
+    return apply_object(Doors({VERSION: definition}), definition, Current(1, live), command)
+
+
+def test_the_sum_of_all_applies_is_bounded() -> None:
+    metadata = {"name": "a", "namespace": "d", "uid": "u"}
+    live = {"metadata": metadata, "spec": {"text": "x" * (MOST_BYTES - 1000)}, "status": {}}
+    assert applied(live, {"map": {"k": "v"}})["spec"]["map"] == {"k": "v"}
+    with pytest.raises(TooLarge, match="bytes"):
+        applied(live, {"map": {"k": "v" * 1000}})
