@@ -106,7 +106,6 @@ def _define(group: str, kind: str, webhook: Struct) -> Definition:
         columns=(NAME, Column("Webhooks", "integer", "How many webhooks it has.", size_of("webhooks")), AGE),
         check_name=name_is_subdomain,
         unconditional_update=False,
-        counts_generation=True,
         prepare_create=prepare_create,
         prepare_update=lambda new, old: count(new, old, "webhooks"),
         validate_create=partial(rules, asked=ALL_RULES),

@@ -97,7 +97,6 @@ class Definition:
     judges_metadata: bool = False  # validate_create looks at metadata too, in an order of its own
     creates_on_update: bool = False
     unconditional_update: bool = True
-    counts_generation: bool = False
     delete_returns_object: bool = False
     strategic: bool = True  # takes strategic merge patches, which need more than a schema says
     orphans: bool = False  # what it owns stays when it is deleted without a word about that

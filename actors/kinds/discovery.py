@@ -107,7 +107,6 @@ def declare(names: Names) -> tuple[Definition, ...]:
         fields=ENDPOINT_SLICE,
         columns=COLUMNS,
         check_name=name_is_subdomain,
-        counts_generation=True,
         prepare_create=prepare_create,
         prepare_update=prepare_update,
         validate_create=rules,

@@ -137,7 +137,6 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         annotated_fields=frozenset((TEMPLATE_GENERATION,)),
         subresources=(Subresource(name="status", prepare=prepare_status, validate=status_change_rules),),
         check_name=name_is_subdomain,
-        counts_generation=True,
         fill=fill,
         prepare_create=partial(prepare_create, features),
         prepare_update=partial(prepare_update, features),

@@ -136,7 +136,6 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
             ),
         ),
         check_name=name_is_subdomain,
-        counts_generation=True,
         fill=fill,
         prepare_create=partial(prepare_create, features),
         prepare_update=partial(prepare_update, features),

@@ -80,7 +80,6 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
             Subresource(name="status", prepare=keep_spec, validate=status_change_rules),
         ),
         check_name=name_is_subdomain,
-        counts_generation=True,
         fill=lambda new: fill_template(new["spec"]["template"]),
         prepare_create=partial(prepare_create, features),
         prepare_update=partial(prepare_update, features),

@@ -134,7 +134,6 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
             Subresource(name="status", prepare=prepare_status, validate=status_change_rules),
         ),
         check_name=name_is_subdomain,
-        counts_generation=True,
         fill=partial(fill, features),
         prepare_create=partial(prepare_create, features),
         prepare_update=partial(prepare_update, features),

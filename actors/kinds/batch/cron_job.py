@@ -103,7 +103,6 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         columns=COLUMNS,
         subresources=(Subresource(name="status", prepare=keep_spec),),
         check_name=name_is_subdomain,
-        counts_generation=True,
         fill=lambda new: fill_template(_pods(new)),
         prepare_create=partial(prepare_create, features),
         prepare_update=partial(prepare_update, features),

@@ -113,7 +113,6 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         columns=COLUMNS,
         subresources=(Subresource(name="status", prepare=keep_spec, validate=status_change_rules),),
         check_name=name_is_subdomain,
-        counts_generation=True,
         orphans=True,
         selectable={"status.successful": lambda stored: str(stored["status"].get("succeeded", 0))},
         own_selector_text=True,

@@ -72,7 +72,6 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         fields=POD_TEMPLATE,
         columns=COLUMNS,
         check_name=name_is_subdomain,
-        counts_generation=True,
         delete_returns_object=True,
         fill=lambda new: fill_template(new["template"]),
         prepare_create=partial(prepare_create, features),

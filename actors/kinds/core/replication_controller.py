@@ -100,7 +100,6 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
             Subresource(name="status", prepare=keep_spec, validate=status_change_rules),
         ),
         check_name=name_is_subdomain,
-        counts_generation=True,
         orphans=True,
         selectable={"status.replicas": lambda stored: str(stored["status"]["replicas"])},
         own_selector_text=True,

@@ -157,7 +157,6 @@ def define(names: Names) -> Definition:
             ),
         ),
         check_name=name_is_subdomain,
-        counts_generation=True,
         prepare_create=partial(start, STATUS),
         prepare_update=keep_status_and_count,
         validate_create=rules,

@@ -76,7 +76,6 @@ def define(names: Names) -> Definition:
         columns=cells.INGRESS,
         subresources=(Subresource(name="status", prepare=keep_spec, validate=status_rules),),
         check_name=name_is_subdomain,
-        counts_generation=True,
         prepare_create=partial(start, STATUS),
         prepare_update=keep_status_and_count,
         validate_create=partial(rules, names.key("ingress.class")),

@@ -55,7 +55,6 @@ def define(names: Names) -> Definition:
         fields=INGRESS_CLASS,
         columns=cells.INGRESS_CLASS,
         check_name=name_is_subdomain,
-        counts_generation=True,
         prepare_create=prepare_create,
         prepare_update=count,
         validate_create=rules,

@@ -97,7 +97,6 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         columns=cells.NETWORK_POLICY,
         subresources=(Subresource(name="status", prepare=prepare_status, validate=status_rules),),
         check_name=name_is_subdomain,
-        counts_generation=True,
         fill=fill,
         prepare_create=partial(start, STATUS),
         prepare_update=keep_status_and_count,

@@ -80,7 +80,6 @@ def define(_: Names) -> Definition:
         columns=COLUMNS,
         subresources=(Subresource(name="status", prepare=keep_spec, validate=status_change_rules),),
         check_name=name_is_subdomain,
-        counts_generation=True,
         unconditional_update=False,
         prepare_create=lambda new: start(STATUS, new),
         prepare_update=keep_status_and_count,

@@ -94,7 +94,6 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         columns=COLUMNS,
         check_name=name_is_subdomain,
         unconditional_update=False,
-        counts_generation=True,
         delete_returns_object=True,
         fill=fill if labels_mounts else None,
         prepare_create=partial(prepare_create, labels_mounts),
