@@ -83,6 +83,7 @@ STALE = "the object has been modified; please apply your changes to the latest v
 
 # A body of a few megabytes can break a hundred thousand rules; nobody reads more than these.
 MOST_CAUSES = 100
+MOST_COUNTED = 1000  # beyond these nobody has looked for more
 
 
 class Invalid(RequestError):
@@ -91,7 +92,9 @@ class Invalid(RequestError):
     def __init__(self, group: str, kind: str, name: str, causes: Sequence[Cause]) -> None:
         self.group, self.kind, self.name, self.causes = group, kind, name, tuple(causes[:MOST_CAUSES])
         texts = list(dict.fromkeys(str(cause) for cause in self.causes))
-        if len(causes) > MOST_CAUSES:
+        if len(causes) > MOST_COUNTED:
+            texts.append("and many more")
+        elif len(causes) > MOST_CAUSES:
             texts.append(f"and {len(causes) - MOST_CAUSES} more")
         described = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
         qualified = f"{kind}.{group}" if group else kind

@@ -13,6 +13,7 @@ from actors.access.identity import User
 from actors.access.rules import Rules
 from actors.errors import BadRequest, Invalid, Unauthorized
 from actors.kinds.definition import Definition
+from actors.kinds.tally import few_enough
 from actors.messages import Object
 
 WRONG_TOKEN = "invalid bearer token"
@@ -32,7 +33,7 @@ class Reviews:
 
     def answer(self, definition: Definition, asked: Object, user: User) -> Object:
         """The status of a review that `user` makes."""
-        errors = definition.validate_create(asked)
+        errors = few_enough(definition.validate_create, asked)
         if errors:
             # As a review is no object, neither its kind nor a name is told.
             raise Invalid(definition.group, "", "", [error.cause() for error in errors])

@@ -16,6 +16,7 @@ from typing import Any, Final
 import orjson
 
 from actors.errors import Cause
+from actors.kinds import tally
 
 CheckName = Callable[[str, bool], list[str]]
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -44,6 +45,9 @@ class FieldError:
     reason: str
     field: str
     message: str
+
+    def __post_init__(self) -> None:
+        tally.count(self)
 
     def cause(self) -> Cause:
         return Cause(self.reason, self.message, self.field)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from actors.errors import STALE, AlreadyExists, BadRequest, Cause, Conflict, Forbidden, Invalid, NotFound
 from actors.kinds.checks import FieldError
 from actors.kinds.definition import Definition, Subresource
+from actors.kinds.tally import few_enough
 from actors.kinds.times import micros_of, seconds_text
 from actors.messages import Create, Delete, Object, Patch, Replace, Submit
 from actors.patch.managers import same_but_for_times
@@ -72,13 +73,18 @@ def decide_create(
     generated = bool(metadata.get("generateName"))
     _fill_metadata(definition, metadata, command)
     definition.prepare_create(created)
-    errors = validate_metadata_create(metadata, definition)
-    errors += definition.validate_create(created)
+    errors = few_enough(_judge_new, definition, created)
     _raise_invalid(definition, metadata.get("name", ""), errors)
     admit(created, None)
     if current is not None:
         raise AlreadyExists(definition.resource, metadata["name"], generated=generated)
     return Store(created, created=True)
+
+
+def _judge_new(definition: Definition, created: Object) -> list[FieldError]:
+    errors = validate_metadata_create(created["metadata"], definition)
+    errors += definition.validate_create(created)
+    return errors
 
 
 def decide_replace(
@@ -94,7 +100,7 @@ def decide_replace(
         new = subresource.absorb(new, _copy(old))
         metadata, subresource = new["metadata"], None
     _inherit_metadata(metadata, old_metadata)
-    errors = _prepare_and_validate(definition, new, old, subresource)
+    errors = few_enough(_prepare_and_validate, definition, new, old, subresource)
     _raise_invalid(definition, command.name, errors)
     admit(new, old)
     if "deletionTimestamp" in old_metadata and not definition.held(new) and not _time_left(old_metadata):
@@ -132,7 +138,8 @@ def _judge_sent(subresource: Subresource, sent: Object) -> None:
     """Of what has a form of its own: the rules of that form."""
     view = subresource.view
     if view is not None:
-        _raise_invalid(view, sent["metadata"].get("name", ""), view.validate_create(sent))
+        errors = few_enough(view.validate_create, sent)
+        _raise_invalid(view, sent["metadata"].get("name", ""), errors)
 
 
 def _copy(current: Object) -> Object:

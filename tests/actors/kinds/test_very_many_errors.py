@@ -1,0 +1,56 @@
+"""Bodies that break very many rules: judging ends early, and the answer stays short."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.errors import MOST_COUNTED, Invalid
+from actors.kinds.catalog import Catalog
+from actors.kinds.checks import invalid
+from actors.kinds.tally import few_enough
+from actors.messages import Create, Stamp
+from actors.names import CLUSTER
+from actors.resource.decide import decide_create
+
+CATALOG = Catalog(CLUSTER)
+MANY = 20_000
+POD = {"containers": [{"name": "c", "image": "i"}]}
+
+
+@pytest.mark.parametrize(
+    ("plural", "document", "fields"),
+    [
+        ("configmaps", {"metadata": {"finalizers": ["-"] * MANY}}, "metadata.finalizers"),
+        ("configmaps", {"metadata": {"labels": {f"-{at}": "-" for at in range(MANY)}}}, "metadata.labels"),
+        ("configmaps", {"metadata": {}, "data": {f"/{at}": "" for at in range(MANY)}}, "data["),
+        ("pods", {"metadata": {}, "spec": {**POD, "hostAliases": [{}] * MANY}}, "spec.hostAliases"),
+        (
+            "pods",
+            {"metadata": {}, "spec": {**POD, "tolerations": [{"operator": "x"}] * MANY}},
+            "spec.tolerations",
+        ),
+    ],
+)
+def test_judging_ends_early(plural: str, document: dict[str, Any], fields: str) -> None:
+    definition = CATALOG.find("", "v1", plural)
+    assert definition is not None
+    document["metadata"]["name"] = "a"
+    new = definition.schema.decode_object(document).object
+    stamp = Stamp(0, "user", "manager", "u-1", "abcde")
+    with pytest.raises(Invalid) as refused:
+        decide_create(definition, None, Create("v1", "default", new, stamp))
+    assert len(refused.value.causes) == 100
+    assert all(cause.field.startswith(fields) for cause in refused.value.causes)
+    assert refused.value.message.endswith("and many more]")
+
+
+def test_what_is_found_is_all_there_is_up_to_the_limit() -> None:
+    def rules(many: int) -> list[Any]:
+        return [invalid(f"f{at}", at, "no") for at in range(many)]
+
+    assert few_enough(rules, 3) == rules(3)
+    assert len(few_enough(rules, MOST_COUNTED)) == MOST_COUNTED
+    assert len(few_enough(rules, MOST_COUNTED * 5)) == MOST_COUNTED + 1
+    assert len(rules(MOST_COUNTED * 2)) == MOST_COUNTED * 2  # where nobody counts
