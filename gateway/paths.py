@@ -87,7 +87,7 @@ class Paths:
     async def _described(self, call: Call, path: str) -> Response:
         found = self._discovery.find(path, self._address())
         if found is None:
-            if path.startswith("/api/"):
+            if self._discovery.knows_group(path):
                 raise NoSuchResource
             raise NoSuchPath
         self._only_reading(call)

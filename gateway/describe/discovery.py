@@ -33,6 +33,15 @@ class Discovery:
                 return self._resources(group, version)
         return None
 
+    def knows_group(self, path: str) -> bool:
+        """Whether a path lies below a group served here, though nothing may be at the path itself."""
+        match path.strip("/").split("/"):
+            case ["api", *_]:
+                return True
+            case ["apis", group, *_]:
+                return self.catalog.group_exists(group)
+        return False
+
     def paths(self) -> list[str]:
         """Every discovery path there is, for the index at /."""
         found = ["/api", "/api/v1", "/apis"]

@@ -22,6 +22,8 @@ NO_RESOURCE = [
     "/api/v1//configmaps",
     "/apis/storage.cluster.io/v1/things",
     "/apis/storage.cluster.io/v2/storageclasses",
+    "/apis/storage.cluster.io/v9",
+    "/apis/apps/v1beta1",
 ]
 NO_PATH = [
     "/index.html",
@@ -33,7 +35,6 @@ NO_PATH = [
     "/apis/nobody/v1",
     "/apis/nobody/v1/things",
     "/apis/nobody/v1/namespaces/default/things/a",
-    "/apis/storage.cluster.io/v9",
 ]
 
 
