@@ -24,7 +24,7 @@ from actors.resource import options
 from actors.resource.addressing import check_name, check_namespace
 from actors.resource.collection import delete_collection
 from actors.resource.reads import Listing, ListOptions, Reads
-from actors.selectors import FieldSelector, LabelSelector, matcher
+from actors.selectors import FieldSelector, LabelSelector
 from actors.stamps import Stamps
 from gateway import render
 from gateway.bodies import decode_body, decode_delete_options
@@ -66,7 +66,6 @@ class Dispatch:
     ) -> None:
         self._names = names
         self._catalog = catalog
-        self._journal = journal
         self._directory = directory
         self._reads = reads
         self._stamps = stamps
@@ -233,16 +232,16 @@ class Dispatch:
         return await render.document(call, _deleted(definition, outcome), status)
 
     async def _delete_collection(self, call: Call, definition: Definition) -> Response:
+        listed = self._list_options(call, definition)
         chosen, _ = await self._delete_options(call)
-        labels, fields = self._selectors(call, definition)
         stamp = self._stamps.make(call.user, call.manager)
         with _deadline(call):
             await delete_collection(
-                self._journal,
+                self._reads,
                 self._directory,
                 definition,
                 call.route.namespace or None,
-                matcher(labels, fields),
+                listed,
                 chosen,
                 stamp,
             )

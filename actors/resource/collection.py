@@ -1,19 +1,20 @@
-"""Deleting a collection: the objects that match now, each by a command of its own.
+"""Deleting a collection: what a list with the same options shows, each object by a command of its own.
 
-There is no transaction over several objects in this API: every object is deleted (or marked) by itself, those
-that went meanwhile are passed over, and a time limit leaves the rest alone.
+Being a list first, it takes a limit, a token and a version as a list does: whoever asks to delete ten gets no
+more than ten deleted. There is no transaction over several objects in this API: every object is deleted (or marked)
+by itself, those that went meanwhile are passed over, and a time limit leaves the rest alone.
 """
 
 from __future__ import annotations
 
+import orjson
 import trio
 
 from actors.directory import Directory
 from actors.errors import NotFound, RequestError
 from actors.kinds.definition import Definition
 from actors.messages import Delete, DeleteOptions, Stamp
-from actors.resource.reads import Match
-from journal.log import Journal
+from actors.resource.reads import ListOptions, Reads
 
 # Commands sent before waiting for their answers: one commit's worth, far below a mailbox's capacity.
 TOGETHER = 256
@@ -22,28 +23,26 @@ Key = tuple[str, str]
 
 
 async def delete_collection(
-    journal: Journal,
+    reads: Reads,
     directory: Directory,
     definition: Definition,
     namespace: str | None,
-    match: Match | None,
+    listed: ListOptions,
     options: DeleteOptions,
     stamp: Stamp,
 ) -> int:
     """How many objects were deleted or marked."""
     deleted = 0
-    keys = _matching(journal, definition, namespace, match)
-    for first in range(0, len(keys), TOGETHER):
-        deleted += await _delete_some(directory, definition, keys[first : first + TOGETHER], options, stamp)
+    bodies = (await reads.listing(definition, namespace, listed)).bodies
+    for first in range(0, len(bodies), TOGETHER):
+        keys = [_key(body) for body in bodies[first : first + TOGETHER]]
+        deleted += await _delete_some(directory, definition, keys, options, stamp)
     return deleted
 
 
-def _matching(
-    journal: Journal, definition: Definition, namespace: str | None, match: Match | None
-) -> list[Key]:
-    with journal.read() as view:
-        rows = view.rows(journal.type_id(definition.type_name), namespace)
-        return [(at, name) for at, name, row in rows if match is None or match(row.facts)]
+def _key(body: bytes) -> Key:
+    metadata = orjson.loads(body)["metadata"]
+    return metadata.get("namespace", ""), metadata["name"]
 
 
 async def _delete_some(

@@ -37,7 +37,7 @@ from actors.resource import options
 from actors.resource.collection import delete_collection
 from actors.resource.horizon import Horizon
 from actors.resource.reads import ListOptions, Reads
-from actors.selectors import FieldSelector, LabelSelector, matcher
+from actors.selectors import FieldSelector, LabelSelector
 from actors.stamps import Stamps
 from actors.supervisor import Supervisor
 from journal.log import Journal
@@ -222,13 +222,12 @@ class Store:
 
     async def delete_collection(self, plural: str, namespace: str = "default", **query: Any) -> None:
         definition = self.definition(plural)
-        chosen = _list_options(query)
         await delete_collection(
-            self.journal,
+            self.reads,
             self.directory,
             definition,
             namespace,
-            matcher(chosen.labels, chosen.fields),
+            _list_options(query),
             self._delete_options(None, query),
             self.stamps.make("user", "manager"),
         )

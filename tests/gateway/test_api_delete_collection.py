@@ -44,6 +44,59 @@ async def test_what_a_selector_matches(opened: Opener, selector: dict[str, str],
 
 
 @everywhere
+async def test_a_limit_spares_the_rest(opened: Opener) -> None:
+    async with opened() as api:
+        await fill(api)
+        await api.delete_collection("configmaps", limit=1)
+        assert names(await api.list("configmaps")) == ["c1", "c2", "c3"]
+        await api.delete_collection("configmaps", limit=1, labelSelector="even=True")
+        assert names(await api.list("configmaps")) == ["c1", "c3"]
+
+
+@everywhere
+async def test_a_token_spares_what_was_shown_before(opened: Opener) -> None:
+    async with opened() as api:
+        await fill(api)
+        page = await api.list("configmaps", limit=3)
+        await api.delete_collection("configmaps", **{"continue": page["metadata"]["continue"]})
+        assert names(await api.list("configmaps")) == ["c0", "c1", "c2"]
+
+
+@everywhere
+async def test_a_version_spares_what_came_later(opened: Opener) -> None:
+    async with opened() as api:
+        await fill(api)
+        version = (await api.list("configmaps"))["metadata"]["resourceVersion"]
+        await api.create("configmaps", config_map("later"))
+        await api.delete_collection("configmaps", resourceVersion=version, resourceVersionMatch="Exact")
+        assert names(await api.list("configmaps")) == ["later"]
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [
+        ({"limit": "many"}, 400),
+        ({"continue": "garbage"}, 400),
+        ({"resourceVersion": "garbage"}, 400),
+        ({"resourceVersionMatch": "Exact"}, 422),
+    ],
+)
+async def test_options_that_no_list_takes_delete_nothing(query: dict[str, str], status: int) -> None:
+    async with served() as api:
+        await fill(api)
+        (await api.ask("DELETE", api.path("configmaps"), **query)).expect(status)
+        assert len(names(await api.list("configmaps"))) == 4
+
+
+async def test_a_precondition_holds_for_each() -> None:
+    async with served() as api:
+        await fill(api)
+        body = {"preconditions": {"uid": "another"}}
+        (await api.ask("DELETE", api.path("configmaps"), body)).expect(409)
+        assert len(names(await api.list("configmaps"))) == 4
+
+
+@everywhere
 async def test_finalizers_hold_their_objects(opened: Opener) -> None:
     async with opened() as api:
         await fill(api)
