@@ -12,8 +12,11 @@ from __future__ import annotations
 
 import socket
 import ssl
+import sys
 from collections.abc import Sequence
+from fcntl import ioctl
 from pathlib import Path
+from termios import TIOCOUTQ
 
 from trio import ClosedResourceError, current_time
 from trio.lowlevel import checkpoint, wait_readable
@@ -24,6 +27,10 @@ from gateway.volley import Missed, one_by_one
 
 # What is encrypted at a time: two full records.
 SLICE = 32 * 1024
+# The same for a peer that has this much on its way already: what it does not take waits here, encrypted, for as long
+# as it does not read, and thousands may not.
+_MORSEL = 8 * 1024
+_BEHIND = 256 * 1024
 # Slices that leave in one system call. A peer that stops reading holds no more than this in ciphertext, and
 # everybody else gets a turn before the next.
 _BURST = 256 * 1024
@@ -230,13 +237,21 @@ class SecureLink(Link):
             return 0
         taken, size = 0, len(data)
         while taken < size:
-            part = data if size <= SLICE else memoryview(data)[taken : taken + SLICE]
+            piece = _MORSEL if size > _MORSEL and self._behind() else SLICE
+            part = data if not taken and size <= piece else memoryview(data)[taken : taken + piece]
             taken += len(part)
             self._unsent = self._send_cipher(self._encrypt(part))
             if self._unsent is not None:
                 self._sending = True
                 return -taken
         return taken
+
+    def _behind(self) -> bool:
+        """Whether the peer has much to take before what is sent now."""
+        try:
+            return int.from_bytes(ioctl(self.fd, TIOCOUTQ, bytes(4)), sys.byteorder) > _BEHIND
+        except OSError:
+            return False
 
     @staticmethod
     def volley(links: Sequence[SecureLink], data: bytes) -> Missed:  # type: ignore[override]
@@ -306,13 +321,18 @@ class SecureLink(Link):
 
 
 def _seal(links: Sequence[SecureLink], data: bytes, missed: Missed) -> list[tuple[SecureLink, bytes]]:
-    """The ciphertext for each link that can take some."""
+    """The ciphertext for each link that can take some; links behind get theirs at once, in morsels."""
     sealed: list[tuple[SecureLink, bytes]] = []
     for link in links:
         if link._unsent is not None:
             missed.append((link, 0))
             continue
         try:
+            if len(data) > _MORSEL and link._behind():
+                taken = link.transmit(data)
+                if taken != len(data):
+                    missed.append((link, taken))
+                continue
             sealed.append((link, link._encrypt(data)))
         except OSError as error:
             missed.append((link, error))
