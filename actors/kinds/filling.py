@@ -14,9 +14,9 @@ Compiled from a declaration into one Python function for each struct that has so
             if "hostIP" in value:
                 value["hostIP"] = value.pop("hostIP")
 
-Fields stay in declared order: what stands after a filled-in field is moved behind it. pydantic-core could fill in
-defaults itself, but calls a function for each of them, and a pod has hundreds; loops over the declaration took two
-and a half times as long as this.
+Fields stay in declared order: they are gone through once, and behind a filled-in one all others are put anew.
+pydantic-core could fill in defaults itself, but calls a function for each of them, and a pod has hundreds; loops over
+the declaration took two and a half times as long as this.
 """
 
 from __future__ import annotations
@@ -92,24 +92,38 @@ def _call(fill: Fill | None, value: dict[str, Any]) -> None:
 
 
 def _defaults(struct: Struct, found: dict[str, Any]) -> Iterator[str]:
-    absent = [
+    absent = {
         at
         for at, field in enumerate(struct.fields)
         if not needs_saying(field) and unsaid(field, fill=True) is not NOTHING
-    ]
+    }
     if not absent:
         return
     yield "missing = False"
-    for at in absent:
+    between: list[str] = []
+    for at in range(min(absent), len(struct.fields)):
         field = struct.fields[at]
-        yield f"if {field.name!r} not in value:"
-        yield f"    value[{field.name!r}] = {_made(field, at, found)}"
+        if at not in absent:
+            between.append(repr(field.name))
+            continue
+        yield from _moved(between)
+        between.clear()
+        name = repr(field.name)
+        yield f"if {name} not in value:"
+        yield f"    value[{name}] = {_made(field, at, found)}"
         yield "    missing = True"
-    yield "if missing:"
-    yield "    pass"
-    for field in struct.fields[absent[0] + 1 :]:
-        yield f"    if {field.name!r} in value:"
-        yield f"        value[{field.name!r}] = value.pop({field.name!r})"
+        yield "elif missing:"
+        yield f"    value[{name}] = value.pop({name})"
+    yield from _moved(between)
+
+
+def _moved(names: list[str]) -> Iterator[str]:
+    """Fields without defaults that stand between two that have some."""
+    if names:
+        yield "if missing:"
+    for name in names:
+        yield f"    if {name} in value:"
+        yield f"        value[{name}] = value.pop({name})"
 
 
 def _made(field: Field, at: int, found: dict[str, Any]) -> str:

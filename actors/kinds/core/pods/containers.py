@@ -121,16 +121,19 @@ class ContainerRules:
             return [required(field)]
         errors: list[FieldError] = []
         names: set[str] = set()
+        all_plain = True
         for index, container in enumerate(containers):
             plain = is_plain(container, self.volumes)
             if not plain:
+                all_plain = False
                 errors += self._shared(container, f"{field}[{index}]")
             if container["name"] in names:
                 errors.append(duplicate(f"{field}[{index}].name", container["name"]))
             names.add(container["name"])
             if not plain:
                 errors += container_probe_rules(container, f"{field}[{index}]")
-        return errors + host_port_rules(containers, field)
+        # A plain container has no port of its machine.
+        return errors if all_plain else errors + host_port_rules(containers, field)
 
     def preparing(self, containers: list[Object], main: list[Object], field: str) -> list[FieldError]:
         errors: list[FieldError] = []

@@ -20,6 +20,7 @@ _PULL_POLICIES: Final = frozenset(("Always", "IfNotPresent", "Never"))
 _PROTOCOLS: Final = frozenset(PROTOCOLS)
 _IN_VARIABLES: Final = frozenset(IN_VARIABLES)
 _TIMINGS: Final = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "failureThreshold")
+_NONE: Final[dict[str, str]] = {}
 _SAFE: Final = frozenset(
     ("allowPrivilegeEscalation", "runAsNonRoot", "readOnlyRootFilesystem", "capabilities", "privileged")
 )
@@ -89,29 +90,28 @@ def _source(source: Object) -> bool:
 
 
 def _resources(resources: Object) -> bool:
-    limits = resources.get("limits", {})
-    for name, amount in limits.items():
+    limits = resources.get("limits")
+    if limits:
+        for name, amount in limits.items():
+            if name not in MEASURED or amount[0] == "-":
+                return False
+    for name, amount in resources.get("requests", _NONE).items():
         if name not in MEASURED or amount[0] == "-":
             return False
-    for name, amount in resources.get("requests", {}).items():
-        if name not in MEASURED or amount[0] == "-":
-            return False
-        limit = limits.get(name, amount)
-        if amount != limit and nanos(amount) > nanos(limit):
-            return False
+        if limits:
+            limit = limits.get(name, amount)
+            if amount != limit and nanos(amount) > nanos(limit):
+                return False
     return True
 
 
 def _mounts(mounts: list[Object], volumes: Volumes) -> bool:
-    paths: set[str] = set()
     for mount in mounts:
-        path = mount["mountPath"]
-        if not path or mount["name"] not in volumes:
+        if not mount["mountPath"] or mount["name"] not in volumes:
             return False
         if len(mount) > 2 and (len(mount) > 3 or "readOnly" not in mount):
             return False
-        paths.add(path)
-    return len(paths) == len(mounts)
+    return len(mounts) == 1 or len({mount["mountPath"] for mount in mounts}) == len(mounts)
 
 
 def _context(context: Object) -> bool:

@@ -26,6 +26,8 @@ def qos_class(spec: Object) -> str:
             asks = asks or _is_some(request) or _is_some(limit)
             if (request != limit and nanos(request) != nanos(limit)) or not _is_some(limit):
                 guaranteed = False
+        if asks and not guaranteed:
+            return "Burstable"  # whatever the others ask for
     if not asks:
         return "BestEffort"
     return "Guaranteed" if guaranteed else "Burstable"

@@ -147,11 +147,11 @@ def host_process_rules(spec: Object, field: str) -> list[FieldError]:
 def _speaks_of_windows(spec: Object) -> bool:
     if "windowsOptions" in spec.get("securityContext", ()):
         return True
-    return any(
-        "windowsOptions" in container.get("securityContext", ())
-        for part in ("initContainers", "containers", "ephemeralContainers")
-        for container in spec.get(part) or ()
-    )
+    for part in ("initContainers", "containers", "ephemeralContainers"):
+        for container in spec.get(part) or ():
+            if "securityContext" in container and "windowsOptions" in container["securityContext"]:
+                return True
+    return False
 
 
 def _host_process(holder: Object) -> bool | None:
