@@ -228,7 +228,7 @@ class Dispatch:
         assert isinstance(outcome, Deleted)
         status = 202 if orphaned is False and not outcome.gone else 200
         if definition.delete_returns_object:
-            return await render.answer(call, frame_of(definition).item(outcome.body), status)
+            return await render.answer(call, self._form(call, definition).item(outcome.body), status)
         return await render.document(call, _deleted(definition, outcome), status)
 
     async def _delete_collection(self, call: Call, definition: Definition) -> Response:

@@ -65,6 +65,15 @@ async def test_an_unknown_include_object_is_refused_only_for_tables():
         (await get(api, f"{MAPS}?includeObject=All", "application/json")).expect(200)
 
 
+@pytest.mark.parametrize(("accept", "kind"), [(TABLE, "Table"), (PARTIAL, "PartialObjectMetadata")])
+async def test_deletes_that_answer_with_the_object_give_it_the_form_asked_for(accept: str, kind: str):
+    async with served() as api:
+        path = "/api/v1/namespaces/default/serviceaccounts"
+        (await api.ask("POST", path, {"metadata": {"name": "a"}})).expect(201)
+        gone = (await api.ask("DELETE", f"{path}/a", headers={"Accept": accept})).expect(200)
+        assert (gone["kind"], gone["apiVersion"]) == (kind, f"{META}/v1")
+
+
 async def test_writes_answer_with_a_table_and_deletes_with_a_status():
     async with served() as api:
         body = {"metadata": {"name": "a"}}
