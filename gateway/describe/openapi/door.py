@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from gateway.describe.openapi.press import Press
 
 JSON: Final = "application/json"
-PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
+PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+# What clients ask for. An answer must not be called so: no media type has an @, and Go's clients refuse to read one.
+OLD_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 YEAR: Final = 365 * 24 * 3600
 
 
@@ -41,7 +43,8 @@ class OpenApi:
         accept = call.request.headers.get(b"accept")
         match call.route.path.strip("/").split("/"):
             case ["openapi", "v2"]:
-                return await _answer(call, await self._version_2(_chosen(accept, JSON, PROTOBUF)))
+                media = _chosen(accept, JSON, PROTOBUF, OLD_PROTOBUF)
+                return await _answer(call, await self._version_2(JSON if media == JSON else PROTOBUF))
             case ["openapi", "v3", *part]:
                 _chosen(accept, JSON)
                 return await self._version_3(call, "/".join(part))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.describe.openapi.door import PROTOBUF
+from gateway.describe.openapi.door import OLD_PROTOBUF, PROTOBUF
 from tests.gateway.api import ALICE, Api, served
 
 DIALECTS = pytest.mark.parametrize(
@@ -71,6 +71,8 @@ async def test_marks_of_forms_differ() -> None:
         ("*/*", "application/json"),
         ("application/json", "application/json"),
         (PROTOBUF, PROTOBUF),
+        (OLD_PROTOBUF, PROTOBUF),
+        (f"{OLD_PROTOBUF}, application/json;q=0.5", PROTOBUF),
         (f"{PROTOBUF};q=0.5, application/json", "application/json"),
         (f"image/png, {PROTOBUF}", PROTOBUF),
     ],
