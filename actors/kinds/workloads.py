@@ -93,13 +93,13 @@ def replica_status_rules(
 ) -> list[FieldError]:
     """None of the parts is more than all there are, and none that is available is not ready."""
     errors = [
-        invalid(f"status.{part}", status[part], ABOVE_REPLICAS)
+        invalid(f"status.{part}", status.get(part, 0), ABOVE_REPLICAS)
         for part in parts
         if status.get(part, 0) > status.get("replicas", 0)
     ]
     if status.get("availableReplicas", 0) > status.get("readyReplicas", 0):
         text = f"cannot be greater than {ready}"
-        errors.append(invalid("status.availableReplicas", status["availableReplicas"], text))
+        errors.append(invalid("status.availableReplicas", status.get("availableReplicas", 0), text))
     return errors
 
 

@@ -123,6 +123,17 @@ def test_status_has_its_own_path(kinds: Declared) -> None:
     assert kinds.replaced(PLURAL, workload(), found)[0]["status"] == {}
 
 
+def test_counts_left_out_are_zero_beside_negative_ones(kinds: Declared) -> None:
+    wrong = with_status(workload(), replicas=-1, readyReplicas=-1)
+    assert kinds.replaced(PLURAL, workload(), wrong, "status")[1] == [
+        ("status.replicas", "Invalid value: -1: must be greater than or equal to 0"),
+        ("status.readyReplicas", "Invalid value: -1: must be greater than or equal to 0"),
+        ("status.updatedReplicas", "Invalid value: 0: cannot be greater than status.replicas"),
+        ("status.availableReplicas", "Invalid value: 0: cannot be greater than status.replicas"),
+        ("status.availableReplicas", "Invalid value: 0: cannot be greater than readyReplicas"),
+    ]
+
+
 def test_counts_of_the_status(kinds: Declared) -> None:
     wrong = with_status(
         workload(), replicas=1, updatedReplicas=2, readyReplicas=2, availableReplicas=3, collisionCount=-1
