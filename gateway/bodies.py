@@ -23,6 +23,10 @@ from gateway.errors import UnsupportedPatch
 from gateway.wire import yaml
 from gateway.wire.negotiate import UnsupportedMediaType, body_media
 
+# Bytes whose reading takes a millisecond or so, most often; larger ones must not hold up other requests.
+_OFF_LOOP = 64 * 1024
+_threads = trio.CapacityLimiter(2)  # more would only take turns
+
 
 @dataclass(frozen=True, slots=True)
 class Body:
@@ -45,10 +49,17 @@ async def _decode(call: Call, definition: Definition, names: Names) -> Decoded:
     raw = call.request.body
     media = body_media(call.request.headers.get(b"content-type"), names)
     try:
+        schema = definition.schema
         if media == "json":
-            return definition.schema.decode_json(raw)
+            if len(raw) <= _OFF_LOOP:
+                return schema.decode_json(raw)
+            return await trio.to_thread.run_sync(schema.decode_json, raw, limiter=_threads)
         loaded = await yaml.load_off_loop(raw)
-        return definition.schema.decode_object(loaded.value, loaded.problems)
+        if len(raw) <= _OFF_LOOP:
+            return schema.decode_object(loaded.value, loaded.problems)
+        return await trio.to_thread.run_sync(
+            schema.decode_object, loaded.value, loaded.problems, limiter=_threads
+        )
     except (NotDecodable, yaml.YamlError) as error:
         raise BadRequest(str(error)) from None
 
@@ -83,8 +94,6 @@ async def decode_delete_options(call: Call, names: Names) -> dict[str, Any] | No
     return value
 
 
-_OFF_LOOP = 64 * 1024  # bytes of a patch: reading them takes a millisecond or so
-_threads = trio.CapacityLimiter(2)  # more would only take turns
 STRATEGIC = "application/strategic-merge-patch+json"
 _PATCHES = {
     b"application/json-patch+json": "json",

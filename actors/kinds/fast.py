@@ -64,7 +64,7 @@ _PATTERNS: Final = {
 
 
 class Fast:
-    """What one kind's documents look like when nothing about them needs thought. For one thread."""
+    """What one kind's documents look like when nothing about them needs thought. Once made, for any thread."""
 
     def __init__(self, struct: Struct, api_version: str, kind: str) -> None:
         from pydantic_core import SchemaValidator, ValidationError
