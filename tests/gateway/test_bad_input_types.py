@@ -50,13 +50,14 @@ async def test_names_that_no_object_may_have(name: str) -> None:
         assert "metadata.name: " in await api.refuse("POST", PATH, body, 422)
 
 
-async def test_more_broken_rules_than_anybody_reads() -> None:
+@pytest.mark.parametrize(("count", "more"), [(500, "400"), (2_000, "many")])
+async def test_more_broken_rules_than_anybody_reads(count: int, more: str) -> None:
     async with served() as api:
-        labels = {f"a label {number}": "v" for number in range(2_000)}
+        labels = {f"a label {number}": "v" for number in range(count)}
         body = orjson.dumps({"metadata": {"name": "a", "labels": labels}})
         message = await api.refuse("POST", PATH, body, 422)
         assert '"a label 0"' in message
-        assert message.endswith(", and 1900 more]")
+        assert message.endswith(f", and {more} more]")
         status = (await api.ask("POST", PATH, body)).expect(422)
         assert len(status["details"]["causes"]) == 100
 
