@@ -21,7 +21,7 @@ from actors.kinds.definition import Definition
 from actors.messages import Create, Delete, Deleted, DeleteOptions, Patch, Replace, Written
 from actors.names import Names
 from actors.resource import options
-from actors.resource.addressing import check_name, check_namespace
+from actors.resource.addressing import check_name, settle_namespace
 from actors.resource.collection import delete_collection
 from actors.resource.reads import Listing, ListOptions, Reads
 from actors.selectors import FieldSelector, LabelSelector
@@ -153,7 +153,7 @@ class Dispatch:
                 call, definition, write, self._stamps.make(call.user, call.manager)
             )
         body = await decode_body(call, definition, self._names, write.field_validation)
-        check_namespace(_namespace(definition, call.route), body.object)
+        settle_namespace(_namespace(definition, call.route), body.object)
         metadata = body.object["metadata"]
         generates = bool(metadata.get("generateName")) and not metadata.get("name")
         stamp = self._stamps.make(call.user, call.manager, suffix=generates)
@@ -176,7 +176,7 @@ class Dispatch:
         shown = definition.seen_through(call.route.subresource)
         body = await decode_body(call, shown, self._names, write.field_validation)
         check_name(call.route.name, body.object)
-        check_namespace(_namespace(definition, call.route), body.object)
+        settle_namespace(_namespace(definition, call.route), body.object)
         command = Replace(
             definition.api_version,
             _namespace(definition, call.route),

@@ -16,7 +16,7 @@ from actors.names import Names
 from actors.patch.door import Doors
 from actors.patch.ownership import owned_after
 from actors.resource import options
-from actors.resource.addressing import check_namespace
+from actors.resource.addressing import settle_namespace
 from gateway import render
 from gateway.bodies import decode_body
 from gateway.call import Call
@@ -37,7 +37,7 @@ class ReviewDesk:
         body = await decode_body(call, definition, self._names, write.field_validation)
         asked = body.object
         asked.pop("status", None)
-        check_namespace(call.route.namespace, asked)
+        settle_namespace(call.route.namespace, asked)
         if definition.namespaced:
             asked["metadata"]["namespace"] = call.route.namespace
         status = self._reviews.answer(definition, asked, call.user)

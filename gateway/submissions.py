@@ -16,7 +16,7 @@ from actors.kinds.definition import Definition, Subresource
 from actors.messages import Object, Stamp, Submit
 from actors.names import Names
 from actors.resource import options
-from actors.resource.addressing import check_namespace
+from actors.resource.addressing import settle_namespace
 from actors.resource.document import decode
 from actors.resource.reads import Reads
 from gateway import render
@@ -44,7 +44,7 @@ class Submissions:
         view = definition.seen_through(subresource.name)
         body = await decode_body(call, view, self._names, write.field_validation)
         namespace, sent = call.route.namespace, body.object
-        check_namespace(namespace, sent)
+        settle_namespace(namespace, sent)
         if subresource.not_yet:
             await self._judge(call, definition, view, sent)
             raise NotYet(subresource.not_yet)

@@ -1,4 +1,8 @@
-"""The name and namespace of a body must be those that the request addressed."""
+"""The name and namespace of a body must be those that the request addressed.
+
+A namespace in an object of the whole cluster means nothing and is taken out: programs that write one everywhere
+are many, and no other object could be meant.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,11 @@ from actors.errors import BadRequest
 from actors.messages import Object
 
 
-def check_namespace(namespace: str, body: Object) -> None:
+def settle_namespace(namespace: str, body: Object) -> None:
+    """`namespace` is empty where an object of the whole cluster is addressed."""
+    if not namespace:
+        body["metadata"].pop("namespace", None)
+        return
     sent = body["metadata"].get("namespace", "")
     if sent and sent != namespace:
         raise BadRequest(

@@ -16,7 +16,7 @@ from actors.patch.claims import NotClaimable
 from actors.patch.door import Door, Doors
 from actors.patch.errors import PatchTooLarge
 from actors.patch.last_applied import kept_current
-from actors.resource.addressing import check_name, check_namespace
+from actors.resource.addressing import check_name, settle_namespace
 from actors.resource.decide import Current
 from actors.resource.document import as_stored, decode, encode
 
@@ -44,7 +44,7 @@ def apply_object(doors: Doors, definition: Definition, current: Current | None, 
 
 
 def _check_address(command: Patch, sent: Object, *, creating: bool) -> None:
-    check_namespace(command.namespace, {"metadata": sent})
+    settle_namespace(command.namespace, {"metadata": sent})
     if creating or sent.get("name"):
         check_name(command.name, {"metadata": sent})
 

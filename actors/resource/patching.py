@@ -17,7 +17,7 @@ from actors.kinds.schema import Decoded, NotDecodable
 from actors.messages import Object, Patch
 from actors.patch.errors import MalformedPatch, PatchDoesNotFit, PatchTooLarge
 from actors.patch.transform import transform
-from actors.resource.addressing import check_name, check_namespace
+from actors.resource.addressing import check_name, settle_namespace
 from actors.resource.decide import Current
 from actors.resource.document import decode, encode
 
@@ -36,7 +36,7 @@ def patch_object(definition: Definition, current: Current, command: Patch) -> Pa
     patched = decoded.object
     patched.setdefault("metadata", {})
     check_name(command.name, patched)
-    check_namespace(command.namespace, patched)
+    settle_namespace(command.namespace, patched)
     if definition.conversion is not None:
         patched = definition.conversion.to_storage(patched)
     problems = decoded.problems
