@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
+import string
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -29,7 +29,8 @@ from actors.kinds.scan import Number, plain
 from actors.kinds.times import canonical_micros, canonical_seconds
 
 _LONGEST_SHOWN: Final = 40
-_OUTSIDE_BASE64: Final = re.compile(r"[^A-Za-z0-9+/]")
+_BASE64: Final = frozenset(string.ascii_letters + string.digits + "+/")
+_LINE_BREAKS: Final = "\r\n"
 
 
 class WrongType(ValueError):
@@ -97,13 +98,33 @@ def _whole(value: Number | int | float) -> int | None:
 
 def _bytes(type_: Scalar, value: Any) -> str:
     """Base64 in its one canonical spelling; line breaks inside are tolerated."""
-    text = _string(type_, value).replace("\r", "").replace("\n", "")
+    sent = _string(type_, value)
+    text = sent.replace("\r", "").replace("\n", "")
     try:
         return base64.b64encode(base64.b64decode(text, validate=True)).decode()
     except (binascii.Error, ValueError):
-        outside = _OUTSIDE_BASE64.search(text)
-        at = outside.start() if outside else len(text)
-        raise ValueError(f"illegal base64 data at input byte {at}") from None
+        raise ValueError(f"illegal base64 data at input byte {_first_illegal(sent)}") from None
+
+
+def _first_illegal(text: str) -> int:
+    """Where a reader that takes four letters at a time gives up: a group that never ends is named by its start."""
+    letters = 0
+    for at, letter in enumerate(text):
+        if letter in _BASE64:
+            letters = (letters + 1) % 4
+        elif letter == "=" and letters >= 2:
+            return _after_padding(text, at + 1, wants_another=letters == 2)
+        elif letter not in _LINE_BREAKS:
+            return at
+    return len(text) - letters
+
+
+def _after_padding(text: str, start: int, *, wants_another: bool) -> int:
+    rest = [at for at in range(start, len(text)) if text[at] not in _LINE_BREAKS]
+    if wants_another and rest and text[rest[0]] != "=":
+        return rest[0] - 1
+    rest = rest[1:] if wants_another else rest
+    return rest[0] if rest else len(text)
 
 
 def _time(type_: Scalar, value: Any) -> str | None:
