@@ -9,8 +9,8 @@ from tests.actors.store import Refused, stored
 
 
 async def test_more_at_once_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.resource.actor.MAILBOX_CAPACITY", 3)
     async with stored() as store:
+        monkeypatch.setattr("actors.resource.actor.MAILBOX_CAPACITY", 3)
         outcomes: list[str] = []
 
         async def create(number: int) -> None:
