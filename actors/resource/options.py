@@ -66,10 +66,13 @@ def boolean(text: str) -> bool:
 def list_options(
     names: Names, resource_version: str, match: str, limit: int, token: str, *, watch: bool = False
 ) -> None:
-    """Refuses versions, matches and tokens that do not go together. A limit goes with every combination."""
+    """Refuses versions, matches and tokens that do not go together.
+
+    A limit goes with every combination. A watch has no pages: it heeds neither limit nor token.
+    """
     if match:
         _raise_invalid(names, "ListOptions", _match_errors(resource_version, match, token, watch))
-    if token and resource_version not in ("", "0"):
+    if token and not watch and resource_version not in ("", "0"):
         raise BadRequest("specifying resource version is not allowed when using continue")
 
 

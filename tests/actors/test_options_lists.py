@@ -68,6 +68,10 @@ def test_a_token_goes_with_no_other_version() -> None:
         list_options(CLUSTER, "7", "", 1, "token")
 
 
+def test_a_watch_heeds_no_token() -> None:
+    list_options(CLUSTER, "5", "", 0, "token", watch=True)
+
+
 def test_a_watch_takes_no_match() -> None:
     with pytest.raises(Invalid) as caught:
         list_options(CLUSTER, "0", "Exact", 0, "", watch=True)
