@@ -21,7 +21,11 @@ DEEPEST_FREE_VALUE: Final = 200  # what writes objects out takes no more than 25
 
 
 class NotJson(ValueError):
-    """The text is not JSON, or nests deeper than anything here may."""
+    """The text is not JSON, or nests deeper than anything here may. `words` leave out where."""
+
+    def __init__(self, words: str, offset: int | None = None) -> None:
+        self.words = words
+        super().__init__(words if offset is None else f"{words} at offset {offset}")
 
 
 class Members(list[tuple[str, Any]]):
@@ -100,7 +104,9 @@ def _parsed(decode: Callable[[str], Any], raw: bytes) -> Any:
     try:
         return decode(text)
     except json.JSONDecodeError as error:
-        raise NotJson(f"{error.msg} at offset {error.pos}") from None
+        from actors.kinds.json_fault import fault
+
+        raise NotJson(fault(error), error.pos) from None
     except RecursionError:
         raise NotJson(TOO_DEEP) from None
 

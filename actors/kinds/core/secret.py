@@ -6,8 +6,6 @@ import base64
 from collections.abc import Callable
 from functools import partial
 
-import orjson
-
 from actors.kinds.checks import (
     FieldError,
     config_key,
@@ -23,6 +21,8 @@ from actors.kinds.core.config_map import MOST_BYTES, decoded_size, frozen
 from actors.kinds.definition import Definition
 from actors.kinds.fields import BOOL, BYTES_MAP, STRING, STRING_MAP, Field, Struct
 from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.scalars import spoken
+from actors.kinds.scan import NotJson, read
 from actors.messages import Object
 from actors.names import Names
 
@@ -117,12 +117,12 @@ def _needs_json(key: str, new: Object) -> list[FieldError]:
     if content is None:
         return [required(f"data[{key}]")]
     try:
-        parsed = orjson.loads(base64.b64decode(content))
-    except orjson.JSONDecodeError as error:
-        return [invalid(f"data[{key}]", "<secret contents redacted>", str(error))]
+        parsed, _ = read(base64.b64decode(content))
+    except NotJson as error:
+        return [invalid(f"data[{key}]", "<secret contents redacted>", error.words)]
     if parsed is None or isinstance(parsed, dict):
         return []
-    text = "json: cannot unmarshal the contents into an object"
+    text = f"json: cannot unmarshal {spoken(parsed)} into Go value of type map[string]interface {{}}"
     return [invalid(f"data[{key}]", "<secret contents redacted>", text)]
 
 

@@ -50,3 +50,19 @@ def test_registry_credentials_are_json_and_stay_out_of_messages(
     for field, message in causes:
         assert field == "data[.dockercfg]"
         assert message.startswith('Invalid value: "<secret contents redacted>": ')
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("x", "invalid character 'x' looking for beginning of value"),
+        ("[]", "json: cannot unmarshal array into Go value of type map[string]interface {}"),
+    ],
+)
+def test_what_is_wrong_with_registry_credentials_is_said(
+    kinds: Declared, names: Names, text: str, what: str
+) -> None:
+    key = ".dockerconfigjson"
+    document = {"metadata": {"name": "a"}, "type": names.key("dockerconfigjson"), "stringData": {key: text}}
+    said = f'Invalid value: "<secret contents redacted>": {what}'
+    assert kinds.created("secrets", document) == [(f"data[{key}]", said)]

@@ -1,0 +1,49 @@
+"""A text that is not JSON is answered with the letter that does not fit, in the words that clients know."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.kinds.scan import NotJson, scan
+
+END = "unexpected end of JSON input"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", " ", "{", '{"a"', '{"a":', '{"a":1', "[1,", "[", '"abc', '"\\', '"\\u12', "nul", "-", '{"a":{ '],
+)
+def test_what_ends_too_soon(text: str) -> None:
+    with pytest.raises(NotJson) as told:
+        scan(text.encode())
+    assert told.value.words == END
+
+
+@pytest.mark.parametrize(
+    ("text", "letter", "place"),
+    [
+        ("x", "x", "looking for beginning of value"),
+        ("[1,]", "]", "looking for beginning of value"),
+        ("{a:1}", "a", "looking for beginning of object key string"),
+        ("{'a':1}", r"\'", "looking for beginning of object key string"),
+        ('{"a":1,}', "}", "looking for beginning of object key string"),
+        ('{"a" 1}', "1", "after object key"),
+        ('{"a":[1] "b"}', '"', "after object key:value pair"),
+        ('{"a]}":[{} {}]}', "{", "after array element"),
+        ('{"a":1}x', "x", "after top-level value"),
+        ('"a\nb"', r"\n", "in string literal"),
+        (r'"\\\x"', "x", "in string escape code"),
+        (r'"\u12x4"', "x", r"in \u hexadecimal character escape"),
+        ("nope", "o", "in literal null (expecting 'u')"),
+        ("-x", "x", "in numeric literal"),
+    ],
+)
+def test_the_letter_that_does_not_fit(text: str, letter: str, place: str) -> None:
+    with pytest.raises(NotJson) as told:
+        scan(text.encode())
+    assert told.value.words == f"invalid character '{letter}' {place}"
+
+
+def test_where_it_is_said_too() -> None:
+    with pytest.raises(NotJson, match=r"^invalid character 'x' after array element at offset 3$"):
+        scan(b"[1 x]")
