@@ -5,7 +5,9 @@ reading (0.8 us a kB), so rows that pages read are kept, once checked, as copies
 again by the first twelve bytes of the stored row (its checksum and offset). What is served is always either
 checked now or a copy made when it was: bytes that change in the file later are never served either way.
 
-A cache of whole lists was rejected: it would have to follow every write; this one cannot be stale.
+A list that is read again while nothing of its type was written is not even looked up row by row: runs of rows are
+kept too, with a mark of their type's state. Neither needs to follow writes, so neither can be stale. Rejected: a cache
+of whole answers, which would hold every body twice.
 """
 
 from __future__ import annotations
@@ -21,6 +23,10 @@ from journal.records import Row, decode_count, decode_row, printable, row_identi
 
 Match = Callable[[bytes], bool]
 Entry = tuple[bytes, int, bytes, bytes]  # state key, offset, facts, body
+# The offset of a type's newest event, and how many objects it has. The events of live objects are never forgotten, so
+# where the first is the same nothing that lives was written since; retention may have forgotten a removal, but not
+# that there is one object less.
+Mark = tuple[int, int]
 
 # What each of two generations keeps: 5,000 objects of 1 kB, so a server that lists holds at most 16 MiB here.
 GENERATION_BYTES = 8 << 20
@@ -28,6 +34,7 @@ ENTRY_OVERHEAD = 400  # Python's own bytes around an entry
 # Longer scans would only push everything else out.
 CACHEABLE_ROWS = 4096
 FIRST_CHUNK, LAST_CHUNK = 128, 4096
+RUNS = 64  # of rows, at most; they hold nothing but references to what is kept anyway
 STARTS = 512  # remembered beginnings of scans, twice: more than there are types and pages of their lists
 
 
@@ -48,6 +55,7 @@ class Checked:
         self._young: dict[tuple[Any, ...], Entry] = {}
         self._old: dict[tuple[Any, ...], Entry] = {}
         self._bytes = 0
+        self._runs: dict[tuple[bytes, int], tuple[Mark, list[Entry]]] = {}
         self._starts: set[bytes] = set()
         self._old_starts: set[bytes] = set()
 
@@ -60,8 +68,21 @@ class Checked:
         self._starts.add(start)
         return known
 
-    def load(self, cursor: Any, start: bytes, count: int) -> list[Entry]:
+    def load(self, cursor: Any, start: bytes, count: int, mark: Mark) -> list[Entry]:
         """Up to `count` entries from `start` on; only those not kept yet are checked and copied."""
+        runs = self._runs
+        run = runs.get((start, count))
+        if run is not None and run[0] == mark:
+            return run[1]
+        entries = self._rows(cursor, start, count)
+        # Only what is all in the younger generation, or runs would hold what no generation does.
+        if self._runs is runs:
+            if len(runs) >= RUNS:
+                runs.clear()
+            runs[start, count] = mark, entries
+        return entries
+
+    def _rows(self, cursor: Any, start: bytes, count: int) -> list[Entry]:
         if not cursor.set_range(start):
             return []
         # Neighbours are read together: where the first is not kept, the rest is not either, as a rule.
@@ -92,14 +113,16 @@ class Checked:
     def _keep(self, identity: tuple[Any, ...], entry: Entry) -> None:
         if self._bytes > self._generation_bytes:
             self._old, self._young, self._bytes = self._young, {}, 0
+            self._runs = {}
         self._young[identity] = entry
         self._bytes += len(entry[2]) + len(entry[3]) + ENTRY_OVERHEAD
 
     def statistics(self) -> dict[str, int]:
-        return {"checked_rows": len(self._young) + len(self._old), "checked_bytes": self._bytes}
+        rows = len(self._young) + len(self._old)
+        return {"checked_rows": rows, "checked_bytes": self._bytes, "checked_runs": len(self._runs)}
 
 
-def load_fresh(cursor: Any, start: bytes, count: int) -> list[Entry]:
+def load_fresh(cursor: Any, start: bytes, count: int, _mark: Mark) -> list[Entry]:
     """Up to `count` entries from `start` on, each checked now."""
     if not cursor.set_range(start):
         return []
@@ -124,6 +147,7 @@ class Span:
     scope: bytes
     start: bytes
     known: int | None
+    mark: Mark
 
 
 def chunks(cursor: Any, checked: Checked, span: Span, wanted: int | None) -> Iterator[list[Entry]]:
@@ -135,7 +159,7 @@ def chunks(cursor: Any, checked: Checked, span: Span, wanted: int | None) -> Ite
     start, left, read = span.start, span.known, 0
     while left != 0:
         size = min(size, LAST_CHUNK if left is None else left)
-        entries = load(cursor, start, size)
+        entries = load(cursor, start, size, span.mark)
         inside = _inside(entries, span.scope)
         read += len(inside)
         if inside:

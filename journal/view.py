@@ -112,8 +112,16 @@ class View:
     def span(self, scope: bytes, start: bytes, wanted: int | None) -> Iterator[list[state.Entry]]:
         """Rows of a scope from a key on, in chunks; `wanted` sizes the first one."""
         known = state.count(self._txn, self._environment.counts, scope) if start == scope else None
-        cursor = self._txn.cursor(self._environment.state)
-        return state.chunks(cursor, self.journal.checked, state.Span(scope, start, known), wanted)
+        span = state.Span(scope, start, known, self._mark(scope[:2]))
+        return state.chunks(self._txn.cursor(self._environment.state), self.journal.checked, span, wanted)
+
+    def _mark(self, packed_type: bytes) -> state.Mark:
+        """What tells whether a type's state is the same as before."""
+        cursor = self._txn.cursor(self._environment.by_type)
+        beyond = cursor.set_range(packed_type + b"\xff" * 8)
+        if not (cursor.prev() if beyond else cursor.last()) or cursor.key()[:2] != packed_type:
+            return 0, 0
+        return keys.offset_of(cursor.key()), state.count(self._txn, self._environment.counts, packed_type)
 
     def references(self, type_id: int, start: bytes, count: int) -> list[tuple[bytes, int]]:
         """(key, offset) of up to `count` rows of a type from a key on."""
