@@ -54,6 +54,11 @@ class Server:
             return await self.process.wait()
 
 
+def heed_ctrl_c() -> None:
+    """Whoever runs the tests in the background has a shell that makes all of them ignore it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def flags(folder: Path, port: int, *more: str) -> list[str]:
     tokens = folder / "tokens.csv"
     tokens.write_text(TOKENS)

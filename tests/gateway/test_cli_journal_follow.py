@@ -18,6 +18,7 @@ from gateway.cli.journal.reading import Entry, Reading
 from gateway.cli.journal.selection import Selection
 from journal import Journal, retention
 from tests.gateway.chronicle import Teller, gone, put
+from tests.gateway.processes import heed_ctrl_c
 
 
 @pytest.fixture
@@ -81,7 +82,10 @@ def test_another_process_that_grows_its_map_and_lets_go_of_history(journal: Jour
     teller.tell([put("first")])
     command = [sys.executable, "-m", "gateway.cli.main", "journal", "log", "-f", "-o", "json"]
     with subprocess.Popen(
-        [*command, f"--data-dir={tmp_path}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*command, f"--data-dir={tmp_path}"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=heed_ctrl_c,
     ) as following:
         assert following.stdout is not None
         assert following.stderr is not None

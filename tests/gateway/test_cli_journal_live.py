@@ -14,6 +14,7 @@ import orjson
 import pytest
 
 from tests.gateway.chronicle import ask
+from tests.gateway.processes import heed_ctrl_c
 from tests.robustness.cluster import LOOPBACK, TOKEN, Cluster
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -49,7 +50,10 @@ def test_following_across_a_restart(cluster: Cluster) -> None:
     data = cluster.folder / "data"
     words = ["journal", "log", "-f", "--kind=cm", "-o", "json", f"--data-dir={data}"]
     with subprocess.Popen(
-        [sys.executable, "-m", "gateway.cli.main", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-m", "gateway.cli.main", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=heed_ctrl_c,
     ) as following:
         assert following.stdout is not None
         assert following.stderr is not None
