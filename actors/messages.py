@@ -97,6 +97,10 @@ class Delete:
     options: DeleteOptions = field(default_factory=DeleteOptions)
     verb: str = "delete"  # or "deletecollection": what the journal records
 
+    @property
+    def dry_run(self) -> bool:
+        return self.options.dry_run
+
 
 Command = Create | Replace | Patch | Submit | Delete
 

@@ -16,14 +16,14 @@ import trio
 
 from actors.admission.chain import Admission, Review
 from actors.committer import Committer
-from actors.errors import BadRequest, Invalid, RequestError
-from actors.facts import pack_facts
+from actors.errors import BadRequest, Invalid
 from actors.kinds.definition import Definition
 from actors.kinds.times import seconds_text
 from actors.mailbox import Mailbox, MailboxStatistics, Reply
 from actors.messages import Command, Create, Delete, Deleted, Object, Outcome, Patch, Replace, Submit, Written
 from actors.patch.door import Doors
 from actors.patch.ownership import owned_after
+from actors.resource.answers import Answer, Settlement
 from actors.resource.applying import apply_object
 from actors.resource.decide import (
     Current,
@@ -41,7 +41,7 @@ from actors.resource.decide import (
     missing,
     refuse_uid_on_missing,
 )
-from actors.resource.document import as_stored, encode
+from actors.resource.document import as_stored, encode, facts_of
 from actors.resource.patching import patch_object
 from journal.log import Journal
 from journal.records import Event
@@ -64,26 +64,6 @@ class Envelope:
 class _Pending:
     offset: int
     body: bytes | None  # None: removed
-
-
-@dataclass(slots=True)
-class _Answer:
-    """What to tell a sender once everything it depends on is durable."""
-
-    reply: Reply[Outcome]
-    outcome: Outcome | None
-    error: Exception | None
-    review: Review | None = None  # of a write that is to become durable
-
-    def give(self, failure: Exception | None) -> None:
-        if self.review is not None:
-            self.review.settle(failure is None)
-        error = failure or self.error
-        if error is not None:
-            self.reply.fail(error)
-        else:
-            assert self.outcome is not None
-            self.reply.answer(self.outcome)
 
 
 class ResourceActor:
@@ -140,7 +120,7 @@ class ResourceActor:
     def handle(self, envelopes: list[Envelope]) -> None:
         """Decide a batch and submit it. Every envelope gets an answer, whatever happens to its neighbours."""
         events: list[Event] = []
-        answers: list[_Answer] = []
+        answers: list[Answer] = []
         with self._journal.read() as view:
             for envelope in envelopes:
                 answer, depends = self._execute(view, envelope, events)
@@ -149,9 +129,9 @@ class ResourceActor:
                 else:
                     answer.give(None)
         if answers:
-            self._committer.submit(events, _Settlement(self, events, answers))
+            self._committer.submit(events, Settlement(self._settled, events, answers))
 
-    def _execute(self, view: View, envelope: Envelope, events: list[Event]) -> tuple[_Answer, bool]:
+    def _execute(self, view: View, envelope: Envelope, events: list[Event]) -> tuple[Answer, bool]:
         """The answer to one command, and whether it has to wait for a commit."""
         before = len(events)
         command = envelope.command
@@ -159,15 +139,13 @@ class ResourceActor:
         error: Exception | None = None
         try:
             outcome = self._perform(view, command, events)
-        except RequestError as refused:
+        except Exception as refused:
             error = refused
-        except Exception as broken:
-            error = broken
         review, self._reviewed = self._reviewed, None
         recorded = len(events) > before
         if review is not None and not recorded:
             review.settle(False)
-        answer = _Answer(envelope.reply, outcome, error, review if recorded else None)
+        answer = Answer(envelope.reply, outcome, error, review if recorded else None)
         return answer, recorded or bool(self._pending)
 
     def _perform(self, view: View, command: Command, events: list[Event]) -> Outcome:
@@ -312,20 +290,19 @@ class ResourceActor:
         self, decision: Decision, current: Current | None, command: Command, verb: str, events: list[Event]
     ) -> bytes:
         """Turn a decision into its events, and the bytes that the client is shown."""
-        dry_run = command.options.dry_run if isinstance(command, Delete) else command.dry_run
         stored_version = current.offset if current else 0
         match decision:
             case Keep():
                 assert current is not None
                 return encode(current.object, current.offset)
-            case Store(object=new) if dry_run:
+            case Store(object=new) if command.dry_run:
                 return encode(new, stored_version)
             case Store(object=new):
-                offset = self._record(new, current, command, verb, events)
-                return events[-1].body if offset else b""
+                self._record(new, current, command, verb, events)
+                return events[-1].body
             case Remove(last=dict(last)):
                 assert current is not None
-                if dry_run:
+                if command.dry_run:
                     return encode(last, stored_version)
                 offset = self._record(last, current, command, verb, events)
                 shown = events[-1].body
@@ -333,7 +310,7 @@ class ResourceActor:
                 return shown
             case Remove(answer=answer):
                 assert current is not None
-                if not dry_run:
+                if not command.dry_run:
                     self._record(current.object, current, command, verb, events, removed=True)
                 return encode(answer or current.object, current.offset)
 
@@ -363,20 +340,12 @@ class ResourceActor:
                 time=time,
                 user=command.stamp.user,
                 manager=command.stamp.manager,
-                facts=self._facts(stored, metadata),
+                facts=facts_of(self._storage, stored),
                 body=body,
             )
         )
         self._pending[namespace, name] = _Pending(offset, None if removed else body)
         return offset
-
-    def _facts(self, stored: Object, metadata: Object) -> bytes:
-        fields = {label: read(stored) for label, read in self._storage.selectable.items()}
-        owners = [owner["uid"] for owner in metadata.get("ownerReferences", ())]
-        fields["metadata.name"] = metadata["name"]
-        if self._storage.namespaced:
-            fields["metadata.namespace"] = metadata["namespace"]
-        return pack_facts(metadata.get("labels") or {}, fields, metadata["uid"], owners)
 
     def _current(self, view: View, namespace: str, name: str) -> Current | None:
         pending = self._pending.get((namespace, name))
@@ -393,7 +362,6 @@ class ResourceActor:
         new: Object | None,
         old: Object | None = None,
     ) -> Review:
-        dry_run = command.options.dry_run if isinstance(command, Delete) else command.dry_run
         name = new["metadata"].get("name", "") if isinstance(command, Create) and new else _name_of(command)
         subresource = command.subresource if isinstance(command, Replace | Patch | Submit) else ""
         self._reviewed = Review(
@@ -405,7 +373,7 @@ class ResourceActor:
             new,
             old,
             command.stamp.user,
-            dry_run,
+            command.dry_run,
             command.stamp,
         )
         return self._reviewed
@@ -416,7 +384,7 @@ class ResourceActor:
 
         return admit
 
-    def settled(self, events: list[Event], failure: Exception | None) -> None:
+    def _settled(self, events: list[Event], failure: Exception | None) -> None:
         """A commit has ended: what was pending is durable, or never was."""
         if failure is not None:
             self._pending.clear()
@@ -425,20 +393,6 @@ class ResourceActor:
             pending = self._pending.get((event.namespace, event.name))
             if pending is not None and pending.offset == event.offset:
                 del self._pending[event.namespace, event.name]
-
-
-class _Settlement:
-    """Called by the committer when a batch of one actor is durable or lost."""
-
-    __slots__ = ("_actor", "_answers", "_events")
-
-    def __init__(self, actor: ResourceActor, events: list[Event], answers: list[_Answer]) -> None:
-        self._actor, self._events, self._answers = actor, events, answers
-
-    def __call__(self, failure: Exception | None) -> None:
-        self._actor.settled(self._events, failure)
-        for answer in self._answers:
-            answer.give(failure)
 
 
 def _name_of(command: Command) -> str:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import orjson
 
+from actors.facts import pack_facts
+from actors.kinds.definition import Definition
 from actors.kinds.schema import Schema, member_at, put_at
 from actors.messages import Object
 
@@ -35,6 +37,17 @@ def as_stored(schema: Schema, decoded: Object) -> None:
     for path in schema.shown_lists:
         if member_at(decoded, path) == []:
             put_at(decoded, path, None)
+
+
+def facts_of(storage: Definition, stored: Object) -> bytes:
+    """What selectors and garbage collection ask of an object, so that they need not parse it."""
+    metadata = stored["metadata"]
+    fields = {label: read(stored) for label, read in storage.selectable.items()}
+    owners = [owner["uid"] for owner in metadata.get("ownerReferences", ())]
+    fields["metadata.name"] = metadata["name"]
+    if storage.namespaced:
+        fields["metadata.namespace"] = metadata["namespace"]
+    return pack_facts(metadata.get("labels") or {}, fields, metadata["uid"], owners)
 
 
 def encode(stored: Object, offset: int) -> bytes:
