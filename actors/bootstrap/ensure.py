@@ -21,14 +21,14 @@ from actors.resource.document import decode
 from actors.stamps import Stamps
 from journal.log import Journal
 
-USER = "system:apiserver"
+USER, MANAGER = "system:apiserver", "apiserver"
 _log = logging.getLogger(__name__)
 
 
 async def ensure(
     seeds: Iterable[Seed], catalog: Catalog, journal: Journal, directory: Directory, stamps: Stamps
 ) -> None:
-    writer = Writer(directory, stamps, USER)
+    writer = Writer(directory, stamps, USER, MANAGER)
 
     async def write(change: tuple[Seed, Object, bool]) -> None:
         seed, new, exists = change

@@ -16,10 +16,11 @@ MANAGER = "controller-manager"
 
 
 class Writer:
-    def __init__(self, directory: Directory, stamps: Stamps, user: str) -> None:
+    def __init__(self, directory: Directory, stamps: Stamps, user: str, manager: str = MANAGER) -> None:
         self._directory = directory
         self._stamps = stamps
         self.user = user
+        self._manager = manager
 
     @classmethod
     def of_controller(cls, directory: Directory, stamps: Stamps, names: Names, name: str) -> Writer:
@@ -27,10 +28,10 @@ class Writer:
         return cls(directory, stamps, f"system:serviceaccount:{names.system_namespace}:{name}")
 
     def now(self) -> int:
-        return self._stamps.make(self.user, MANAGER).time
+        return self._stamps.make(self.user, self._manager).time
 
     async def create(self, definition: Definition, namespace: str, new: Object) -> bytes:
-        stamp = self._stamps.make(self.user, MANAGER)
+        stamp = self._stamps.make(self.user, self._manager)
         outcome = await self._directory.ask(definition, Create(definition.api_version, namespace, new, stamp))
         return outcome.body
 
@@ -38,7 +39,7 @@ class Writer:
         """Store a changed object; refused with Conflict when its resourceVersion is not the newest."""
         metadata = new["metadata"]
         namespace, name = metadata.get("namespace", ""), metadata["name"]
-        stamp = self._stamps.make(self.user, MANAGER)
+        stamp = self._stamps.make(self.user, self._manager)
         command = Replace(definition.api_version, namespace, name, new, stamp, subresource)
         outcome = await self._directory.ask(definition, command)
         return outcome.body
@@ -51,6 +52,6 @@ class Writer:
         options: DeleteOptions,
         verb: str = "delete",
     ) -> None:
-        stamp = self._stamps.make(self.user, MANAGER)
+        stamp = self._stamps.make(self.user, self._manager)
         command = Delete(definition.api_version, namespace, name, stamp, options, verb)
         await self._directory.ask(definition, command)
