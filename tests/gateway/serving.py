@@ -21,7 +21,6 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.limits import Limits
 from gateway.request import Request, Response
@@ -250,10 +249,3 @@ async def served(
         yield host
         stop.set()
         nursery.cancel_scope.cancel()
-
-
-async def let_pass(clock: MockClock, seconds: float) -> None:
-    """Let everybody come to rest, then let time pass and everybody react to it."""
-    await wait_all_tasks_blocked()
-    clock.jump(seconds)
-    await wait_all_tasks_blocked()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import MockClock
 
 from tests.actors.store import Document, stored
 from tests.gateway.api import Api, config_map, names, served
+from tests.gateway.rest import at_rest
 
 
 def owned(owner: Document, name: str = "dependent", **metadata: object) -> Document:
@@ -23,9 +24,9 @@ async def family(api: Api, **metadata: object) -> None:
 async def settle(api: Api, clock: MockClock) -> list[str]:
     """Let the controllers do what they do by themselves; answers what is left."""
     for _ in range(10):
-        await wait_all_tasks_blocked()
+        await at_rest()
         clock.jump(1)
-    await wait_all_tasks_blocked()
+    await at_rest()
     return names(await api.list("configmaps"))
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import MockClock
 
 from tests.gateway.api import Api, config_map, names, served
+from tests.gateway.rest import at_rest
 
 WEB = {
     "metadata": {"name": "web"},
@@ -97,7 +98,7 @@ async def test_namespaces_are_emptied_of_what_is_not_served(tmp_path: Path, mock
         await api.restart(runtime_config="apps/v1=false")
         (await api.ask("DELETE", "/api/v1/namespaces/n")).expect(200)
         for _ in range(10):
-            await wait_all_tasks_blocked()
+            await at_rest()
             mock_clock.jump(1)
         (await api.ask("GET", "/api/v1/namespaces/n")).expect(404)
         await api.restart(runtime_config="")

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 import trio
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import MockClock
 
 from gateway import compose
 from tests.gateway.api import Answer, Api, SlowDisk, config_map, names, served
+from tests.gateway.rest import at_rest
 
 PATH = "/api/v1/namespaces/default/configmaps"
 
@@ -22,9 +23,9 @@ async def after(api: Api, clock: MockClock, seconds: float, method: str, **query
         answers.append(await api.ask(method, PATH, **query))
 
     api.nursery.start_soon(ask)
-    await wait_all_tasks_blocked()
+    await at_rest()
     clock.jump(seconds)
-    await wait_all_tasks_blocked()
+    await at_rest()
     return answers
 
 
@@ -40,7 +41,7 @@ async def test_a_list_that_takes_too_long(mock_clock: MockClock) -> None:
         answers = await after(api, mock_clock, 6.9, "GET", **query)
         assert not answers
         mock_clock.jump(0.1)
-        await wait_all_tasks_blocked()
+        await at_rest()
         status = answers[0].expect(504)
         assert status["reason"] == "Timeout"
         assert "timeoutSeconds" in status["message"]
@@ -60,7 +61,7 @@ async def test_no_limit_leaves_the_servers_own_patience(query: dict[str, int], m
         answers = await after(api, mock_clock, 2.9, "GET", resourceVersion=1_000_000, **query)
         assert not answers
         mock_clock.jump(0.1)
-        await wait_all_tasks_blocked()
+        await at_rest()
         assert "Too large resource version" in answers[0].expect(504)["message"]
 
 
@@ -77,7 +78,7 @@ async def test_a_delete_of_a_collection_that_takes_too_long_leaves_the_rest_alon
         status = answers[0].expect(504)
         assert (status["reason"], status["details"]["retryAfterSeconds"]) == ("Timeout", 1)
         gate.set()
-        await wait_all_tasks_blocked()
+        await at_rest()
         # The first two were on their way to the disk and could not be called back.
         assert names(await api.list("configmaps")) == ["c", "d", "e"]
 

@@ -2,9 +2,9 @@
 
 import pytest
 import trio
-from trio.testing import wait_all_tasks_blocked
 
 from gateway.request import Request, Response
+from tests.gateway.rest import at_rest
 from tests.gateway.serving import Client, Host, served
 
 UPLOADS = {
@@ -15,9 +15,9 @@ UPLOADS = {
 }
 
 
-async def at_rest(host: Host) -> None:
+async def deserted(host: Host) -> None:
     while host.statistics.open:
-        await wait_all_tasks_blocked()
+        await at_rest()
 
 
 @pytest.mark.parametrize("part", UPLOADS.values(), ids=UPLOADS.keys())
@@ -26,8 +26,8 @@ async def test_an_aborted_upload_changes_nothing(part: bytes, secure: bool) -> N
     async with served() as host:
         async with host.connect_tls() if secure else host.connect() as client:
             await client.send(part)
-            await wait_all_tasks_blocked()
-        await at_rest(host)
+            await at_rest()
+        await deserted(host)
         assert (host.statistics.requests, host.statistics.failed) == (0, 0)
 
 
@@ -49,7 +49,7 @@ async def test_a_half_closed_connection_gets_a_late_answer() -> None:
     async with served(handle) as host, host.connect() as client:
         await client.send(b"POST / HTTP/1.1\r\nHost: t\r\nContent-Length: 4\r\n\r\nbody")
         await client.stream.send_eof()  # type: ignore[attr-defined]
-        await wait_all_tasks_blocked()
+        await at_rest()
         ready.set()
         assert (await client.reply()).body == b"body"
 
@@ -70,7 +70,7 @@ async def test_a_client_gone_before_its_answer_disturbs_nobody() -> None:
         ready.set()
         assert len((await other.get()).body) == 1_000_000
         while host.statistics.open > 1:
-            await wait_all_tasks_blocked()
+            await at_rest()
         assert host.statistics.failed == 0
 
 
@@ -78,13 +78,13 @@ async def test_a_reset_disturbs_nobody() -> None:
     async with served() as host, host.connect() as other:
         async with host.connect() as client:
             await client.send(b"GET / HTT")
-            await wait_all_tasks_blocked()
+            await at_rest()
             stream = client.stream
             assert isinstance(stream, trio.SocketStream)
             stream.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         assert (await other.get()).status == 200
         while host.statistics.open > 1:
-            await wait_all_tasks_blocked()
+            await at_rest()
 
 
 async def test_a_tls_client_that_ends_its_side_gets_its_answer() -> None:

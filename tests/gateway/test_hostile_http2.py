@@ -5,12 +5,13 @@ import h2.events
 import h2.settings
 import pytest
 import trio
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import MockClock
 
 from gateway.limits import Limits
 from gateway.request import Request, Response
 from tests.gateway.frames import Frames, frames
-from tests.gateway.serving import let_pass, served
+from tests.gateway.rest import at_rest, let_pass
+from tests.gateway.serving import served
 
 KIB = 1024
 
@@ -36,7 +37,7 @@ async def test_lengths_that_make_no_sense_reach_nobody(lengths: tuple[bytes, ...
         await client.request(
             method=b"POST", end=False, extra=tuple((b"content-length", length) for length in lengths)
         )
-        await wait_all_tasks_blocked()
+        await at_rest()
         assert await fine(other)
         assert host.statistics.requests == 1
 
@@ -47,7 +48,7 @@ async def test_a_body_that_grows_too_large_is_refused_and_stopped() -> None:
         for _ in range(3):
             client.connection.send_data(number, b"x" * 10 * KIB)
             await client.flush()
-            await wait_all_tasks_blocked()
+            await at_rest()
         assert await client.status(number) == b"413"
         client.connection.send_data(number, b"x" * 10 * KIB)
         await client.flush()
@@ -99,10 +100,10 @@ async def test_resetting_streams_does_not_start_more_work_than_allowed() -> None
             number = await client.request()
             client.connection.reset_stream(number)
             await client.flush()
-        await wait_all_tasks_blocked()
+        await at_rest()
         assert running == 5
         release.set()
-        await wait_all_tasks_blocked()
+        await at_rest()
         assert await fine(client)
 
 
@@ -127,7 +128,7 @@ async def test_a_peer_that_opens_no_window_is_dropped(mock_clock: MockClock) -> 
 async def test_a_path_that_is_not_ascii_ends_its_stream_at_most(path: bytes) -> None:
     async with served() as host, frames(host) as other, frames(host) as client:
         await client.request(path)
-        await wait_all_tasks_blocked()
+        await at_rest()
         assert await fine(other)
         assert host.statistics.requests == 1
 
@@ -146,7 +147,7 @@ async def test_connect_ends_its_stream_at_most(extra: tuple[tuple[bytes, bytes],
             ],
         )
         await client.flush()
-        await wait_all_tasks_blocked()
+        await at_rest()
         assert await fine(other)
 
 
@@ -166,7 +167,7 @@ async def test_odd_frames_cost_at_most_the_connection(
 ) -> None:
     async with served() as host, frames(host) as other, frames(host) as client:
         await client.stream.send_all(bytes_)
-        await wait_all_tasks_blocked()
+        await at_rest()
         assert await fine(other)
     assert caplog.text == ""
 

@@ -2,10 +2,11 @@
 
 import pytest
 import trio
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import MockClock
 
 from gateway.request import Request, Response
-from tests.gateway.serving import let_pass, served
+from tests.gateway.rest import at_rest, let_pass
+from tests.gateway.serving import served
 
 LARGE = b"x" * 32_000_000
 
@@ -22,7 +23,7 @@ async def test_a_stalled_reader_is_dropped_and_blocks_nobody(mock_clock: MockClo
         host.connect_tls() if secure else host.connect() as client,
     ):
         await client.send(b"GET /large HTTP/1.1\r\nHost: t\r\n\r\n")
-        await wait_all_tasks_blocked()
+        await at_rest()
         assert (await other.get()).body == b"small"
         assert host.statistics.open == 2
         # What the kernel's buffers took counts as progress, and buys time.
@@ -35,7 +36,7 @@ async def test_a_stalled_reader_is_dropped_and_blocks_nobody(mock_clock: MockClo
 async def test_a_slow_reader_gets_everything() -> None:
     async with served(handle) as host, host.connect_tls() as client:
         await client.send(b"GET /large HTTP/1.1\r\nHost: t\r\n\r\n")
-        await wait_all_tasks_blocked()
+        await at_rest()
         reply = await client.reply()
         assert reply.body == LARGE
         assert (await client.get("/small")).body == b"small"
@@ -52,7 +53,7 @@ async def test_pipelined_requests_wait_while_their_client_does_not_read() -> Non
     async with served(count) as host, host.connect() as client:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(client.send, b"GET / HTTP/1.1\r\nHost: t\r\n\r\n" * 200)
-            await wait_all_tasks_blocked()
+            await at_rest()
             assert handled < 50
             for _ in range(200):
                 assert len((await client.reply()).body) == 1_000_000

@@ -4,7 +4,8 @@ import trio
 from trio.testing import MockClock
 
 from gateway.request import Request, Response
-from tests.gateway.serving import let_pass, served
+from tests.gateway.rest import let_pass
+from tests.gateway.serving import served
 
 HEAD = b"POST / HTTP/1.1\r\nHost: t\r\nContent-Length: 100000\r\n\r\n"
 

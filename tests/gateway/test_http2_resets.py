@@ -8,10 +8,10 @@ import struct
 
 import pytest
 import trio
-from trio.testing import wait_all_tasks_blocked
 
 from gateway.request import Request, Response
 from tests.gateway.frames import Frames, frames
+from tests.gateway.rest import at_rest
 from tests.gateway.serving import served
 
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
@@ -37,6 +37,6 @@ async def test_a_reset_that_is_found_by_sending(caplog: pytest.LogCaptureFixture
             async with frames(host) as client:
                 clients.append(client)
                 await client.request()
-                await wait_all_tasks_blocked()
+                await at_rest()
         assert host.statistics.requests == TIMES
     assert not caplog.records

@@ -5,11 +5,12 @@ import h2.events
 import h2.settings
 import trio
 from hyperframe.frame import DataFrame, GoAwayFrame, RstStreamFrame
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import MockClock
 
 from gateway.request import Request, Response
 from tests.gateway.frames import frames
-from tests.gateway.serving import let_pass, served
+from tests.gateway.rest import at_rest, let_pass
+from tests.gateway.serving import served
 
 
 class Gate:
@@ -26,7 +27,7 @@ class Gate:
 async def test_a_connection_at_rest_gets_goaway_and_closes() -> None:
     async with served() as host, frames(host) as client:
         await client.status(await client.request())
-        await wait_all_tasks_blocked()
+        await at_rest()
         host.stop.set()
         farewell = await client.until(h2.events.ConnectionTerminated)
         assert isinstance(farewell, h2.events.ConnectionTerminated)
@@ -56,7 +57,7 @@ async def test_requests_after_goaway_are_refused_so_that_they_may_be_retried() -
         await client.request()
         await gate.entered.wait()
         host.stop.set()
-        await wait_all_tasks_blocked()
+        await at_rest()
         late = await client.request(b"/late")
         refusal = (await client.raw(RstStreamFrame))[-1]
         assert isinstance(refusal, RstStreamFrame)
@@ -94,7 +95,7 @@ async def test_the_end_of_the_client_frees_the_connection_at_once() -> None:
         async with frames(host) as client:
             await client.status(await client.request())
         while host.statistics.open:
-            await wait_all_tasks_blocked()
+            await at_rest()
 
 
 async def test_a_client_that_does_not_read_cannot_hold_up_the_end(mock_clock: MockClock) -> None:
@@ -106,7 +107,7 @@ async def test_a_client_that_does_not_read_cannot_hold_up_the_end(mock_clock: Mo
         client.connection.increment_flow_control_window(2**30)
         await client.flush()
         await client.request()
-        await wait_all_tasks_blocked()
+        await at_rest()
         host.stop.set()
         await let_pass(mock_clock, 8)
         await host.stopped.wait()

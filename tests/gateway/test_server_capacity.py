@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import trio
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import MockClock
 
 from gateway.limits import Limits, affordable_connections
 from gateway.request import Request, Response
-from tests.gateway.serving import Client, let_pass, served
+from tests.gateway.rest import at_rest, let_pass
+from tests.gateway.serving import Client, served
 
 
 async def test_the_connection_longest_at_rest_makes_room(mock_clock: MockClock) -> None:
@@ -36,7 +37,7 @@ async def test_a_newcomer_waits_while_all_are_busy() -> None:
         await busy.send(b"GET /busy HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n")
         async with host.connect() as newcomer:
             await newcomer.send(b"GET / HTTP/1.1\r\nHost: t\r\n\r\n")
-            await wait_all_tasks_blocked()
+            await at_rest()
             assert host.statistics.accepted == 1
             release.set()
             assert (await newcomer.reply()).status == 200

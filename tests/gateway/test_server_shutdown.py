@@ -2,10 +2,11 @@
 
 import pytest
 import trio
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import MockClock
 
 from gateway.request import Request, Response
-from tests.gateway.serving import let_pass, served
+from tests.gateway.rest import at_rest, let_pass
+from tests.gateway.serving import served
 
 
 class Gate:
@@ -25,7 +26,7 @@ async def test_connections_at_rest_close_at_once() -> None:
     async with served() as host, host.connect() as used, host.connect() as fresh, host.connect_tls() as tls:
         await used.get()
         await tls.get()
-        await wait_all_tasks_blocked()
+        await at_rest()
         host.stop.set()
         await host.stopped.wait()
         assert [await client.ended() for client in (used, fresh, tls)] == [True] * 3
@@ -39,7 +40,7 @@ async def test_a_request_being_handled_is_answered_and_told_to_close() -> None:
         await client.send(b"GET /a HTTP/1.1\r\nHost: t\r\n\r\n")
         await gate.entered.wait()
         host.stop.set()
-        await wait_all_tasks_blocked()
+        await at_rest()
         assert host.statistics.draining
         assert not host.stopped.is_set()
         gate.open.set()
@@ -52,9 +53,9 @@ async def test_a_request_being_handled_is_answered_and_told_to_close() -> None:
 async def test_a_request_being_read_is_read_to_its_end() -> None:
     async with served() as host, host.connect() as client:
         await client.send(b"POST /a HTTP/1.1\r\nHost: t\r\nContent-Length: 4\r\n\r\nab")
-        await wait_all_tasks_blocked()
+        await at_rest()
         host.stop.set()
-        await wait_all_tasks_blocked()
+        await at_rest()
         reply = await client.ask(b"cd")
         assert (reply.status, reply.headers[b"connection"]) == (200, b"close")
         await host.stopped.wait()
@@ -66,7 +67,7 @@ async def test_pipelined_requests_are_all_answered() -> None:
         await client.send(b"".join(b"GET /%d HTTP/1.1\r\nHost: t\r\n\r\n" % number for number in range(3)))
         await gate.entered.wait()
         host.stop.set()
-        await wait_all_tasks_blocked()
+        await at_rest()
         gate.open.set()
         replies = [await client.reply() for _ in range(3)]
         assert [reply.body for reply in replies] == [b"/0", b"/1", b"/2"]
@@ -77,7 +78,7 @@ async def test_pipelined_requests_are_all_answered() -> None:
 async def test_a_request_that_arrives_in_the_instant_of_stopping_is_answered() -> None:
     async with served() as host, host.connect() as client, host.connect() as fresh:
         await client.get()
-        await wait_all_tasks_blocked()
+        await at_rest()
         await client.send(b"GET /late HTTP/1.1\r\nHost: t\r\n\r\n")
         await fresh.send(b"GET /first HTTP/1.1\r\nHost: t\r\n\r\n")
         host.stop.set()
@@ -116,9 +117,9 @@ async def test_a_large_answer_under_way_is_sent_to_its_end() -> None:
 
     async with served(handle) as host, host.connect_tls() as client:
         await client.send(b"GET / HTTP/1.1\r\nHost: t\r\n\r\n")
-        await wait_all_tasks_blocked()
+        await at_rest()
         host.stop.set()
-        await wait_all_tasks_blocked()
+        await at_rest()
         assert not host.stopped.is_set()
         assert len((await client.reply()).body) == 20_000_000
         await host.stopped.wait()

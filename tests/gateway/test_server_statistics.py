@@ -1,9 +1,9 @@
 """The counters that /metrics reads."""
 
 import trio
-from trio.testing import wait_all_tasks_blocked
 
 from gateway.request import Request, Response
+from tests.gateway.rest import at_rest
 from tests.gateway.serving import served
 
 
@@ -18,12 +18,12 @@ async def test_connections_and_requests_are_counted() -> None:
     async with served(handle) as host, host.connect() as resting, host.connect() as busy:
         await resting.get()
         await busy.send(b"GET /busy HTTP/1.1\r\nHost: t\r\n\r\n")
-        await wait_all_tasks_blocked()
+        await at_rest()
         async with host.connect() as bad:
             await bad.ask(b"nonsense\r\n\r\n")
             assert await bad.ended()
         while host.statistics.open > 2:
-            await wait_all_tasks_blocked()
+            await at_rest()
         figures = host.statistics
         assert (figures.open, figures.idle, figures.accepted) == (2, 1, 3)
         assert (figures.requests, figures.refused, figures.failed) == (2, 1, 0)

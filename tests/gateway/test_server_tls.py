@@ -5,12 +5,13 @@ import warnings
 
 import pytest
 import trio
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import MockClock
 
 from gateway.limits import Limits
 from gateway.request import Request, Response
 from gateway.server import Server
-from tests.gateway.serving import Client, authority, hello, let_pass, refuse, served
+from tests.gateway.rest import at_rest, let_pass
+from tests.gateway.serving import Client, authority, hello, refuse, served
 
 
 async def who(request: Request) -> Response:
@@ -103,7 +104,7 @@ async def test_a_broken_record_ends_that_connection_only() -> None:
         assert isinstance(stream, trio.SSLStream)
         await stream.transport_stream.send_all(b"\x17\x03\x03\x00\x20" + b"x" * 32)
         while host.statistics.open > 1 or host.statistics.accepted < 2:
-            await wait_all_tasks_blocked()
+            await at_rest()
         assert (await other.get()).status == 200
 
 

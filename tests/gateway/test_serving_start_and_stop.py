@@ -7,11 +7,12 @@ import socket
 import httpx
 import pytest
 import trio
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import MockClock
 
 from gateway import compose
 from tests.actors.store import ManualClock, memory_folder
 from tests.gateway.api import ADMIN, Api, SlowDisk, config_map, served, settings
+from tests.gateway.rest import at_rest
 
 
 def free_port() -> int:
@@ -76,7 +77,7 @@ async def test_an_unfinished_start(
                 assert await statuses(client) == [500, 500, 500]
                 assert not announced
                 gate.open.set()
-                await wait_all_tasks_blocked()
+                await at_rest()
                 assert announced
                 assert await statuses(client) == [200, 200, 200]
             stop.set()
@@ -85,7 +86,7 @@ async def test_an_unfinished_start(
 async def stopping(api: Api) -> None:
     await api.ask("GET", "/livez")
     api.stop.set()
-    await wait_all_tasks_blocked()
+    await at_rest()
 
 
 async def test_readyz_fails_during_the_delay_while_requests_are_served(mock_clock: MockClock) -> None:
@@ -106,7 +107,7 @@ async def test_readyz_fails_during_the_delay_while_requests_are_served(mock_cloc
             )
             assert found.status_code == 200
         mock_clock.jump(19.9)
-        await wait_all_tasks_blocked()
+        await at_rest()
         assert not api.stopped.is_set()
         mock_clock.jump(0.1)
         await api.stopped.wait()
@@ -134,9 +135,9 @@ async def test_writes_under_way_when_the_server_stops_are_finished_and_kept(
         async with trio.open_nursery() as nursery:
             for number in range(20):
                 nursery.start_soon(write, number)
-            await wait_all_tasks_blocked()
+            await at_rest()
             api.stop.set()
-            await wait_all_tasks_blocked()
+            await at_rest()
             assert not answers
             gate.set()
         assert answers == [201] * 20
@@ -160,7 +161,7 @@ async def test_a_server_that_is_cancelled_ends_though_writes_wait(monkeypatch: p
             access = b"Authorization: Bearer %b\r\nContent-Length: %d\r\n\r\n" % (ADMIN.encode(), len(body))
             async with await trio.open_tcp_stream("127.0.0.1", asked.insecure_port) as stream:
                 await stream.send_all(head + access + body)
-                await wait_all_tasks_blocked()
+                await at_rest()
                 nursery.cancel_scope.cancel()
         monkeypatch.setattr(SlowDisk, "gate", None)
         async with served(folder) as api:

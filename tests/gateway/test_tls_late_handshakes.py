@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import trio
-from trio.testing import wait_all_tasks_blocked
 
 from gateway.limits import Limits
 from gateway.tls import Desk, SecureLink
+from tests.gateway.rest import at_rest
 from tests.gateway.serving import authority
 
 
@@ -60,7 +60,7 @@ class Handshake:
         """The bytes arrive, and the time is up before the server has looked."""
         self.sock.send(data)
         self.link.interrupt()
-        await wait_all_tasks_blocked()
+        await at_rest()
 
 
 @asynccontextmanager
@@ -69,7 +69,7 @@ async def shaking() -> AsyncIterator[Handshake]:
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(handshake.run)
-            await wait_all_tasks_blocked()
+            await at_rest()
             yield handshake
     finally:
         handshake.sock.close()

@@ -4,10 +4,10 @@ import gzip
 
 import pytest
 import trio
-from trio.testing import wait_all_tasks_blocked
 
 from gateway.wire import compression
 from gateway.wire.compression import acceptable, compress
+from tests.gateway.rest import at_rest
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ async def test_only_large_bodies_take_a_thread() -> None:
             limiter.acquire_on_behalf_of_nowait(borrower)
         nursery.start_soon(run, large)
         nursery.start_soon(run, small)
-        await wait_all_tasks_blocked()
+        await at_rest()
         assert done == [len(small)]
         for borrower in borrowers:
             limiter.release_on_behalf_of(borrower)

@@ -5,9 +5,9 @@ from collections.abc import Awaitable, Callable
 import orjson
 import pytest
 import trio
-from trio.testing import wait_all_tasks_blocked
 
 from gateway.wire.yaml import YamlError, dump, from_json_off_loop, load_off_loop, reader, writer
+from tests.gateway.rest import at_rest
 
 SMALL = b'{"a": 1}'
 LARGE = orjson.dumps({f"key{number}": "value" for number in range(5000)})
@@ -48,7 +48,7 @@ async def test_only_what_may_take_long_needs_a_thread(
             limiter.acquire_on_behalf_of_nowait(borrower)
         for body in (*waiting, SMALL):
             nursery.start_soon(go, body)
-        await wait_all_tasks_blocked()
+        await at_rest()
         assert done == [SMALL]
         for borrower in borrowers:
             limiter.release_on_behalf_of(borrower)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import MockClock
 
 from gateway.watch.sweeper import BOOKMARK_INTERVAL
 from tests.gateway.api import Api, config_map, labelled, served
-from tests.gateway.serving import let_pass
+from tests.gateway.rest import at_rest, let_pass
 from tests.gateway.watch.watching import (
     Watch,
     ports,
@@ -101,7 +101,7 @@ async def assert_truthful(api: Api, watch: Watch) -> None:
     for mark in bookmarks(watch):
         later = [version(one) for one in watch.events if one["type"] != "BOOKMARK" and version(one) > mark]
         async with watching(api, api.path("configmaps"), resourceVersion=mark) as again:
-            await wait_all_tasks_blocked()
+            await at_rest()
             assert versions(again.events) == later
 
 
@@ -111,7 +111,7 @@ async def test_one_who_is_behind_is_told_how_far_it_got(mock_clock: MockClock) -
         at = await api.head()
         query = {"resourceVersion": at, "timeoutSeconds": 5, **ASKED}
         async with watching(api, api.path("configmaps"), stalled=True, **query) as watch:
-            await wait_all_tasks_blocked()
+            await at_rest()
             for number in range(80):
                 await api.create("configmaps", config_map(f"c-{number:02}", big=big))
             await let_pass(mock_clock, 6)

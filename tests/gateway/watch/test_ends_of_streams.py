@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import orjson
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import MockClock
 
 from tests.gateway.api import config_map, served
-from tests.gateway.serving import Client, let_pass
+from tests.gateway.rest import at_rest, let_pass
+from tests.gateway.serving import Client
 from tests.gateway.watch.watching import Chunks, Watch, connect, request, watching
 
 
@@ -97,7 +98,7 @@ async def test_one_who_does_not_read_to_the_end_of_an_event_is_cut_off(mock_cloc
         at = await api.head()
         query = {"resourceVersion": at, "timeoutSeconds": 5}
         async with watching(api, api.path("configmaps"), stalled=True, **query) as watch:
-            await wait_all_tasks_blocked()
+            await at_rest()
             for number in range(60):
                 await api.create("configmaps", config_map(f"c-{number:02}", big="x" * 100_000))
             for _ in range(12):
@@ -112,7 +113,7 @@ async def test_one_who_reads_at_the_last_moment_gets_whole_events(mock_clock: Mo
         at = await api.head()
         query = {"resourceVersion": at, "timeoutSeconds": 5}
         async with watching(api, api.path("configmaps"), stalled=True, **query) as watch:
-            await wait_all_tasks_blocked()
+            await at_rest()
             for number in range(60):
                 await api.create("configmaps", config_map(f"c-{number:02}", big="x" * 100_000))
             for _ in range(7):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import MockClock
 
 from tests.gateway.api import config_map, labelled, served
-from tests.gateway.serving import let_pass
+from tests.gateway.rest import at_rest, let_pass
 from tests.gateway.watch.streams import connection
 from tests.gateway.watch.watching import assert_ascending, told, version
 
@@ -58,7 +58,7 @@ async def test_a_stream_that_is_reset_leaves_the_others() -> None:
     async with served() as api, connection(api) as client:
         gone, stays = await client.watch(PATH), await client.watch(PATH)
         await client.cancel(gone)
-        await wait_all_tasks_blocked()
+        await at_rest()
         await api.create("configmaps", config_map("a"))
         assert await stays.told(1) == [("ADDED", "a")]
         assert gone.events == []

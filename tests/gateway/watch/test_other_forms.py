@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import MockClock
 
 from tests.gateway.api import config_map, served
-from tests.gateway.serving import let_pass
+from tests.gateway.rest import at_rest, let_pass
 from tests.gateway.watch.watching import ports, transports, watching
 
 TABLE = {"Accept": "application/json;as=Table;g=meta.cluster.io;v=v1"}
@@ -69,8 +69,8 @@ async def test_one_that_waits_for_its_first_event_may_leave() -> None:
     async with served() as api:
         at = await api.head()
         async with watching(api, api.path("configmaps"), headers=TABLE, resourceVersion=at):
-            await wait_all_tasks_blocked()
-        await wait_all_tasks_blocked()
+            await at_rest()
+        await at_rest()
         text = (await api.ask("GET", "/metrics")).text
         assert 'rewound_watch_groups{type="configmaps"} 0.0' in text
 

@@ -7,10 +7,10 @@ from typing import Any
 import trio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from trio.testing import wait_all_tasks_blocked
 
 from tests.actors.store import Document
 from tests.gateway.api import Api, served
+from tests.gateway.rest import at_rest
 from tests.gateway.watch.watching import Watch, told, version, watching
 
 NAMES = "abcdef"
@@ -145,7 +145,7 @@ async def write(api: Api, name: str, app: str, tier: str) -> None:
 
 
 async def settle(followers: list[Follower]) -> None:
-    await wait_all_tasks_blocked()
+    await at_rest()
     for follower in followers:
         await follower.check()
 

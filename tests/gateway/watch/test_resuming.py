@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from trio.testing import wait_all_tasks_blocked
-
 from tests.gateway.api import config_map, served
+from tests.gateway.rest import at_rest
 from tests.gateway.watch.watching import (
     assert_ascending,
     ports,
@@ -40,7 +39,7 @@ async def test_from_any_event_on(transport: str) -> None:
         for place, event in enumerate(everything):
             async with watching(api, path, transport, resourceVersion=version(event)) as again:
                 assert await again.take(5 - place) == everything[place + 1 :]
-                await wait_all_tasks_blocked()
+                await at_rest()
                 assert again.untaken == []
 
 

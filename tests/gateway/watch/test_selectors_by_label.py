@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from trio.testing import wait_all_tasks_blocked
-
 from tests.gateway.api import labelled, served
+from tests.gateway.rest import at_rest
 from tests.gateway.watch.watching import ports, transports, version, watching
 
 
@@ -29,7 +28,7 @@ async def test_entering_and_leaving(transport: str) -> None:
             await api.delete("configmaps", "in")
             await api.delete("configmaps", "out")
             assert await watch.told(1) == [("DELETED", "out")]
-            await wait_all_tasks_blocked()
+            await at_rest()
             assert watch.untaken == []
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import MockClock
 
 from tests.gateway.api import config_map, served
-from tests.gateway.serving import let_pass
+from tests.gateway.rest import at_rest, let_pass
 from tests.gateway.watch.watching import ports, transports, watching
 
 
@@ -17,7 +17,7 @@ async def test_silent_until_it_is_reached(transport: str) -> None:
             for name in "abcde":
                 await api.create("configmaps", config_map(name))
             assert await watch.told(2) == [("ADDED", "d"), ("ADDED", "e")]
-            await wait_all_tasks_blocked()
+            await at_rest()
             assert len(watch.events) == 2
 
 
@@ -42,6 +42,6 @@ async def test_silent_to_its_end_when_it_never_comes(mock_clock: MockClock) -> N
 async def test_its_client_may_leave() -> None:
     async with served() as api:
         async with watching(api, api.path("configmaps"), resourceVersion=99999999):
-            await wait_all_tasks_blocked()
-        await wait_all_tasks_blocked()
+            await at_rest()
+        await at_rest()
         await api.create("configmaps", config_map("a"))

@@ -7,7 +7,7 @@ from trio.testing import MockClock
 
 from gateway.watch.opening import LONGEST
 from tests.gateway.api import config_map, served
-from tests.gateway.serving import let_pass
+from tests.gateway.rest import let_pass
 from tests.gateway.watch.watching import ports, transports, watching
 
 

@@ -7,7 +7,7 @@ from trio.testing import MockClock
 
 from gateway.watch.selection import Selection
 from tests.gateway.api import config_map, served
-from tests.gateway.serving import let_pass
+from tests.gateway.rest import let_pass
 from tests.gateway.watch.rawsocket import CLOSE, Frame, masked, raw_socket
 
 PATH = "/api/v1/namespaces/default/configmaps"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import struct
 
 import pytest
-from trio.testing import MockClock, wait_all_tasks_blocked
+from trio.testing import MockClock
 
 from gateway.watch.websocket import ANSWER_WITHIN, PING_AFTER
 from tests.gateway.api import config_map, served
-from tests.gateway.serving import let_pass
+from tests.gateway.rest import at_rest, let_pass
 from tests.gateway.watch.rawsocket import CLOSE, PING, PONG, TEXT, Frame, masked, raw_socket
 
 PATH = "/api/v1/namespaces/default/configmaps"
@@ -27,7 +27,7 @@ async def test_a_ping_in_pieces() -> None:
     async with served() as api, raw_socket(api, WATCH) as raw:
         for byte in masked(PING, b"hello"):
             await raw.send(bytes((byte,)))
-            await wait_all_tasks_blocked()
+            await at_rest()
         assert await raw.frame() == Frame(PONG, b"hello")
 
 
@@ -144,7 +144,7 @@ async def test_a_close_of_a_client_that_does_not_read_waits_for_the_end_of_an_ev
         for number in range(60):
             await api.create("configmaps", config_map(f"c-{number:02}", big="x" * 100_000))
         await raw.send(masked(CLOSE, b"\x03\xe8"))
-        await wait_all_tasks_blocked()
+        await at_rest()
         frames = [await raw.frame()]
         while frames[-1].opcode != CLOSE:
             frames.append(await raw.frame())

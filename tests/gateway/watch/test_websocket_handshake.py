@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import orjson
 import pytest
-from trio.testing import wait_all_tasks_blocked
 
 from tests.gateway.api import ALICE, config_map, served
+from tests.gateway.rest import at_rest
 from tests.gateway.serving import Client
 from tests.gateway.watch.rawsocket import KEY, PING, PONG, UPGRADE, masked, raw_socket
 from tests.gateway.watch.watching import connect, request
@@ -127,6 +127,6 @@ async def test_http_1_0_has_no_upgrades() -> None:
         await stream.send_all(
             f"GET {PATH}?watch=1 HTTP/1.0\r\nAuthorization: Bearer admin-token\r\n{lines}\r\n".encode()
         )
-        await wait_all_tasks_blocked()
+        await at_rest()
         assert await stream.receive_some(15) == b"HTTP/1.1 200 OK"
         await stream.aclose()
