@@ -119,6 +119,7 @@ class Definition:
     prepare_update: Change = leave
     validate_create: Callable[[Object], list[FieldError]] = accept
     validate_update: Judge = accept  # with the passes over metadata that the kind itself makes
+    settle: Callable[[Object], None] = leave  # what being stored makes of an object that was accepted
     warnings: Callable[[Object, Object | None], list[str]] = no_warnings
     mark_deleted: Callable[[Object], None] = leave
     # Seconds that a deleted object still has, by what it is and what was asked for; None: it goes at once.

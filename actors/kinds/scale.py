@@ -7,9 +7,12 @@ object is then judged as if it had been changed by itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
+from typing import Final
 
 from actors.kinds.checks import NEGATIVE, FieldError, invalid, name_is_subdomain
+from actors.kinds.columns import AGE, NAME, Column, at
 from actors.kinds.definition import Conversion, Definition, Subresource
 from actors.kinds.fields import INT32, STRING, Field, Struct
 from actors.kinds.meta import METADATA, metadata_rules
@@ -28,6 +31,13 @@ SCALE = Struct(
     Field("status", SCALE_STATUS, 3),
 )
 
+COLUMNS: Final = (
+    replace(NAME, format=""),
+    Column("Desired", "integer", "How many there are to be.", at("spec", "replicas", missing=0)),
+    Column("Available", "integer", "How many there are.", at("status", "replicas", missing=0)),
+    AGE,
+)
+
 _SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
@@ -40,6 +50,7 @@ def scale(selector: Callable[[Object], str]) -> Subresource:
         plural="scale",
         namespaced=True,
         fields=SCALE,
+        columns=COLUMNS,
         check_name=name_is_subdomain,
         conversion=Conversion(to_storage=_as_sent, from_storage=partial(show, selector)),
         validate_create=rules,

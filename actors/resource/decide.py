@@ -3,6 +3,7 @@
 No clock, no randomness, no trio: time, uid and random letters are in the command's stamp, so a replay gives the
 same bytes. The order of the steps is the order in which a client learns of its mistakes: preconditions, then
 what the kind prepares, then validation, then `admit` (validating admission), then whether the name is free.
+Only then an object settles into the form in which its kind is kept.
 
 An object here has no kind, apiVersion or resourceVersion: the actor adds the version when it has an offset.
 """
@@ -78,6 +79,7 @@ def decide_create(
     admit(created, None)
     if current is not None:
         raise AlreadyExists(definition.resource, metadata["name"], generated=generated)
+    definition.settle(created)
     return Store(created, created=True)
 
 
@@ -103,6 +105,7 @@ def decide_replace(
     errors = few_enough(_prepare_and_validate, definition, new, old, subresource)
     _raise_invalid(definition, command.name, errors)
     admit(new, old)
+    definition.settle(new)
     if "deletionTimestamp" in old_metadata and not definition.held(new) and not _time_left(old_metadata):
         return Remove(answer=new)
     return Keep() if _same(new, old) else Store(new, created=False)

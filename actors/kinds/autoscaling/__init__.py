@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 from actors.kinds.autoscaling import horizontal_pod_autoscaler, version_1
 from actors.kinds.definition import Definition
 from actors.names import Names
@@ -9,5 +12,9 @@ from actors.names import Names
 
 def declare(names: Names, features: frozenset[str] = frozenset()) -> tuple[Definition, ...]:
     """The preferred version first."""
-    stored, beta = horizontal_pod_autoscaler.define(names, features)
-    return stored, version_1.define(names, stored), beta
+    keys = horizontal_pod_autoscaler.round_trip_keys(names)
+    stored, beta = (
+        replace(view, settle=partial(version_1.settle, keys))
+        for view in horizontal_pod_autoscaler.define(names, features)
+    )
+    return stored, version_1.define(keys, stored), beta

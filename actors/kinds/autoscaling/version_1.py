@@ -3,6 +3,9 @@
 A client of this version that writes back what it has read changes nothing of what it has no field for: metrics,
 behavior, what was measured and conditions travel as JSON in annotations, in the words of this version. Broken
 ones are dropped without a word, as they always were.
+
+All autoscalers look as if they were stored in this version, and clients of the others have learned to see that: the
+processors come last among the metrics, and what a target is called follows from the values it has.
 """
 
 from __future__ import annotations
@@ -14,13 +17,8 @@ from typing import Any, Final
 
 import orjson
 
-from actors.kinds.autoscaling.behavior import DIRECTIONS, PARTS, behavior, fill_behavior
-from actors.kinds.autoscaling.horizontal_pod_autoscaler import (
-    AUTOSCALER,
-    TYPE_NAME,
-    drop_round_trip,
-    round_trip_keys,
-)
+from actors.kinds.autoscaling.behavior import DIRECTIONS, PARTS, behavior
+from actors.kinds.autoscaling.horizontal_pod_autoscaler import AUTOSCALER, TYPE_NAME, drop_round_trip
 from actors.kinds.autoscaling.metrics import reference, usual_metric
 from actors.kinds.definition import Conversion, Definition
 from actors.kinds.fields import INT32, INT64, QUANTITY, STRING, TIME, Field, ListOf, Struct, Type
@@ -29,7 +27,6 @@ from actors.kinds.meta import METADATA, OBJECT_META
 from actors.kinds.walk import Walk
 from actors.kinds.workloads import condition
 from actors.messages import Object
-from actors.names import Names
 
 REFERENCE = reference("v1")
 SPEC = Struct(
@@ -195,9 +192,8 @@ _VALUES: Final = {
 }
 
 
-def define(names: Names, stored: Definition) -> Definition:
+def define(keys: Mapping[str, str], stored: Definition) -> Definition:
     """A view of the stored definition, with its rules."""
-    keys = round_trip_keys(names)
     return replace(
         stored,
         version="v1",
@@ -206,6 +202,12 @@ def define(names: Names, stored: Definition) -> Definition:
         conversion=Conversion(to_storage=partial(to_storage, keys), from_storage=partial(from_storage, keys)),
         fill=None,
     )
+
+
+def settle(keys: Mapping[str, str], new: Object) -> None:
+    """What is left of an object that has been kept as one of this version, as they all are."""
+    kept = to_storage(keys, from_storage(keys, new))
+    new["spec"], new["status"] = kept["spec"], kept["status"]
 
 
 def from_storage(keys: Mapping[str, str], stored: Object) -> Object:
@@ -266,7 +268,7 @@ def to_storage(keys: Mapping[str, str], shown: Object) -> Object:
         spec["metrics"].append(usual_metric() if percent is None else usual_metric(percent))
     pace = _untitled(annotations.get(keys["behavior"]))
     if pace:
-        spec["behavior"] = fill_behavior(pace)
+        spec["behavior"] = pace
     used = status.pop("currentCPUUtilizationPercentage", None)
     if used is not None:
         current = {"averageUtilization": used}

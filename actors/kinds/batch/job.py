@@ -134,7 +134,7 @@ def fill(new: Object) -> None:
     new["spec"] = spec = JOB_SPEC.arranged({**usual, "suspend": False, **spec})
     labels = spec["template"]["metadata"].get("labels")
     if labels and not metadata.get("labels"):
-        new["metadata"] = OBJECT_META.arranged({**metadata, "labels": dict(labels)})
+        new["metadata"] = OBJECT_META.arranged({**metadata, "labels": labels})
     if "podFailurePolicy" in spec:
         failure_policy.fill(spec["podFailurePolicy"])
     fill_template(spec["template"])
@@ -203,13 +203,16 @@ class Jobs:
 
 
 def select_own(new: Object) -> None:
-    """A selector and labels for its pods that are nobody else's. The job has the labels too, if no others."""
+    """A selector and labels for its pods that are nobody else's. A job that has no labels of its own has these.
+
+    Labels that `fill` has taken over are the very map of the template; equal ones that were sent are not, and stay.
+    """
     metadata, spec = new["metadata"], new["spec"]
     template = spec["template"]["metadata"]
     labels = template.get("labels", {})
     own = {UID_LABEL: metadata["uid"], NAME_LABEL: metadata.get("name", "")}
     selected = dict(sorted({**own, **labels}.items()))
-    if metadata.get("labels", labels) == labels:
+    if metadata.get("labels", labels) is labels:
         metadata["labels"] = dict(selected)
     template["labels"] = selected
     selector = spec.get("selector", {})

@@ -11,15 +11,19 @@ MOST_SHOWN = 3
 
 def _endpoints(made: Object, _: int) -> str:
     found = [
-        f"{address['ip']}:{port['port']}" if port else address["ip"]
+        _with_port(address["ip"], port["port"]) if port else address["ip"]
         for subset in made.get("subsets", ())
         for port in subset.get("ports") or [None]
         for address in subset.get("addresses", ())
     ]
-    if not found:
+    if not made.get("subsets"):
         return NONE
     more = f" + {len(found) - MOST_SHOWN} more..." if len(found) > MOST_SHOWN else ""
     return ",".join(found[:MOST_SHOWN]) + more
+
+
+def _with_port(address: str, port: int) -> str:
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
 
 
 ENDPOINTS = (NAME, Column("Endpoints", "string", "Addresses with their ports.", _endpoints), AGE)

@@ -19,6 +19,7 @@ from actors.kinds.checks import (
     quoted,
     required,
 )
+from actors.kinds.columns import NAME, Cell, Column, at
 from actors.kinds.core.pods.annotations import is_apparmor_profile
 from actors.kinds.core.pods.security import SE_LINUX_OPTIONS, annotated_profile_rules
 from actors.kinds.core.pods.volume_sources import driver_name_rules
@@ -123,6 +124,33 @@ SPEC = Struct(
 POD_SECURITY_POLICY = Struct("policy.v1beta1.PodSecurityPolicy", METADATA, Field("spec", SPEC, 2))
 
 
+def _listed(part: str) -> Cell:
+    return lambda made, _: ",".join(made["spec"].get(part, ()))
+
+
+COLUMNS: Final = (
+    NAME,
+    Column(
+        "Priv",
+        "string",
+        "Whether containers may be privileged.",
+        lambda made, _: "true" if made["spec"].get("privileged") else "false",
+    ),
+    Column("Caps", "string", "Capabilities that may be added.", _listed("allowedCapabilities")),
+    Column("SELinux", "string", "Rule for labels of processes.", at("spec", "seLinux", "rule")),
+    Column("RunAsUser", "string", "Rule for users.", at("spec", "runAsUser", "rule")),
+    Column("FsGroup", "string", "Rule for groups that own volumes.", at("spec", "fsGroup", "rule")),
+    Column("SupGroup", "string", "Rule for further groups.", at("spec", "supplementalGroups", "rule")),
+    Column(
+        "ReadOnlyRootFs",
+        "string",
+        "Whether root file systems must be read-only.",
+        at("spec", "readOnlyRootFilesystem", missing=False),
+    ),
+    Column("Volumes", "string", "Types of volumes that may be used.", _listed("volumes")),
+)
+
+
 def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
     return Definition(
         group="policy",
@@ -132,6 +160,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         short_names=("psp",),
         namespaced=False,
         fields=POD_SECURITY_POLICY,
+        columns=COLUMNS,
         check_name=name_is_subdomain,
         deprecated=DEPRECATED,
         delete_returns_object=True,

@@ -155,3 +155,47 @@ def test_all_versions_are_judged_alike(kinds: Declared) -> None:
     assert [field for field, _ in kinds.created(FIRST, autoscaler(targetCPUUtilizationPercentage=0))] == [
         "spec.metrics[0].resource.target.averageUtilization"
     ]
+
+
+def settled(kinds: Declared, *metrics: Any, **spec: Any) -> dict[str, Any]:
+    stored = kinds.stored(PLURAL, autoscaler(metrics=list(metrics), **spec))
+    kinds[PLURAL].settle(stored)
+    return stored
+
+
+def test_processors_come_last_once_an_autoscaler_is_stored(kinds: Declared) -> None:
+    pods = metric("Pods", metric=NAMED, target=AVERAGE)
+    again = metric("Resource", name="cpu", target={"type": "Utilization", "averageUtilization": 9})
+    assert settled(kinds, CPU, pods, again)["spec"]["metrics"] == [pods, CPU]
+
+
+@pytest.mark.parametrize(
+    ("source", "sent", "kept_as"),
+    [
+        ({"describedObject": TARGET}, AVERAGE, {**AVERAGE, "value": "0"}),
+        ({"describedObject": TARGET}, {**VALUE, "type": "Utilization"}, VALUE),
+    ],
+)
+def test_what_a_target_is_called_follows_from_its_values(
+    kinds: Declared, source: Any, sent: Any, kept_as: Any
+) -> None:
+    [told] = settled(kinds, metric("Object", **source, metric=NAMED, target=sent))["spec"]["metrics"]
+    assert told["object"]["target"] == kept_as
+
+
+def test_settling_keeps_all_else(kinds: Declared) -> None:
+    stored = full(kinds, metric("Pods", metric=NAMED, target=AVERAGE), CPU)
+    before = orjson.loads(orjson.dumps(stored))
+    kinds[PLURAL].settle(stored)
+    for part in ("metadata", "spec"):
+        assert stored[part] == before[part]
+    assert {**stored["status"], "currentMetrics": None} == {**before["status"], "currentMetrics": None}
+
+
+def test_the_first_version_leaves_an_incomplete_pace_to_validation(kinds: Declared, names: Names) -> None:
+    pace = orjson.dumps({"ScaleUp": {"SelectPolicy": "Max"}}).decode()
+    document = {
+        "metadata": {"name": "a", "annotations": {names.key("behavior", "autoscaling.alpha"): pace}},
+        "spec": {"scaleTargetRef": TARGET, "maxReplicas": 3},
+    }
+    assert [field for field, _ in kinds.created(FIRST, document)] == ["spec.behavior.scaleUp.policies"]

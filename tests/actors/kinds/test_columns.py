@@ -64,6 +64,9 @@ def test_endpoints_show_three_at_most():
     assert shown == ["x", "10.0.0.1:80,10.0.0.2:80,10.0.0.3:80 + 2 more...", "90s"]
     assert cells("endpoints", {})[1] == "<none>"
     assert cells("endpoints", {"subsets": [{"addresses": addresses[:1]}]})[1] == "10.0.0.1"
+    assert cells("endpoints", {"subsets": [{"notReadyAddresses": addresses}]})[1] == ""
+    longer = [{"addresses": [{"ip": "2001:db8::1"}], "ports": [{"port": 80}]}]
+    assert cells("endpoints", {"subsets": longer})[1] == "[2001:db8::1]:80"
 
 
 @pytest.mark.parametrize("dialect", ["cluster", "kubernetes"])

@@ -57,6 +57,9 @@ def test_the_selector_is_made_from_the_uid(kinds: Declared) -> None:
     assert stored["metadata"]["labels"] == stored["spec"]["template"]["metadata"]["labels"] == OWN
     stored = kinds.stored(PLURAL, job(labels={"app": "x"}))
     assert stored["spec"]["template"]["metadata"]["labels"] == {"app": "x", **OWN}
+    assert stored["metadata"]["labels"] == {"app": "x", **OWN}
+    alike = {**job(labels={"app": "x"}), "metadata": {"name": "a", "labels": {"app": "x"}}}
+    assert kinds.stored(PLURAL, alike)["metadata"]["labels"] == {"app": "x"}
     named = {**job(), "metadata": {"name": "a", "labels": {"mine": "1"}}}
     assert kinds.stored(PLURAL, named)["metadata"]["labels"] == {"mine": "1"}
 

@@ -28,6 +28,16 @@ def test_defaults(kinds: Declared) -> None:
     assert kept["allowPrivilegeEscalation"] is False
 
 
+def test_cells(kinds: Declared) -> None:
+    spec = {"privileged": True, "allowedCapabilities": ["A", "B"], "volumes": ["emptyDir", "nfs"]}
+    for document, expected in (
+        (policy(), ["a", "false", "", *4 * ["RunAsAny"], False, ""]),
+        (policy(**spec), ["a", "true", "A,B", *4 * ["RunAsAny"], False, "emptyDir,nfs"]),
+    ):
+        stored = kinds.stored(PLURAL, document)
+        assert [column.cell(stored, 0) for column in kinds[PLURAL].columns] == expected
+
+
 def test_four_strategies_are_required(kinds: Declared) -> None:
     causes = kinds.created(PLURAL, {"metadata": {"name": "a"}})
     assert [field for field, _ in causes] == [

@@ -43,6 +43,15 @@ def test_shown(kinds: Declared) -> None:
     }
 
 
+def test_cells(kinds: Declared) -> None:
+    view = kinds["replicationcontrollers"].seen_through("scale")
+    assert view.conversion is not None
+    seen = view.conversion.from_storage(stored(kinds))
+    cells = {column.name: column.cell(seen, 0) for column in view.columns}
+    assert list(cells) == ["Name", "Desired", "Available", "Age"]
+    assert (cells["Name"], cells["Desired"], cells["Available"]) == ("a", 0, 0)
+
+
 def test_set_and_counted_as_a_change(kinds: Declared) -> None:
     after = put(kinds, 4)
     assert after["spec"]["replicas"] == 4 and after["metadata"]["generation"] == 2
