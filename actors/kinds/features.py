@@ -1,7 +1,7 @@
 """Features that operators switch with `--feature-gates Name=true|false,...`: their names, and reading the flag.
 
 Kinds import the name of the feature that one of their fields waits for; the catalog is made with the set of those
-that are on. Features in ALPHA are off unless asked for, and what belongs to them is dropped from what comes in.
+that are on. Features in ALPHA and BETA are off unless asked for, and what belongs to them is dropped from what comes in.
 Those in SETTLED are part of the server: asking for them changes nothing, and switching one off is refused, because
 a server that goes on as before would be a lie.
 """
@@ -27,6 +27,7 @@ PROC_MOUNT: Final = "ProcMountType"
 EXPANDED_DNS: Final = "ExpandedDNSConfig"
 SPREAD_INCLUSION: Final = "NodeInclusionPolicyInPodTopologySpread"
 SPREAD_LABEL_KEYS: Final = "MatchLabelKeysInPodTopologySpread"
+MIN_DOMAINS: Final = "MinDomainsInPodTopologySpread"
 
 ALPHA: Final = frozenset(
     {
@@ -48,6 +49,7 @@ ALPHA: Final = frozenset(
         SPREAD_LABEL_KEYS,
     }
 )
+BETA: Final = frozenset({MIN_DOMAINS})
 SETTLED: Final = frozenset(
     {
         "AnyVolumeDataSource",
@@ -60,7 +62,6 @@ SETTLED: Final = frozenset(
         "GenericEphemeralVolume",
         "GRPCContainerProbe",
         "IdentifyPodOS",
-        "MinDomainsInPodTopologySpread",
         "PodOverhead",
         "ProbeTerminationGracePeriod",
         "RunAsGroup",
@@ -85,15 +86,16 @@ def parse_features(text: str) -> frozenset[str]:
             name, value = _gate(entry.strip())
             given[name] = value
     _refuse_locked(given)
-    usual = given.pop(ALL_ALPHA, False)
-    return frozenset(name for name in ALPHA if given.get(name, usual))
+    usual = dict.fromkeys(ALPHA, given.get(ALL_ALPHA, False))
+    usual |= dict.fromkeys(BETA, given.get(ALL_BETA, False))
+    return frozenset(name for name, on in usual.items() if given.get(name, on))
 
 
 def _gate(entry: str) -> tuple[str, bool]:
     name, equals, value = entry.partition("=")
     if not equals:
         raise ValueError(f"{entry!r} has no value; write {entry}=true or {entry}=false")
-    if name not in ALPHA | SETTLED | {ALL_ALPHA, ALL_BETA}:
+    if name not in ALPHA | BETA | SETTLED | {ALL_ALPHA, ALL_BETA}:
         raise ValueError(f"there is no feature {name!r} here; {_suggestion(name)}")
     if value.lower() not in ("true", "false"):
         raise ValueError(f"{entry!r} is neither true nor false")
@@ -109,7 +111,7 @@ def _refuse_locked(given: Mapping[str, bool]) -> None:
 def _suggestion(name: str) -> str:
     import difflib
 
-    near = difflib.get_close_matches(name, ALPHA | SETTLED, n=1)
-    return (
-        f"did you mean {near[0]}?" if near else f"these are off until asked for: {', '.join(sorted(ALPHA))}"
-    )
+    near = difflib.get_close_matches(name, ALPHA | BETA | SETTLED, n=1)
+    if near:
+        return f"did you mean {near[0]}?"
+    return f"these are off until asked for: {', '.join(sorted(ALPHA | BETA))}"

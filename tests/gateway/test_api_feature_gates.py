@@ -1,6 +1,6 @@
-"""`--feature-gates` on a running server: alpha fields are dropped or refused unless their feature is on.
+"""`--feature-gates` on a running server: fields of features that are off are dropped or refused.
 
-All alpha features are on in one server and off in another; what was stored while one was on outlasts it.
+All such features are on in one server and off in another; what was stored while one was on outlasts it.
 """
 
 from __future__ import annotations
@@ -75,6 +75,12 @@ DROPPED: dict[str, tuple[str, dict[str, Any], tuple[Any, ...], Any]] = {
         ("spec", "topologySpreadConstraints", 0, "nodeTaintsPolicy"),
         None,
     ),
+    features.MIN_DOMAINS: (
+        "pods",
+        pod(topologySpreadConstraints=[{**SPREAD, "minDomains": 2}]),
+        ("spec", "topologySpreadConstraints", 0, "minDomains"),
+        None,
+    ),
     features.SPREAD_LABEL_KEYS: (
         "pods",
         pod(topologySpreadConstraints=[{**SPREAD, "matchLabelKeys": ["x"]}]),
@@ -137,7 +143,7 @@ async def test_fields_are_dropped_unless_their_feature_is_on() -> None:
     async with served() as api:
         for plural, sent, path, instead in DROPPED.values():
             assert at(await create(api, plural, sent), path) == instead
-    async with served(feature_gates="AllAlpha=true") as api:
+    async with served(feature_gates="AllAlpha=true,AllBeta=true") as api:
         for plural, sent, path, _ in DROPPED.values():
             assert at(await create(api, plural, sent), path) == at(sent, path)
 
@@ -166,4 +172,4 @@ def test_every_feature_is_shown_somewhere() -> None:
         features.CLASS_AFTERWARDS,
         features.POLICY_STATUS,
     }  # changes of what is there
-    assert DROPPED.keys() | REFUSED.keys() | elsewhere == features.ALPHA
+    assert DROPPED.keys() | REFUSED.keys() | elsewhere == features.ALPHA | features.BETA

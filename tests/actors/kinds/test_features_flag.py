@@ -14,7 +14,9 @@ from actors.kinds.features import ALPHA, parse_features
         ("ProcMountType=true", {"ProcMountType"}),
         ("ProcMountType=True, HPAScaleToZero=true", {"ProcMountType", "HPAScaleToZero"}),
         ("ProcMountType=true,ProcMountType=false", set()),
-        ("ServerSideApply=true,AllBeta=true", set()),
+        ("ServerSideApply=true", set()),
+        ("AllBeta=true", {"MinDomainsInPodTopologySpread"}),
+        ("AllBeta=true,MinDomainsInPodTopologySpread=false", set()),
         ("AllAlpha=false", set()),
     ],
 )

@@ -16,13 +16,14 @@ SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedu
 ALL = frozenset(
     (
         *("UserNamespacesStatelessPodsSupport", "ProcMountType", "MatchLabelKeysInPodTopologySpread"),
-        *("NodeInclusionPolicyInPodTopologySpread", "ExpandedDNSConfig"),
+        *("NodeInclusionPolicyInPodTopologySpread", "ExpandedDNSConfig", "MinDomainsInPodTopologySpread"),
     )
 )
 
 
 def alpha(kinds: Declared) -> dict[str, Any]:
-    spread = {**SPREAD, "nodeTaintsPolicy": "Honor", "nodeAffinityPolicy": "Ignore", "matchLabelKeys": ["a"]}
+    spread = {**SPREAD, "minDomains": 2, "nodeTaintsPolicy": "Honor", "nodeAffinityPolicy": "Ignore"}
+    spread["matchLabelKeys"] = ["a"]
     container = {**CONTAINER, "securityContext": {"procMount": "Unmasked"}}
     spec = {"hostUsers": False, "topologySpreadConstraints": [spread], "containers": [container]}
     decoded: dict[str, Any] = kinds.decode("pods", pod(**spec))
@@ -47,12 +48,6 @@ def test_kept_with_the_features(kinds: Declared) -> None:
     new = alpha(kinds)
     drop_gated(new["spec"], None, ALL)
     assert new == alpha(kinds)
-
-
-def test_fields_that_are_no_longer_alpha_are_kept(kinds: Declared) -> None:
-    spread = {**SPREAD, "minDomains": 2}
-    stored = kinds.stored("pods", pod(topologySpreadConstraints=[spread]))
-    assert stored["spec"]["topologySpreadConstraints"] == [spread]
 
 
 def with_features(kinds: Declared, **spec: Any) -> list[tuple[str, str]]:
@@ -83,6 +78,30 @@ def with_features(kinds: Declared, **spec: Any) -> list[tuple[str, str]]:
             ],
         ),
         ({"hostUsers": True, "hostNetwork": True}, []),
+        ({"topologySpreadConstraints": [{**SPREAD, "minDomains": 1}]}, []),
+        (
+            {"topologySpreadConstraints": [{**SPREAD, "minDomains": 0}]},
+            [
+                (
+                    "spec.topologySpreadConstraints[0].minDomains",
+                    "Invalid value: 0: must be greater than zero",
+                )
+            ],
+        ),
+        (
+            {
+                "topologySpreadConstraints": [
+                    {**SPREAD, "minDomains": 1, "whenUnsatisfiable": "ScheduleAnyway"}
+                ]
+            },
+            [
+                (
+                    "spec.topologySpreadConstraints[0].minDomains",
+                    "Invalid value: 1: can only use minDomains if whenUnsatisfiable=DoNotSchedule, "
+                    "not ScheduleAnyway",
+                )
+            ],
+        ),
         (
             {"topologySpreadConstraints": [{**SPREAD, "nodeTaintsPolicy": "x"}]},
             [

@@ -79,7 +79,7 @@ SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedu
     ("parts", "causes"),
     [
         ({}, []),
-        ({"minDomains": 1, "labelSelector": {"matchLabels": {"a": "b"}}}, []),
+        ({"labelSelector": {"matchLabels": {"a": "b"}}}, []),
         ({"maxSkew": 0}, [("maxSkew", "Invalid value: 0: must be greater than zero")]),
         ({"topologyKey": ""}, [("topologyKey", "Required value: can not be empty")]),
         (
@@ -88,17 +88,6 @@ SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedu
                 (
                     "whenUnsatisfiable",
                     'Unsupported value: "x": supported values: "DoNotSchedule", "ScheduleAnyway"',
-                )
-            ],
-        ),
-        ({"minDomains": 0}, [("minDomains", "Invalid value: 0: must be greater than zero")]),
-        (
-            {"minDomains": 1, "whenUnsatisfiable": "ScheduleAnyway"},
-            [
-                (
-                    "minDomains",
-                    "Invalid value: 1: can only use minDomains if whenUnsatisfiable=DoNotSchedule, "
-                    "not ScheduleAnyway",
                 )
             ],
         ),

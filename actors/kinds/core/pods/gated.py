@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.kinds.features import PROC_MOUNT, SPREAD_INCLUSION, SPREAD_LABEL_KEYS, USER_NAMESPACES
+from actors.kinds.features import (
+    MIN_DOMAINS,
+    PROC_MOUNT,
+    SPREAD_INCLUSION,
+    SPREAD_LABEL_KEYS,
+    USER_NAMESPACES,
+)
 from actors.messages import Object
 
 _SPREAD: Final = {
+    "minDomains": MIN_DOMAINS,
     "nodeTaintsPolicy": SPREAD_INCLUSION,
     "nodeAffinityPolicy": SPREAD_INCLUSION,
     "matchLabelKeys": SPREAD_LABEL_KEYS,
