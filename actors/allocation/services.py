@@ -108,21 +108,34 @@ class _Given:
         return wanted
 
     def _give_node_ports(self, spec: Object, *, share: bool) -> None:
-        """In a new service, ports of one number share a node port, whatever their protocol."""
+        """In a new service, ports of one number share a node port, whatever their protocol; no others do."""
         by_port: dict[int, int] = {}
         wants_all = spec["type"] == "NodePort" or spec.get("allocateLoadBalancerNodePorts", True)
         ports = spec.get("ports", [])
         for index, port in enumerate(ports):
-            asked = port.get("nodePort", 0)
+            asked, field = port.get("nodePort", 0), f"spec.ports[{index}].nodePort"
             if not asked and not wants_all:
                 continue
-            if not asked and share:
-                asked = by_port.get(port["port"]) or _asked_for(port["port"], ports)
-            if asked:
-                self._take_port(asked, f"spec.ports[{index}].nodePort")
-            number = asked or self._next_port("nodePort")
+            if share:
+                number = self._shared_port(port, ports, by_port, field)
+            elif asked:
+                if str(asked) not in self.items:
+                    self._take_port(asked, field)
+                number = asked
+            else:
+                number = self._next_port("nodePort")
             ports[index] = PORT.arranged({**port, "nodePort": number})
-            by_port.setdefault(port["port"], number)
+
+    def _shared_port(self, port: Object, ports: list[Object], by_port: dict[int, int], field: str) -> int:
+        asked, known = port.get("nodePort", 0), by_port.get(port["port"], 0)
+        if known and asked in (0, known):
+            return known
+        wanted = asked if known else _asked_for(port["port"], ports)
+        if wanted:
+            self._take_port(wanted, field)
+        number = wanted or self._next_port("nodePort")
+        by_port.setdefault(port["port"], number)
+        return number
 
     def _give_health_check_port(self, spec: Object) -> None:
         asked = spec.get("healthCheckNodePort", 0)
@@ -139,7 +152,7 @@ class _Given:
         return found
 
     def _take_port(self, number: int, field: str) -> None:
-        if str(number) in self._own or str(number) in self.items:
+        if str(number) in self._own:
             return
         try:
             checked = self._ports.check(number)

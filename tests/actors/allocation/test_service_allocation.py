@@ -127,6 +127,32 @@ async def test_node_ports(store: Store) -> None:
     )
 
 
+@pytest.mark.parametrize("second", ["TCP", "UDP"])
+async def test_ports_of_two_numbers_share_no_node_port(store: Store, second: str) -> None:
+    ports = [
+        {"name": "a", "port": 80, "nodePort": 30080},
+        {"name": "b", "port": 81, "nodePort": 30080, "protocol": second},
+    ]
+    assert await told(store, "a", type="NodePort", ports=ports) == (
+        'Service "a" is invalid: spec.ports[1].nodePort: Invalid value: 30080: '
+        "provided port is already allocated"
+    )
+    ports[1]["port"] = 80
+    ports[0]["protocol"], ports[1]["protocol"] = "UDP", "TCP"
+    del ports[0]["nodePort"]
+    shared = (await made(store, "a", type="NodePort", ports=ports))["ports"]
+    assert [port["nodePort"] for port in shared] == [30080, 30080]
+
+
+async def test_one_number_with_two_node_ports(store: Store) -> None:
+    ports = [
+        {"name": "a", "port": 53, "nodePort": 30053, "protocol": "UDP"},
+        {"name": "b", "port": 53, "nodePort": 30054},
+    ]
+    made_ports = (await made(store, "a", type="NodePort", ports=ports))["ports"]
+    assert [port["nodePort"] for port in made_ports] == [30053, 30054]
+
+
 async def test_load_balancers(store: Store) -> None:
     spec = await made(store, "a", type="LoadBalancer", externalTrafficPolicy="Local")
     assert spec["ports"][0]["nodePort"] == 30000 and spec["healthCheckNodePort"] == 30001
