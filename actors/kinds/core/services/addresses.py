@@ -81,7 +81,7 @@ def _each_address(ips: list[str]) -> list[FieldError]:
 
 def _matching(spec: Object, ips: list[str]) -> list[FieldError]:
     errors: list[FieldError] = []
-    if len(ips) > 1 and len({family_of(ip) for ip in ips}) != len(ips):
+    if len(ips) > 1 and len({family_of(ip) for ip in ips}) == 1:
         errors.append(invalid(_IPS, ips, "may specify no more than one IP for each IP family"))
     if is_headless(spec):
         return errors
