@@ -180,7 +180,7 @@ class ClaimRules:
         size, old_size = _size(spec), _size(before)
         if new["status"].get("phase") == "Bound" and "requests" in spec["resources"]:
             spec["resources"] = _with_size(spec["resources"], old_size)
-        if _unsaid(spec) != _unsaid(before):
+        if _meant(spec) != _meant(before):
             text = "spec is immutable after creation except resources.requests for bound claims"
             errors.append(forbidden("spec", text))
         errors += self._shrunk(size, old_size, old["status"].get("capacity", {}).get("storage", "0"))
@@ -233,8 +233,14 @@ def _with_size(resources: Object, size: str) -> Object:
     return {**resources, "requests": {**resources["requests"], "storage": size}}
 
 
-def _unsaid(spec: Object) -> dict[str, Any]:
-    return {part: value for part, value in spec.items() if value is not None}
+def _meant(spec: Object) -> dict[str, Any]:
+    """What a spec says, whatever the units it says it in."""
+    said = {part: value for part, value in spec.items() if value is not None}
+    resources = spec["resources"].items()
+    said["resources"] = {
+        part: {name: nanos_of(amount) for name, amount in amounts.items()} for part, amounts in resources
+    }
+    return said
 
 
 def _same_annotation(class_key: str, new: Object, old: Object) -> list[FieldError]:

@@ -130,6 +130,10 @@ def test_the_spec_stays(kinds: Declared, spec: Any) -> None:
     assert kinds.replaced(PLURAL, claim(), claim(**spec))[1] == [("spec", FIXED)]
 
 
+def test_the_same_size_in_other_units_is_no_change(kinds: Declared) -> None:
+    assert kinds.replaced(PLURAL, claim("1Gi"), claim("1073741824"))[1] == []
+
+
 def test_the_mode_is_told_of_twice(kinds: Declared) -> None:
     assert kinds.replaced(PLURAL, claim(), claim(volumeMode="Block"))[1] == [
         ("spec", FIXED),
