@@ -26,6 +26,7 @@ from actors.kinds.checks import (
     required,
 )
 from actors.kinds.core.cells import node_columns
+from actors.kinds.core.resources import round_up
 from actors.kinds.definition import Definition, Subresource
 from actors.kinds.fields import (
     BOOL,
@@ -189,7 +190,9 @@ def fill(new: Object) -> None:
     _one_pod_network(new)
     status = new["status"]
     if "capacity" in status and "allocatable" not in status:
-        new["status"] = STATUS.arranged({**status, "allocatable": dict(status["capacity"])})
+        status = new["status"] = STATUS.arranged({**status, "allocatable": dict(status["capacity"])})
+    for part in ("capacity", "allocatable"):
+        round_up(status.get(part, {}))
 
 
 def _one_pod_network(new: Object) -> None:

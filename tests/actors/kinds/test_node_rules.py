@@ -116,6 +116,11 @@ def test_resources(kinds: Declared, names: Names) -> None:
     ]
 
 
+def test_amounts_are_kept_in_thousandths(kinds: Declared) -> None:
+    status = kinds.stored("nodes", {**NAMED, "status": {"capacity": {"cpu": "1500u"}}})["status"]
+    assert (status["capacity"], status["allocatable"]) == ({"cpu": "2m"}, {"cpu": "2m"})
+
+
 def test_addresses_stand_once(kinds: Declared) -> None:
     address = {"type": "InternalIP", "address": "10.0.0.9"}
     _, causes = kinds.replaced(
