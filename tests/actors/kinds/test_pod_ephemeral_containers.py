@@ -77,6 +77,7 @@ def test_they_stay_as_they_are(kinds: Declared) -> None:
         ({**DEBUG, "readinessProbe": {}}, [("readinessProbe", NOT_ADDED)]),
         ({**DEBUG, "startupProbe": {}}, [("startupProbe", NOT_ADDED)]),
         ({**DEBUG, "lifecycle": {"preStop": {}}}, [("lifecycle", NOT_ADDED)]),
+        ({**DEBUG, "lifecycle": {}}, [("lifecycle", NOT_ADDED)]),
         (
             {**DEBUG, "volumeMounts": [{"name": "v", "mountPath": "/v", "subPath": "a"}]},
             [("volumeMounts[0].subPath", NOT_ADDED)],

@@ -80,7 +80,7 @@ EPHEMERAL_CONTAINER = Struct(
 # Fields that stand after imagePullPolicy.
 _AFTER_POLICY: Final = ("securityContext", "stdin", "stdinOnce", "tty", "targetContainerName")
 _PROBES: Final = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
-_NOT_ADDED: Final = (*("ports", "resources", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle"),)
+_NOT_ADDED: Final = ("ports", "resources", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle")
 
 
 def fill_containers(containers: list[Object]) -> None:
@@ -202,7 +202,10 @@ def _one_of(value: str, supported: tuple[str, ...], field: str) -> list[FieldErr
 
 
 def _not_added(container: Object, field: str) -> list[FieldError]:
-    errors = [forbidden(f"{field}.{part}", NOT_WHEN_ADDED) for part in _NOT_ADDED if container.get(part)]
+    said = {**container, "resources": container["resources"] or None}
+    errors = [
+        forbidden(f"{field}.{part}", NOT_WHEN_ADDED) for part in _NOT_ADDED if said.get(part) is not None
+    ]
     for index, mount in enumerate(container.get("volumeMounts", ())):
         for part in ("subPath", "subPathExpr"):
             if part in mount:
