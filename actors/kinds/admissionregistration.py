@@ -105,6 +105,7 @@ def _define(group: str, kind: str, webhook: Struct) -> Definition:
         fields=fields,
         columns=(NAME, Column("Webhooks", "integer", "How many webhooks it has.", size_of("webhooks")), AGE),
         check_name=name_is_subdomain,
+        known_finalizers=False,
         unconditional_update=False,
         prepare_create=prepare_create,
         prepare_update=lambda new, old: count(new, old, "webhooks"),
@@ -150,10 +151,10 @@ def change_rules(new: Object, old: Object) -> list[FieldError]:
         all(_speaks_with_us(hook["admissionReviewVersions"] or list(REVIEW_VERSIONS)) for hook in hooks),
         len({hook["name"] for hook in hooks}) == len(hooks),
     )
-    return [
-        *metadata_rules(new["metadata"], namespaced=False, check_name=name_is_subdomain),
-        *rules(new, asked),
-    ]
+    metadata = metadata_rules(
+        new["metadata"], namespaced=False, check_name=name_is_subdomain, known_finalizers=False
+    )
+    return [*metadata, *rules(new, asked)]
 
 
 def _hook(hook: Object, field: str, side_effects: tuple[str, ...]) -> list[FieldError]:

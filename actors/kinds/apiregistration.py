@@ -144,7 +144,9 @@ def prepare_status(new: Object, old: Object) -> None:
 def rules(new: Object) -> list[FieldError]:
     spec = new["spec"]
     group, version = spec.get("group", ""), spec.get("version", "")
-    errors = metadata_rules(new["metadata"], namespaced=False, check_name=_named(f"{version}.{group}"))
+    errors = metadata_rules(
+        new["metadata"], namespaced=False, check_name=_named(f"{version}.{group}"), known_finalizers=False
+    )
     if group:
         errors += each("spec.group", group, dns_subdomain(group))
     elif version != "v1":
@@ -195,11 +197,11 @@ def _remote(spec: Object) -> list[FieldError]:
 
 
 def change_rules(new: Object, old: Object) -> list[FieldError]:
-    return [*metadata_change_rules(new["metadata"], old["metadata"]), *rules(new)]
+    return [*metadata_change_rules(new["metadata"], old["metadata"], known_finalizers=False), *rules(new)]
 
 
 def status_rules(new: Object, old: Object) -> list[FieldError]:
-    errors = metadata_change_rules(new["metadata"], old["metadata"])
+    errors = metadata_change_rules(new["metadata"], old["metadata"], known_finalizers=False)
     for index, condition in enumerate(new["status"].get("conditions", ())):
         if condition["status"] not in STATUSES:
             field = f"status.conditions[{index}].status"

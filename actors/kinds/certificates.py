@@ -128,7 +128,10 @@ def declare(names: Names) -> tuple[Definition, ...]:
                 resets=("spec", "status.certificate"),
             ),
             Subresource(
-                name="status", prepare=prepare_status, validate=partial(rules.change, certificate=True)
+                name="status",
+                prepare=prepare_status,
+                validate=partial(rules.change, certificate=True),
+                resets=("spec", "status.conditions"),
             ),
         ),
         check_name=any_name,

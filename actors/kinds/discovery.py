@@ -121,11 +121,11 @@ def prepare_create(new: Object) -> None:
 
 
 def prepare_update(new: Object, old: Object) -> None:
-    """Labels count too: they say whose endpoints these are."""
-    _drop_topology(new)
+    """Labels count too: they say whose endpoints these are. So does what is dropped after it was counted."""
     count(new, old, "addressType", "endpoints", "ports")
     if new["metadata"].get("labels") != old["metadata"].get("labels"):
         new["metadata"]["generation"] = old["metadata"]["generation"] + 1
+    _drop_topology(new)
 
 
 def _drop_topology(new: Object) -> None:

@@ -48,6 +48,7 @@ def declare(names: Names) -> tuple[Definition, ...]:
         fields=RUNTIME_CLASS,
         columns=(NAME, Column("Handler", "string", "What nodes call it.", at("handler")), AGE),
         check_name=name_is_subdomain,
+        known_finalizers=False,
         creates_on_update=True,
         unconditional_update=False,
         fill=fill,
@@ -72,10 +73,11 @@ def rules(home: str, new: Object) -> list[FieldError]:
 
 
 def change_rules(home: str, new: Object, old: Object) -> list[FieldError]:
+    metadata, before = new["metadata"], old["metadata"]
     return [
-        *metadata_rules(new["metadata"], namespaced=False, check_name=name_is_subdomain),
+        *metadata_rules(metadata, namespaced=False, check_name=name_is_subdomain, known_finalizers=False),
         *rules(home, new),
-        *metadata_change_rules(new["metadata"], old["metadata"]),
+        *metadata_change_rules(metadata, before, known_finalizers=False),
         *unchanged("handler", new["handler"], old["handler"]),
     ]
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.kinds.checks import FieldError, invalid, name_is_subdomain
+from actors.kinds.checks import FieldError, invalid, name_is_path_segment
 from actors.kinds.columns import AGE, NAME, Cell, Column
 from actors.kinds.conditions import CONDITION, condition_rules
 from actors.kinds.definition import Definition, Subresource
 from actors.kinds.fields import INT32, INT64, INT_OR_STRING, TIME, Field, ListOf, MapOf, Struct
 from actors.kinds.halves import keep_spec, keep_status_and_count, start
 from actors.kinds.label_selector import LABEL_SELECTOR, label_selector_rules
-from actors.kinds.meta import METADATA
+from actors.kinds.meta import METADATA, metadata_rules
 from actors.kinds.shares import no_more_than_all, share_rules
 from actors.kinds.workloads import counted, not_negative
 from actors.messages import Object
@@ -79,12 +79,20 @@ def define(_: Names) -> Definition:
         fields=POD_DISRUPTION_BUDGET,
         columns=COLUMNS,
         subresources=(Subresource(name="status", prepare=keep_spec, validate=status_change_rules),),
-        check_name=name_is_subdomain,
+        check_name=name_is_path_segment,
+        judges_metadata=True,
         unconditional_update=False,
         prepare_create=lambda new: start(STATUS, new),
         prepare_update=keep_status_and_count,
-        validate_create=rules,
+        validate_create=create_rules,
         validate_update=lambda new, _: rules(new),
+    )
+
+
+def create_rules(new: Object) -> list[FieldError]:
+    """Of a budget that is right in all else, the metadata; its name need only fit into a path."""
+    return rules(new) or metadata_rules(
+        new["metadata"], namespaced=True, check_name=name_is_path_segment, known_finalizers=False
     )
 
 

@@ -156,8 +156,9 @@ def _binding_mode(mode: str | None) -> list[FieldError]:
 
 
 def _topologies(terms: list[Object]) -> list[FieldError]:
+    """No term says what another says, and none says nothing: that is told as if each place had held such a one."""
     errors: list[FieldError] = []
-    seen: list[dict[str, frozenset[str]]] = []
+    seen: list[dict[str, frozenset[str]]] = [{} for _ in terms]
     for index, term in enumerate(terms):
         field = f"allowedTopologies[{index}].matchLabelExpressions"
         found, wrong = _term(term, field)

@@ -50,6 +50,17 @@ def test_rules(kinds: Declared, spec: Any, wrong: list[str]) -> None:
     assert [field for field, _ in kinds.replaced(PLURAL, budget(), budget(**spec))[1]] == expected
 
 
+def test_any_name_that_fits_into_a_path_will_do(kinds: Declared) -> None:
+    named = {**budget(), "metadata": {"name": "A b_c", "finalizers": ["plain"]}}
+    assert kinds.created(PLURAL, named) == []
+    slashed = {"metadata": {"name": "a/b"}, "spec": {}}
+    assert kinds.created(PLURAL, slashed) == [
+        ("metadata.name", "Invalid value: \"a/b\": may not contain '/'")
+    ]
+    wrong = {**slashed, "spec": {"minAvailable": -1}}
+    assert [field for field, _ in kinds.created(PLURAL, wrong)] == ["spec.minAvailable"]
+
+
 def test_changes(kinds: Declared) -> None:
     new, causes = kinds.replaced(PLURAL, budget(minAvailable=1), budget(maxUnavailable=1))
     assert causes == [] and new["metadata"]["generation"] == 2

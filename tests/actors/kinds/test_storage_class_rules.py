@@ -56,6 +56,10 @@ CASES: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
         {"allowedTopologies": [expressions(("z", ["a", "b"])), expressions(("z", ["b", "a"]))]},
         [("allowedTopologies[1].matchLabelExpressions", 'Duplicate value: ""')],
     ),
+    (
+        {"allowedTopologies": [{}, expressions(("z", ["a"]))]},
+        2 * [("allowedTopologies[0].matchLabelExpressions", 'Duplicate value: ""')],
+    ),
 ]
 
 

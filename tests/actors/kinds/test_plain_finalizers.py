@@ -1,0 +1,35 @@
+"""Finalizers without a domain: most kinds take the known ones alone; some, that were judged apart, take any."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.actors.kinds.declared import Declared
+
+HOOKS = "webhookconfigurations"
+NAMED = {"metadata": {"name": "a", "finalizers": ["plain"]}}
+API_SERVICE = {
+    "metadata": {"name": "v1.example.com", "finalizers": ["plain"]},
+    "spec": {"group": "example.com", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1},
+}
+
+
+@pytest.mark.parametrize(
+    ("plural", "document", "taken"),
+    [
+        (f"mutating{HOOKS}", NAMED, True),
+        (f"validating{HOOKS}", NAMED, True),
+        ("runtimeclasses", {**NAMED, "handler": "h"}, True),
+        ("apiservices", API_SERVICE, True),
+        ("leases", NAMED, True),
+        ("poddisruptionbudgets", NAMED, True),
+        ("priorityclasses", {**NAMED, "value": 1}, False),
+        ("roles", NAMED, False),
+    ],
+)
+def test_plain_names(kinds: Declared, plural: str, document: Any, taken: bool) -> None:
+    expected = set() if taken else {"metadata.finalizers[0]"}
+    assert {field for field, _ in kinds.created(plural, document)} == expected
+    assert {field for field, _ in kinds.replaced(plural, document, document)[1]} == expected
