@@ -56,9 +56,13 @@ class NoSuchResource(RequestError):
 
 
 class AlreadyExists(RequestError):
-    def __init__(self, resource: Resource, name: str, *, generated: bool = False) -> None:
+    """`ending`: what is there has been deleted and waits for its finalizers."""
+
+    def __init__(
+        self, resource: Resource, name: str, *, generated: bool = False, ending: bool = False
+    ) -> None:
         self.resource, self.name, self.generated = resource, name, generated
-        self.message = f'{resource} "{name}" already exists'
+        self.message = f'{"object is being deleted: " if ending else ""}{resource} "{name}" already exists'
         if generated:
             self.message += ", the server was not able to generate a unique name for the object"
 

@@ -7,7 +7,8 @@
 
 The steps: claim what the configuration names, merge it in, prune what the applier gave up, and compare the outcome
 with the live object. What differs must be nobody else's. An apply that comes out as the live object changes nothing but
-ownership, so neither another order of entries nor another spelling of a value makes a new version.
+ownership, so neither another order of entries nor another spelling of a value makes a new version. Entries say when
+their owner last changed something: one who only joins others has no time, and keeps what time it had by giving up.
 
 A configuration has been decoded once before it comes here, so its types are right; unknown fields may be in it.
 """
@@ -54,7 +55,7 @@ def apply(doors: Doors, door: Door, live: Object | None, config: Object, applier
         config = {name: part for name, part in config.items() if name != "metadata"}
     own = claimed(door.shape, config)
     entries = _standing(door, live, here, applier.time)
-    mine = Entry(applier.manager, APPLY, door.version, applier.time, own, door.subresource)
+    mine = Entry(applier.manager, APPLY, door.version, "", own, door.subresource)
     last = next((entry for entry in entries if entry.identity == mine.identity), None)
     others = [entry for entry in entries if entry is not last]
     wanted = merge(door.shape, here, config)
@@ -67,10 +68,9 @@ def apply(doors: Doors, door: Door, live: Object | None, config: Object, applier
     if changes and not applier.force:
         _refuse_conflicts(door, others, comparisons, here, applier)
     left = without(others, comparisons) if changes else others
-    if last is not None and not changes and last.fields == own and last.version == door.version:
-        mine = last
     if own:
-        left.append(mine)
+        known = last.time if last is not None else ""
+        left.append(mine._replace(time=applier.time if changes or live is None else known))
     return Applied(wanted if changes or live is None else None, shown(left))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from actors.errors import ApplyConflict, Cause
+from actors.kinds.checks import quoted
 from actors.patch.field_path import in_order, spoken
 from actors.patch.field_set import Fields, members
 from actors.patch.managers import UPDATE, Entry
@@ -46,6 +47,6 @@ def _paths(fields: Fields) -> list[str]:
 
 
 def _owner(entry: Entry) -> str:
-    through = f' with subresource "{entry.subresource}"' if entry.subresource else ""
+    through = f" with subresource {quoted(entry.subresource)}" if entry.subresource else ""
     using = f" using {entry.version}" if entry.operation == UPDATE else ""
-    return f'"{entry.manager}"{through}{using}'
+    return f"{quoted(entry.manager)}{through}{using}"

@@ -54,8 +54,9 @@ def _spoken(element: str) -> str:
 
 
 def in_order(path: Path) -> tuple[Any, ...]:
-    """A sort key that puts port 53 before port 443."""
-    return tuple(_place(element) for element in path)
+    """A sort key that puts port 53 before port 443, and what is here before what lies deeper."""
+    *around, last = path
+    return (*((1, *_place(element)) for element in around), (0, *_place(last)))
 
 
 def _place(element: str) -> tuple[Any, ...]:

@@ -1,16 +1,19 @@
 """RFC 6902 JSON patch, with the leniencies that Kubernetes clients rely on.
 
 `apply_json_patch(document, operations)` changes and returns the document; when an operation fails the caller throws
-the document away, so nothing is half-applied. Leniencies: `replace` of a missing key of a map sets it, and a
-missing key tests equal to null. Operations are counted, and so is what they copy and how many items they move
-to make or close a gap in a list, so that a small patch can neither make a document grow without bound nor keep a server
-busy with one list. Values of the patch are copied into the document: the patch stays as it was sent.
+the document away, so nothing is half-applied. Leniencies: `replace` of a missing key of a map sets it, a missing key
+tests equal to null and is copied as null, an operation without a value means null, a negative place counts from the
+end, and what stands before the first slash of a path is disregarded. Operations are counted, and so is what they copy
+and how many items they move to make or close a gap in a list, so that a small patch can neither make a document grow
+without bound nor keep a server busy with one list. Values of the patch are copied into the document: the patch stays
+as it was sent.
 
     [{"op": "add", "path": "/data/a~1b", "value": "x"}]     sets data["a/b"]
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,17 +26,25 @@ MOST_COPIED = 3 << 20
 MOST_SHIFTED = 100_000_000  # some tenths of a second of moving memory
 
 _OPERATIONS = frozenset({"add", "remove", "replace", "move", "copy", "test"})
+_TEXTS = ("op", "path", "from")
+_PLACE = re.compile(r"[+-]?[0-9]{1,9}")
 _MISSING = object()
 
 
 def parse_json_patch(value: Any) -> list[dict[str, Any]]:
     """The operations of a patch document; what is wrong with one of them is found when it is its turn."""
+    if value is None:
+        return []
     if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
         raise MalformedPatch("a JSON patch is a list of operations, each an object with op and path")
     if len(value) > MOST_OPERATIONS:
         raise PatchTooLarge(
             f"The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {len(value)}"
         )
+    for index, operation in enumerate(value):
+        for name in _TEXTS:
+            if not isinstance(operation.get(name, ""), str | None):
+                raise MalformedPatch(f"error decoding patch: [{index}].{name} must be a string")
     return value
 
 
@@ -76,11 +87,21 @@ class _Run:
                 self._add(path, self._copy(_pointer(operation, "from")))
 
     def _copy(self, path: list[str]) -> Any:
-        text = _text(self._find(path))
+        found = self._child_of_parent(path)
+        text = _text(None if found is _MISSING else found)
         self._copied += len(text)
         if self._copied > MOST_COPIED:
-            raise PatchTooLarge(f"the copy operations of a JSON patch may copy at most {MOST_COPIED} bytes")
+            raise PatchDoesNotFit(
+                f"the copy operations of a JSON patch may copy at most {MOST_COPIED} bytes, got {self._copied}"
+            )
         return orjson.loads(text)
+
+    def _child_of_parent(self, path: list[str]) -> Any:
+        """What is at a path, or that nothing is; a place that its list does not have is a mistake."""
+        parent = self._parent(path)
+        if isinstance(parent, list):
+            return parent[_index(path, len(parent))]
+        return parent.get(path[-1], _MISSING)
 
     def _shift(self, items: list[Any], index: int) -> None:
         self._shifted += len(items) - index
@@ -96,15 +117,14 @@ class _Run:
         return node
 
     def _parent(self, path: list[str]) -> Any:
+        if not path:
+            raise PatchDoesNotFit("this operation needs a path into the document")
         parent = self._find(path[:-1])
         if not isinstance(parent, dict | list):
             raise PatchDoesNotFit(f"{_shown(path[:-1])} is neither a map nor a list")
         return parent
 
     def _add(self, path: list[str], value: Any) -> None:
-        if not path:
-            self.document = value
-            return
         parent = self._parent(path)
         if isinstance(parent, dict):
             parent[path[-1]] = value
@@ -116,8 +136,6 @@ class _Run:
             parent.insert(index, value)
 
     def _remove(self, path: list[str]) -> None:
-        if not path:
-            raise PatchDoesNotFit("the whole document cannot be removed")
         parent = self._parent(path)
         if isinstance(parent, list):
             index = _index(path, len(parent))
@@ -139,11 +157,7 @@ class _Run:
             parent[_index(path, len(parent))] = value
 
     def _test(self, path: list[str], wanted: Any) -> None:
-        node = self.document
-        if path:
-            node = _child(self._parent(path), path[-1])
-            if node is _MISSING and isinstance(self._parent(path), list):
-                raise PatchDoesNotFit(f"there is nothing at {_shown(path)}")
+        node = self._child_of_parent(path) if path else self.document
         if not same(None if node is _MISSING else node, wanted):
             raise PatchDoesNotFit(f"testing value {_shown(path)} failed")
 
@@ -179,35 +193,39 @@ def _pointer(operation: dict[str, Any], name: str) -> list[str]:
         raise PatchDoesNotFit(f"{operation.get('op')} needs a {name}")
     if not pointer:
         return []
-    if not pointer.startswith("/"):
-        raise PatchDoesNotFit(f"the {name} {pointer!r} does not begin with a slash")
-    return [token.replace("~1", "/").replace("~0", "~") for token in pointer[1:].split("/")]
+    _, slash, rest = pointer.partition("/")
+    if not slash:
+        raise PatchDoesNotFit(f"the {name} {pointer!r} has no slash")
+    return [token.replace("~1", "/").replace("~0", "~") for token in rest.split("/")]
 
 
 def _value(operation: dict[str, Any]) -> Any:
-    if "value" not in operation:
-        raise PatchDoesNotFit(f"{operation['op']} needs a value")
-    value = operation["value"]
+    value = operation.get("value")
     return orjson.loads(orjson.dumps(value)) if isinstance(value, dict | list) else value
 
 
 def _child(node: Any, token: str) -> Any:
     if isinstance(node, dict):
         return node.get(token, _MISSING)
-    if isinstance(node, list) and _is_index(token) and int(token) < len(node):
-        return node[int(token)]
+    if isinstance(node, list) and (place := _place(token, len(node))) is not None and place < len(node):
+        return node[place]
     return _MISSING
 
 
-def _is_index(token: str) -> bool:
-    return token.isascii() and token.isdecimal() and len(token) < 10 and (token == "0" or token[0] != "0")
+def _place(token: str, size: int) -> int | None:
+    """The place in a list of some size that a word means, counted from the end when it is negative."""
+    if not _PLACE.fullmatch(token):
+        return None
+    place = int(token)
+    place += size if place < 0 else 0
+    return place if place >= 0 else None
 
 
 def _index(path: list[str], limit: int) -> int:
-    token = path[-1]
-    if not _is_index(token) or int(token) >= limit:
-        raise PatchDoesNotFit(f"{token!r} is no index of the list at {_shown(path[:-1])}")
-    return int(token)
+    place = _place(path[-1], limit)
+    if place is None or place >= limit:
+        raise PatchDoesNotFit(f"{path[-1]!r} is no index of the list at {_shown(path[:-1])}")
+    return place
 
 
 def _shown(path: list[str]) -> str:

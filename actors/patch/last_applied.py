@@ -22,9 +22,11 @@ USUAL_MANAGER: Final = "kubectl"  # what clients of that kind are called by defa
 
 
 def allowed(door: Door, live: Object, annotation: str) -> Fields:
-    """Fields over which such a client has no conflicts."""
+    """Fields over which such a client has no conflicts. What was recorded in another version allows nothing."""
     try:
         recorded = orjson.loads(live["metadata"].get("annotations", {}).get(annotation, "{}"))
+        if not (isinstance(recorded, dict) and recorded.get("apiVersion") and recorded.get("kind")):
+            return {}
         config = door.schema.decode_object(recorded, defaults=False).object
         fields = claimed(door.shape, config)
     except (orjson.JSONDecodeError, NotDecodable, NotClaimable):
@@ -36,7 +38,7 @@ def allowed(door: Door, live: Object, annotation: str) -> Fields:
 def kept_current(metadata: Object, config: Object, annotation: str) -> None:
     """Put what was applied into the annotation, where there is one. Too large for that, it goes."""
     annotations = metadata.get("annotations", {})
-    if annotation not in annotations:
+    if not annotations.get(annotation):
         return
     current = {**annotations, annotation: _text(config, annotation)}
     if sum(len(key.encode()) + len(value.encode()) for key, value in current.items()) > MOST_ANNOTATION_BYTES:
@@ -49,4 +51,9 @@ def _text(config: Object, annotation: str) -> str:
     if annotation in (metadata.get("annotations") or {}):
         metadata["annotations"] = {k: v for k, v in metadata["annotations"].items() if k != annotation}
     whole = {**config, "metadata": metadata}
-    return orjson.dumps(whole, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE).decode()
+    text = orjson.dumps(whole, option=orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE).decode()
+    return text.translate(_ESCAPES)
+
+
+# Clients of that kind write these so; the texts are compared as texts.
+_ESCAPES: Final = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}

@@ -122,8 +122,7 @@ def read_entries(sent: Sequence[Object]) -> list[Entry] | None:
         entry = _read(one)
         if entry is None:
             return None
-        if entry.fields:
-            found[entry.identity] = entry
+        found[entry.identity] = entry
     return list(found.values())
 
 

@@ -29,7 +29,11 @@ def read_patch(format_: str, raw: bytes) -> tuple[Any, tuple[str, ...]]:
         raise MalformedPatch(f"the patch is not JSON: {error}") from None
     problems = tuple(islice(_duplicates(scan(raw), ""), MOST_PROBLEMS)) if doubled else ()
     if format_ == "json":
-        return parse_json_patch(value), problems + tuple(islice(_unknown_members(value), MOST_PROBLEMS))
+        operations = parse_json_patch(value)
+        problems += tuple(islice(_unknown_members(operations), MOST_PROBLEMS))
+        return operations, tuple(f"json patch {problem}" for problem in problems)
+    if value is None and format_ == "strategic":
+        return {}, ()
     if not isinstance(value, dict):
         raise MalformedPatch("the patch must be an object")
     return value, problems
@@ -53,7 +57,7 @@ def _unknown_members(operations: list[dict[str, Any]]) -> Iterator[str]:
     for index, operation in enumerate(operations):
         for name in operation:
             if name not in _MEMBERS:
-                yield f'json patch unknown field "[{index}].{name}"'
+                yield f'unknown field "[{index}].{name}"'
 
 
 def _duplicates(value: Any, path: str) -> Iterator[str]:

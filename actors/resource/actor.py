@@ -39,9 +39,10 @@ from actors.resource.decide import (
     generate_name,
     may_not_create,
     missing,
-    refuse_uid_on_missing,
+    refuse_other_uid,
 )
 from actors.resource.document import as_stored, encode, facts_of
+from actors.resource.owners import SENT, SETTLED, drop_repeated_owners
 from actors.resource.patching import patch_object
 from journal.log import Journal
 from journal.records import Event
@@ -165,6 +166,7 @@ class ResourceActor:
     def _create(
         self, view: View, definition: Definition, command: Create, events: list[Event], verb: str = "create"
     ) -> Written:
+        told = drop_repeated_owners(command.object["metadata"], SENT)
         if verb != "apply":
             disregard_system_metadata(command.object["metadata"])
             self._credit(command, None)
@@ -174,13 +176,14 @@ class ResourceActor:
         name = generate_name(command)
         current = self._current(view, command.namespace, name) if name else None
         decision = decide_create(definition, current, command, self._validating(review))
-        warnings = tuple(definition.warnings(decision.object, None))
+        warnings = (*told, *definition.warnings(decision.object, None))
         return Written(self._apply(decision, None, command, verb, events), created=True, warnings=warnings)
 
     def _replace(self, view: View, definition: Definition, command: Replace, events: list[Event]) -> Written:
         current = self._current(view, command.namespace, command.name)
         if current is None:
             return self._create_by_replace(view, definition, command, events)
+        refuse_other_uid(definition, command, current)
         return self._update(definition, current, command, "update", events)
 
     def _patch(self, view: View, definition: Definition, command: Patch, events: list[Event]) -> Written:
@@ -230,14 +233,17 @@ class ResourceActor:
     def _update(
         self, definition: Definition, current: Current, command: Replace, verb: str, events: list[Event]
     ) -> Written:
+        metadata = command.object["metadata"]
+        told = drop_repeated_owners(metadata, SENT) if verb == "update" else ()
         if verb != "apply" and definition.seen_through(command.subresource) is definition:
             self._credit(command, current.object)
         review = self._review("UPDATE", definition, command, command.object, current.object)
         self._admission.mutate(review)
         self._admission.complete(review)
+        told += drop_repeated_owners(metadata, SETTLED)
         decision = decide_replace(definition, current, command, self._validating(review))
         shown = definition.seen_through(command.subresource)
-        warnings = tuple(shown.warnings(command.object, current.object))
+        warnings = (*told, *shown.warnings(command.object, current.object))
         return Written(self._apply(decision, current, command, verb, events), warnings=warnings)
 
     def _credit(self, command: Create | Replace, before: Object | None) -> None:
@@ -259,9 +265,8 @@ class ResourceActor:
             raise missing(definition, command.name)
         if not command.may_create:
             raise may_not_create(definition, command)
-        metadata = command.object["metadata"]
-        metadata.pop("resourceVersion", None)
-        refuse_uid_on_missing(definition, command.name, metadata.get("uid"))
+        command.object["metadata"].pop("resourceVersion", None)
+        refuse_other_uid(definition, command, None)
         create = Create(command.version, command.namespace, command.object, command.stamp, command.dry_run)
         return self._create(view, definition, create, events, verb="update")
 

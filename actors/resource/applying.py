@@ -26,7 +26,7 @@ def apply_object(doors: Doors, definition: Definition, current: Current | None, 
     config = command.patch
     sent = config.get("metadata") or {}
     _check_address(command, sent, creating=current is None)
-    if sent.get("managedFields"):
+    if sent.get("managedFields") is not None:
         raise BadRequest("metadata.managedFields must be nil")
     if current is None and sent.get("uid"):
         why = (

@@ -78,7 +78,8 @@ def decide_create(
     _raise_invalid(definition, metadata.get("name", ""), errors)
     admit(created, None)
     if current is not None:
-        raise AlreadyExists(definition.resource, metadata["name"], generated=generated)
+        ending = "deletionTimestamp" in current.object["metadata"]
+        raise AlreadyExists(definition.resource, metadata["name"], generated=generated, ending=ending)
     definition.settle(created)
     return Store(created, created=True)
 
@@ -94,7 +95,6 @@ def decide_replace(
 ) -> Decision:
     new, old = command.object, current.object
     metadata, old_metadata = new["metadata"], old["metadata"]
-    _check_uid(definition, command.name, metadata.get("uid"), old_metadata["uid"])
     _check_version(definition, command.name, metadata.pop("resourceVersion", ""), current.offset)
     subresource = definition.subresource(command.subresource)
     if subresource is not None and subresource.absorb is not None:
@@ -129,7 +129,7 @@ def decide_submit(
     subresource = definition.subresource(command.subresource)
     assert subresource is not None and subresource.submit is not None
     document, metadata = command.object, command.object["metadata"]
-    _check_uid(definition, command.name, metadata.get("uid"), current.object["metadata"]["uid"])
+    _check_sent_uid(definition, command.name, metadata.get("uid"), current.object["metadata"]["uid"])
     _check_given_version(definition, command.name, metadata.get("resourceVersion"), current.offset)
     _judge_sent(subresource, document)
     new = subresource.submit(document, _copy(current.object), command.stamp.time)
@@ -152,14 +152,15 @@ def _copy(current: Object) -> Object:
 
 def decide_delete(definition: Definition, current: Current, command: Delete) -> Decision:
     options, metadata = command.options, current.object["metadata"]
-    _check_uid(definition, command.name, options.uid, metadata["uid"])
+    if options.uid is not None:
+        check_uid(definition, command.name, options.uid, metadata["uid"])
     _check_given_version(definition, command.name, options.resource_version, current.offset)
     asked = options.grace_period_seconds
     finalizers = _finalizers_for(_policy_of(definition, command, metadata), metadata.get("finalizers", []))
     if "deletionTimestamp" in metadata:
         if left := _time_left(metadata):
             return _hurry(definition, current.object, finalizers, left, asked)
-        return Keep() if definition.held(current.object) else Remove()
+        return _think_again(definition, current.object, finalizers)
     seconds = definition.grace(current.object, asked) if definition.grace else 0
     marked = _mark(definition, current.object, finalizers, command.stamp.time, seconds)
     return _ended(definition, marked)
@@ -197,7 +198,7 @@ def generate_name(command: Create) -> str:
 def _inherit_metadata(metadata: Object, old: Object) -> None:
     """What no update may change is taken over silently; the rest is for validation to judge."""
     metadata.pop("selfLink", None)
-    metadata["uid"] = old["uid"]
+    metadata["uid"] = metadata.get("uid") or old["uid"]
     metadata["creationTimestamp"] = old["creationTimestamp"]
     for key in ("generation", "deletionTimestamp", "namespace"):
         if key in old:
@@ -220,8 +221,23 @@ def _prepare_and_validate(
     return errors + definition.validate_update(new, old)
 
 
-def _check_uid(definition: Definition, name: str, wanted: str | None, actual: str) -> None:
-    if wanted and wanted != actual:
+def refuse_other_uid(definition: Definition, command: Replace, current: Current | None) -> None:
+    """A replace that names a uid means that very object, and no other of its name.
+
+    A patch does not: it is laid over whatever is there, and a uid in it is a change that nobody may make.
+    """
+    actual = current.object["metadata"]["uid"] if current is not None else ""
+    _check_sent_uid(definition, command.name, command.object["metadata"].get("uid"), actual)
+
+
+def _check_sent_uid(definition: Definition, name: str, wanted: str | None, actual: str) -> None:
+    """Of an object, in which an empty uid says nothing."""
+    if wanted:
+        check_uid(definition, name, wanted, actual)
+
+
+def check_uid(definition: Definition, name: str, wanted: str, actual: str) -> None:
+    if wanted != actual:
         why = f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {actual}"
         raise Conflict(definition.resource, name, why)
 
@@ -251,11 +267,6 @@ def _check_version(definition: Definition, name: str, version: str, offset: int)
         )
     if version != str(offset):
         raise Conflict(definition.resource, name, STALE)
-
-
-def refuse_uid_on_missing(definition: Definition, name: str, uid: str | None) -> None:
-    """A replace that would create must not name the uid of an object that is not there."""
-    _check_uid(definition, name, uid, "")
 
 
 def missing(definition: Definition, name: str) -> NotFound:
@@ -293,6 +304,16 @@ def _time_left(metadata: Object) -> int:
     """Seconds that a deleted object was given to end by itself."""
     seconds: int = metadata.get("deletionGracePeriodSeconds", 0)
     return seconds
+
+
+def _think_again(definition: Definition, current: Object, finalizers: list[str]) -> Decision:
+    """Of an object that waits for its finalizers: what becomes of dependents may still be asked otherwise."""
+    metadata = current["metadata"]
+    if definition.holds_back(current) or set(finalizers) == set(metadata.get("finalizers", ())):
+        return Keep() if definition.held(current) else Remove()
+    if not finalizers:
+        return Remove()
+    return Store({**current, "metadata": {**metadata, "finalizers": finalizers}}, created=False)
 
 
 def _hurry(

@@ -35,8 +35,8 @@ def patch_object(definition: Definition, current: Current, command: Patch) -> Pa
     decoded = _decode(definition, _transformed(definition, _shown(definition, current), command), command)
     patched = decoded.object
     patched.setdefault("metadata", {})
-    check_name(command.name, patched)
     settle_namespace(command.namespace, patched)
+    check_name(command.name, patched)
     if definition.conversion is not None:
         patched = definition.conversion.to_storage(patched)
     problems = decoded.problems

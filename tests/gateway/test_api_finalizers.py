@@ -58,7 +58,8 @@ async def test_the_name_is_taken_until_the_object_is_gone(opened: Opener) -> Non
     async with opened() as api:
         await api.create("configmaps", held(ONE))
         await api.delete("configmaps", "a")
-        with pytest.raises(Refused) as refused:
+        text = 'object is being deleted: configmaps "a" already exists'
+        with pytest.raises(Refused, match=text) as refused:
             await api.create("configmaps", held())
         assert refused.value.reason == "AlreadyExists"
         await api.replace("configmaps", held())

@@ -156,3 +156,38 @@ async def test_rules_of_stored_events_refuse_in_the_name_of_their_own_group() ->
         status = (await patch(api, "merge", {"reason": "Other"}, path)).expect(422)
         assert (status["details"]["name"], status["details"]["kind"]) == ("e", "Event")
         assert "group" not in status["details"]
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+async def test_a_uid_is_a_change_that_nobody_may_make(format_: str) -> None:
+    async with served() as api:
+        await api.create("configmaps", config_map("a", k="v"))
+        change: Any = {"metadata": {"uid": "another"}}
+        if format_ == "json":
+            change = [{"op": "replace", "path": "/metadata/uid", "value": "another"}]
+        refused = (await patch(api, format_, change)).expect(422)
+        assert 'metadata.uid: Invalid value: "another": field is immutable' in refused["message"]
+
+
+@pytest.mark.parametrize("format_", ["json", "strategic"])
+async def test_null_changes_nothing(format_: str) -> None:
+    async with served() as api:
+        made = await api.create("configmaps", config_map("a", k="v"))
+        assert (await patch(api, format_, None)).expect(200) == made
+
+
+async def test_the_namespace_is_looked_at_before_the_name() -> None:
+    async with served() as api:
+        await api.create("configmaps", config_map("a", k="v"))
+        elsewhere = {"metadata": {"name": "b", "namespace": "other"}}
+        refused = (await patch(api, "merge", elsewhere)).expect(400)
+        assert "namespace of the provided object" in refused["message"]
+
+
+async def test_fields_doubled_in_operations_are_told_of_as_such() -> None:
+    async with served() as api:
+        await api.create("configmaps", config_map("a", k="v"))
+        body = b'[{"op":"add","op":"add","path":"/data/x","value":"y"}]'
+        headers = {"content-type": FORMATS["json"]}
+        answer = await api.ask("PATCH", PATH, body, headers=headers)
+        assert answer.warnings == ['299 - "json patch duplicate field \\"[0].op\\""']

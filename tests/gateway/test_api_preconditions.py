@@ -20,7 +20,13 @@ async def test_preconditions_that_hold(opened: Opener) -> None:
 @everywhere
 @pytest.mark.parametrize(
     "wrong",
-    [{"uid": "11111111-2222-3333-4444-555555555555"}, {"resourceVersion": "1"}, {"resourceVersion": "x"}],
+    [
+        {"uid": "11111111-2222-3333-4444-555555555555"},
+        {"uid": ""},
+        {"resourceVersion": "1"},
+        {"resourceVersion": "x"},
+        {"resourceVersion": ""},
+    ],
 )
 async def test_preconditions_that_do_not(opened: Opener, wrong: dict[str, str]) -> None:
     async with opened() as api:

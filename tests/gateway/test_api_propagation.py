@@ -86,3 +86,22 @@ async def test_a_policy_is_a_finalizer_until_a_controller_has_done_its_work(
         await store.create("configmaps", {"metadata": {"name": "a", "finalizers": ["example.com/held"]}})
         await store.delete("configmaps", "a", propagationPolicy=policy)
         assert (await store.get("configmaps", "a"))["metadata"]["finalizers"] == finalizers
+
+
+async def test_a_second_delete_may_ask_for_another_policy() -> None:
+    async with stored() as store:
+        await store.create("configmaps", {"metadata": {"name": "a", "finalizers": ["example.com/held"]}})
+        for policy, finalizer in (("Foreground", "foregroundDeletion"), ("Orphan", "orphan")):
+            await store.delete("configmaps", "a", propagationPolicy=policy)
+            marked = (await store.get("configmaps", "a"))["metadata"]
+            assert marked["finalizers"] == ["example.com/held", finalizer]
+        await store.delete("configmaps", "a")
+        assert (await store.get("configmaps", "a"))["metadata"] == marked
+
+
+async def test_what_waits_for_its_dependents_alone_goes_when_they_may_stay_behind() -> None:
+    async with stored() as store:
+        await store.create("configmaps", {"metadata": {"name": "a"}})
+        await store.delete("configmaps", "a", propagationPolicy="Foreground")
+        await store.delete("configmaps", "a", propagationPolicy="Background")
+        assert names(await store.list("configmaps")) == []

@@ -24,10 +24,10 @@ def operations(*one: dict[str, object], times: int = 10_000) -> bytes:
 HOSTILE = [
     pytest.param(JSON, operations({"op": "test", "path": ""}, times=10_001), 413, id="operations"),
     pytest.param(
-        JSON, operations({"op": "copy", "from": "/data", "path": "/data/x"}), 413, id="copies-nested"
+        JSON, operations({"op": "copy", "from": "/data", "path": "/data/x"}), 422, id="copies-nested"
     ),
     pytest.param(
-        JSON, operations({"op": "copy", "from": "/data/k", "path": "/data/x"}), 413, id="copies-repeated"
+        JSON, operations({"op": "copy", "from": "/data/k", "path": "/data/x"}), 422, id="copies-repeated"
     ),
     pytest.param(
         JSON,

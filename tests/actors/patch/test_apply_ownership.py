@@ -190,7 +190,7 @@ def test_a_spelling_is_no_conflict():
     book = Book()
     book.apply("m1", {"spec": {"size": "1"}})
     assert not book.apply("m2", {"spec": {"size": "1000m"}})
-    assert book.managers == ["m1", "m2"]
+    assert sorted(book.managers) == ["m1", "m2"]
 
 
 def test_null_and_empty_claim_and_set_nothing():
@@ -210,3 +210,21 @@ def test_names_and_the_like_are_nobodys(config):
     book = Book()
     book.apply("m1", config)
     assert book.entries == []
+
+
+def test_conflicts_are_told_level_by_level():
+    book = Book()
+    book.update("u1", {"spec": {"map": {"a": "1"}, "text": "a", "loose": {"left": "a"}}})
+    with pytest.raises(ApplyConflict) as refused:
+        book.apply("m1", {"spec": {"map": {"a": "2"}, "text": "b", "loose": {"left": "b"}}})
+    assert [cause.field for cause in refused.value.causes] == [
+        ".spec.text",
+        ".spec.loose.left",
+        ".spec.map.a",
+    ]
+
+
+def test_owners_are_quoted_where_they_are_told_of():
+    book = Book()
+    book.apply('a "b"', {"spec": {"text": "a"}})
+    assert 'conflict with "a \\"b\\"": .spec.text' in conflict(book, "m1", {"spec": {"text": "b"}})

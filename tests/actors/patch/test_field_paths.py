@@ -43,6 +43,12 @@ def test_numbers_are_in_the_order_of_numbers():
     ]
 
 
+def test_what_is_here_comes_before_what_lies_deeper():
+    paths = [("f:a", "f:x"), ("f:b",), ("f:a",), ("f:a", "f:x", "f:y"), ("f:c", "f:x")]
+    found = [spoken(path) for path in sorted(paths, key=in_order)]
+    assert found == [".a", ".b", ".a.x", ".a.x.y", ".c.x"]
+
+
 def test_keys_in_any_order_are_one_entry():
     sent = {"f:ports": {'k:{"protocol":"TCP", "port":80}': {".": {}}}}
     assert read_fields(sent) == {"f:ports": {'k:{"port":80,"protocol":"TCP"}': {}}}

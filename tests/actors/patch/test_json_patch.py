@@ -48,12 +48,19 @@ EXAMPLES = [
         [{"op": "add", "path": "/foo/-", "value": ["abc", "def"]}],
         {"foo": ["bar", ["abc", "def"]]},
     ),
-    ({"a": 1}, [{"op": "add", "path": "", "value": {"b": 2}}], {"b": 2}),
     ({"a": 1}, [{"op": "replace", "path": "", "value": [1]}], [1]),
     ({"a": {"b": [1]}}, [{"op": "copy", "from": "/a", "path": "/c"}], {"a": {"b": [1]}, "c": {"b": [1]}}),
     ({"a": {}}, [{"op": "replace", "path": "/a/new", "value": 1}], {"a": {"new": 1}}),
     ({"a": {}}, [{"op": "test", "path": "/a/none", "value": None}], {"a": {}}),
     ({"n": 1}, [{"op": "test", "path": "/n", "value": 1.0}], {"n": 1}),
+    ({"a": [1, 2]}, [{"op": "remove", "path": "/a/-1"}], {"a": [1]}),
+    ({"a": [1, 2]}, [{"op": "replace", "path": "/a/-2", "value": 3}], {"a": [3, 2]}),
+    ({"a": [1, 2]}, [{"op": "add", "path": "/a/-1", "value": 3}], {"a": [1, 2, 3]}),
+    ({"a": [1, 2]}, [{"op": "add", "path": "/a/01", "value": 3}], {"a": [1, 3, 2]}),
+    ({"a": [{}]}, [{"op": "add", "path": "/a/-1/b", "value": 3}], {"a": [{"b": 3}]}),
+    ({"a": 1}, [{"op": "add", "path": "/b"}], {"a": 1, "b": None}),
+    ({"a": {}}, [{"op": "copy", "from": "/a/none", "path": "/b"}], {"a": {}, "b": None}),
+    ({"a": {"b": 1}}, [{"op": "add", "path": "x/a/b", "value": 2}], {"a": {"b": 2}}),
 ]
 
 
@@ -71,22 +78,23 @@ def test_what_fits(document, patch, expected):
         {"op": "add", "path": "/none/x", "value": 1},
         {"op": "add", "path": "/s/x", "value": 1},
         {"op": "add", "path": "/l/3", "value": 1},
-        {"op": "add", "path": "/l/01", "value": 1},
-        {"op": "add", "path": "/l/-1", "value": 1},
         {"op": "add", "path": "/l/x", "value": 1},
         {"op": "add", "path": "x", "value": 1},
-        {"op": "add", "path": "/x"},
         {"op": "add", "value": 1},
         {"op": "replace", "path": "/l/2", "value": 1},
         {"op": "replace", "path": "/none/deep", "value": 1},
         {"op": "remove", "path": "/none"},
         {"op": "remove", "path": "/l/2"},
         {"op": "remove", "path": ""},
+        {"op": "remove", "path": "/l/-3"},
+        {"op": "add", "path": "/l/-4", "value": 1},
+        {"op": "add", "path": "", "value": {}},
+        {"op": "copy", "from": "", "path": "/x"},
+        {"op": "copy", "from": "/l/2", "path": "/x"},
         {"op": "move", "from": "/none", "path": "/x"},
         {"op": "copy", "path": "/x"},
         {"op": "merge", "path": "/s", "value": 1},
         {"path": "/s", "value": 1},
-        {"op": "add", "path": 5, "value": 1},
     ],
 )
 def test_what_does_not_fit(operation):
@@ -110,10 +118,26 @@ def test_failures_of_the_rfc(document, patch):
         apply_json_patch(document, parse_json_patch(patch))
 
 
-@pytest.mark.parametrize("value", [{}, "x", 5, None, [1], [[]]])
+@pytest.mark.parametrize(
+    "value",
+    [
+        {},
+        "x",
+        5,
+        [1],
+        [[]],
+        [{"op": 5}],
+        [{"op": "add", "path": 5, "value": 1}],
+        [{"op": "copy", "from": []}],
+    ],
+)
 def test_what_is_no_patch(value):
     with pytest.raises(MalformedPatch):
         parse_json_patch(value)
+
+
+def test_null_is_a_patch_of_nothing():
+    assert parse_json_patch(None) == []
 
 
 def test_copies_do_not_share():
@@ -132,5 +156,5 @@ def test_too_many_operations():
 
 def test_copies_that_double_are_stopped():
     patch = [{"op": "copy", "from": "/a", "path": "/a/-"}] * 60
-    with pytest.raises(PatchTooLarge):
+    with pytest.raises(PatchDoesNotFit, match="at most"):
         apply_json_patch({"a": ["x" * 100]}, patch)

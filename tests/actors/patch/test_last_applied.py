@@ -51,7 +51,19 @@ def test_other_managers_have_no_such_right():
 
 
 @pytest.mark.parametrize(
-    "text", ["", "no json", "[]", '"x"', '{"spec": 1}', '{"spec": {"set": ["a", "a"]}}', "null"]
+    "text",
+    [
+        "",
+        "no json",
+        "[]",
+        '"x"',
+        "null",
+        '{"apiVersion": "example.com/v1", "kind": "Thing", "spec": 1}',
+        '{"apiVersion": "example.com/v1", "kind": "Thing", "spec": {"set": ["a", "a"]}}',
+        '{"apiVersion": "example.com/v1", "spec": {"text": "a"}}',
+        '{"kind": "Thing", "spec": {"text": "a"}}',
+        '{"apiVersion": "example.com/v2", "kind": "Thing", "spec": {"text": "a"}}',
+    ],
 )
 def test_an_annotation_that_makes_no_sense_allows_nothing(text):
     book = Book(annotation=ANNOTATION)
@@ -83,7 +95,13 @@ def test_the_annotation_does_not_hold_itself():
     assert json.loads(metadata["annotations"][ANNOTATION]) == {"metadata": {"annotations": {"a": "b"}}}
 
 
-@pytest.mark.parametrize("metadata", [{}, {"annotations": {"other": "x"}}])
+def test_the_annotation_is_spelled_as_clients_spell_it():
+    metadata = {"annotations": {ANNOTATION: "old"}}
+    kept_current(metadata, {"metadata": {}, "spec": {"text": "<a&b>"}}, ANNOTATION)
+    assert '"\\u003ca\\u0026b\\u003e"' in metadata["annotations"][ANNOTATION]
+
+
+@pytest.mark.parametrize("metadata", [{}, {"annotations": {"other": "x"}}, {"annotations": {ANNOTATION: ""}}])
 def test_where_there_is_no_annotation_none_is_made(metadata):
     before = dict(metadata)
     kept_current(metadata, {"spec": {}}, ANNOTATION)

@@ -85,14 +85,25 @@ def test_an_entry_is_renewed_by_changes_and_by_nothing_else():
     assert book.entries[0]["time"] > first
 
 
-def test_an_apply_renews_its_entry_when_it_changes_the_object_or_its_claims():
+def test_an_apply_renews_its_entry_when_it_changes_the_object():
     book = Book()
     book.apply("m1", {"spec": {"text": "a"}})
     times = [book.entries[0]["time"]]
     for config in ({"text": "a"}, {"text": "b"}, {"text": "b", "kept": "usual"}):
         book.apply("m1", {"spec": config})
         times.append(book.entries[0]["time"])
-    assert times[0] == times[1] < times[2] < times[3]
+    assert times[0] == times[1] < times[2] == times[3]
+
+
+def test_who_only_joins_others_has_no_time_and_stands_first():
+    book = Book()
+    book.apply("m1", {"spec": {"text": "a"}})
+    book.apply("m2", {"spec": {"text": "a"}})
+    assert book.managers == ["m2", "m1"]
+    assert "time" not in book.entries[0]
+    book.apply("m2", {"spec": {"text": "a", "on": True}})
+    assert book.entries[1]["manager"] == "m2"
+    assert book.entries[1]["time"] > book.entries[0]["time"]
 
 
 @pytest.mark.parametrize(
@@ -165,9 +176,13 @@ def test_entries_of_one_owner_sent_twice_are_one():
     assert [entry.version for entry in found] == ["v2"]
 
 
-def test_an_owner_of_nothing_is_none():
-    one = {"manager": "a", "operation": "Apply", "apiVersion": "v1", "fieldsType": "FieldsV1"}
-    assert read_entries([one]) == []
+def test_an_entry_of_nothing_stands_for_all_that_were_there_and_goes_itself():
+    book = Book()
+    book.apply("m1", {"spec": {"text": "a", "on": True}})
+    nothing = {"manager": "x", "operation": "Update", "apiVersion": VERSION, "fieldsType": "FieldsV1"}
+    rewrite(book, "u1", [nothing], text="b")
+    assert book.managers == ["u1"]
+    assert book.owned("u1") == {"f:spec": {"f:text": {}}}
 
 
 def test_times_do_not_tell_books_apart():
