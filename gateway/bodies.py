@@ -5,13 +5,15 @@ Unknown and duplicate fields are dropped with a warning, dropped silently, or re
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import orjson
 import trio
 
 from actors.errors import BadRequest, TooLarge
+from actors.kinds.core.pods.eviction import DELETE_OPTIONS
 from actors.kinds.definition import Definition
 from actors.kinds.schema import Decoded, NotDecodable
 from actors.messages import Object
@@ -22,9 +24,12 @@ from gateway.call import Call
 from gateway.errors import UnsupportedPatch
 from gateway.wire import yaml
 from gateway.wire.negotiate import UnsupportedMediaType, body_media
+from gateway.wire.protobuf import NotProtobuf, read_object
 
 # Bytes whose reading takes a millisecond or so, most often; larger ones must not hold up other requests.
 _OFF_LOOP = 64 * 1024
+T = TypeVar("T")
+
 _threads = trio.CapacityLimiter(2)  # more would only take turns
 
 
@@ -50,18 +55,28 @@ async def _decode(call: Call, definition: Definition, names: Names) -> Decoded:
     media = body_media(call.request.headers.get(b"content-type"), names)
     try:
         schema = definition.schema
+        if media == "json" and len(raw) <= _OFF_LOOP:
+            return schema.decode_json(raw)
         if media == "json":
-            if len(raw) <= _OFF_LOOP:
-                return schema.decode_json(raw)
-            return await trio.to_thread.run_sync(schema.decode_json, raw, limiter=_threads)
+            return await _unhurried(raw, schema.decode_json, raw)
+        if media == "protobuf":
+            return await _unhurried(raw, _decode_message, definition, raw)
         loaded = await yaml.load_off_loop(raw)
-        if len(raw) <= _OFF_LOOP:
-            return schema.decode_object(loaded.value, loaded.problems)
-        return await trio.to_thread.run_sync(
-            schema.decode_object, loaded.value, loaded.problems, limiter=_threads
-        )
-    except (NotDecodable, yaml.YamlError) as error:
+        return await _unhurried(raw, schema.decode_object, loaded.value, loaded.problems)
+    except (NotDecodable, NotProtobuf, yaml.YamlError) as error:
         raise BadRequest(str(error)) from None
+
+
+async def _unhurried(raw: bytes, read: Callable[..., T], *arguments: Any) -> T:
+    """In a thread where it takes long, so that others are served meanwhile."""
+    if len(raw) <= _OFF_LOOP:
+        return read(*arguments)
+    return await trio.to_thread.run_sync(read, *arguments, limiter=_threads)
+
+
+def _decode_message(definition: Definition, raw: bytes) -> Decoded:
+    schema = definition.schema
+    return schema.decode_object(read_object(definition.fields, raw, schema.check_type))
 
 
 def _judge(call: Call, definition: Definition, problems: tuple[str, ...], field_validation: str) -> None:
@@ -80,12 +95,16 @@ async def decode_delete_options(call: Call, names: Names) -> dict[str, Any] | No
     raw = call.request.body
     if not raw:
         return None
+    media = body_media(call.request.headers.get(b"content-type"), names)
+    value: Any
     try:
-        if body_media(call.request.headers.get(b"content-type"), names) == "json":
+        if media == "json":
             value = orjson.loads(raw)
+        elif media == "protobuf":
+            value = read_object(DELETE_OPTIONS, raw)
         else:
             value = (await yaml.load_off_loop(raw)).value
-    except (orjson.JSONDecodeError, yaml.YamlError) as error:
+    except (orjson.JSONDecodeError, NotProtobuf, yaml.YamlError) as error:
         raise BadRequest(f"the body of the request is not DeleteOptions: {error}") from None
     if value is None:
         return None
@@ -124,10 +143,7 @@ async def decode_patch(call: Call, format_: str) -> tuple[Any, tuple[str, ...]]:
 
 
 async def _read_patch(format_: str, raw: bytes) -> tuple[Any, tuple[str, ...]]:
-    """In a thread where it takes long, so that others are served meanwhile."""
-    if len(raw) <= _OFF_LOOP:
-        return read_patch(format_, raw)
-    return await trio.to_thread.run_sync(read_patch, format_, raw, limiter=_threads)
+    return await _unhurried(raw, read_patch, format_, raw)
 
 
 async def decode_applied(call: Call, definition: Definition, field_validation: str) -> Body:

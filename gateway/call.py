@@ -10,9 +10,8 @@ from actors.resource.options import MANAGER_BYTES
 from gateway.parameters import Parameters
 from gateway.request import Request
 from gateway.route import Route
-from gateway.wire.negotiate import Representation
-
-JSON = Representation("json", b"application/json")
+from gateway.wire.negotiate import JSON, Representation
+from gateway.wire.protobuf.messages import Messages
 
 
 @dataclass(slots=True)
@@ -22,6 +21,7 @@ class Call:
     parameters: Parameters
     user: User
     representation: Representation = JSON
+    messages: Messages | None = None  # where the representation is protobuf
     pretty: bool = False
     warnings: list[str] = field(default_factory=list)
 

@@ -59,6 +59,7 @@ from gateway.server import Server
 from gateway.settings import Addresses, Settings
 from gateway.watch.hub import Hub
 from gateway.watch.opening import Opening
+from gateway.wire.protobuf.messages import Messages
 from journal.log import Journal
 
 # After the doors are closed, how long running requests may take to end.
@@ -228,7 +229,8 @@ class _Doors:
         discovery = Discovery(store.catalog, dispatch.verbs)
         openapi = OpenApi(store.catalog, store.names, dispatch.verbs, SERVED_VERSION)
         paths = Paths(health, discovery, openapi, self._metrics.scrape, self._advertised)
-        return Pipeline(store.names, authenticator, authorize, dispatch, paths, self._metrics)
+        messages = Messages(store.catalog, store.names)
+        return Pipeline(store.names, authenticator, authorize, dispatch, paths, self._metrics, messages)
 
     def _add_checks(self, health: Health) -> None:
         committer, supervisor = self._store.committer, self._store.supervisor

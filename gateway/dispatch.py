@@ -38,7 +38,7 @@ from gateway.route import Route
 from gateway.submissions import Submissions
 from gateway.watch.opening import Opening
 from gateway.wire.forms import PartialForm, TableForm
-from gateway.wire.negotiate import NotAcceptable
+from gateway.wire.negotiate import NotAcceptable, streamed_media
 from journal.log import Journal
 
 NAMESPACES = Resource("", "namespaces")
@@ -138,11 +138,12 @@ class Dispatch:
         if call.request.method not in ("GET", "HEAD"):
             raise MethodNotAllowed
         wanted = self._list_options(call, definition)
-        if call.representation.media != "json":
-            raise NotAcceptable(("application/json",))
+        shown = call.representation
+        if shown.media == "yaml" or (shown.media == "protobuf" and shown.form == "Table"):
+            raise NotAcceptable(streamed_media(self._names)[-2:])
         warnings = [(b"warning", text) for text in render.warning_headers(call.warnings)]
         stream = self._opening.watch(call, definition, wanted, self._form(call, definition))
-        return Response(200, b"", headers=warnings, stream=stream)
+        return Response(200, b"", shown.content_type, warnings, stream)
 
     async def _create(self, call: Call, definition: Definition) -> Response:
         write = self._write_options(call, "CreateOptions")

@@ -12,6 +12,7 @@ from typing import Any
 from actors import errors as cause
 from actors.errors import Cause, RequestError, Resource
 from gateway.wire.negotiate import NotAcceptable, UnsupportedMediaType
+from gateway.wire.protobuf.messages import UnknownMessage
 
 
 class MethodNotAllowed(RequestError):
@@ -128,7 +129,7 @@ def failure_of(error: Exception) -> Failure | None:
             return Failure(410, "Expired", str(error), token=error.fresh)
         case RequestError():
             return _simple(error)
-        case NotAcceptable():
+        case NotAcceptable() | UnknownMessage():
             return Failure(406, "NotAcceptable", str(error))
         case UnsupportedMediaType():
             return Failure(415, "UnsupportedMediaType", str(error))

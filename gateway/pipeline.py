@@ -28,6 +28,7 @@ from gateway.request import Request, Response
 from gateway.route import Route, find_route
 from gateway.watch.handshake import PROTOCOLS, bearer_prefix, take_bearer
 from gateway.wire.negotiate import Shape, negotiate, wants_pretty
+from gateway.wire.protobuf.messages import Messages
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +56,7 @@ class Pipeline:
         dispatch: Dispatch,
         paths: Paths,
         metrics: Metrics,
+        messages: Messages,
     ) -> None:
         self._names = names
         self._authenticator = authenticator
@@ -62,6 +64,7 @@ class Pipeline:
         self._dispatch = dispatch
         self._paths = paths
         self._metrics = metrics
+        self._messages = messages
         self._bearer_prefix = bearer_prefix(names)
 
     async def handle(self, request: Request) -> Response:
@@ -124,6 +127,8 @@ class Pipeline:
         route = call.route
         shape = _SHAPES.get(route.verb, "other") if route.is_resource else self._paths.shape(route.path)
         call.representation = negotiate(headers.get(b"accept"), self._names, shape)
+        if call.representation.media == "protobuf":
+            call.messages = self._messages
         asked = call.parameters.first("pretty")
         call.pretty = call.representation.pretty or wants_pretty(asked, headers.get(b"user-agent", b""))
 

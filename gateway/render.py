@@ -1,6 +1,6 @@
 """From a document's JSON bytes to the answer that the client asked for.
 
-JSON bytes come ready from the journal; they go out untouched unless YAML or pretty printing was asked for.
+JSON bytes come ready from the journal; they go out untouched unless YAML, protobuf or pretty printing was asked for.
 """
 
 from __future__ import annotations
@@ -35,7 +35,11 @@ def at_once(call: Call, body: bytes) -> Response | None:
 
 async def answer(call: Call, body: bytes, status: int = 200) -> Response:
     response = Response(status, body)
-    if call.representation.media != "json":
+    if call.messages is not None:
+        encoded = await call.messages.from_json_off_loop(body)
+        if encoded is not None:
+            response.body, response.content_type = encoded, call.representation.content_type
+    elif call.representation.media == "yaml":
         response.body = await yaml.from_json_off_loop(body)
         response.content_type = call.representation.content_type
     elif call.pretty:

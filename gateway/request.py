@@ -53,6 +53,10 @@ class Finished:
 class Stream(Protocol):
     """A body that goes on: run by the connection's task, straight on the connection."""
 
+    @property
+    def binary(self) -> bool:
+        """What it says is no text."""
+
     async def run(self, connection: Any, framing: Callable[[bytes], bytes]) -> Finished:
         """Serve to the end. OSError: the client is gone."""
 

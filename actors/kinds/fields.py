@@ -50,6 +50,7 @@ INTEGER_RANGES: Final = {INT32: (-(2**31), 2**31 - 1), INT64: (-(2**63), 2**63 -
 @dataclass(frozen=True, slots=True, eq=False)
 class ListOf:
     item: Type
+    boxed: bool = False  # protobuf: it stands in a message of its own
 
     @property
     def spoken(self) -> str:

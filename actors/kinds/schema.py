@@ -75,7 +75,7 @@ class Schema:
         return self._walk(value, problems, defaults)
 
     def _walk(self, document: Any, problems: tuple[str, ...], defaults: bool) -> Decoded:
-        self._check_type(document)
+        self.check_type(document)
         walk = Walk(fill=defaults)
         try:
             found = walk.struct(self._document, document)
@@ -104,7 +104,7 @@ class Schema:
             self._fill(found)
         return found
 
-    def _check_type(self, document: Any) -> None:
+    def check_type(self, document: Any) -> None:
         """apiVersion and kind may be left out, but not be another's."""
         if not isinstance(document, (Members, dict)):
             found = "null" if document is None else spoken(document)

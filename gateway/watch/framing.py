@@ -2,30 +2,26 @@ r"""Watch events as bytes on the wire: the document, and the frame that a transp
 
     {"type":"ADDED","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":...}}\n
 
-HTTP/1.1 sends each document as one chunk, WebSocket as one text frame (server frames are not masked, so all
-watchers of a group share the same bytes), HTTP/2 as it is.
+HTTP/1.1 sends each document as one chunk, WebSocket as one text frame, or a binary one where it is protobuf (server
+frames are not masked, so all watchers of a group share the same bytes), HTTP/2 as it is.
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any
 
-import orjson
+from gateway.wire.protobuf.envelope import LENGTH
 
 Framing = Callable[[bytes], bytes]
 
 LAST_CHUNK = b"0\r\n\r\n"
 _TEXT = 0x81
+_BINARY = 0x82
 
 
 def document(kind: str, shown: bytes) -> bytes:
     return b'{"type":"%b","object":%b}\n' % (kind.encode(), shown)
-
-
-def error_document(status: dict[str, Any]) -> bytes:
-    return document("ERROR", orjson.dumps(status))
 
 
 def as_chunk(payload: bytes) -> bytes:
@@ -34,12 +30,21 @@ def as_chunk(payload: bytes) -> bytes:
 
 def as_text_frame(payload: bytes) -> bytes:
     payload = payload.rstrip(b"\n")
-    size = len(payload)
+    return _head(_TEXT, len(payload)) + payload
+
+
+def as_binary_frame(payload: bytes) -> bytes:
+    """Of an event in protobuf: the frame has the length that stands before it elsewhere."""
+    payload = payload[LENGTH:]
+    return _head(_BINARY, len(payload)) + payload
+
+
+def _head(opcode: int, size: int) -> bytes:
     if size < 126:
-        return struct.pack("!BB", _TEXT, size) + payload
+        return struct.pack("!BB", opcode, size)
     if size < 1 << 16:
-        return struct.pack("!BBH", _TEXT, 126, size) + payload
-    return struct.pack("!BBQ", _TEXT, 127, size) + payload
+        return struct.pack("!BBH", opcode, 126, size)
+    return struct.pack("!BBQ", opcode, 127, size)
 
 
 def as_it_is(payload: bytes) -> bytes:

@@ -9,6 +9,7 @@ from typing import Any
 from gateway.watch.selection import Selection
 
 Present = Callable[[str, bytes], bytes]  # event type and stored bytes to the document
+Told = Callable[[str, bytes], bytes]  # event type and the object as JSON to the document
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
@@ -19,4 +20,6 @@ class Interest:
     selection: Selection
     present: Present
     first: Present | None  # another form for the first event of a stream; None: like all others
+    tell: Told
     bookmark: Callable[[int], bytes] | None  # the document that marks an offset; None: not asked for
+    binary: bool = False  # documents are no text

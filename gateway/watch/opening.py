@@ -18,7 +18,7 @@ from actors.selectors import FieldRequirement, FieldSelector, matcher
 from gateway.call import Call
 from gateway.watch.framing import document
 from gateway.watch.hub import Hub
-from gateway.watch.interest import Interest, Present
+from gateway.watch.interest import Interest, Present, Told
 from gateway.watch.selection import Selection
 from gateway.watch.state import State
 from gateway.watch.watch import Watch
@@ -69,12 +69,15 @@ class Opening:
             str(options.labels or ""),
             str(options.fields or ""),
             bookmarks,
+            shown.media,
             shown.form,
             shown.form_version,
             call.parameters.first("includeObject") if shown.form else None,
         )
 
         def make() -> Interest:
+            tell = call.messages.event if call.messages is not None else document
+            tabular = form if isinstance(form, TableForm) else None
             name = options.fields.exact("metadata.name") if options.fields else None
             meta = f"{self._names.group('meta')}/{shown.form_version}"
             prefix = type_prefix(
@@ -85,9 +88,11 @@ class Opening:
                 self._journal.type_id(definition.type_name),
                 definition.type_name,
                 Selection(namespace, name, matcher(options.labels, options.fields)),
-                presenter(partial(form.item, columns=False) if isinstance(form, TableForm) else form.item),
-                presenter(form.item) if isinstance(form, TableForm) else None,
-                bookmarker(prefix) if bookmarks else None,
+                presenter(tell, partial(tabular.item, columns=False) if tabular else form.item),
+                presenter(tell, form.item) if tabular else None,
+                tell,
+                bookmarker(tell, prefix) if bookmarks else None,
+                binary=call.messages is not None,
             )
 
         return self._hub.interest(key, make)
@@ -99,15 +104,15 @@ def _named(name: str, fields: FieldSelector | None) -> FieldSelector:
     return FieldSelector(tuple(sorted(requirements)))
 
 
-def presenter(item: Callable[[bytes], bytes]) -> Present:
+def presenter(tell: Told, item: Callable[[bytes], bytes]) -> Present:
     """Event type and stored bytes to a document, with the object framed by `item`."""
-    return lambda kind, body: document(kind, item(body))
+    return lambda kind, body: tell(kind, item(body))
 
 
-def bookmarker(prefix: bytes) -> Callable[[int], bytes]:
+def bookmarker(tell: Told, prefix: bytes) -> Callable[[int], bytes]:
     """A bookmark holds the type and a version, and nothing else."""
 
     def bookmark(version: int) -> bytes:
-        return document("BOOKMARK", b'%b"metadata":{"resourceVersion":"%d"}}' % (prefix, version))
+        return tell("BOOKMARK", b'%b"metadata":{"resourceVersion":"%d"}}' % (prefix, version))
 
     return bookmark

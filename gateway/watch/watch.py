@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import orjson
 import trio
 
 from actors.errors import Expired
-from gateway.errors import failure_of, plain_failure
+from gateway.errors import Failure, failure_of, plain_failure
 from gateway.request import Ending, Finished
 from gateway.watch.changes import TooOld
-from gateway.watch.framing import Framing, error_document
+from gateway.watch.framing import Framing
 from gateway.watch.group import Group
 from gateway.watch.hub import Hub
 from gateway.watch.interest import Interest
@@ -40,6 +41,10 @@ class Watch:
         self._ends_at = ends_at
         self._early = b""
 
+    @property
+    def binary(self) -> bool:
+        return self._interest.binary
+
     async def run(self, connection: Pipe, framing: Framing) -> Finished:
         member = Member(connection, self._ends_at, self._hub, fresh=self._interest.first is not None)
         self._hub.enter(member)
@@ -61,7 +66,7 @@ class Watch:
             await push(member, framing(self._too_old(member)))
             return Ending.TOO_OLD
         except Broken:
-            await push(member, framing(error_document(plain_failure(500, BROKEN).document())))
+            await push(member, framing(self._error(plain_failure(500, BROKEN))))
             return Ending.FAILED
         return Ending.STOPPING if self._hub.closing else Ending.TIME_UP
 
@@ -157,4 +162,7 @@ class Watch:
     def _too_old(self, member: Member) -> bytes:
         failure = failure_of(Expired(f"too old resource version: {member.cursor} ({self._hub.floor()})"))
         assert failure is not None
-        return error_document(failure.document())
+        return self._error(failure)
+
+    def _error(self, failure: Failure) -> bytes:
+        return self._interest.tell("ERROR", orjson.dumps(failure.document()))

@@ -22,7 +22,7 @@ from gateway.link import Link
 from gateway.request import Ending, Stream
 from gateway.volley import one_by_one
 from gateway.watch import wire
-from gateway.watch.framing import as_text_frame
+from gateway.watch.framing import as_binary_frame, as_text_frame
 from gateway.watch.member import FAREWELL
 
 logger = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class WebSocket:
     async def run(self, stream: Stream) -> None:
         """Serve a stream to its end, and say goodbye as the standard wants it. OSError: the peer is gone."""
         try:
-            finished = await stream.run(self, as_text_frame)
+            finished = await stream.run(self, as_binary_frame if stream.binary else as_text_frame)
         except (OSError, trio.ClosedResourceError):
             if not self._leaving or self._control or self._next:
                 raise

@@ -16,7 +16,7 @@ from typing import Literal
 
 from actors.names import Names
 
-Media = Literal["json", "yaml"]
+Media = Literal["json", "yaml", "protobuf"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +32,19 @@ class Representation:
 
 JSON = Representation("json", b"application/json")
 
-_SERVED: tuple[tuple[Media, str, str], ...] = (
-    ("json", "application", "json"),
-    ("yaml", "application", "yaml"),
-)
-_BODIES: dict[str, Media] = {"application/json": "json", "application/yaml": "yaml"}
-# What descriptions say of all this.
-SERVED_MEDIA = tuple(f"{type_}/{subtype}" for _, type_, subtype in _SERVED)
-STREAMED_MEDIA = (*SERVED_MEDIA, "application/json;stream=watch")
-BODY_MEDIA = tuple(_BODIES)
+_STREAM = ";stream=watch"
+
+
+def served_media(names: Names) -> dict[str, Media]:
+    """What bodies may be in, and answers too; the first where a client takes anything."""
+    return {"application/json": "json", "application/yaml": "yaml", names.media_type: "protobuf"}
+
+
+def streamed_media(names: Names) -> tuple[str, ...]:
+    """What lists may be in, which may also be watches."""
+    return (*served_media(names), f"application/json{_STREAM}", names.media_type + _STREAM)
+
+
 # A handful of clients send a handful of headers; whoever sends more only makes the memory start anew.
 _REMEMBERED = 256
 _LONGEST_REMEMBERED = 1024
@@ -63,6 +67,7 @@ _USUAL_HOME = ("meta", ("v1", "v1beta1"))
 _HOMES = {DISCOVERY_LIST: ("apidiscovery", ("v2", "v2beta1"))}  # group and versions of a form
 
 _chosen: dict[tuple[str, Shape, bytes], Representation] = {}
+_bodies: dict[tuple[str, bytes], Media] = {}
 
 
 class NotAcceptable(Exception):
@@ -111,7 +116,7 @@ def negotiate(accept: bytes | None, names: Names, shape: Shape = "other") -> Rep
 def _choose(accept: bytes, names: Names, shape: Shape) -> Representation:
     chosen = next(_candidates(accept, names, shape), None)
     if chosen is None:
-        raise NotAcceptable(SERVED_MEDIA)
+        raise NotAcceptable(tuple(served_media(names)))
     if len(accept) <= _LONGEST_REMEMBERED:
         if len(_chosen) >= _REMEMBERED:
             _chosen.clear()
@@ -121,20 +126,20 @@ def _choose(accept: bytes, names: Names, shape: Shape) -> Representation:
 
 def _candidates(accept: bytes, names: Names, shape: Shape) -> Iterator[Representation]:
     for clause in sorted(parse_accept(accept), key=lambda clause: clause.rank):
-        for media, type_, subtype in _SERVED:
-            if clause.covers(type_, subtype):
-                found = _represent(clause, media, f"{type_}/{subtype}".encode(), names, shape)
+        for content_type, media in served_media(names).items():
+            if clause.covers(*content_type.split("/")):
+                found = _represent(clause, media, content_type, names, shape)
                 if found is not None:
                     yield found
 
 
 def _represent(
-    clause: Clause, media: Media, content_type: bytes, names: Names, shape: Shape
+    clause: Clause, media: Media, content_type: str, names: Names, shape: Shape
 ) -> Representation | None:
     """What the clause's parameters make of a media type; None where that is not served."""
     wanted = clause.parameters
     stream = wanted.get("stream", "")
-    if stream not in ("", "watch") or (stream and media != "json"):
+    if stream not in ("", "watch") or (stream and media == "yaml"):
         return None
     form = wanted.get("as", "")
     if form or "g" in wanted or "v" in wanted:
@@ -143,7 +148,10 @@ def _represent(
         if not served or form not in _FORMS[shape] or (form == DISCOVERY_LIST and media != "json"):
             return None
     pretty = wanted.get("pretty") == "1"
-    return Representation(media, content_type, pretty, stream, form, wanted.get("v", ""), wanted.get("g", ""))
+    if shape == "watch" and media == "protobuf":
+        content_type += _STREAM
+    version, home = wanted.get("v", ""), wanted.get("g", "")
+    return Representation(media, content_type.encode(), pretty, stream, form, version, home)
 
 
 def parse_accept(accept: bytes) -> list[Clause]:
@@ -180,9 +188,15 @@ def body_media(content_type: bytes | None, names: Names) -> Media:
     """JSON where nothing is said; parameters such as a charset make no difference."""
     if not content_type:
         return "json"
-    media = _BODIES.get(content_type.decode("latin-1").partition(";")[0].strip().lower())
+    known = _bodies.get((names.dialect, content_type))
+    if known is not None:
+        return known
+    served = served_media(names)
+    media = served.get(content_type.decode("latin-1").partition(";")[0].strip().lower())
     if media is None:
-        raise UnsupportedMediaType((*_BODIES, names.media_type))
+        raise UnsupportedMediaType(tuple(served))
+    if len(_bodies) < _REMEMBERED and len(content_type) <= _LONGEST_REMEMBERED:
+        _bodies[names.dialect, content_type] = media
     return media
 
 

@@ -1,4 +1,4 @@
-"""Accept chooses between JSON and YAML; what neither can satisfy is a 406 that lists both."""
+"""Accept chooses between JSON, YAML and protobuf; what none can satisfy is a 406 that lists them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from tests.gateway.api import config_map, served
+from tests.gateway.foreign import MEDIA
 
 JSON, YAML = "application/json", "application/yaml"
 PATH = "/api/v1/namespaces/default/configmaps"
@@ -26,15 +27,15 @@ SERVED = [
     (f"*/*, {YAML}", YAML),
     (f"image/png, {YAML};q=0.1", YAML),
     (f"{JSON};q=0, {YAML}", YAML),
-    # Forms that are not served yet are passed over by those who name a second choice.
-    (f"application/vnd.cluster.protobuf, {JSON}", JSON),
+    # What is not served is passed over by those who name a second choice.
+    (f"application/vnd.another.protobuf, {JSON}", JSON),
     (f"{JSON};as=Table;g=meta.cluster.io;v=v9, {JSON}", JSON),
     ("text/html, application/xhtml+xml, application/xml;q=0.9, */*;q=0.8", JSON),
 ]
 REFUSED = [
     "text/plain",
     "image/png, text/*",
-    "application/vnd.cluster.protobuf",
+    "application/vnd.another.protobuf",
     f"{JSON};as=Table;g=meta.cluster.io;v=v9",
     f"{JSON};q=0",
     "*/*;q=0",
@@ -66,7 +67,9 @@ async def test_what_is_not(accept: str) -> None:
             status = answer.expect(406)
             assert answer.headers["content-type"] == JSON
             assert status["reason"] == "NotAcceptable"
-            assert status["message"] == f"only the following media types are accepted: {JSON}, {YAML}"
+            assert (
+                status["message"] == f"only the following media types are accepted: {JSON}, {YAML}, {MEDIA}"
+            )
 
 
 async def test_a_write_that_cannot_be_answered_is_not_made() -> None:

@@ -32,8 +32,8 @@ YAML = Representation("yaml", b"application/yaml")
         TABLE + b",application/json;as=Table;v=v1;g=other.io,application/json",
         TABLE + b", */*",
         b"application/json;as=Chart;v=v1;g=meta.cluster.io;q=0.9, application/json;q=0.2",
-        b"application/vnd.cluster.protobuf,application/json",
-        b"application/vnd.cluster.protobuf, application/*;q=0.5",
+        b"application/vnd.kubernetes.protobuf,application/json",
+        b"application/vnd.kubernetes.protobuf, application/*;q=0.5",
         b"application/json;stream=ticker, application/json",
     ],
 )
@@ -66,7 +66,7 @@ def test_yaml(accept: bytes) -> None:
         b"application/json;q=0",
         TABLE,
         b"application/json;as=PartialObjectMetadataList;v=v1",
-        b"application/vnd.cluster.protobuf",
+        b"application/vnd.kubernetes.protobuf",
         b"application/yaml;stream=watch",
         b",",
         b"\xff\xfe",
@@ -76,10 +76,39 @@ def test_nothing_acceptable(accept: bytes) -> None:
     for _ in range(2):
         with pytest.raises(NotAcceptable) as caught:
             negotiate(accept, CLUSTER)
-    assert caught.value.accepted == ("application/json", "application/yaml")
-    assert str(caught.value) == (
-        "only the following media types are accepted: application/json, application/yaml"
+    assert caught.value.accepted == (
+        "application/json",
+        "application/yaml",
+        "application/vnd.cluster.protobuf",
     )
+    assert str(caught.value) == (
+        "only the following media types are accepted: "
+        "application/json, application/yaml, application/vnd.cluster.protobuf"
+    )
+
+
+@pytest.mark.parametrize(
+    "accept",
+    [
+        b"application/vnd.cluster.protobuf",
+        b"application/vnd.cluster.protobuf,application/json",
+        b"application/json;q=0.5, application/vnd.cluster.protobuf;q=0.6",
+        b"*/*, application/vnd.cluster.protobuf",
+    ],
+)
+def test_protobuf(accept: bytes) -> None:
+    assert negotiate(accept, CLUSTER) == Representation("protobuf", b"application/vnd.cluster.protobuf")
+
+
+def test_protobuf_has_another_name_in_the_other_dialect() -> None:
+    chosen = negotiate(b"application/vnd.cluster.protobuf, application/vnd.kubernetes.protobuf", KUBERNETES)
+    assert (chosen.media, chosen.content_type) == ("protobuf", b"application/vnd.kubernetes.protobuf")
+
+
+def test_a_watch_says_that_it_is_a_stream() -> None:
+    for accept in (b"application/vnd.cluster.protobuf", b"application/vnd.cluster.protobuf;stream=watch"):
+        chosen = negotiate(accept, CLUSTER, "watch")
+        assert chosen.content_type == b"application/vnd.cluster.protobuf;stream=watch"
 
 
 def test_what_a_clause_asks_for_besides() -> None:

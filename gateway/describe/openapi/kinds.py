@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from actors.kinds.catalog import Catalog
 from actors.kinds.definition import Definition
 from actors.kinds.fields import STRING, Field, Struct
-from gateway.describe.openapi import answers
-from gateway.describe.openapi.answers import list_of
+from gateway.wire import answers
+from gateway.wire.answers import list_of
 
 GroupVersionKind = dict[str, str]
 

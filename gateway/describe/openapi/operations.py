@@ -13,11 +13,11 @@ from typing import Final
 from actors.kinds.definition import Definition, Subresource
 from actors.kinds.fields import Struct
 from gateway.bodies import PATCH_MEDIA
-from gateway.describe.openapi import answers, parameters
-from gateway.describe.openapi.answers import list_of
+from gateway.describe.openapi import parameters
 from gateway.describe.openapi.parameters import Parameter
 from gateway.describe.openapi.titles import Titles
-from gateway.wire.negotiate import BODY_MEDIA, SERVED_MEDIA, STREAMED_MEDIA
+from gateway.wire import answers
+from gateway.wire.answers import list_of
 
 Answers = tuple[tuple[int, str, Struct | None], ...]  # status, what it means, what is in it; None: text
 
@@ -34,7 +34,7 @@ class Operation:
     body: Struct | None = None
     body_needed: bool = True
     takes: tuple[str, ...] = ()
-    gives: tuple[str, ...] = SERVED_MEDIA
+    gives: tuple[str, ...]
     answers: Answers = ()
     deprecated: bool = False
 
@@ -58,11 +58,13 @@ class Operations:
         self._definition = definition
         self._verbs = frozenset(definition.verbs) & served
         self._served = served
+        self._titles = titles
         self._infix = titles.infix(definition.group, definition.version)
         self._scope = "Namespaced" if definition.namespaced else ""
         self._blank = Operation(
             tag=titles.tag(definition.group, definition.version),
             kind=self._kind_of(None),
+            gives=titles.media,
             deprecated=bool(definition.deprecated),
         )
 
@@ -139,7 +141,7 @@ class Operations:
             text=f"List or watch objects of kind {definition.kind}.",
             action="list",
             parameters=parameters.LIST,
-            gives=STREAMED_MEDIA,
+            gives=self._titles.streamed_media,
             answers=((200, "the objects", list_of(definition.fields)),),
         )
 
@@ -150,7 +152,7 @@ class Operations:
             id=id_,
             text=f"Watch objects of kind {self._definition.kind}: use the query of a list instead.",
             action=action,
-            gives=STREAMED_MEDIA,
+            gives=self._titles.streamed_media,
             answers=((200, "one event after another", answers.WATCH_EVENT),),
             deprecated=True,
         )
@@ -166,7 +168,7 @@ class Operations:
             parameters=parameters.DELETE_COLLECTION,
             body=answers.DELETE_OPTIONS,
             body_needed=False,
-            takes=BODY_MEDIA,
+            takes=self._titles.media,
             answers=((200, _DONE, answers.STATUS),),
         )
 
@@ -198,8 +200,8 @@ class Operations:
             parameters=_parameters(verb, below),
             body=self._body(verb, name),
             body_needed=verb != "delete",
-            takes=_takes(verb),
-            gives=("text/plain",) if below and below.by_agent else SERVED_MEDIA,
+            takes=_takes(verb, self._titles.media),
+            gives=("text/plain",) if below and below.by_agent else self._titles.media,
             answers=self._answers(verb, below),
         )
 
@@ -251,7 +253,7 @@ def _parameters(verb: str, below: Subresource | None) -> tuple[Parameter, ...]:
     }[verb]
 
 
-def _takes(verb: str) -> tuple[str, ...]:
+def _takes(verb: str, media: tuple[str, ...]) -> tuple[str, ...]:
     if verb == "get":
         return ()
-    return PATCH_MEDIA if verb == "patch" else BODY_MEDIA
+    return PATCH_MEDIA if verb == "patch" else media

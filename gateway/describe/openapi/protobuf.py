@@ -13,35 +13,17 @@ from typing import Any, Final
 import orjson
 
 from gateway.describe.openapi.version_2 import Piece
+from gateway.wire.protobuf.pieces import VARINT, block, tag, text, varint
 
 Writer = Callable[[int, Any], bytes]  # a field's number and value -> its bytes
 
-_BYTES: Final = 2  # the wire type of everything that has a length
-
-
-def _varint(value: int) -> bytes:
-    written = bytearray()
-    while value > 0x7F:
-        written.append(value & 0x7F | 0x80)
-        value >>= 7
-    written.append(value)
-    return bytes(written)
-
-
-def _block(number: int, content: bytes) -> bytes:
-    return _varint(number << 3 | _BYTES) + _varint(len(content)) + content
-
-
-def _text(number: int, value: str) -> bytes:
-    return _block(number, value.encode())
-
 
 def _flag(number: int, value: bool) -> bytes:
-    return _varint(number << 3) + _varint(value)
+    return tag(number, VARINT) + varint(value)
 
 
 def _any(number: int, value: Any) -> bytes:
-    return _block(number, _text(2, orjson.dumps(value).decode()))
+    return block(number, text(2, orjson.dumps(value).decode()))
 
 
 def _each(writer: Writer) -> Writer:
@@ -50,16 +32,16 @@ def _each(writer: Writer) -> Writer:
 
 def _wrapped(writer: Writer) -> Writer:
     """Inside a message that has this one field."""
-    return lambda number, value: _block(number, writer(1, value))
+    return lambda number, value: block(number, writer(1, value))
 
 
 def _pair(writer: Writer) -> Writer:
-    return lambda number, pair: _block(number, _text(1, pair[0]) + writer(2, pair[1]))
+    return lambda number, pair: block(number, text(1, pair[0]) + writer(2, pair[1]))
 
 
 def _map(writer: Writer) -> Writer:
     pair = _pair(writer)
-    return lambda number, value: _block(number, b"".join(pair(1, item) for item in value.items()))
+    return lambda number, value: block(number, b"".join(pair(1, item) for item in value.items()))
 
 
 class _Message:
@@ -70,7 +52,7 @@ class _Message:
         self._extensions = extensions
 
     def __call__(self, number: int, value: Mapping[str, Any]) -> bytes:
-        return _block(number, b"".join(self._field(name, one) for name, one in value.items()))
+        return block(number, b"".join(self._field(name, one) for name, one in value.items()))
 
     def _field(self, name: str, value: Any) -> bytes:
         if name.startswith("x-"):
@@ -87,28 +69,28 @@ def _message(extensions: int = 0, **fields: tuple[int, Writer]) -> _Message:
 
 _SCHEMA: Final = _Message(extensions=31)
 _SCHEMA.fields = {
-    "$ref": (1, _text),
-    "format": (2, _text),
-    "description": (4, _text),
+    "$ref": (1, text),
+    "format": (2, text),
+    "description": (4, text),
     "default": (5, _any),
-    "required": (19, _each(_text)),
+    "required": (19, _each(text)),
     "enum": (20, _each(_any)),
     "additionalProperties": (21, _wrapped(_SCHEMA)),
-    "type": (22, _wrapped(_text)),
+    "type": (22, _wrapped(text)),
     "items": (23, _wrapped(_SCHEMA)),
     "properties": (25, _map(_SCHEMA)),
 }
 _BODY: Final = _Message()
-_BODY.fields = {"name": (2, _text), "in": (3, _text), "required": (4, _flag), "schema": (5, _SCHEMA)}
+_BODY.fields = {"name": (2, text), "in": (3, text), "required": (4, _flag), "schema": (5, _SCHEMA)}
 _QUERY: Final = _Message()
-_QUERY.fields = {"in": (2, _text), "description": (3, _text), "name": (4, _text), "type": (6, _text)}
+_QUERY.fields = {"in": (2, text), "description": (3, text), "name": (4, text), "type": (6, text)}
 _PATH: Final = _Message()
 _PATH.fields = {
     "required": (1, _flag),
-    "in": (2, _text),
-    "description": (3, _text),
-    "name": (4, _text),
-    "type": (5, _text),
+    "in": (2, text),
+    "description": (3, text),
+    "name": (4, text),
+    "type": (5, text),
 }
 
 
@@ -117,21 +99,21 @@ def _parameter(number: int, value: Mapping[str, Any]) -> bytes:
     if value["in"] == "body":
         parameter = _BODY(1, value)
     else:
-        parameter = _block(2, _PATH(4, value) if value["in"] == "path" else _QUERY(3, value))
-    return _block(number, _block(1, parameter))
+        parameter = block(2, _PATH(4, value) if value["in"] == "path" else _QUERY(3, value))
+    return block(number, block(1, parameter))
 
 
-_RESPONSE: Final = _message(description=(1, _text), schema=(2, _wrapped(_SCHEMA)))
+_RESPONSE: Final = _message(description=(1, text), schema=(2, _wrapped(_SCHEMA)))
 _OPERATION: Final = _message(
     extensions=13,
-    tags=(1, _each(_text)),
-    description=(3, _text),
-    operationId=(5, _text),
-    produces=(6, _each(_text)),
-    consumes=(7, _each(_text)),
+    tags=(1, _each(text)),
+    description=(3, text),
+    operationId=(5, text),
+    produces=(6, _each(text)),
+    consumes=(7, _each(text)),
     parameters=(8, _each(_parameter)),
     responses=(9, _map(_wrapped(_RESPONSE))),
-    schemes=(10, _each(_text)),
+    schemes=(10, _each(text)),
     deprecated=(11, _flag),
 )
 _PATH_ITEM: Final = _message(
@@ -142,21 +124,21 @@ _PATH_ITEM: Final = _message(
     patch=(8, _OPERATION),
     parameters=(9, _each(_parameter)),
 )
-_INFO: Final = _message(title=(1, _text), version=(2, _text))
+_INFO: Final = _message(title=(1, text), version=(2, text))
 _KEY: Final = _Message()
-_KEY.fields = {"type": (1, _text), "name": (2, _text), "in": (3, _text), "description": (4, _text)}
+_KEY.fields = {"type": (1, text), "name": (2, text), "in": (3, text), "description": (4, text)}
 
 
 def _strings(number: int, values: list[str]) -> bytes:
-    return _block(number, _each(_text)(1, values))
+    return block(number, _each(text)(1, values))
 
 
 def _api_key(number: int, value: Mapping[str, Any]) -> bytes:
-    return _block(number, _KEY(2, value))
+    return block(number, _KEY(2, value))
 
 
 _DOCUMENT: Final[Mapping[str, tuple[int, Writer]]] = {
-    "swagger": (1, _text),
+    "swagger": (1, text),
     "info": (2, _INFO),
     "security": (12, _each(_map(_strings))),
     "securityDefinitions": (13, _map(_api_key)),
@@ -173,7 +155,7 @@ def as_protobuf(pieces: Iterable[Piece]) -> Iterator[bytes]:
     place, held = "", list[bytes]()
     for where, name, value in pieces:
         if where != place and held:
-            yield _block(_PLACES[place][0], b"".join(held))
+            yield block(_PLACES[place][0], b"".join(held))
             held.clear()
         place = where
         if where:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from actors.kinds.fields import Struct
-from gateway.describe.openapi import answers
 from gateway.describe.openapi.operations import Operation, Path
 from gateway.describe.openapi.titles import Titles
+from gateway.wire import answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,26 +15,33 @@ class Roots:
     titles: Titles
 
     def versions(self) -> Path:
-        return _reading("/api/", "getCoreAPIVersions", "core", "Versions there are.", answers.API_VERSIONS)
+        return self._reading(
+            "/api/", "getCoreAPIVersions", "core", "Versions there are.", answers.API_VERSIONS
+        )
 
     def groups(self) -> Path:
-        return _reading("/apis/", "getAPIVersions", "apis", "Groups there are.", answers.API_GROUP_LIST)
+        return self._reading("/apis/", "getAPIVersions", "apis", "Groups there are.", answers.API_GROUP_LIST)
 
     def group(self, group: str) -> Path:
         id_ = f"get{self.titles.infix(group)}APIGroup"
         text = "Versions that the group has."
-        return _reading(f"/apis/{group}/", id_, self.titles.tag(group), text, answers.API_GROUP)
+        return self._reading(f"/apis/{group}/", id_, self.titles.tag(group), text, answers.API_GROUP)
 
     def resources(self, group: str, version: str) -> Path:
         id_ = f"get{self.titles.infix(group, version)}APIResources"
         path = f"/apis/{group}/{version}/" if group else f"/api/{version}/"
         tag, text = self.titles.tag(group, version), "Resources that are served."
-        return _reading(path, id_, tag, text, answers.API_RESOURCE_LIST)
+        return self._reading(path, id_, tag, text, answers.API_RESOURCE_LIST)
 
     def build(self) -> Path:
-        return _reading("/version/", "getCodeVersion", "version", "What serves this API.", answers.BUILD)
+        return self._reading("/version/", "getCodeVersion", "version", "What serves this API.", answers.BUILD)
 
-
-def _reading(path: str, id_: str, tag: str, text: str, answer: Struct) -> Path:
-    operation = Operation(tag=tag, method="get", id=id_, text=text, answers=((200, "the document", answer),))
-    return Path(path, (), (operation,))
+    def _reading(self, path: str, id_: str, tag: str, text: str, answer: Struct) -> Path:
+        operation = Operation(
+            tag=tag,
+            id=id_,
+            text=text,
+            gives=self.titles.media,
+            answers=((200, "the document", answer),),
+        )
+        return Path(path, (), (operation,))

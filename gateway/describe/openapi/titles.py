@@ -21,6 +21,7 @@ from actors.kinds.fields import (
     Struct,
 )
 from actors.names import Names
+from gateway.wire.negotiate import served_media, streamed_media
 
 _USUAL_HOME: Final = "api"
 _HOMES: Final = {
@@ -42,6 +43,8 @@ SCALARS: Final = {
 
 class Titles:
     def __init__(self, names: Names) -> None:
+        self.media = tuple(served_media(names))
+        self.streamed_media = streamed_media(names)
         self._domain = ".".join(reversed(names.group_domain.split(".")))
         self._group_suffix = "." + names.group_domain
 

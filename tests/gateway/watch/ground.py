@@ -21,7 +21,7 @@ from actors.facts import pack_facts
 from actors.feed import Feed
 from actors.selectors import LabelSelector, matcher
 from gateway.volley import one_by_one
-from gateway.watch.framing import Framing, as_it_is
+from gateway.watch.framing import Framing, as_it_is, document
 from gateway.watch.group import Group
 from gateway.watch.hub import Hub
 from gateway.watch.interest import Interest
@@ -221,9 +221,10 @@ class Ground:
                 self.type_id,
                 "things",
                 Selection(None, name, match),
-                presenter(item),
-                presenter(lambda body: b'{"columns":1,' + body[1:]) if described else None,
-                bookmarker(PREFIX) if bookmarks else None,
+                presenter(document, item),
+                presenter(document, lambda body: b'{"columns":1,' + body[1:]) if described else None,
+                document,
+                bookmarker(document, PREFIX) if bookmarks else None,
             )
 
         return self.hub.interest((labels, name, bookmarks, described), make)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from actors.kinds.core.pods.eviction import DELETE_OPTIONS
 from actors.kinds.fields import BOOL, FREE, INT32, INT64, STRING, STRINGS, Field, ListOf, Struct, Type
+from actors.kinds.meta import METADATA
 
 __all__ = [
     "API_GROUP",
@@ -13,6 +14,7 @@ __all__ = [
     "BUILD",
     "DELETE_OPTIONS",
     "LIST_META",
+    "PARTIAL",
     "PATCH",
     "STATUS",
     "WATCH_EVENT",
@@ -52,6 +54,7 @@ STATUS = Struct(
     Field("details", _STATUS_DETAILS, 5, pointer=True),
     Field("code", INT32, 6),
 )
+PARTIAL = Struct("meta.v1.PartialObjectMetadata", METADATA)
 WATCH_EVENT = Struct(
     "meta.v1.WatchEvent",
     _shown("type", STRING, 1),
@@ -77,7 +80,7 @@ _API_RESOURCE = Struct(
     Field("group", STRING, 8),
     Field("version", STRING, 9),
     _shown("kind", STRING, 3),
-    _shown("verbs", STRINGS, 4),
+    _shown("verbs", ListOf(STRING, boxed=True), 4),
     Field("shortNames", STRINGS, 5),
     Field("categories", STRINGS, 7),
     Field("storageVersionHash", STRING, 10),

@@ -1,0 +1,116 @@
+"""Which message an answer is, by the kind and apiVersion that its document says; and bodies, by what is expected.
+
+Made when a client first speaks protobuf. Documents are made as JSON and then said again in protobuf here: nearly
+everybody asks for JSON, which comes ready from the journal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Any
+
+import orjson
+import trio
+
+from actors.kinds.catalog import Catalog
+from actors.kinds.definition import Definition
+from actors.kinds.fields import Struct
+from actors.messages import Object
+from actors.names import Names
+from gateway.wire import answers
+from gateway.wire.protobuf.envelope import NotProtobuf, event, seal, unseal
+from gateway.wire.protobuf.reader import NotAMessage, read_message
+from gateway.wire.protobuf.writer import message_of
+
+# Bytes of JSON that are said again in a millisecond or so; more must not hold up other requests.
+_OFF_LOOP = 32 * 1024
+_threads = trio.CapacityLimiter(2)  # more would only take turns
+
+
+CheckType = Callable[[Object], None]
+
+
+def _anything(_: Object) -> None:
+    """For bodies that may say any type, or none."""
+
+
+class UnknownMessage(Exception):
+    """There is no protobuf message for a document."""
+
+
+class Messages:
+    def __init__(self, catalog: Catalog, names: Names) -> None:
+        self._catalog = catalog
+        self._names = names
+
+    async def from_json_off_loop(self, body: bytes) -> bytes | None:
+        if len(body) <= _OFF_LOOP:
+            return self.from_json(body)
+        return await trio.to_thread.run_sync(self.from_json, body, limiter=_threads)
+
+    def from_json(self, body: bytes) -> bytes | None:
+        """The same document in its envelope; None for one that has no kind, and is JSON to everybody."""
+        document = _load(body)
+        if not isinstance(document, dict) or "kind" not in document:
+            return None
+        api_version, kind = document["apiVersion"], document["kind"]
+        struct = self._structs.get((api_version, kind))
+        if struct is None:
+            raise UnknownMessage(
+                f"{kind} in {api_version} has no protobuf representation and cannot be encoded to a protobuf "
+                "message: ask for application/json"
+            )
+        return seal(api_version, kind, message_of(struct)(document))
+
+    def event(self, type_: str, shown: bytes) -> bytes:
+        """An event of a watch about an object that is shown as JSON."""
+        sealed = self.from_json(shown)
+        assert sealed is not None
+        return event(type_, sealed)
+
+    @cached_property
+    def _structs(self) -> dict[tuple[str, str], Struct]:
+        found = {
+            ("v1", "Status"): answers.STATUS,
+            ("v1", "APIVersions"): answers.API_VERSIONS,
+            ("v1", "APIGroupList"): answers.API_GROUP_LIST,
+            ("v1", "APIGroup"): answers.API_GROUP,
+            ("v1", "APIResourceList"): answers.API_RESOURCE_LIST,
+        }
+        for version in ("v1", "v1beta1"):
+            home = f"{self._names.group('meta')}/{version}"
+            found[home, "PartialObjectMetadata"] = answers.PARTIAL
+            found[home, "PartialObjectMetadataList"] = answers.list_of(answers.PARTIAL)
+        for definition in _shown(self._catalog.definitions):
+            found.setdefault((definition.api_version, definition.kind), definition.fields)
+            found.setdefault(
+                (definition.api_version, f"{definition.kind}List"), answers.list_of(definition.fields)
+            )
+        return found
+
+
+def _shown(definitions: tuple[Definition, ...]) -> Iterator[Definition]:
+    for definition in definitions:
+        yield definition
+        for subresource in definition.subresources:
+            if subresource.view is not None:
+                yield subresource.view
+
+
+def _load(body: bytes) -> Any:
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        raise UnknownMessage("the answer is nested too deeply to be encoded to a protobuf message") from None
+
+
+def read_object(struct: Struct, raw: bytes, check_type: CheckType = _anything) -> Object:
+    """The document that a body in an envelope stands for; its type is judged before the rest is read."""
+    opened = unseal(raw)
+    said: Object = {"apiVersion": opened.api_version, "kind": opened.kind}
+    check_type(said)
+    try:
+        return said | read_message(struct, opened.raw)
+    except NotAMessage as error:
+        raise NotProtobuf(f"the object cannot be read: {error}") from None

@@ -1,0 +1,208 @@
+"""Built-in kinds in protobuf: read, written and refused, to a client that knows nothing of this server."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.gateway.api import Answer, Api, config_map, served
+from tests.gateway.foreign import MEDIA, message, opened, sealed
+
+PATH = "/api/v1/namespaces/default/configmaps"
+ASKED = {"accept": MEDIA}
+SENT = {"content-type": MEDIA}
+
+
+async def get(api: Api, path: str, status: int = 200, **headers: str) -> Answer:
+    answer = await api.ask("GET", path, headers={**ASKED, **headers})
+    assert (answer.status, answer.headers["content-type"]) == (status, MEDIA)
+    return answer
+
+
+async def test_an_object() -> None:
+    async with served() as api:
+        made = await api.create(
+            "configmaps",
+            {
+                "metadata": {"name": "a", "labels": {"app": "web", "zone": ""}, "finalizers": ["x.io/y"]},
+                "data": {"k": "ü\n", "empty": ""},
+                "binaryData": {"b": "AP8="},
+                "immutable": True,
+            },
+        )
+        found = opened((await get(api, f"{PATH}/a")).body)
+        metadata = found.metadata
+        assert (metadata.name, metadata.namespace, metadata.uid) == ("a", "default", made["metadata"]["uid"])
+        assert metadata.resourceVersion == made["metadata"]["resourceVersion"]
+        assert metadata.creationTimestamp.seconds > 0
+        assert dict(metadata.labels) == {"app": "web", "zone": ""}
+        assert list(metadata.finalizers) == ["x.io/y"]
+        assert dict(found.data) == {"k": "ü\n", "empty": ""}
+        assert dict(found.binaryData) == {"b": b"\x00\xff"}
+        assert found.immutable is True
+
+
+async def test_a_list_and_its_pages() -> None:
+    async with served() as api:
+        for name in "abc":
+            await api.create("configmaps", config_map(name, k=name))
+        found = opened((await get(api, PATH)).body)
+        assert [item.data["k"] for item in found.items] == ["a", "b", "c"]
+        assert found.metadata.resourceVersion == await api.head()
+        page = opened((await get(api, f"{PATH}?limit=2")).body)
+        assert (len(page.items), page.metadata.remainingItemCount) == (2, 1)
+        rest = opened((await get(api, f"{PATH}?limit=2&continue={getattr(page.metadata, 'continue')}")).body)
+        assert [item.metadata.name for item in rest.items] == ["c"]
+
+
+async def test_a_large_list_is_compressed_like_any_other() -> None:
+    async with served() as api:
+        for number in range(4):
+            await api.create("configmaps", config_map(f"m-{number}", big="x" * 50_000))
+        answer = await get(api, PATH, **{"accept-encoding": "gzip"})
+        assert answer.headers["content-encoding"] == "gzip"
+        assert len(opened(answer.body).items) == 4
+
+
+async def test_partial_metadata() -> None:
+    async with served() as api:
+        await api.create("configmaps", config_map("a", k="v"))
+        form = f"{MEDIA};as=PartialObjectMetadata;g=meta.cluster.io;v=v1"
+        answer = await api.ask("GET", f"{PATH}/a", headers={"accept": form})
+        assert opened(answer.body).metadata.name == "a"
+        form = f"{MEDIA};as=PartialObjectMetadataList;g=meta.cluster.io;v=v1"
+        answer = await api.ask("GET", PATH, headers={"accept": form})
+        assert [item.metadata.name for item in opened(answer.body).items] == ["a"]
+
+
+async def test_a_table_has_no_such_form() -> None:
+    """Its cells are of any type; who names JSON as a second choice gets that."""
+    async with served() as api:
+        table = ";as=Table;g=meta.cluster.io;v=v1"
+        for path in (PATH, f"{PATH}?watch=1"):
+            answer = await api.ask("GET", path, headers={"accept": MEDIA + table})
+            assert answer.status == 406
+            assert opened(answer.body).reason == "NotAcceptable"
+        answer = await api.ask("GET", PATH, headers={"accept": f"application/json{table}, {MEDIA}"})
+        assert answer.expect(200)["kind"] == "Table"
+
+
+async def test_failures() -> None:
+    async with served() as api:
+        status = opened((await get(api, f"{PATH}/missing", 404)).body)
+        assert (status.status, status.reason, status.code) == ("Failure", "NotFound", 404)
+        assert (status.details.name, status.details.kind) == ("missing", "configmaps")
+        answer = await api.ask("POST", PATH, config_map("Not A Name"), headers=ASKED)
+        [cause] = opened(answer.body).details.causes
+        assert (cause.field, cause.reason) == ("metadata.name", "FieldValueInvalid")
+
+
+async def test_discovery() -> None:
+    async with served() as api:
+        found = opened((await get(api, "/api/v1")).body)
+        assert found.groupVersion == "v1"
+        [maps] = [one for one in found.resources if one.name == "configmaps"]
+        assert (maps.kind, maps.namespaced, "deletecollection" in maps.verbs.items) == (
+            "ConfigMap",
+            True,
+            True,
+        )
+        for path in ("/api", "/apis", "/apis/apps"):
+            await get(api, path)
+
+
+async def test_what_is_no_object_is_json_to_everybody() -> None:
+    async with served() as api:
+        answer = await api.ask("GET", "/version", headers=ASKED)
+        assert answer.headers["content-type"] == "application/json"
+        assert answer.expect(200)["major"] == "1"
+
+
+async def test_creating_replacing_and_deleting() -> None:
+    async with served() as api:
+        sent = message("ConfigMap")
+        sent.metadata.name, sent.data["k"], sent.binaryData["b"] = "a", "v", b"\x00"
+        # What a program written in Go says of fields that hold nothing.
+        sent.metadata.generateName = sent.metadata.uid = sent.metadata.resourceVersion = ""
+        sent.metadata.generation = 0
+        sent.metadata.creationTimestamp.SetInParent()
+        answer = await api.ask("POST", PATH, sealed("v1", "ConfigMap", sent), headers={**SENT, **ASKED})
+        assert answer.status == 201
+        made = opened(answer.body)
+        stored = await api.get("configmaps", "a")
+        assert (stored["data"], stored["binaryData"]) == ({"k": "v"}, {"b": "AA=="})
+        assert "generateName" not in stored["metadata"]
+        made.data["k"] = "w"
+        answer = await api.ask("PUT", f"{PATH}/a", sealed("v1", "ConfigMap", made), headers=SENT)
+        assert answer.expect(200)["data"] == {"k": "w"}
+        options = message("DeleteOptions")
+        options.preconditions.uid = "another"
+        refused = await api.ask("DELETE", f"{PATH}/a", sealed("v1", "DeleteOptions", options), headers=SENT)
+        assert refused.status == 409
+        options.preconditions.uid = made.metadata.uid
+        gone = await api.ask("DELETE", f"{PATH}/a", sealed("", "", options), headers=SENT)
+        assert gone.expect(200)["status"] == "Success"
+
+
+async def test_numbers_and_names_of_ports() -> None:
+    async with served() as api:
+        sent = message("Service")
+        sent.metadata.name = "web"
+        for name, port in (("a", 80), ("b", 81)):
+            sent.spec.ports.add(name=name, port=port)
+        sent.spec.ports[0].targetPort.strVal, sent.spec.ports[0].targetPort.type = "http", 1
+        sent.spec.ports[1].targetPort.intVal = 8081
+        answer = await api.ask(
+            "POST", api.path("services"), sealed("v1", "Service", sent), headers={**SENT, **ASKED}
+        )
+        ports = [port["targetPort"] for port in (await api.get("services", "web"))["spec"]["ports"]]
+        assert ports == ["http", 8081]
+        shown = [port.targetPort for port in opened(answer.body).spec.ports]
+        assert [(one.type, one.intVal, one.strVal) for one in shown] == [(1, 0, "http"), (0, 8081, "")]
+
+
+async def test_a_type_may_be_left_out() -> None:
+    async with served() as api:
+        sent = message("ConfigMap")
+        sent.metadata.name = "a"
+        assert (await api.ask("POST", PATH, sealed("", "", sent), headers=SENT)).status == 201
+
+
+NAMED = message("ConfigMap")
+NAMED.metadata.name = "a"
+WRONG = {
+    "JSON": (b'{"metadata":{"name":"a"}}', "expected prefix"),
+    "nothing": (b"", "expected prefix"),
+    "half of the prefix": (b"k8", "expected prefix"),
+    "another kind": (sealed("v1", "Secret", NAMED), "cannot be handled as a ConfigMap"),
+    "another version": (sealed("v2", "ConfigMap", NAMED), "does not match the expected API version"),
+    "cut short": (sealed("v1", "ConfigMap", NAMED)[:-3], "unexpected EOF"),
+    "no envelope": (b"k8s\x00\xff\xff", "unexpected EOF"),
+    "a wire type of old": (b"k8s\x00\x12\x02\x0b\x0c", "does not exist"),
+    "a number where metadata is": (
+        b"k8s\x00\x12\x02\x08\x01",
+        "metadata: field number 1 cannot have wire type 0",
+    ),
+    "no text": (b"k8s\x00\x12\x05\x0a\x03\x0a\x01\xff", "metadata.name: is no UTF-8 text"),
+    "an encoding": (b"k8s\x00\x1a\x04gzip", "contentEncoding must be empty"),
+    "no end of a number": (b"k8s\x00\x12\x0e\x0a\x0c\x38" + b"\xff" * 10 + b"\x01", "more than 64 bits"),
+}
+
+
+@pytest.mark.parametrize(("body", "why"), WRONG.values(), ids=WRONG.keys())
+async def test_what_cannot_be_read(body: bytes, why: str) -> None:
+    async with served() as api:
+        assert why in await api.refuse("POST", PATH, body, 400, headers=SENT)
+
+
+async def test_a_patch_is_never_protobuf() -> None:
+    async with served() as api:
+        await api.create("configmaps", config_map("a"))
+        body = sealed("v1", "ConfigMap", NAMED)
+        await api.refuse("PATCH", f"{PATH}/a", body, 415, headers=SENT)
+        patched = await api.ask(
+            "PATCH",
+            f"{PATH}/a",
+            {"data": {"k": "v"}},
+            headers={**ASKED, "content-type": "application/merge-patch+json"},
+        )
+        assert dict(opened(patched.body).data) == {"k": "v"}

@@ -1,0 +1,49 @@
+"""Every kind, said in protobuf and read back, is what it was: writer and reader agree, and nothing is lost."""
+
+from __future__ import annotations
+
+import orjson
+import pytest
+
+from actors.kinds.catalog import Catalog
+from actors.kinds.definition import Definition
+from actors.names import CLUSTER, KUBERNETES
+from gateway.wire.protobuf import Messages, read_object
+from tests.gateway.describe.specimens import key, specimens
+
+CATALOG = Catalog(CLUSTER)
+MESSAGES = Messages(CATALOG, CLUSTER)
+SPECIMENS = specimens(CLUSTER)
+DEFINITIONS = {key(one): one for one in CATALOG.definitions if key(one) in SPECIMENS}
+
+
+@pytest.mark.parametrize("definition", DEFINITIONS.values(), ids=DEFINITIONS.keys())
+def test_every_kind(definition: Definition) -> None:
+    document = SPECIMENS[key(definition)]
+    schema = definition.schema
+    made = schema.decode_object(document).object
+    shown = {"kind": definition.kind, "apiVersion": definition.api_version, **made}
+    raw = MESSAGES.from_json(orjson.dumps(shown))
+    assert raw is not None
+    read = schema.decode_object(read_object(definition.fields, raw, schema.check_type))
+    assert read.problems == ()
+    assert without_types(read.object) == without_types(made)
+
+
+def without_types(value: object) -> object:
+    """The kind and apiVersion of an object inside another do not travel."""
+    if isinstance(value, list):
+        return [without_types(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    hidden = {"kind", "apiVersion"} if {"metadata", "kind"} <= value.keys() else set()
+    return {name: without_types(one) for name, one in value.items() if name not in hidden}
+
+
+def test_the_other_dialect_has_messages_of_its_own() -> None:
+    messages = Messages(Catalog(KUBERNETES), KUBERNETES)
+    home = KUBERNETES.group("meta")
+    partial = {"kind": "PartialObjectMetadata", "apiVersion": f"{home}/v1", "metadata": {"name": "a"}}
+    raw = messages.from_json(orjson.dumps(partial))
+    assert raw is not None
+    assert home.encode() in raw
