@@ -38,6 +38,7 @@ from actors.directory import Directory
 from actors.feed import Feed
 from actors.housekeeping import Housekeeping
 from actors.kinds.catalog import Catalog
+from actors.kinds.features import LIST_CHUNKING
 from actors.names import NAMES, Names
 from actors.resource.horizon import Horizon
 from actors.resource.reads import Reads
@@ -225,6 +226,7 @@ class _Doors:
             authorize,
             Reviews(authenticator, authorize),
             Opening(store.names, self._hub, store.reads, store.journal),
+            chunking=LIST_CHUNKING in settings.features,
         )
         discovery = Discovery(store.catalog, dispatch.verbs)
         openapi = OpenApi(store.catalog, store.names, dispatch.verbs, SERVED_VERSION)

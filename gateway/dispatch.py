@@ -63,6 +63,8 @@ class Dispatch:
         authorizer: Authorizer,
         reviews: Reviews,
         opening: Opening,
+        *,
+        chunking: bool = True,
     ) -> None:
         self._names = names
         self._catalog = catalog
@@ -72,6 +74,7 @@ class Dispatch:
         self._patches = Patches(names, stamps, self._may_create)
         self._authorizer = authorizer
         self._opening = opening
+        self._chunking = chunking  # lists may be asked for in pages
         evictions = Evictions(catalog, journal, directory)
         self._desk = ReviewDesk(names, reviews)
         self._submissions = Submissions(names, directory, reads, evictions)
@@ -263,8 +266,8 @@ class Dispatch:
         parameters = call.parameters
         version = parameters.first("resourceVersion") or ""
         match = parameters.first("resourceVersionMatch") or ""
-        limit = max(parameters.integer("limit") or 0, 0)
-        token = parameters.first("continue") or ""
+        limit = max(parameters.integer("limit") or 0, 0) if self._chunking else 0
+        token = (parameters.first("continue") or "") if self._chunking else ""
         if parameters:
             options.list_options(self._names, version, match, limit, token, watch=call.route.verb == "watch")
         labels, fields = self._selectors(call, definition)

@@ -1,7 +1,8 @@
 """Features that operators switch with `--feature-gates Name=true|false,...`: their names, and reading the flag.
 
 Kinds import the name of the feature that one of their fields waits for; the catalog is made with the set of those
-that are on. Those in ALPHA and BETA are off unless asked for, and what belongs to them is dropped from what comes in.
+that are on. Those in ALPHA and BETA are off unless asked for, and what belongs to them is dropped from what comes in; those in
+USUAL are on until they are switched off.
 Those in SETTLED are part of the server: asking for them changes nothing, and switching one off is refused, because
 a server that goes on as before would be a lie.
 """
@@ -28,6 +29,7 @@ EXPANDED_DNS: Final = "ExpandedDNSConfig"
 SPREAD_INCLUSION: Final = "NodeInclusionPolicyInPodTopologySpread"
 SPREAD_LABEL_KEYS: Final = "MatchLabelKeysInPodTopologySpread"
 MIN_DOMAINS: Final = "MinDomainsInPodTopologySpread"
+LIST_CHUNKING: Final = "APIListChunking"  # lists heed limit and continue
 
 ALPHA: Final = frozenset(
     {
@@ -50,10 +52,10 @@ ALPHA: Final = frozenset(
     }
 )
 BETA: Final = frozenset({MIN_DOMAINS})
+USUAL: Final = frozenset({LIST_CHUNKING})
 SETTLED: Final = frozenset(
     {
         "AnyVolumeDataSource",
-        "APIListChunking",
         "CronJobTimeZone",
         "CSIInlineVolume",
         "CSIStorageCapacity",
@@ -88,6 +90,7 @@ def parse_features(text: str) -> frozenset[str]:
     _refuse_locked(given)
     usual = dict.fromkeys(ALPHA, given.get(ALL_ALPHA, False))
     usual |= dict.fromkeys(BETA, given.get(ALL_BETA, False))
+    usual |= dict.fromkeys(USUAL, True)
     return frozenset(name for name, on in usual.items() if given.get(name, on))
 
 
@@ -95,7 +98,7 @@ def _gate(entry: str) -> tuple[str, bool]:
     name, equals, value = entry.partition("=")
     if not equals:
         raise ValueError(f"{entry!r} has no value; write {entry}=true or {entry}=false")
-    if name not in ALPHA | BETA | SETTLED | {ALL_ALPHA, ALL_BETA}:
+    if name not in ALPHA | BETA | USUAL | SETTLED | {ALL_ALPHA, ALL_BETA}:
         raise ValueError(f"there is no feature {name!r} here; {_suggestion(name)}")
     if value.lower() not in ("true", "false"):
         raise ValueError(f"{entry!r} is neither true nor false")
@@ -111,7 +114,7 @@ def _refuse_locked(given: Mapping[str, bool]) -> None:
 def _suggestion(name: str) -> str:
     import difflib
 
-    near = difflib.get_close_matches(name, ALPHA | BETA | SETTLED, n=1)
+    near = difflib.get_close_matches(name, ALPHA | BETA | USUAL | SETTLED, n=1)
     if near:
         return f"did you mean {near[0]}?"
     return f"these are off until asked for: {', '.join(sorted(ALPHA | BETA))}"

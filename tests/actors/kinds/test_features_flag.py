@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.kinds.features import ALPHA, parse_features
+from actors.kinds.features import ALPHA, USUAL, parse_features
 
 
 @pytest.mark.parametrize(
@@ -21,12 +21,16 @@ from actors.kinds.features import ALPHA, parse_features
     ],
 )
 def test_features_that_are_on(text: str, on: set[str]) -> None:
-    assert parse_features(text) == on
+    assert parse_features(text) == on | USUAL
+
+
+def test_a_usual_one_may_be_switched_off() -> None:
+    assert parse_features("APIListChunking=false") == set()
 
 
 @pytest.mark.parametrize("text", ["AllAlpha=true,ProcMountType=false", "ProcMountType=false,AllAlpha=true"])
 def test_one_feature_stands_before_all_of_them(text: str) -> None:
-    assert parse_features(text) == ALPHA - {"ProcMountType"}
+    assert parse_features(text) == USUAL | ALPHA - {"ProcMountType"}
 
 
 @pytest.mark.parametrize(

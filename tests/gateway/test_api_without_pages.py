@@ -1,0 +1,24 @@
+"""`--feature-gates APIListChunking=false`: lists come whole, whatever pages are asked for."""
+
+from __future__ import annotations
+
+from tests.gateway.api import config_map, served
+
+
+async def test_a_list_comes_whole() -> None:
+    async with served(feature_gates="APIListChunking=false") as api:
+        for name in "abc":
+            await api.create("configmaps", config_map(name))
+        path = api.path("configmaps")
+        for query in ({"limit": 1}, {"limit": 1, "resourceVersion": "1"}, {"continue": "token"}):
+            found = (await api.ask("GET", path, **query)).expect(200)
+            assert [item["metadata"]["name"] for item in found["items"]] == ["a", "b", "c"]
+            assert found["metadata"].keys() == {"resourceVersion"}
+
+
+async def test_and_goes_whole() -> None:
+    async with served(feature_gates="APIListChunking=false") as api:
+        for name in "abc":
+            await api.create("configmaps", config_map(name))
+        (await api.ask("DELETE", api.path("configmaps"), limit=1)).expect(200)
+        assert (await api.list("configmaps"))["items"] == []
