@@ -4,12 +4,15 @@ Lists whose field says `patch="merge"` are merged: of objects by the merge key, 
 the patch:
 
     {"$patch": "delete", "name": "x"}            in a merged list: remove the entry with that key
-    {"$patch": "replace"}                        in a map, or an entry of a list: the patch stands alone
+    {"$patch": "replace"}                        in a merged list: the other entries of the patch are the whole list
+    {"$patch": "replace", ...}, "delete"         in a map: the patch stands alone, or nothing does
     {"$retainKeys": ["type", "x"]}               in a map: drop members that are not named
     {"$deleteFromPrimitiveList/finalizers": []}  remove these values from a merged list of scalars
     {"$setElementOrder/containers": [{"name": "a"}]}   the order of entries; without it, that of the patch's own list
 
-What the declaration does not know is merged like a plain map and replaced like a plain list.
+Directives speak about what is there: where nothing is, the patch is taken as it stands, without its nulls, and what
+is left of a directive in it is an unknown field. What the declaration does not know is merged like a plain map
+and replaced like a plain list.
 """
 
 from __future__ import annotations
@@ -44,10 +47,8 @@ def _merge_map(
         return {key: value for key, value in patch.items() if key != DIRECTIVE}
     if directive == "delete":
         return {}
-    if directive not in (None, "merge"):
-        raise MalformedPatch(
-            f"unknown directive {DIRECTIVE}: {_brief(directive)}; say delete, replace or merge"
-        )
+    if DIRECTIVE in patch:
+        _check_directive(directive)
     _retain(target, patch)
     ordered = {key.removeprefix(ORDER): order for key, order in patch.items() if key.startswith(ORDER)}
     before = {key: target.get(key) for key in ordered}
@@ -61,6 +62,13 @@ def _merge_map(
     return target
 
 
+def _check_directive(directive: Any) -> None:
+    if directive not in ("delete", "replace", "merge"):
+        raise MalformedPatch(
+            f"unknown directive {DIRECTIVE}: {_brief(directive)}; say delete, replace or merge"
+        )
+
+
 def _retain(target: dict[str, Any], patch: dict[str, Any]) -> None:
     if RETAIN not in patch:
         return
@@ -68,7 +76,9 @@ def _retain(target: dict[str, Any], patch: dict[str, Any]) -> None:
     if not isinstance(kept, list) or not all(isinstance(key, str) for key in kept):
         raise MalformedPatch(f"{RETAIN} is a list of member names")
     named = set(kept)
-    unnamed = [key for key in patch if not key.startswith("$") and key not in named]
+    unnamed = [
+        key for key, value in patch.items() if not (key.startswith("$") or value is None or key in named)
+    ]
     if unnamed:
         raise MalformedPatch(f"{RETAIN} must name every member that the patch sets: {_brief(unnamed)}")
     for key in target.keys() - named:
@@ -79,20 +89,25 @@ def _merge_member(
     target: dict[str, Any], key: str, value: Any, patch: dict[str, Any], type_: Type | None, room: int
 ) -> None:
     field, member = _member(type_, key)
+    current = target.get(key)
     if value is None:
         target.pop(key, None)
-    elif isinstance(value, dict):
-        if value.get(DIRECTIVE) == "delete":
-            target.pop(key, None)
-            return
-        current = target.get(key) if field is None or field.patch != "replace" else None
-        target[key] = _merge_map(current if isinstance(current, dict) else {}, value, member, room - 1)
-    elif isinstance(value, list) and field is not None and _is_merged(field):
-        current = target.get(key)
-        before = current if isinstance(current, list) else []
-        target[key] = _merge_list(before, value, patch.get(ORDER + key), field, member, room)
+    elif isinstance(value, dict) and isinstance(current, dict):
+        replaced = field is not None and field.patch == "replace"
+        target[key] = _new(value, room) if replaced else _merge_map(current, value, member, room - 1)
+    elif isinstance(value, list) and isinstance(current, list) and field is not None and _is_merged(field):
+        target[key] = _merge_list(current, value, patch.get(ORDER + key), field, member, room)
     else:
-        target[key] = value
+        target[key] = _new(value, room)
+
+
+def _new(value: Any, room: int) -> Any:
+    """A value that meets nothing of its kind."""
+    if not room:
+        raise MalformedPatch("the patch nests too deep")
+    if isinstance(value, dict):
+        return {key: _new(part, room - 1) for key, part in value.items() if part is not None}
+    return [_new(part, room - 1) for part in value] if isinstance(value, list) else value
 
 
 def _member(type_: Type | None, key: str) -> tuple[Field | None, Type | None]:
@@ -113,37 +128,48 @@ def _merge_list(
     if not field.merge_key:
         merged = list({identity(value, ""): value for value in (*before, *patch)}.values())
         return merged if order is not None else in_order(merged, patch, before, "")
-    if any(_replaces_list(entry, field.merge_key) for entry in patch):
-        return [entry for entry in patch if not _replaces_list(entry, field.merge_key)]
+    special = [entry for entry in patch if _is_special(entry)]
+    if special:
+        patch = [entry for entry in patch if not _is_special(entry)]
+    if any(entry[DIRECTIVE] == "replace" for entry in special):
+        return _new(patch, room)
+    before = _without(before, special, field)
     item = type_.item if isinstance(type_, ListOf) else None
     merged = _merge_entries(before, patch, field, item, room)
     return merged if order is not None else in_order(merged, patch, before, field.merge_key)
 
 
-def _replaces_list(entry: Any, merge_key: str) -> bool:
-    return isinstance(entry, dict) and entry.get(DIRECTIVE) == "replace" and merge_key not in entry
+def _is_special(entry: Any) -> bool:
+    """Whether an entry is an order about the list, not something to be in it."""
+    return isinstance(entry, dict) and entry.get(DIRECTIVE, "merge") != "merge"
+
+
+def _without(before: list[Any], special: list[Any], field: Field) -> list[Any]:
+    """Entries that no directive deletes; of those that share a key all go."""
+    for entry in special:
+        _check_directive(entry[DIRECTIVE])
+        _check_entry(entry, field)
+    unwanted = {identity(entry, field.merge_key) for entry in special if entry[DIRECTIVE] == "delete"}
+    return [entry for entry in before if identity(entry, field.merge_key) not in unwanted]
 
 
 def _merge_entries(
     before: list[Any], patch: list[Any], field: Field, item: Type | None, room: int
 ) -> list[Any]:
-    """Of entries that share a key the first one is changed, and all of them are deleted."""
+    """Of entries that share a key the first one is changed."""
     merged: list[Any] = list(before)
-    found: dict[Any, list[int]] = {}
+    found: dict[Any, int] = {}
     for index, entry in enumerate(before):
-        found.setdefault(identity(entry, field.merge_key), []).append(index)
+        found.setdefault(identity(entry, field.merge_key), index)
     for entry in patch:
         _check_entry(entry, field)
         who = identity(entry, field.merge_key)
-        if entry.get(DIRECTIVE) == "delete":
-            for index in found.pop(who, ()):
-                merged[index] = _DELETED
-        elif who in found:
-            merged[found[who][0]] = _merge_map(merged[found[who][0]], entry, item, room - 1)
+        if who in found:
+            merged[found[who]] = _merge_map(merged[found[who]], entry, item, room - 1)
         else:
-            found[who] = [len(merged)]
-            merged.append(_merge_map({}, entry, item, room - 1))
-    return [entry for entry in merged if entry is not _DELETED]
+            found[who] = len(merged)
+            merged.append(_new(entry, room))
+    return merged
 
 
 def _check_entry(entry: Any, field: Field) -> None:
@@ -183,6 +209,3 @@ def _arrange(
 def _brief(value: Any) -> str:
     """A patch may be megabytes; what is said about it is not."""
     return reprlib.repr(value)
-
-
-_DELETED = object()

@@ -126,7 +126,7 @@ def test_errors_are_short_whatever_they_are_about() -> None:
         ("strategic", {"$retainKeys": [], long: 1}, MalformedPatch),
     ):
         with pytest.raises(error) as caught:
-            transform(format_, {}, patch, THING)
+            transform(format_, {"items": []}, patch, THING)
         assert len(str(caught.value)) <= LONGEST_TEXT + 100
 
 

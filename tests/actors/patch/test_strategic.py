@@ -86,20 +86,51 @@ def test_entries_are_deleted_by_key_and_missing_ones_are_no_error():
     assert [box["name"] for box in result["boxes"]] == ["b"]
 
 
-def test_replace_stands_alone_in_a_map_an_entry_and_a_list():
+def test_replace_stands_alone_in_a_map_and_a_list():
     assert patched({"labels": {"a": "1"}}, {"labels": {"$patch": "replace", "b": "2"}}) == {
         "labels": {"b": "2"}
     }
-    result = patched(boxes("a"), {"boxes": [{"name": "a", "$patch": "replace", "args": ["x"]}]})
-    assert result == {"boxes": [{"name": "a", "args": ["x"]}]}
     result = patched(boxes("a", "b"), {"boxes": [{"name": "c"}, {"$patch": "replace"}]})
     assert result == {"boxes": [{"name": "c"}]}
 
 
+def test_replace_in_an_entry_is_about_its_list_and_not_about_it():
+    patch = {"boxes": [{"name": "a", "$patch": "replace", "args": ["x"]}, {"name": "b", "args": ["y"]}]}
+    assert patched(boxes("a", "b"), patch) == {"boxes": [{"name": "b", "args": ["y"]}]}
+
+
+def test_deletes_come_first_wherever_they_stand():
+    patch = {"boxes": [{"name": "a", "args": ["x"]}, {"name": "a", "$patch": "delete"}]}
+    assert patched(boxes("a", "b"), patch)["boxes"][0] == {"name": "a", "args": ["x"]}
+
+
 def test_delete_of_a_map():
     assert patched({"labels": {"a": "1"}, "finalizers": ["x"]}, {"labels": {"$patch": "delete"}}) == {
-        "finalizers": ["x"]
+        "labels": {},
+        "finalizers": ["x"],
     }
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"labels": {"$patch": "replace", "a": "1"}},
+        {"boxes": [{"name": "a", "$patch": "delete"}]},
+        {"boxes": [{"name": "a", "$retainKeys": ["name"], "image": "x"}]},
+        {"boxes": [{"name": "a", "source": {"$patch": "delete"}}]},
+    ],
+)
+def test_where_nothing_is_a_directive_is_a_field_like_others(part):
+    assert patched({}, part) == part
+
+
+def test_where_nothing_is_null_sets_nothing():
+    part = {"labels": {"a": None, "b": "1"}, "boxes": [{"name": "a", "image": None}]}
+    assert patched({}, part) == {"labels": {"b": "1"}, "boxes": [{"name": "a"}]}
+
+
+def test_what_is_of_another_type_is_replaced():
+    assert patched({"labels": ["x"]}, {"labels": {"a": "1"}}) == {"labels": {"a": "1"}}
 
 
 def test_retain_keys_drops_the_rest():
@@ -111,6 +142,12 @@ def test_retain_keys_drops_the_rest():
 def test_retain_keys_must_cover_the_patch():
     with pytest.raises(MalformedPatch, match="retainKeys"):
         patched(boxes("a"), {"boxes": [{"name": "a", "$retainKeys": ["name"], "image": "x"}]})
+
+
+def test_retain_keys_need_not_name_what_the_patch_takes_away():
+    document = {"boxes": [{"name": "a", "source": {"a": "1"}, "image": "i"}]}
+    patch = {"boxes": [{"name": "a", "$retainKeys": ["name", "image"], "source": None, "image": "x"}]}
+    assert patched(document, patch) == {"boxes": [{"name": "a", "image": "x"}]}
 
 
 def names(result):
@@ -174,7 +211,9 @@ def test_what_is_wrong_is_said():
     with pytest.raises(PatchDoesNotFit):
         patched(boxes("a"), {"boxes": ["a"]})
     with pytest.raises(MalformedPatch, match="directive"):
-        patched({}, {"labels": {"$patch": "explode"}})
+        patched({"labels": {}}, {"labels": {"$patch": "explode"}})
+    with pytest.raises(MalformedPatch, match="directive"):
+        patched(boxes("a"), {"boxes": [{"name": "a", "$patch": "explode"}]})
     with pytest.raises(MalformedPatch):
         patched({}, {"$deleteFromPrimitiveList/finalizers": "a"})
 
