@@ -132,7 +132,7 @@ def _merge_list(
     if special:
         patch = [entry for entry in patch if not _is_special(entry)]
     if any(entry[DIRECTIVE] == "replace" for entry in special):
-        return _new(patch, room)
+        return [_new(entry, room) for entry in patch]
     before = _without(before, special, field)
     item = type_.item if isinstance(type_, ListOf) else None
     merged = _merge_entries(before, patch, field, item, room)
