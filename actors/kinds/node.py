@@ -14,7 +14,7 @@ from actors.kinds.checks import (
 )
 from actors.kinds.columns import AGE, NAME, Column, at
 from actors.kinds.core.pods.placement import TOLERATION, toleration_rules
-from actors.kinds.core.resources import requirement_rules, round_up
+from actors.kinds.core.resources import requirement_rules
 from actors.kinds.definition import Definition
 from actors.kinds.fields import QUANTITIES, STRING, STRING_MAP, Field, ListOf, Struct
 from actors.kinds.meta import METADATA, label_rules, metadata_change_rules, metadata_rules
@@ -51,16 +51,11 @@ def declare(names: Names) -> tuple[Definition, ...]:
         known_finalizers=False,
         creates_on_update=True,
         unconditional_update=False,
-        fill=fill,
         validate_create=judge,
         validate_update=partial(change_rules, names.key("")),
         warnings=partial(warnings, old_labels(names)),
     )
     return (runtime_class,)
-
-
-def fill(new: Object) -> None:
-    round_up(new.get("overhead", {}).get("podFixed", {}))
 
 
 def rules(home: str, new: Object) -> list[FieldError]:

@@ -1,7 +1,7 @@
 """NetworkPolicy: which traffic some pods take and send.
 
-Its status belongs to a feature: while that is off, what a client sends there is dropped, and what is there can only
-be cleared.
+Its status belongs to a feature. While that is off, one that comes with the policy is kept as it is sent, because
+nothing looks at it; what is there then stays, and through its own path it can only be cleared.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from actors.kinds.definition import Definition, Subresource
 from actors.kinds.features import POLICY_STATUS
 from actors.kinds.fields import INT32, INT_OR_STRING, STRING, STRINGS, Field, ListOf, Struct
 from actors.kinds.formats import port_name
-from actors.kinds.halves import keep_spec, keep_status_and_count, start
+from actors.kinds.halves import count, keep_spec, keep_status, keep_status_and_count, start
 from actors.kinds.label_selector import LABEL_SELECTOR, label_selector_rules
 from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
 from actors.kinds.networking import cells
@@ -85,7 +85,7 @@ NETWORK_POLICY = Struct(
 
 
 def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
-    prepare_status = keep_spec if POLICY_STATUS in features else prepare_cleared_status
+    told = POLICY_STATUS in features
     return Definition(
         group=names.group("networking"),
         version="v1",
@@ -95,11 +95,15 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         namespaced=True,
         fields=NETWORK_POLICY,
         columns=cells.NETWORK_POLICY,
-        subresources=(Subresource(name="status", prepare=prepare_status, validate=status_rules),),
+        subresources=(
+            Subresource(
+                name="status", prepare=keep_spec if told else prepare_cleared_status, validate=status_rules
+            ),
+        ),
         check_name=name_is_subdomain,
         fill=fill,
-        prepare_create=partial(start, STATUS),
-        prepare_update=keep_status_and_count,
+        prepare_create=partial(start, STATUS) if told else prepare_create,
+        prepare_update=keep_status_and_count if told else prepare_update,
         validate_create=rules,
         validate_update=change_rules,
     )
@@ -110,6 +114,17 @@ def fill(new: Object) -> None:
     spec = new["spec"]
     if "policyTypes" not in spec:
         spec["policyTypes"] = ["Ingress", "Egress"] if "egress" in spec else ["Ingress"]
+
+
+def prepare_create(new: Object) -> None:
+    """As long as there is no feature to report it, nobody looks at a status that comes with the policy."""
+    new["metadata"]["generation"] = 1
+
+
+def prepare_update(new: Object, old: Object) -> None:
+    if old["status"]:
+        keep_status(new, old)
+    count(new, old)
 
 
 def prepare_cleared_status(new: Object, old: Object) -> None:

@@ -1,4 +1,4 @@
-"""NetworkPolicy: defaults of types and protocols, peers, ports, blocks, generation, and a status kept empty."""
+"""NetworkPolicy: defaults of types and protocols, peers, ports, blocks, generation, and a status that nobody looks at."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def test_an_update_tells_twice_and_counts(kinds: Declared) -> None:
     assert new["metadata"]["generation"] == 2
 
 
-def test_nothing_is_put_into_the_status(kinds: Declared) -> None:
+def test_a_status_stays_as_it_came_and_can_only_be_cleared(kinds: Declared) -> None:
     condition = {
         "type": "Accepted",
         "status": "True",
@@ -165,7 +165,9 @@ def test_nothing_is_put_into_the_status(kinds: Declared) -> None:
         "message": "",
     }
     found = {**policy(), "status": {"conditions": [condition]}}
-    assert kinds.stored("networkpolicies", found)["status"] == {}
-    assert kinds.replaced("networkpolicies", policy(), found)[0]["status"] == {}
+    assert kinds.stored("networkpolicies", found)["status"] == found["status"]
+    assert kinds.replaced("networkpolicies", policy(), found)[0]["status"] == found["status"]
+    assert kinds.replaced("networkpolicies", found, policy())[0]["status"] == found["status"]
+    assert kinds.replaced("networkpolicies", found, policy(), "status")[0]["status"] == {}
     new, causes = kinds.replaced("networkpolicies", policy(), found, "status")
     assert causes == [] and new["status"] == {}

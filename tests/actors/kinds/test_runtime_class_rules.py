@@ -50,7 +50,7 @@ def test_overhead_is_what_containers_may_ask_for(kinds: Declared) -> None:
     stray = runtime_class(overhead={"podFixed": {"pods": "1"}})
     assert [field for field, _ in kinds.created(PLURAL, stray)] == ["overhead.limits[pods]"]
     fine = runtime_class(overhead={"podFixed": {"cpu": "1500u"}})
-    assert kinds.decode(PLURAL, fine)["overhead"]["podFixed"] == {"cpu": "2m"}
+    assert kinds.decode(PLURAL, fine)["overhead"]["podFixed"] == {"cpu": "1500u"}
 
 
 def test_where_pods_may_run(kinds: Declared) -> None:
