@@ -123,9 +123,10 @@ class Dispatch:
 
     async def _get(self, call: Call, definition: Definition) -> Response:
         route = call.route
-        version = call.parameters.first("resourceVersion")
-        if version is not None:
-            await self._reads.reach(version)
+        if call.parameters:
+            if call.parameters.boolean("export"):
+                raise BadRequest("the export parameter, deprecated since v1.14, is no longer supported")
+            await self._reads.reach(call.parameters.first("resourceVersion") or "")
         body = self._reads.get(definition, _namespace(definition, route), route.name)
         shown = definition.seen_through(route.subresource) if route.subresource else definition
         item = self._form(call, shown).item(body)
@@ -179,8 +180,8 @@ class Dispatch:
         write = self._write_options(call, "UpdateOptions")
         shown = definition.seen_through(call.route.subresource)
         body = await decode_body(call, shown, self._names, write.field_validation)
-        check_name(call.route.name, body.object)
         settle_namespace(_namespace(definition, call.route), body.object)
+        check_name(call.route.name, body.object)
         command = Replace(
             definition.api_version,
             _namespace(definition, call.route),

@@ -10,6 +10,7 @@ from typing import Protocol
 
 import trio
 
+from actors.errors import BadRequest
 from actors.kinds.definition import Definition
 from actors.names import Names
 from actors.resource.document import type_prefix
@@ -99,9 +100,15 @@ class Opening:
 
 
 def _named(name: str, fields: FieldSelector | None) -> FieldSelector:
-    """A watch of one object is a watch of the collection that shows nothing else."""
-    requirements = {FieldRequirement("metadata.name", "=", name), *(fields.requirements if fields else ())}
-    return FieldSelector(tuple(sorted(requirements)))
+    """A watch of one object is a watch of the collection that shows nothing else.
+
+    A selector beside the name must agree with it: one that leaves other objects in was meant for another path.
+    """
+    if not fields:
+        return FieldSelector((FieldRequirement("metadata.name", "=", name),))
+    if fields.exact("metadata.name") != name:
+        raise BadRequest("fieldSelector metadata.name doesn't match requested name")
+    return fields
 
 
 def presenter(tell: Told, item: Callable[[bytes], bytes]) -> Present:

@@ -68,3 +68,22 @@ async def test_unknown_parameters_are_ignored() -> None:
             "GET", f"{PATH}?unknown=1&&=&x&labelSelector=&fieldSelector=&continue=&resourceVersion="
         )
         assert names(answer.expect(200)) == ["a"]
+
+
+@pytest.mark.parametrize("query", ["export", "export=true", "export=yes"])
+async def test_nothing_is_exported(query: str) -> None:
+    async with served() as api:
+        await api.create("configmaps", config_map("a"))
+        told = "the export parameter, deprecated since v1.14, is no longer supported"
+        assert await api.refuse("GET", f"{PATH}/a?{query}", b"", 400) == told
+        (await api.ask("GET", f"{PATH}/a?export=false")).expect(200)
+
+
+@pytest.mark.parametrize(
+    "query", ["fieldSelector=metadata.name%3Db", "fieldSelector=metadata.namespace%3Ddefault"]
+)
+async def test_a_watch_of_one_object_is_not_widened(query: str) -> None:
+    async with served() as api:
+        await api.create("configmaps", config_map("a"))
+        told = "fieldSelector metadata.name doesn't match requested name"
+        assert await api.refuse("GET", f"{PATH}/a?watch=1&{query}", b"", 400) == told
