@@ -1,4 +1,4 @@
-"""NetworkPolicy: defaults of types and protocols, peers, ports, blocks, generation, and a status that nobody looks at."""
+"""NetworkPolicy: defaults of types and protocols, peers, ports, blocks, generation, and a status left alone."""
 
 from __future__ import annotations
 
