@@ -65,7 +65,7 @@ async def test_with_a_selector_besides() -> None:
         await api.create("configmaps", labelled("a", app="web"))
         async with (
             watching(api, PATHS[0], labelSelector="app=db") as watch,
-            watching(api, PATHS[0], fieldSelector="metadata.name=b") as never,
+            watching(api, PATHS[0], fieldSelector="metadata.name=a", labelSelector="app=none") as never,
         ):
             await api.replace("configmaps", labelled("a", app="db"))
             assert await watch.told(1) == [("ADDED", "a")]
