@@ -28,7 +28,7 @@ def behavior(version: str, *, list_type: str = "") -> Struct:
         f"autoscaling.{version}.HPAScalingRules",
         Field("stabilizationWindowSeconds", INT32, 3, pointer=True),
         Field("selectPolicy", STRING, 1, pointer=True),
-        Field("policies", ListOf(policy), 2, list_type=list_type),
+        Field("policies", ListOf(policy), 2, pointer=True, list_type=list_type),  # none is not the usual ones
     )
     return Struct(
         f"autoscaling.{version}.HorizontalPodAutoscalerBehavior",

@@ -96,6 +96,10 @@ def test_behavior_is_said_whole_or_not_at_all(kinds: Declared) -> None:
             ],
         ),
         (
+            {"behavior": {"scaleUp": {"policies": []}}},
+            [("behavior.scaleUp.policies", "must specify at least one Policy")],
+        ),
+        (
             {"behavior": {"scaleUp": {"policies": [{"type": "Pods", "value": 1, "periodSeconds": 1801}]}}},
             [("behavior.scaleUp.policies[0].periodSeconds", "less than or equal to 1800")],
         ),
