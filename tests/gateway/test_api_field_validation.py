@@ -75,7 +75,7 @@ async def test_a_known_body_warns_of_nothing() -> None:
             assert (answer.status, answer.warnings) == (201, [])
 
 
-async def test_yaml_reports_the_same() -> None:
+async def test_yaml_reports_the_same_but_for_lines() -> None:
     async with served() as api:
         body = b"metadata:\n  name: a\n  nmae: b\ndata:\n  k: '1'\n  k: '2'\nextra: 1\n"
         answer = await api.ask("POST", PATH, body, headers={"content-type": "application/yaml"})
@@ -83,11 +83,35 @@ async def test_yaml_reports_the_same() -> None:
             f'299 - "{problem}"'
             for problem in (
                 'unknown field \\"metadata.nmae\\"',
-                'duplicate field \\"data.k\\"',
+                'line 6: key \\"k\\" already set in map',
                 'unknown field \\"extra\\"',
             )
         )
         assert answer.expect(201)["data"] == {"k": "2"}
+
+
+async def test_yaml_is_refused_in_the_order_of_its_keys() -> None:
+    async with served() as api:
+        body = b"extra: 1\ndata:\n  k: '1'\n  k: '2'\nmetadata:\n  name: a\n  nmae: b\n"
+        headers = {"content-type": "application/yaml"}
+        answer = await api.ask("POST", PATH, body, headers=headers, fieldValidation="Strict")
+        assert answer.expect(400)["message"].endswith(
+            'strict decoding error: yaml: unmarshal errors:\n  line 4: key "k" already set in map, '
+            'unknown field "extra", unknown field "metadata.nmae"'
+        )
+
+
+@pytest.mark.parametrize("body", [b"data:\n  k: x\n  k: z\n", b'{"data": {"k": "x",\n\n"k": "z"}}'])
+async def test_an_apply_is_read_as_yaml_whatever_it_is(body: bytes) -> None:
+    async with served() as api:
+        whole = body.replace(b"data", b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata", 1)
+        if body.startswith(b"{"):
+            whole = body.replace(b"{", b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},', 1)
+        headers = {"content-type": "application/apply-patch+yaml"}
+        answer = await api.ask("PATCH", f"{PATH}/a", whole, headers=headers, fieldManager="m")
+        line = 3 if body.startswith(b"{") else 6
+        assert answer.warnings == [f'299 - "line {line}: key \\"k\\" already set in map"']
+        assert answer.expect(201)["data"] == {"k": "z"}
 
 
 async def test_a_dry_run_tells_too() -> None:

@@ -18,7 +18,7 @@ def test_reading() -> None:
         "a": {"b": [1, 15, True, None], "c": "x"},
         "d": {"b": [1, 15, True, None], "c": "z"},
     }
-    assert loaded.problems == ('duplicate field "d.c"',)
+    assert loaded.problems == ('line 2: key "c" already set in map',)
 
 
 def test_printing() -> None:

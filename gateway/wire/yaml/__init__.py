@@ -8,7 +8,16 @@ that what is printed reads back as it was.
 """
 
 from gateway.wire.yaml.failure import YamlError
-from gateway.wire.yaml.reader import Loaded, load, load_off_loop
+from gateway.wire.yaml.reader import Loaded, in_one, load, load_off_loop
 from gateway.wire.yaml.writer import dump, from_json, from_json_off_loop
 
-__all__ = ["Loaded", "YamlError", "dump", "from_json", "from_json_off_loop", "load", "load_off_loop"]
+__all__ = [
+    "Loaded",
+    "YamlError",
+    "dump",
+    "from_json",
+    "from_json_off_loop",
+    "in_one",
+    "load",
+    "load_off_loop",
+]

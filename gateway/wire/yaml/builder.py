@@ -1,8 +1,9 @@
 """Parser events to one plain value, with a stack of its own.
 
 A few bytes of YAML can stand for much work, and each way is closed here: nesting is limited and needs no
-recursion, and what aliases add counts against a budget. Duplicate keys are reported, and the last one wins.
-Explicit keys stand before merged ones (`<<`), and an earlier source of a merge before a later one.
+recursion, and what aliases add counts against a budget. Duplicate keys are reported by the line of their value, as
+Go's readers do, and the last one wins. Explicit keys stand before merged ones (`<<`), and an earlier source of a merge
+before a later one. Keys come out sorted: what is told about fields of a body is told in that order.
 
 Rejected: PyYAML's own constructors. They recurse, share aliased objects, and read YAML differently from Go.
 """
@@ -24,6 +25,7 @@ from yaml.events import (
     StreamEndEvent,
 )
 
+from actors.kinds.checks import quoted
 from gateway.wire.yaml.failure import fail_at
 from gateway.wire.yaml.scalars import Scalar, resolve
 from gateway.wire.yaml.tags import COLLECTIONS, MERGE, short, tagged
@@ -51,6 +53,7 @@ class _Frame:
     container: dict[str, Any] | list[Any]
     anchor: str | None
     before: int  # the weight of everything before it
+    line: int
     height: int = 1
     key: str | None = None  # of a mapping: the key whose value comes next
     merge: ScalarEvent | None = None  # of a mapping: the `<<` whose value comes next
@@ -116,7 +119,7 @@ class Builder:
             fail_at(event, "a map key must be a scalar")
         if event.anchor is not None:
             self._anchors[event.anchor] = None
-        self._open.append(_Frame(container, event.anchor, self._weight))
+        self._open.append(_Frame(container, event.anchor, self._weight, _line(event)))
         self._weight += NODE_WEIGHT
 
     def _end(self, event: Any) -> None:
@@ -126,9 +129,10 @@ class Builder:
             for source in frame.sources:
                 for key, value in source.items():
                     container.setdefault(key, value)
+            container = dict(sorted(container.items()))
         if frame.anchor is not None:
             self._anchors[frame.anchor] = _Anchored(container, self._weight - frame.before, frame.height)
-        self._deliver(event, container, frame.height)
+        self._deliver(event, container, frame.height, frame.line)
 
     def _alias(self, event: AliasEvent) -> None:
         name = event.anchor
@@ -145,7 +149,7 @@ class Builder:
         self._weight += anchored.weight
         self._deliver(event, _copied(anchored.value), anchored.height)
 
-    def _deliver(self, event: Any, value: Any, height: int) -> None:
+    def _deliver(self, event: Any, value: Any, height: int, line: int | None = None) -> None:
         """A finished value goes where it belongs: it is an item, a key, a key's value, or the document."""
         if not self._open:
             self.value = value
@@ -157,6 +161,8 @@ class Builder:
         if isinstance(container, list):
             container.append(value)
         elif frame.key is not None:
+            if frame.key in container:
+                self._report(frame.key, _line(event) if line is None else line)
             container[frame.key] = value
             frame.key = None
         elif frame.merge is not None:
@@ -174,18 +180,15 @@ class Builder:
             key = str(value)
         else:
             fail_at(event, "a map key must not be null" if value is None else "a map key must be a scalar")
-        if key in self._open[-1].container and len(self.problems) < PROBLEMS:
-            self.problems[f'duplicate field "{self._path(key)}"'] = None
         return key
 
-    def _path(self, last: str) -> str:
-        path = ""
-        for frame in self._open[:-1]:
-            if isinstance(frame.container, list):
-                path += f"[{len(frame.container)}]"
-            else:
-                path += f".{frame.key or '<<'}"
-        return f"{path}.{last}".removeprefix(".")
+    def _report(self, key: str, line: int) -> None:
+        if len(self.problems) < PROBLEMS:
+            self.problems[f"line {line}: key {quoted(key)} already set in map"] = None
+
+
+def _line(event: Any) -> int:
+    return event.start_mark.line + 1 if event.start_mark is not None else 0
 
 
 def _merges(event: ScalarEvent) -> bool:

@@ -27,7 +27,15 @@ _threads = trio.CapacityLimiter(2)
 @dataclass(frozen=True, slots=True)
 class Loaded:
     value: Any
-    problems: tuple[str, ...] = ()  # `duplicate field "a.b[0].c"`, in document order
+    problems: tuple[str, ...] = ()  # `line 3: key "c" already set in map`, in document order
+
+
+def in_one(problems: tuple[str, ...]) -> list[str]:
+    """Problems with those of loading told as one, which is how Go's readers refuse them."""
+    lines = [problem for problem in problems if problem.startswith("line ")]
+    if not lines:
+        return list(problems)
+    return ["yaml: unmarshal errors:\n  " + "\n  ".join(lines), *problems[len(lines) :]]
 
 
 def load(raw: bytes) -> Loaded:
