@@ -54,7 +54,7 @@ class FieldError:
 
 
 def invalid(field: str, value: Any, detail: str) -> FieldError:
-    return FieldError("FieldValueInvalid", field, f"Invalid value: {shown(value)}: {detail}")
+    return FieldError("FieldValueInvalid", field, _with_detail(f"Invalid value: {shown(value)}", detail))
 
 
 def required(field: str, detail: str = "") -> FieldError:
@@ -87,6 +87,11 @@ def too_long(field: str, limit: int) -> FieldError:
 def too_many(field: str, count: int, limit: int) -> FieldError:
     text = f"Too many: {count}: must have at most {limit} items"
     return FieldError("FieldValueTooMany", field, text)
+
+
+def undecided(field: str, why: str) -> FieldError:
+    """A rule could not even be asked, because what it asks about is broken; that is told beside it."""
+    return FieldError("InternalError", field, f"Internal error: {why}")
 
 
 def unchanged(field: str, new: Any, old: Any) -> list[FieldError]:
@@ -248,17 +253,16 @@ def config_key(value: str) -> list[str]:
     wrong = [at_most(253)] if size(value) > 253 else []
     if not is_config_key(value):
         wrong.append(_CONFIG_KEY_TEXT)
-    if value in (".", ".."):
-        wrong.append(f"must not be '{value}'")
-    elif value.startswith(".."):
-        wrong.append("must not start with '..'")
-    return wrong
+    return wrong + _not_upwards(value)
 
 
 def variable_name(value: str) -> list[str]:
     """The name of an environment variable; dots and dashes are tolerated."""
-    if not is_variable(value):
-        return [_VARIABLE_TEXT]
+    return [*([] if is_variable(value) else [_VARIABLE_TEXT]), *_not_upwards(value)]
+
+
+def _not_upwards(value: str) -> list[str]:
+    """Of names that may become names of files."""
     if value in (".", ".."):
         return [f"must not be '{value}'"]
     return ["must not start with '..'"] if value.startswith("..") else []

@@ -23,7 +23,9 @@ from actors.kinds.checks import (
     not_supported,
     parse_network,
     qualified_name,
+    quoted,
     required,
+    undecided,
 )
 from actors.kinds.core.cells import node_columns
 from actors.kinds.core.resources import round_up
@@ -344,13 +346,20 @@ def _pod_networks(networks: list[str]) -> list[FieldError]:
     ]
     if len(networks) < 2:
         return errors
-    families = {network.version for network in parsed if network is not None}
-    if len(families) != 2 or len(networks) > 2:
+    families = {None if network is None else network.version for network in parsed}
+    if None in families:
+        errors.append(_no_network(networks[parsed.index(None)]))
+    if families != {4, 6} or len(networks) > 2:
         errors.append(invalid(field, networks, "may specify no more than one CIDR for each IP family"))
     for index, text in enumerate(networks):
         if text in networks[:index]:
             errors.append(duplicate(f"{field}[{index}]", text))
     return errors
+
+
+def _no_network(text: str) -> FieldError:
+    why = f"failed to parse cidr value:{quoted(text)} with error:invalid CIDR address: {text}"
+    return undecided("spec.podCIDRs", f"invalid PodCIDRs. failed to check with dual stack with error:{why}")
 
 
 def _addresses(addresses: list[Object]) -> list[FieldError]:

@@ -35,6 +35,7 @@ def test_values(value: Any, text: str) -> None:
 def test_errors_read_as_clients_know_them() -> None:
     errors = [
         invalid("a", "x", "no"),
+        invalid("a", "x", ""),
         required("a"),
         required("a", "why"),
         forbidden("a", "no"),
@@ -44,6 +45,7 @@ def test_errors_read_as_clients_know_them() -> None:
     ]
     assert [(error.reason, error.message) for error in errors] == [
         ("FieldValueInvalid", 'Invalid value: "x": no'),
+        ("FieldValueInvalid", 'Invalid value: "x"'),
         ("FieldValueRequired", "Required value"),
         ("FieldValueRequired", "Required value: why"),
         ("FieldValueForbidden", "Forbidden: no"),

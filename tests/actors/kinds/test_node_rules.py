@@ -56,6 +56,14 @@ def test_taints(kinds: Declared) -> None:
         (["10.0.0.0/24"], []),
         (["10.0.0.0/24", "fd00::/64"], []),
         (["x"], ["must be valid CIDR"]),
+        (
+            ["10.0.0.0/24", "x"],
+            [
+                "must be valid CIDR",
+                'dual stack with error:failed to parse cidr value:"x" with error:invalid CIDR address: x',
+                "may specify no more than one CIDR for each IP family",
+            ],
+        ),
         (["10.0.0.0/24", "10.1.0.0/24"], ["may specify no more than one CIDR for each IP family"]),
         (
             ["10.0.0.0/24"] * 2,

@@ -29,6 +29,7 @@ BYTES = "1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, 1Ti, 1Pi, 1Ei"
         ("1=bad", [VARIABLE]),
         ("..", ["must not be '..'"]),
         ("..a", ["must not start with '..'"]),
+        ("../a", [VARIABLE, "must not start with '..'"]),
     ],
 )
 def test_names(kinds: Declared, name: str, texts: list[str]) -> None:

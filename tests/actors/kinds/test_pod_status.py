@@ -56,6 +56,24 @@ def test_spec_and_owners_are_left_alone(kinds: Declared) -> None:
                 ("status.podIPs[1]", 'Duplicate value: {"ip":"10.0.0.1"}'),
             ],
         ),
+        (
+            {"podIPs": [{"ip": "10.0.0.1"}, {"ip": "x"}]},
+            [
+                (
+                    "status.podIPs[1]",
+                    'Invalid value: "x": must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)',
+                ),
+                (
+                    "status.podIPs",
+                    "Internal error: failed to check for dual stack with error:ip <nil> is invalid",
+                ),
+                (
+                    "status.podIPs",
+                    'Invalid value: [{"ip":"10.0.0.1"},{"ip":"x"}]: may specify no more than one IP '
+                    "for each IP family",
+                ),
+            ],
+        ),
     ],
 )
 def test_rules(kinds: Declared, status: Any, causes: list[tuple[str, str]]) -> None:

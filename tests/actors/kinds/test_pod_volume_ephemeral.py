@@ -87,7 +87,7 @@ def test_labels_of_the_template(kinds: Declared) -> None:
             [
                 (".dataSource.name", "Required value"),
                 (".dataSource.kind", "Required value"),
-                (".dataSource", 'Invalid value: "": '),
+                (".dataSource", 'Invalid value: ""'),
             ],
         ),
         (

@@ -17,6 +17,7 @@ from actors.kinds.checks import (
     ip_address,
     parse_ip,
     qualified_name,
+    undecided,
 )
 from actors.kinds.fields import BOOL, INT32, STRING, TIME, Field, ListOf, Struct
 from actors.messages import Object
@@ -152,8 +153,10 @@ def _address_rules(addresses: list[Object]) -> list[FieldError]:
         errors += each(f"{field}[{index}]", text, ip_address(text))
     if len(texts) < 2:
         return errors
-    families = {address.version for address in map(parse_ip, texts) if address is not None}
-    if len(families) != 2 or len(texts) > 2:
+    families = {None if address is None else address.version for address in map(parse_ip, texts)}
+    if None in families:
+        errors.append(undecided(field, "failed to check for dual stack with error:ip <nil> is invalid"))
+    if families != {4, 6} or len(texts) > 2:
         errors.append(invalid(field, addresses, "may specify no more than one IP for each IP family"))
     for index, text in enumerate(texts):
         if text in texts[:index]:
