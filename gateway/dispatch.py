@@ -224,7 +224,7 @@ class Dispatch:
         return await render.answer(call, answer, 201 if outcome.created else 200)
 
     async def _delete(self, call: Call, definition: Definition) -> Response:
-        chosen, orphaned = await self._delete_options(call)
+        chosen, orphaned = await self._delete_options(call, definition)
         stamp = self._stamps.make(call.user, call.manager)
         command = Delete(
             definition.api_version, _namespace(definition, call.route), call.route.name, stamp, chosen
@@ -238,7 +238,7 @@ class Dispatch:
 
     async def _delete_collection(self, call: Call, definition: Definition) -> Response:
         listed = self._list_options(call, definition)
-        chosen, _ = await self._delete_options(call)
+        chosen, _ = await self._delete_options(call, definition)
         stamp = self._stamps.make(call.user, call.manager)
         with _deadline(call):
             await delete_collection(
@@ -297,10 +297,12 @@ class Dispatch:
             parameters.first("fieldManager") or "",
         )
 
-    async def _delete_options(self, call: Call) -> tuple[DeleteOptions, bool | None]:
+    async def _delete_options(self, call: Call, definition: Definition) -> tuple[DeleteOptions, bool | None]:
         """The options, and orphanDependents as the client spelled it."""
         body = await decode_delete_options(call, self._names)
         chosen = options.delete_options(self._names, body, call.parameters.values())
+        if definition.orphans_warning and not chosen.propagation_policy:
+            call.warnings.append(definition.orphans_warning)
         return chosen, body.get("orphanDependents") if body else None
 
 

@@ -54,6 +54,7 @@ def declare(names: Names) -> tuple[Definition, ...]:
             AGE,
         ),
         check_name=name_is_subdomain,
+        undeletable=dict.fromkeys(SYSTEM, "this is a system priority class and cannot be deleted"),
         prepare_create=prepare_create,
         validate_create=rules,
         validate_update=change_rules,

@@ -151,6 +151,8 @@ def _copy(current: Object) -> Object:
 
 
 def decide_delete(definition: Definition, current: Current, command: Delete) -> Decision:
+    if command.verb == "delete" and command.name in definition.undeletable:
+        raise Forbidden(definition.resource, command.name, definition.undeletable[command.name])
     options, metadata = command.options, current.object["metadata"]
     if options.uid is not None:
         check_uid(definition, command.name, options.uid, metadata["uid"])

@@ -42,6 +42,10 @@ from actors.messages import Object
 from actors.names import Names
 
 UID_LABEL, NAME_LABEL = "controller-uid", "job-name"
+PODS_STAY: Final = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them "
+    "or set propagationPolicy=Orphan to suppress this warning"
+)
 
 CONDITION = Struct(
     "batch.v1.JobCondition",
@@ -114,6 +118,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         subresources=(Subresource(name="status", prepare=keep_spec, validate=status_change_rules),),
         check_name=name_is_subdomain,
         orphans=True,
+        orphans_warning=PODS_STAY,
         selectable={"status.successful": lambda stored: str(stored["status"].get("succeeded", 0))},
         own_selector_text=True,
         selector_refusal='field label "{label}" not supported for Job',

@@ -1,0 +1,26 @@
+"""Objects that the system cannot do without stay when somebody deletes them by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.gateway.api import served
+
+CLASSES = "/apis/scheduling.cluster.io/v1/priorityclasses"
+
+
+@pytest.mark.parametrize("name", ["system-node-critical", "system-cluster-critical"])
+async def test_priority_classes_of_the_system_stay(name: str) -> None:
+    async with served() as api:
+        refusal = (await api.ask("DELETE", f"{CLASSES}/{name}")).expect(403)
+        assert refusal["reason"] == "Forbidden" and refusal["message"] == (
+            f'priorityclasses.scheduling.cluster.io "{name}" is forbidden: '
+            "this is a system priority class and cannot be deleted"
+        )
+        assert (await api.ask("GET", f"{CLASSES}/{name}")).status == 200
+
+
+async def test_others_go() -> None:
+    async with served() as api:
+        (await api.ask("POST", CLASSES, {"metadata": {"name": "mine"}, "value": 1})).expect(201)
+        (await api.ask("DELETE", f"{CLASSES}/mine")).expect(200)
