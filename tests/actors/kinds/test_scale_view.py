@@ -9,7 +9,7 @@ import pytest
 from actors.errors import Conflict, Invalid
 from actors.kinds.scale import selector_text
 from actors.messages import Replace, Stamp
-from actors.resource.decide import Current, Store, decide_replace
+from actors.resource.decide import Current, Store, decide_replace, refuse_other_uid
 from tests.actors.kinds.declared import Declared
 from tests.actors.kinds.test_replication_controller_rules import controller
 
@@ -25,7 +25,9 @@ def put(kinds: Declared, replicas: int, **metadata: str) -> dict[str, Any]:
     definition = kinds["replicationcontrollers"]
     sent = {"metadata": {"name": "a", **metadata}, "spec": {"replicas": replicas}, "status": {"replicas": 0}}
     command = Replace(definition.api_version, "ns", "a", sent, STAMP, "scale")
-    decision = decide_replace(definition, Current(7, stored(kinds)), command)
+    current = Current(7, stored(kinds))
+    refuse_other_uid(definition, command, current)
+    decision = decide_replace(definition, current, command)
     assert isinstance(decision, Store)
     return decision.object
 
