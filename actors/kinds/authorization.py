@@ -147,4 +147,5 @@ def _one_thing(spec: dict[str, Any]) -> list[FieldError]:
 def _nothing_but(metadata: Object, *allowed: str) -> list[FieldError]:
     """A review is no object: there is nothing to name or to label."""
     said = {name for name, value in metadata.items() if value} - {*allowed, "managedFields"}
-    return [invalid("metadata", metadata, "must be empty")] if said else []
+    text = f"must be empty except for {', '.join(allowed)}" if allowed else "must be empty"
+    return [invalid("metadata", metadata, text)] if said else []
