@@ -36,6 +36,9 @@ class Door:
     subresource: str
     schema: Schema
     shape: Record
+    exact: (
+        Record  # the same for objects whose owners are to be kept, which need entries that can be told apart
+    )
     nothing: Object  # an object of which nothing was said
     show: Callable[[Object], Object]  # a stored object in this version
     store: Callable[[Object], Object]
@@ -46,7 +49,7 @@ class Doors:
 
     def __init__(self, definitions: Mapping[str, Definition]) -> None:
         self._definitions = definitions
-        self._shapes = {version: Shapes() for version in definitions}
+        self._shapes = {version: (Shapes(), Shapes(exact=True)) for version in definitions}
         self._made: dict[tuple[str, str], Door] = {}
 
     def find(self, version: str, subresource: str) -> Door | None:
@@ -63,12 +66,14 @@ class Doors:
 
     def _make(self, version: str, subresource: str) -> Door:
         definition = self._definitions[version]
-        conversion = definition.conversion
+        conversion, excluded = definition.conversion, _excluded(definition, subresource)
+        shapes, exact = self._shapes[version]
         return Door(
             version,
             subresource,
             definition.schema,
-            self._shapes[version].root(definition.fields, _excluded(definition, subresource)),
+            shapes.root(definition.fields, excluded),
+            exact.root(definition.fields, excluded),
             zero_struct(definition.fields, fill=False),
             conversion.from_storage if conversion else _as_it_is,
             conversion.to_storage if conversion else _as_it_is,

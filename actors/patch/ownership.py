@@ -2,7 +2,8 @@
 
 Called for every create, replace and patch, with the object as the client wants it: before admission and before
 what the kind puts right, because what the server adds is not the client's doing. An object without any owners gets
-none by an update: it was reset, or nothing in it was ever anybody's; the first apply starts the books.
+none by an update: it was reset, or nothing in it was ever anybody's; the first apply starts the books. A change to
+lists whose entries cannot be told apart (two variables of one name) ends the books: no path leads to such an entry.
 """
 
 from __future__ import annotations
@@ -14,13 +15,16 @@ from actors.patch.comparison import Changes, compare, found_new
 from actors.patch.door import Door, Doors
 from actors.patch.field_set import difference, union
 from actors.patch.managers import UPDATE, Entry, entries_of, is_reset, read_entries, shown, shown_alone
+from actors.patch.topology import Indistinct
 
 
 class Comparisons:
     """One change of an object, looked at in whatever version an owner wrote. Objects are in storage form."""
 
-    def __init__(self, doors: Doors, door: Door, before: Object | None, after: Object) -> None:
-        self._doors, self._door = doors, door
+    def __init__(
+        self, doors: Doors, door: Door, before: Object | None, after: Object, *, exact: bool = False
+    ) -> None:
+        self._doors, self._door, self._exact = doors, door, exact
         self._before, self._after = before, after
         self.changes = self._compare(door)
         self._made: dict[str, Changes | None] = {door.version: self.changes}
@@ -34,20 +38,29 @@ class Comparisons:
 
     def _compare(self, door: Door) -> Changes:
         before = door.nothing if self._before is None else door.show(self._before)
-        return compare(door.shape, before, door.show(self._after))
+        return compare(door.exact if self._exact else door.shape, before, door.show(self._after))
 
 
 def owned_after(
     doors: Doors, door: Door, before: Object | None, after: Object, manager: str, time: str
 ) -> list[Object]:
     """managedFields of the object that `after` becomes."""
+    try:
+        return _owned_after(doors, door, before, after, manager, time)
+    except Indistinct:
+        return []
+
+
+def _owned_after(
+    doors: Doors, door: Door, before: Object | None, after: Object, manager: str, time: str
+) -> list[Object]:
     if before is None and not after["metadata"].get("managedFields"):
-        found = found_new(door.shape, door.nothing, door.show(after))
+        found = found_new(door.exact, door.nothing, door.show(after))
         return [shown_alone(manager, UPDATE, door.version, time, found, door.subresource)] if found else []
     entries, kept = _standing(door, before, after)
     if not entries and kept:
         return []
-    comparisons = Comparisons(doors, door, before, after)
+    comparisons = Comparisons(doors, door, before, after, exact=True)
     changes = comparisons.changes
     if kept and not changes:
         return before["metadata"].get("managedFields", []) if before else []

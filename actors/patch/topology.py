@@ -12,6 +12,7 @@ value and what has parts of its own. Comparing, merging and giving up fields wal
 
 Lists without a list type follow their patch strategy: merged by a key they are Entries, merged without one they
 are Elements, otherwise one value. Shapes are made when first walked into, because types may contain themselves.
+Items that share a key count as one value, or, in exact shapes, as no value that could be anybody's.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ from actors.patch.field_set import HERE, WHOLE, Fields
 
 # Names of fields that are nobody's: None for all of a field, or what is excluded inside it.
 Excluded = Mapping[str, Any]
+
+
+class Indistinct(Exception):
+    """A list has items that cannot be told apart: they share a key, or have none."""
 
 
 class Repeated(list[Any]):
@@ -152,13 +157,13 @@ class Dictionary:
 
 @final
 class Elements:
-    __slots__ = ("_items",)
+    __slots__ = ("_exact", "_items")
 
-    def __init__(self, items: Leaf) -> None:
-        self._items = items
+    def __init__(self, items: Leaf, *, exact: bool = False) -> None:
+        self._items, self._exact = items, exact
 
     def parts(self, value: Sequence[Any]) -> dict[str, Any]:
-        return _gathered([field_path.value(item) for item in value], value)
+        return _gathered([field_path.value(item) for item in value], value, self._exact)
 
     def element(self, name: str) -> str:
         return name
@@ -169,17 +174,20 @@ class Elements:
 
 @final
 class Entries:
-    __slots__ = ("_defaults", "_items", "_names", "_text")
+    __slots__ = ("_defaults", "_exact", "_items", "_names", "_text")
 
-    def __init__(self, items: Shape, keys: Mapping[str, Any], *, texts: bool = False) -> None:
+    def __init__(
+        self, items: Shape, keys: Mapping[str, Any], *, texts: bool = False, exact: bool = False
+    ) -> None:
         """`keys` have their defaults, or None; `texts` when all of them are plain text."""
-        self._items = items
+        self._items, self._exact = items, exact
         self._names = tuple(sorted(keys))
         self._defaults = keys
         self._text = self._names[0] if len(keys) == 1 and texts else ""
 
     def parts(self, value: Sequence[Any]) -> dict[str, Any]:
-        return _gathered(self._by_text(value) or [self._element(item or {}) for item in value], value)
+        elements = self._by_text(value) or [self._element(item or {}) for item in value]
+        return _gathered(elements, value, self._exact)
 
     def _by_text(self, value: Sequence[Any]) -> list[str]:
         """Most entries go by one text, often a name, and spelling it is most of what walking lists costs."""
@@ -194,6 +202,8 @@ class Entries:
 
     def _element(self, item: Mapping[str, Any]) -> str:
         defaults = self._defaults
+        if self._exact and self.lacks(item):
+            raise Indistinct
         return field_path.entry(self._names, [item.get(name, defaults[name]) for name in self._names])
 
     def lacks(self, item: Mapping[str, Any]) -> str:
@@ -235,10 +245,12 @@ MOST_KEYS_KEPT: Final = 32  # of a map: one with more is unlikely to be like ano
 MOST_PLANS: Final = 64  # of one struct: far more than programs use, and nothing for those who make them up
 
 
-def _gathered(elements: Sequence[str], items: Sequence[Any]) -> dict[str, Any]:
+def _gathered(elements: Sequence[str], items: Sequence[Any], exact: bool) -> dict[str, Any]:
     found = dict(zip(elements, items, strict=True))
     if len(found) == len(items):
         return found
+    if exact:
+        raise Indistinct
     found = {}
     for element, item in zip(elements, items, strict=True):
         found.setdefault(element, Repeated()).append(item)
@@ -248,7 +260,8 @@ def _gathered(elements: Sequence[str], items: Sequence[Any]) -> dict[str, Any]:
 class Shapes:
     """All shapes of one kind, each made once."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, exact: bool = False) -> None:
+        self._exact = exact
         self._records: dict[Struct, Record] = {}
 
     def root(self, struct: Struct, excluded: Excluded) -> Record:
@@ -293,9 +306,11 @@ class Shapes:
             if not keys:
                 return Leaf(type_)
             texts = all(key.type is STRING for key in keys)
-            return Entries(self._of(item), {key.name: fresh(key.default) for key in keys}, texts=texts)
+            defaults = {key.name: fresh(key.default) for key in keys}
+            return Entries(self._of(item), defaults, texts=texts, exact=self._exact)
         merged = field.list_type == "set" or (not field.list_type and "merge" in field.patch.split(","))
-        return Elements(Leaf(item)) if merged and isinstance(item, Scalar) else Leaf(type_)
+        divided = merged and isinstance(item, Scalar)
+        return Elements(Leaf(item), exact=self._exact) if divided else Leaf(type_)
 
 
 def _keys(field: Field) -> Sequence[str]:

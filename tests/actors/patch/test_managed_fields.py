@@ -192,3 +192,30 @@ def test_times_do_not_tell_books_apart():
     assert not same_but_for_times(shown([early]), shown([other]))
     assert not same_but_for_times(shown([early]), shown([early, other]))
     assert not same_but_for_times(shown([early]), shown([early._replace(fields={"f:x": {}})]))
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"set": ["a", "a"]},
+        {"boxes": [{"name": "a"}, {"name": "a", "note": "x"}]},
+        {"boxes": [{"name": "a", "ports": [{"port": 1}, {"port": 1, "protocol": "TCP"}]}]},
+    ],
+)
+def test_entries_that_cannot_be_told_apart_end_the_books(spec):
+    made = Book()
+    made.update("u1", {"spec": spec})
+    assert made.entries == []
+    changed = Book()
+    changed.apply("m1", {"spec": {"text": "a"}})
+    changed.change("u1", **spec)
+    assert changed.entries == []
+    changed.change("u1", text="b")
+    assert changed.entries == []
+
+
+def test_an_apply_begins_them_again():
+    book = Book()
+    book.update("u1", {"spec": {"text": "a", "set": ["a", "a"]}})
+    book.apply("m1", {"spec": {"text": "a"}})
+    assert sorted(book.managers) == ["before-first-apply", "m1"]

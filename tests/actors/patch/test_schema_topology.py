@@ -105,7 +105,9 @@ class Custom:
 
     @property
     def door(self) -> Door:
-        return Door("v1", "", define(THING).schema, self.shape, {"metadata": {}}, as_it_is, as_it_is)
+        return Door(
+            "v1", "", define(THING).schema, self.shape, self.shape, {"metadata": {}}, as_it_is, as_it_is
+        )
 
     @property
     def doors(self) -> Doors:
