@@ -147,10 +147,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
 
 
 def fill(new: Object) -> None:
-    strategy = new["spec"]["updateStrategy"]
-    if strategy["type"] == "RollingUpdate":
-        pace = strategy.get("rollingUpdate", {})
-        strategy["rollingUpdate"] = {"maxUnavailable": 1, "maxSurge": 0, **pace}
+    _fill_strategy(new["spec"]["updateStrategy"])
     fill_template(new["spec"]["template"])
     annotated = new["metadata"].get("annotations", {}).get(TEMPLATE_GENERATION, "0")
     generation = annotated_number(annotated)
@@ -159,6 +156,13 @@ def fill(new: Object) -> None:
         raise NotDecodable(f'DaemonSet in version "v1" cannot be handled as a DaemonSet: {why}')
     _set_template_generation(new, generation)
     new["metadata"] = OBJECT_META.arranged(new["metadata"])
+
+
+def _fill_strategy(strategy: Object) -> None:
+    """A pace is always said in full; where it counts for nothing, what is not said of it is none."""
+    rolls, pace = strategy["type"] == "RollingUpdate", strategy.get("rollingUpdate")
+    if rolls or pace is not None:
+        strategy["rollingUpdate"] = {"maxUnavailable": int(rolls), "maxSurge": 0, **(pace or {})}
 
 
 def _template_generation(stored: Object) -> int:

@@ -40,6 +40,20 @@ def test_defaults(kinds: Declared) -> None:
     assert kinds.created(PLURAL, workload()) == []
 
 
+def test_a_pace_is_said_in_full_even_where_it_counts_for_nothing(kinds: Declared) -> None:
+    for said, kept in (
+        ({"type": "OnDelete"}, {}),
+        ({"type": "OnDelete", "rollingUpdate": {}}, {"maxUnavailable": 0, "maxSurge": 0}),
+        (
+            {"type": "OnDelete", "rollingUpdate": {"maxSurge": "5%"}},
+            {"maxUnavailable": 0, "maxSurge": "5%"},
+        ),
+        ({"rollingUpdate": {"maxSurge": 2}}, {"maxUnavailable": 1, "maxSurge": 2}),
+    ):
+        strategy = kinds.stored(PLURAL, workload(updateStrategy=said))["spec"]["updateStrategy"]
+        assert strategy.get("rollingUpdate", {}) == kept
+
+
 def test_changes_of_the_template_are_counted(kinds: Declared) -> None:
     other = template(containers=[{"name": "c", "image": "img:2"}])
     for after, expected in (
