@@ -21,7 +21,8 @@ from actors.kinds.fields import (
     MapOf,
     Struct,
 )
-from gateway.wire.protobuf.reader import NotAMessage, read_message
+from gateway.wire.protobuf.reader import read_message
+from gateway.wire.protobuf.walk import NotAMessage
 from gateway.wire.protobuf.writer import message_of
 
 INNER = Struct("test.v1.Inner", Field("a", STRING, 1), Field("b", INT64, 2, pointer=True))

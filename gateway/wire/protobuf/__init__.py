@@ -3,8 +3,8 @@
     Messages(catalog, names).from_json(body) -> bytes      read_object(struct, raw, check) -> Object
 
 `writer` and `reader` are compiled from the same declarations that JSON is judged by, so that a field added there
-is on the wire here. `envelope` has the four bytes and the message around every object, `pieces` the few shapes that
-all of protobuf is made of.
+is on the wire here. `leaves` are the values that are messages of their own, `envelope` is what stands around every
+object, `walk` and `pieces` are what all of protobuf is made of.
 """
 
 from gateway.wire.protobuf.envelope import NotProtobuf

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from gateway.wire.protobuf.pieces import BLOCK, block, text
-from gateway.wire.protobuf.reader import NotAMessage, walk
+from gateway.wire.protobuf.walk import NotAMessage, walk
 
 MAGIC: Final = b"k8s\x00"
 _PLAIN: Final = text(3, "") + text(4, "")

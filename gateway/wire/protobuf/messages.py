@@ -20,7 +20,8 @@ from actors.messages import Object
 from actors.names import Names
 from gateway.wire import answers
 from gateway.wire.protobuf.envelope import NotProtobuf, event, seal, unseal
-from gateway.wire.protobuf.reader import NotAMessage, read_message
+from gateway.wire.protobuf.reader import read_message
+from gateway.wire.protobuf.walk import NotAMessage
 from gateway.wire.protobuf.writer import message_of
 
 # Bytes of JSON that are said again in a millisecond or so; more must not hold up other requests.
