@@ -320,9 +320,9 @@ def _allows(definition: Definition, route: Route) -> bool:
 
 
 def _in_scope(definition: Definition, route: Route) -> bool:
-    """Namespaced items live below a namespace, cluster-scoped ones do not."""
+    """Namespaced items live below a namespace, cluster-scoped ones do not. All namespaces together can be listed."""
     if definition.namespaced:
-        return bool(route.namespace) or not route.name
+        return bool(route.namespace) or ("list" in definition.verbs and not route.name)
     # A namespace counts as inside itself, and inside no other: rights there must not reach this one.
     return not route.namespace or (definition.resource == NAMESPACES and route.name == route.namespace)
 

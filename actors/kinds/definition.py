@@ -150,6 +150,11 @@ class Definition:
         return self.type_name.partition(".")[2]
 
     @cached_property
+    def is_view(self) -> bool:
+        """Made of objects of another kind and stored under no name of its own, as a scale is."""
+        return self.conversion is not None and not self.stored_as
+
+    @cached_property
     def schema(self) -> Schema:
         return Schema(self.fields, self.api_version, self.kind, self.fill, self.also_takes)
 

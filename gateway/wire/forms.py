@@ -29,9 +29,12 @@ class PartialForm:
     def __init__(self, definition: Definition, names: Names, version: str) -> None:
         self._type = {"kind": "PartialObjectMetadata", "apiVersion": f"{names.group('meta')}/{version}"}
         self._hidden = definition.annotated_fields
+        self._view = (
+            definition.conversion.from_storage if definition.is_view and definition.conversion else None
+        )
 
     def of(self, made: Object) -> Object:
-        metadata = made["metadata"]
+        metadata = (made if self._view is None else self._view(made))["metadata"]
         if self._hidden and not metadata.get("annotations", {}).keys().isdisjoint(self._hidden):
             metadata = self._without_hidden(metadata)
         return {**self._type, "metadata": metadata}

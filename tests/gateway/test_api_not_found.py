@@ -20,6 +20,8 @@ NO_RESOURCE = [
     "/api/v1/namespaces/default/namespaces",
     "/api/v1/namespaces/default/namespaces/cluster-system",
     "/api/v1//configmaps",
+    "/api/v1/bindings",
+    "/apis/authorization.cluster.io/v1/localsubjectaccessreviews",
     "/apis/storage.cluster.io/v1/things",
     "/apis/storage.cluster.io/v2/storageclasses",
     "/apis/storage.cluster.io/v9",

@@ -104,6 +104,22 @@ async def test_partial_metadata_of_one_and_of_a_list():
         assert listed["items"] == [one]
 
 
+async def test_a_scale_shows_no_more_of_its_object_than_is_its_own():
+    async with served() as api:
+        path = "/apis/apps/v1/namespaces/default/deployments"
+        template = {
+            "metadata": {"labels": {"a": "b"}},
+            "spec": {"containers": [{"name": "c", "image": "i"}]},
+        }
+        spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
+        (await api.ask("POST", path, {"metadata": {"name": "d"}, "spec": spec})).expect(201)
+        one = (await get(api, f"{path}/d/scale", PARTIAL)).expect(200)
+        own = {"name", "namespace", "uid", "resourceVersion", "creationTimestamp"}
+        assert one["metadata"].keys() == own
+        [row] = (await get(api, f"{path}/d/scale", TABLE)).expect(200)["rows"]
+        assert row["object"] == one
+
+
 async def test_the_wrong_shape_is_not_acceptable_unless_there_is_another():
     async with served() as api:
         await make(api, "a")
