@@ -191,7 +191,7 @@ def _scalar(type_: Scalar, keeps_zero: bool, least: CoreSchema) -> CoreSchema:
         return {"type": "int", "ge": low if keeps_zero else 1, "le": high}
     if type_ is INT_OR_STRING:
         number = _scalar(INT32, keeps_zero, least)
-        # The empty text is a zero in some places and a value in others: the walk knows.
+        # The empty text takes the walk: too rare for this union.
         return {"type": "union", "choices": [number, {"type": "str", "min_length": 1}], "strict": True}
     if type_ is FREE:
         return _literal(NOTHING)  # equal to no value: documents with something free in them go to the walk

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from actors.kinds.fields import (
+    INT_OR_STRING,
     MICRO_TIME,
     NOTHING,
     TIME,
@@ -102,7 +103,7 @@ class Walk:
         arranged: dict[str, Any] = {}
         for field in struct.fields:
             value = read.get(field.name)
-            if value is None or (not field.pointer and value in _EMPTY):
+            if value is None or (not _keeps_zero(field) and value in _EMPTY):
                 value = unsaid(field, fill=self._fill)
             if value is not NOTHING:
                 arranged[field.name] = value
@@ -111,6 +112,11 @@ class Walk:
     def _report(self, what: str, path: str) -> None:
         if len(self._problems) < MOST_PROBLEMS:
             self._problems[f'{what} field "{path}"'] = None
+
+
+def _keeps_zero(field: Field) -> bool:
+    """An empty name in the place of a number is a name, not a zero."""
+    return field.pointer or field.type is INT_OR_STRING
 
 
 def _members(value: Any, type_: Type) -> Iterable[tuple[str, Any]]:

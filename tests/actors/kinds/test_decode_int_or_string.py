@@ -23,7 +23,7 @@ SCHEMA = Schema(
         ({}, {"plain": 0}),
         ({"plain": 80, "maybe": "http"}, {"plain": 80, "maybe": "http"}),
         ({"plain": "25%", "maybe": 0}, {"plain": "25%", "maybe": 0}),
-        ({"plain": "", "maybe": ""}, {"plain": 0, "maybe": ""}),
+        ({"plain": "", "maybe": ""}, {"plain": "", "maybe": ""}),
         ({"plain": None, "maybe": None}, {"plain": 0}),
     ],
 )
