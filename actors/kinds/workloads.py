@@ -140,6 +140,8 @@ def images_cell(made: Object, _: int) -> str:
 
 
 def selector_or_none(selector: Object | None) -> str:
+    if not usable(selector):
+        return "<error>"
     return selector_text(selector or {}) or NONE
 
 

@@ -77,6 +77,8 @@ def test_ingress_classes_and_policies(kinds: Declared) -> None:
     assert cells(kinds, "networkpolicies", {}) == ["<none>"]
     selector = {"podSelector": {"matchLabels": {"a": "b"}}}
     assert cells(kinds, "networkpolicies", {"spec": selector}) == ["a=b"]
+    useless = {"podSelector": {"matchExpressions": [{"key": "a", "operator": "In", "values": ["b c"]}]}}
+    assert cells(kinds, "networkpolicies", {"spec": useless}) == ["<error>"]
 
 
 def test_endpoint_slices(kinds: Declared) -> None:
