@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from actors.controllers.endpoints import EndpointsController
 from actors.controllers.garbage import GarbageCollector
 from actors.controllers.loop import Loop
 from actors.controllers.namespaces import NamespaceController
@@ -24,6 +25,7 @@ def controllers(
     catalog: Catalog, journal: Journal, feed: Feed, directory: Directory, stamps: Stamps, names: Names
 ) -> tuple[Loop[Any], ...]:
     return (
+        Loop(EndpointsController(catalog, journal, directory, stamps, names), feed),
         Loop(GarbageCollector(catalog, journal, directory, stamps, names), feed),
         Loop(NamespaceController(catalog, journal, directory, stamps, names), feed),
         Loop(ServiceAccountController(catalog, journal, directory, stamps, names), feed),
