@@ -162,7 +162,9 @@ class VolumeRules:
             errors.append(forbidden(f"{field}.persistentVolumeReclaimPolicy", text))
         if "nodeAffinity" in spec:
             errors.append(forbidden(f"{field}.nodeAffinity", NOT_INLINE))
-        errors += self._sources.judge(spec, "", field, any_secret=False)
+        # An affinity that may not be said is none, to a source that needs one.
+        sources = {part: value for part, value in spec.items() if part != "nodeAffinity"}
+        errors += self._sources.judge(sources, "", field, any_secret=False)
         if "storageClassName" in spec:
             errors.append(forbidden(f"{field}.storageClassName", NOT_INLINE))
         if spec.get("volumeMode", "Filesystem") != "Filesystem":

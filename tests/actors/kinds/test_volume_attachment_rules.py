@@ -92,6 +92,12 @@ def test_inline_volumes(kinds: Declared, spec: Any, field: str, message: str) ->
     assert kinds.created(PLURAL, inline(**spec)) == [(f"spec.source.inlineVolumeSpec.{field}", message)]
 
 
+def test_an_inline_volume_of_one_machine_cannot_be(kinds: Declared) -> None:
+    local = inline(csi=None, local={"path": "/disk"}, nodeAffinity={})
+    found = [field.removeprefix("spec.source.inlineVolumeSpec.") for field, _ in kinds.created(PLURAL, local)]
+    assert found == ["csi", "nodeAffinity", "nodeAffinity"]
+
+
 def fields(causes: list[tuple[str, str]]) -> list[str]:
     return [field for field, _ in causes]
 
