@@ -18,7 +18,7 @@ from gateway.wire.json import pretty
 
 # Of all warnings of one answer together, and of one of them where they are too many. Many clients take heads of
 # 16 KiB at most.
-WARNING_BYTES, WARNING_SHOWN = 4096, 256
+WARNING_LETTERS, WARNING_SHOWN = 4096, 256
 
 
 def at_once(call: Call, body: bytes) -> Response | None:
@@ -70,15 +70,16 @@ def text(body: str, status: int = 200, content_type: bytes = b"text/plain; chars
 
 
 def warning_headers(messages: list[str]) -> Iterator[bytes]:
-    """As many as fit, and none longer than a line of text once they do not: clients refuse large heads."""
-    room = WARNING_BYTES
-    whole = sum(map(len, messages)) <= room
-    for message in messages:
-        shown = message if whole or len(message) <= WARNING_SHOWN else message[:WARNING_SHOWN] + "..."
-        room -= len(shown)
-        if room < 0:
+    """Each once, as many as fit, and none longer than a line of text once they do not: clients refuse large heads."""
+    texts = list(dict.fromkeys(messages))
+    if sum(map(len, texts)) > WARNING_LETTERS:
+        texts = [text[:WARNING_SHOWN] for text in texts]
+    told = 0
+    for text in texts:
+        if told >= WARNING_LETTERS:
             return
-        yield warning_header(shown)
+        told += len(text)
+        yield warning_header(text)
 
 
 def warning_header(message: str) -> bytes:
