@@ -100,6 +100,7 @@ class Definition:
     delete_returns_object: bool = False
     strategic: bool = True  # takes strategic merge patches, which need more than a schema says
     orphans: bool = False  # what it owns stays when it is deleted without a word about that
+    owns: bool = True  # False: nothing can be its dependent, so nothing is asked about them
     orphans_warning: str = ""  # what whoever deletes it so is told
     undeletable: Mapping[str, str] = field(default_factory=dict)  # names of those that stay -> why they do
 

@@ -78,6 +78,7 @@ def declare(names: Names) -> tuple[Definition, ...]:
         group=names.group("events"),
         version="v1",
         kind="Event",
+        owns=False,
         plural="events",
         short_names=("ev",),
         namespaced=True,

@@ -288,6 +288,8 @@ def _raise_invalid(definition: Definition, name: str, errors: list[FieldError]) 
 
 def _policy_of(definition: Definition, command: Delete, metadata: Object) -> str:
     """What becomes of dependents: as asked, as its finalizers say already, or as is usual for the kind."""
+    if not definition.owns:
+        return "Background"
     decided = not {ORPHAN, FOREGROUND}.isdisjoint(metadata.get("finalizers", ()))
     usual = "Orphan" if definition.orphans and not decided else ""
     return command.options.propagation_policy or usual

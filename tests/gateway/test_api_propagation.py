@@ -105,3 +105,12 @@ async def test_what_waits_for_its_dependents_alone_goes_when_they_may_stay_behin
         await store.delete("configmaps", "a", propagationPolicy="Foreground")
         await store.delete("configmaps", "a", propagationPolicy="Background")
         assert names(await store.list("configmaps")) == []
+
+
+@pytest.mark.parametrize("policy", ["Foreground", "Orphan"])
+async def test_what_owns_nothing_goes_at_once_whatever_is_asked(policy: str) -> None:
+    async with stored() as store:
+        event = {"metadata": {"name": "a"}, "involvedObject": {"namespace": "default", "kind": "Pod"}}
+        await store.create("events", event)
+        await store.delete("events", "a", propagationPolicy=policy)
+        assert names(await store.list("events")) == []

@@ -61,6 +61,7 @@ def define(names: Names) -> Definition:
         group="",
         version="v1",
         kind="Event",
+        owns=False,
         plural="events",
         short_names=("ev",),
         namespaced=True,
