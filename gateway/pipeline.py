@@ -75,6 +75,8 @@ class Pipeline:
             if request.query:
                 call.parameters = parse(request.query)
                 watch = call.parameters.boolean("watch")
+                if not watch:
+                    call.parameters.check_timeout()
             call.route = find_route(request.method, request.path, watch=watch)
             call.user = self._authenticate(call)
             self._refuse_impersonation(request)

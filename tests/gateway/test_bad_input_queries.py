@@ -19,6 +19,13 @@ REFUSED = [
     ("GET", "limit=", 400, "limit"),
     ("GET", "limit=1.5", 400, "limit"),
     ("GET", "limit=99999999999999999999", 400, "limit"),
+    (
+        "GET",
+        "timeout=soon",
+        400,
+        'invalid timeout specified in the request URL - time: invalid duration "soon"',
+    ),
+    ("GET", "timeout=5", 400, "invalid timeout"),
     ("GET", "labelSelector=a==b==c", 400, "found"),
     ("GET", "labelSelector=a+in+(", 400, "unable to parse requirement"),
     ("GET", "labelSelector=%00", 400, "unable to parse requirement"),
@@ -87,3 +94,9 @@ async def test_a_watch_of_one_object_is_not_widened(query: str) -> None:
         await api.create("configmaps", config_map("a"))
         told = "fieldSelector metadata.name doesn't match requested name"
         assert await api.refuse("GET", f"{PATH}/a?watch=1&{query}", b"", 400) == told
+
+
+@pytest.mark.parametrize("timeout", ["32s", "0", "1m30s", "1.5h", "500ms", "-1s", ""])
+async def test_time_limits_of_clients_are_taken(timeout: str) -> None:
+    async with served() as api:
+        (await api.ask("GET", f"{PATH}?timeout={timeout}")).expect(200)
