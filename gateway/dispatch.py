@@ -71,7 +71,7 @@ class Dispatch:
         self._directory = directory
         self._reads = reads
         self._stamps = stamps
-        self._patches = Patches(names, stamps, self._may_create)
+        self._patches = Patches(names, stamps, reads, self._may_create)
         self._authorizer = authorizer
         self._opening = opening
         self._chunking = chunking  # lists may be asked for in pages

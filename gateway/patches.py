@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from actors.errors import BadRequest, TooLarge
 from actors.kinds.definition import Definition
 from actors.messages import Patch
 from actors.names import Names
 from actors.patch.last_applied import USUAL_MANAGER
 from actors.resource import options
+from actors.resource.reads import Reads
 from actors.stamps import Stamps
 from gateway.bodies import decode_applied, decode_patch, patch_format
 from gateway.call import Call
@@ -25,9 +27,12 @@ class Asked(NamedTuple):
 
 
 class Patches:
-    def __init__(self, names: Names, stamps: Stamps, may_create: Callable[[Call], bool]) -> None:
+    def __init__(
+        self, names: Names, stamps: Stamps, reads: Reads, may_create: Callable[[Call], bool]
+    ) -> None:
         self._names = names
         self._stamps = stamps
+        self._reads = reads
         self._may_create = may_create
         self._annotation = names.key("last-applied-configuration", "kubectl")
 
@@ -39,7 +44,12 @@ class Patches:
             return await self._apply(call, definition, namespace, write)
         if format_ == "apply":
             format_ = "merge"  # nobody owns anything of what is only a view of something else
-        value, problems = await decode_patch(call, format_)
+        try:
+            value, problems = await decode_patch(call, format_)
+        except (BadRequest, TooLarge):
+            # That there is nothing to patch is told before what is wrong with the patch.
+            self._reads.get(definition, namespace, call.route.name)
+            raise
         return Asked(
             Patch(
                 definition.api_version,

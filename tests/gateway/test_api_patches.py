@@ -191,3 +191,11 @@ async def test_fields_doubled_in_operations_are_told_of_as_such() -> None:
         headers = {"content-type": FORMATS["json"]}
         answer = await api.ask("PATCH", PATH, body, headers=headers)
         assert answer.warnings == ['299 - "json patch duplicate field \\"[0].op\\""']
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+async def test_that_nothing_is_there_is_told_before_what_is_wrong_with_the_patch(format_: str) -> None:
+    async with served() as api:
+        (await patch(api, format_, "no patch")).expect(404)
+        await api.create("configmaps", config_map("a"))
+        (await patch(api, format_, "no patch")).expect(400)
