@@ -1,8 +1,8 @@
 """Features that operators switch with `--feature-gates Name=true|false,...`: their names, and reading the flag.
 
 Kinds import the name of the feature that one of their fields waits for; the catalog is made with the set of those
-that are on. Those in ALPHA and BETA are off unless asked for, and what belongs to them is dropped from what comes in; those in
-USUAL are on until they are switched off.
+that are on. Those in ALPHA and BETA are off unless asked for, and what belongs to them is dropped from what comes in;
+those in USUAL are on until they are switched off.
 Those in SETTLED are part of the server: asking for them changes nothing, and switching one off is refused, because
 a server that goes on as before would be a lie.
 """
