@@ -13,6 +13,8 @@ from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
 from typing import Final
 
+from actors.kinds.spelled_times import spelled_moment
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST: Final = datetime(1, 1, 1, tzinfo=UTC)
 _SECONDS: Final = "2006-01-02T15:04:05Z07:00"
@@ -21,13 +23,6 @@ _PARTS: Final = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})([.,][0-9]+)?"
     r"(Z|[+-][0-9]{2}:[0-9]{2})"
 )
-
-
-class NotATime(ValueError):
-    """The text is no RFC 3339 time."""
-
-    def __init__(self, text: str, layout: str) -> None:
-        super().__init__(f'parsing time "{text}" as "{layout}": cannot parse "{text}" as a time')
 
 
 def seconds_text(micros: int) -> str:
@@ -58,9 +53,7 @@ def canonical_seconds(text: str) -> str | None:
 def canonical_micros(text: str) -> str | None:
     """The same moment in UTC with its six digits, which must be there."""
     found = _PARTS.fullmatch(text)
-    if found is None or len(found[7] or "") != 7:
-        raise NotATime(text, _MICROS)
-    moment = _parse(text, _MICROS)
+    moment = _parse(text, _MICROS) if found and len(found[7] or "") == 7 else spelled_moment(text, _MICROS)
     return None if moment == _FIRST else _shown(moment, "microseconds")
 
 
@@ -69,16 +62,17 @@ def _shown(moment: datetime, precision: str) -> str:
 
 
 def _parse(text: str, layout: str) -> datetime:
+    """Most times are written as they should be; the others are read letter by letter, or told what is wrong."""
     found = _PARTS.fullmatch(text)
     if found is None:
-        raise NotATime(text, layout)
+        return spelled_moment(text, layout)
     year, month, day, hour, minute, second = (int(found[index]) for index in range(1, 7))
     try:
         zone = _offset(found[8])
         local = datetime(year, month, day, hour, minute, second, _microseconds(found[7]), zone)
         return local.astimezone(UTC)
     except (ValueError, OverflowError):
-        raise NotATime(text, layout) from None
+        return spelled_moment(text, layout)
 
 
 def _microseconds(fraction: str | None) -> int:

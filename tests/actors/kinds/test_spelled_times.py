@@ -1,0 +1,68 @@
+"""What is wrong with a time is told to the letter; odd spellings that were always taken still are."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from actors.kinds.spelled_times import NotATime, spelled_moment
+
+SECONDS = "2006-01-02T15:04:05Z07:00"
+MICROS = "2006-01-02T15:04:05.000000Z07:00"
+
+
+@pytest.mark.parametrize(
+    ("text", "rest", "element"),
+    [
+        ("", "", "2006"),
+        ("yesterday", "yesterday", "2006"),
+        ("20-02-03T05:00:00.123456Z", "2-03T05:00:00.123456Z", "2006"),
+        ("2020-01-02", "", "T"),
+        ("2020-2-03T05:00:00.123456Z", "2-03T05:00:00.123456Z", "01"),
+        ("2020-02-03 05:00:00.123456Z", " 05:00:00.123456Z", "T"),
+        ("2020-02-03T05:00:00Z", "Z", ".000000"),
+        ("2020-02-03T05:00:00.123Z", ".123Z", ".000000"),
+        ("2020-02-03T05:00:00.1234567Z", "7Z", "Z07:00"),
+        ("2020-02-03T05:00:00.123456", "", "Z07:00"),
+        ("2020-02-03T05:00:00.123456+2", "+2", "Z07:00"),
+        ("2020-02-03T05:00:00.123456+0200", "+0200", "Z07:00"),
+        ('2020"', '"', "-"),
+    ],
+)
+def test_what_cannot_be_read(text: str, rest: str, element: str) -> None:
+    with pytest.raises(NotATime) as caught:
+        spelled_moment(text, MICROS)
+    quoted, left = (one.replace('"', '\\"') for one in (text, rest))
+    assert str(caught.value) == (
+        f'parsing time "{quoted}" as "{MICROS}": cannot parse "{left}" as "{element}"'
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("2020-13-02T00:00:00Z", "month out of range"),
+        ("2020-00-02T00:00:00Z", "month out of range"),
+        ("2020-02-30T00:00:00Z", "day out of range"),
+        ("2020-02-00T00:00:00Z", "day out of range"),
+        ("2021-02-29T00:00:00Z", "day out of range"),
+        ("2020-02-03T25:00:00Z", "hour out of range"),
+        ("2020-02-03T05:61:00Z", "minute out of range"),
+        ("2020-02-03T05:00:61Z", "second out of range"),
+        ("2020-02-03T05:00:00+25:00", "time zone offset hour out of range"),
+        ("2020-02-03T05:00:00+01:61", "time zone offset minute out of range"),
+        ("2020-02-03T05:00:00Zx", 'extra text: "x"'),
+    ],
+)
+def test_what_there_cannot_be(text: str, why: str) -> None:
+    with pytest.raises(NotATime) as caught:
+        spelled_moment(text, SECONDS)
+    assert str(caught.value) == f'parsing time "{text}": {why}'
+
+
+def test_spellings_that_were_always_taken() -> None:
+    moment = datetime(2020, 2, 3, 5, 0, 0, 500_000, tzinfo=UTC)
+    assert spelled_moment("2020-02-03T5:00:00,5Z", SECONDS) == moment
+    assert spelled_moment("2020-02-03T07:00:00.500000000+02:00", SECONDS) == moment
+    assert spelled_moment("2020-02-03T5:00:00.500000Z", MICROS) == moment
