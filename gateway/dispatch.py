@@ -117,6 +117,8 @@ class Dispatch:
             raise NoSuchResource
         if route.surplus or not _in_scope(definition, route):
             raise NoSuchResource
+        if route.name and not route.subresource and not definition.has_items:
+            raise NoSuchResource
         if route.subresource and definition.subresource(route.subresource) is None:
             raise NoSuchResource
         return definition

@@ -11,7 +11,7 @@ from typing import Any
 from actors.directory import Directory
 from actors.errors import BadRequest, Invalid
 from actors.evictions import Evictions
-from actors.kinds.checks import invalid
+from actors.kinds.checks import invalid, name_is_path_segment
 from actors.kinds.definition import Definition, Subresource
 from actors.messages import Object, Stamp, Submit
 from actors.names import Names
@@ -96,6 +96,10 @@ def _addressed(call: Call, view: Definition, sent: Object) -> str:
     name: str = sent["metadata"].get("name", "")
     if call.route.name and name != call.route.name:
         raise BadRequest(f"name in URL does not match name in {view.kind} object")
+    if not name:
+        raise BadRequest("Name parameter required.")
+    if wrong := name_is_path_segment(name, prefix=False):
+        raise BadRequest(f'Name parameter invalid: "{name}": {";".join(wrong)}')
     return name
 
 

@@ -87,6 +87,7 @@ class Definition:
     verbs: tuple[str, ...] = ALL_VERBS
     subresources: tuple[Subresource, ...] = ()
     stored_as: str = ""  # the type name of another definition whose objects these are
+    refused_in: str = ""  # the group that refusals name, where it is not the one it is stored under
     conversion: Conversion | None = None
     also_takes: str = ""  # an older apiVersion in which bodies may still come
     deprecated: str = ""  # what every answer warns of, where this version is going away
@@ -148,7 +149,12 @@ class Definition:
     @cached_property
     def stored_group(self) -> str:
         """The group under which the rules of stored objects refuse, whatever group they are seen in."""
-        return self.type_name.partition(".")[2]
+        return self.refused_in or self.type_name.partition(".")[2]
+
+    @cached_property
+    def has_items(self) -> bool:
+        """Whether single objects have paths; what is only ever created has none."""
+        return not {"get", "update", "patch", "delete"}.isdisjoint(self.verbs)
 
     @cached_property
     def is_view(self) -> bool:

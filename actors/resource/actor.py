@@ -274,8 +274,6 @@ class ResourceActor:
         current = self._current(view, command.namespace, command.name)
         review = self._review("CREATE", definition, command, command.object)
         self._admission.mutate(review)
-        if current is None:
-            raise missing(definition, command.name)
         decision = decide_submit(definition, current, command, self._validating(review))
         return Written(self._apply(decision, current, command, "create", events), created=True)
 

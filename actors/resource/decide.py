@@ -124,14 +124,17 @@ def _disowned(one: Object) -> Object:
 
 
 def decide_submit(
-    definition: Definition, current: Current, command: Submit, admit: Admit = admit_all
+    definition: Definition, current: Current | None, command: Submit, admit: Admit = admit_all
 ) -> Store:
+    """What is sent is judged before it is known whether there is anything to send it to."""
     subresource = definition.subresource(command.subresource)
     assert subresource is not None and subresource.submit is not None
     document, metadata = command.object, command.object["metadata"]
+    _judge_sent(subresource, document)
+    if current is None:
+        raise missing(definition, command.name)
     _check_sent_uid(definition, command.name, metadata.get("uid"), current.object["metadata"]["uid"])
     _check_given_version(definition, command.name, metadata.get("resourceVersion"), current.offset)
-    _judge_sent(subresource, document)
     new = subresource.submit(document, _copy(current.object), command.stamp.time)
     admit(document, None)
     return Store(new, created=False)

@@ -34,6 +34,18 @@ async def test_a_pod_gets_its_node(path: str) -> None:
         assert status["details"] == {"name": "p", "kind": "pods/binding"}
 
 
+async def test_bindings_that_say_too_little() -> None:
+    """What is wrong with them is told whether there is such a pod or not."""
+    async with served() as api:
+        path = "/api/v1/namespaces/default/bindings"
+        for name, why in (("", "Name parameter required."), ("a/b", "may not contain '/'")):
+            assert why in (await api.ask("POST", path, binding(name))).expect(400)["message"]
+        status = (await api.ask("POST", path, {**binding(), "target": {}})).expect(422)
+        assert status["details"]["causes"][0]["field"] == "target.name"
+        (await api.ask("GET", path)).expect(405)
+        (await api.ask("GET", f"{path}/p")).expect(404)
+
+
 async def test_bindings_that_fit_no_pod() -> None:
     async with served() as api:
         await make(api)

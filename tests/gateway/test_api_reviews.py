@@ -78,12 +78,9 @@ async def test_nothing_of_a_review_is_stored() -> None:
         await status(api, f"{AUTHORIZATION}/selfsubjectaccessreviews", {"resourceAttributes": PODS})
         await status(api, TOKEN_REVIEWS, {"token": "no"})
         assert await api.head() == head
-        for method, path in (
-            ("GET", TOKEN_REVIEWS),
-            ("DELETE", TOKEN_REVIEWS),
-            ("GET", f"{TOKEN_REVIEWS}/x"),
-        ):
-            (await api.ask(method, path)).expect(405)
+        for method in ("GET", "DELETE"):
+            (await api.ask(method, TOKEN_REVIEWS)).expect(405)
+            (await api.ask(method, f"{TOKEN_REVIEWS}/x")).expect(404)
 
 
 async def test_mistakes_name_the_field() -> None:

@@ -12,6 +12,7 @@ from typing import Final
 
 from actors.admission.chain import Review
 from actors.errors import Forbidden, Resource
+from actors.kinds.checks import name_is_path_segment
 from actors.kinds.core.pods.containers import CONTAINER
 from actors.kinds.core.pods.projections import FILE_MODE
 from actors.kinds.core.pods.spec import POD_SPEC
@@ -72,9 +73,14 @@ class ServiceAccount:
             return decode(row.body)
         if name == DEFAULT:
             return {"metadata": {"name": DEFAULT}}
+        wrong = name_is_path_segment(name, prefix=False)
+        why = (
+            f'invalid resource name "{name}": [{" ".join(wrong)}]'
+            if wrong
+            else f'serviceaccount "{name}" not found'
+        )
         where = f"{review.namespace}/{name}"
-        why = f'error looking up service account {where}: serviceaccount "{name}" not found'
-        raise Forbidden(PODS, review.name, why)
+        raise Forbidden(PODS, review.name, f"error looking up service account {where}: {why}")
 
     def _dress(self, pod: Object, account: Object, review: Review) -> None:
         name = account["metadata"]["name"]

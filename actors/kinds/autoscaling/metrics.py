@@ -39,6 +39,7 @@ def reference(version: str) -> Struct:
         Field("kind", STRING, 1, required=True, always=True),
         Field("name", STRING, 2, required=True, always=True),
         Field("apiVersion", STRING, 3),
+        atomic=version == "v1",
     )
 
 

@@ -69,6 +69,7 @@ def define(names: Names) -> Definition:
         group=names.group("networking"),
         version="v1",
         kind="Ingress",
+        refused_in="extensions",  # where the kind comes from
         plural="ingresses",
         short_names=("ing",),
         namespaced=True,

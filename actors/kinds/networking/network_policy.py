@@ -90,6 +90,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         group=names.group("networking"),
         version="v1",
         kind="NetworkPolicy",
+        refused_in="extensions",  # where the kind comes from
         plural="networkpolicies",
         short_names=("netpol",),
         namespaced=True,
