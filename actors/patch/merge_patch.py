@@ -1,10 +1,13 @@
 """RFC 7396 merge patch: maps are merged, null deletes, everything else replaces.
 
-Without recursion, because the depth of a patch is the client's choice.
+Of maps inside a list, which replaces another list, members that are null are left out: the standard would keep them,
+but clients have never seen it. Without recursion, because the depth of a patch is the client's choice.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 
@@ -23,6 +26,31 @@ def apply_merge_patch(document: Any, patch: Any) -> Any:
                 nested = target.get(key)
                 target[key] = nested if isinstance(nested, dict) else {}
                 todo.append((target[key], value))
+            elif isinstance(value, list) and not isinstance(target.get(key), dict):
+                target[key] = _without_nulls(value)
             else:
                 target[key] = value
     return merged
+
+
+def _without_nulls(items: list[Any]) -> Any:
+    """A copy in which no map has a member that is null."""
+    copied: list[Any] = []
+    todo: list[tuple[Callable[[Any], None], Any]] = [(copied.append, items)]
+    while todo:
+        put, value = todo.pop()
+        if isinstance(value, list):
+            made: list[Any] = []
+            put(made)
+            todo += [(made.append, item) for item in reversed(value)]
+        elif isinstance(value, dict):
+            kept: dict[str, Any] = {}
+            put(kept)
+            todo += [
+                (partial(kept.__setitem__, name), member)
+                for name, member in reversed(value.items())
+                if member is not None
+            ]
+        else:
+            put(value)
+    return copied[0]

@@ -54,9 +54,10 @@ def test_the_patch_without_nulls_on_nothing_is_itself(patch):
     def without_nulls(value):
         if isinstance(value, dict):
             return {key: without_nulls(one) for key, one in value.items() if one is not None}
-        return value
+        return [without_nulls(one) for one in value] if isinstance(value, list) else value
 
-    assert apply_merge_patch({}, patch) == without_nulls(patch)
+    expected = without_nulls(patch) if isinstance(patch, dict) else patch
+    assert apply_merge_patch({}, patch) == expected
 
 
 def test_depth_is_no_danger():
@@ -67,3 +68,16 @@ def test_depth_is_no_danger():
     for _ in range(100_000):
         merged, patch = merged["a"], patch["a"]
     assert merged == {}
+
+
+def test_maps_inside_lists_lose_what_is_null() -> None:
+    patch = {"a": [None, {"b": None, "c": [{"d": None, "e": 1}], "f": {"g": None}}], "z": [1]}
+    merged = apply_merge_patch({"a": [1], "z": {"was": "a map"}}, patch)
+    assert merged == {"a": [None, {"c": [{"e": 1}], "f": {}}], "z": [1]}
+    assert patch["a"][1]["b"] is None
+
+
+def test_order_is_kept_inside_lists() -> None:
+    merged = apply_merge_patch({}, {"a": [{"z": 1, "y": [3, 2], "x": None, "b": {"d": 1, "c": 2}}]})
+    assert list(merged["a"][0]) == ["z", "y", "b"]
+    assert list(merged["a"][0]["b"]) == ["d", "c"]
