@@ -302,7 +302,8 @@ class Dispatch:
     async def _delete_options(self, call: Call, definition: Definition) -> tuple[DeleteOptions, bool | None]:
         """The options, and orphanDependents as the client spelled it."""
         body = await decode_delete_options(call, self._names)
-        chosen = options.delete_options(self._names, body, call.parameters.values())
+        many = not call.route.name
+        chosen = options.delete_options(self._names, body, call.parameters.values(), many=many)
         if definition.orphans_warning and not chosen.propagation_policy:
             call.warnings.append(definition.orphans_warning)
         return chosen, body.get("orphanDependents") if body else None

@@ -13,7 +13,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from actors.errors import STALE, AlreadyExists, BadRequest, Cause, Conflict, Forbidden, Invalid, NotFound
+from actors.errors import (
+    STALE,
+    AlreadyExists,
+    BadRequest,
+    Cause,
+    Conflict,
+    Forbidden,
+    Invalid,
+    NotFound,
+    Resource,
+)
 from actors.kinds.checks import FieldError
 from actors.kinds.definition import Definition, Subresource
 from actors.kinds.tally import few_enough
@@ -157,9 +167,7 @@ def decide_delete(definition: Definition, current: Current, command: Delete) -> 
     if command.verb == "delete" and command.name in definition.undeletable:
         raise Forbidden(definition.resource, command.name, definition.undeletable[command.name])
     options, metadata = command.options, current.object["metadata"]
-    if options.uid is not None:
-        check_uid(definition, command.name, options.uid, metadata["uid"])
-    _check_given_version(definition, command.name, options.resource_version, current.offset)
+    _check_preconditions(definition, current, command)
     asked = options.grace_period_seconds
     finalizers = _finalizers_for(_policy_of(definition, command, metadata), metadata.get("finalizers", []))
     if "deletionTimestamp" in metadata:
@@ -169,6 +177,21 @@ def decide_delete(definition: Definition, current: Current, command: Delete) -> 
     seconds = definition.grace(current.object, asked) if definition.grace else 0
     marked = _mark(definition, current.object, finalizers, command.stamp.time, seconds)
     return _ended(definition, marked)
+
+
+def _check_preconditions(definition: Definition, current: Current, command: Delete) -> None:
+    """Which object the client means to delete. It is told of the kind, where other conflicts name the resource."""
+    wanted, version = command.options.uid, command.options.resource_version
+    actual, kind = current.object["metadata"]["uid"], Resource(definition.stored_group, definition.kind)
+    if wanted is not None and wanted != actual:
+        why = f"the UID in the precondition ({wanted}) does not match the UID in record ({actual})"
+        raise Conflict(kind, command.name, f"{why}. The object might have been deleted and then recreated")
+    if version is not None and version != str(current.offset):
+        why = (
+            f"the ResourceVersion in the precondition ({version}) does not match "
+            f"the ResourceVersion in record ({current.offset})"
+        )
+        raise Conflict(kind, command.name, f"{why}. The object might have been modified")
 
 
 def _refuse_version_on_create(definition: Definition, metadata: Object) -> None:
@@ -237,12 +260,7 @@ def refuse_other_uid(definition: Definition, command: Replace, current: Current 
 
 def _check_sent_uid(definition: Definition, name: str, wanted: str | None, actual: str) -> None:
     """Of an object, in which an empty uid says nothing."""
-    if wanted:
-        check_uid(definition, name, wanted, actual)
-
-
-def check_uid(definition: Definition, name: str, wanted: str, actual: str) -> None:
-    if wanted != actual:
+    if wanted and wanted != actual:
         why = f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {actual}"
         raise Conflict(definition.resource, name, why)
 

@@ -166,15 +166,16 @@ class _Asked:
 
 
 def delete_options(
-    names: Names, body: Mapping[str, Any] | None, query: Mapping[str, Sequence[str]]
+    names: Names, body: Mapping[str, Any] | None, query: Mapping[str, Sequence[str]], *, many: bool = False
 ) -> DeleteOptions:
     """Options come from the body or, without one, from the query; a dry run counts wherever it is asked for.
 
     Clients are used to a body that hides the query. But to overlook `?dryRun=All` because a body came along
-    would delete what somebody only wanted to try.
+    would delete what somebody only wanted to try. Of `many`, a version in the query says which list is meant.
     """
     if body is None:
         asked = _asked_in_query(query)
+        asked = replace(asked, version=None) if many else asked
     else:
         asked = _asked_in_body(body)
         asked = replace(asked, dry_run=(*asked.dry_run, *query.get("dryRun", ())))
@@ -196,16 +197,16 @@ def _delete_errors(asked: _Asked) -> list[FieldError]:
 
 
 def _asked_in_query(query: Mapping[str, Sequence[str]]) -> _Asked:
-    grace, policy, orphan, uid = (
+    grace, policy, orphan, uid, version = (
         query[name][0] if query.get(name) else None
-        for name in ("gracePeriodSeconds", "propagationPolicy", "orphanDependents", "uid")
+        for name in ("gracePeriodSeconds", "propagationPolicy", "orphanDependents", "uid", "resourceVersion")
     )
     return _Asked(
         grace=None if grace is None else integer("gracePeriodSeconds", grace),
         policy=policy,
         orphan=None if orphan is None else boolean(orphan),
         uid=uid or None,
-        version=None,
+        version=version or None,
         dry_run=tuple(query.get("dryRun", ())),
     )
 

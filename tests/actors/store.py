@@ -228,14 +228,14 @@ class Store:
             definition,
             namespace,
             _list_options(query),
-            self._delete_options(None, query),
+            self._delete_options(None, query, many=True),
             self.stamps.make("user", "manager"),
         )
 
-    def _delete_options(self, body: Document | None, query: Document) -> DeleteOptions:
+    def _delete_options(self, body: Document | None, query: Document, *, many: bool = False) -> DeleteOptions:
         sent = {name: [str(value)] for name, value in query.items()}
         with _refusals():
-            return options.delete_options(CLUSTER, body, sent)
+            return options.delete_options(CLUSTER, body, sent, many=many)
 
     def _decoded(self, definition: Definition, body: Document) -> Document:
         return definition.schema.decode_json(orjson.dumps(body)).object

@@ -32,7 +32,7 @@ async def test_preconditions_that_do_not(opened: Opener, wrong: dict[str, str]) 
     async with opened() as api:
         made = (await api.create("configmaps", config_map("a")))["metadata"]
         asked = {"uid": made["uid"], "resourceVersion": made["resourceVersion"], **wrong}
-        with pytest.raises(Refused, match="Precondition failed") as refused:
+        with pytest.raises(Refused, match="in the precondition") as refused:
             await api.delete("configmaps", "a", body={"preconditions": asked})
         assert refused.value.reason == "Conflict"
         assert names(await api.list("configmaps")) == ["a"]
@@ -43,7 +43,7 @@ async def test_they_hold_for_a_marked_object_too(opened: Opener) -> None:
     async with opened() as api:
         await api.create("configmaps", {"metadata": {"name": "a", "finalizers": ["example.com/held"]}})
         await api.delete("configmaps", "a")
-        with pytest.raises(Refused, match="Precondition failed"):
+        with pytest.raises(Refused, match="in the precondition"):
             await api.delete("configmaps", "a", body={"preconditions": {"uid": "another"}})
 
 
@@ -63,5 +63,20 @@ async def test_the_status_names_both_sides() -> None:
         made = (await api.create("configmaps", config_map("a")))["metadata"]
         path = api.path("configmaps", name="a")
         status = (await api.ask("DELETE", path, {"preconditions": {"resourceVersion": "7"}})).expect(409)
-        assert "ResourceVersion in precondition: 7" in status["message"]
-        assert f"ResourceVersion in object meta: {made['resourceVersion']}" in status["message"]
+        assert status["message"] == (
+            'Operation cannot be fulfilled on ConfigMap "a": the ResourceVersion in the precondition (7) '
+            f"does not match the ResourceVersion in record ({made['resourceVersion']}). "
+            "The object might have been modified"
+        )
+        assert status["details"] == {"name": "a", "kind": "ConfigMap"}
+
+
+async def test_they_may_come_in_the_query() -> None:
+    async with served() as api:
+        made = (await api.create("configmaps", config_map("a")))["metadata"]
+        path = api.path("configmaps", name="a")
+        for wrong in ("uid=x", "resourceVersion=7", "uid=&resourceVersion=0"):
+            (await api.ask("DELETE", f"{path}?{wrong}")).expect(409)
+        (
+            await api.ask("DELETE", f"{path}?uid={made['uid']}&resourceVersion={made['resourceVersion']}")
+        ).expect(200)
