@@ -76,6 +76,18 @@ async def test_the_budget_pays_first() -> None:
         assert not await going(store, "q")
 
 
+async def test_what_was_taken_is_the_servers_own() -> None:
+    async with stored() as store:
+        await running(store)
+        await budget(store, 1)
+        await evict(store)
+        charged = await store.get("poddisruptionbudgets", "b")
+        owned = {one["manager"]: one for one in charged["metadata"]["managedFields"] if "subresource" in one}
+        status = owned["apiserver"]["fieldsV1"]["f:status"]
+        assert set(status) == {"f:conditions", "f:disruptedPods", "f:disruptionsAllowed"}
+        assert "f:disruptionsAllowed" not in owned["manager"]["fieldsV1"]["f:status"]
+
+
 async def test_a_dry_run_takes_nothing() -> None:
     async with stored() as store:
         await running(store)

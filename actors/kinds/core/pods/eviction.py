@@ -119,18 +119,19 @@ def _charged(budget: Object, pod: str, now: int) -> Object:
         "disruptionsAllowed": allowed - 1,
         "disruptedPods": dict(sorted(disrupted.items())),
     }
-    if allowed == 1 and "conditions" in status:
-        charged["conditions"] = [_exhausted(one, status, now) for one in status["conditions"]]
+    if allowed == 1:
+        charged["conditions"] = _exhausted(status, now)
     return charged
 
 
-def _exhausted(condition: Object, status: Object, now: int) -> Object:
-    if condition["type"] != "DisruptionAllowed" or condition["status"] == "False":
-        return condition
-    return {
-        **condition,
-        "status": "False",
-        "reason": "InsufficientPods",
-        "lastTransitionTime": seconds_text(now),
-        "observedGeneration": status.get("observedGeneration", 0),
-    }
+def _exhausted(status: Object, now: int) -> list[Object]:
+    """The conditions of a budget that has nothing more to give: one of them says so, also where none did."""
+    conditions: list[Object] = list(status.get("conditions", ()))
+    places = (place for place, one in enumerate(conditions) if one["type"] == "DisruptionAllowed")
+    place = next(places, len(conditions))
+    told = conditions[place] if place < len(conditions) else {}
+    since = told["lastTransitionTime"] if told.get("status") == "False" else seconds_text(now)
+    seen = {"observedGeneration": status["observedGeneration"]} if "observedGeneration" in status else {}
+    spent = {"type": "DisruptionAllowed", "status": "False", **seen, "lastTransitionTime": since}
+    conditions[place : place + 1] = [{**spent, "reason": "InsufficientPods", "message": ""}]
+    return conditions
