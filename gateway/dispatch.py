@@ -109,6 +109,11 @@ class Dispatch:
                 return self._submissions.refuse(call, definition, subresource)
         return serve(call, definition)
 
+    def check(self, route: Route) -> None:
+        """Refuses what this would refuse whatever else the request says."""
+        if not _allows(self.find(route), route):
+            raise MethodNotAllowed
+
     def find(self, route: Route) -> Definition:
         definition = self._catalog.find(route.group, route.version, route.resource)
         if definition is None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from actors import errors as cause
 from actors.errors import Cause, RequestError, Resource
-from gateway.wire.negotiate import NotAcceptable, UnsupportedMediaType
+from gateway.wire.negotiate import NotAcceptable, UnknownMediaTypes, UnsupportedMediaType
 from gateway.wire.protobuf.messages import UnknownMessage
 
 
@@ -129,6 +129,8 @@ def failure_of(error: Exception) -> Failure | None:
             return Failure(410, "Expired", str(error), token=error.fresh)
         case RequestError():
             return _simple(error)
+        case UnknownMediaTypes():
+            return Failure(406, "NotAcceptable", str(error), {})
         case NotAcceptable() | UnknownMessage():
             return Failure(406, "NotAcceptable", str(error))
         case UnsupportedMediaType():

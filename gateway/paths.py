@@ -47,7 +47,7 @@ class Paths:
 
     @staticmethod
     def shape(path: str) -> Shape:
-        return "groups" if path.strip("/") in ("api", "apis") else "other"
+        return "groups" if path.strip("/") in ("api", "apis") else "document"
 
     async def __call__(self, call: Call) -> Response:
         path = call.route.path

@@ -27,7 +27,7 @@ from gateway.paths import Paths
 from gateway.request import Request, Response
 from gateway.route import Route, find_route
 from gateway.watch.handshake import PROTOCOLS, bearer_prefix, take_bearer
-from gateway.wire.negotiate import Shape, negotiate, wants_pretty
+from gateway.wire.negotiate import NotAcceptable, Shape, negotiate, wants_pretty
 from gateway.wire.protobuf.messages import Messages
 
 logger = logging.getLogger(__name__)
@@ -82,7 +82,7 @@ class Pipeline:
             self._refuse_impersonation(request)
             self._authorize(call)
             if call.route.is_resource or self._paths.negotiates(call.route.path):
-                self._negotiate(call)
+                self._agree(call)
             response = await (self._dispatch(call) if call.route.is_resource else self._paths(call))
         except NoSuchPath:
             response = render.text("404 page not found\n", 404)
@@ -123,6 +123,15 @@ class Pipeline:
 
     def _authorize(self, call: Call) -> None:
         require(self._authorizer, call.user, _attributes(call))
+
+    def _agree(self, call: Call) -> None:
+        """On a representation; what is not there at all is told first, in one that everybody reads."""
+        try:
+            self._negotiate(call)
+        except NotAcceptable:
+            if call.route.is_resource:
+                self._dispatch.check(call.route)
+            raise
 
     def _negotiate(self, call: Call) -> None:
         headers = call.request.headers

@@ -80,7 +80,8 @@ class TableForm:
 
     def item(self, body: bytes, *, columns: bool = True) -> bytes:
         made = decode(body)
-        metadata = {"resourceVersion": made["metadata"].get("resourceVersion", "")}
+        version = made["metadata"].get("resourceVersion")  # none yet where the write is only tried
+        metadata = {"resourceVersion": version} if version else {}
         return self._table(metadata, [self._row(body, made)], columns)
 
     def listing(self, listing: Listing) -> bytes:

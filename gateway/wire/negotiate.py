@@ -52,15 +52,17 @@ _LONGEST_REMEMBERED = 1024
 _CLAUSES = 32
 _PRETTY_AGENTS = (b"curl", b"Wget", b"Mozilla/5.0")
 
-# What an answer is: one object, a list, a stream of events, the groups there are, or something without another form.
-Shape = Literal["item", "list", "watch", "groups", "other"]
+# What an answer is: one object, a list, a stream of events, the groups there are, a document about something
+# else, or a status.
+Shape = Literal["item", "list", "watch", "groups", "document", "other"]
 
 DISCOVERY_LIST = "APIGroupDiscoveryList"
 _FORMS: dict[Shape, tuple[str, ...]] = {
     "item": ("Table", "PartialObjectMetadata"),
     "list": ("Table", "PartialObjectMetadataList"),
     "watch": ("Table", "PartialObjectMetadata"),
-    "groups": ("Table", "PartialObjectMetadata", "PartialObjectMetadataList", DISCOVERY_LIST),
+    "groups": (DISCOVERY_LIST,),
+    "document": (),
     "other": ("Table", "PartialObjectMetadata", "PartialObjectMetadataList"),
 }
 _USUAL_HOME = ("meta", ("v1", "v1beta1"))
@@ -73,9 +75,17 @@ _bodies: dict[tuple[str, bytes], Media] = {}
 class NotAcceptable(Exception):
     """No clause of the Accept header can be served."""
 
+    told = "only the following media types are accepted: {}"
+
     def __init__(self, accepted: tuple[str, ...]) -> None:
-        super().__init__(f"only the following media types are accepted: {', '.join(accepted)}")
+        super().__init__(self.told.format(", ".join(accepted)))
         self.accepted = accepted
+
+
+class UnknownMediaTypes(NotAcceptable):
+    """No clause even names a media type that is served."""
+
+    told = "406: Not Acceptable\n\nAvailable representations: {}"
 
 
 class UnsupportedMediaType(Exception):
@@ -116,12 +126,19 @@ def negotiate(accept: bytes | None, names: Names, shape: Shape = "other") -> Rep
 def _choose(accept: bytes, names: Names, shape: Shape) -> Representation:
     chosen = next(_candidates(accept, names, shape), None)
     if chosen is None:
-        raise NotAcceptable(tuple(served_media(names)))
+        raise _refusal(accept, names, shape)
     if len(accept) <= _LONGEST_REMEMBERED:
         if len(_chosen) >= _REMEMBERED:
             _chosen.clear()
         _chosen[names.dialect, shape, accept] = chosen
     return chosen
+
+
+def _refusal(accept: bytes, names: Names, shape: Shape) -> NotAcceptable:
+    served = tuple(served_media(names))
+    if any(clause.covers(*media.split("/")) for clause in parse_accept(accept) for media in served):
+        return NotAcceptable(served)
+    return UnknownMediaTypes(streamed_media(names) if shape in ("list", "watch") else served)
 
 
 def _candidates(accept: bytes, names: Names, shape: Shape) -> Iterator[Representation]:

@@ -67,9 +67,31 @@ async def test_what_is_not(accept: str) -> None:
             status = answer.expect(406)
             assert answer.headers["content-type"] == JSON
             assert status["reason"] == "NotAcceptable"
-            assert (
-                status["message"] == f"only the following media types are accepted: {JSON}, {YAML}, {MEDIA}"
-            )
+            assert f"{JSON}, {YAML}, {MEDIA}" in status["message"]
+
+
+async def test_a_form_that_is_not_served_is_told_without_details() -> None:
+    async with served() as api:
+        for accept, details in (("text/html", {}), (f"{JSON};as=Chart;g=meta.cluster.io;v=v1", None)):
+            status = (await api.ask("GET", PATH, headers={"accept": accept})).expect(406)
+            assert status.get("details") == details
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "code"),
+    [("GET", "/api/v1/boats", 404), ("POST", f"{PATH}/a", 405), ("GET", f"{PATH}/a", 406)],
+)
+async def test_what_is_not_there_is_told_first(method: str, path: str, code: int) -> None:
+    async with served() as api:
+        (await api.ask(method, path, headers={"accept": "text/html"})).expect(code)
+
+
+@pytest.mark.parametrize("path", ["/api", "/apis", "/apis/apps", "/apis/apps/v1", "/version"])
+async def test_documents_have_no_other_form(path: str) -> None:
+    async with served() as api:
+        table = f"{JSON};as=Table;g=meta.cluster.io;v=v1"
+        (await api.ask("GET", path, headers={"accept": table})).expect(406)
+        (await api.ask("GET", path, headers={"accept": f"{table},{JSON}"})).expect(200)
 
 
 async def test_a_write_that_cannot_be_answered_is_not_made() -> None:

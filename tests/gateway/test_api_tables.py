@@ -45,6 +45,14 @@ async def test_one_object_is_a_table_of_one_row():
         assert len(table["rows"]) == 1
 
 
+async def test_what_is_only_tried_has_no_version():
+    async with served() as api:
+        made = await api.ask(
+            "POST", f"{MAPS}?dryRun=All", {"metadata": {"name": "a"}}, headers={"Accept": TABLE}
+        )
+        assert made.expect(201)["metadata"] == {}
+
+
 @pytest.mark.parametrize(
     ("include", "kind"), [("Object", "ConfigMap"), ("Metadata", "PartialObjectMetadata")]
 )

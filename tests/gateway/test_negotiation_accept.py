@@ -4,7 +4,7 @@ import pytest
 
 from actors.names import CLUSTER, KUBERNETES
 from gateway.wire import negotiate as module
-from gateway.wire.negotiate import NotAcceptable, Representation, negotiate
+from gateway.wire.negotiate import NotAcceptable, Representation, UnknownMediaTypes, negotiate
 
 # Forms that are not served: an unknown version, an unknown group.
 TABLE = b"application/json;as=Table;v=v9;g=meta.cluster.io"
@@ -60,19 +60,13 @@ def test_yaml(accept: bytes) -> None:
 @pytest.mark.parametrize(
     "accept",
     [
-        b"text/html",
-        b"text/*",
-        b"application",
-        b"application/json;q=0",
         TABLE,
         b"application/json;as=PartialObjectMetadataList;v=v1",
-        b"application/vnd.kubernetes.protobuf",
         b"application/yaml;stream=watch",
-        b",",
-        b"\xff\xfe",
+        b"text/html, application/json;as=Chart;v=v1;g=meta.cluster.io",
     ],
 )
-def test_nothing_acceptable(accept: bytes) -> None:
+def test_no_form_acceptable(accept: bytes) -> None:
     for _ in range(2):
         with pytest.raises(NotAcceptable) as caught:
             negotiate(accept, CLUSTER)
@@ -85,6 +79,31 @@ def test_nothing_acceptable(accept: bytes) -> None:
         "only the following media types are accepted: "
         "application/json, application/yaml, application/vnd.cluster.protobuf"
     )
+
+
+@pytest.mark.parametrize(
+    "accept",
+    [
+        b"text/html",
+        b"text/*",
+        b"application",
+        b"application/json;q=0",
+        b"application/vnd.kubernetes.protobuf",
+        b",",
+        b"\xff\xfe",
+    ],
+)
+def test_no_media_type_acceptable(accept: bytes) -> None:
+    told = "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, {}"
+    protobuf = "application/vnd.cluster.protobuf"
+    with pytest.raises(UnknownMediaTypes) as caught:
+        negotiate(accept, CLUSTER, "item")
+    assert str(caught.value) == told.format(protobuf)
+    streams = f"{protobuf}, application/json;stream=watch, {protobuf};stream=watch"
+    for shape in ("list", "watch"):
+        with pytest.raises(UnknownMediaTypes) as caught:
+            negotiate(accept, CLUSTER, shape)
+        assert str(caught.value) == told.format(streams)
 
 
 @pytest.mark.parametrize(
