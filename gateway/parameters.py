@@ -14,10 +14,9 @@ from collections.abc import Mapping
 from urllib.parse import unquote_to_bytes
 
 from actors.errors import BadRequest
-from actors.kinds.checks import quoted
+from actors.kinds.durations import duration_fault
 from actors.resource.options import boolean, integer
 
-_DURATION = re.compile(r"[+-]?(?:0|(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+)")
 _BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}", re.DOTALL)
 
 
@@ -53,8 +52,8 @@ class Parameters:
     def check_timeout(self) -> None:
         """The client's own time limit, which its libraries send along: nobody waits longer for being told of it."""
         text = self.first("timeout")
-        if text and not _DURATION.fullmatch(text):
-            why = f"time: invalid duration {quoted(text)}"
+        why = duration_fault(text) if text else ""
+        if why:
             raise BadRequest(f"invalid timeout specified in the request URL - {why}")
 
 

@@ -29,6 +29,7 @@ _SYMBOLS = frozenset(["==", "!=", "=", "!", "(", ")", ",", "<", ">"])
 _OPERATORS = {"in": IN, "=": IN, "==": IN, "notin": NOT_IN, "!=": NOT_IN, ">": GREATER, "<": LESS}
 _END = ""
 _INT64_MAX = 2**63 - 1
+_INTEGER = re.compile("[+-]?[0-9]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,12 +211,12 @@ def _checked(requirement: LabelRequirement) -> LabelRequirement:
 
 
 def _integer(text: str) -> int | None:
-    """A decimal number of 64 bits; a label value cannot carry a sign."""
-    if not (text.isascii() and text.isdigit()):
+    """A decimal number of 64 bits. One with a sign is no label value, which is another mistake than being no number."""
+    if not _INTEGER.fullmatch(text):
         return None
     # Sixty-three digits fit in a label, so the cost of the conversion is bounded there.
     number = int(text[:64])
-    return number if number <= _INT64_MAX else None
+    return number if -_INT64_MAX - 1 <= number <= _INT64_MAX else None
 
 
 def _invalid(field: str, value: str, why: str) -> str:

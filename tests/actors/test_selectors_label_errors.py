@@ -119,6 +119,7 @@ def test_a_key_that_no_label_can_have(key: str, why: str) -> None:
             "a>",
             "values[0]: Invalid value: \"\": for 'Gt', 'Lt' operators, the value must be an integer",
         ),
+        ("a>-1", f'values[0][a]: Invalid value: "-1": {VALUE_RULE}'),
     ],
 )
 def test_a_value_that_no_label_can_have(text: str, message: str) -> None:

@@ -25,7 +25,7 @@ REFUSED = [
         400,
         'invalid timeout specified in the request URL - time: invalid duration "soon"',
     ),
-    ("GET", "timeout=5", 400, "invalid timeout"),
+    ("GET", "timeout=5", 400, "missing unit in duration"),
     ("GET", "labelSelector=a==b==c", 400, "found"),
     ("GET", "labelSelector=a+in+(", 400, "unable to parse requirement"),
     ("GET", "labelSelector=%00", 400, "unable to parse requirement"),

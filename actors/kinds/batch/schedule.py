@@ -11,6 +11,8 @@ import re
 from functools import cache
 from typing import Final, NamedTuple
 
+from actors.kinds.durations import duration_fault
+
 WORDS: Final = frozenset(
     ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"),
 )
@@ -33,7 +35,6 @@ _FIELDS: Final = (
 )
 
 _is_number = re.compile("[-+]?[0-9]+").fullmatch
-_is_duration = re.compile(r"[-+]?(?:0|(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+)").fullmatch
 
 
 class NotASchedule(ValueError):
@@ -67,9 +68,9 @@ def _check_word(word: str) -> None:
         return
     if not word.startswith("@every "):
         raise NotASchedule(f"unrecognized descriptor: {word}")
-    every = word.removeprefix("@every ")
-    if not _is_duration(every):
-        raise NotASchedule(f'failed to parse duration {word}: time: invalid duration "{every}"')
+    wrong = duration_fault(word.removeprefix("@every "))
+    if wrong:
+        raise NotASchedule(f"failed to parse duration {word}: {wrong}")
 
 
 def _check_range(text: str, bounds: _Bounds) -> None:

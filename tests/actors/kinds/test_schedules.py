@@ -33,6 +33,7 @@ def test_right_ones(text: str) -> None:
         ("a * * * *", 'failed to parse int from a: strconv.Atoi: parsing "a": invalid syntax'),
         ("-1 * * * *", 'failed to parse int from : strconv.Atoi: parsing "": invalid syntax'),
         ("@sometimes", "unrecognized descriptor: @sometimes"),
+        ("@every 5", 'failed to parse duration @every 5: time: missing unit in duration "5"'),
         ("@every x", 'failed to parse duration @every x: time: invalid duration "x"'),
         ("TZ=No/Where * * * * *", "provided bad location No/Where: unknown time zone No/Where"),
         ("TZ=UTC", "provided bad location UTC: no schedule follows it"),

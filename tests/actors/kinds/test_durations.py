@@ -1,0 +1,34 @@
+"""Durations are numbers with units, one after the other; what is wrong with a text is told as clients know it."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.kinds.durations import duration_fault
+
+
+@pytest.mark.parametrize("text", ["0", "-0", "1s", "+1.5h", "1.s", ".5ms", "1h2m3s4ms5us6µs7ns", "-1h30m"])
+def test_durations(text: str) -> None:
+    assert duration_fault(text) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", 'invalid duration ""'),
+        ("-", 'invalid duration "-"'),
+        ("s", 'invalid duration "s"'),
+        (".s", 'invalid duration ".s"'),
+        ("soon", 'invalid duration "soon"'),
+        ("1", 'missing unit in duration "1"'),
+        ("+1", 'missing unit in duration "+1"'),
+        ("1h2", 'missing unit in duration "1h2"'),
+        ("1d", 'unknown unit "d" in duration "1d"'),
+        ("1 s", 'unknown unit " s" in duration "1 s"'),
+        ("1e3s", 'unknown unit "e" in duration "1e3s"'),
+        ("1h-2m", 'unknown unit "h-" in duration "1h-2m"'),
+        ("1h.s", 'invalid duration "1h.s"'),
+    ],
+)
+def test_other_texts(text: str, why: str) -> None:
+    assert duration_fault(text) == f"time: {why}"
