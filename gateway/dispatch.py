@@ -14,7 +14,7 @@ import trio
 from actors.access.authorize import Attributes, Authorizer
 from actors.access.reviews import Reviews
 from actors.directory import Directory
-from actors.errors import BadRequest, Invalid, NoSuchResource, Resource, TimedOut
+from actors.errors import BadRequest, Invalid, NoSuchResource, NotFound, Resource, TimedOut
 from actors.evictions import Evictions
 from actors.kinds.catalog import Catalog
 from actors.kinds.definition import Definition
@@ -42,6 +42,7 @@ from gateway.wire.negotiate import NotAcceptable, streamed_media
 from journal.log import Journal
 
 NAMESPACES = Resource("", "namespaces")
+PROXY = "proxy"  # what lies below it is for the one behind it to know
 _OF_ONE = frozenset({"update", "patch"})
 
 
@@ -120,7 +121,7 @@ class Dispatch:
             if route.group and not self._catalog.group_exists(route.group):
                 raise NoSuchPath
             raise NoSuchResource
-        if route.surplus or not _in_scope(definition, route):
+        if (route.surplus and route.subresource != PROXY) or not _in_scope(definition, route):
             raise NoSuchResource
         if route.name and not route.subresource and not definition.has_items:
             raise NoSuchResource
@@ -134,10 +135,24 @@ class Dispatch:
             if call.parameters.boolean("export"):
                 raise BadRequest("the export parameter, deprecated since v1.14, is no longer supported")
             await self._reads.reach(call.parameters.first("resourceVersion") or "")
-        body = self._reads.get(definition, _namespace(definition, route), route.name)
-        shown = definition.seen_through(route.subresource) if route.subresource else definition
+        shown = definition
+        if route.subresource:
+            shown, body = self._below(definition, route)
+        else:
+            body = self._reads.get(definition, _namespace(definition, route), route.name)
         item = self._form(call, shown).item(body)
         return render.at_once(call, item) or await render.answer(call, item)
+
+    def _below(self, definition: Definition, route: Route) -> tuple[Definition, bytes]:
+        """How an object is seen through a subresource, and the object."""
+        subresource = definition.subresource(route.subresource)
+        try:
+            body = self._reads.get(definition, _namespace(definition, route), route.name)
+        except NotFound:
+            if subresource is None or subresource.sought_as is None:
+                raise
+            raise NotFound(subresource.sought_as, route.name) from None
+        return definition.seen_through(route.subresource), body
 
     async def _list(self, call: Call, definition: Definition) -> Response:
         wanted = self._list_options(call, definition)

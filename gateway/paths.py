@@ -53,7 +53,6 @@ class Paths:
         path = call.route.path
         first, _, rest = path.strip("/").partition("/")
         if first in HEALTH:
-            self._only_reading(call)
             return self._healthy(call, first, rest)
         if first in ("api", "apis"):
             return await self._described(call, path)
@@ -81,6 +80,7 @@ class Paths:
         report = self._health.report(kind, single, verbose=verbose, exclude=call.parameters.all("exclude"))
         if report is None:
             raise NoSuchPath
+        self._only_reading(call)
         status, body = report
         return render.text(body, status)
 

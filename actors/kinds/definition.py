@@ -59,6 +59,7 @@ class Subresource:
     submit: Callable[[Object, Object, int], Object] | None = None  # a Blend that is told the time
     by_agent: bool = False  # only the agent on an object's node could answer
     not_yet: str = ""  # what is told of it as long as this server cannot do it
+    sought_as: Resource | None = None  # what a get does not find, where clients know it by a name of its own
     # Paths that a write through here leaves as they were. None: all but metadata and the field of this name, or
     # the status where there is no such field.
     resets: tuple[str, ...] | None = None

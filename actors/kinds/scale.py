@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
+from actors.errors import Resource
 from actors.kinds.checks import NEGATIVE, FieldError, invalid, name_is_subdomain
 from actors.kinds.columns import AGE, NAME, Column, at
 from actors.kinds.definition import Conversion, Definition, Subresource
@@ -41,7 +42,7 @@ COLUMNS: Final = (
 _SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
-def scale(selector: Callable[[Object], str]) -> Subresource:
+def scale(selector: Callable[[Object], str], sought_as: Resource | None = None) -> Subresource:
     """`selector` tells by which labels an object finds what it counts, as text."""
     view = Definition(
         group="autoscaling",
@@ -56,7 +57,13 @@ def scale(selector: Callable[[Object], str]) -> Subresource:
         validate_create=rules,
     )
     return Subresource(
-        name="scale", kind="Scale", group="autoscaling", version="v1", view=view, absorb=absorb
+        name="scale",
+        kind="Scale",
+        group="autoscaling",
+        version="v1",
+        view=view,
+        absorb=absorb,
+        sought_as=sought_as,
     )
 
 

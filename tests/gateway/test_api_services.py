@@ -58,6 +58,7 @@ async def test_nothing_is_behind_a_service() -> None:
         (await api.ask("GET", f"{SERVICES}/a/proxy")).expect(404)
         await api.create("services", service("a"))
         status = (await api.ask("GET", f"{SERVICES}/a/proxy")).expect(503)
+        assert (await api.ask("GET", f"{SERVICES}/a/proxy/any/path")).expect(503) == status
         assert status["message"] == 'no endpoints available for service "a"'
         listed = (await api.ask("GET", "/api/v1")).expect(200)["resources"]
         assert {"services", "services/proxy", "services/status"} <= {one["name"] for one in listed}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
+from actors.errors import Resource
 from actors.kinds.apps.replicas import selected_template_rules
 from actors.kinds.checks import (
     NEGATIVE,
@@ -127,7 +128,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         columns=COLUMNS,
         annotated_fields=frozenset((ROLLBACK,)),
         subresources=(
-            scale(chosen),
+            scale(chosen, Resource("apps", "deployments/scale")),
             Subresource(
                 name="status",
                 prepare=prepare_status,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
+from actors.errors import Resource
 from actors.kinds.apps.replicas import selected_template_rules
 from actors.kinds.checks import FieldError, name_is_subdomain, unchanged
 from actors.kinds.columns import AGE, NAME, Column
@@ -76,7 +77,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         fields=REPLICA_SET,
         columns=COLUMNS,
         subresources=(
-            scale(chosen),
+            scale(chosen, Resource("apps", "replicasets/scale")),
             Subresource(name="status", prepare=keep_spec, validate=status_change_rules),
         ),
         check_name=name_is_subdomain,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from actors.errors import Resource
 from actors.kinds.checks import (
     NEGATIVE,
     FieldError,
@@ -96,7 +97,10 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         fields=REPLICATION_CONTROLLER,
         columns=COLUMNS,
         subresources=(
-            scale(lambda stored: labels_text(stored["spec"].get("selector", {}))),
+            scale(
+                lambda stored: labels_text(stored["spec"].get("selector", {})),
+                Resource("autoscaling", "replicationcontrollers/scale"),
+            ),
             Subresource(name="status", prepare=keep_spec, validate=status_change_rules),
         ),
         check_name=name_is_subdomain,
