@@ -6,9 +6,10 @@
     m2 applies {b: 1}     ->  shared
 
 The steps: claim what the configuration names, merge it in, prune what the applier gave up, and compare the outcome
-with the live object. What differs must be nobody else's. An apply that comes out as the live object changes nothing but
-ownership, so neither another order of entries nor another spelling of a value makes a new version. Entries say when
-their owner last changed something: one who only joins others has no time, and keeps what time it had by giving up.
+with the live object. What differs must be nobody else's: as it was spelled, before defaults, so that "1000m" is not "1"
+and a reference without its version not one that has it. What comes out as the live object in the end makes no new
+version. Entries say when their owner last changed something: one who only joins others has no time, and keeps what
+time it had by giving up.
 
 A configuration has been decoded once before it comes here, so its types are right; unknown fields may be in it.
 """

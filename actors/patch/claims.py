@@ -4,18 +4,17 @@
 
 A key of a map and an entry of a list are claimed with what is in them. A field of a struct is claimed through what
 is in it, and itself only when it is null or empty: so two appliers can share a struct that none of them owns.
-`claimed` is also where a configuration is refused that could not be told apart: entries without or with equal keys.
+`claimed` is also where a configuration is refused that could not be told apart: entries with equal keys, or null
+ones. An entry that lacks a key goes by null in its place, as one that says so does.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from actors.patch import field_path
 from actors.patch.field_set import HERE, WHOLE, Fields, Path, is_member
 from actors.patch.topology import Dictionary, Divided, Entries, Items, Leaf, Open, Record, Repeated, Shape
-
-_NO_KEY: Final = ":null"  # what an entry without a key is spelled with, besides others
 
 
 class NotClaimable(Exception):
@@ -84,12 +83,8 @@ def _refuse_indistinct(shape: Items, config: Any, parts: dict[str, Any]) -> None
     if len(parts) < len(config):
         twice = next(element for element, part in parts.items() if type(part) is Repeated)
         raise NotClaimable(f"duplicate entries for key {field_path.spoken((twice,))}")
-    if type(shape) is Entries:
-        for element, part in parts.items():
-            if _NO_KEY in element and (lacking := shape.lacks(part or {})):
-                raise NotClaimable(
-                    f"an entry of this list has no {lacking}, by which its entries are told apart"
-                )
+    if type(shape) is Entries and None in config:
+        raise NotClaimable("an entry of this list is null, and has nothing by which entries are told apart")
 
 
 def extract(shape: Divided, value: Any, fields: Fields) -> Any:

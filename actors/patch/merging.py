@@ -51,8 +51,7 @@ def _merge_part(shape: Shape, was: Any, wanted: Any) -> Any:
         shape = shape.of(wanted)
         was = was if type(shape) is Leaf or isinstance(was, dict) else MISSING
     if type(shape) is Leaf:
-        part = shape.canonical(wanted)
-        return was if was == part else part
+        return wanted
     if not wanted:
         return was if was is not MISSING and was else wanted
     if was is MISSING or was is None or type(was) is Repeated:

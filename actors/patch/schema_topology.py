@@ -16,15 +16,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from actors.kinds.fields import FREE
 from actors.patch.field_path import FIELD
 from actors.patch.topology import (
+    LEAF,
     NOTHING,
     Dictionary,
     Elements,
     Entries,
     Excluded,
-    Leaf,
     Open,
     Record,
     Shape,
@@ -32,7 +31,7 @@ from actors.patch.topology import (
 
 Schema = Mapping[str, Any]
 
-_VALUE: Final = Leaf(FREE)
+_VALUE: Final = LEAF
 _OPEN: Final = Open()
 _TYPE: Final = ("apiVersion", "kind")
 

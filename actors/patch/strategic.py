@@ -11,8 +11,8 @@ the patch:
     {"$setElementOrder/containers": [{"name": "a"}]}   the order of entries; without it, that of the patch's own list
 
 Directives speak about what is there: where nothing is, the patch is taken as it stands, without its nulls, and what
-is left of a directive in it is an unknown field. What the declaration does not know is merged like a plain map
-and replaced like a plain list.
+is left of a directive in it is an unknown field. A value that replaces another keeps its nulls, and so does a new entry
+of a list. What the declaration does not know is merged like a plain map and replaced like a plain list.
 """
 
 from __future__ import annotations
@@ -94,20 +94,24 @@ def _merge_member(
         target.pop(key, None)
     elif isinstance(value, dict) and isinstance(current, dict):
         replaced = field is not None and field.patch == "replace"
-        target[key] = _new(value, room) if replaced else _merge_map(current, value, member, room - 1)
+        target[key] = _taken(value, room) if replaced else _merge_map(current, value, member, room - 1)
     elif isinstance(value, list) and isinstance(current, list) and field is not None and _is_merged(field):
         target[key] = _merge_list(current, value, patch.get(ORDER + key), field, member, room)
     else:
-        target[key] = _new(value, room)
+        target[key] = _taken(value, room, nulls=key in target)
 
 
-def _new(value: Any, room: int) -> Any:
-    """A value that meets nothing of its kind."""
+def _taken(value: Any, room: int, *, nulls: bool = True) -> Any:
+    """A copy of a value that is merged with nothing: as it is, or without null members."""
     if not room:
         raise MalformedPatch("the patch nests too deep")
     if isinstance(value, dict):
-        return {key: _new(part, room - 1) for key, part in value.items() if part is not None}
-    return [_new(part, room - 1) for part in value] if isinstance(value, list) else value
+        return {
+            key: _taken(part, room - 1, nulls=nulls)
+            for key, part in value.items()
+            if nulls or part is not None
+        }
+    return [_taken(part, room - 1, nulls=nulls) for part in value] if isinstance(value, list) else value
 
 
 def _member(type_: Type | None, key: str) -> tuple[Field | None, Type | None]:
@@ -132,7 +136,7 @@ def _merge_list(
     if special:
         patch = [entry for entry in patch if not _is_special(entry)]
     if any(entry[DIRECTIVE] == "replace" for entry in special):
-        return [_new(entry, room) for entry in patch]
+        return [_taken(entry, room) for entry in patch]
     before = _without(before, special, field)
     item = type_.item if isinstance(type_, ListOf) else None
     merged = _merge_entries(before, patch, field, item, room)
@@ -168,7 +172,7 @@ def _merge_entries(
             merged[found[who]] = _merge_map(merged[found[who]], entry, item, room - 1)
         else:
             found[who] = len(merged)
-            merged.append(_new(entry, room))
+            merged.append(_taken(entry, room))
     return merged
 
 

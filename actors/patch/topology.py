@@ -20,9 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, final
 
-from actors.kinds.fields import FREE, STRING, Field, ListOf, MapOf, Scalar, Struct, Type, fresh
-from actors.kinds.scalars import read_scalar
-from actors.kinds.walk import Walk
+from actors.kinds.fields import STRING, Field, ListOf, MapOf, Scalar, Struct, Type, fresh
 from actors.patch import field_path
 from actors.patch.field_path import FIELD
 from actors.patch.field_set import HERE, WHOLE, Fields
@@ -41,18 +39,12 @@ class Repeated(list[Any]):
 
 @final
 class Leaf:
-    __slots__ = ("_type",)
+    """One value. How it is spelled counts: an applier who spells it otherwise wants another one."""
 
-    def __init__(self, type_: Type) -> None:
-        self._type = type_
+    __slots__ = ()
 
-    def canonical(self, value: Any) -> Any:
-        """The value as it will be stored, so that two spellings of it are no difference."""
-        if value is None:
-            return None
-        if isinstance(self._type, Scalar):
-            return read_scalar(self._type, value)
-        return Walk(fill=True).value(self._type, value)
+
+LEAF: Final = Leaf()
 
 
 class _Parts(dict[str, "Shape"]):
@@ -227,7 +219,7 @@ class Open:
     __slots__ = ("_members", "_whole")
 
     def __init__(self) -> None:
-        self._whole, self._members = Leaf(FREE), Dictionary(self)
+        self._whole, self._members = LEAF, Dictionary(self)
 
     def of(self, value: Any) -> Leaf | Dictionary:
         return self._members if isinstance(value, dict) else self._whole
@@ -276,12 +268,12 @@ class Shapes:
         type_ = field.type
         if isinstance(type_, Struct):
             atomic = type_.atomic if not field.map_type else field.map_type == "atomic"
-            return Leaf(type_) if atomic else self._record(type_, excluded)
+            return LEAF if atomic else self._record(type_, excluded)
         if isinstance(type_, MapOf):
-            return Leaf(type_) if field.map_type == "atomic" else Dictionary(self._of(type_.value))
+            return LEAF if field.map_type == "atomic" else Dictionary(self._of(type_.value))
         if isinstance(type_, ListOf):
             return self._list(field, type_)
-        return Leaf(type_)
+        return LEAF
 
     def _of(self, type_: Type) -> Shape:
         """What stands inside a list or map, where there is no field to mark it."""
@@ -289,7 +281,7 @@ class Shapes:
             return self._record(type_, NOTHING)
         if isinstance(type_, MapOf):
             return Dictionary(self._of(type_.value))
-        return Leaf(type_)
+        return LEAF
 
     def _record(self, struct: Struct, excluded: Excluded) -> Record:
         if excluded is not NOTHING:
@@ -304,13 +296,13 @@ class Shapes:
         if isinstance(item, Struct):
             keys = [item.by_name[name] for name in _keys(field)]
             if not keys:
-                return Leaf(type_)
+                return LEAF
             texts = all(key.type is STRING for key in keys)
             defaults = {key.name: fresh(key.default) for key in keys}
             return Entries(self._of(item), defaults, texts=texts, exact=self._exact)
         merged = field.list_type == "set" or (not field.list_type and "merge" in field.patch.split(","))
         divided = merged and isinstance(item, Scalar)
-        return Elements(Leaf(item), exact=self._exact) if divided else Leaf(type_)
+        return Elements(LEAF, exact=self._exact) if divided else LEAF
 
 
 def _keys(field: Field) -> Sequence[str]:

@@ -79,7 +79,7 @@ async def test_a_conflict_is_a_status_with_its_causes() -> None:
         ({**CONFIG, "metadata": {"name": "a", "namespace": "x"}}, "namespace"),
         ({**CONFIG, "metadata": {"name": "a", "managedFields": [{}]}}, "managedFields"),
         ({**CONFIG, "metadata": {"name": "a", "finalizers": ["e.com/a", "e.com/a"]}}, "duplicate entries"),
-        ({**CONFIG, "metadata": {"name": "a", "ownerReferences": [{"name": "o"}]}}, "has no uid"),
+        ({**CONFIG, "metadata": {"name": "a", "ownerReferences": [None]}}, "an entry of this list is null"),
     ],
 )
 async def test_bad_bodies_change_nothing(body: Document | bytes, words: str) -> None:

@@ -186,11 +186,12 @@ def test_the_first_apply_finds_what_was_there_in_the_hands_of_the_past():
     assert '"before-first-apply" using' in conflict(book, "m1", {"spec": {"text": "c"}})
 
 
-def test_a_spelling_is_no_conflict():
+def test_another_spelling_is_another_value():
     book = Book()
     book.apply("m1", {"spec": {"size": "1"}})
-    assert not book.apply("m2", {"spec": {"size": "1000m"}})
-    assert sorted(book.managers) == ["m1", "m2"]
+    assert ".spec.size" in conflict(book, "m2", {"spec": {"size": "1000m"}})
+    book.apply("m2", {"spec": {"size": "1000m"}}, force=True)
+    assert sorted(book.managers) == ["m2"]
 
 
 def test_null_and_empty_claim_and_set_nothing():

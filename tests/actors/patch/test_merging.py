@@ -69,9 +69,10 @@ def test_order(live, applied, merged):
     assert "".join(merge(SHAPE, {"set": list(live)}, {"set": list(applied)})["set"]) == merged
 
 
-def test_two_spellings_of_a_value_are_no_difference():
+def test_a_value_is_taken_as_it_is_spelled():
     live = {"size": "1", "plain": ["a"]}
-    assert merge(SHAPE, live, {"size": "1000m", "plain": ["a"]}) is live
+    assert merge(SHAPE, live, {"size": "1", "plain": ["a"]}) is live
+    assert merge(SHAPE, live, {"size": "1000m", "plain": ["a"]}) == {"size": "1000m", "plain": ["a"]}
 
 
 def test_entries_that_share_a_key_stay_until_somebody_applies_one():

@@ -71,7 +71,16 @@ def test_a_field_that_is_to_be_replaced_is_not_merged():
     source = Struct("x.v1.Source", Field("a", STRING, 1), Field("b", STRING, 2))
     holder = Struct("x.v1.Holder", Field("source", source, 1, patch="replace"))
     result = apply_strategic_patch({"source": {"a": "1"}}, {"source": {"b": "2", "a": None}}, holder)
-    assert result == {"source": {"b": "2"}}
+    assert result == {"source": {"b": "2", "a": None}}
+
+
+def test_what_replaces_or_joins_keeps_its_nulls_and_what_is_all_new_does_not():
+    patch = {"plain": [{"source": {"a": None}}], "boxes": [{"name": "x", "source": {"a": None}}]}
+    assert patched({"plain": [{"name": "old"}], **boxes("a")}, patch) == {
+        "plain": [{"source": {"a": None}}],
+        "boxes": [{"name": "x", "source": {"a": None}}, {"name": "a", "image": "old"}],
+    }
+    assert patched({}, patch) == {"plain": [{"source": {}}], "boxes": [{"name": "x", "source": {}}]}
 
 
 def test_values_are_deleted_from_a_list_of_scalars():

@@ -110,12 +110,6 @@ def test_entries_without_their_key_have_a_place_too():
     ]
 
 
-def test_spellings_of_a_value_are_one():
-    assert shape_of(Field("x", WHOLE, 1)).canonical({"inner": {"name": "a"}, "unknown": 1}) == {
-        "inner": {"name": "a", "protocol": "TCP"}
-    }
-
-
 def test_members_in_any_choice_are_walked_in_order():
     names = [f"n{index}" for index in range(8)]
     record = Shapes().root(Struct("example.v1.Many", *(Field(name, STRING, 1) for name in names)), {})
