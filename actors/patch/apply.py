@@ -60,6 +60,10 @@ def apply(doors: Doors, door: Door, live: Object | None, config: Object, applier
     last = next((entry for entry in entries if entry.identity == mine.identity), None)
     others = [entry for entry in entries if entry is not last]
     wanted = merge(door.shape, here, config)
+    if live is None:
+        # Nobody's, but said: what becomes of it is for the kind to decide, as of any object that is created.
+        aside = {name: config[name] for name in door.resets if config.get(name) is not None}
+        wanted = {**wanted, **aside}
     if last is not None:
         now = [_translated(doors, door, entry, live) for entry in others]
         # Metadata is never given up: every applier names it, if only to say which object it means.

@@ -42,6 +42,7 @@ class Door:
     nothing: Object  # an object of which nothing was said
     show: Callable[[Object], Object]  # a stored object in this version
     store: Callable[[Object], Object]
+    resets: tuple[str, ...] = ()  # paths that are put back, where there is something to put back to
 
 
 class Doors:
@@ -77,6 +78,7 @@ class Doors:
             zero_struct(definition.fields, fill=False),
             conversion.from_storage if conversion else _as_it_is,
             conversion.to_storage if conversion else _as_it_is,
+            definition.reset_by(subresource),
         )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.actors.kinds.test_signing_request_rules import request
 from tests.actors.store import Document
 from tests.gateway.api import Answer, Api, served
 
@@ -79,7 +80,7 @@ async def test_a_conflict_is_a_status_with_its_causes() -> None:
         ({**CONFIG, "metadata": {"name": "a", "namespace": "x"}}, "namespace"),
         ({**CONFIG, "metadata": {"name": "a", "managedFields": [{}]}}, "managedFields"),
         ({**CONFIG, "metadata": {"name": "a", "finalizers": ["e.com/a", "e.com/a"]}}, "duplicate entries"),
-        ({**CONFIG, "metadata": {"name": "a", "ownerReferences": [None]}}, "an entry of this list is null"),
+        ({**CONFIG, "metadata": {"name": "a", "ownerReferences": [None]}}, "has no value"),
     ],
 )
 async def test_bad_bodies_change_nothing(body: Document | bytes, words: str) -> None:
@@ -196,3 +197,21 @@ async def test_a_manager_is_needed_and_managed_fields_are_not_taken() -> None:
         body = {**CONFIG, "metadata": {**CONFIG["metadata"], "managedFields": [{"manager": "x"}]}}
         status = (await apply(api, body)).expect(400)
         assert status["message"] == "metadata.managedFields must be nil"
+
+
+async def test_what_nobody_comes_to_own_is_still_created() -> None:
+    """What a signing request asks for is fixed once it is there; the apply that makes it says it all the same."""
+    async with served() as api:
+        spec = {"request": request(), "signerName": "example.com/x", "usages": ["client auth"]}
+        config = {
+            "apiVersion": "certificates.cluster.io/v1",
+            "kind": "CertificateSigningRequest",
+            "metadata": {"name": "a", "labels": {"l": "1"}},
+        }
+        path = "/apis/certificates.cluster.io/v1/certificatesigningrequests/a"
+        for sent, code in ((spec, 201), ({**spec, "signerName": "example.com/y"}, 200)):
+            answer = await api.ask("PATCH", path, {**config, "spec": sent}, headers=APPLY, fieldManager="m1")
+            made = answer.expect(code)
+            assert made["spec"]["signerName"] == "example.com/x"
+            assert made["spec"]["groups"] == ["system:masters", "system:authenticated"]
+            assert owners(made) == {"m1": {"f:metadata": {"f:labels": {"f:l": {}}}}}
