@@ -4,8 +4,8 @@
 
 A key of a map and an entry of a list are claimed with what is in them. A field of a struct is claimed through what
 is in it, and itself only when it is null or empty: so two appliers can share a struct that none of them owns.
-`claimed` is also where a configuration is refused that could not be told apart: entries with equal keys, or null
-ones. An entry that lacks a key goes by null in its place, as one that says so does.
+`claimed` is also where a configuration is refused that could not be told apart: entries with equal keys, or
+without one that has no default.
 """
 
 from __future__ import annotations
@@ -83,8 +83,12 @@ def _refuse_indistinct(shape: Items, config: Any, parts: dict[str, Any]) -> None
     if len(parts) < len(config):
         twice = next(element for element, part in parts.items() if type(part) is Repeated)
         raise NotClaimable(f"duplicate entries for key {field_path.spoken((twice,))}")
-    if type(shape) is Entries and None in config:
-        raise NotClaimable("an entry of this list is null, and has nothing by which entries are told apart")
+    if type(shape) is Entries:
+        for item in config:
+            lacking = "value" if item is None else shape.lacks(item)
+            if lacking:
+                why = f"an entry of this list has no {lacking}, by which its entries are told apart"
+                raise NotClaimable(why)
 
 
 def extract(shape: Divided, value: Any, fields: Fields) -> Any:

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, final
 
-from actors.kinds.fields import STRING, Field, ListOf, MapOf, Scalar, Struct, Type, fresh
+from actors.kinds.fields import STRING, Field, ListOf, MapOf, Scalar, Struct, Type, fresh, zero
 from actors.patch import field_path
 from actors.patch.field_path import FIELD
 from actors.patch.field_set import HERE, WHOLE, Fields
@@ -45,6 +45,13 @@ class Leaf:
 
 
 LEAF: Final = Leaf()
+
+
+def _default(key: Field) -> Any:
+    """What a key is where nothing is said of it: its default, nothing at all if it is always shown, or unknown."""
+    if key.default is None and key.always:
+        return zero(key.type, fill=False)
+    return fresh(key.default)
 
 
 class _Parts(dict[str, "Shape"]):
@@ -199,9 +206,9 @@ class Entries:
         return field_path.entry(self._names, [item.get(name, defaults[name]) for name in self._names])
 
     def lacks(self, item: Mapping[str, Any]) -> str:
-        """A key that the item should have and that has no default either."""
+        """A key of which the item says nothing, and that has no default either. One that is null goes by null."""
         for name in self._names:
-            if item.get(name, self._defaults[name]) is None:
+            if name not in item and self._defaults[name] is None:
                 return name
         return ""
 
@@ -298,7 +305,7 @@ class Shapes:
             if not keys:
                 return LEAF
             texts = all(key.type is STRING for key in keys)
-            defaults = {key.name: fresh(key.default) for key in keys}
+            defaults = {key.name: _default(key) for key in keys}
             return Entries(self._of(item), defaults, texts=texts, exact=self._exact)
         merged = field.list_type == "set" or (not field.list_type and "merge" in field.patch.split(","))
         divided = merged and isinstance(item, Scalar)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from actors.kinds.fields import INT32, STRING, Field, ListOf, Struct
 from actors.patch.claims import NotClaimable, claimed, extract
 from actors.patch.topology import Shapes
 
@@ -49,7 +50,11 @@ def test_a_key_has_its_default():
             {"boxes": [{"name": "x", "ports": [{"port": 1}, {"port": 1, "protocol": "TCP"}]}]},
             '.boxes[name="x"].ports: duplicate entries for key [port=1,protocol="TCP"]',
         ),
-        ({"boxes": [None]}, ".boxes: an entry of this list is null"),
+        ({"boxes": [None]}, ".boxes: an entry of this list has no value"),
+        (
+            {"boxes": [{"name": "x", "ports": [{"protocol": "UDP"}]}]},
+            '.boxes[name="x"].ports: an entry of this list has no port',
+        ),
     ],
 )  # fmt: skip
 def test_what_cannot_be_told_apart_is_refused(config, words):
@@ -72,3 +77,15 @@ def test_the_way_back():
     }
     config = {"text": "a", "map": {"b": "2"}, "set": ["y"], "boxes": [{"name": "x", "ports": [{"port": 1}]}]}
     assert extract(SHAPE, live, claimed(SHAPE, config)) == config
+
+
+def test_a_key_that_is_null_or_always_shown_tells_entries_apart():
+    port = Struct(
+        "x.v1.Port", Field("port", INT32, 1, always=True), Field("protocol", STRING, 2, default="TCP")
+    )
+    keyed = Field("ports", ListOf(port), 1, list_type="map", list_keys=("port", "protocol"))
+    shape = Shapes().root(Struct("x.v1.Thing", keyed), {})
+    assert list(claimed(shape, {"ports": [{}, {"port": 1, "protocol": None}]})["f:ports"]) == [
+        'k:{"port":0,"protocol":"TCP"}',
+        'k:{"port":1,"protocol":null}',
+    ]
