@@ -104,6 +104,9 @@ class Definition:
     orphans: bool = False  # what it owns stays when it is deleted without a word about that
     owns: bool = True  # False: nothing can be its dependent, so nothing is asked about them
     orphans_warning: str = ""  # what whoever deletes it so is told
+    deletes_itself: bool = (
+        False  # goes a way of its own when it is deleted, and tells of conflicts as updates do
+    )
     undeletable: Mapping[str, str] = field(default_factory=dict)  # names of those that stay -> why they do
 
     columns: tuple[Column, ...] = USUAL  # of tables

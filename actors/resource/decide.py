@@ -13,17 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from actors.errors import (
-    STALE,
-    AlreadyExists,
-    BadRequest,
-    Cause,
-    Conflict,
-    Forbidden,
-    Invalid,
-    NotFound,
-    Resource,
-)
+from actors.errors import STALE, AlreadyExists, BadRequest, Cause, Conflict, Forbidden, Invalid, NotFound
 from actors.kinds.checks import FieldError
 from actors.kinds.definition import Definition, Subresource
 from actors.kinds.tally import few_enough
@@ -31,6 +21,7 @@ from actors.kinds.times import micros_of, seconds_text
 from actors.messages import Create, Delete, Object, Patch, Replace, Submit
 from actors.patch.managers import same_but_for_times
 from actors.resource.metadata import validate_metadata_create, validate_metadata_update
+from actors.resource.preconditions import check_delete, check_given_version, check_sent
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 LONGEST_GENERATED_BASE = 58  # 63 characters less the five random ones
@@ -143,8 +134,8 @@ def decide_submit(
     _judge_sent(subresource, document)
     if current is None:
         raise missing(definition, command.name)
-    _check_sent_uid(definition, command.name, metadata.get("uid"), current.object["metadata"]["uid"])
-    _check_given_version(definition, command.name, metadata.get("resourceVersion"), current.offset)
+    check_sent(definition, command.name, metadata.get("uid"), current.object["metadata"]["uid"])
+    check_given_version(definition, command.name, metadata.get("resourceVersion"), current.offset)
     new = subresource.submit(document, _copy(current.object), command.stamp.time)
     admit(document, None)
     return Store(new, created=False)
@@ -167,7 +158,7 @@ def decide_delete(definition: Definition, current: Current, command: Delete) -> 
     if command.verb == "delete" and command.name in definition.undeletable:
         raise Forbidden(definition.resource, command.name, definition.undeletable[command.name])
     options, metadata = command.options, current.object["metadata"]
-    _check_preconditions(definition, current, command)
+    check_delete(definition, command.name, options, metadata["uid"], current.offset)
     asked = options.grace_period_seconds
     finalizers = _finalizers_for(_policy_of(definition, command, metadata), metadata.get("finalizers", []))
     if "deletionTimestamp" in metadata:
@@ -177,21 +168,6 @@ def decide_delete(definition: Definition, current: Current, command: Delete) -> 
     seconds = definition.grace(current.object, asked) if definition.grace else 0
     marked = _mark(definition, current.object, finalizers, command.stamp.time, seconds)
     return _ended(definition, marked)
-
-
-def _check_preconditions(definition: Definition, current: Current, command: Delete) -> None:
-    """Which object the client means to delete. It is told of the kind, where other conflicts name the resource."""
-    wanted, version = command.options.uid, command.options.resource_version
-    actual, kind = current.object["metadata"]["uid"], Resource(definition.stored_group, definition.kind)
-    if wanted is not None and wanted != actual:
-        why = f"the UID in the precondition ({wanted}) does not match the UID in record ({actual})"
-        raise Conflict(kind, command.name, f"{why}. The object might have been deleted and then recreated")
-    if version is not None and version != str(current.offset):
-        why = (
-            f"the ResourceVersion in the precondition ({version}) does not match "
-            f"the ResourceVersion in record ({current.offset})"
-        )
-        raise Conflict(kind, command.name, f"{why}. The object might have been modified")
 
 
 def _refuse_version_on_create(definition: Definition, metadata: Object) -> None:
@@ -255,23 +231,7 @@ def refuse_other_uid(definition: Definition, command: Replace, current: Current 
     A patch does not: it is laid over whatever is there, and a uid in it is a change that nobody may make.
     """
     actual = current.object["metadata"]["uid"] if current is not None else ""
-    _check_sent_uid(definition, command.name, command.object["metadata"].get("uid"), actual)
-
-
-def _check_sent_uid(definition: Definition, name: str, wanted: str | None, actual: str) -> None:
-    """Of an object, in which an empty uid says nothing."""
-    if wanted and wanted != actual:
-        why = f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {actual}"
-        raise Conflict(definition.resource, name, why)
-
-
-def _check_given_version(definition: Definition, name: str, wanted: str | None, offset: int) -> None:
-    if wanted is not None and wanted != str(offset):
-        why = (
-            "Precondition failed: ResourceVersion in precondition: "
-            f"{wanted}, ResourceVersion in object meta: {offset}"
-        )
-        raise Conflict(definition.resource, name, why)
+    check_sent(definition, command.name, command.object["metadata"].get("uid"), actual)
 
 
 def _check_version(definition: Definition, name: str, version: str, offset: int) -> None:

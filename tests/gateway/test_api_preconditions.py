@@ -80,3 +80,14 @@ async def test_they_may_come_in_the_query() -> None:
         (
             await api.ask("DELETE", f"{path}?uid={made['uid']}&resourceVersion={made['resourceVersion']}")
         ).expect(200)
+
+
+async def test_a_namespace_tells_of_its_resource() -> None:
+    async with served() as api:
+        (await api.ask("POST", "/api/v1/namespaces", {"metadata": {"name": "a"}})).expect(201)
+        for wrong in ({"uid": "x"}, {"uid": ""}, {"resourceVersion": "7"}):
+            status = (await api.ask("DELETE", "/api/v1/namespaces/a", {"preconditions": wrong})).expect(409)
+            assert status["message"].startswith(
+                'Operation cannot be fulfilled on namespaces "a": Precondition failed: '
+            )
+            assert status["details"] == {"name": "a", "kind": "namespaces"}

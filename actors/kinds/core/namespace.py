@@ -68,6 +68,7 @@ def define(names: Names) -> Definition:
         ),
         check_name=name_is_label,
         delete_returns_object=True,
+        deletes_itself=True,
         selectable={"status.phase": lambda stored: str(field_of(stored, "status", "phase") or "")},
         own_selector_text=True,
         fill=partial(fill, label),
