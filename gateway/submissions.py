@@ -11,12 +11,12 @@ from typing import Any
 from actors.directory import Directory
 from actors.errors import BadRequest, Invalid
 from actors.evictions import Evictions
-from actors.kinds.checks import invalid, name_is_path_segment
+from actors.kinds.checks import invalid
 from actors.kinds.definition import Definition, Subresource
 from actors.messages import Object, Stamp, Submit
 from actors.names import Names
 from actors.resource import options
-from actors.resource.addressing import settle_namespace
+from actors.resource.addressing import impossible, settle_namespace
 from actors.resource.document import decode
 from actors.resource.reads import Reads
 from gateway import render
@@ -98,8 +98,8 @@ def _addressed(call: Call, view: Definition, sent: Object) -> str:
         raise BadRequest(f"name in URL does not match name in {view.kind} object")
     if not name:
         raise BadRequest("Name parameter required.")
-    if wrong := name_is_path_segment(name, prefix=False):
-        raise BadRequest(f'Name parameter invalid: "{name}": {";".join(wrong)}')
+    if refusal := impossible(name):
+        raise refusal
     return name
 
 

@@ -23,6 +23,7 @@ from actors.mailbox import Mailbox, MailboxStatistics, Reply
 from actors.messages import Command, Create, Delete, Deleted, Object, Outcome, Patch, Replace, Submit, Written
 from actors.patch.door import Doors
 from actors.patch.ownership import owned_after
+from actors.resource.addressing import missing
 from actors.resource.answers import Answer, Settlement
 from actors.resource.applying import apply_object
 from actors.resource.decide import (
@@ -38,7 +39,6 @@ from actors.resource.decide import (
     disregard_system_metadata,
     generate_name,
     may_not_create,
-    missing,
     refuse_other_uid,
 )
 from actors.resource.document import as_stored, encode, facts_of

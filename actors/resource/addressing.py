@@ -1,4 +1,4 @@
-"""The name and namespace of a body must be those that the request addressed.
+"""The name and namespace of a body must be those that the request addressed; and what is told where nothing is there.
 
 A namespace in an object of the whole cluster means nothing and is taken out: programs that write one everywhere
 are many, and no other object could be meant.
@@ -6,7 +6,10 @@ are many, and no other object could be meant.
 
 from __future__ import annotations
 
-from actors.errors import BadRequest
+from actors.errors import BadRequest, NotFound, RequestError
+from actors.kinds.checks import name_is_path_segment
+from actors.kinds.definition import Definition
+from actors.kinds.spelling import quoted
 from actors.messages import Object
 
 
@@ -30,3 +33,13 @@ def check_name(addressed: str, body: Object) -> None:
         )
     if name != addressed:
         raise BadRequest(f"the name of the object ({name}) does not match the name on the URL ({addressed})")
+
+
+def missing(definition: Definition, name: str) -> RequestError:
+    return impossible(name) or NotFound(definition.resource, name)
+
+
+def impossible(name: str) -> BadRequest | None:
+    """Of a name that no object can ever have, because no path could lead to it."""
+    wrong = name_is_path_segment(name, prefix=False)
+    return BadRequest(f"Name parameter invalid: {quoted(name)}: {';'.join(wrong)}") if wrong else None

@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from actors.errors import STALE, AlreadyExists, BadRequest, Cause, Conflict, Forbidden, Invalid, NotFound
+from actors.errors import STALE, AlreadyExists, BadRequest, Cause, Conflict, Forbidden, Invalid
 from actors.kinds.checks import FieldError
 from actors.kinds.definition import Definition, Subresource
 from actors.kinds.tally import few_enough
 from actors.kinds.times import micros_of, seconds_text
 from actors.messages import Create, Delete, Object, Patch, Replace, Submit
 from actors.patch.managers import same_but_for_times
+from actors.resource.addressing import missing
 from actors.resource.metadata import validate_metadata_create, validate_metadata_update
 from actors.resource.preconditions import check_delete, check_given_version, check_sent
 
@@ -250,10 +251,6 @@ def _check_version(definition: Definition, name: str, version: str, offset: int)
         )
     if version != str(offset):
         raise Conflict(definition.resource, name, STALE)
-
-
-def missing(definition: Definition, name: str) -> NotFound:
-    return NotFound(definition.resource, name)
 
 
 def may_not_create(definition: Definition, command: Replace | Patch) -> Forbidden:

@@ -14,9 +14,10 @@ from typing import Protocol
 import trio
 
 from actors.clock import Clock
-from actors.errors import BadRequest, Expired, NotFound, VersionTooLarge
+from actors.errors import BadRequest, Expired, VersionTooLarge
 from actors.feed import Feed
 from actors.kinds.definition import Definition
+from actors.resource.addressing import missing
 from actors.resource.horizon import Horizon
 from actors.resource.tokens import CURRENT, Token, parse_token
 from actors.selectors import FieldSelector, LabelSelector, matcher
@@ -96,7 +97,7 @@ class Reads:
         journal = self._journal
         body = journal.body(journal.type_id(definition.type_name), namespace, name)
         if body is None:
-            raise NotFound(definition.resource, name)
+            raise missing(definition, name)
         return body
 
     async def listing(self, definition: Definition, namespace: str | None, options: ListOptions) -> Listing:
