@@ -9,7 +9,6 @@ from __future__ import annotations
 from actors.errors import BadRequest, NotFound, RequestError
 from actors.kinds.checks import name_is_path_segment
 from actors.kinds.definition import Definition
-from actors.kinds.spelling import quoted
 from actors.messages import Object
 
 
@@ -42,4 +41,4 @@ def missing(definition: Definition, name: str) -> RequestError:
 def impossible(name: str) -> BadRequest | None:
     """Of a name that no object can ever have, because no path could lead to it."""
     wrong = name_is_path_segment(name, prefix=False)
-    return BadRequest(f"Name parameter invalid: {quoted(name)}: {';'.join(wrong)}") if wrong else None
+    return BadRequest(f'Name parameter invalid: "{name}": {";".join(wrong)}') if wrong else None
