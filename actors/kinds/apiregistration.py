@@ -17,7 +17,6 @@ from actors.kinds.checks import (
     name_is_path_segment,
     not_supported,
     port_number,
-    quoted,
     required,
 )
 from actors.kinds.columns import AGE, NAME, Column
@@ -27,6 +26,7 @@ from actors.kinds.fields import BOOL, BYTES, INT32, STRING, TIME, Field, ListOf,
 from actors.kinds.formats import dns_1035_label
 from actors.kinds.halves import keep_metadata, keep_spec, keep_status
 from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.spelling import quoted
 from actors.messages import Object
 from actors.names import Names
 

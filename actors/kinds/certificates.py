@@ -21,7 +21,6 @@ from actors.kinds.checks import (
     invalid,
     name_is_path_segment,
     not_supported,
-    quoted,
     required,
     size,
     too_long,
@@ -32,6 +31,7 @@ from actors.kinds.fields import BYTES, INT32, STRING, STRINGS, TIME, Field, List
 from actors.kinds.halves import drop_status, keep_spec
 from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
 from actors.kinds.pem import Unfit, check_certificates, check_request
+from actors.kinds.spelling import quoted
 from actors.messages import Object
 from actors.names import Names
 

@@ -1,8 +1,7 @@
 """Formats of names, keys, addresses and ports, and the errors a broken rule becomes.
 
 The texts are part of the API: clients and people match on them. Every check returns the texts of what is
-wrong, an empty list when nothing is; `FieldError` carries one of them to the answer. Values are shown as a
-Go server would show them, because that is what the texts' readers know.
+wrong, an empty list when nothing is; `FieldError` carries one of them to the answer.
 """
 
 from __future__ import annotations
@@ -13,10 +12,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import orjson
-
 from actors.errors import Cause
 from actors.kinds import tally
+from actors.kinds.spelling import quoted, shown
 
 CheckName = Callable[[str, bool], list[str]]
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -24,18 +22,6 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 IMMUTABLE: Final = "field is immutable"
 NEGATIVE: Final = "must be greater than or equal to 0"
-
-_ESCAPES: Final = {
-    "\a": r"\a",
-    "\b": r"\b",
-    "\f": r"\f",
-    "\n": r"\n",
-    "\r": r"\r",
-    "\t": r"\t",
-    "\v": r"\v",
-    "\\": r"\\",
-    '"': r"\"",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,37 +86,6 @@ def unchanged(field: str, new: Any, old: Any) -> list[FieldError]:
 
 def _with_detail(text: str, detail: str) -> str:
     return f"{text}: {detail}" if detail else text
-
-
-def shown(value: Any) -> str:
-    """A value as messages print it: strings quoted, lists of strings as Go writes them, objects as JSON."""
-    if value is None:
-        return '"null"'
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return quoted(value)
-    if isinstance(value, list) and all(isinstance(item, str) for item in value):
-        return "[]string{" + ", ".join(quoted(item) for item in value) + "}"
-    if isinstance(value, (list, dict)):
-        return orjson.dumps(value).decode()
-    return str(value)
-
-
-def quoted(text: str) -> str:
-    """Double quotes around, letters of all scripts kept, everything unprintable escaped."""
-    return '"' + "".join(_escaped(letter) for letter in text) + '"'
-
-
-def _escaped(letter: str) -> str:
-    if letter in _ESCAPES:
-        return _ESCAPES[letter]
-    if letter.isprintable():
-        return letter
-    code = ord(letter)
-    if code < 0x80:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 def size(text: str) -> int:

@@ -12,7 +12,7 @@ import json
 import re
 from typing import Final
 
-from actors.kinds.checks import quoted
+from actors.kinds.spelling import quoted
 
 END: Final = "unexpected end of JSON input"
 

@@ -21,7 +21,6 @@ from actors.kinds.checks import (
     invalid,
     label_value,
     qualified_name,
-    quoted,
     required,
     size,
     too_long,
@@ -39,6 +38,7 @@ from actors.kinds.fields import (
     ListOf,
     Struct,
 )
+from actors.kinds.spelling import quoted
 from actors.messages import Object
 
 MOST_ANNOTATION_BYTES: Final = 256 * 1024

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from actors.kinds import spelling
 from actors.kinds.checks import (
     NEGATIVE,
     FieldError,
@@ -57,7 +58,7 @@ def selector_rules(selector: Object | None, field: str, empty: str) -> list[Fiel
     if selector is None:
         return [required(field)]
     errors = label_selector_rules(selector, field)
-    return errors if selector else [*errors, invalid(field, selector, empty)]
+    return errors if selector else [*errors, invalid(field, spelling.selector(selector), empty)]
 
 
 def usable(selector: Object | None) -> bool:
@@ -73,7 +74,8 @@ def finds(selector: Object | None, template: Object) -> bool:
 def found_rules(selector: Object | None, template: Object, field: str) -> list[FieldError]:
     if finds(selector, template):
         return []
-    return [invalid(f"{field}.metadata.labels", template["metadata"].get("labels", {}), DOES_NOT_MATCH)]
+    labels = spelling.labels(template["metadata"].get("labels"))
+    return [invalid(f"{field}.metadata.labels", labels, DOES_NOT_MATCH)]
 
 
 def lasting_rules(template: Object, field: str, kind: str) -> list[FieldError]:

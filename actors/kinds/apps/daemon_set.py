@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
+from actors.kinds import spelling
 from actors.kinds.checks import (
     NEGATIVE,
     FieldError,
@@ -199,7 +200,8 @@ def rules(names: Names, new: Object, old: Object | None = None) -> list[FieldErr
     if usable(selector):
         errors += found_rules(selector, template, "spec.template")
     if selector == {}:
-        errors.append(invalid("spec.selector", selector, "empty selector is invalid for daemonset"))
+        text = "empty selector is invalid for daemonset"
+        errors.append(invalid("spec.selector", spelling.selector(selector), text))
     errors += pod_template_rules(
         template, "spec.template", names, None if old is None else old["spec"]["template"]
     )

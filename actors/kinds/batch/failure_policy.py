@@ -15,11 +15,11 @@ from actors.kinds.checks import (
     invalid,
     not_supported,
     qualified_name,
-    quoted,
     required,
     too_many,
 )
 from actors.kinds.fields import INT32, STRING, Field, ListOf, Struct
+from actors.kinds.spelling import quoted
 from actors.messages import Object
 
 MOST_RULES: Final = 20

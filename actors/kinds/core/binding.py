@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from actors.errors import Conflict, Resource
-from actors.kinds.checks import FieldError, name_is_subdomain, not_supported, quoted, required
+from actors.kinds.checks import FieldError, name_is_subdomain, not_supported, required
 from actors.kinds.core.pods.spec import POD_SPEC
 from actors.kinds.core.pods.status import POD_STATUS
 from actors.kinds.core.references import OBJECT_REFERENCE
 from actors.kinds.definition import Definition, Subresource
 from actors.kinds.fields import Field, Struct
 from actors.kinds.meta import METADATA
+from actors.kinds.spelling import quoted
 from actors.kinds.times import seconds_text
 from actors.messages import Object
 from actors.names import Names

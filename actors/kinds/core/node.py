@@ -23,7 +23,6 @@ from actors.kinds.checks import (
     not_supported,
     parse_network,
     qualified_name,
-    quoted,
     required,
     undecided,
 )
@@ -44,6 +43,7 @@ from actors.kinds.fields import (
 )
 from actors.kinds.meta import METADATA, field_of, metadata_change_rules, metadata_rules
 from actors.kinds.quantity import NANOS, nanos_of
+from actors.kinds.spelling import quoted
 from actors.messages import Object
 from actors.names import Names
 

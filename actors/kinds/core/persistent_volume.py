@@ -21,7 +21,6 @@ from actors.kinds.checks import (
     name_is_subdomain,
     not_supported,
     required,
-    shown,
 )
 from actors.kinds.core.claim_spec import ACCESS_MODES, VOLUME_MODES
 from actors.kinds.core.node_selector import NODE_SELECTOR, node_selector_rules
@@ -36,6 +35,7 @@ from actors.kinds.halves import keep_spec, keep_status
 from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
 from actors.kinds.old_labels import OldLabels, old_labels, warn_of_requirements
 from actors.kinds.quantity import NANOS, nanos_of
+from actors.kinds.spelling import shown
 from actors.messages import Object
 from actors.names import Names
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from actors.errors import Resource
+from actors.kinds import spelling
 from actors.kinds.checks import (
     NEGATIVE,
     FieldError,
@@ -162,7 +163,8 @@ def _template_rules(names: Names, spec: Object, old: Object | None) -> list[Fiel
     errors: list[FieldError] = []
     if not selector.items() <= labels.items():
         text = "`selector` does not match template `labels`"
-        errors.append(invalid(f"{field}.metadata.labels", labels, text))
+        spelled = spelling.labels(template["metadata"].get("labels"))
+        errors.append(invalid(f"{field}.metadata.labels", spelled, text))
     errors += pod_template_rules(template, field, names, old)
     if spec.get("replicas", 0) > 1:
         errors += shared_disk_rules(template["spec"].get("volumes", []), f"{field}.spec.volumes")

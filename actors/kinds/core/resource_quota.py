@@ -6,14 +6,7 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Final
 
-from actors.kinds.checks import (
-    IMMUTABLE,
-    FieldError,
-    invalid,
-    name_is_subdomain,
-    quoted,
-    required,
-)
+from actors.kinds.checks import IMMUTABLE, FieldError, invalid, name_is_subdomain, required
 from actors.kinds.columns import AGE, NAME, Column
 from actors.kinds.core.resources import HUGE_PAGES, KNOWN, amount_rules, resource_name_rules, round_up
 from actors.kinds.definition import Definition, Subresource
@@ -21,6 +14,7 @@ from actors.kinds.fields import QUANTITIES, STRING, STRINGS, Field, ListOf, Stru
 from actors.kinds.halves import drop_status, keep_spec, keep_status
 from actors.kinds.label_selector import NO_OPERATOR
 from actors.kinds.meta import METADATA, metadata_change_rules
+from actors.kinds.spelling import quoted
 from actors.messages import Object
 from actors.names import Names
 

@@ -14,9 +14,7 @@ from actors.kinds.checks import (
     invalid,
     name_is_subdomain,
     not_supported,
-    quoted,
     required,
-    shown,
 )
 from actors.kinds.columns import AGE, NAME, NONE, Column, at
 from actors.kinds.definition import Definition, Subresource
@@ -24,6 +22,7 @@ from actors.kinds.fields import BOOL, INT32, STRING, STRINGS, Field, ListOf, Str
 from actors.kinds.flowcontrol.found import prepare_status, status_of, status_rules
 from actors.kinds.halves import keep_status_and_count, start
 from actors.kinds.meta import METADATA, metadata_rules
+from actors.kinds.spelling import quoted, shown
 from actors.messages import Object
 from actors.names import Names
 

@@ -19,7 +19,6 @@ from actors.kinds.checks import (
     not_supported,
     parse_network,
     port_number,
-    quoted,
     required,
 )
 from actors.kinds.conditions import CONDITION, condition_rules
@@ -31,6 +30,7 @@ from actors.kinds.halves import count, keep_spec, keep_status, keep_status_and_c
 from actors.kinds.label_selector import LABEL_SELECTOR, label_selector_rules
 from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
 from actors.kinds.networking import cells
+from actors.kinds.spelling import quoted
 from actors.messages import Object
 from actors.names import Names
 

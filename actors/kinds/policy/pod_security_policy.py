@@ -16,7 +16,6 @@ from actors.kinds.checks import (
     invalid,
     name_is_subdomain,
     not_supported,
-    quoted,
     required,
 )
 from actors.kinds.columns import NAME, Cell, Column, at
@@ -28,6 +27,7 @@ from actors.kinds.features import PROC_MOUNT
 from actors.kinds.fields import BOOL, INT32, INT64, STRING, STRINGS, Field, ListOf, Struct
 from actors.kinds.meta import METADATA, metadata_change_rules
 from actors.kinds.policy.sysctls import overlap_rules, sysctl_rules
+from actors.kinds.spelling import quoted
 from actors.messages import Object
 from actors.names import Names
 

@@ -103,7 +103,11 @@ def test_the_selector_stays(kinds: Declared) -> None:
     labels = {"b": "c"}
     after = workload(selector={"matchLabels": labels}, template=template(labels))
     _, causes = kinds.replaced(PLURAL, workload(), after)
-    assert causes == [("spec.selector", 'Invalid value: {"matchLabels":{"b":"c"}}: field is immutable')]
+    spelled = (
+        'v1.LabelSelector{MatchLabels:map[string]string{"b":"c"}, '
+        "MatchExpressions:[]v1.LabelSelectorRequirement(nil)}"
+    )
+    assert causes == [("spec.selector", f"Invalid value: {spelled}: field is immutable")]
 
 
 def test_generations_count_specs_and_annotations(kinds: Declared) -> None:

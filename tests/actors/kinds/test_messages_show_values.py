@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from actors.kinds.checks import duplicate, forbidden, invalid, not_supported, required, shown, too_long
+from actors.kinds.checks import duplicate, forbidden, invalid, not_supported, required, too_long
+from actors.kinds.spelling import shown
 
 
 @pytest.mark.parametrize(

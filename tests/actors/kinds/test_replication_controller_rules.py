@@ -60,7 +60,7 @@ def test_status_and_generation(kinds: Declared) -> None:
             [
                 (
                     "spec.template.metadata.labels",
-                    'Invalid value: {"app":"x"}: `selector` does not match template `labels`',
+                    'Invalid value: map[string]string{"app":"x"}: `selector` does not match template `labels`',
                 )
             ],
         ),

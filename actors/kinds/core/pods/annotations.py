@@ -7,7 +7,7 @@ from typing import Final
 
 import orjson
 
-from actors.kinds.checks import FieldError, forbidden, invalid, quoted
+from actors.kinds.checks import FieldError, forbidden, invalid
 from actors.kinds.core.pods.keys import PodKeys
 from actors.kinds.core.pods.placement import TOLERATION, toleration_rules
 from actors.kinds.core.pods.security import (
@@ -17,6 +17,7 @@ from actors.kinds.core.pods.security import (
     profile_of,
 )
 from actors.kinds.core.pods.windows import containers_of
+from actors.kinds.spelling import quoted
 from actors.kinds.walk import Walk
 from actors.messages import Object
 

@@ -18,7 +18,6 @@ from actors.kinds.checks import (
     each,
     forbidden,
     invalid,
-    quoted,
     required,
     size,
 )
@@ -65,6 +64,7 @@ from actors.kinds.core.pods.volume_sources import (
 )
 from actors.kinds.core.resources import round_up
 from actors.kinds.fields import STRING, Field, Struct
+from actors.kinds.spelling import quoted
 from actors.messages import Object
 
 VOLUME = Struct(

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from actors.kinds.checks import quoted
 from actors.kinds.core.pods.affinity import PREFERRED, REQUIRED
 from actors.kinds.core.pods.keys import PodKeys
 from actors.kinds.core.pods.windows import containers_of
 from actors.kinds.old_labels import old_labels, warn_of_requirements
 from actors.kinds.quantity import NANOS, nanos_of
+from actors.kinds.spelling import quoted
 from actors.messages import Object
 from actors.names import Names
 

@@ -1,0 +1,50 @@
+"""How messages print values."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.kinds.spelling import labels, selector, shown
+
+NO_REQUIREMENTS = "MatchExpressions:[]v1.LabelSelectorRequirement(nil)"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (None, '"null"'),
+        (True, "true"),
+        (-1, "-1"),
+        ('a"\n', r'"a\"\n"'),
+        (["a", "b"], '[]string{"a", "b"}'),
+        ({"key": "a", "effect": "b"}, '{"key":"a","effect":"b"}'),
+        ([{"a": 1}], '[{"a":1}]'),
+        ({}, "{}"),
+        (
+            {"matchLabels": {"b": "2", "a": "1"}},
+            f'v1.LabelSelector{{MatchLabels:map[string]string{{"a":"1", "b":"2"}}, {NO_REQUIREMENTS}}}',
+        ),
+        (
+            {"matchExpressions": [{"key": "a", "operator": "In", "values": ["x"]}]},
+            "v1.LabelSelector{MatchLabels:map[string]string(nil), MatchExpressions:[]v1.LabelSelectorRequirement{"
+            'v1.LabelSelectorRequirement{Key:"a", Operator:"In", Values:[]string{"x"}}}}',
+        ),
+        (
+            {"matchExpressions": [{"key": "a", "operator": "Exists"}]},
+            "v1.LabelSelector{MatchLabels:map[string]string(nil), MatchExpressions:[]v1.LabelSelectorRequirement{"
+            'v1.LabelSelectorRequirement{Key:"a", Operator:"Exists", Values:[]string(nil)}}}',
+        ),
+        (
+            {"matchExpressions": [{"scopeName": "Terminating", "operator": "In"}]},
+            '{"matchExpressions":[{"scopeName":"Terminating","operator":"In"}]}',
+        ),
+    ],
+)
+def test_shown(value: object, text: str) -> None:
+    assert shown(value) == text
+
+
+def test_what_looks_like_any_other_map() -> None:
+    assert shown(labels(None)) == "map[string]string(nil)"
+    assert shown(labels({})) == "map[string]string{}"
+    assert shown(selector({})) == f"v1.LabelSelector{{MatchLabels:map[string]string(nil), {NO_REQUIREMENTS}}}"
