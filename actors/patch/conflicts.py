@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from actors.errors import ApplyConflict, Cause
-from actors.kinds.checks import quoted
+from actors.kinds.spelling import quoted
 from actors.patch.field_path import in_order, spoken
 from actors.patch.field_set import Fields, members
 from actors.patch.managers import UPDATE, Entry

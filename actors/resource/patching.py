@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import orjson
 
 from actors.errors import BadRequest, Cause, Invalid, TooLarge, Unprocessable
-from actors.kinds.checks import quoted
 from actors.kinds.definition import Definition
 from actors.kinds.schema import Decoded, NotDecodable
+from actors.kinds.spelling import quoted
 from actors.messages import Object, Patch
 from actors.patch.errors import MalformedPatch, PatchDoesNotFit, PatchTooLarge
 from actors.patch.transform import transform
