@@ -26,7 +26,7 @@ def apply_merge_patch(document: Any, patch: Any) -> Any:
                 nested = target.get(key)
                 target[key] = nested if isinstance(nested, dict) else {}
                 todo.append((target[key], value))
-            elif isinstance(value, list) and not isinstance(target.get(key), dict):
+            elif isinstance(value, list):
                 target[key] = _without_nulls(value)
             else:
                 target[key] = value
