@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import orjson
-import trio
 
 from actors.errors import BadRequest, TooLarge
 from actors.kinds.core.pods.eviction import DELETE_OPTIONS
@@ -23,14 +22,13 @@ from actors.patch.transform import read_patch
 from gateway.call import Call
 from gateway.errors import UnsupportedPatch
 from gateway.wire import yaml
+from gateway.wire.aside import read_aside
 from gateway.wire.negotiate import UnsupportedMediaType, body_media
 from gateway.wire.protobuf import NotProtobuf, read_object
 
 # Bytes whose reading takes a millisecond or so, most often; larger ones must not hold up other requests.
 _OFF_LOOP = 64 * 1024
 T = TypeVar("T")
-
-_threads = trio.CapacityLimiter(2)  # more would only take turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +53,7 @@ async def _decode(call: Call, definition: Definition, names: Names) -> Decoded:
     media = body_media(call.request.headers.get(b"content-type"), names)
     try:
         schema = definition.schema
+        # The way of nearly all writes, without one more coroutine.
         if media == "json" and len(raw) <= _OFF_LOOP:
             return schema.decode_json(raw)
         if media == "json":
@@ -71,7 +70,7 @@ async def _unhurried(raw: bytes, read: Callable[..., T], *arguments: Any) -> T:
     """In a thread where it takes long, so that others are served meanwhile."""
     if len(raw) <= _OFF_LOOP:
         return read(*arguments)
-    return await trio.to_thread.run_sync(read, *arguments, limiter=_threads)
+    return await read_aside(read, *arguments)
 
 
 def _decode_message(definition: Definition, raw: bytes) -> Decoded:

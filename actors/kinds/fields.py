@@ -1,8 +1,7 @@
 """The alphabet in which kinds are declared: scalars, lists, maps, structs, and the fields of a struct.
 
 A group module writes a struct once, in the order in which clients see its fields; the decoder, the fast
-decoder, defaulting and (later) OpenAPI, protobuf and both merges read it. Nothing here decides anything
-about a value.
+decoder, defaulting, OpenAPI, protobuf and both merges read it. Nothing here decides anything about a value.
 
     PORT = Struct("core.v1.EndpointPort",
         Field("name", STRING, 1),

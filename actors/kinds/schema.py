@@ -1,6 +1,6 @@
 """Documents in, canonical objects out: the one place where bodies of a kind are decoded.
 
-Callers are the gateway (bodies of writes) and, later, patches and conversions. A `Schema` belongs to one
+Callers are the gateway (bodies of writes), patches and conversions. A `Schema` belongs to one
 definition and is compiled when first asked for. The object that comes out has no kind and apiVersion, holds
 its fields in declared order, and is the caller's own.
 """

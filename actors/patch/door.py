@@ -36,9 +36,7 @@ class Door:
     subresource: str
     schema: Schema
     shape: Record
-    exact: (
-        Record  # the same for objects whose owners are to be kept, which need entries that can be told apart
-    )
+    exact: Record  # the same, for objects whose owners are kept: entries must be told apart
     nothing: Object  # an object of which nothing was said
     show: Callable[[Object], Object]  # a stored object in this version
     store: Callable[[Object], Object]

@@ -44,6 +44,7 @@ from actors.resource.decide import (
 from actors.resource.document import as_stored, encode, facts_of
 from actors.resource.owners import SENT, SETTLED, drop_repeated_owners
 from actors.resource.patching import patch_object
+from actors.resource.reviewing import review_of
 from journal.log import Journal
 from journal.records import Event
 from journal.view import View
@@ -365,20 +366,7 @@ class ResourceActor:
         new: Object | None,
         old: Object | None = None,
     ) -> Review:
-        name = new["metadata"].get("name", "") if isinstance(command, Create) and new else _name_of(command)
-        subresource = command.subresource if isinstance(command, Replace | Patch | Submit) else ""
-        self._reviewed = Review(
-            operation,
-            definition,
-            command.namespace,
-            name,
-            subresource,
-            new,
-            old,
-            command.stamp.user,
-            command.dry_run,
-            command.stamp,
-        )
+        self._reviewed = review_of(operation, definition, command, new, old)
         return self._reviewed
 
     def _validating(self, review: Review) -> Callable[[Object, Object | None], None]:
@@ -396,10 +384,6 @@ class ResourceActor:
             pending = self._pending.get((event.namespace, event.name))
             if pending is not None and pending.offset == event.offset:
                 del self._pending[event.namespace, event.name]
-
-
-def _name_of(command: Command) -> str:
-    return "" if isinstance(command, Create) else command.name
 
 
 def _parse(offset: int, body: bytes) -> Current:

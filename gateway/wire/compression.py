@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import zlib
 
-import trio
+from gateway.wire.aside import tell_aside
 
 THRESHOLD = 128 * 1024  # bytes; only a larger body is worth it
 HEADERS = ((b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding"))
 
 # About five milliseconds of zlib: longer than other requests should have to wait.
 _OFF_LOOP = 512 * 1024
-# Threads beyond the cores would only take turns; two leave the loop its share of a small machine.
-_threads = trio.CapacityLimiter(2)
 GZIP = 31  # what zlib calls a gzip header around a 32 KiB window
 
 
@@ -50,7 +48,7 @@ def _wanted(parameters: bytes) -> bool:
 async def compress(body: bytes) -> bytes:
     if len(body) <= _OFF_LOOP:
         return _gzip(body)
-    return await trio.to_thread.run_sync(_gzip, body, limiter=_threads)
+    return await tell_aside(_gzip, body)
 
 
 def _gzip(body: bytes) -> bytes:

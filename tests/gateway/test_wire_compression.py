@@ -5,7 +5,7 @@ import gzip
 import pytest
 import trio
 
-from gateway.wire import compression
+from gateway.wire import aside, compression
 from gateway.wire.compression import acceptable, compress
 from tests.gateway.rest import at_rest
 
@@ -39,7 +39,7 @@ async def test_only_large_bodies_take_a_thread() -> None:
         done.append(len(body))
 
     small, large = b"a" * compression.THRESHOLD, b"a" * (compression._OFF_LOOP + 1)
-    limiter = compression._threads
+    limiter = aside.TELLING
     async with trio.open_nursery() as nursery:
         borrowers = [object() for _ in range(int(limiter.total_tokens))]
         for borrower in borrowers:

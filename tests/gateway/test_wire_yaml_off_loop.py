@@ -6,7 +6,8 @@ import orjson
 import pytest
 import trio
 
-from gateway.wire.yaml import YamlError, dump, from_json_off_loop, load_off_loop, reader, writer
+from gateway.wire import aside
+from gateway.wire.yaml import YamlError, dump, from_json_off_loop, load_off_loop
 from tests.gateway.rest import at_rest
 
 SMALL = b'{"a": 1}'
@@ -29,8 +30,8 @@ async def test_refusals_come_through() -> None:
 @pytest.mark.parametrize(
     ("run", "limiter", "waiting"),
     [
-        (load_off_loop, reader._threads, [LARGE, ALIASED]),
-        (from_json_off_loop, writer._threads, [LARGE]),
+        (load_off_loop, aside.READING, [LARGE, ALIASED]),
+        (from_json_off_loop, aside.TELLING, [LARGE]),
     ],
 )
 async def test_only_what_may_take_long_needs_a_thread(

@@ -33,7 +33,7 @@ from actors.kinds.fields import INT32, INT64, STRING, STRING_MAP, TIME, Field, L
 from actors.kinds.halves import keep_spec, keep_status_and_count, start
 from actors.kinds.meta import METADATA, OBJECT_META, metadata_change_rules, metadata_rules
 from actors.kinds.scale import labels_text, scale
-from actors.kinds.workloads import CONTAINERS, IMAGES, counted, labels_or_none
+from actors.kinds.workloads import CONTAINERS, DOES_NOT_MATCH, IMAGES, counted, labels_or_none
 from actors.messages import Object
 from actors.names import Names
 
@@ -162,9 +162,8 @@ def _template_rules(names: Names, spec: Object, old: Object | None) -> list[Fiel
     labels = template["metadata"].get("labels", {})
     errors: list[FieldError] = []
     if not selector.items() <= labels.items():
-        text = "`selector` does not match template `labels`"
         spelled = spelling.labels(template["metadata"].get("labels"))
-        errors.append(invalid(f"{field}.metadata.labels", spelled, text))
+        errors.append(invalid(f"{field}.metadata.labels", spelled, DOES_NOT_MATCH))
     errors += pod_template_rules(template, field, names, old)
     if spec.get("replicas", 0) > 1:
         errors += shared_disk_rules(template["spec"].get("volumes", []), f"{field}.spec.volumes")

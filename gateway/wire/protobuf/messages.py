@@ -11,7 +11,6 @@ from functools import cached_property
 from typing import Any
 
 import orjson
-import trio
 
 from actors.kinds.catalog import Catalog
 from actors.kinds.definition import Definition
@@ -19,6 +18,7 @@ from actors.kinds.fields import Struct
 from actors.messages import Object
 from actors.names import Names
 from gateway.wire import answers
+from gateway.wire.aside import tell_aside
 from gateway.wire.protobuf.envelope import NotProtobuf, event, seal, unseal
 from gateway.wire.protobuf.reader import read_message
 from gateway.wire.protobuf.walk import NotAMessage
@@ -26,7 +26,6 @@ from gateway.wire.protobuf.writer import message_of
 
 # Bytes of JSON that are said again in a millisecond or so; more must not hold up other requests.
 _OFF_LOOP = 32 * 1024
-_threads = trio.CapacityLimiter(2)  # more would only take turns
 
 
 CheckType = Callable[[Object], None]
@@ -48,7 +47,7 @@ class Messages:
     async def from_json_off_loop(self, body: bytes) -> bytes | None:
         if len(body) <= _OFF_LOOP:
             return self.from_json(body)
-        return await trio.to_thread.run_sync(self.from_json, body, limiter=_threads)
+        return await tell_aside(self.from_json, body)
 
     def from_json(self, body: bytes) -> bytes | None:
         """The same document in its envelope; None for one that has no kind, and is JSON to everybody."""

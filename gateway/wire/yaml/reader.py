@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-import trio
 import yaml
 
+from gateway.wire.aside import read_aside
 from gateway.wire.yaml import text
 from gateway.wire.yaml.builder import Builder
 from gateway.wire.yaml.failure import YamlError
@@ -20,8 +20,6 @@ _Parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 # About two milliseconds of parsing: what other requests may be made to wait.
 _OFF_LOOP: Final = 16 * 1024
-# Parsing holds the interpreter: more threads would not be faster, two let a small body pass a large one.
-_threads = trio.CapacityLimiter(2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +52,7 @@ async def load_off_loop(raw: bytes) -> Loaded:
     """`load`, in a worker thread where the body is large or may grow by its aliases."""
     if len(raw) <= _OFF_LOOP and not (b"&" in raw and b"*" in raw):
         return load(raw)
-    return await trio.to_thread.run_sync(load, raw, limiter=_threads)
+    return await read_aside(load, raw)
 
 
 def _refusal(error: yaml.MarkedYAMLError) -> YamlError:

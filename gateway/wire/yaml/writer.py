@@ -14,7 +14,6 @@ from functools import cmp_to_key
 from typing import Any, Final
 
 import orjson
-import trio
 import yaml
 from yaml.events import (
     DocumentEndEvent,
@@ -29,6 +28,7 @@ from yaml.events import (
     StreamStartEvent,
 )
 
+from gateway.wire.aside import tell_aside
 from gateway.wire.yaml.scalars import needs_quotes, whole
 
 _Emitter: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
@@ -41,8 +41,6 @@ _PLAIN: Final = (True, True)
 
 # About two milliseconds of printing: what other requests may be made to wait.
 _OFF_LOOP: Final = 16 * 1024
-# Printing holds the interpreter, so that more threads would not be faster.
-_threads = trio.CapacityLimiter(2)
 
 # A reader turns every one of these into a newline, so they survive only as escapes.
 _harmed = re.compile("[\r\x85\u2028\u2029\ufeff]").search
@@ -73,7 +71,7 @@ def from_json(body: bytes) -> bytes:
 async def from_json_off_loop(body: bytes) -> bytes:
     if len(body) <= _OFF_LOOP:
         return from_json(body)
-    return await trio.to_thread.run_sync(from_json, body, limiter=_threads)
+    return await tell_aside(from_json, body)
 
 
 def _write(value: Any, emit: Any) -> None:
