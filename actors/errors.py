@@ -1,6 +1,6 @@
 """Why a request could not be fulfilled: one class per cause, named for whose fault it is.
 
-Raised by actors, reads and admission; `gateway/errors.py` is the one place that turns them into status codes.
+Raised by actors, reads and admission; `gateway/requests/errors.py` is the one place that turns them into status codes.
 Each carries facts, never a rendered answer: the resource is kept as (group, plural) so that the boundary can
 spell `leases.coordination.cluster.io "x"` and fill the details of a Status alike.
 """

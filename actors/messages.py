@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from actors.access.identity import User
+from actors.identity import User
 
 Object = dict[str, Any]
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import random
 from os import urandom
 
-from actors.access.identity import User
 from actors.clock import Clock
+from actors.identity import User
 from actors.messages import Stamp
 
+# The user and the field manager under which the server itself writes.
+SERVER_USER, SERVER_MANAGER = "system:apiserver", "apiserver"
 # No vowels, so that chance spells no words.
 LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from actors.facts import pack_facts
+from actors.selectors.facts import pack_facts
 from benchmarks.options import Options
 from benchmarks.plans import PAYLOAD, SHARDS
 from benchmarks.server import fresh_folder

@@ -32,34 +32,34 @@ from actors.certificates.kubeconfig import server_url, write_kubeconfig
 from actors.certificates.names import serving_names
 from actors.certificates.store import Certificates, prepare
 from actors.clock import Clock, WallClock
-from actors.committer import Committer
 from actors.controllers.roster import controllers
-from actors.directory import Directory
-from actors.feed import Feed
-from actors.housekeeping import Housekeeping
 from actors.kinds.catalog import Catalog
 from actors.kinds.features import LIST_CHUNKING
 from actors.names import NAMES, Names
-from actors.resource.horizon import Horizon
-from actors.resource.reads import Reads
+from actors.resource.directory import Directory
 from actors.stamps import Stamps
+from actors.store.committer import Committer
+from actors.store.feed import Feed
+from actors.store.horizon import Horizon
+from actors.store.housekeeping import Housekeeping
+from actors.store.reads import Reads
 from actors.supervisor import Supervisor
+from gateway.connections.limits import Limits
+from gateway.connections.server import Server
 from gateway.describe.discovery import Discovery
 from gateway.describe.openapi.door import OpenApi
-from gateway.dispatch import Dispatch
-from gateway.errors import plain_failure
-from gateway.limits import Limits
+from gateway.handlers.dispatch import Dispatch
+from gateway.handlers.paths import Paths
+from gateway.handlers.pipeline import Pipeline
+from gateway.handlers.watches import Opening
 from gateway.ops import meters
 from gateway.ops.health import Health
 from gateway.ops.metrics import Metrics
-from gateway.paths import Paths
-from gateway.pipeline import Pipeline
 from gateway.release import RELEASE, SERVED_VERSION
-from gateway.request import Response
-from gateway.server import Server
+from gateway.requests.errors import plain_failure
+from gateway.requests.request import Response
 from gateway.settings import Addresses, Settings
 from gateway.watch.hub import Hub
-from gateway.watch.opening import Opening
 from gateway.wire.protobuf.messages import Messages
 from journal.log import Journal
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from actors.access.authorize import ALLOWED, Attributes, Decision
-from actors.access.identity import User
 from actors.access.rules import EVERYTHING, Rules
+from actors.identity import User
 
 
 class AlwaysAllow:

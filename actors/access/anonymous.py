@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from actors.access.identity import ANONYMOUS, UNAUTHENTICATED, User
+from actors.identity import ANONYMOUS, UNAUTHENTICATED, User
 
 NOBODY = User(ANONYMOUS, groups=(UNAUTHENTICATED,))

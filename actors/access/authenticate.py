@@ -15,8 +15,8 @@ from typing import Any
 
 from actors.access.anonymous import NOBODY
 from actors.access.client_certificate import user_of_certificate
-from actors.access.identity import User
 from actors.errors import Unauthorized
+from actors.identity import User
 
 # Of the users who sign in with certificates; with more of them, some are read anew now and then.
 SUBJECTS_KEPT = 1000

@@ -11,8 +11,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from actors.access.identity import User
 from actors.errors import Forbidden, Resource
+from actors.identity import User
 
 if TYPE_CHECKING:
     from actors.access.rules import Rules

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from actors.access.identity import User
+from actors.identity import User
 
 
 def user_of_certificate(certificate: Mapping[str, Any]) -> User | None:

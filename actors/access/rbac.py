@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from actors.access.authorize import ALLOWED, NO_OPINION, Attributes, Decision
-from actors.access.identity import AUTHENTICATED, MASTERS, UNAUTHENTICATED, User
 from actors.access.rules import EVERYTHING, PathRule, ResourceRule, Rules
+from actors.identity import AUTHENTICATED, MASTERS, UNAUTHENTICATED, User
 from actors.names import Names
 
 PUBLIC_INFO = PathRule(("get",), ("/healthz", "/livez", "/readyz", "/version", "/version/"))

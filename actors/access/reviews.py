@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from actors.access.authenticate import Authenticator
 from actors.access.authorize import Attributes, Authorizer
-from actors.access.identity import User
 from actors.access.rules import Rules
 from actors.errors import BadRequest, Invalid, Unauthorized
-from actors.kinds.definition import Definition
-from actors.kinds.tally import few_enough
+from actors.identity import User
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.validation.tally import few_enough
 from actors.messages import Object
 
 WRONG_TOKEN = "invalid bearer token"

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from actors.kinds.definition import Definition
+from actors.kinds.declaration.definition import Definition
 from actors.messages import Object, Stamp
 
 

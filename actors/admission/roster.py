@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from actors.admission.chain import Completion, Plugin
+from actors.admission.namespaces import Namespaces
 from actors.admission.plugins.default_toleration_seconds import DefaultTolerationSeconds
 from actors.admission.plugins.namespace_lifecycle import NamespaceLifecycle
 from actors.admission.plugins.persistent_volume_claim_resize import PersistentVolumeClaimResize
@@ -14,9 +15,8 @@ from actors.admission.signing_requests import SigningRequests
 from actors.allocation.holdings import Holdings
 from actors.allocation.ranges import USUAL, ServiceRanges
 from actors.allocation.services import ServiceAllocation
-from actors.feed import Feed
 from actors.names import Names
-from actors.namespaces import Namespaces
+from actors.store.feed import Feed
 from journal.log import Journal
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from actors.admission.chain import Review
 from actors.errors import Resource
 from actors.kinds.certificates import CONDITION, SPEC
-from actors.kinds.times import seconds_text
+from actors.kinds.values.times import seconds_text
 from actors.messages import Object, Stamp
 from actors.names import Names
 

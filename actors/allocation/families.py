@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from actors.kinds.checks import FieldError, invalid
 from actors.kinds.core.services.addresses import address_rules, family_of
 from actors.kinds.core.services.traits import HEADLESS, needs_address, same
+from actors.kinds.validation.checks import FieldError, invalid
 from actors.messages import Object
 
 _POLICY = "spec.ipFamilyPolicy"

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
-from actors.feed import Feed
 from actors.kinds.core.services.traits import HEADLESS, node_ports
 from actors.messages import Object
-from actors.resource.document import decode
+from actors.store.document import decode
+from actors.store.feed import Feed
 from journal.log import Journal
 from journal.records import Event
 

@@ -13,7 +13,6 @@ from actors.allocation.linked import align_addresses, keep_allocated
 from actors.allocation.pool import AddressPool, NotInRange, PortPool
 from actors.allocation.ranges import ServiceRanges
 from actors.errors import Exhausted, Invalid, Resource
-from actors.kinds.checks import invalid
 from actors.kinds.core.service import PORT, SPEC
 from actors.kinds.core.services.traits import (
     is_headless,
@@ -21,6 +20,7 @@ from actors.kinds.core.services.traits import (
     needs_health_check,
     needs_node_ports,
 )
+from actors.kinds.validation.checks import invalid
 from actors.messages import Object
 
 SERVICES = Resource("", "services")

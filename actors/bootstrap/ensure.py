@@ -13,22 +13,21 @@ from collections.abc import Iterable
 from actors.bootstrap.objects import Seed
 from actors.controllers.together import together
 from actors.controllers.writer import Writer
-from actors.directory import Directory
 from actors.errors import AlreadyExists
 from actors.kinds.catalog import Catalog
 from actors.messages import Object
-from actors.resource.document import decode
-from actors.stamps import Stamps
+from actors.resource.directory import Directory
+from actors.stamps import SERVER_MANAGER, SERVER_USER, Stamps
+from actors.store.document import decode
 from journal.log import Journal
 
-USER, MANAGER = "system:apiserver", "apiserver"
 _log = logging.getLogger(__name__)
 
 
 async def ensure(
     seeds: Iterable[Seed], catalog: Catalog, journal: Journal, directory: Directory, stamps: Stamps
 ) -> None:
-    writer = Writer(directory, stamps, USER, MANAGER)
+    writer = Writer(directory, stamps, SERVER_USER, SERVER_MANAGER)
 
     async def write(change: tuple[Seed, Object, bool]) -> None:
         seed, new, exists = change

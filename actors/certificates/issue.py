@@ -19,8 +19,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from actors.access.identity import MASTERS
 from actors.certificates.names import address_of
+from actors.identity import MASTERS
 
 _YEAR = 365 * 86400
 # Clocks of clients that run behind ours should not take a new certificate for one of the future.

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 from actors.controllers.work import WorkQueue
 from actors.controllers.writer import Writer
-from actors.directory import Directory
 from actors.errors import Conflict, NotFound
 from actors.kinds.catalog import Catalog
 from actors.messages import DeleteOptions
 from actors.names import Names
+from actors.resource.directory import Directory
 from actors.stamps import Stamps
 from journal.log import Journal
 from journal.records import Event

@@ -28,16 +28,16 @@ from actors.controllers.stored_types import StoredTypes
 from actors.controllers.together import together
 from actors.controllers.work import WorkQueue
 from actors.controllers.writer import Writer
-from actors.directory import Directory
 from actors.errors import NotFound
-from actors.facts import has_owners, unpack_uids
 from actors.kinds.catalog import Catalog
-from actors.kinds.definition import Definition
-from actors.kinds.meta import FOREGROUND, ORPHAN
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.meta import FOREGROUND, ORPHAN
 from actors.messages import DeleteOptions, Object
 from actors.names import Names
-from actors.resource.document import decode
+from actors.resource.directory import Directory
+from actors.selectors.facts import has_owners, unpack_uids
 from actors.stamps import Stamps
+from actors.store.document import decode
 from journal.log import Journal
 from journal.records import Event, Row
 from journal.view import View

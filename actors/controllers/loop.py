@@ -21,7 +21,7 @@ import trio
 
 from actors.controllers.work import WorkQueue, WorkStatistics
 from actors.errors import RequestError
-from actors.feed import Feed
+from actors.store.feed import Feed
 from journal.records import Event
 
 logger = logging.getLogger(__name__)

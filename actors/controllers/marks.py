@@ -7,9 +7,9 @@ nothing.
 
 from __future__ import annotations
 
-from actors.kinds.meta import FOREGROUND, ORPHAN
+from actors.kinds.declaration.meta import FOREGROUND, ORPHAN
 from actors.messages import Object
-from actors.resource.document import decode
+from actors.store.document import decode
 
 _MARK = b'"deletionTimestamp"'
 _POLICIES = {name: f'"{name}"'.encode() for name in (ORPHAN, FOREGROUND)}

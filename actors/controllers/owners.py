@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 
 from actors.controllers.marks import awaits_dependents
 from actors.controllers.stored_types import StoredTypes
-from actors.facts import unpack_uids
-from actors.kinds.definition import Definition
+from actors.kinds.declaration.definition import Definition
 from actors.messages import Object
+from actors.selectors.facts import unpack_uids
 from journal.view import View
 
 

@@ -13,11 +13,11 @@ from actors.controllers.garbage import GarbageCollector
 from actors.controllers.loop import Loop
 from actors.controllers.namespaces import NamespaceController
 from actors.controllers.service_accounts import ServiceAccountController
-from actors.directory import Directory
-from actors.feed import Feed
 from actors.kinds.catalog import Catalog
 from actors.names import Names
+from actors.resource.directory import Directory
 from actors.stamps import Stamps
+from actors.store.feed import Feed
 from journal.log import Journal
 
 

@@ -14,10 +14,10 @@ from actors.controllers.marks import is_marked
 from actors.controllers.slices import Place, next_slice
 from actors.controllers.work import WorkQueue
 from actors.controllers.writer import Writer
-from actors.directory import Directory
 from actors.errors import AlreadyExists
 from actors.kinds.catalog import Catalog
 from actors.names import Names
+from actors.resource.directory import Directory
 from actors.stamps import Stamps
 from journal.log import Journal
 from journal.records import Event

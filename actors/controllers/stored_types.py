@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from actors.kinds.catalog import Catalog
-from actors.kinds.definition import Definition
+from actors.kinds.declaration.definition import Definition
 from journal.log import Journal
 
 

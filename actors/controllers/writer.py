@@ -6,10 +6,10 @@ and the journal tells which controller did what.
 
 from __future__ import annotations
 
-from actors.directory import Directory
-from actors.kinds.definition import Definition
+from actors.kinds.declaration.definition import Definition
 from actors.messages import Create, Delete, DeleteOptions, Object, Replace
 from actors.names import Names
+from actors.resource.directory import Directory
 from actors.stamps import Stamps
 
 MANAGER = "controller-manager"

@@ -9,7 +9,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from actors.kinds.checks import (
+from actors.kinds.declaration.columns import AGE, NAME, Column, size_of
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.halves import count
+from actors.kinds.declaration.label_selector import LABEL_SELECTOR, label_selector_rules
+from actors.kinds.declaration.meta import METADATA, metadata_rules
+from actors.kinds.declaration.webhook_client import service_rules, url_rules
+from actors.kinds.schema.fields import BYTES, INT32, STRING, STRINGS, Field, ListOf, Struct
+from actors.kinds.validation.checks import (
     FieldError,
     dns_subdomain,
     duplicate,
@@ -18,14 +25,7 @@ from actors.kinds.checks import (
     not_supported,
     required,
 )
-from actors.kinds.columns import AGE, NAME, Column, size_of
-from actors.kinds.definition import Definition
-from actors.kinds.fields import BYTES, INT32, STRING, STRINGS, Field, ListOf, Struct
-from actors.kinds.formats import dns_1035_label
-from actors.kinds.halves import count
-from actors.kinds.label_selector import LABEL_SELECTOR, label_selector_rules
-from actors.kinds.meta import METADATA, metadata_rules
-from actors.kinds.webhook_client import service_rules, url_rules
+from actors.kinds.validation.formats import dns_1035_label
 from actors.messages import Object
 from actors.names import Names
 

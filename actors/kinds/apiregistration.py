@@ -8,7 +8,13 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from actors.kinds.checks import (
+from actors.kinds.core.config_map import decoded_size
+from actors.kinds.declaration.columns import AGE, NAME, Column
+from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.halves import keep_metadata, keep_spec, keep_status
+from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.schema.fields import BOOL, BYTES, INT32, STRING, TIME, Field, ListOf, Struct
+from actors.kinds.validation.checks import (
     CheckName,
     FieldError,
     dns_subdomain,
@@ -19,14 +25,8 @@ from actors.kinds.checks import (
     port_number,
     required,
 )
-from actors.kinds.columns import AGE, NAME, Column
-from actors.kinds.core.config_map import decoded_size
-from actors.kinds.definition import Definition, Subresource
-from actors.kinds.fields import BOOL, BYTES, INT32, STRING, TIME, Field, ListOf, Struct
-from actors.kinds.formats import dns_1035_label
-from actors.kinds.halves import keep_metadata, keep_spec, keep_status
-from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
-from actors.kinds.spelling import quoted
+from actors.kinds.validation.formats import dns_1035_label
+from actors.kinds.values.spelling import quoted
 from actors.messages import Object
 from actors.names import Names
 

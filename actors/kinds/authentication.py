@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.kinds.checks import FieldError, invalid, name_is_subdomain
-from actors.kinds.definition import Definition
-from actors.kinds.fields import BOOL, INT64, STRING, STRINGS, TIME, Field, MapOf, Struct
-from actors.kinds.meta import METADATA
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.meta import METADATA
+from actors.kinds.schema.fields import BOOL, INT64, STRING, STRINGS, TIME, Field, MapOf, Struct
+from actors.kinds.validation.checks import FieldError, invalid, name_is_subdomain
 from actors.messages import Object
 from actors.names import Names
 

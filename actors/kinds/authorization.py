@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from actors.kinds.checks import FieldError, invalid, name_is_subdomain
-from actors.kinds.definition import Definition
-from actors.kinds.fields import BOOL, STRING, STRINGS, Field, ListOf, MapOf, Struct
-from actors.kinds.meta import METADATA
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.meta import METADATA
+from actors.kinds.schema.fields import BOOL, STRING, STRINGS, Field, ListOf, MapOf, Struct
+from actors.kinds.validation.checks import FieldError, invalid, name_is_subdomain
 from actors.messages import Object
 from actors.names import Names
 

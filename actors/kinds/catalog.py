@@ -31,7 +31,7 @@ from actors.kinds import (
     scheduling,
     storage,
 )
-from actors.kinds.definition import Definition
+from actors.kinds.declaration.definition import Definition
 from actors.kinds.enablement import EVERYTHING, Enablement
 from actors.names import Names
 

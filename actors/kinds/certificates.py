@@ -12,7 +12,22 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from actors.kinds.checks import (
+from actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at, human_duration
+from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.halves import drop_status, keep_spec
+from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.schema.fields import (
+    BYTES,
+    INT32,
+    STRING,
+    STRINGS,
+    TIME,
+    Field,
+    ListOf,
+    MapOf,
+    Struct,
+)
+from actors.kinds.validation.checks import (
     FieldError,
     dns_label,
     dns_subdomain,
@@ -25,13 +40,8 @@ from actors.kinds.checks import (
     size,
     too_long,
 )
-from actors.kinds.columns import AGE, NAME, NONE, Column, at, human_duration
-from actors.kinds.definition import Definition, Subresource
-from actors.kinds.fields import BYTES, INT32, STRING, STRINGS, TIME, Field, ListOf, MapOf, Struct
-from actors.kinds.halves import drop_status, keep_spec
-from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
-from actors.kinds.pem import Unfit, check_certificates, check_request
-from actors.kinds.spelling import quoted
+from actors.kinds.values.pem import Unfit, check_certificates, check_request
+from actors.kinds.values.spelling import quoted
 from actors.messages import Object
 from actors.names import Names
 

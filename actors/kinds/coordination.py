@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from actors.kinds.checks import FieldError, invalid, name_is_subdomain
-from actors.kinds.columns import AGE, NAME, Column, at
-from actors.kinds.definition import Definition
-from actors.kinds.fields import INT32, MICRO_TIME, STRING, Field, Struct
-from actors.kinds.meta import METADATA, metadata_change_rules
+from actors.kinds.declaration.columns import AGE, NAME, Column, at
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.meta import METADATA, metadata_change_rules
+from actors.kinds.schema.fields import INT32, MICRO_TIME, STRING, Field, Struct
+from actors.kinds.validation.checks import FieldError, invalid, name_is_subdomain
 from actors.messages import Object
 from actors.names import Names
 

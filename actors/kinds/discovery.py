@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.kinds.checks import (
+from actors.kinds.core.references import OBJECT_REFERENCE
+from actors.kinds.declaration.columns import AGE, NAME, Column, at
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.halves import count
+from actors.kinds.declaration.meta import METADATA, metadata_rules
+from actors.kinds.schema.fields import BOOL, INT32, STRING, STRING_MAP, STRINGS, Field, ListOf, Struct
+from actors.kinds.validation.checks import (
     Address,
     FieldError,
     dns_label,
@@ -22,12 +28,6 @@ from actors.kinds.checks import (
     too_many,
     unchanged,
 )
-from actors.kinds.columns import AGE, NAME, Column, at
-from actors.kinds.core.references import OBJECT_REFERENCE
-from actors.kinds.definition import Definition
-from actors.kinds.fields import BOOL, INT32, STRING, STRING_MAP, STRINGS, Field, ListOf, Struct
-from actors.kinds.halves import count
-from actors.kinds.meta import METADATA, metadata_rules
 from actors.messages import Object
 from actors.names import Names
 

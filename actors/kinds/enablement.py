@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from actors.names import Names
 
 if TYPE_CHECKING:  # flags are read before anything about kinds is loaded
-    from actors.kinds.definition import Definition
+    from actors.kinds.declaration.definition import Definition
 
 ALL, LEGACY = "api/all", "api/legacy"
 STAGES: Final = {

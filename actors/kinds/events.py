@@ -9,14 +9,14 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from actors.kinds.checks import FieldError, invalid, name_is_subdomain, required, unchanged
 from actors.kinds.core.cells import EVENT as COLUMNS
 from actors.kinds.core.event import EVENT, SELECTABLE, SOURCE, legacy_rules
 from actors.kinds.core.references import OBJECT_REFERENCE
-from actors.kinds.definition import Conversion, Definition
-from actors.kinds.fields import INT32, MICRO_TIME, STRING, TIME, Field, Struct
-from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
-from actors.kinds.walk import Walk
+from actors.kinds.declaration.definition import Conversion, Definition
+from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.schema.fields import INT32, MICRO_TIME, STRING, TIME, Field, Struct
+from actors.kinds.schema.walk import Walk
+from actors.kinds.validation.checks import FieldError, invalid, name_is_subdomain, required, unchanged
 from actors.messages import Object
 from actors.names import Names
 

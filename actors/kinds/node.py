@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 
-from actors.kinds.checks import (
+from actors.kinds.core.pods.placement import TOLERATION, toleration_rules
+from actors.kinds.core.resources import requirement_rules
+from actors.kinds.declaration.columns import AGE, NAME, Column, at
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.meta import METADATA, label_rules, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.old_labels import OldLabels, old_labels, warn_of_labels
+from actors.kinds.schema.fields import QUANTITIES, STRING, STRING_MAP, Field, ListOf, Struct
+from actors.kinds.validation.checks import (
     FieldError,
     dns_label,
     duplicate,
@@ -12,13 +19,6 @@ from actors.kinds.checks import (
     name_is_subdomain,
     unchanged,
 )
-from actors.kinds.columns import AGE, NAME, Column, at
-from actors.kinds.core.pods.placement import TOLERATION, toleration_rules
-from actors.kinds.core.resources import requirement_rules
-from actors.kinds.definition import Definition
-from actors.kinds.fields import QUANTITIES, STRING, STRING_MAP, Field, ListOf, Struct
-from actors.kinds.meta import METADATA, label_rules, metadata_change_rules, metadata_rules
-from actors.kinds.old_labels import OldLabels, old_labels, warn_of_labels
 from actors.messages import Object
 from actors.names import Names
 

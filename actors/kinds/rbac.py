@@ -10,7 +10,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from actors.kinds.checks import (
+from actors.kinds.declaration.columns import AGE, NAME, USUAL, Column
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.label_selector import LABEL_SELECTOR, compiles, label_selector_rules
+from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.schema.fields import STRING, STRINGS, Field, ListOf, Struct
+from actors.kinds.validation.checks import (
     CheckName,
     FieldError,
     each,
@@ -20,11 +25,6 @@ from actors.kinds.checks import (
     not_supported,
     required,
 )
-from actors.kinds.columns import AGE, NAME, USUAL, Column
-from actors.kinds.definition import Definition
-from actors.kinds.fields import STRING, STRINGS, Field, ListOf, Struct
-from actors.kinds.label_selector import LABEL_SELECTOR, compiles, label_selector_rules
-from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
 from actors.messages import Object
 from actors.names import Names
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.kinds.checks import (
+from actors.kinds.declaration.columns import AGE, NAME, Column, at
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.meta import METADATA, metadata_change_rules
+from actors.kinds.schema.fields import BOOL, INT32, STRING, Field, Struct
+from actors.kinds.validation.checks import (
     FieldError,
     forbidden,
     name_is_subdomain,
@@ -12,10 +16,6 @@ from actors.kinds.checks import (
     required,
     unchanged,
 )
-from actors.kinds.columns import AGE, NAME, Column, at
-from actors.kinds.definition import Definition
-from actors.kinds.fields import BOOL, INT32, STRING, Field, Struct
-from actors.kinds.meta import METADATA, metadata_change_rules
 from actors.messages import Object
 from actors.names import Names
 

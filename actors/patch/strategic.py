@@ -20,7 +20,7 @@ from __future__ import annotations
 import reprlib
 from typing import Any
 
-from actors.kinds.fields import Field, ListOf, MapOf, Struct, Type
+from actors.kinds.schema.fields import Field, ListOf, MapOf, Struct, Type
 from actors.patch.element_order import identity, in_order
 from actors.patch.errors import MalformedPatch, PatchDoesNotFit
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
-from actors.kinds.fields import Struct
-from actors.kinds.scan import Members, NotJson, read, scan
-from actors.kinds.walk import MOST_PROBLEMS
+from actors.kinds.schema.fields import Struct
+from actors.kinds.schema.scan import Members, NotJson, read, scan
+from actors.kinds.schema.walk import MOST_PROBLEMS
 from actors.patch.bounds import check_bounds
 from actors.patch.errors import MalformedPatch
 from actors.patch.json_patch import apply_json_patch, parse_json_patch

@@ -15,15 +15,13 @@ import orjson
 import trio
 
 from actors.admission.chain import Admission, Review
-from actors.committer import Committer
 from actors.errors import BadRequest, Invalid
-from actors.kinds.definition import Definition
-from actors.kinds.times import seconds_text
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.values.times import seconds_text
 from actors.mailbox import Mailbox, MailboxStatistics, Reply
 from actors.messages import Command, Create, Delete, Deleted, Object, Outcome, Patch, Replace, Submit, Written
-from actors.patch.door import Doors
-from actors.patch.ownership import owned_after
-from actors.resource.addressing import missing
+from actors.patch.managed_fields.field_view import Doors
+from actors.patch.managed_fields.ownership import owned_after
 from actors.resource.answers import Answer, Settlement
 from actors.resource.applying import apply_object
 from actors.resource.decide import (
@@ -41,10 +39,12 @@ from actors.resource.decide import (
     may_not_create,
     refuse_other_uid,
 )
-from actors.resource.document import as_stored, encode, facts_of
 from actors.resource.owners import SENT, SETTLED, drop_repeated_owners
 from actors.resource.patching import patch_object
 from actors.resource.reviewing import review_of
+from actors.store.addressing import missing
+from actors.store.committer import Committer
+from actors.store.document import as_stored, encode, facts_of
 from journal.log import Journal
 from journal.records import Event
 from journal.view import View

@@ -7,18 +7,18 @@ nobody owns a default by applying something else.
 from __future__ import annotations
 
 from actors.errors import BadRequest, Conflict, TooLarge
-from actors.kinds.definition import Definition
-from actors.kinds.times import seconds_text
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.values.times import seconds_text
 from actors.messages import Object, Patch
-from actors.patch.apply import Applier, apply
 from actors.patch.bounds import check_bounds
-from actors.patch.claims import NotClaimable
-from actors.patch.door import Door, Doors
 from actors.patch.errors import PatchTooLarge
-from actors.patch.last_applied import kept_current
-from actors.resource.addressing import check_name, settle_namespace
+from actors.patch.managed_fields.apply import Applier, apply
+from actors.patch.managed_fields.claims import NotClaimable
+from actors.patch.managed_fields.field_view import Door, Doors
+from actors.patch.managed_fields.last_applied import kept_current
 from actors.resource.decide import Current
-from actors.resource.document import as_stored, decode, encode
+from actors.store.addressing import check_name, settle_namespace
+from actors.store.document import as_stored, decode, encode
 
 
 def apply_object(doors: Doors, definition: Definition, current: Current | None, command: Patch) -> Object:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import orjson
 import trio
 
-from actors.directory import Directory
 from actors.errors import NotFound, RequestError
-from actors.kinds.definition import Definition
+from actors.kinds.declaration.definition import Definition
 from actors.messages import Delete, DeleteOptions, Stamp
-from actors.resource.reads import ListOptions, Reads
+from actors.resource.directory import Directory
+from actors.store.reads import ListOptions, Reads
 
 # Commands sent before waiting for their answers: one commit's worth, far below a mailbox's capacity.
 TOGETHER = 256

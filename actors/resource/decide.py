@@ -14,15 +14,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from actors.errors import STALE, AlreadyExists, BadRequest, Cause, Conflict, Forbidden, Invalid
-from actors.kinds.checks import FieldError
-from actors.kinds.definition import Definition, Subresource
-from actors.kinds.tally import few_enough
-from actors.kinds.times import micros_of, seconds_text
+from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.validation.checks import FieldError
+from actors.kinds.validation.tally import few_enough
+from actors.kinds.values.times import micros_of, seconds_text
 from actors.messages import Create, Delete, Object, Patch, Replace, Submit
-from actors.patch.managers import same_but_for_times
-from actors.resource.addressing import missing
+from actors.patch.managed_fields.managers import same_but_for_times
 from actors.resource.metadata import validate_metadata_create, validate_metadata_update
 from actors.resource.preconditions import check_delete, check_given_version, check_sent
+from actors.store.addressing import missing
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 LONGEST_GENERATED_BASE = 58  # 63 characters less the five random ones

@@ -6,9 +6,9 @@ kind adds its own passes, and the order of the causes, in its `validate_update`.
 
 from __future__ import annotations
 
-from actors.kinds.checks import FieldError, name_is_path_segment
-from actors.kinds.definition import Definition
-from actors.kinds.meta import metadata_change_rules, metadata_rules
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.meta import metadata_change_rules, metadata_rules
+from actors.kinds.validation.checks import FieldError, name_is_path_segment
 from actors.messages import Object
 
 

@@ -13,8 +13,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from actors.errors import BadRequest, Invalid
-from actors.kinds.checks import FieldError, forbidden, invalid, not_supported, required, size, too_long
-from actors.kinds.spelling import quoted, shown
+from actors.kinds.validation.checks import (
+    FieldError,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+    size,
+    too_long,
+)
+from actors.kinds.values.spelling import quoted, shown
 from actors.messages import DeleteOptions
 from actors.names import Names
 

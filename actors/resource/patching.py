@@ -11,15 +11,15 @@ from dataclasses import dataclass
 import orjson
 
 from actors.errors import BadRequest, Cause, Invalid, TooLarge, Unprocessable
-from actors.kinds.definition import Definition
-from actors.kinds.schema import Decoded, NotDecodable
-from actors.kinds.spelling import quoted
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.schema.decoder import Decoded, NotDecodable
+from actors.kinds.values.spelling import quoted
 from actors.messages import Object, Patch
 from actors.patch.errors import MalformedPatch, PatchDoesNotFit, PatchTooLarge
 from actors.patch.transform import transform
-from actors.resource.addressing import check_name, settle_namespace
 from actors.resource.decide import Current
-from actors.resource.document import decode, encode
+from actors.store.addressing import check_name, settle_namespace
+from actors.store.document import decode, encode
 
 LONGEST_QUOTE = 4096  # of a patch, inside the error about it
 

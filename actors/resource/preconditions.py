@@ -8,7 +8,7 @@ those that clients know: of a delete they name the kind and the record, of every
 from __future__ import annotations
 
 from actors.errors import Conflict, Resource
-from actors.kinds.definition import Definition
+from actors.kinds.declaration.definition import Definition
 from actors.messages import DeleteOptions
 
 

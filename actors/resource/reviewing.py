@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from actors.admission.chain import Review
-from actors.kinds.definition import Definition
+from actors.kinds.declaration.definition import Definition
 from actors.messages import Command, Create, Object, Patch, Replace, Submit
 
 

@@ -19,8 +19,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from actors.errors import BadRequest
-from actors.kinds.checks import label_value, qualified_name
-from actors.kinds.spelling import quoted
+from actors.kinds.validation.checks import label_value, qualified_name
+from actors.kinds.values.spelling import quoted
 
 IN, NOT_IN, EXISTS, ABSENT, GREATER, LESS = "in", "notin", "exists", "!", ">", "<"
 

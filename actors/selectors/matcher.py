@@ -1,6 +1,6 @@
 """The filter of a list: facts bytes in, yes or no out, hardly ever unpacking them.
 
-Facts are laid out so that a label or a field is there exactly if its bytes are (see `actors/facts.py`), so
+Facts are laid out so that a label or a field is there exactly if its bytes are (see `actors/selectors/facts.py`), so
 every requirement but `>` and `<` is one search for bytes, a quarter of a microsecond, wanted or unwanted.
 Only numbers and long lists of values are unpacked to be compared, where the searches left the question open.
 Rejected: an index database per label, which every write would pay for.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from actors.facts import field_bytes, label_bytes, unpack_labels
+from actors.selectors.facts import field_bytes, label_bytes, unpack_labels
 from actors.selectors.fields import FieldRequirement, FieldSelector
 from actors.selectors.labels import ABSENT, EXISTS, IN, NOT_IN, LabelRequirement, LabelSelector
 

@@ -13,11 +13,11 @@ from typing import Any
 import orjson
 
 from actors.kinds.catalog import Catalog
-from actors.kinds.definition import Definition
+from actors.kinds.declaration.definition import Definition
 from actors.messages import Patch
 from actors.names import CLUSTER
-from actors.patch.door import Doors
-from actors.patch.ownership import owned_after
+from actors.patch.managed_fields.field_view import Doors
+from actors.patch.managed_fields.ownership import owned_after
 from actors.resource.applying import apply_object
 from actors.resource.decide import Current
 from actors.stamps import Stamp

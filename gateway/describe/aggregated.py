@@ -12,11 +12,11 @@ from collections.abc import Iterator
 
 import orjson
 
-from actors.kinds.definition import Definition, Subresource
-from gateway import render
-from gateway.call import Call
+from actors.kinds.declaration.definition import Definition, Subresource
 from gateway.describe.discovery import Discovery, Document
-from gateway.request import Response
+from gateway.requests import render
+from gateway.requests.call import Call
+from gateway.requests.request import Response
 from gateway.wire import marks
 from gateway.wire.negotiate import DISCOVERY_LIST
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from actors.kinds.catalog import Catalog
-from actors.kinds.definition import Definition, Subresource
+from actors.kinds.declaration.definition import Definition, Subresource
 
 Document = dict[str, Any]
 

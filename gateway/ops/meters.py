@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from gateway.ops.metrics import Metrics
 
 if TYPE_CHECKING:
-    from actors.committer import CommitterStatistics
     from actors.mailbox import MailboxStatistics
-    from gateway.serving import ServerStatistics
+    from actors.store.committer import CommitterStatistics
+    from gateway.connections.serving import ServerStatistics
     from gateway.watch.tally import WatchStatistics
 
 

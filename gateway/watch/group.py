@@ -16,8 +16,7 @@ from typing import Any, Protocol
 
 import trio
 
-from gateway.request import Ending
-from gateway.volley import Volley
+from gateway.requests.request import Ending
 from gateway.watch.backlog import Backlog
 from gateway.watch.changes import Change, TooOld
 from gateway.watch.frames import ROUND_BYTES, Frame, KeptFrames, joined, note_sent, rounds
@@ -25,6 +24,7 @@ from gateway.watch.framing import Framing
 from gateway.watch.interest import Interest
 from gateway.watch.member import Member, Pipe
 from gateway.watch.topic import Topic
+from gateway.watch.volley import Volley
 
 logger = logging.getLogger(__name__)
 

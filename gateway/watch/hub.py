@@ -12,8 +12,7 @@ from weakref import WeakValueDictionary
 
 import trio
 
-from actors.feed import Feed
-from gateway.volley import Volley
+from actors.store.feed import Feed
 from gateway.watch.changes import Changes
 from gateway.watch.framing import Framing
 from gateway.watch.group import TURN, Group
@@ -22,6 +21,7 @@ from gateway.watch.member import Member
 from gateway.watch.sweeper import Sweeper
 from gateway.watch.tally import Tally, WatchStatistics
 from gateway.watch.topic import Topic
+from gateway.watch.volley import Volley
 from journal.log import Journal
 from journal.records import Event
 

@@ -7,15 +7,15 @@ from typing import Any, Protocol
 
 import trio
 
-from gateway.request import Ending
-from gateway.volley import Missed
+from gateway.requests.request import Ending
+from gateway.watch.volley import Missed
 
 # How long a watcher that does not read may hold up the end of its own stream.
 FAREWELL = 5.0
 
 
 class Pipe(Protocol):
-    """What a watch needs of a connection; `gateway.link.Link` is one."""
+    """What a watch needs of a connection; `gateway.connections.link.Link` is one."""
 
     deadline: float  # when to interrupt by itself, again and again from then on
 

@@ -13,8 +13,8 @@ from dataclasses import replace
 import orjson
 import trio
 
-from actors.kinds.definition import Definition
-from actors.resource.reads import Listing, ListOptions, Reads
+from actors.kinds.declaration.definition import Definition
+from actors.store.reads import Listing, ListOptions, Reads
 from gateway.watch.member import Member, push
 
 # Objects in the first page; how many bytes the next ones should have.

@@ -10,7 +10,7 @@ import logging
 
 import trio
 
-from gateway.request import Ending
+from gateway.requests.request import Ending
 from gateway.watch.changes import TooOld
 from gateway.watch.framing import Framing
 from gateway.watch.group import Group

@@ -13,8 +13,8 @@ import orjson
 import trio
 
 from actors.errors import Expired
-from gateway.errors import Failure, failure_of, plain_failure
-from gateway.request import Ending, Finished
+from gateway.requests.errors import Failure, failure_of, plain_failure
+from gateway.requests.request import Ending, Finished
 from gateway.watch.changes import TooOld
 from gateway.watch.framing import Framing
 from gateway.watch.group import Group

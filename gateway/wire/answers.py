@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 from actors.kinds.core.pods.eviction import DELETE_OPTIONS
-from actors.kinds.fields import BOOL, FREE, INT32, INT64, STRING, STRINGS, Field, ListOf, Struct, Type
-from actors.kinds.meta import METADATA
+from actors.kinds.declaration.meta import METADATA
+from actors.kinds.schema.fields import (
+    BOOL,
+    FREE,
+    INT32,
+    INT64,
+    STRING,
+    STRINGS,
+    Field,
+    ListOf,
+    Struct,
+    Type,
+)
 
 __all__ = [
     "API_GROUP",

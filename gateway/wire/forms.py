@@ -12,13 +12,13 @@ from typing import Any
 import orjson
 
 from actors.errors import BadRequest
-from actors.kinds.columns import Column
-from actors.kinds.definition import Definition
+from actors.kinds.declaration.columns import Column
+from actors.kinds.declaration.definition import Definition
 from actors.messages import Object
 from actors.names import Names
-from actors.resource.document import decode
-from actors.resource.reads import Listing
-from gateway.documents import Frame, list_metadata
+from actors.store.document import decode
+from actors.store.reads import Listing
+from gateway.wire.documents import Frame, list_metadata
 
 INCLUDED = ("", "Metadata", "Object", "None")
 

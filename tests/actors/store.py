@@ -25,20 +25,20 @@ from actors.admission.chain import Admission
 from actors.admission.roster import completions, plugins
 from actors.bootstrap.ensure import ensure
 from actors.bootstrap.objects import namespaces
-from actors.committer import Committer
-from actors.directory import Directory
 from actors.errors import RequestError
-from actors.feed import Feed
 from actors.kinds.catalog import Catalog
-from actors.kinds.definition import Definition
+from actors.kinds.declaration.definition import Definition
 from actors.messages import Command, Create, Delete, DeleteOptions, Replace
 from actors.names import CLUSTER
 from actors.resource import options
 from actors.resource.collection import delete_collection
-from actors.resource.horizon import Horizon
-from actors.resource.reads import ListOptions, Reads
+from actors.resource.directory import Directory
 from actors.selectors import FieldSelector, LabelSelector
 from actors.stamps import Stamps
+from actors.store.committer import Committer
+from actors.store.feed import Feed
+from actors.store.horizon import Horizon
+from actors.store.reads import ListOptions, Reads
 from actors.supervisor import Supervisor
 from journal.log import Journal
 

@@ -6,9 +6,9 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from actors.committer import Committer
 from actors.errors import StorageRefused
-from actors.feed import Feed
+from actors.store.committer import Committer
+from actors.store.feed import Feed
 from journal.errors import StorageFull
 from journal.log import Journal
 from journal.records import Event
@@ -111,7 +111,7 @@ async def test_time_never_goes_back_along_the_log():
 
 
 async def test_a_slow_disk_moves_commits_to_a_thread(monkeypatch):
-    monkeypatch.setattr("actors.committer.QUICK", 0.0)
+    monkeypatch.setattr("actors.store.committer.QUICK", 0.0)
     log = Log()
     committer = Committer(log, Feed(0))
     async with trio.open_nursery() as nursery:

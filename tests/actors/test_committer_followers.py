@@ -8,8 +8,8 @@ from pathlib import Path
 import trio
 from trio.testing import MockClock
 
-from actors.committer import Committer
-from actors.feed import Feed
+from actors.store.committer import Committer
+from actors.store.feed import Feed
 from actors.supervisor import Supervisor
 from journal import Event, Journal
 

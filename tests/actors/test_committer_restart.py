@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from actors.committer import Committer
-from actors.feed import Feed
+from actors.store.committer import Committer
+from actors.store.feed import Feed
 from journal import Event, Journal, verify
 
 LATE, EARLY = 9_000, 1_000

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from actors.errors import Conflict, EvictionRefused, NotFound, TooManyBudgets
-from actors.evictions import Evictions
 from actors.messages import DeleteOptions, Replace
+from actors.resource.evictions import Evictions
 from tests.actors.store import Store, stored
 
 LABELS = {"app": "x"}

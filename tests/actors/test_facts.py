@@ -4,7 +4,15 @@ import msgpack
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.facts import Facts, field_bytes, has_owners, label_bytes, pack_facts, unpack_facts, unpack_uids
+from actors.selectors.facts import (
+    Facts,
+    field_bytes,
+    has_owners,
+    label_bytes,
+    pack_facts,
+    unpack_facts,
+    unpack_uids,
+)
 
 words = st.dictionaries(st.text(), st.text())
 filled = st.dictionaries(st.text(), st.text(min_size=1))

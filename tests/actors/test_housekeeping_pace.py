@@ -8,9 +8,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from actors.committer import Committer
-from actors.feed import Feed
-from actors.housekeeping import Housekeeping
+from actors.store.committer import Committer
+from actors.store.feed import Feed
+from actors.store.housekeeping import Housekeeping
 from journal import Event, Journal
 
 SECOND = 1_000_000

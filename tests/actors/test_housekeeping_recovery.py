@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from actors.clock import WallClock
-from actors.committer import Committer
-from actors.feed import Feed
-from actors.housekeeping import Housekeeping
+from actors.store.committer import Committer
+from actors.store.feed import Feed
+from actors.store.housekeeping import Housekeeping
 from journal.errors import StorageFull
 from journal.log import Journal
 

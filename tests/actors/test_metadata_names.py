@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors.kinds.catalog import Catalog
-from actors.kinds.definition import Definition
+from actors.kinds.declaration.definition import Definition
 from actors.names import CLUSTER
 from actors.resource.metadata import validate_metadata_create
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.resource.horizon import FRESH_FOR, Horizon
+from actors.store.horizon import FRESH_FOR, Horizon
 from journal import retention
 from tests.actors.store import stored
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from actors.facts import pack_facts
 from actors.selectors import LabelSelector, matcher
+from actors.selectors.facts import pack_facts
 
 OBJECTS = [
     {},

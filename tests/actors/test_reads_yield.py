@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import trio
 
-from actors.resource.reads import ListOptions
+from actors.store.reads import ListOptions
 from tests.actors.store import stored
 
 
 async def test_writes_between_the_slices_of_one_list_are_not_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.resource.reads.SLICE", 2)
+    monkeypatch.setattr("actors.store.reads.SLICE", 2)
     async with stored() as store:
         for number in range(9):
             await store.create("configmaps", {"metadata": {"name": f"c{number}"}})

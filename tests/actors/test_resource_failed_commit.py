@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from actors.committer import Committer
+from actors.store.committer import Committer
 from journal.errors import StorageFull
 from tests.actors.store import Refused, Store, stored
 

@@ -6,9 +6,9 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from actors.committer import Committer
 from actors.messages import Create
 from actors.resource.actor import ResourceActor
+from actors.store.committer import Committer
 from tests.actors.store import Refused, Store, stored
 
 

@@ -24,9 +24,9 @@ import orjson
 import pytest
 import trio
 
-from actors.committer import Committer
 from actors.kinds.catalog import Catalog
 from actors.names import NAMES
+from actors.store.committer import Committer
 from gateway import compose
 from gateway.settings import LOOPBACK, Addresses, Settings
 from tests.actors.store import Document, ManualClock, Refused, Verbs, memory_folder, stored

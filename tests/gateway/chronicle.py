@@ -19,7 +19,7 @@ from typing import Any
 
 import orjson
 
-from actors.facts import pack_facts
+from actors.selectors.facts import pack_facts
 from gateway.cli.main import main
 from journal import Event, Journal
 

@@ -22,11 +22,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from gateway.limits import Limits
-from gateway.request import Request, Response
-from gateway.server import Server
-from gateway.serving import ServerStatistics
-from gateway.tls import serving_context
+from gateway.connections.limits import Limits
+from gateway.connections.server import Server
+from gateway.connections.serving import ServerStatistics
+from gateway.connections.tls import serving_context
+from gateway.requests.request import Request, Response
 
 Handle = Callable[[Request], Awaitable[Response]]
 

@@ -121,7 +121,7 @@ async def test_an_empty_collection(opened: Opener) -> None:
 
 @everywhere
 async def test_slices_of_a_long_list_are_one_list(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.resource.reads.SLICE", 2)
+    monkeypatch.setattr("actors.store.reads.SLICE", 2)
     async with opened() as api:
         await fill(api, 7)
         assert names(await api.list("configmaps")) == [f"c{number}" for number in range(7)]

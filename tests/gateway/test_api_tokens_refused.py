@@ -93,7 +93,7 @@ async def test_a_token_made_across_namespaces_stays_in_the_one_asked_for(opened:
 
 @everywhere
 async def test_a_token_of_a_version_not_yet_there(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.resource.reads.PATIENCE", 0.01)
+    monkeypatch.setattr("actors.store.reads.PATIENCE", 0.01)
     async with opened() as api:
         assert (await refused_with(api, forged(v=1_000_000))).reason == "Timeout"
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.cli.journal.difference import ABSENT, Change, difference
-from gateway.cli.journal.wording import signed, summed_up, told
+from gateway.cli.journal.printing.wording import signed, summed_up, told
+from gateway.cli.journal.query.difference import ABSENT, Change, difference
 
 
 def said(before: Any, after: Any) -> list[str]:

@@ -12,10 +12,10 @@ from pathlib import Path
 import orjson
 import pytest
 
-from gateway.cli.journal.failure import Failure
-from gateway.cli.journal.follow import follow
-from gateway.cli.journal.reading import Entry, Reading
-from gateway.cli.journal.selection import Selection
+from gateway.cli.journal.query.failure import Failure
+from gateway.cli.journal.query.follow import follow
+from gateway.cli.journal.query.reading import Entry, Reading
+from gateway.cli.journal.query.selection import Selection
 from journal import Journal, retention
 from tests.gateway.chronicle import Teller, gone, put
 from tests.gateway.processes import heed_ctrl_c

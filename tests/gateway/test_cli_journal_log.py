@@ -154,7 +154,7 @@ def test_what_retention_left_is_shown(folder: Path) -> None:
 
 
 def test_more_than_one_slice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gateway.cli.journal import reading
+    from gateway.cli.journal.query import reading
 
     monkeypatch.setattr(reading, "SLICE", 3)
     monkeypatch.setattr(reading, "SCAN", 5)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli.journal.moments import Moment, parse_moment
+from gateway.cli.journal.query.moments import Moment, parse_moment
 from journal import Journal
 from tests.gateway.chronicle import NOON, Teller, put
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gateway.cli.journal.columns import Columns
-from gateway.cli.journal.output import Output, harmless
+from gateway.cli.journal.printing.columns import Columns
+from gateway.cli.journal.printing.output import Output, harmless
 from tests.gateway.chronicle import ask, put, tell
 
 

@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from gateway.request import Request, Response
+from gateway.requests.request import Request, Response
 from tests.gateway.rest import at_rest
 from tests.gateway.serving import Client, Host, served
 

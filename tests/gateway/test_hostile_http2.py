@@ -7,8 +7,8 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from gateway.limits import Limits
-from gateway.request import Request, Response
+from gateway.connections.limits import Limits
+from gateway.requests.request import Request, Response
 from tests.gateway.frames import Frames, frames
 from tests.gateway.rest import at_rest, let_pass
 from tests.gateway.serving import served

@@ -1,7 +1,7 @@
 """Too much of anything is refused as soon as that is known, without reading the rest."""
 
-from gateway.limits import Limits
-from gateway.request import Request, Response
+from gateway.connections.limits import Limits
+from gateway.requests.request import Request, Response
 from tests.gateway.serving import served
 
 MIB = 1024 * 1024

@@ -3,7 +3,7 @@
 import trio
 from trio.testing import MockClock
 
-from gateway.request import Request, Response
+from gateway.requests.request import Request, Response
 from tests.gateway.rest import let_pass
 from tests.gateway.serving import served
 

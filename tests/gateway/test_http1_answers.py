@@ -1,7 +1,7 @@
 """What goes out: cached heads stay right, and no value can write a header of its own."""
 
-from gateway.heads import CLOSE, Heads
-from gateway.request import Request, Response
+from gateway.connections.heads import CLOSE, Heads
+from gateway.requests.request import Request, Response
 from tests.gateway.serving import served
 
 

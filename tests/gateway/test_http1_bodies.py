@@ -1,6 +1,6 @@
 """Request bodies: by length, in chunks, announced with Expect; and answers without one."""
 
-from gateway.request import Request, Response
+from gateway.requests.request import Request, Response
 from tests.gateway.serving import served
 
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.limits import Limits
-from gateway.parser import Parser
-from gateway.request import Peer
+from gateway.connections.limits import Limits
+from gateway.connections.parser import Parser
+from gateway.requests.request import Peer
 
 PEER = Peer()
 BLOCKS = [

@@ -1,6 +1,6 @@
 """What the handler sees of a request: method, target, headers, peer."""
 
-from gateway.request import Request, Response
+from gateway.requests.request import Request, Response
 from tests.gateway.serving import served
 
 

@@ -1,6 +1,6 @@
 """A request for another protocol is an ordinary request: but for WebSockets, nothing else is spoken here."""
 
-from gateway.request import Request, Response
+from gateway.requests.request import Request, Response
 from tests.gateway.serving import served
 
 UPGRADE = b"Host: t\r\nConnection: Upgrade\r\nUpgrade: other\r\n"

@@ -9,9 +9,9 @@ from hypercorn.trio.task_group import TaskGroup
 from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import TrioSingleTask, WorkerContext
 
-from gateway.http2 import Http2, Streams
-from gateway.limits import Limits
-from gateway.listen import Settings
+from gateway.connections.http2 import Http2, Streams
+from gateway.connections.limits import Limits
+from gateway.connections.listen import Settings
 
 PARAMETERS = {
     TCPServer.__init__: ["self", "app", "config", "context", "state", "stream"],

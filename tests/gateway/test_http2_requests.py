@@ -7,7 +7,7 @@ import h2.events
 import httpx
 import trio
 
-from gateway.request import Request, Response
+from gateway.requests.request import Request, Response
 from tests.gateway.frames import frames
 from tests.gateway.serving import Host, authority, served
 

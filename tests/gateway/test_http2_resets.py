@@ -9,7 +9,7 @@ import struct
 import pytest
 import trio
 
-from gateway.request import Request, Response
+from gateway.requests.request import Request, Response
 from tests.gateway.frames import Frames, frames
 from tests.gateway.rest import at_rest
 from tests.gateway.serving import served

@@ -7,7 +7,7 @@ import trio
 from hyperframe.frame import DataFrame, GoAwayFrame, RstStreamFrame
 from trio.testing import MockClock
 
-from gateway.request import Request, Response
+from gateway.requests.request import Request, Response
 from tests.gateway.frames import frames
 from tests.gateway.rest import at_rest, let_pass
 from tests.gateway.serving import served

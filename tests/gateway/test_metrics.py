@@ -5,11 +5,11 @@ import sys
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from actors.committer import CommitterStatistics
 from actors.mailbox import MailboxStatistics
+from actors.store.committer import CommitterStatistics
+from gateway.connections.serving import ServerStatistics
 from gateway.ops.meters import meter_committer, meter_journal, meter_mailboxes, meter_server
 from gateway.ops.metrics import Metrics
-from gateway.serving import ServerStatistics
 
 Sample = tuple[str, tuple[tuple[str, str], ...]]
 

@@ -3,7 +3,7 @@
 import pytest
 
 from actors.errors import BadRequest
-from gateway.parameters import NOTHING, parse
+from gateway.requests.parameters import NOTHING, parse
 
 
 def test_no_query() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from actors.errors import BadRequest
-from gateway.parameters import parse
+from gateway.requests.parameters import parse
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from actors.kinds.catalog import Catalog
-from actors.kinds.definition import Definition
+from actors.kinds.declaration.definition import Definition
 from actors.names import CLUSTER
-from gateway.bodies import patch_format
-from gateway.errors import UnsupportedPatch, failure_of
+from gateway.handlers.bodies import patch_format
+from gateway.requests.errors import UnsupportedPatch, failure_of
 from gateway.wire.negotiate import UnsupportedMediaType
 
 FOUND = Catalog(CLUSTER).find("", "v1", "configmaps")

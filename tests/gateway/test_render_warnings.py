@@ -1,6 +1,6 @@
 """Warnings in an answer's head: each once, and cut short when they are too many."""
 
-from gateway.render import warning_headers
+from gateway.requests.render import warning_headers
 
 
 def test_what_was_told_is_not_told_again() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.route import find_route
+from gateway.requests.route import find_route
 
 
 @pytest.mark.parametrize(

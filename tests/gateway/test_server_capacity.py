@@ -8,8 +8,8 @@ from contextlib import contextmanager
 import trio
 from trio.testing import MockClock
 
-from gateway.limits import Limits, affordable_connections
-from gateway.request import Request, Response
+from gateway.connections.limits import Limits, affordable_connections
+from gateway.requests.request import Request, Response
 from tests.gateway.rest import at_rest, let_pass
 from tests.gateway.serving import Client, served
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.request import Request, Response
+from gateway.requests.request import Request, Response
 from tests.gateway.serving import served
 
 

@@ -4,7 +4,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from gateway.request import Request, Response
+from gateway.requests.request import Request, Response
 from tests.gateway.rest import at_rest, let_pass
 from tests.gateway.serving import served
 

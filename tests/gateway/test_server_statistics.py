@@ -2,7 +2,7 @@
 
 import trio
 
-from gateway.request import Request, Response
+from gateway.requests.request import Request, Response
 from tests.gateway.rest import at_rest
 from tests.gateway.serving import served
 

@@ -7,9 +7,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from gateway.limits import Limits
-from gateway.request import Request, Response
-from gateway.server import Server
+from gateway.connections.limits import Limits
+from gateway.connections.server import Server
+from gateway.requests.request import Request, Response
 from tests.gateway.rest import at_rest, let_pass
 from tests.gateway.serving import Client, authority, hello, refuse, served
 

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 
 import trio
 
-from gateway.limits import Limits
-from gateway.tls import Desk, SecureLink
+from gateway.connections.limits import Limits
+from gateway.connections.tls import Desk, SecureLink
 from tests.gateway.rest import at_rest
 from tests.gateway.serving import authority
 

@@ -8,8 +8,8 @@ import socket
 import pytest
 import trio
 
-from gateway import tls
-from gateway.tls import SLICE, SecureLink
+from gateway.connections import tls
+from gateway.connections.tls import SLICE, SecureLink
 from tests.gateway.test_tls_shared_desk import Peer, pairs
 
 ROUND = 256 * 1024

@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from gateway.limits import Limits
-from gateway.tls import SLICE, Desk, SecureLink
+from gateway.connections.limits import Limits
+from gateway.connections.tls import SLICE, Desk, SecureLink
 from tests.gateway.serving import authority
 
 

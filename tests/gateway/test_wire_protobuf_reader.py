@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.kinds.fields import (
+from actors.kinds.schema.fields import (
     BOOL,
     BYTES,
     FREE,

@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from actors.kinds.catalog import Catalog
-from actors.kinds.definition import Definition
+from actors.kinds.declaration.definition import Definition
 from actors.names import CLUSTER, KUBERNETES
 from gateway.wire.protobuf import Messages, read_object
 from tests.gateway.describe.specimens import key, specimens

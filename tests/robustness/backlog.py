@@ -10,7 +10,7 @@ import json
 import time
 from pathlib import Path
 
-from actors.facts import pack_facts
+from actors.selectors.facts import pack_facts
 from journal import Event, Journal
 
 AGE = 3600_000_000  # microseconds: an hour before now

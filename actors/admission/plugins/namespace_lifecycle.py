@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from actors.admission.chain import Review
+from actors.admission.namespaces import Namespaces
 from actors.errors import Cause, Forbidden, NotFound, Resource
 from actors.names import Names
-from actors.namespaces import Namespaces
 
 NAMESPACES = Resource("", "namespaces")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from actors.admission.chain import Review
 from actors.errors import Forbidden, Resource
-from actors.kinds.quantity import nanos_of
+from actors.kinds.values.quantity import nanos_of
 from actors.messages import Object
 from actors.names import Names
-from actors.resource.document import decode
+from actors.store.document import decode
 from journal.log import Journal
 
 CLAIMS = Resource("", "persistentvolumeclaims")

@@ -10,11 +10,11 @@ from typing import Final
 
 from actors.admission.chain import Review
 from actors.errors import Forbidden, Resource
-from actors.feed import Feed
 from actors.kinds.core.pods.spec import POD_SPEC
 from actors.messages import Object
 from actors.names import Names
-from actors.resource.document import decode
+from actors.store.document import decode
+from actors.store.feed import Feed
 from journal.log import Journal
 from journal.records import Event
 

@@ -12,14 +12,14 @@ from typing import Final
 
 from actors.admission.chain import Review
 from actors.errors import Forbidden, Resource
-from actors.kinds.checks import name_is_path_segment
 from actors.kinds.core.pods.containers import CONTAINER
 from actors.kinds.core.pods.projections import FILE_MODE
 from actors.kinds.core.pods.spec import POD_SPEC
 from actors.kinds.core.pods.windows import containers_of
+from actors.kinds.validation.checks import name_is_path_segment
 from actors.messages import Object
 from actors.names import Names
-from actors.resource.document import decode
+from actors.store.document import decode
 from journal.log import Journal
 
 PODS: Final = Resource("", "pods")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from actors.kinds.apps import controller_revision, daemon_set, deployment, replica_set, stateful_set
-from actors.kinds.definition import Definition
+from actors.kinds.declaration.definition import Definition
 from actors.names import Names
 
 _WORKLOADS = (daemon_set, deployment, replica_set, stateful_set)

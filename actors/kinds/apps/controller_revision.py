@@ -8,11 +8,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.kinds.checks import NEGATIVE, FieldError, invalid, name_is_subdomain, required, unchanged
-from actors.kinds.columns import AGE, NAME, NONE, Column, at
-from actors.kinds.definition import Definition
-from actors.kinds.fields import FREE, INT64, Field, Struct
-from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.schema.fields import FREE, INT64, Field, Struct
+from actors.kinds.validation.checks import (
+    NEGATIVE,
+    FieldError,
+    invalid,
+    name_is_subdomain,
+    required,
+    unchanged,
+)
 from actors.messages import Object
 from actors.names import Names
 

@@ -9,17 +9,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from actors.kinds import spelling
-from actors.kinds.checks import (
-    NEGATIVE,
-    FieldError,
-    invalid,
-    name_is_subdomain,
-    not_supported,
-    required,
-    unchanged,
-)
-from actors.kinds.columns import AGE, NAME, Column
 from actors.kinds.core.pod_template import (
     POD_TEMPLATE_SPEC,
     drop_gated,
@@ -28,14 +17,13 @@ from actors.kinds.core.pod_template import (
     template_warnings,
 )
 from actors.kinds.core.pods.volumes import shared_disk_rules
-from actors.kinds.definition import Definition, Subresource
-from actors.kinds.fields import INT32, INT64, INT_OR_STRING, STRING, Field, ListOf, Struct
-from actors.kinds.halves import keep_spec, keep_status_and_count, start
-from actors.kinds.label_selector import LABEL_SELECTOR, label_selector_rules
-from actors.kinds.meta import METADATA, OBJECT_META, metadata_change_rules, metadata_rules
-from actors.kinds.schema import NotDecodable
-from actors.kinds.shares import amount, no_more_than_all, share_rules
-from actors.kinds.workloads import (
+from actors.kinds.declaration.columns import AGE, NAME, Column
+from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.halves import keep_spec, keep_status_and_count, start
+from actors.kinds.declaration.label_selector import LABEL_SELECTOR, label_selector_rules
+from actors.kinds.declaration.meta import METADATA, OBJECT_META, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.shares import amount, no_more_than_all, share_rules
+from actors.kinds.declaration.workloads import (
     CONTAINERS,
     IMAGES,
     SELECTOR,
@@ -49,6 +37,18 @@ from actors.kinds.workloads import (
     not_negative,
     usable,
 )
+from actors.kinds.schema.decoder import NotDecodable
+from actors.kinds.schema.fields import INT32, INT64, INT_OR_STRING, STRING, Field, ListOf, Struct
+from actors.kinds.validation.checks import (
+    NEGATIVE,
+    FieldError,
+    invalid,
+    name_is_subdomain,
+    not_supported,
+    required,
+    unchanged,
+)
+from actors.kinds.values import spelling
 from actors.messages import Object
 from actors.names import Names
 

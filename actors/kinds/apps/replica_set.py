@@ -7,16 +7,14 @@ from typing import Final
 
 from actors.errors import Resource
 from actors.kinds.apps.replicas import selected_template_rules
-from actors.kinds.checks import FieldError, name_is_subdomain, unchanged
-from actors.kinds.columns import AGE, NAME, Column
 from actors.kinds.core.pod_template import POD_TEMPLATE_SPEC, drop_gated, fill_template, spec_warnings
-from actors.kinds.definition import Definition, Subresource
-from actors.kinds.fields import INT32, INT64, Field, ListOf, Struct
-from actors.kinds.halves import keep_spec, keep_status_and_count, start
-from actors.kinds.label_selector import LABEL_SELECTOR
-from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
-from actors.kinds.scale import scale
-from actors.kinds.workloads import (
+from actors.kinds.declaration.columns import AGE, NAME, Column
+from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.halves import keep_spec, keep_status_and_count, start
+from actors.kinds.declaration.label_selector import LABEL_SELECTOR
+from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.scale import scale
+from actors.kinds.declaration.workloads import (
     CONTAINERS,
     IMAGES,
     SELECTOR,
@@ -26,6 +24,8 @@ from actors.kinds.workloads import (
     not_negative,
     replica_status_rules,
 )
+from actors.kinds.schema.fields import INT32, INT64, Field, ListOf, Struct
+from actors.kinds.validation.checks import FieldError, name_is_subdomain, unchanged
 from actors.messages import Object
 from actors.names import Names
 

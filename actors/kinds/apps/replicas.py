@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from actors.kinds.checks import FieldError, invalid
 from actors.kinds.core.pod_template import pod_template_rules
 from actors.kinds.core.pods.volumes import shared_disk_rules
-from actors.kinds.workloads import found_rules, lasting_rules, selector_rules, usable
+from actors.kinds.declaration.workloads import found_rules, lasting_rules, selector_rules, usable
+from actors.kinds.validation.checks import FieldError, invalid
 from actors.messages import Object
 from actors.names import Names
 

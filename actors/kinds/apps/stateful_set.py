@@ -9,8 +9,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from actors.kinds.checks import FieldError, forbidden, invalid, name_is_subdomain, not_supported, required
-from actors.kinds.columns import AGE, NAME, Column
 from actors.kinds.core import persistent_volume_claim as claims
 from actors.kinds.core.pod_template import (
     POD_TEMPLATE_SPEC,
@@ -19,15 +17,14 @@ from actors.kinds.core.pod_template import (
     spec_warnings,
     template_metadata_rules,
 )
-from actors.kinds.definition import Definition, Subresource
-from actors.kinds.features import AUTO_DELETE, MAX_UNAVAILABLE
-from actors.kinds.fields import INT32, INT64, INT_OR_STRING, STRING, Field, ListOf, Struct
-from actors.kinds.halves import keep_spec, keep_status_and_count, start
-from actors.kinds.label_selector import LABEL_SELECTOR
-from actors.kinds.meta import METADATA, TEMPLATE_META, metadata_change_rules, metadata_rules
-from actors.kinds.scale import scale
-from actors.kinds.shares import amount, no_more_than_all, share_rules
-from actors.kinds.workloads import (
+from actors.kinds.declaration.columns import AGE, NAME, Column
+from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.halves import keep_spec, keep_status_and_count, start
+from actors.kinds.declaration.label_selector import LABEL_SELECTOR
+from actors.kinds.declaration.meta import METADATA, TEMPLATE_META, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.scale import scale
+from actors.kinds.declaration.shares import amount, no_more_than_all, share_rules
+from actors.kinds.declaration.workloads import (
     CONTAINERS,
     IMAGES,
     chosen,
@@ -40,6 +37,16 @@ from actors.kinds.workloads import (
     replica_status_rules,
     selector_rules,
     usable,
+)
+from actors.kinds.features import AUTO_DELETE, MAX_UNAVAILABLE
+from actors.kinds.schema.fields import INT32, INT64, INT_OR_STRING, STRING, Field, ListOf, Struct
+from actors.kinds.validation.checks import (
+    FieldError,
+    forbidden,
+    invalid,
+    name_is_subdomain,
+    not_supported,
+    required,
 )
 from actors.messages import Object
 from actors.names import Names

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from actors.kinds.autoscaling import horizontal_pod_autoscaler, version_1
-from actors.kinds.definition import Definition
+from actors.kinds.declaration.definition import Definition
 from actors.names import Names
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from actors.kinds.checks import FieldError, invalid, not_supported, required
-from actors.kinds.fields import INT32, STRING, Field, ListOf, Struct
+from actors.kinds.schema.fields import INT32, STRING, Field, ListOf, Struct
+from actors.kinds.validation.checks import FieldError, invalid, not_supported, required
 from actors.messages import Object
 
 LONGEST_PERIOD: Final = 1800

@@ -20,15 +20,15 @@ from actors.kinds.autoscaling.metrics import (
     targets_text,
     usual_metric,
 )
-from actors.kinds.checks import FieldError, invalid, name_is_subdomain
-from actors.kinds.columns import AGE, NAME, Column
-from actors.kinds.definition import Conversion, Definition, Subresource
+from actors.kinds.declaration.columns import AGE, NAME, Column
+from actors.kinds.declaration.definition import Conversion, Definition, Subresource
+from actors.kinds.declaration.halves import drop_status, keep_spec, keep_status
+from actors.kinds.declaration.meta import METADATA, metadata_change_rules
+from actors.kinds.declaration.workloads import condition, counted, not_negative
 from actors.kinds.features import CONTAINER_METRICS, SCALE_TO_ZERO
-from actors.kinds.fields import INT32, INT64, TIME, Field, ListOf, Struct
-from actors.kinds.halves import drop_status, keep_spec, keep_status
-from actors.kinds.meta import METADATA, metadata_change_rules
-from actors.kinds.walk import Walk
-from actors.kinds.workloads import condition, counted, not_negative
+from actors.kinds.schema.fields import INT32, INT64, TIME, Field, ListOf, Struct
+from actors.kinds.schema.walk import Walk
+from actors.kinds.validation.checks import FieldError, invalid, name_is_subdomain
 from actors.messages import Object
 from actors.names import Names
 

@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from actors.kinds.checks import (
+from actors.kinds.core.resources import container_name_rules
+from actors.kinds.declaration.label_selector import LABEL_SELECTOR
+from actors.kinds.features import CONTAINER_METRICS
+from actors.kinds.schema.fields import INT32, QUANTITY, STRING, Field, Struct
+from actors.kinds.validation.checks import (
     FieldError,
     dns_label,
     each,
@@ -18,11 +22,7 @@ from actors.kinds.checks import (
     not_supported,
     required,
 )
-from actors.kinds.core.resources import container_name_rules
-from actors.kinds.features import CONTAINER_METRICS
-from actors.kinds.fields import INT32, QUANTITY, STRING, Field, Struct
-from actors.kinds.label_selector import LABEL_SELECTOR
-from actors.kinds.quantity import nanos_of
+from actors.kinds.values.quantity import nanos_of
 from actors.messages import Object
 
 TYPES: Final = ("ContainerResource", "External", "Object", "Pods", "Resource")

@@ -20,12 +20,22 @@ import orjson
 from actors.kinds.autoscaling.behavior import DIRECTIONS, PARTS, behavior
 from actors.kinds.autoscaling.horizontal_pod_autoscaler import AUTOSCALER, TYPE_NAME, drop_round_trip
 from actors.kinds.autoscaling.metrics import reference, usual_metric
-from actors.kinds.definition import Conversion, Definition
-from actors.kinds.fields import INT32, INT64, QUANTITY, STRING, TIME, Field, ListOf, Struct, Type
-from actors.kinds.label_selector import LABEL_SELECTOR
-from actors.kinds.meta import METADATA, OBJECT_META
-from actors.kinds.walk import Walk
-from actors.kinds.workloads import condition
+from actors.kinds.declaration.definition import Conversion, Definition
+from actors.kinds.declaration.label_selector import LABEL_SELECTOR
+from actors.kinds.declaration.meta import METADATA, OBJECT_META
+from actors.kinds.declaration.workloads import condition
+from actors.kinds.schema.fields import (
+    INT32,
+    INT64,
+    QUANTITY,
+    STRING,
+    TIME,
+    Field,
+    ListOf,
+    Struct,
+    Type,
+)
+from actors.kinds.schema.walk import Walk
 from actors.messages import Object
 
 REFERENCE = reference("v1")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from actors.kinds.batch import cron_job, job
-from actors.kinds.definition import Definition
+from actors.kinds.declaration.definition import Definition
 from actors.names import Names
 
 

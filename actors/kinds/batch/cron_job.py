@@ -7,7 +7,15 @@ from typing import Final
 
 from actors.kinds.batch.job_spec import JOB_SPEC, job_spec_rules
 from actors.kinds.batch.schedule import NotASchedule, check_schedule, unknown_zone
-from actors.kinds.checks import (
+from actors.kinds.core.pod_template import drop_gated, fill_template, template_warnings
+from actors.kinds.core.references import OBJECT_REFERENCE
+from actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at, since
+from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.halves import keep_spec, keep_status_and_count, start
+from actors.kinds.declaration.meta import METADATA, TEMPLATE_META, metadata_change_rules
+from actors.kinds.declaration.workloads import CONTAINERS, IMAGES, not_negative, selector_or_none
+from actors.kinds.schema.fields import BOOL, INT32, INT64, STRING, TIME, Field, ListOf, Struct
+from actors.kinds.validation.checks import (
     FieldError,
     at_most,
     invalid,
@@ -16,14 +24,6 @@ from actors.kinds.checks import (
     required,
     size,
 )
-from actors.kinds.columns import AGE, NAME, NONE, Column, at, since
-from actors.kinds.core.pod_template import drop_gated, fill_template, template_warnings
-from actors.kinds.core.references import OBJECT_REFERENCE
-from actors.kinds.definition import Definition, Subresource
-from actors.kinds.fields import BOOL, INT32, INT64, STRING, TIME, Field, ListOf, Struct
-from actors.kinds.halves import keep_spec, keep_status_and_count, start
-from actors.kinds.meta import METADATA, TEMPLATE_META, metadata_change_rules
-from actors.kinds.workloads import CONTAINERS, IMAGES, not_negative, selector_or_none
 from actors.messages import Object
 from actors.names import Names
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from actors.kinds.checks import (
+from actors.kinds.schema.fields import INT32, STRING, Field, ListOf, Struct
+from actors.kinds.validation.checks import (
     FieldError,
     duplicate,
     each,
@@ -18,8 +19,7 @@ from actors.kinds.checks import (
     required,
     too_many,
 )
-from actors.kinds.fields import INT32, STRING, Field, ListOf, Struct
-from actors.kinds.spelling import quoted
+from actors.kinds.values.spelling import quoted
 from actors.messages import Object
 
 MOST_RULES: Final = 20

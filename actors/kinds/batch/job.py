@@ -11,7 +11,23 @@ from typing import Any, Final
 
 from actors.kinds.batch import failure_policy
 from actors.kinds.batch.job_spec import JOB_SPEC, job_spec_rules
-from actors.kinds.checks import (
+from actors.kinds.core.pod_template import drop_gated, fill_template, spec_warnings
+from actors.kinds.declaration.columns import AGE, NAME, SECOND, Column, human_duration, since
+from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.halves import keep_spec, keep_status_and_count, start
+from actors.kinds.declaration.label_selector import label_selector_rules, matches
+from actors.kinds.declaration.meta import METADATA, OBJECT_META, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.workloads import (
+    CONTAINERS,
+    IMAGES,
+    SELECTOR,
+    found_rules,
+    not_negative,
+    usable,
+)
+from actors.kinds.features import FAILURE_POLICY
+from actors.kinds.schema.fields import INT32, STRING, STRINGS, TIME, Field, ListOf, Struct
+from actors.kinds.validation.checks import (
     FieldError,
     dns_label,
     duplicate,
@@ -21,23 +37,7 @@ from actors.kinds.checks import (
     required,
     unchanged,
 )
-from actors.kinds.columns import AGE, NAME, SECOND, Column, human_duration, since
-from actors.kinds.core.pod_template import drop_gated, fill_template, spec_warnings
-from actors.kinds.definition import Definition, Subresource
-from actors.kinds.features import FAILURE_POLICY
-from actors.kinds.fields import INT32, STRING, STRINGS, TIME, Field, ListOf, Struct
-from actors.kinds.halves import keep_spec, keep_status_and_count, start
-from actors.kinds.label_selector import label_selector_rules, matches
-from actors.kinds.meta import METADATA, OBJECT_META, metadata_change_rules, metadata_rules
-from actors.kinds.times import micros_of
-from actors.kinds.workloads import (
-    CONTAINERS,
-    IMAGES,
-    SELECTOR,
-    found_rules,
-    not_negative,
-    usable,
-)
+from actors.kinds.values.times import micros_of
 from actors.messages import Object
 from actors.names import Names
 

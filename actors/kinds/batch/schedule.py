@@ -11,7 +11,7 @@ import re
 from functools import cache
 from typing import Final, NamedTuple
 
-from actors.kinds.durations import duration_fault
+from actors.kinds.values.durations import duration_fault
 
 WORDS: Final = frozenset(
     ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"),

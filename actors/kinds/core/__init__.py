@@ -21,7 +21,7 @@ from actors.kinds.core import (
     service,
     service_account,
 )
-from actors.kinds.definition import Definition
+from actors.kinds.declaration.definition import Definition
 from actors.names import Names
 
 _KINDS = (

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from actors.errors import Conflict, Resource
-from actors.kinds.checks import FieldError, name_is_subdomain, not_supported, required
 from actors.kinds.core.pods.spec import POD_SPEC
 from actors.kinds.core.pods.status import POD_STATUS
 from actors.kinds.core.references import OBJECT_REFERENCE
-from actors.kinds.definition import Definition, Subresource
-from actors.kinds.fields import Field, Struct
-from actors.kinds.meta import METADATA
-from actors.kinds.spelling import quoted
-from actors.kinds.times import seconds_text
+from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.meta import METADATA
+from actors.kinds.schema.fields import Field, Struct
+from actors.kinds.validation.checks import FieldError, name_is_subdomain, not_supported, required
+from actors.kinds.values.spelling import quoted
+from actors.kinds.values.times import seconds_text
 from actors.messages import Object
 from actors.names import Names
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.kinds.columns import AGE, NAME, NONE, UNKNOWN, Cell, Column, at, since
+from actors.kinds.declaration.columns import AGE, NAME, NONE, UNKNOWN, Cell, Column, at, since
 from actors.messages import Object
 from actors.names import Names
 

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.kinds.checks import (
+from actors.kinds.core.resources import RESOURCE_REQUIREMENTS
+from actors.kinds.declaration.label_selector import LABEL_SELECTOR, label_selector_rules
+from actors.kinds.schema.fields import STRING, STRINGS, Field, Struct
+from actors.kinds.validation.checks import (
     FieldError,
     dns_subdomain,
     each,
@@ -16,10 +19,7 @@ from actors.kinds.checks import (
     not_supported,
     required,
 )
-from actors.kinds.core.resources import RESOURCE_REQUIREMENTS
-from actors.kinds.fields import STRING, STRINGS, Field, Struct
-from actors.kinds.label_selector import LABEL_SELECTOR, label_selector_rules
-from actors.kinds.quantity import nanos_of
+from actors.kinds.values.quantity import nanos_of
 from actors.messages import Object
 
 ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce")

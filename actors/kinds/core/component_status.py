@@ -6,11 +6,11 @@ It is still described and still listed, and the list is empty: what there is to 
 
 from __future__ import annotations
 
-from actors.kinds.checks import name_is_subdomain
-from actors.kinds.columns import NAME, Column
-from actors.kinds.definition import Definition
-from actors.kinds.fields import STRING, Field, ListOf, Struct
-from actors.kinds.meta import METADATA
+from actors.kinds.declaration.columns import NAME, Column
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.meta import METADATA
+from actors.kinds.schema.fields import STRING, Field, ListOf, Struct
+from actors.kinds.validation.checks import name_is_subdomain
 from actors.messages import Object
 from actors.names import Names
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from actors.kinds.checks import (
+from actors.kinds.declaration.columns import AGE, NAME, Column, size_of
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.schema.fields import BOOL, BYTES_MAP, STRING_MAP, Field, Struct
+from actors.kinds.validation.checks import (
     FieldError,
     config_key,
     each,
@@ -15,10 +19,6 @@ from actors.kinds.checks import (
     size,
     too_long,
 )
-from actors.kinds.columns import AGE, NAME, Column, size_of
-from actors.kinds.definition import Definition
-from actors.kinds.fields import BOOL, BYTES_MAP, STRING_MAP, Field, Struct
-from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
 from actors.messages import Object
 from actors.names import Names
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.kinds.checks import (
+from actors.kinds.core.cells import ENDPOINTS as COLUMNS
+from actors.kinds.core.references import OBJECT_REFERENCE
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.schema.fields import INT32, STRING, Field, ListOf, Struct
+from actors.kinds.validation.checks import (
     FieldError,
     dns_label,
     dns_subdomain,
@@ -18,11 +23,6 @@ from actors.kinds.checks import (
     qualified_name,
     required,
 )
-from actors.kinds.core.cells import ENDPOINTS as COLUMNS
-from actors.kinds.core.references import OBJECT_REFERENCE
-from actors.kinds.definition import Definition
-from actors.kinds.fields import INT32, STRING, Field, ListOf, Struct
-from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
 from actors.messages import Object
 from actors.names import Names
 

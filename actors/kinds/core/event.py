@@ -11,7 +11,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from actors.kinds.checks import (
+from actors.kinds.core.cells import EVENT as COLUMNS
+from actors.kinds.core.references import OBJECT_REFERENCE
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.meta import METADATA, field_of, metadata_rules
+from actors.kinds.schema.fields import INT32, MICRO_TIME, STRING, TIME, Field, Struct
+from actors.kinds.validation.checks import (
     FieldError,
     dns_subdomain,
     each,
@@ -21,11 +26,6 @@ from actors.kinds.checks import (
     required,
     size,
 )
-from actors.kinds.core.cells import EVENT as COLUMNS
-from actors.kinds.core.references import OBJECT_REFERENCE
-from actors.kinds.definition import Definition
-from actors.kinds.fields import INT32, MICRO_TIME, STRING, TIME, Field, Struct
-from actors.kinds.meta import METADATA, field_of, metadata_rules
 from actors.messages import Object
 from actors.names import Names
 

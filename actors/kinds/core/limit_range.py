@@ -6,7 +6,17 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from actors.kinds.checks import (
+from actors.kinds.core.resources import (
+    HUGE_PAGES,
+    container_name_rules,
+    is_native,
+    resource_name_rules,
+    round_up,
+)
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.meta import METADATA, metadata_rules
+from actors.kinds.schema.fields import QUANTITIES, STRING, Field, ListOf, Struct
+from actors.kinds.validation.checks import (
     FieldError,
     duplicate,
     each,
@@ -16,17 +26,7 @@ from actors.kinds.checks import (
     qualified_name,
     required,
 )
-from actors.kinds.core.resources import (
-    HUGE_PAGES,
-    container_name_rules,
-    is_native,
-    resource_name_rules,
-    round_up,
-)
-from actors.kinds.definition import Definition
-from actors.kinds.fields import QUANTITIES, STRING, Field, ListOf, Struct
-from actors.kinds.meta import METADATA, metadata_rules
-from actors.kinds.quantity import NANOS, nanos_of
+from actors.kinds.values.quantity import NANOS, nanos_of
 from actors.messages import Object
 from actors.names import Names
 

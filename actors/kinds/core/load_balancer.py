@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.kinds.checks import FieldError, dns_subdomain, each, invalid, parse_ip
-from actors.kinds.fields import INT32, STRING, Field, ListOf, Struct
+from actors.kinds.schema.fields import INT32, STRING, Field, ListOf, Struct
+from actors.kinds.validation.checks import FieldError, dns_subdomain, each, invalid, parse_ip
 from actors.messages import Object
 
 PROTOCOLS: Final = ("SCTP", "TCP", "UDP")

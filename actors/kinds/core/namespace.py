@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from actors.kinds.checks import FieldError, invalid, name_is_label
-from actors.kinds.columns import AGE, NAME, Column, at
-from actors.kinds.definition import ITEM_VERBS, Definition, Subresource
-from actors.kinds.fields import STRING, STRINGS, TIME, Field, ListOf, Struct
-from actors.kinds.meta import (
+from actors.kinds.declaration.columns import AGE, NAME, Column, at
+from actors.kinds.declaration.definition import ITEM_VERBS, Definition, Subresource
+from actors.kinds.declaration.meta import (
     METADATA,
     NAMESPACE_FINALIZER,
     OBJECT_META,
@@ -21,6 +19,8 @@ from actors.kinds.meta import (
     metadata_change_rules,
     metadata_rules,
 )
+from actors.kinds.schema.fields import STRING, STRINGS, TIME, Field, ListOf, Struct
+from actors.kinds.validation.checks import FieldError, invalid, name_is_label
 from actors.messages import Object
 from actors.names import Names
 

@@ -11,7 +11,23 @@ from typing import Any, Final
 
 import orjson
 
-from actors.kinds.checks import (
+from actors.kinds.core.cells import node_columns
+from actors.kinds.core.resources import round_up
+from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.meta import METADATA, field_of, metadata_change_rules, metadata_rules
+from actors.kinds.schema.fields import (
+    BOOL,
+    INT32,
+    INT64,
+    QUANTITIES,
+    STRING,
+    STRINGS,
+    TIME,
+    Field,
+    ListOf,
+    Struct,
+)
+from actors.kinds.validation.checks import (
     NEGATIVE,
     FieldError,
     duplicate,
@@ -26,24 +42,8 @@ from actors.kinds.checks import (
     required,
     undecided,
 )
-from actors.kinds.core.cells import node_columns
-from actors.kinds.core.resources import round_up
-from actors.kinds.definition import Definition, Subresource
-from actors.kinds.fields import (
-    BOOL,
-    INT32,
-    INT64,
-    QUANTITIES,
-    STRING,
-    STRINGS,
-    TIME,
-    Field,
-    ListOf,
-    Struct,
-)
-from actors.kinds.meta import METADATA, field_of, metadata_change_rules, metadata_rules
-from actors.kinds.quantity import NANOS, nanos_of
-from actors.kinds.spelling import quoted
+from actors.kinds.values.quantity import NANOS, nanos_of
+from actors.kinds.values.spelling import quoted
 from actors.messages import Object
 from actors.names import Names
 

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from actors.kinds.checks import FieldError, dns_subdomain, each, forbidden, invalid, qualified_name, required
-from actors.kinds.fields import STRING, STRINGS, Field, ListOf, Struct
-from actors.kinds.label_selector import NEEDS_VALUES, NO_OPERATOR, TAKES_NO_VALUES
+from actors.kinds.declaration.label_selector import NEEDS_VALUES, NO_OPERATOR, TAKES_NO_VALUES
+from actors.kinds.schema.fields import STRING, STRINGS, Field, ListOf, Struct
+from actors.kinds.validation.checks import (
+    FieldError,
+    dns_subdomain,
+    each,
+    forbidden,
+    invalid,
+    qualified_name,
+    required,
+)
 from actors.messages import Object
 
 NODE_SELECTOR_REQUIREMENT = Struct(

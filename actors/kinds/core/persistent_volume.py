@@ -11,7 +11,19 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from actors.kinds.checks import (
+from actors.kinds.core.claim_spec import ACCESS_MODES, VOLUME_MODES
+from actors.kinds.core.node_selector import NODE_SELECTOR, node_selector_rules
+from actors.kinds.core.persistent_volume_sources import NAMES, SOURCES, SourceRules, names_secrets_loosely
+from actors.kinds.core.references import OBJECT_REFERENCE
+from actors.kinds.core.resources import round_up
+from actors.kinds.core.volume_cells import volume_columns
+from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.halves import keep_spec, keep_status
+from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.old_labels import OldLabels, old_labels, warn_of_requirements
+from actors.kinds.features import NODE_EXPAND_SECRET, ONE_POD_MODE
+from actors.kinds.schema.fields import QUANTITIES, STRING, STRINGS, Field, Struct
+from actors.kinds.validation.checks import (
     IMMUTABLE,
     FieldError,
     dns_subdomain,
@@ -22,20 +34,8 @@ from actors.kinds.checks import (
     not_supported,
     required,
 )
-from actors.kinds.core.claim_spec import ACCESS_MODES, VOLUME_MODES
-from actors.kinds.core.node_selector import NODE_SELECTOR, node_selector_rules
-from actors.kinds.core.persistent_volume_sources import NAMES, SOURCES, SourceRules, names_secrets_loosely
-from actors.kinds.core.references import OBJECT_REFERENCE
-from actors.kinds.core.resources import round_up
-from actors.kinds.core.volume_cells import volume_columns
-from actors.kinds.definition import Definition, Subresource
-from actors.kinds.features import NODE_EXPAND_SECRET, ONE_POD_MODE
-from actors.kinds.fields import QUANTITIES, STRING, STRINGS, Field, Struct
-from actors.kinds.halves import keep_spec, keep_status
-from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
-from actors.kinds.old_labels import OldLabels, old_labels, warn_of_requirements
-from actors.kinds.quantity import NANOS, nanos_of
-from actors.kinds.spelling import shown
+from actors.kinds.values.quantity import NANOS, nanos_of
+from actors.kinds.values.spelling import shown
 from actors.messages import Object
 from actors.names import Names
 

@@ -11,7 +11,16 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Final
 
-from actors.kinds.checks import (
+from actors.kinds.core.claim_spec import PERSISTENT_VOLUME_CLAIM_SPEC, claim_spec_rules
+from actors.kinds.core.persistent_volume import access_modes, basic_amount_rules
+from actors.kinds.core.resources import round_up
+from actors.kinds.core.volume_cells import claim_columns
+from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.halves import keep_spec, keep_status
+from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.features import CLASS_AFTERWARDS, RECOVERY
+from actors.kinds.schema.fields import QUANTITIES, STRING, STRINGS, TIME, Field, ListOf, Struct
+from actors.kinds.validation.checks import (
     IMMUTABLE,
     FieldError,
     forbidden,
@@ -21,16 +30,7 @@ from actors.kinds.checks import (
     required,
     unchanged,
 )
-from actors.kinds.core.claim_spec import PERSISTENT_VOLUME_CLAIM_SPEC, claim_spec_rules
-from actors.kinds.core.persistent_volume import access_modes, basic_amount_rules
-from actors.kinds.core.resources import round_up
-from actors.kinds.core.volume_cells import claim_columns
-from actors.kinds.definition import Definition, Subresource
-from actors.kinds.features import CLASS_AFTERWARDS, RECOVERY
-from actors.kinds.fields import QUANTITIES, STRING, STRINGS, TIME, Field, ListOf, Struct
-from actors.kinds.halves import keep_spec, keep_status
-from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
-from actors.kinds.quantity import nanos_of
+from actors.kinds.values.quantity import nanos_of
 from actors.messages import Object
 from actors.names import Names
 

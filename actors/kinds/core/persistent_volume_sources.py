@@ -9,15 +9,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
-from actors.kinds.checks import (
-    FieldError,
-    dns_label,
-    dns_subdomain,
-    each,
-    forbidden,
-    invalid,
-    required,
-)
 from actors.kinds.core.pods.paths import without_backsteps
 from actors.kinds.core.pods.vendor_sources import (
     AWS_ELASTIC_BLOCK_STORE_VOLUME_SOURCE,
@@ -41,7 +32,16 @@ from actors.kinds.core.pods.volume_sources import (
     unit_rules,
 )
 from actors.kinds.core.references import OBJECT_REFERENCE
-from actors.kinds.fields import BOOL, INT32, STRING, STRING_MAP, STRINGS, Field, Struct
+from actors.kinds.schema.fields import BOOL, INT32, STRING, STRING_MAP, STRINGS, Field, Struct
+from actors.kinds.validation.checks import (
+    FieldError,
+    dns_label,
+    dns_subdomain,
+    each,
+    forbidden,
+    invalid,
+    required,
+)
 from actors.messages import Object
 
 ONE_SOURCE: Final = "may not specify more than 1 volume type"

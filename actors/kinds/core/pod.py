@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from actors.kinds.checks import FieldError, forbidden, name_is_subdomain
 from actors.kinds.core.binding import binding
 from actors.kinds.core.pods.annotations import (
     adopt_profiles,
@@ -38,10 +37,11 @@ from actors.kinds.core.pods.spec import (
 )
 from actors.kinds.core.pods.status import POD_STATUS, fill_status, status_change_rules
 from actors.kinds.core.pods.warnings import PodWarnings
-from actors.kinds.definition import Definition, Subresource
+from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
 from actors.kinds.features import EXPANDED_DNS
-from actors.kinds.fields import Field, Struct
-from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.schema.fields import Field, Struct
+from actors.kinds.validation.checks import FieldError, forbidden, name_is_subdomain
 from actors.messages import Object
 from actors.names import Names
 

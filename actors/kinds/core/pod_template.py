@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache, partial
 
-from actors.kinds.checks import FieldError, forbidden, name_is_subdomain
-from actors.kinds.columns import NAME, Column
 from actors.kinds.core.pods import annotations as of_pods
 from actors.kinds.core.pods import gated
 from actors.kinds.core.pods.keys import PodKeys
@@ -23,18 +21,20 @@ from actors.kinds.core.pods.spec import (
     fill_spec,
 )
 from actors.kinds.core.pods.warnings import PodWarnings
-from actors.kinds.definition import Definition
-from actors.kinds.features import EXPANDED_DNS
-from actors.kinds.fields import Field, Struct
-from actors.kinds.halves import count
-from actors.kinds.meta import (
+from actors.kinds.declaration.columns import NAME, Column
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.halves import count
+from actors.kinds.declaration.meta import (
     METADATA,
     TEMPLATE_META,
     annotation_rules,
     label_rules,
     metadata_change_rules,
 )
-from actors.kinds.workloads import containers_cell, images_cell, labels_or_none
+from actors.kinds.declaration.workloads import containers_cell, images_cell, labels_or_none
+from actors.kinds.features import EXPANDED_DNS
+from actors.kinds.schema.fields import Field, Struct
+from actors.kinds.validation.checks import FieldError, forbidden, name_is_subdomain
 from actors.messages import Object
 from actors.names import Names
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.kinds.fields import STRING, Field, Struct
+from actors.kinds.schema.fields import STRING, Field, Struct
 
 OBJECT_REFERENCE = Struct(
     "core.v1.ObjectReference",

@@ -9,17 +9,6 @@ from __future__ import annotations
 from functools import partial
 
 from actors.errors import Resource
-from actors.kinds import spelling
-from actors.kinds.checks import (
-    NEGATIVE,
-    FieldError,
-    forbidden,
-    invalid,
-    name_is_subdomain,
-    not_supported,
-    required,
-)
-from actors.kinds.columns import AGE, NAME, Column
 from actors.kinds.core.pod_template import (
     POD_TEMPLATE_SPEC,
     drop_gated,
@@ -28,12 +17,23 @@ from actors.kinds.core.pod_template import (
     template_warnings,
 )
 from actors.kinds.core.pods.volumes import shared_disk_rules
-from actors.kinds.definition import Definition, Subresource
-from actors.kinds.fields import INT32, INT64, STRING, STRING_MAP, TIME, Field, ListOf, Struct
-from actors.kinds.halves import keep_spec, keep_status_and_count, start
-from actors.kinds.meta import METADATA, OBJECT_META, metadata_change_rules, metadata_rules
-from actors.kinds.scale import labels_text, scale
-from actors.kinds.workloads import CONTAINERS, DOES_NOT_MATCH, IMAGES, counted, labels_or_none
+from actors.kinds.declaration.columns import AGE, NAME, Column
+from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.halves import keep_spec, keep_status_and_count, start
+from actors.kinds.declaration.meta import METADATA, OBJECT_META, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.scale import labels_text, scale
+from actors.kinds.declaration.workloads import CONTAINERS, DOES_NOT_MATCH, IMAGES, counted, labels_or_none
+from actors.kinds.schema.fields import INT32, INT64, STRING, STRING_MAP, TIME, Field, ListOf, Struct
+from actors.kinds.validation.checks import (
+    NEGATIVE,
+    FieldError,
+    forbidden,
+    invalid,
+    name_is_subdomain,
+    not_supported,
+    required,
+)
+from actors.kinds.values import spelling
 from actors.messages import Object
 from actors.names import Names
 

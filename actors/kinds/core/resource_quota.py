@@ -6,15 +6,15 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Final
 
-from actors.kinds.checks import IMMUTABLE, FieldError, invalid, name_is_subdomain, required
-from actors.kinds.columns import AGE, NAME, Column
 from actors.kinds.core.resources import HUGE_PAGES, KNOWN, amount_rules, resource_name_rules, round_up
-from actors.kinds.definition import Definition, Subresource
-from actors.kinds.fields import QUANTITIES, STRING, STRINGS, Field, ListOf, Struct
-from actors.kinds.halves import drop_status, keep_spec, keep_status
-from actors.kinds.label_selector import NO_OPERATOR
-from actors.kinds.meta import METADATA, metadata_change_rules
-from actors.kinds.spelling import quoted
+from actors.kinds.declaration.columns import AGE, NAME, Column
+from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.halves import drop_status, keep_spec, keep_status
+from actors.kinds.declaration.label_selector import NO_OPERATOR
+from actors.kinds.declaration.meta import METADATA, metadata_change_rules
+from actors.kinds.schema.fields import QUANTITIES, STRING, STRINGS, Field, ListOf, Struct
+from actors.kinds.validation.checks import IMMUTABLE, FieldError, invalid, name_is_subdomain, required
+from actors.kinds.values.spelling import quoted
 from actors.messages import Object
 from actors.names import Names
 

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-from actors.kinds.checks import (
+from actors.kinds.schema.fields import QUANTITIES, Field, Struct
+from actors.kinds.validation.checks import (
     NEGATIVE,
     FieldError,
     each,
@@ -20,8 +21,7 @@ from actors.kinds.checks import (
     qualified_name,
     required,
 )
-from actors.kinds.fields import QUANTITIES, Field, Struct
-from actors.kinds.quantity import NANOS, NotAQuantity, canonical_quantity, nanos_of
+from actors.kinds.values.quantity import NANOS, NotAQuantity, canonical_quantity, nanos_of
 from actors.messages import Object
 
 RESOURCE_REQUIREMENTS = Struct(

@@ -6,7 +6,14 @@ import base64
 from collections.abc import Callable
 from functools import partial
 
-from actors.kinds.checks import (
+from actors.kinds.core.config_map import MOST_BYTES, decoded_size, frozen
+from actors.kinds.declaration.columns import AGE, NAME, Column, at, size_of
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.schema.fields import BOOL, BYTES_MAP, STRING, STRING_MAP, Field, Struct
+from actors.kinds.schema.scalars import spoken
+from actors.kinds.schema.scan import NotJson, read
+from actors.kinds.validation.checks import (
     FieldError,
     config_key,
     each,
@@ -16,13 +23,6 @@ from actors.kinds.checks import (
     too_long,
     unchanged,
 )
-from actors.kinds.columns import AGE, NAME, Column, at, size_of
-from actors.kinds.core.config_map import MOST_BYTES, decoded_size, frozen
-from actors.kinds.definition import Definition
-from actors.kinds.fields import BOOL, BYTES_MAP, STRING, STRING_MAP, Field, Struct
-from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
-from actors.kinds.scalars import spoken
-from actors.kinds.scan import NotJson, read
 from actors.messages import Object
 from actors.names import Names
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from actors.kinds.checks import FieldError, forbidden
-from actors.kinds.conditions import CONDITION
 from actors.kinds.core.load_balancer import LOAD_BALANCER_STATUS, load_balancer_rules
 from actors.kinds.core.services.addresses import address_change_rules
 from actors.kinds.core.services.cells import COLUMNS
@@ -30,8 +28,11 @@ from actors.kinds.core.services.traits import (
     node_ports,
     same,
 )
-from actors.kinds.definition import Definition, Subresource
-from actors.kinds.fields import (
+from actors.kinds.declaration.conditions import CONDITION
+from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.halves import drop_status, keep_spec, keep_status
+from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.schema.fields import (
     BOOL,
     INT32,
     INT_OR_STRING,
@@ -42,9 +43,8 @@ from actors.kinds.fields import (
     ListOf,
     Struct,
 )
-from actors.kinds.formats import name_is_1035_label
-from actors.kinds.halves import drop_status, keep_spec, keep_status
-from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.validation.checks import FieldError, forbidden
+from actors.kinds.validation.formats import name_is_1035_label
 from actors.messages import Object
 from actors.names import Names
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from actors.kinds.authentication import token_request
-from actors.kinds.checks import FieldError, name_is_subdomain
-from actors.kinds.columns import AGE, NAME, Column, size_of
 from actors.kinds.core.references import LOCAL_OBJECT_REFERENCE, OBJECT_REFERENCE
-from actors.kinds.definition import Definition, Subresource
-from actors.kinds.fields import BOOL, Field, ListOf, Struct
-from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.columns import AGE, NAME, Column, size_of
+from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.schema.fields import BOOL, Field, ListOf, Struct
+from actors.kinds.validation.checks import FieldError, name_is_subdomain
 from actors.messages import Object
 from actors.names import Names
 

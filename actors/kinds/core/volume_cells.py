@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from actors.kinds.columns import AGE, NAME, Cell, Column, at
+from actors.kinds.declaration.columns import AGE, NAME, Cell, Column, at
 from actors.messages import Object
 from actors.names import Names
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from actors.kinds.definition import Conversion, Definition
-from actors.kinds.fields import ListOf, Struct, Type
+from actors.kinds.declaration.definition import Conversion, Definition
 from actors.kinds.flowcontrol import flow_schema, priority_level
+from actors.kinds.schema.fields import ListOf, Struct, Type
 from actors.names import Names
 
 _KINDS = (flow_schema, priority_level)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from actors.kinds.checks import FieldError, duplicate, required
-from actors.kinds.fields import STRING, TIME, Field, ListOf, Struct
-from actors.kinds.halves import keep_metadata, keep_spec
+from actors.kinds.declaration.halves import keep_metadata, keep_spec
+from actors.kinds.schema.fields import STRING, TIME, Field, ListOf, Struct
+from actors.kinds.validation.checks import FieldError, duplicate, required
 from actors.messages import Object
 
 

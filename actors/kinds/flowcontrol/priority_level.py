@@ -6,7 +6,13 @@ import math
 from functools import partial
 from typing import Final
 
-from actors.kinds.checks import (
+from actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at
+from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.halves import keep_status_and_count, start
+from actors.kinds.declaration.meta import METADATA, metadata_rules
+from actors.kinds.flowcontrol.found import prepare_status, status_of, status_rules
+from actors.kinds.schema.fields import INT32, STRING, Field, Struct
+from actors.kinds.validation.checks import (
     FieldError,
     forbidden,
     invalid,
@@ -14,12 +20,6 @@ from actors.kinds.checks import (
     not_supported,
     required,
 )
-from actors.kinds.columns import AGE, NAME, NONE, Column, at
-from actors.kinds.definition import Definition, Subresource
-from actors.kinds.fields import INT32, STRING, Field, Struct
-from actors.kinds.flowcontrol.found import prepare_status, status_of, status_rules
-from actors.kinds.halves import keep_status_and_count, start
-from actors.kinds.meta import METADATA, metadata_rules
 from actors.messages import Object
 from actors.names import Names
 

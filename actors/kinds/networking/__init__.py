@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.kinds.definition import Definition
+from actors.kinds.declaration.definition import Definition
 from actors.kinds.networking import ingress, ingress_class, network_policy
 from actors.names import Names
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from actors.kinds.checks import (
+from actors.kinds.core.claim_spec import TYPED_LOCAL_OBJECT_REFERENCE
+from actors.kinds.schema.fields import INT32, STRING, Field, Struct
+from actors.kinds.validation.checks import (
     FieldError,
     dns_subdomain,
     each,
@@ -11,9 +13,7 @@ from actors.kinds.checks import (
     port_number,
     required,
 )
-from actors.kinds.core.claim_spec import TYPED_LOCAL_OBJECT_REFERENCE
-from actors.kinds.fields import INT32, STRING, Field, Struct
-from actors.kinds.formats import dns_1035_label, port_name
+from actors.kinds.validation.formats import dns_1035_label, port_name
 from actors.messages import Object
 
 SERVICE_PORT = Struct("networking.v1.ServiceBackendPort", Field("name", STRING, 1), Field("number", INT32, 2))

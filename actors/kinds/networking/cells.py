@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.kinds.columns import AGE, NAME, NONE, Column, at
 from actors.kinds.core.load_balancer import balanced_addresses
-from actors.kinds.workloads import selector_or_none
+from actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at
+from actors.kinds.declaration.workloads import selector_or_none
 from actors.messages import Object
 
 MOST_HOSTS: Final = 3

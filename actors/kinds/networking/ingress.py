@@ -8,7 +8,14 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from actors.kinds.checks import (
+from actors.kinds.core.load_balancer import LOAD_BALANCER_STATUS, load_balancer_rules
+from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.halves import keep_spec, keep_status_and_count, start
+from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.networking import cells
+from actors.kinds.networking.backend import BACKEND, backend_rules
+from actors.kinds.schema.fields import STRING, STRINGS, Field, ListOf, Struct
+from actors.kinds.validation.checks import (
     FieldError,
     dns_subdomain,
     each,
@@ -18,14 +25,7 @@ from actors.kinds.checks import (
     parse_ip,
     required,
 )
-from actors.kinds.core.load_balancer import LOAD_BALANCER_STATUS, load_balancer_rules
-from actors.kinds.definition import Definition, Subresource
-from actors.kinds.fields import STRING, STRINGS, Field, ListOf, Struct
-from actors.kinds.formats import wildcard_subdomain
-from actors.kinds.halves import keep_spec, keep_status_and_count, start
-from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
-from actors.kinds.networking import cells
-from actors.kinds.networking.backend import BACKEND, backend_rules
+from actors.kinds.validation.formats import wildcard_subdomain
 from actors.messages import Object
 from actors.names import Names
 

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.kinds.checks import (
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.halves import count
+from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.networking import cells
+from actors.kinds.networking.backend import reference_rules
+from actors.kinds.schema.fields import STRING, Field, Struct
+from actors.kinds.validation.checks import (
     FieldError,
     dns_label,
     each,
@@ -16,13 +22,7 @@ from actors.kinds.checks import (
     too_long,
     unchanged,
 )
-from actors.kinds.definition import Definition
-from actors.kinds.fields import STRING, Field, Struct
-from actors.kinds.formats import domain_prefixed_path
-from actors.kinds.halves import count
-from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
-from actors.kinds.networking import cells
-from actors.kinds.networking.backend import reference_rules
+from actors.kinds.validation.formats import domain_prefixed_path
 from actors.messages import Object
 from actors.names import Names
 

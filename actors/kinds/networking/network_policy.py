@@ -9,7 +9,15 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from actors.kinds.checks import (
+from actors.kinds.declaration.conditions import CONDITION, condition_rules
+from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.halves import count, keep_spec, keep_status, keep_status_and_count, start
+from actors.kinds.declaration.label_selector import LABEL_SELECTOR, label_selector_rules
+from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.features import POLICY_STATUS
+from actors.kinds.networking import cells
+from actors.kinds.schema.fields import INT32, INT_OR_STRING, STRING, STRINGS, Field, ListOf, Struct
+from actors.kinds.validation.checks import (
     FieldError,
     Network,
     each,
@@ -21,16 +29,8 @@ from actors.kinds.checks import (
     port_number,
     required,
 )
-from actors.kinds.conditions import CONDITION, condition_rules
-from actors.kinds.definition import Definition, Subresource
-from actors.kinds.features import POLICY_STATUS
-from actors.kinds.fields import INT32, INT_OR_STRING, STRING, STRINGS, Field, ListOf, Struct
-from actors.kinds.formats import port_name
-from actors.kinds.halves import count, keep_spec, keep_status, keep_status_and_count, start
-from actors.kinds.label_selector import LABEL_SELECTOR, label_selector_rules
-from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
-from actors.kinds.networking import cells
-from actors.kinds.spelling import quoted
+from actors.kinds.validation.formats import port_name
+from actors.kinds.values.spelling import quoted
 from actors.messages import Object
 from actors.names import Names
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.kinds.definition import Definition
+from actors.kinds.declaration.definition import Definition
 from actors.kinds.policy import pod_disruption_budget, pod_security_policy
 from actors.names import Names
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.kinds.checks import FieldError, invalid, name_is_path_segment
-from actors.kinds.columns import AGE, NAME, Cell, Column
-from actors.kinds.conditions import CONDITION, condition_rules
-from actors.kinds.definition import Definition, Subresource
-from actors.kinds.fields import INT32, INT64, INT_OR_STRING, TIME, Field, ListOf, MapOf, Struct
-from actors.kinds.halves import keep_spec, keep_status_and_count, start
-from actors.kinds.label_selector import LABEL_SELECTOR, label_selector_rules
-from actors.kinds.meta import METADATA, metadata_rules
-from actors.kinds.shares import no_more_than_all, share_rules
-from actors.kinds.workloads import counted, not_negative
+from actors.kinds.declaration.columns import AGE, NAME, Cell, Column
+from actors.kinds.declaration.conditions import CONDITION, condition_rules
+from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.halves import keep_spec, keep_status_and_count, start
+from actors.kinds.declaration.label_selector import LABEL_SELECTOR, label_selector_rules
+from actors.kinds.declaration.meta import METADATA, metadata_rules
+from actors.kinds.declaration.shares import no_more_than_all, share_rules
+from actors.kinds.declaration.workloads import counted, not_negative
+from actors.kinds.schema.fields import INT32, INT64, INT_OR_STRING, TIME, Field, ListOf, MapOf, Struct
+from actors.kinds.validation.checks import FieldError, invalid, name_is_path_segment
 from actors.messages import Object
 from actors.names import Names
 

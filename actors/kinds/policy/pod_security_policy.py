@@ -8,7 +8,16 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from actors.kinds.checks import (
+from actors.kinds.core.pods.annotations import is_apparmor_profile
+from actors.kinds.core.pods.security import SE_LINUX_OPTIONS, annotated_profile_rules
+from actors.kinds.core.pods.volume_sources import driver_name_rules
+from actors.kinds.declaration.columns import NAME, Cell, Column, at
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.meta import METADATA, metadata_change_rules
+from actors.kinds.features import PROC_MOUNT
+from actors.kinds.policy.sysctls import overlap_rules, sysctl_rules
+from actors.kinds.schema.fields import BOOL, INT32, INT64, STRING, STRINGS, Field, ListOf, Struct
+from actors.kinds.validation.checks import (
     FieldError,
     dns_subdomain,
     duplicate,
@@ -18,16 +27,7 @@ from actors.kinds.checks import (
     not_supported,
     required,
 )
-from actors.kinds.columns import NAME, Cell, Column, at
-from actors.kinds.core.pods.annotations import is_apparmor_profile
-from actors.kinds.core.pods.security import SE_LINUX_OPTIONS, annotated_profile_rules
-from actors.kinds.core.pods.volume_sources import driver_name_rules
-from actors.kinds.definition import Definition
-from actors.kinds.features import PROC_MOUNT
-from actors.kinds.fields import BOOL, INT32, INT64, STRING, STRINGS, Field, ListOf, Struct
-from actors.kinds.meta import METADATA, metadata_change_rules
-from actors.kinds.policy.sysctls import overlap_rules, sysctl_rules
-from actors.kinds.spelling import quoted
+from actors.kinds.values.spelling import quoted
 from actors.messages import Object
 from actors.names import Names
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from actors.kinds.checks import FieldError, forbidden, invalid
 from actors.kinds.core.pods.security import LONGEST_SYSCTL, SYSCTL_PART
+from actors.kinds.validation.checks import FieldError, forbidden, invalid
 
 _PATTERN: Final = rf"({SYSCTL_PART}\.)*([a-z0-9][-_a-z0-9]*)?[a-z0-9*]"
 _is_pattern = re.compile(_PATTERN).fullmatch

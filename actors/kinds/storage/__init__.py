@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.kinds.definition import Definition
+from actors.kinds.declaration.definition import Definition
 from actors.kinds.storage import csi_driver, csi_node, csi_storage_capacity, storage_class, volume_attachment
 from actors.names import Names
 

@@ -8,7 +8,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from actors.kinds.checks import (
+from actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.meta import METADATA, metadata_change_rules
+from actors.kinds.features import SE_LINUX_MOUNT
+from actors.kinds.schema.fields import BOOL, INT64, STRING, STRINGS, Field, ListOf, Struct
+from actors.kinds.validation.checks import (
     FieldError,
     duplicate,
     invalid,
@@ -16,11 +21,6 @@ from actors.kinds.checks import (
     not_supported,
     unchanged,
 )
-from actors.kinds.columns import AGE, NAME, NONE, Column, at
-from actors.kinds.definition import Definition
-from actors.kinds.features import SE_LINUX_MOUNT
-from actors.kinds.fields import BOOL, INT64, STRING, STRINGS, Field, ListOf, Struct
-from actors.kinds.meta import METADATA, metadata_change_rules
 from actors.messages import Object
 from actors.names import Names
 

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.kinds.checks import (
+from actors.kinds.core.pods.volume_sources import driver_name_rules
+from actors.kinds.declaration.columns import AGE, NAME, Column
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.meta import METADATA, metadata_rules
+from actors.kinds.schema.fields import INT32, STRING, STRINGS, Field, ListOf, Struct
+from actors.kinds.validation.checks import (
     IMMUTABLE,
     NEGATIVE,
     FieldError,
@@ -16,11 +21,6 @@ from actors.kinds.checks import (
     required,
     size,
 )
-from actors.kinds.columns import AGE, NAME, Column
-from actors.kinds.core.pods.volume_sources import driver_name_rules
-from actors.kinds.definition import Definition
-from actors.kinds.fields import INT32, STRING, STRINGS, Field, ListOf, Struct
-from actors.kinds.meta import METADATA, metadata_rules
 from actors.messages import Object
 from actors.names import Names
 

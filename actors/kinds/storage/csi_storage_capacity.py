@@ -8,7 +8,12 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from actors.kinds.checks import (
+from actors.kinds.declaration.definition import Conversion, Definition
+from actors.kinds.declaration.label_selector import LABEL_SELECTOR, label_selector_rules
+from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.old_labels import OldLabels, old_labels, warn_of_labels, warn_of_requirements
+from actors.kinds.schema.fields import QUANTITY, STRING, Field, Struct
+from actors.kinds.validation.checks import (
     IMMUTABLE,
     NEGATIVE,
     FieldError,
@@ -17,11 +22,6 @@ from actors.kinds.checks import (
     invalid,
     name_is_subdomain,
 )
-from actors.kinds.definition import Conversion, Definition
-from actors.kinds.fields import QUANTITY, STRING, Field, Struct
-from actors.kinds.label_selector import LABEL_SELECTOR, label_selector_rules
-from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
-from actors.kinds.old_labels import OldLabels, old_labels, warn_of_labels, warn_of_requirements
 from actors.messages import Object
 from actors.names import Names
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from actors.kinds.checks import (
+from actors.kinds.declaration.columns import AGE, NAME, Cell, Column, at
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.old_labels import OldLabels, old_labels
+from actors.kinds.schema.fields import BOOL, STRING, STRING_MAP, STRINGS, Field, ListOf, Struct
+from actors.kinds.validation.checks import (
     FieldError,
     duplicate,
     each,
@@ -19,11 +24,6 @@ from actors.kinds.checks import (
     too_long,
     unchanged,
 )
-from actors.kinds.columns import AGE, NAME, Cell, Column, at
-from actors.kinds.definition import Definition
-from actors.kinds.fields import BOOL, STRING, STRING_MAP, STRINGS, Field, ListOf, Struct
-from actors.kinds.meta import METADATA, metadata_change_rules, metadata_rules
-from actors.kinds.old_labels import OldLabels, old_labels
 from actors.messages import Object
 from actors.names import Names
 

@@ -5,7 +5,15 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from actors.kinds.checks import (
+from actors.kinds.core.persistent_volume import SPEC as PERSISTENT_VOLUME_SPEC
+from actors.kinds.core.persistent_volume import VolumeRules
+from actors.kinds.core.pods.volume_sources import driver_name_rules
+from actors.kinds.declaration.columns import AGE, NAME, Column, at
+from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.halves import drop_status, keep_metadata, keep_spec, keep_status
+from actors.kinds.declaration.meta import METADATA, metadata_rules
+from actors.kinds.schema.fields import BOOL, STRING, STRING_MAP, TIME, Field, Struct
+from actors.kinds.validation.checks import (
     IMMUTABLE,
     FieldError,
     dns_subdomain,
@@ -17,14 +25,6 @@ from actors.kinds.checks import (
     size,
     too_long,
 )
-from actors.kinds.columns import AGE, NAME, Column, at
-from actors.kinds.core.persistent_volume import SPEC as PERSISTENT_VOLUME_SPEC
-from actors.kinds.core.persistent_volume import VolumeRules
-from actors.kinds.core.pods.volume_sources import driver_name_rules
-from actors.kinds.definition import Definition, Subresource
-from actors.kinds.fields import BOOL, STRING, STRING_MAP, TIME, Field, Struct
-from actors.kinds.halves import drop_status, keep_metadata, keep_spec, keep_status
-from actors.kinds.meta import METADATA, metadata_rules
 from actors.messages import Object
 from actors.names import Names
 

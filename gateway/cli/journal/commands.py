@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from gateway.cli.journal.failure import Failure, UsageError
-from gateway.cli.journal.flags import Parser
-from gateway.cli.journal.output import Output
+from gateway.cli.journal.printing.output import Output
+from gateway.cli.journal.query.failure import Failure, UsageError
+from gateway.cli.journal.query.flags import Parser
 from journal.errors import JournalError
 
 COMMANDS = {

@@ -12,9 +12,12 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from gateway.cli.journal.difference import Change
-from gateway.cli.journal.document import identity
-from gateway.cli.journal.flags import (
+from gateway.cli.journal.printing.document import identity
+from gateway.cli.journal.printing.lines import object_name
+from gateway.cli.journal.printing.output import OF_SIGN, Output, harmless
+from gateway.cli.journal.printing.wording import told
+from gateway.cli.journal.query.difference import Change
+from gateway.cli.journal.query.flags import (
     Options,
     Parser,
     add_kinds,
@@ -22,16 +25,13 @@ from gateway.cli.journal.flags import (
     add_output,
     moment,
 )
-from gateway.cli.journal.folder import Folder, opened
-from gateway.cli.journal.kinds import Kind
-from gateway.cli.journal.lines import object_name
-from gateway.cli.journal.moments import Moment
-from gateway.cli.journal.output import OF_SIGN, Output, harmless
-from gateway.cli.journal.reading import compared
-from gateway.cli.journal.selection import Selection, selected
-from gateway.cli.journal.times import exact, local, rfc3339
-from gateway.cli.journal.versions import reach
-from gateway.cli.journal.wording import told
+from gateway.cli.journal.query.folder import Folder, opened
+from gateway.cli.journal.query.kinds import Kind
+from gateway.cli.journal.query.moments import Moment
+from gateway.cli.journal.query.reading import compared
+from gateway.cli.journal.query.selection import Selection, selected
+from gateway.cli.journal.query.times import exact, local, rfc3339
+from gateway.cli.journal.query.versions import reach
 from journal import history, keys
 from journal.errors import Compacted
 from journal.history import Ends

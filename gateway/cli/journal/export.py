@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from gateway.cli.journal.ending import orderly
-from gateway.cli.journal.failure import Failure
-from gateway.cli.journal.flags import Options, Parser, add_output
-from gateway.cli.journal.folder import Folder, opened
-from gateway.cli.journal.output import Output
-from gateway.cli.journal.progress import Progress
+from gateway.cli.journal.printing.output import Output
+from gateway.cli.journal.printing.progress import Progress
+from gateway.cli.journal.query.failure import Failure
+from gateway.cli.journal.query.flags import Options, Parser, add_output
+from gateway.cli.journal.query.folder import Folder, opened
 from journal.export import Header
 from journal.export import export as write_export
 

@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gateway.cli.journal.document import event_document, identity
-from gateway.cli.journal.failure import Failure, UsageError
-from gateway.cli.journal.flags import Options, Parser, add_limits, add_managed_fields, add_output
-from gateway.cli.journal.folder import Folder, opened
-from gateway.cli.journal.kinds import Kind
-from gateway.cli.journal.lines import object_name, print_changes, verb_color, what
-from gateway.cli.journal.output import Output, harmless
-from gateway.cli.journal.reading import Entry, Reading
-from gateway.cli.journal.selection import Selection
-from gateway.cli.journal.times import local
-from gateway.cli.journal.wording import size
+from gateway.cli.journal.printing.document import event_document, identity
+from gateway.cli.journal.printing.lines import object_name, print_changes, verb_color, what
+from gateway.cli.journal.printing.output import Output, harmless
+from gateway.cli.journal.printing.wording import size
+from gateway.cli.journal.query.failure import Failure, UsageError
+from gateway.cli.journal.query.flags import Options, Parser, add_limits, add_managed_fields, add_output
+from gateway.cli.journal.query.folder import Folder, opened
+from gateway.cli.journal.query.kinds import Kind
+from gateway.cli.journal.query.reading import Entry, Reading
+from gateway.cli.journal.query.selection import Selection
+from gateway.cli.journal.query.times import local
 
 
 def add_flags(parser: Parser) -> None:

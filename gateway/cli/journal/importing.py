@@ -17,10 +17,10 @@ from typing import BinaryIO, cast
 
 from gateway.cli.journal.ending import orderly
 from gateway.cli.journal.export import summary
-from gateway.cli.journal.flags import Options, Parser, add_output
-from gateway.cli.journal.folder import JOURNAL
-from gateway.cli.journal.output import Output
-from gateway.cli.journal.progress import Progress
+from gateway.cli.journal.printing.output import Output
+from gateway.cli.journal.printing.progress import Progress
+from gateway.cli.journal.query.flags import Options, Parser, add_output
+from gateway.cli.journal.query.folder import JOURNAL
 from journal.export import Header
 from journal.restore import restore
 

@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from gateway.cli.journal.document import event_document
-from gateway.cli.journal.failure import UsageError
-from gateway.cli.journal.flags import Options, Parser, add_kinds, add_limits, add_output, moment
-from gateway.cli.journal.folder import Folder, opened
-from gateway.cli.journal.follow import follow
-from gateway.cli.journal.lines import LogLines
-from gateway.cli.journal.output import Output
-from gateway.cli.journal.reading import Entry, Reading
-from gateway.cli.journal.selection import selected
+from gateway.cli.journal.printing.document import event_document
+from gateway.cli.journal.printing.lines import LogLines
+from gateway.cli.journal.printing.output import Output
+from gateway.cli.journal.query.failure import UsageError
+from gateway.cli.journal.query.flags import Options, Parser, add_kinds, add_limits, add_output, moment
+from gateway.cli.journal.query.folder import Folder, opened
+from gateway.cli.journal.query.follow import follow
+from gateway.cli.journal.query.reading import Entry, Reading
+from gateway.cli.journal.query.selection import selected
 
 BEFORE_FOLLOWING = 10  # events that show what the next ones are about
 

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import orjson
 
-from gateway.cli.journal.document import event_document, object_bytes
-from gateway.cli.journal.failure import Failure
-from gateway.cli.journal.flags import Options, Parser, add_managed_fields, add_output, offset
-from gateway.cli.journal.folder import Folder, opened
-from gateway.cli.journal.kinds import Kind
-from gateway.cli.journal.lines import object_name, print_changes, verb_color
-from gateway.cli.journal.output import Output, harmless
-from gateway.cli.journal.reading import Entry, entry_of
-from gateway.cli.journal.times import exact
-from gateway.cli.journal.wording import size
+from gateway.cli.journal.printing.document import event_document, object_bytes
+from gateway.cli.journal.printing.lines import object_name, print_changes, verb_color
+from gateway.cli.journal.printing.output import Output, harmless
+from gateway.cli.journal.printing.wording import size
+from gateway.cli.journal.query.failure import Failure
+from gateway.cli.journal.query.flags import Options, Parser, add_managed_fields, add_output, offset
+from gateway.cli.journal.query.folder import Folder, opened
+from gateway.cli.journal.query.kinds import Kind
+from gateway.cli.journal.query.reading import Entry, entry_of
+from gateway.cli.journal.query.times import exact
 from journal import history
 from journal.view import View
 

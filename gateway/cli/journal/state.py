@@ -13,17 +13,17 @@ from typing import Any
 
 import orjson
 
-from gateway.cli.journal.columns import Columns
-from gateway.cli.journal.document import object_bytes
-from gateway.cli.journal.flags import Options, Parser, add_kinds, add_output, moment
-from gateway.cli.journal.folder import Folder, opened
-from gateway.cli.journal.kinds import Kind
-from gateway.cli.journal.moments import Moment
-from gateway.cli.journal.output import Output
-from gateway.cli.journal.selection import Selection, selected
-from gateway.cli.journal.times import local
-from gateway.cli.journal.versions import reach
-from gateway.cli.journal.wording import size
+from gateway.cli.journal.printing.columns import Columns
+from gateway.cli.journal.printing.document import object_bytes
+from gateway.cli.journal.printing.output import Output
+from gateway.cli.journal.printing.wording import size
+from gateway.cli.journal.query.flags import Options, Parser, add_kinds, add_output, moment
+from gateway.cli.journal.query.folder import Folder, opened
+from gateway.cli.journal.query.kinds import Kind
+from gateway.cli.journal.query.moments import Moment
+from gateway.cli.journal.query.selection import Selection, selected
+from gateway.cli.journal.query.times import local
+from gateway.cli.journal.query.versions import reach
 from journal.view import View
 
 SLICE = 500  # objects read in one view

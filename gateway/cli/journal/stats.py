@@ -10,13 +10,13 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from gateway.cli.journal.columns import Columns
-from gateway.cli.journal.flags import Options, Parser, add_output
-from gateway.cli.journal.folder import Folder, opened
-from gateway.cli.journal.output import Output
-from gateway.cli.journal.progress import Progress
-from gateway.cli.journal.times import exact, rfc3339, span
-from gateway.cli.journal.wording import size
+from gateway.cli.journal.printing.columns import Columns
+from gateway.cli.journal.printing.output import Output
+from gateway.cli.journal.printing.progress import Progress
+from gateway.cli.journal.printing.wording import size
+from gateway.cli.journal.query.flags import Options, Parser, add_output
+from gateway.cli.journal.query.folder import Folder, opened
+from gateway.cli.journal.query.times import exact, rfc3339, span
 from journal import history, keys, snapshots
 from journal.environment import DATA
 from journal.view import View

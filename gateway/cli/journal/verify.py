@@ -6,10 +6,10 @@ counts must be what that leads to. Exit code 1 when anything is not.
 
 from __future__ import annotations
 
-from gateway.cli.journal.flags import Options, Parser, add_output
-from gateway.cli.journal.folder import JOURNAL
-from gateway.cli.journal.output import Output
-from gateway.cli.journal.progress import Progress
+from gateway.cli.journal.printing.output import Output
+from gateway.cli.journal.printing.progress import Progress
+from gateway.cli.journal.query.flags import Options, Parser, add_output
+from gateway.cli.journal.query.folder import JOURNAL
 from journal.log import Journal
 from journal.verify import Report
 from journal.verify import verify as prove

@@ -15,10 +15,10 @@ import trio
 
 from actors.kinds.catalog import Catalog
 from actors.names import Names
-from gateway.call import Call
 from gateway.describe.openapi.printed import Printed, printed
-from gateway.errors import NoSuchPath
-from gateway.request import Response
+from gateway.requests.call import Call
+from gateway.requests.errors import NoSuchPath
+from gateway.requests.request import Response
 from gateway.wire import compression, marks
 from gateway.wire.negotiate import NotAcceptable, parse_accept
 

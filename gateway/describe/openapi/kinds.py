@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from actors.kinds.catalog import Catalog
-from actors.kinds.definition import Definition
-from actors.kinds.fields import STRING, Field, Struct
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.schema.fields import STRING, Field, Struct
 from gateway.wire import answers
 from gateway.wire.answers import list_of
 

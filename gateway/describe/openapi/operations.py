@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final
 
-from actors.kinds.definition import Definition, Subresource
-from actors.kinds.fields import Struct
-from gateway.bodies import PATCH_MEDIA
+from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.schema.fields import Struct
 from gateway.describe.openapi import parameters
 from gateway.describe.openapi.parameters import Parameter
 from gateway.describe.openapi.titles import Titles
 from gateway.wire import answers
 from gateway.wire.answers import list_of
+from gateway.wire.patch_types import PATCH_MEDIA
 
 Answers = tuple[tuple[int, str, Struct | None], ...]  # status, what it means, what is in it; None: text
 

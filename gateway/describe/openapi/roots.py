@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from actors.kinds.fields import Struct
+from actors.kinds.schema.fields import Struct
 from gateway.describe.openapi.operations import Operation, Path
 from gateway.describe.openapi.titles import Titles
 from gateway.wire import answers

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from actors.kinds.fields import (
+from actors.kinds.schema.fields import (
     BOOL,
     BYTES,
     FREE,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from actors.kinds.catalog import Catalog
-from actors.kinds.definition import Definition
+from actors.kinds.declaration.definition import Definition
 from gateway.describe.openapi.operations import Operations, Path
 from gateway.describe.openapi.roots import Roots
 from gateway.describe.openapi.titles import Titles

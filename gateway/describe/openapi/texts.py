@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from actors.kinds.fields import Field, Struct
+from actors.kinds.schema.fields import Field, Struct
 
 FOLDER: Final = Path(__file__).parent.parent / "texts"
 FOR_ALL: Final = "meta"

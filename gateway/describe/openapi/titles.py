@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.kinds.fields import (
+from actors.kinds.schema.fields import (
     FREE,
     INT_OR_STRING,
     MICRO_TIME,

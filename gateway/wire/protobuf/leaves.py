@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import orjson
 
-from actors.kinds.fields import (
+from actors.kinds.schema.fields import (
     BOOL,
     BYTES,
     FREE,
@@ -25,7 +25,7 @@ from actors.kinds.fields import (
     TIME,
     Scalar,
 )
-from actors.kinds.times import micros_text, seconds_text
+from actors.kinds.values.times import micros_text, seconds_text
 from gateway.wire.protobuf.pieces import BLOCK, VARINT
 from gateway.wire.protobuf.walk import NotAMessage, walk
 

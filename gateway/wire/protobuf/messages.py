@@ -13,8 +13,8 @@ from typing import Any
 import orjson
 
 from actors.kinds.catalog import Catalog
-from actors.kinds.definition import Definition
-from actors.kinds.fields import Struct
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.schema.fields import Struct
 from actors.messages import Object
 from actors.names import Names
 from gateway.wire import answers

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from actors.kinds.fields import FREE, Field, ListOf, MapOf, Scalar, Struct, Type
+from actors.kinds.schema.fields import FREE, Field, ListOf, MapOf, Scalar, Struct, Type
 from actors.messages import Object
 from gateway.wire.protobuf.leaves import READERS, WHOLE, text_of
 from gateway.wire.protobuf.pieces import BLOCK, VARINT

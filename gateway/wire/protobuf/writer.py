@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import orjson
 
-from actors.kinds.fields import (
+from actors.kinds.schema.fields import (
     BOOL,
     BYTES,
     FREE,
@@ -34,7 +34,7 @@ from actors.kinds.fields import (
     Struct,
     Type,
 )
-from actors.kinds.times import micros_of
+from actors.kinds.values.times import micros_of
 from gateway.wire.protobuf.pieces import BLOCK, VARINT, block, tag, text, varint
 
 Message = Callable[[Mapping[str, Any]], bytes]

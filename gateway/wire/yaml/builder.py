@@ -25,7 +25,7 @@ from yaml.events import (
     StreamEndEvent,
 )
 
-from actors.kinds.spelling import quoted
+from actors.kinds.values.spelling import quoted
 from gateway.wire.yaml.failure import fail_at
 from gateway.wire.yaml.scalars import Scalar, resolve
 from gateway.wire.yaml.tags import COLLECTIONS, MERGE, short, tagged

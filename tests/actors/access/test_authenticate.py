@@ -4,8 +4,8 @@ import pytest
 
 from actors.access.anonymous import NOBODY
 from actors.access.authenticate import EXTRA_SPACE, SUBJECTS_KEPT, Authenticated, Authenticator
-from actors.access.identity import User
 from actors.errors import Unauthorized
+from actors.identity import User
 
 ALICE = User("alice", "uid-alice", ("devs",))
 SIGNED_IN = Authenticated(User("alice", "uid-alice", ("devs", "system:authenticated")))

@@ -4,8 +4,8 @@ import pytest
 
 from actors.access.anonymous import NOBODY
 from actors.access.authorize import Attributes, forbidden
-from actors.access.identity import User
 from actors.access.modes import MODES, authorizer
+from actors.identity import User
 from actors.names import CLUSTER
 
 ADMIN = User("admin", groups=("system:masters", "system:authenticated"))

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from actors.access.client_certificate import user_of_certificate
-from actors.access.identity import User
+from actors.identity import User
 
 
 @pytest.mark.parametrize(

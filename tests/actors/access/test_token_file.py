@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from actors.access.identity import User
 from actors.access.tokens import TokenFileError, parse_tokens, read_tokens
+from actors.identity import User
 
 
 def test_reads_users_with_and_without_groups(tmp_path: Path) -> None:

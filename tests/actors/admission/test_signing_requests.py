@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from actors.access.identity import User
 from actors.admission.chain import Review
 from actors.admission.signing_requests import SigningRequests
+from actors.identity import User
 from actors.kinds.catalog import Catalog
 from actors.messages import Stamp
 from actors.names import CLUSTER

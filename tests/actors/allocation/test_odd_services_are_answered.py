@@ -9,11 +9,11 @@ from actors.allocation.holdings import Holdings, held_by
 from actors.allocation.ranges import ServiceRanges
 from actors.allocation.services import ServiceAllocation
 from actors.errors import Exhausted, Invalid
-from actors.feed import Feed
 from actors.kinds.catalog import Catalog
-from actors.kinds.schema import NotDecodable
+from actors.kinds.schema.decoder import NotDecodable
 from actors.messages import Object
 from actors.names import CLUSTER
+from actors.store.feed import Feed
 from journal.log import Journal
 from tests.actors.kinds.documents import Documents
 from tests.actors.store import memory_folder

@@ -11,7 +11,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from actors.controllers.loop import Loop, NotYet
 from actors.controllers.work import WorkQueue
 from actors.errors import Overloaded
-from actors.feed import Feed
+from actors.store.feed import Feed
 from actors.supervisor import Supervisor
 from journal.records import Event
 

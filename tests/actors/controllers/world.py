@@ -20,21 +20,21 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from actors.admission.chain import Admission
+from actors.admission.namespaces import Namespaces
 from actors.admission.plugins.namespace_lifecycle import NamespaceLifecycle
 from actors.bootstrap.ensure import ensure
 from actors.bootstrap.objects import namespaces
-from actors.committer import Committer
 from actors.controllers.roster import controllers as roster
 from actors.controllers.writer import Writer
-from actors.directory import Directory
-from actors.feed import Feed
 from actors.kinds.catalog import Catalog
-from actors.kinds.definition import Definition
+from actors.kinds.declaration.definition import Definition
 from actors.messages import Command, DeleteOptions, Object, Outcome
 from actors.names import CLUSTER
-from actors.namespaces import Namespaces
-from actors.resource.document import decode
+from actors.resource.directory import Directory
 from actors.stamps import Stamps
+from actors.store.committer import Committer
+from actors.store.document import decode
+from actors.store.feed import Feed
 from actors.supervisor import Supervisor
 from journal.log import Journal
 from journal.records import Event

@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 
 from actors.kinds.catalog import Catalog
-from actors.kinds.checks import FieldError
-from actors.kinds.definition import Definition
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.validation.checks import FieldError
 from actors.resource.metadata import validate_metadata_create, validate_metadata_update
 
 SYSTEM = {"uid": "u-1", "creationTimestamp": "2020-01-01T00:00:00Z"}

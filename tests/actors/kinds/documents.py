@@ -8,7 +8,7 @@ from __future__ import annotations
 from random import Random
 from typing import Any
 
-from actors.kinds.fields import (
+from actors.kinds.schema.fields import (
     BOOL,
     BYTES,
     FREE,

@@ -3,8 +3,8 @@
 import pytest
 
 from actors.kinds.catalog import Catalog
-from actors.kinds.columns import SECOND, human_duration, since
-from actors.kinds.times import micros_of
+from actors.kinds.declaration.columns import SECOND, human_duration, since
+from actors.kinds.values.times import micros_of
 from actors.names import NAMES
 
 BORN = "2026-01-01T00:00:00Z"

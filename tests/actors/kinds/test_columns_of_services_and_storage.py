@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.kinds.times import micros_of
+from actors.kinds.values.times import micros_of
 from actors.names import Names
 from tests.actors.kinds.declared import Declared
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.kinds.conditions import condition_rules
+from actors.kinds.declaration.conditions import condition_rules
 from tests.actors.kinds.declared import told
 
 GOOD = {

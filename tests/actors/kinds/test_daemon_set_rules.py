@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors.kinds.apps.daemon_set import COLUMNS, TEMPLATE_GENERATION
-from actors.kinds.schema import NotDecodable
+from actors.kinds.schema.decoder import NotDecodable
 from tests.actors.kinds.declared import Declared
 from tests.actors.kinds.workload import template, with_status, workload
 

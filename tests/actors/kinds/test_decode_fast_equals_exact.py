@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.kinds.catalog import Catalog
-from actors.kinds.definition import Definition
-from actors.kinds.schema import Decoded, NotDecodable
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.schema.decoder import Decoded, NotDecodable
 from actors.names import CLUSTER
 from tests.actors.kinds.documents import Documents
 

@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 import pytest
 
-from actors.kinds.fields import INT_OR_STRING, Field, Struct
-from actors.kinds.schema import NotDecodable, Schema
+from actors.kinds.schema.decoder import NotDecodable, Schema
+from actors.kinds.schema.fields import INT_OR_STRING, Field, Struct
 
 SCHEMA = Schema(
     Struct("x.v1.X", Field("plain", INT_OR_STRING, 1), Field("maybe", INT_OR_STRING, 2, pointer=True)),

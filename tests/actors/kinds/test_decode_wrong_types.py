@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.kinds.schema import NotDecodable
+from actors.kinds.schema.decoder import NotDecodable
 from tests.actors.kinds.declared import Declared
 
 CASES = [

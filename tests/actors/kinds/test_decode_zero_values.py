@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from actors.kinds.fields import STRING, TIME, Field, ListOf, Struct
-from actors.kinds.meta import TEMPLATE_META
-from actors.kinds.schema import Schema
+from actors.kinds.declaration.meta import TEMPLATE_META
+from actors.kinds.schema.decoder import Schema
+from actors.kinds.schema.fields import STRING, TIME, Field, ListOf, Struct
 from tests.actors.kinds.declared import Declared
 
 CASES: list[tuple[str, Any, Any]] = [

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.kinds.fields import Field, ListOf, Struct, Type
+from actors.kinds.schema.fields import Field, ListOf, Struct, Type
 from tests.actors.kinds.declared import Declared
 from tests.actors.kinds.documented import CLAIM, LABELS, TERM, at, sound
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.kinds.durations import duration_fault
+from actors.kinds.values.durations import duration_fault
 
 
 @pytest.mark.parametrize("text", ["0", "-0", "1s", "+1.5h", "1.s", ".5ms", "1h2m3s4ms5us6µs7ns", "-1h30m"])

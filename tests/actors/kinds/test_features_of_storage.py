@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from actors.kinds.core import persistent_volume, persistent_volume_claim
-from actors.kinds.definition import Definition
+from actors.kinds.declaration.definition import Definition
 from actors.kinds.networking import network_policy
 from actors.kinds.storage import csi_driver
 from actors.names import CLUSTER

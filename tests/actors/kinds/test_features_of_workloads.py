@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors.kinds import apps, batch
-from actors.kinds.definition import Definition
+from actors.kinds.declaration.definition import Definition
 from actors.names import Names
 from tests.actors.kinds.workload import template, workload
 

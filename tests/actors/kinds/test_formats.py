@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from actors.kinds import checks
+from actors.kinds.validation import checks
 
 LABEL = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.kinds.formats import (
+from actors.kinds.validation.formats import (
     dns_1035_label,
     domain_prefixed_path,
     in_range,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.kinds.scan import NotJson, scan
+from actors.kinds.schema.scan import NotJson, scan
 
 END = "unexpected end of JSON input"
 

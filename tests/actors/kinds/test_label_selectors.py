@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.kinds.label_selector import label_selector_rules
+from actors.kinds.declaration.label_selector import label_selector_rules
 from tests.actors.kinds.declared import told
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from actors.kinds.checks import duplicate, forbidden, invalid, not_supported, required, too_long
-from actors.kinds.spelling import shown
+from actors.kinds.validation.checks import duplicate, forbidden, invalid, not_supported, required, too_long
+from actors.kinds.values.spelling import shown
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from actors.kinds.catalog import Catalog
-from actors.kinds.definition import Definition
-from actors.kinds.schema import NotDecodable
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.schema.decoder import NotDecodable
 from actors.names import CLUSTER
 from tests.actors.kinds.declared import SYSTEM
 from tests.actors.kinds.documents import Documents

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from actors.kinds.catalog import Catalog
 from actors.kinds.core.pods.spec import POD_SPEC
-from actors.kinds.definition import Definition
-from actors.kinds.schema import NotDecodable
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.schema.decoder import NotDecodable
 from actors.names import CLUSTER
 from tests.actors.kinds.documents import Documents
 

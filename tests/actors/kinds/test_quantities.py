@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from actors.kinds.quantity import NotAQuantity, canonical_quantity, nanos_of
-from actors.kinds.schema import NotDecodable
+from actors.kinds.schema.decoder import NotDecodable
+from actors.kinds.values.quantity import NotAQuantity, canonical_quantity, nanos_of
 from tests.actors.kinds.declared import Declared
 
 CANONICAL = [

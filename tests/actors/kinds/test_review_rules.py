@@ -8,7 +8,7 @@ import pytest
 
 from actors.kinds.authentication import token_request
 from actors.kinds.catalog import Catalog
-from actors.kinds.definition import Definition
+from actors.kinds.declaration.definition import Definition
 from actors.names import CLUSTER
 
 CATALOG = Catalog(CLUSTER)

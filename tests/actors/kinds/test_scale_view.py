@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors.errors import Conflict, Invalid
-from actors.kinds.scale import selector_text
+from actors.kinds.declaration.scale import selector_text
 from actors.messages import Replace, Stamp
 from actors.resource.decide import Current, Store, decide_replace, refuse_other_uid
 from tests.actors.kinds.declared import Declared

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.kinds.scan import NotJson, plain, read, scan
+from actors.kinds.schema.scan import NotJson, plain, read, scan
 
 VALUES = st.recursive(
     st.none()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.kinds.shares import Share, amount, no_more_than_all, share_rules
+from actors.kinds.declaration.shares import Share, amount, no_more_than_all, share_rules
 
 
 @pytest.mark.parametrize(("share", "worth"), [(3, 3), ("25%", 25), ("7", 7), ("x", 0), ("%", 0), ("", 0)])

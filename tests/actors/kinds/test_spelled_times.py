@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from actors.kinds.spelled_times import NotATime, spelled_moment
+from actors.kinds.values.spelled_times import NotATime, spelled_moment
 
 SECONDS = "2006-01-02T15:04:05Z07:00"
 MICROS = "2006-01-02T15:04:05.000000Z07:00"

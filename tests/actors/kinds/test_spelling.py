@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.kinds.spelling import labels, selector, shown
+from actors.kinds.values.spelling import labels, selector, shown
 
 NO_REQUIREMENTS = "MatchExpressions:[]v1.LabelSelectorRequirement(nil)"
 

@@ -8,7 +8,7 @@ import pytest
 
 from actors.kinds.apps import stateful_set
 from actors.kinds.apps.stateful_set import AUTO_DELETE, COLUMNS, MAX_UNAVAILABLE
-from actors.kinds.definition import Definition
+from actors.kinds.declaration.definition import Definition
 from actors.names import Names
 from tests.actors.kinds.declared import Declared
 from tests.actors.kinds.workload import template, with_status, workload

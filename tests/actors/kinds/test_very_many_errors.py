@@ -8,8 +8,8 @@ import pytest
 
 from actors.errors import MOST_COUNTED, Invalid
 from actors.kinds.catalog import Catalog
-from actors.kinds.checks import invalid
-from actors.kinds.tally import few_enough
+from actors.kinds.validation.checks import invalid
+from actors.kinds.validation.tally import few_enough
 from actors.messages import Create, Stamp
 from actors.names import CLUSTER
 from actors.resource.decide import decide_create

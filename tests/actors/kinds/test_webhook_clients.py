@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.kinds.webhook_client import service_rules, url_rules
+from actors.kinds.declaration.webhook_client import service_rules, url_rules
 from tests.actors.kinds.declared import Declared, told
 
 FORM = "; desired format: https://host[/path]"

@@ -13,9 +13,9 @@ from copy import deepcopy
 from functools import cache
 from typing import Any
 
-from actors.kinds.checks import name_is_subdomain
-from actors.kinds.definition import Definition, Subresource
-from actors.kinds.fields import (
+from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.meta import METADATA
+from actors.kinds.schema.fields import (
     BOOL,
     INT32,
     QUANTITY,
@@ -27,10 +27,10 @@ from actors.kinds.fields import (
     MapOf,
     Struct,
 )
-from actors.kinds.meta import METADATA
-from actors.patch.apply import Applier, apply
-from actors.patch.door import Doors
-from actors.patch.ownership import owned_after
+from actors.kinds.validation.checks import name_is_subdomain
+from actors.patch.managed_fields.apply import Applier, apply
+from actors.patch.managed_fields.field_view import Doors
+from actors.patch.managed_fields.ownership import owned_after
 
 VERSION = "example.com/v1"
 

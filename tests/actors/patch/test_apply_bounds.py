@@ -9,7 +9,7 @@ import pytest
 from actors.errors import TooLarge
 from actors.messages import Object, Patch, Stamp
 from actors.patch.bounds import MOST_BYTES
-from actors.patch.door import Doors
+from actors.patch.managed_fields.field_view import Doors
 from actors.resource.applying import apply_object
 from actors.resource.decide import Current
 

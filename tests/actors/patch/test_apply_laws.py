@@ -5,11 +5,11 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.kinds.fields import zero_struct
-from actors.patch.claims import claimed, extract
-from actors.patch.comparison import compare, found_new
-from actors.patch.field_set import intersection
-from actors.patch.topology import Shapes
+from actors.kinds.schema.fields import zero_struct
+from actors.patch.managed_fields.claims import claimed, extract
+from actors.patch.managed_fields.comparison import compare, found_new
+from actors.patch.managed_fields.field_set import intersection
+from actors.patch.managed_fields.topology import Shapes
 
 from .books import THING, Book
 

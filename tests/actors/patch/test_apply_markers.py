@@ -7,9 +7,18 @@ from typing import Any
 import pytest
 
 from actors.errors import ApplyConflict
-from actors.kinds.fields import INT32, STRING, STRING_MAP, STRINGS, Field, ListOf, MapOf, Struct
-from actors.kinds.meta import METADATA
-from actors.patch.claims import NotClaimable
+from actors.kinds.declaration.meta import METADATA
+from actors.kinds.schema.fields import (
+    INT32,
+    STRING,
+    STRING_MAP,
+    STRINGS,
+    Field,
+    ListOf,
+    MapOf,
+    Struct,
+)
+from actors.patch.managed_fields.claims import NotClaimable
 
 from .books import Book
 

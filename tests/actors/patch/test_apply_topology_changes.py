@@ -3,8 +3,8 @@
 import pytest
 
 from actors.errors import ApplyConflict
-from actors.kinds.fields import STRING, STRING_MAP, STRINGS, Field, ListOf, Struct
-from actors.kinds.meta import METADATA
+from actors.kinds.declaration.meta import METADATA
+from actors.kinds.schema.fields import STRING, STRING_MAP, STRINGS, Field, ListOf, Struct
 
 from .books import Book
 

@@ -5,9 +5,9 @@ import pytest
 from actors.errors import ApplyConflict
 from actors.kinds.catalog import Catalog
 from actors.names import CLUSTER
-from actors.patch.apply import Applier, apply
-from actors.patch.door import Doors
-from actors.patch.ownership import owned_after
+from actors.patch.managed_fields.apply import Applier, apply
+from actors.patch.managed_fields.field_view import Doors
+from actors.patch.managed_fields.ownership import owned_after
 
 CATALOG = Catalog(CLUSTER)
 CORE = CATALOG.find("", "v1", "events")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from actors.kinds.fields import INT32, STRING, Field, ListOf, Struct
-from actors.patch.claims import NotClaimable, claimed, extract
-from actors.patch.topology import Shapes
+from actors.kinds.schema.fields import INT32, STRING, Field, ListOf, Struct
+from actors.patch.managed_fields.claims import NotClaimable, claimed, extract
+from actors.patch.managed_fields.topology import Shapes
 
 from .books import SPEC
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from actors.patch.comparison import compare
-from actors.patch.topology import Shapes
+from actors.patch.managed_fields.comparison import compare
+from actors.patch.managed_fields.topology import Shapes
 
 from .books import SPEC
 

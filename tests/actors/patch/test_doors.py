@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from actors.kinds.catalog import Catalog
-from actors.kinds.definition import Definition, Subresource
-from actors.kinds.fields import zero_struct
+from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.schema.fields import zero_struct
 from actors.names import CLUSTER
-from actors.patch.door import NEVER_OWNED, Doors
-from actors.patch.topology import Record
+from actors.patch.managed_fields.field_view import NEVER_OWNED, Doors
+from actors.patch.managed_fields.topology import Record
 
 METADATA: dict[str, Any] = {
     "labels": {"example.com/a": "b"},

@@ -2,7 +2,7 @@
 
 import pytest
 
-from actors.patch.field_path import NotFields, entry, in_order, read_fields, spoken, value
+from actors.patch.managed_fields.field_path import NotFields, entry, in_order, read_fields, spoken, value
 
 
 def test_entries_are_spelled_with_all_their_keys():

@@ -5,8 +5,8 @@ from copy import deepcopy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.patch.field_path import read_fields
-from actors.patch.field_set import difference, intersection, members, of_members, union
+from actors.patch.managed_fields.field_path import read_fields
+from actors.patch.managed_fields.field_set import difference, intersection, members, of_members, union
 
 ELEMENTS = st.sampled_from(
     ["f:a", "f:b", "f:spec", 'k:{"name":"x"}', 'k:{"port":80,"protocol":"TCP"}', 'v:"x"', "i:0"]

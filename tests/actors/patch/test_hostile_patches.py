@@ -7,11 +7,11 @@ from typing import Any
 import orjson
 import pytest
 
-from actors.kinds.fields import STRING, STRINGS, Field, ListOf, Struct
+from actors.kinds.schema.fields import STRING, STRINGS, Field, ListOf, Struct
 from actors.patch.bounds import MOST_BYTES
 from actors.patch.errors import LONGEST_TEXT, MalformedPatch, PatchDoesNotFit, PatchTooLarge
 from actors.patch.json_patch import MOST_OPERATIONS, apply_json_patch, parse_json_patch, same
-from actors.patch.managers import MOST_SENT, read_entries
+from actors.patch.managed_fields.managers import MOST_SENT, read_entries
 from actors.patch.transform import read_patch, transform
 
 ITEM = Struct("x.v1.Item", Field("name", STRING, 1))

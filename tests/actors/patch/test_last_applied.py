@@ -5,7 +5,7 @@ import json
 import pytest
 
 from actors.errors import ApplyConflict
-from actors.patch.last_applied import kept_current
+from actors.patch.managed_fields.last_applied import kept_current
 
 from .books import VERSION, Book
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from actors.patch.managers import (
+from actors.patch.managed_fields.managers import (
     MOST_UPDATERS,
     OLDEST,
     Entry,

@@ -4,8 +4,8 @@ from copy import deepcopy
 
 import pytest
 
-from actors.patch.merging import merge
-from actors.patch.topology import Shapes
+from actors.patch.managed_fields.merging import merge
+from actors.patch.managed_fields.topology import Shapes
 
 from .books import SPEC
 

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from actors.errors import ApplyConflict
-from actors.kinds.meta import METADATA
+from actors.kinds.declaration.meta import METADATA
 from actors.names import NAMES
-from actors.patch.apply import Applier, apply
-from actors.patch.claims import NotClaimable, claimed, extract
-from actors.patch.comparison import compare
-from actors.patch.door import NEVER_OWNED, Door, Doors
-from actors.patch.ownership import owned_after
-from actors.patch.schema_topology import SchemaShapes
-from actors.patch.topology import Dictionary, Elements, Entries, Leaf, Open, Record, Shapes
+from actors.patch.managed_fields.apply import Applier, apply
+from actors.patch.managed_fields.claims import NotClaimable, claimed, extract
+from actors.patch.managed_fields.comparison import compare
+from actors.patch.managed_fields.field_view import NEVER_OWNED, Door, Doors
+from actors.patch.managed_fields.ownership import owned_after
+from actors.patch.managed_fields.schema_topology import SchemaShapes
+from actors.patch.managed_fields.topology import Dictionary, Elements, Entries, Leaf, Open, Record, Shapes
 
 from .books import THING, define
 

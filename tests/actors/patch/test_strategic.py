@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.kinds.fields import INT32, STRING, STRING_MAP, STRINGS, Field, ListOf, Struct
+from actors.kinds.schema.fields import INT32, STRING, STRING_MAP, STRINGS, Field, ListOf, Struct
 from actors.patch.errors import MalformedPatch, PatchDoesNotFit
 from actors.patch.strategic import apply_strategic_patch
 

@@ -2,8 +2,26 @@
 
 import pytest
 
-from actors.kinds.fields import INT32, STRING, STRING_MAP, STRINGS, Field, ListOf, MapOf, Struct
-from actors.patch.topology import MOST_PLANS, Dictionary, Elements, Entries, Leaf, Record, Repeated, Shapes
+from actors.kinds.schema.fields import (
+    INT32,
+    STRING,
+    STRING_MAP,
+    STRINGS,
+    Field,
+    ListOf,
+    MapOf,
+    Struct,
+)
+from actors.patch.managed_fields.topology import (
+    MOST_PLANS,
+    Dictionary,
+    Elements,
+    Entries,
+    Leaf,
+    Record,
+    Repeated,
+    Shapes,
+)
 
 ITEM = Struct(
     "example.v1.Item",

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from actors.kinds.definition import Definition
+from actors.kinds.declaration.definition import Definition
 from actors.names import Names
 
 Object = dict[str, Any]

@@ -15,8 +15,8 @@ import pytest
 from openapi_schema_validator import OAS30Validator, oas30_format_checker
 
 from actors.kinds.catalog import Catalog
-from actors.kinds.definition import Definition
-from actors.kinds.schema import NotDecodable
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.schema.decoder import NotDecodable
 from actors.names import NAMES
 from actors.resource.metadata import validate_metadata_create
 from tests.actors.kinds.declared import SYSTEM

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.kinds.fields import STRING, Field, Struct
+from actors.kinds.schema.fields import STRING, Field, Struct
 from actors.names import NAMES
 from gateway.describe.openapi.kinds import Kinds
 from gateway.describe.openapi.schemas import TWO, Schemas

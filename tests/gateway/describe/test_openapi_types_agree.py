@@ -12,8 +12,8 @@ import pytest
 from openapi_schema_validator import OAS30Validator, oas30_format_checker
 
 from actors.kinds.catalog import Catalog
-from actors.kinds.definition import Definition
-from actors.kinds.schema import NotDecodable
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.schema.decoder import NotDecodable
 from actors.names import NAMES
 from tests.gateway.describe.reader import Reader, Schema, thin, version_3
 

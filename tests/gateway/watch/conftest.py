@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gateway.listen import Listener
+from gateway.connections.listen import Listener
 
 ROOM = 48 << 10  # the kernel makes it twice as much; with less, its delayed acknowledgements are felt
 

@@ -17,17 +17,17 @@ from typing import Any
 import orjson
 import trio
 
-from actors.facts import pack_facts
-from actors.feed import Feed
 from actors.selectors import LabelSelector, matcher
-from gateway.volley import one_by_one
+from actors.selectors.facts import pack_facts
+from actors.store.feed import Feed
+from gateway.handlers.watches import bookmarker, presenter
 from gateway.watch.framing import Framing, as_it_is, document
 from gateway.watch.group import Group
 from gateway.watch.hub import Hub
 from gateway.watch.interest import Interest
 from gateway.watch.member import Member
-from gateway.watch.opening import bookmarker, presenter
 from gateway.watch.selection import Selection
+from gateway.watch.volley import one_by_one
 from journal.log import Journal
 from journal.records import Event
 from tests.actors.store import memory_folder

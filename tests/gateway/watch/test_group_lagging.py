@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from gateway.request import Ending
+from gateway.requests.request import Ending
 from gateway.watch import changes, frames
 from gateway.watch.member import FAREWELL
 from tests.gateway.watch.ground import FakePipe, Ground, Watcher, ground

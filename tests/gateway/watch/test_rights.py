@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.access.authorize import ALLOWED, NO_OPINION, Attributes, Decision
-from actors.access.identity import User
+from actors.identity import User
 from gateway import compose
 from tests.gateway.api import ALICE, config_map, served
 from tests.gateway.watch.watching import watching

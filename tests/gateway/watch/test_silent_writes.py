@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from actors.committer import Committer
 from actors.errors import StorageRefused
+from actors.store.committer import Committer
 from tests.actors.store import Refused
 from tests.gateway.api import config_map, served
 from tests.gateway.rest import at_rest

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 import pytest
 import trio
 
-from actors import committer
+from actors.store import committer
 from gateway.watch import state
 from tests.gateway.api import Api, config_map, labelled, served
 from tests.gateway.rest import at_rest

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from trio.testing import MockClock
 
-from gateway.watch.opening import LONGEST
+from gateway.handlers.watches import LONGEST
 from tests.gateway.api import config_map, served
 from tests.gateway.rest import let_pass
 from tests.gateway.watch.watching import ports, transports, watching

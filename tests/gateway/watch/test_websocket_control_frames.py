@@ -7,7 +7,7 @@ import struct
 import pytest
 from trio.testing import MockClock
 
-from gateway.watch.websocket import ANSWER_WITHIN, PING_AFTER
+from gateway.connections.websocket.connection import ANSWER_WITHIN, PING_AFTER
 from tests.gateway.api import config_map, served
 from tests.gateway.rest import at_rest, let_pass
 from tests.gateway.watch.rawsocket import CLOSE, PING, PONG, TEXT, Frame, masked, raw_socket

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from trio.testing import wait_all_tasks_blocked
 
-from gateway.limits import Limits
+from gateway.connections.limits import Limits
+from gateway.connections.websocket.connection import WebSocket
 from gateway.watch.framing import as_text_frame
-from gateway.watch.websocket import WebSocket
 from tests.gateway.watch.ground import FakePipe, ground
 from tests.gateway.watch.rawsocket import PING, PONG, TEXT, Frame, masked
 

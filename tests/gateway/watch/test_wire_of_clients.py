@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.watch.wire import CLOSE, PING, PONG, Control, Reader, Violation, close_code, close_frame
+from gateway.connections.websocket.frames import (
+    CLOSE,
+    PING,
+    PONG,
+    Control,
+    Reader,
+    Violation,
+    close_code,
+    close_frame,
+)
 from tests.gateway.watch.rawsocket import masked
 
 controls = st.builds(

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.kinds.checks import FieldError, dns_label, each, invalid, qualified_name, required
 from actors.kinds.core.node_selector import (
     NODE_SELECTOR,
     NODE_SELECTOR_TERM,
     node_selector_rules,
     node_selector_term_rules,
 )
-from actors.kinds.fields import INT32, STRING, STRINGS, Field, ListOf, Struct
-from actors.kinds.label_selector import LABEL_SELECTOR, label_selector_rules
+from actors.kinds.declaration.label_selector import LABEL_SELECTOR, label_selector_rules
+from actors.kinds.schema.fields import INT32, STRING, STRINGS, Field, ListOf, Struct
+from actors.kinds.validation.checks import FieldError, dns_label, each, invalid, qualified_name, required
 from actors.messages import Object
 
 PREFERRED_SCHEDULING_TERM = Struct(

@@ -7,7 +7,6 @@ from typing import Final
 
 import orjson
 
-from actors.kinds.checks import FieldError, forbidden, invalid
 from actors.kinds.core.pods.keys import PodKeys
 from actors.kinds.core.pods.placement import TOLERATION, toleration_rules
 from actors.kinds.core.pods.security import (
@@ -17,8 +16,9 @@ from actors.kinds.core.pods.security import (
     profile_of,
 )
 from actors.kinds.core.pods.windows import containers_of
-from actors.kinds.spelling import quoted
-from actors.kinds.walk import Walk
+from actors.kinds.schema.walk import Walk
+from actors.kinds.validation.checks import FieldError, forbidden, invalid
+from actors.kinds.values.spelling import quoted
 from actors.messages import Object
 
 APPARMOR_WORDS: Final = ("", "runtime/default", "unconfined")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from actors.kinds.columns import AGE, NAME, NONE, Column, since
+from actors.kinds.declaration.columns import AGE, NAME, NONE, Column, since
 from actors.messages import Object
 
 LOST_NODE: Final = "NodeLost"  # the reason of pods whose node has not been heard of

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.kinds.checks import FieldError, between, forbidden, invalid, required
 from actors.kinds.core.pods.containers import image_space_rules
 from actors.kinds.core.pods.differences import differences
 from actors.kinds.core.pods.placement import added_toleration_rules
 from actors.kinds.core.pods.spec import LONGEST_DEADLINE
 from actors.kinds.core.resources import nanos
-from actors.kinds.spelling import quoted
+from actors.kinds.validation.checks import FieldError, between, forbidden, invalid, required
+from actors.kinds.values.spelling import quoted
 from actors.messages import Object
 
 CHANGEABLE: Final = (

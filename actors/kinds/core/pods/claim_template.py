@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.kinds.checks import FieldError, forbidden, required
 from actors.kinds.core.claim_spec import PERSISTENT_VOLUME_CLAIM_SPEC, claim_spec_rules
-from actors.kinds.fields import Field, Struct
-from actors.kinds.meta import TEMPLATE_META, annotation_rules, label_rules
+from actors.kinds.declaration.meta import TEMPLATE_META, annotation_rules, label_rules
+from actors.kinds.schema.fields import Field, Struct
+from actors.kinds.validation.checks import FieldError, forbidden, required
 from actors.messages import Object
 
 PERSISTENT_VOLUME_CLAIM_TEMPLATE = Struct(

@@ -9,7 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from actors.kinds.checks import (
+from actors.kinds.core.pods.env import ENV_FROM_SOURCE, ENV_VAR, import_rules, variable_rules
+from actors.kinds.core.pods.images import is_latest
+from actors.kinds.core.pods.mounts import VOLUME_DEVICE, VOLUME_MOUNT, mount_rules
+from actors.kinds.core.pods.plain import is_plain
+from actors.kinds.core.pods.ports import CONTAINER_PORT, host_port_rules, port_rules
+from actors.kinds.core.pods.probes import LIFECYCLE, PROBE, container_probe_rules
+from actors.kinds.core.pods.security import SECURITY_CONTEXT, context_rules
+from actors.kinds.core.pods.volumes import Volumes
+from actors.kinds.core.resources import RESOURCE_REQUIREMENTS, requirement_rules, round_up
+from actors.kinds.schema.fields import BOOL, STRING, STRINGS, Field, ListOf, Struct
+from actors.kinds.validation.checks import (
     FieldError,
     dns_label,
     duplicate,
@@ -20,16 +30,6 @@ from actors.kinds.checks import (
     not_supported,
     required,
 )
-from actors.kinds.core.pods.env import ENV_FROM_SOURCE, ENV_VAR, import_rules, variable_rules
-from actors.kinds.core.pods.images import is_latest
-from actors.kinds.core.pods.mounts import VOLUME_DEVICE, VOLUME_MOUNT, mount_rules
-from actors.kinds.core.pods.plain import is_plain
-from actors.kinds.core.pods.ports import CONTAINER_PORT, host_port_rules, port_rules
-from actors.kinds.core.pods.probes import LIFECYCLE, PROBE, container_probe_rules
-from actors.kinds.core.pods.security import SECURITY_CONTEXT, context_rules
-from actors.kinds.core.pods.volumes import Volumes
-from actors.kinds.core.resources import RESOURCE_REQUIREMENTS, requirement_rules, round_up
-from actors.kinds.fields import BOOL, STRING, STRINGS, Field, ListOf, Struct
 from actors.messages import Object
 
 PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")

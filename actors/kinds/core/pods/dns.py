@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.kinds.checks import (
+from actors.kinds.schema.fields import STRING, STRINGS, Field, ListOf, Struct
+from actors.kinds.validation.checks import (
     FieldError,
     dns_subdomain,
     each,
@@ -13,7 +14,6 @@ from actors.kinds.checks import (
     parse_ip,
     required,
 )
-from actors.kinds.fields import STRING, STRINGS, Field, ListOf, Struct
 from actors.messages import Object
 
 POLICIES: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")

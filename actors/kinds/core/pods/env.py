@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.kinds.checks import (
+from actors.kinds.core.pods.projections import (
+    IN_VARIABLES,
+    OBJECT_FIELD_SELECTOR,
+    RESOURCE_FIELD_SELECTOR,
+    amount_reference_rules,
+    field_reference_rules,
+)
+from actors.kinds.schema.fields import BOOL, STRING, Field, Struct
+from actors.kinds.validation.checks import (
     FieldError,
     config_key,
     dns_subdomain,
@@ -14,14 +22,6 @@ from actors.kinds.checks import (
     required,
     variable_name,
 )
-from actors.kinds.core.pods.projections import (
-    IN_VARIABLES,
-    OBJECT_FIELD_SELECTOR,
-    RESOURCE_FIELD_SELECTOR,
-    amount_reference_rules,
-    field_reference_rules,
-)
-from actors.kinds.fields import BOOL, STRING, Field, Struct
 from actors.messages import Object
 
 CONFIG_MAP_ENV_SOURCE = Struct(

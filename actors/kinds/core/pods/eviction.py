@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from actors.errors import EvictionRefused, Forbidden, Resource, TooManyBudgets
-from actors.kinds.checks import name_is_subdomain
-from actors.kinds.definition import Definition, Subresource
-from actors.kinds.fields import BOOL, INT64, STRING, STRINGS, Field, Struct
-from actors.kinds.meta import METADATA
-from actors.kinds.times import seconds_text
+from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.meta import METADATA
+from actors.kinds.schema.fields import BOOL, INT64, STRING, STRINGS, Field, Struct
+from actors.kinds.validation.checks import name_is_subdomain
+from actors.kinds.values.times import seconds_text
 from actors.messages import Object
 from actors.names import Names
 

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.kinds.checks import FieldError, each, forbidden, invalid, not_found, not_supported, required
 from actors.kinds.core.pods.paths import descending, without_backsteps
 from actors.kinds.core.pods.volumes import Volumes
-from actors.kinds.fields import BOOL, STRING, Field, Struct
+from actors.kinds.schema.fields import BOOL, STRING, Field, Struct
+from actors.kinds.validation.checks import (
+    FieldError,
+    each,
+    forbidden,
+    invalid,
+    not_found,
+    not_supported,
+    required,
+)
 from actors.messages import Object
 
 PROPAGATIONS: Final = ("Bidirectional", "HostToContainer", "None")

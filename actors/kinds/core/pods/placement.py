@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.kinds.checks import (
+from actors.kinds.declaration.label_selector import LABEL_SELECTOR
+from actors.kinds.schema.fields import INT32, INT64, STRING, STRINGS, Field, Struct
+from actors.kinds.validation.checks import (
     FieldError,
     duplicate,
     each,
@@ -15,8 +17,6 @@ from actors.kinds.checks import (
     qualified_name,
     required,
 )
-from actors.kinds.fields import INT32, INT64, STRING, STRINGS, Field, Struct
-from actors.kinds.label_selector import LABEL_SELECTOR
 from actors.messages import Object
 
 EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from actors.kinds.checks import is_config_key, is_label, is_port_name, is_subdomain, is_variable
 from actors.kinds.core.pods.ports import PROTOCOLS
 from actors.kinds.core.pods.projections import IN_VARIABLES
 from actors.kinds.core.pods.volumes import Volumes
 from actors.kinds.core.resources import MEASURED, nanos
+from actors.kinds.validation.checks import is_config_key, is_label, is_port_name, is_subdomain, is_variable
 from actors.messages import Object
 
 _PULL_POLICIES: Final = frozenset(("Always", "IfNotPresent", "Never"))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.kinds.checks import (
+from actors.kinds.schema.fields import INT32, STRING, Field, Struct
+from actors.kinds.validation.checks import (
     FieldError,
     duplicate,
     each,
@@ -14,7 +15,6 @@ from actors.kinds.checks import (
     port_number,
     required,
 )
-from actors.kinds.fields import INT32, STRING, Field, Struct
 from actors.messages import Object
 
 PROTOCOLS: Final = ("SCTP", "TCP", "UDP")

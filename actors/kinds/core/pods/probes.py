@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from actors.kinds.checks import (
+from actors.kinds.schema.fields import (
+    INT32,
+    INT64,
+    INT_OR_STRING,
+    STRING,
+    STRINGS,
+    Field,
+    ListOf,
+    Struct,
+)
+from actors.kinds.validation.checks import (
     NEGATIVE,
     FieldError,
     each,
@@ -15,16 +25,6 @@ from actors.kinds.checks import (
     port_name,
     port_number,
     required,
-)
-from actors.kinds.fields import (
-    INT32,
-    INT64,
-    INT_OR_STRING,
-    STRING,
-    STRINGS,
-    Field,
-    ListOf,
-    Struct,
 )
 from actors.messages import Object
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from actors.kinds.checks import (
+from actors.kinds.core.pods.paths import unreserved
+from actors.kinds.schema.fields import BOOL, INT32, INT64, QUANTITY, STRING, Field, ListOf, Struct
+from actors.kinds.validation.checks import (
     FieldError,
     each,
     forbidden,
@@ -14,8 +16,6 @@ from actors.kinds.checks import (
     qualified_name,
     required,
 )
-from actors.kinds.core.pods.paths import unreserved
-from actors.kinds.fields import BOOL, INT32, INT64, QUANTITY, STRING, Field, ListOf, Struct
 from actors.messages import Object
 
 FILE_MODE: Final = 0o644

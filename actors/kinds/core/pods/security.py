@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from actors.kinds.checks import (
+from actors.kinds.core.pods.paths import descending
+from actors.kinds.core.pods.windows import WINDOWS_SECURITY_CONTEXT_OPTIONS, windows_option_rules
+from actors.kinds.schema.fields import BOOL, INT64, STRING, STRINGS, Field, ListOf, Struct
+from actors.kinds.validation.checks import (
     FieldError,
     between,
     duplicate,
@@ -16,9 +19,6 @@ from actors.kinds.checks import (
     required,
     size,
 )
-from actors.kinds.core.pods.paths import descending
-from actors.kinds.core.pods.windows import WINDOWS_SECURITY_CONTEXT_OPTIONS, windows_option_rules
-from actors.kinds.fields import BOOL, INT64, STRING, STRINGS, Field, ListOf, Struct
 from actors.messages import Object
 
 HIGHEST_ID: Final = 2**31 - 1

@@ -9,17 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from actors.kinds.checks import (
-    FieldError,
-    between,
-    dns_label,
-    dns_subdomain,
-    each,
-    forbidden,
-    invalid,
-    not_supported,
-    required,
-)
 from actors.kinds.core.pods.affinity import AFFINITY, affinity_rules
 from actors.kinds.core.pods.containers import (
     CONTAINER,
@@ -55,7 +44,8 @@ from actors.kinds.core.pods.windows import (
 )
 from actors.kinds.core.references import LOCAL_OBJECT_REFERENCE
 from actors.kinds.core.resources import HUGE_PAGES, in_whole_pages, requirement_rules, round_up
-from actors.kinds.fields import (
+from actors.kinds.declaration.meta import label_rules
+from actors.kinds.schema.fields import (
     BOOL,
     INT32,
     INT64,
@@ -66,7 +56,17 @@ from actors.kinds.fields import (
     ListOf,
     Struct,
 )
-from actors.kinds.meta import label_rules
+from actors.kinds.validation.checks import (
+    FieldError,
+    between,
+    dns_label,
+    dns_subdomain,
+    each,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
 from actors.messages import Object
 
 RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")

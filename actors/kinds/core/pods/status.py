@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.kinds.checks import (
+from actors.kinds.schema.fields import BOOL, INT32, STRING, TIME, Field, ListOf, Struct
+from actors.kinds.validation.checks import (
     FieldError,
     dns_subdomain,
     duplicate,
@@ -19,7 +20,6 @@ from actors.kinds.checks import (
     qualified_name,
     undecided,
 )
-from actors.kinds.fields import BOOL, INT32, STRING, TIME, Field, ListOf, Struct
 from actors.messages import Object
 
 POD_CONDITION = Struct(

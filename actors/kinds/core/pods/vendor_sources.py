@@ -9,9 +9,18 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
-from actors.kinds.checks import FieldError, between, dns_label, each, invalid, not_supported, required, size
 from actors.kinds.core.references import LOCAL_OBJECT_REFERENCE
-from actors.kinds.fields import BOOL, INT32, STRING, STRINGS, Field, Struct
+from actors.kinds.schema.fields import BOOL, INT32, STRING, STRINGS, Field, Struct
+from actors.kinds.validation.checks import (
+    FieldError,
+    between,
+    dns_label,
+    each,
+    invalid,
+    not_supported,
+    required,
+    size,
+)
 from actors.messages import Object
 
 CACHING_MODES: Final = ("None", "ReadOnly", "ReadWrite")

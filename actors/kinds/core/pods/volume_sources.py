@@ -11,7 +11,20 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from actors.kinds.checks import (
+from actors.kinds.core.pods.paths import descending, without_backsteps
+from actors.kinds.core.pods.vendor_sources import VENDOR_RULES, Rules, needs
+from actors.kinds.core.references import LOCAL_OBJECT_REFERENCE
+from actors.kinds.schema.fields import (
+    BOOL,
+    INT32,
+    QUANTITY,
+    STRING,
+    STRING_MAP,
+    STRINGS,
+    Field,
+    Struct,
+)
+from actors.kinds.validation.checks import (
     FieldError,
     between,
     dns_subdomain,
@@ -23,10 +36,6 @@ from actors.kinds.checks import (
     size,
     too_long,
 )
-from actors.kinds.core.pods.paths import descending, without_backsteps
-from actors.kinds.core.pods.vendor_sources import VENDOR_RULES, Rules, needs
-from actors.kinds.core.references import LOCAL_OBJECT_REFERENCE
-from actors.kinds.fields import BOOL, INT32, QUANTITY, STRING, STRING_MAP, STRINGS, Field, Struct
 from actors.messages import Object
 
 HOST_PATH_TYPES: Final = (

@@ -10,17 +10,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
-from actors.kinds.checks import (
-    FieldError,
-    dns_label,
-    dns_subdomain,
-    duplicate,
-    each,
-    forbidden,
-    invalid,
-    required,
-    size,
-)
 from actors.kinds.core.pods.claim_template import EPHEMERAL_VOLUME_SOURCE, ephemeral_rules
 from actors.kinds.core.pods.projections import (
     CONFIG_MAP_VOLUME_SOURCE,
@@ -63,8 +52,19 @@ from actors.kinds.core.pods.volume_sources import (
     flex_rules,
 )
 from actors.kinds.core.resources import round_up
-from actors.kinds.fields import STRING, Field, Struct
-from actors.kinds.spelling import quoted
+from actors.kinds.schema.fields import STRING, Field, Struct
+from actors.kinds.validation.checks import (
+    FieldError,
+    dns_label,
+    dns_subdomain,
+    duplicate,
+    each,
+    forbidden,
+    invalid,
+    required,
+    size,
+)
+from actors.kinds.values.spelling import quoted
 from actors.messages import Object
 
 VOLUME = Struct(

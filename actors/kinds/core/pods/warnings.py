@@ -8,9 +8,9 @@ from typing import Final
 from actors.kinds.core.pods.affinity import PREFERRED, REQUIRED
 from actors.kinds.core.pods.keys import PodKeys
 from actors.kinds.core.pods.windows import containers_of
-from actors.kinds.old_labels import old_labels, warn_of_requirements
-from actors.kinds.quantity import NANOS, nanos_of
-from actors.kinds.spelling import quoted
+from actors.kinds.declaration.old_labels import old_labels, warn_of_requirements
+from actors.kinds.values.quantity import NANOS, nanos_of
+from actors.kinds.values.spelling import quoted
 from actors.messages import Object
 from actors.names import Names
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from actors.kinds.checks import FieldError, dns_subdomain, each, forbidden, invalid, size
-from actors.kinds.fields import BOOL, STRING, Field, Struct
+from actors.kinds.schema.fields import BOOL, STRING, Field, Struct
+from actors.kinds.validation.checks import FieldError, dns_subdomain, each, forbidden, invalid, size
 from actors.messages import Object
 
 LONGEST_SPEC: Final = 64 * 1024

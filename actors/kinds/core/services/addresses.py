@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.kinds.checks import (
+from actors.kinds.core.services.traits import HEADLESS, is_headless, needs_address
+from actors.kinds.validation.checks import (
     FieldError,
     duplicate,
     invalid,
@@ -17,7 +18,6 @@ from actors.kinds.checks import (
     parse_ip,
     required,
 )
-from actors.kinds.core.services.traits import HEADLESS, is_headless, needs_address
 from actors.messages import Object
 
 FAMILIES: Final = ("IPv4", "IPv6")

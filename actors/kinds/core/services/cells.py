@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.kinds.columns import AGE, NAME, NONE, UNKNOWN, Column, at
 from actors.kinds.core.load_balancer import balanced_addresses
 from actors.kinds.core.services.traits import TYPES
-from actors.kinds.workloads import labels_or_none
+from actors.kinds.declaration.columns import AGE, NAME, NONE, UNKNOWN, Column, at
+from actors.kinds.declaration.workloads import labels_or_none
 from actors.messages import Object
 
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.kinds.checks import (
+from actors.kinds.core.services.addresses import address_rules
+from actors.kinds.core.services.traits import (
+    TYPES,
+    is_headless,
+    needs_health_check,
+    needs_node_ports,
+)
+from actors.kinds.declaration.meta import label_rules
+from actors.kinds.validation.checks import (
     FieldError,
     dns_label,
     dns_subdomain,
@@ -20,15 +28,7 @@ from actors.kinds.checks import (
     qualified_name,
     required,
 )
-from actors.kinds.core.services.addresses import address_rules
-from actors.kinds.core.services.traits import (
-    TYPES,
-    is_headless,
-    needs_health_check,
-    needs_node_ports,
-)
-from actors.kinds.formats import port_name
-from actors.kinds.meta import label_rules
+from actors.kinds.validation.formats import port_name
 from actors.messages import Object
 
 PROTOCOLS: Final = ("SCTP", "TCP", "UDP")

@@ -1,0 +1,49 @@
+"""Which namespaces exist and which are going: asked on every create, so kept in memory.
+
+Fed by the committed feed; a name not yet seen is looked up in the journal once. Admission reads it without
+waiting, so an object may slip in while its namespace is being marked: the namespace controller finds it, because
+it empties a namespace until nothing is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from actors.store.document import decode
+from actors.store.feed import Feed
+from journal.log import Journal
+from journal.records import Event
+
+
+class Namespaces:
+    def __init__(self, journal: Journal, feed: Feed) -> None:
+        self._journal = journal
+        self._type_id = journal.type_id("namespaces")
+        self._terminating: dict[str, bool] = {}
+        feed.follow(self._committed)
+
+    def terminating(self, name: str) -> bool | None:
+        """None when there is no such namespace."""
+        known = self._terminating.get(name)
+        return known if known is not None else self._look_up(name)
+
+    def _look_up(self, name: str) -> bool | None:
+        with self._journal.read() as view:
+            row = view.get(self._type_id, "", name)
+        if row is None:
+            return None
+        self._terminating[name] = _is_terminating(row.body)
+        return self._terminating[name]
+
+    def _committed(self, events: Sequence[Event]) -> None:
+        for event in events:
+            if event.type_id != self._type_id:
+                continue
+            if event.removed:
+                self._terminating.pop(event.name, None)
+            else:
+                self._terminating[event.name] = _is_terminating(event.body)
+
+
+def _is_terminating(body: bytes) -> bool:
+    return "deletionTimestamp" in decode(body)["metadata"]

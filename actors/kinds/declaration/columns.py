@@ -1,0 +1,100 @@
+"""Table columns of a kind: what `get` tools print, computed from an object. Part of a kind's declaration.
+
+    columns=(NAME, Column("Data", "string", "Number of entries.", lambda made, now: len(made.get("data", {}))), AGE)
+
+A cell is a pure function of (object in storage form, now in microseconds). A kind without columns gets Name and
+Created At.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from actors.kinds.values.times import micros_of
+from actors.messages import Object
+
+Cell = Callable[[Object, int], Any]
+
+SECOND = 1_000_000
+UNKNOWN, NONE = "<unknown>", "<none>"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    name: str
+    type: str
+    description: str
+    cell: Cell
+    format: str = ""
+    priority: int = 0
+
+
+def at(*path: str, missing: Any = "") -> Cell:
+    """The value at a path of names."""
+
+    def cell(made: Object, _: int) -> Any:
+        node: Any = made
+        for name in path:
+            if not isinstance(node, dict) or name not in node:
+                return missing
+            node = node[name]
+        return node
+
+    return cell
+
+
+def size_of(*paths: str) -> Cell:
+    """How many entries the maps or lists at these top-level names have together."""
+    return lambda made, _: sum(len(made.get(path) or ()) for path in paths)
+
+
+def since(moment: str | None, now: int) -> str:
+    """How long ago a time was, as people say it."""
+    if not moment:
+        return UNKNOWN
+    return human_duration((now - micros_of(moment)) // SECOND)
+
+
+def human_duration(seconds: int) -> str:
+    """Two units where the smaller one still matters: 45s, 3m20s, 5h30m, 2d4h, 3y12d."""
+    if seconds < -1:
+        return "<invalid>"
+    if seconds < 0:
+        return "0s"
+    if seconds < 120:
+        return f"{seconds}s"
+    minutes, left = divmod(seconds, 60)
+    if minutes < 10:
+        return f"{minutes}m{left}s" if left else f"{minutes}m"
+    if minutes < 180:
+        return f"{minutes}m"
+    hours, left = divmod(minutes, 60)
+    if hours < 8:
+        return f"{hours}h{left}m" if left else f"{hours}h"
+    if hours < 48:
+        return f"{hours}h"
+    days, left = divmod(hours, 24)
+    if days < 8:
+        return f"{days}d{left}h" if left else f"{days}d"
+    if days < 365 * 2:
+        return f"{days}d"
+    years, left = divmod(days, 365)
+    if years < 8:
+        return f"{years}y{left}d" if left else f"{years}y"
+    return f"{years}y"
+
+
+def _age(made: Object, now: int) -> str:
+    return since(made["metadata"].get("creationTimestamp"), now)
+
+
+NAME = Column(
+    "Name", "string", "Name of the object, unique among its kind.", at("metadata", "name"), format="name"
+)
+AGE = Column("Age", "string", "Time since the object was created.", _age)
+CREATED_AT = Column(
+    "Created At", "date", "When the object was created.", at("metadata", "creationTimestamp", missing=None)
+)
+USUAL = (NAME, CREATED_AT)

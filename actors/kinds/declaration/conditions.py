@@ -1,0 +1,83 @@
+"""Conditions in the form that newer kinds share: what holds of an object, since when, and why."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from actors.kinds.schema.fields import INT64, STRING, TIME, Field, Struct
+from actors.kinds.validation.checks import (
+    FieldError,
+    duplicate,
+    each,
+    explained,
+    invalid,
+    not_supported,
+    qualified_name,
+    required,
+    size,
+    too_long,
+)
+from actors.messages import Object
+
+LONGEST_REASON: Final = 1024
+LONGEST_MESSAGE: Final = 32 * 1024
+STATUSES: Final = ("False", "True", "Unknown")
+
+CONDITION = Struct(
+    "meta.v1.Condition",
+    Field("type", STRING, 1, required=True, always=True),
+    Field("status", STRING, 2, required=True, always=True),
+    Field("observedGeneration", INT64, 3),
+    Field("lastTransitionTime", TIME, 4, required=True, always=True),
+    Field("reason", STRING, 5, required=True, always=True),
+    Field("message", STRING, 6, required=True, always=True),
+)
+
+_REASON: Final = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"
+_is_reason = re.compile(_REASON).fullmatch
+
+
+def condition_rules(conditions: Sequence[Object], field: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    seen: set[str] = set()
+    for index, condition in enumerate(conditions):
+        if condition["type"] in seen:
+            errors.append(duplicate(f"{field}[{index}].type", condition["type"]))
+        seen.add(condition["type"])
+        errors += _one(condition, f"{field}[{index}]")
+    return errors
+
+
+def _one(condition: Object, field: str) -> list[FieldError]:
+    errors = each(f"{field}.type", condition["type"], qualified_name(condition["type"]))
+    if condition["status"] not in STATUSES:
+        errors.append(not_supported(f"{field}.status", condition["status"], STATUSES))
+    generation = condition.get("observedGeneration", 0)
+    if generation < 0:
+        errors.append(
+            invalid(f"{field}.observedGeneration", generation, "must be greater than or equal to zero")
+        )
+    if condition["lastTransitionTime"] is None:
+        errors.append(required(f"{field}.lastTransitionTime", "must be set"))
+    errors += _reason(condition["reason"], f"{field}.reason")
+    if size(condition["message"]) > LONGEST_MESSAGE:
+        errors.append(too_long(f"{field}.message", LONGEST_MESSAGE))
+    return errors
+
+
+def _reason(reason: str, field: str) -> list[FieldError]:
+    if not reason:
+        return [required(field, "must be set")]
+    errors: list[FieldError] = []
+    if not _is_reason(reason):
+        text = (
+            "a condition reason must start with alphabetic character, optionally followed by a string of "
+            "alphanumeric characters or '_,:', and must end with an alphanumeric character or '_'"
+        )
+        examples = ("my_name", "MY_NAME", "MyName", "ReasonA,ReasonB", "ReasonA:ReasonB")
+        errors.append(invalid(field, reason, explained(text, _REASON, *examples)))
+    if size(reason) > LONGEST_REASON:
+        errors.append(too_long(field, LONGEST_REASON))
+    return errors

@@ -1,0 +1,283 @@
+"""What every object has: its metadata, declared and with its rules beside it.
+
+`metadata_rules` judge an object as it is, `metadata_change_rules` a change. The API has always run them
+more than once on an update (for every object, then again by the kind), so the same cause can stand in an
+answer several times; the kinds here repeat them where clients have learned to expect it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from actors.kinds.schema.fields import (
+    BOOL,
+    INT64,
+    OWNED_FIELDS,
+    STRING,
+    STRING_MAP,
+    STRINGS,
+    TIME,
+    Field,
+    ListOf,
+    Struct,
+)
+from actors.kinds.validation.checks import (
+    IMMUTABLE,
+    NEGATIVE,
+    CheckName,
+    FieldError,
+    dns_label,
+    each,
+    forbidden,
+    invalid,
+    label_value,
+    qualified_name,
+    required,
+    size,
+    too_long,
+    unchanged,
+)
+from actors.kinds.values.spelling import quoted
+from actors.messages import Object
+
+MOST_ANNOTATION_BYTES: Final = 256 * 1024
+ORPHAN: Final = "orphan"
+FOREGROUND: Final = "foregroundDeletion"
+NAMESPACE_FINALIZER: Final = "kubernetes"  # the one finalizer of namespaces, spelled alike in both dialects
+STANDARD_FINALIZERS: Final = frozenset((NAMESPACE_FINALIZER, ORPHAN, FOREGROUND))
+
+OWNER_REFERENCE = Struct(
+    "meta.v1.OwnerReference",
+    Field("apiVersion", STRING, 5, required=True, always=True),
+    Field("kind", STRING, 1, required=True, always=True),
+    Field("name", STRING, 3, required=True, always=True),
+    Field("uid", STRING, 4, required=True, always=True),
+    Field("controller", BOOL, 6, pointer=True),
+    Field("blockOwnerDeletion", BOOL, 7, pointer=True),
+    atomic=True,
+)
+MANAGED_FIELDS_ENTRY = Struct(
+    "meta.v1.ManagedFieldsEntry",
+    Field("manager", STRING, 1),
+    Field("operation", STRING, 2),
+    Field("apiVersion", STRING, 3),
+    Field("time", TIME, 4, pointer=True),
+    Field("fieldsType", STRING, 6),
+    Field("fieldsV1", OWNED_FIELDS, 7, pointer=True),
+    Field("subresource", STRING, 8),
+)
+
+
+def _object_meta(created: Field) -> Struct:
+    return Struct(
+        "meta.v1.ObjectMeta",
+        Field("name", STRING, 1),
+        Field("generateName", STRING, 2),
+        Field("namespace", STRING, 3),
+        Field("selfLink", STRING, 4),
+        Field("uid", STRING, 5),
+        Field("resourceVersion", STRING, 6),
+        Field("generation", INT64, 7),
+        created,
+        Field("deletionTimestamp", TIME, 9, pointer=True),
+        Field("deletionGracePeriodSeconds", INT64, 10, pointer=True),
+        Field("labels", STRING_MAP, 11),
+        Field("annotations", STRING_MAP, 12),
+        Field("ownerReferences", ListOf(OWNER_REFERENCE), 13, patch="merge", merge_key="uid"),
+        Field("finalizers", STRINGS, 14, patch="merge"),
+        Field("managedFields", ListOf(MANAGED_FIELDS_ENTRY), 17),
+    )
+
+
+# Of an object, whose creation time the server fills in; and of a template inside one, which shows it as null.
+OBJECT_META = _object_meta(Field("creationTimestamp", TIME, 8, pointer=True, null_is_usual=True))
+TEMPLATE_META = _object_meta(Field("creationTimestamp", TIME, 8))
+
+METADATA = Field("metadata", OBJECT_META, 1)
+
+
+def metadata_rules(
+    metadata: Object, *, namespaced: bool, check_name: CheckName, known_finalizers: bool = True
+) -> list[FieldError]:
+    errors = _name_rules(metadata, check_name)
+    errors += _namespace_rules(metadata.get("namespace", ""), namespaced)
+    if metadata.get("generation", 0) < 0:
+        errors.append(invalid("metadata.generation", metadata["generation"], NEGATIVE))
+    errors += _common_rules(metadata)
+    finalizers = metadata.get("finalizers", ())
+    errors += _finalizer_rules(finalizers)
+    return errors + (finalizer_kind_rules(finalizers) if known_finalizers else [])
+
+
+def metadata_change_rules(new: Object, old: Object, *, known_finalizers: bool = True) -> list[FieldError]:
+    """Rules of an update. The version it is made against is checked before anything else is."""
+    errors: list[FieldError] = []
+    finalizers = new.get("finalizers", ())
+    if "deletionTimestamp" in old:
+        errors += _no_new_finalizers(finalizers, old.get("finalizers", ()))
+    if new.get("generation", 0) < old.get("generation", 0):
+        errors.append(invalid("metadata.generation", new.get("generation", 0), "must not be decremented"))
+    for field in ("name", "namespace", "uid"):
+        errors += unchanged(f"metadata.{field}", new.get(field, ""), old.get(field, ""))
+    for field in ("creationTimestamp", "deletionTimestamp"):
+        errors += _same_time(f"metadata.{field}", new.get(field), old.get(field))
+    grace = "deletionGracePeriodSeconds"
+    errors += unchanged(f"metadata.{grace}", new.get(grace), old.get(grace))
+    errors += _common_rules(new)
+    return errors + (finalizer_kind_rules(finalizers) if known_finalizers else [])
+
+
+def finalizer_rules(name: str, field: str) -> list[FieldError]:
+    """Of one finalizer whose field is named exactly: qualified, or one of the few known plain ones."""
+    return each(field, name, qualified_name(name)) + _known_or_qualified(name, field)
+
+
+def finalizer_kind_rules(finalizers: Sequence[str]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, name in enumerate(finalizers):
+        errors += _known_or_qualified(name, f"metadata.finalizers[{index}]")
+    return errors
+
+
+def label_rules(labels: Mapping[str, str], field: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for key, value in labels.items():
+        if (key, value) in _known_labels:
+            continue
+        found = each(field, key, qualified_name(key)) + each(field, value, label_value(value))
+        if found:
+            errors += found
+        else:
+            _remember_label(key, value)
+    return errors
+
+
+# Labels that were found to be in order: a cluster has few different ones and writes them again and again.
+_known_labels: set[tuple[str, str]] = set()
+KNOWN_LABELS = 4096
+
+
+def _remember_label(key: str, value: str) -> None:
+    if len(_known_labels) >= KNOWN_LABELS:
+        _known_labels.clear()
+    _known_labels.add((key, value))
+
+
+def annotation_rules(annotations: Mapping[str, str], field: str) -> list[FieldError]:
+    """Keys as of labels, but capitals do not matter; values are free, their sum is not."""
+    errors: list[FieldError] = []
+    total = 0
+    for key, value in annotations.items():
+        errors += each(field, key, qualified_name(key.lower()))
+        total += size(key) + size(value)
+    if total > MOST_ANNOTATION_BYTES:
+        errors.append(too_long(field, MOST_ANNOTATION_BYTES))
+    return errors
+
+
+def _common_rules(metadata: Object) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if "labels" in metadata:
+        errors += label_rules(metadata["labels"], "metadata.labels")
+    if "annotations" in metadata:
+        errors += annotation_rules(metadata["annotations"], "metadata.annotations")
+    if "ownerReferences" in metadata:
+        errors += _owner_rules(metadata["ownerReferences"])
+    return errors
+
+
+def _name_rules(metadata: Object, check_name: CheckName) -> list[FieldError]:
+    errors: list[FieldError] = []
+    prefix = metadata.get("generateName", "")
+    if prefix:
+        errors += each("metadata.generateName", prefix, check_name(prefix, True))
+    name = metadata.get("name", "")
+    if not name:
+        return [*errors, required("metadata.name", "name or generateName is required")]
+    return errors + each("metadata.name", name, check_name(name, False))
+
+
+def _namespace_rules(namespace: str, namespaced: bool) -> list[FieldError]:
+    if not namespaced:
+        return [forbidden("metadata.namespace", "not allowed on this type")] if namespace else []
+    if not namespace:
+        return [required("metadata.namespace")]
+    return each("metadata.namespace", namespace, dns_label(namespace))
+
+
+def _owner_rules(owners: Sequence[Object]) -> list[FieldError]:
+    field = "metadata.ownerReferences"
+    errors: list[FieldError] = []
+    controller = ""
+    for owner in owners:
+        errors += _one_owner_rules(owner, field)
+        if not owner.get("controller"):
+            continue
+        if controller:
+            text = (
+                "Only one reference can have Controller set to true. "
+                f'Found "true" in references for {controller} and {owner["name"]}'
+            )
+            errors.append(invalid(field, list(owners), text))
+        else:
+            controller = owner["name"]
+    return errors
+
+
+def _one_owner_rules(owner: Object, field: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    version = owner["apiVersion"].rpartition("/")[2] if owner["apiVersion"].count("/") < 2 else ""
+    if not version:
+        errors.append(invalid(f"{field}.apiVersion", owner["apiVersion"], "version must not be empty"))
+    for part in ("kind", "name", "uid"):
+        if not owner[part]:
+            errors.append(invalid(f"{field}.{part}", "", f"{part} must not be empty"))
+    if owner["apiVersion"] == "v1" and owner["kind"] == "Event":
+        errors.append(invalid(field, owner, "/v1, Kind=Event is disallowed from being an owner"))
+    return errors
+
+
+def _finalizer_rules(finalizers: Sequence[str]) -> list[FieldError]:
+    field = "metadata.finalizers"
+    errors: list[FieldError] = []
+    for name in finalizers:
+        errors += each(field, name, qualified_name(name))
+    if ORPHAN in finalizers and FOREGROUND in finalizers:
+        text = f"finalizer {ORPHAN} and {FOREGROUND} cannot be both set"
+        errors.append(invalid(field, list(finalizers), text))
+    return errors
+
+
+def _known_or_qualified(name: str, field: str) -> list[FieldError]:
+    if "/" in name or name in STANDARD_FINALIZERS:
+        return []
+    return [invalid(field, name, "name is neither a standard finalizer name nor is it fully qualified")]
+
+
+def _same_time(field: str, new: str | None, old: str | None) -> list[FieldError]:
+    """Like any other field that must not change, but these messages have a way of their own to show a time."""
+    if new == old:
+        return []
+    shown = f"{new[:10]} {new[11:19]} +0000 UTC" if new else '"null"'
+    return [FieldError("FieldValueInvalid", field, f"Invalid value: {shown}: {IMMUTABLE}")]
+
+
+def _no_new_finalizers(new: Sequence[str], old: Sequence[str]) -> list[FieldError]:
+    added = sorted(set(new) - set(old))
+    if not added:
+        return []
+    listed = ", ".join(quoted(name) for name in added)
+    text = (
+        "no new finalizers can be added if the object is being deleted, "
+        f"found new finalizers []string{{{listed}}}"
+    )
+    return [forbidden("metadata.finalizers", text)]
+
+
+def field_of(stored: Object, *path: str) -> Any:
+    """A value deep in an object; None where the way ends early."""
+    value: Any = stored
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value

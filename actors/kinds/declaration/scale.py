@@ -1,0 +1,113 @@
+"""Scale: how many of something there are to be and how many there are, seen through the thing itself.
+
+Every kind with replicas has the same subresource. What is sent there sets `spec.replicas` and nothing else; the
+object is then judged as if it had been changed by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from actors.errors import Resource
+from actors.kinds.declaration.columns import AGE, NAME, Column, at
+from actors.kinds.declaration.definition import Conversion, Definition, Subresource
+from actors.kinds.declaration.meta import METADATA, metadata_rules
+from actors.kinds.schema.fields import INT32, STRING, Field, Struct
+from actors.kinds.validation.checks import NEGATIVE, FieldError, invalid, name_is_subdomain
+from actors.messages import Object
+
+SCALE_SPEC = Struct("autoscaling.v1.ScaleSpec", Field("replicas", INT32, 1))
+SCALE_STATUS = Struct(
+    "autoscaling.v1.ScaleStatus",
+    Field("replicas", INT32, 1, required=True, always=True),
+    Field("selector", STRING, 2),
+)
+SCALE = Struct(
+    "autoscaling.v1.Scale",
+    METADATA,
+    Field("spec", SCALE_SPEC, 2),
+    Field("status", SCALE_STATUS, 3),
+)
+
+COLUMNS: Final = (
+    replace(NAME, format=""),
+    Column("Desired", "integer", "How many there are to be.", at("spec", "replicas", missing=0)),
+    Column("Available", "integer", "How many there are.", at("status", "replicas", missing=0)),
+    AGE,
+)
+
+_SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+
+
+def scale(selector: Callable[[Object], str], sought_as: Resource | None = None) -> Subresource:
+    """`selector` tells by which labels an object finds what it counts, as text."""
+    view = Definition(
+        group="autoscaling",
+        version="v1",
+        kind="Scale",
+        plural="scale",
+        namespaced=True,
+        fields=SCALE,
+        columns=COLUMNS,
+        check_name=name_is_subdomain,
+        conversion=Conversion(to_storage=_as_sent, from_storage=partial(show, selector)),
+        validate_create=rules,
+    )
+    return Subresource(
+        name="scale",
+        kind="Scale",
+        group="autoscaling",
+        version="v1",
+        view=view,
+        absorb=absorb,
+        sought_as=sought_as,
+    )
+
+
+def _as_sent(document: Object) -> Object:
+    return document
+
+
+def show(selector: Callable[[Object], str], stored: Object) -> Object:
+    metadata = stored["metadata"]
+    wanted, found = stored["spec"].get("replicas", 0), stored["status"].get("replicas", 0)
+    chosen = selector(stored)
+    return {
+        "metadata": {part: metadata[part] for part in _SHOWN if part in metadata},
+        "spec": {"replicas": wanted} if wanted else {},
+        "status": {"replicas": found, "selector": chosen} if chosen else {"replicas": found},
+    }
+
+
+def rules(sent: Object) -> list[FieldError]:
+    errors = metadata_rules(sent["metadata"], namespaced=False, check_name=name_is_subdomain)
+    errors = [error for error in errors if error.field != "metadata.namespace"]
+    wanted = sent["spec"].get("replicas", 0)
+    return [*errors, invalid("spec.replicas", wanted, NEGATIVE)] if wanted < 0 else errors
+
+
+def absorb(sent: Object, stored: Object) -> Object:
+    return {**stored, "spec": {**stored["spec"], "replicas": sent["spec"].get("replicas", 0)}}
+
+
+def labels_text(labels: Mapping[str, str]) -> str:
+    return ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
+
+
+def selector_text(selector: Object) -> str:
+    """A selector inside an object, as one would write it in a query."""
+    parts = [(key, f"{key}={value}") for key, value in selector.get("matchLabels", {}).items()]
+    for requirement in selector.get("matchExpressions", ()):
+        key, operator = requirement["key"], requirement["operator"]
+        values = ",".join(sorted(requirement.get("values", ())))
+        words = {
+            "In": f"{key} in ({values})",
+            "NotIn": f"{key} notin ({values})",
+            "Exists": key,
+            "DoesNotExist": f"!{key}",
+        }
+        parts.append((key, words.get(operator, "")))
+    return ",".join(text for _, text in sorted(parts, key=lambda part: part[0]))

@@ -1,0 +1,147 @@
+"""JSON text to a tree that forgets nothing a decoder could want to complain about.
+
+Objects become `Members`, pairs in document order with duplicates kept; numbers stay text (`Number`), so
+that a million digits cost nothing and 1.0 is told from 1. Used by the exact decoder only: the fast one has
+a parser of its own. Patches, which no declaration describes, are read with `read`. Rejected: a scanner written
+here, because the one of the standard library is C and gives the same tree.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from collections.abc import Callable
+from typing import Any, Final, NoReturn
+
+import orjson
+
+TOO_DEEP: Final = "exceeded max depth"
+DEEPEST_FREE_VALUE: Final = 200  # what writes objects out takes no more than 254 levels
+
+
+class NotJson(ValueError):
+    """The text is not JSON, or nests deeper than anything here may. `words` leave out where."""
+
+    def __init__(self, words: str, offset: int | None = None) -> None:
+        self.words = words
+        super().__init__(words if offset is None else f"{words} at offset {offset}")
+
+
+class Members(list[tuple[str, Any]]):
+    """An object as it was written: (name, value) pairs in order."""
+
+    __slots__ = ()
+
+
+class Number(str):
+    """A number as it was written."""
+
+    __slots__ = ()
+
+    def whole(self) -> int | None:
+        """Its value, when it is written as an integer of a sane length."""
+        if len(self) > 20 or not self.removeprefix("-").isdecimal():
+            return None
+        return int(self)
+
+    def nearest(self) -> int | float:
+        """The number that 64 bits can hold and that comes closest."""
+        whole = self.whole()
+        if whole is not None and -(2**63) <= whole < 2**64:
+            return whole
+        close = float(self) if len(self) < 1000 else float("inf")
+        if close in (float("inf"), float("-inf")):
+            raise NotJson(f"number {self:.20}... is out of range")
+        return close
+
+
+def scan(raw: bytes) -> Any:
+    return _parsed(_decode, raw)
+
+
+def read(raw: bytes) -> tuple[Any, bool]:
+    """`plain(scan(raw))` in a fraction of the time, and whether some member stands there twice."""
+    try:
+        value = orjson.loads(raw)
+        if orjson.dumps(value) == raw:
+            return value, False
+    except (orjson.JSONDecodeError, TypeError):
+        pass  # the reader below says what is wrong
+    doubled: list[bool] = []
+
+    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            doubled.append(True)
+        return found
+
+    reader = json.JSONDecoder(
+        object_pairs_hook=members, parse_int=_number, parse_float=_number, parse_constant=_refuse_constant
+    )
+    value = _parsed(reader.decode, raw)
+    _refuse_depth(value, raw)
+    return value, bool(doubled)
+
+
+def _number(text: str) -> int | float:
+    return Number(text).nearest()
+
+
+def _refuse_depth(value: Any, raw: bytes) -> None:
+    """What cannot be written out nests too deep; a text with few brackets needs no such trial."""
+    if raw.count(b"{") + raw.count(b"[") > DEEPEST_FREE_VALUE:
+        try:
+            orjson.dumps(value)
+        except TypeError:
+            raise NotJson(TOO_DEEP) from None
+
+
+def _parsed(decode: Callable[[str], Any], raw: bytes) -> Any:
+    text = raw.decode("utf-8", _REPLACE_EACH_BYTE)
+    if "\\ud" in text or "\\uD" in text:
+        text = _SURROGATES.sub(lambda found: found[1] or "\\ufffd", text)
+    try:
+        return decode(text)
+    except json.JSONDecodeError as error:
+        from actors.kinds.schema.json_fault import fault
+
+        raise NotJson(fault(error), error.pos) from None
+    except RecursionError:
+        raise NotJson(TOO_DEEP) from None
+
+
+def plain(value: Any, room: int = DEEPEST_FREE_VALUE) -> Any:
+    """The tree as ordinary dicts, lists and numbers; of duplicates the last one counts."""
+    if not room:
+        raise NotJson(TOO_DEEP)
+    if isinstance(value, Members):
+        return {name: plain(member, room - 1) for name, member in value}
+    if isinstance(value, dict):
+        return {name: plain(member, room - 1) for name, member in value.items()}
+    if isinstance(value, list):
+        return [plain(item, room - 1) for item in value]
+    return value.nearest() if isinstance(value, Number) else value
+
+
+def _replace_each_byte(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeDecodeError)
+    return "\ufffd" * (error.end - error.start), error.end
+
+
+_REPLACE_EACH_BYTE: Final = "rewound.replace-each-byte"
+codecs.register_error(_REPLACE_EACH_BYTE, _replace_each_byte)
+
+# Escapes of half a character pair; group 1 is everything else that starts with a backslash.
+_SURROGATES: Final = re.compile(
+    r"(\\[^u]|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
+)
+
+
+def _refuse_constant(word: str) -> NoReturn:
+    raise NotJson(f"invalid literal {word}")
+
+
+_decode = json.JSONDecoder(
+    object_pairs_hook=Members, parse_int=Number, parse_float=Number, parse_constant=_refuse_constant
+).decode

@@ -1,0 +1,140 @@
+"""The exact decoder: one walk of a document along its declaration, in document order.
+
+It defines what decoding means: unknown and duplicate fields are reported with their paths and dropped, null
+counts as absent, wrong types are refused with the field named, and what comes out is canonical: declared
+order, zero values as the wire format has them, defaults filled in where wanted. The fast decoder accepts
+only documents for which it is known to give the same result; everything else comes here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from actors.kinds.schema.fields import (
+    INT_OR_STRING,
+    MICRO_TIME,
+    NOTHING,
+    TIME,
+    Field,
+    ListOf,
+    MapOf,
+    Struct,
+    Type,
+    unsaid,
+    zero,
+)
+from actors.kinds.schema.scalars import WrongType, read_scalar, spoken
+from actors.kinds.schema.scan import Members
+
+MOST_PROBLEMS: Final = 100  # a hostile body must not become an answer of megabytes
+
+_EMPTY: Final[tuple[Any, ...]] = ("", 0, [], {})
+
+
+class Walk:
+    """One decoding. `problems` collects the unknown and duplicate fields met on the way."""
+
+    __slots__ = ("_fill", "_problems")
+
+    def __init__(self, *, fill: bool) -> None:
+        self._fill = fill
+        self._problems: dict[str, None] = {}
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        return tuple(self._problems)
+
+    def struct(self, struct: Struct, value: Any, path: str = "") -> dict[str, Any]:
+        sent: dict[str, Any] = {}
+        read: dict[str, Any] = {}
+        for name, member in _members(value, struct):
+            field = struct.by_name.get(name)
+            here = f"{path}.{name}" if path else name
+            if field is None:
+                self._report("unknown", here)
+                continue
+            if name in sent:
+                self._report("duplicate", here)
+                self._field(struct, field, member, here)
+                member = _merged(field, sent[name], member)
+                read[name] = Walk(fill=self._fill)._field(struct, field, member, here)
+            else:
+                read[name] = self._field(struct, field, member, here)
+            sent[name] = member
+        return self._arranged(struct, read)
+
+    def _field(self, struct: Struct, field: Field, value: Any, path: str) -> Any:
+        if value is None:
+            return None
+        try:
+            return self.value(field.type, value, path)
+        except WrongType as error:
+            error.inside(struct.name, field.name)
+            raise
+
+    def value(self, type_: Type, value: Any, path: str = "") -> Any:
+        if isinstance(type_, Struct):
+            return self.struct(type_, value, path)
+        if isinstance(type_, ListOf):
+            return self._list(type_, value, path)
+        if isinstance(type_, MapOf):
+            return self._map(type_, value, path)
+        return read_scalar(type_, value)
+
+    def _list(self, type_: ListOf, value: Any, path: str) -> list[Any]:
+        if type(value) is not list:
+            raise WrongType(spoken(value), type_)
+        return [self._item(type_.item, item, f"{path}[{index}]") for index, item in enumerate(value)]
+
+    def _map(self, type_: MapOf, value: Any, path: str) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for name, member in _members(value, type_):
+            here = f"{path}.{name}"
+            if name in found:
+                self._report("duplicate", here)
+            found[name] = self._item(type_.value, member, here)
+        return dict(sorted(found.items()))
+
+    def _item(self, type_: Type, value: Any, path: str) -> Any:
+        return zero(type_, fill=self._fill) if value is None else self.value(type_, value, path)
+
+    def _arranged(self, struct: Struct, read: dict[str, Any]) -> dict[str, Any]:
+        arranged: dict[str, Any] = {}
+        for field in struct.fields:
+            value = read.get(field.name)
+            if value is None or (not _keeps_zero(field) and value in _EMPTY):
+                value = unsaid(field, fill=self._fill)
+            if value is not NOTHING:
+                arranged[field.name] = value
+        return arranged
+
+    def _report(self, what: str, path: str) -> None:
+        if len(self._problems) < MOST_PROBLEMS:
+            self._problems[f'{what} field "{path}"'] = None
+
+
+def _keeps_zero(field: Field) -> bool:
+    """An empty name in the place of a number is a name, not a zero."""
+    return field.pointer or field.type is INT_OR_STRING
+
+
+def _members(value: Any, type_: Type) -> Iterable[tuple[str, Any]]:
+    if type(value) is Members:
+        return value
+    if isinstance(value, dict):
+        return value.items()
+    raise WrongType(spoken(value), type_)
+
+
+def _merged(field: Field, before: Any, after: Any) -> Any:
+    """A field said twice: objects are read one over the other, of anything else the last one counts."""
+    if after is None:
+        return None if _null_clears(field) else before
+    if isinstance(field.type, (Struct, MapOf)) and before is not None:
+        return Members([*_members(before, field.type), *_members(after, field.type)])
+    return after
+
+
+def _null_clears(field: Field) -> bool:
+    return field.pointer or isinstance(field.type, (ListOf, MapOf)) or field.type in (TIME, MICRO_TIME)

@@ -1,0 +1,336 @@
+"""Formats of names, keys, addresses and ports, and the errors a broken rule becomes.
+
+The texts are part of the API: clients and people match on them. Every check returns the texts of what is
+wrong, an empty list when nothing is; `FieldError` carries one of them to the answer.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from actors.errors import Cause
+from actors.kinds.validation import tally
+from actors.kinds.values.spelling import quoted, shown
+
+CheckName = Callable[[str, bool], list[str]]
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+IMMUTABLE: Final = "field is immutable"
+NEGATIVE: Final = "must be greater than or equal to 0"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldError:
+    """One broken rule: a reason word, the path of the field, and the text."""
+
+    reason: str
+    field: str
+    message: str
+
+    def __post_init__(self) -> None:
+        tally.count(self)
+
+    def cause(self) -> Cause:
+        return Cause(self.reason, self.message, self.field)
+
+
+def invalid(field: str, value: Any, detail: str) -> FieldError:
+    return FieldError("FieldValueInvalid", field, _with_detail(f"Invalid value: {shown(value)}", detail))
+
+
+def required(field: str, detail: str = "") -> FieldError:
+    return FieldError("FieldValueRequired", field, _with_detail("Required value", detail))
+
+
+def forbidden(field: str, detail: str) -> FieldError:
+    return FieldError("FieldValueForbidden", field, _with_detail("Forbidden", detail))
+
+
+def duplicate(field: str, value: Any, detail: str = "") -> FieldError:
+    return FieldError("FieldValueDuplicate", field, _with_detail(f"Duplicate value: {shown(value)}", detail))
+
+
+def not_supported(field: str, value: str, supported: Iterable[str]) -> FieldError:
+    listed = ", ".join(quoted(one) for one in supported)
+    return FieldError(
+        "FieldValueNotSupported", field, f"Unsupported value: {quoted(value)}: supported values: {listed}"
+    )
+
+
+def not_found(field: str, value: Any) -> FieldError:
+    return FieldError("FieldValueNotFound", field, f"Not found: {shown(value)}")
+
+
+def too_long(field: str, limit: int) -> FieldError:
+    return FieldError("FieldValueTooLong", field, f"Too long: must have at most {limit} bytes")
+
+
+def too_many(field: str, count: int, limit: int) -> FieldError:
+    text = f"Too many: {count}: must have at most {limit} items"
+    return FieldError("FieldValueTooMany", field, text)
+
+
+def undecided(field: str, why: str) -> FieldError:
+    """A rule could not even be asked, because what it asks about is broken; that is told beside it."""
+    return FieldError("InternalError", field, f"Internal error: {why}")
+
+
+def unchanged(field: str, new: Any, old: Any) -> list[FieldError]:
+    return [] if new == old else [invalid(field, new, IMMUTABLE)]
+
+
+def _with_detail(text: str, detail: str) -> str:
+    return f"{text}: {detail}" if detail else text
+
+
+def size(text: str) -> int:
+    """Length in bytes, as limits count."""
+    return len(text) if text.isascii() else len(text.encode())
+
+
+def explained(text: str, pattern: str, *examples: str) -> str:
+    """A rule with its pattern, and values that keep it."""
+    listed = " or ".join(f"'{one}', " for one in examples)
+    return f"{text} (e.g. {listed}regex used for validation is '{pattern}')"
+
+
+def at_most(limit: int) -> str:
+    return f"must be no more than {limit} characters"
+
+
+_LABEL: Final = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN: Final = rf"{_LABEL}(\.{_LABEL})*"
+_QUALIFIED: Final = "([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_CONFIG_KEY: Final = "[-._a-zA-Z0-9]+"
+_VARIABLE: Final = "[-._a-zA-Z][-._a-zA-Z0-9]*"
+_HEADER: Final = "[-A-Za-z0-9]+"
+
+# The shapes alone; lengths are for those who ask.
+is_label = re.compile(_LABEL).fullmatch
+is_subdomain = re.compile(_SUBDOMAIN).fullmatch
+_is_qualified = re.compile(_QUALIFIED).fullmatch
+_is_label_value = re.compile(f"({_QUALIFIED})?").fullmatch
+is_config_key = re.compile(_CONFIG_KEY).fullmatch
+is_variable = re.compile(_VARIABLE).fullmatch
+_is_header = re.compile(_HEADER).fullmatch
+is_port_name = re.compile("(?!-)(?!.*--)(?=.*[a-z])[-a-z0-9]{1,15}(?<!-)").fullmatch
+
+_ALPHABET: Final = (
+    "must consist of alphanumeric characters, '-', '_' or '.', "
+    "and must start and end with an alphanumeric character"
+)
+_LABEL_TEXT: Final = explained(
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
+    "and must start and end with an alphanumeric character",
+    _LABEL,
+    "my-name",
+    "123-abc",
+)
+_SUBDOMAIN_TEXT: Final = explained(
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
+    "and must start and end with an alphanumeric character",
+    _SUBDOMAIN,
+    "example.com",
+)
+_QUALIFIED_TEXT: Final = explained(_ALPHABET, _QUALIFIED, "MyName", "my.name", "123-abc")
+_LABEL_VALUE_TEXT: Final = explained(
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
+    "and must start and end with an alphanumeric character",
+    f"({_QUALIFIED})?",
+    "MyValue",
+    "my_value",
+    "12345",
+)
+_CONFIG_KEY_TEXT: Final = explained(
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.'",
+    _CONFIG_KEY,
+    "key.name",
+    "KEY_NAME",
+    "key-name",
+)
+_VARIABLE_TEXT: Final = explained(
+    "a valid environment variable name must consist of alphabetic characters, digits, '_', '-', or '.', "
+    "and must not start with a digit",
+    _VARIABLE,
+    "my.env-name",
+    "MY_ENV.NAME",
+    "MyEnvName1",
+)
+_HEADER_TEXT: Final = explained(
+    "a valid HTTP header must consist of alphanumeric characters or '-'", _HEADER, "X-Header-Name"
+)
+
+
+def dns_label(value: str) -> list[str]:
+    wrong = [at_most(63)] if size(value) > 63 else []
+    return wrong if is_label(value) else [*wrong, _LABEL_TEXT]
+
+
+def dns_subdomain(value: str) -> list[str]:
+    wrong = [at_most(253)] if size(value) > 253 else []
+    return wrong if is_subdomain(value) else [*wrong, _SUBDOMAIN_TEXT]
+
+
+def qualified_name(value: str) -> list[str]:
+    """A name with an optional DNS subdomain and a slash before it: label keys, finalizers and the like."""
+    prefix, slash, name = value.rpartition("/")
+    if "/" in prefix:
+        return [
+            f"a qualified name {_QUALIFIED_TEXT} with an optional DNS subdomain prefix and '/' "
+            "(e.g. 'example.com/MyName')"
+        ]
+    wrong: list[str] = []
+    if slash and not prefix:
+        wrong.append("prefix part must be non-empty")
+    elif slash:
+        wrong += [f"prefix part {text}" for text in dns_subdomain(prefix)]
+    if not name:
+        wrong.append("name part must be non-empty")
+    elif size(name) > 63:
+        wrong.append(f"name part {at_most(63)}")
+    if not _is_qualified(name):
+        wrong.append(f"name part {_QUALIFIED_TEXT}")
+    return wrong
+
+
+def label_value(value: str) -> list[str]:
+    wrong = [at_most(63)] if size(value) > 63 else []
+    return wrong if _is_label_value(value) else [*wrong, _LABEL_VALUE_TEXT]
+
+
+def config_key(value: str) -> list[str]:
+    """A key that becomes a file name: of ConfigMaps and Secrets."""
+    wrong = [at_most(253)] if size(value) > 253 else []
+    if not is_config_key(value):
+        wrong.append(_CONFIG_KEY_TEXT)
+    return wrong + _not_upwards(value)
+
+
+def variable_name(value: str) -> list[str]:
+    """The name of an environment variable; dots and dashes are tolerated."""
+    return [*([] if is_variable(value) else [_VARIABLE_TEXT]), *_not_upwards(value)]
+
+
+def _not_upwards(value: str) -> list[str]:
+    """Of names that may become names of files."""
+    if value in (".", ".."):
+        return [f"must not be '{value}'"]
+    return ["must not start with '..'"] if value.startswith("..") else []
+
+
+def header_name(value: str) -> list[str]:
+    return [] if _is_header(value) else [_HEADER_TEXT]
+
+
+def between(low: int, high: int) -> str:
+    return f"must be between {low} and {high}, inclusive"
+
+
+def port_number(value: int) -> list[str]:
+    return [] if 1 <= value <= 65535 else [between(1, 65535)]
+
+
+def port_name(value: str) -> list[str]:
+    """The name of a port: a short word of lower case letters, digits and single dashes."""
+    if is_port_name(value):
+        return []
+    wrong = [at_most(15)] if size(value) > 15 else []
+    if not value or not set(value) <= _PORT_LETTERS:
+        wrong.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+    if not set(value) & _LOWER:
+        wrong.append("must contain at least one letter (a-z)")
+    if "--" in value:
+        wrong.append("must not contain consecutive hyphens")
+    if value.startswith("-") or value.endswith("-"):
+        wrong.append("must not begin or end with a hyphen")
+    return wrong
+
+
+_LOWER: Final = frozenset("abcdefghijklmnopqrstuvwxyz")
+_PORT_LETTERS: Final = _LOWER | frozenset("-0123456789")
+
+
+def name_is_subdomain(name: str, prefix: bool) -> list[str]:
+    return dns_subdomain(_without_dash(name) if prefix else name)
+
+
+def name_is_label(name: str, prefix: bool) -> list[str]:
+    return dns_label(_without_dash(name) if prefix else name)
+
+
+def name_is_path_segment(name: str, prefix: bool) -> list[str]:
+    """The least any name must be: usable in a URL."""
+    if not prefix and name in (".", ".."):
+        return [f"may not be '{name}'"]
+    return [f"may not contain '{one}'" for one in ("/", "%") if one in name]
+
+
+def _without_dash(prefix: str) -> str:
+    """A prefix may end in a dash: judge it as if a letter followed."""
+    return prefix[:-2] + "a" if len(prefix) > 1 and prefix.endswith("-") else prefix
+
+
+def parse_ip(text: str) -> Address | None:
+    """An address, with the leading zeros in IPv4 that old clients send."""
+    if ":" not in text:
+        parts = text.split(".")
+        if len(parts) != 4 or not all(
+            part.isdecimal() and part.isascii() and len(part) < 9 for part in parts
+        ):
+            return None
+        text = ".".join(str(int(part)) for part in parts)
+    if "%" in text:
+        return None
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError:
+        return None
+
+
+def parse_network(text: str) -> Network | None:
+    address, slash, length = text.partition("/")
+    parsed = parse_ip(address)
+    if parsed is None or not slash or not length.isdecimal() or len(length) > 3:
+        return None
+    try:
+        return ipaddress.ip_network((parsed, int(length)), strict=False)
+    except ValueError:
+        return None
+
+
+def ip_address(value: str) -> list[str]:
+    if parse_ip(value) is None:
+        return ["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"]
+    return []
+
+
+_SPECIAL: Final[Sequence[tuple[str, str]]] = (
+    ("is_loopback", "may not be in the loopback range (127.0.0.0/8, ::1/128)"),
+    ("is_link_local", "may not be in the link-local range (169.254.0.0/16, fe80::/10)"),
+)
+
+
+def ordinary_ip(value: str) -> list[str]:
+    """An address that another machine could answer on."""
+    address = parse_ip(value)
+    if address is None:
+        return ["must be a valid IP address"]
+    address = getattr(address, "ipv4_mapped", None) or address
+    wrong = [f"may not be unspecified ({value})"] if address.is_unspecified else []
+    wrong += [text for trait, text in _SPECIAL if getattr(address, trait)]
+    if any(address in network for network in _LINK_LOCAL_MULTICAST if network.version == address.version):
+        wrong.append("may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
+    return wrong
+
+
+_LINK_LOCAL_MULTICAST: Final = (ipaddress.ip_network("224.0.0.0/24"), ipaddress.ip_network("ff02::/16"))
+
+
+def each(field: str, value: str, texts: Iterable[str]) -> list[FieldError]:
+    """One error for each text about the same value."""
+    return [invalid(field, value, text) for text in texts]

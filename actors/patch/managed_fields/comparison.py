@@ -1,0 +1,141 @@
+"""What a write changed: two objects of one shape, to the fields that came or changed and those that went.
+
+    before {"data": {"a": "1", "b": "1"}}                 changed {"f:data": {"f:a": {}}}
+    after  {"data": {"a": "2"}, "immutable": true}                {"f:immutable": {}}
+                                                          removed {"f:data": {"f:b": {}}}
+
+Something that was not there at all comes with everything in it and with itself: a new map is a member beside its
+keys. A part that both objects have is never a member, only what differs in it is. Nothing and null are different,
+an empty map and no map too. Parts that are equal are not walked into: a small change of a large object is cheap.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from actors.patch.managed_fields.field_set import HERE, WHOLE, Fields
+from actors.patch.managed_fields.topology import Dictionary, Divided, Leaf, Open, Record, Repeated, Shape
+
+
+class Changes(NamedTuple):
+    changed: Fields
+    removed: Fields
+
+    def __bool__(self) -> bool:
+        return bool(self.changed or self.removed)
+
+
+def compare(shape: Record, before: Any, after: Any) -> Changes:
+    return Changes(*_differences(shape, before, after))
+
+
+def found_new(shape: Record, nothing: Any, value: Any) -> Fields:
+    """`compare(shape, nothing, value).changed` for what is written for the first time, which is most of all writes.
+
+    `nothing` is an object of which nothing was said: it has structs that are never absent, and lists that are null.
+    """
+    found: Fields = {}
+    for name, element, inner in shape.plan(value):
+        now, was = value[name], nothing.get(name, _MISSING)
+        if was is _MISSING:
+            found[element] = WHOLE if type(inner) is Leaf else everything(inner, now)
+        elif type(inner) is Record and now:
+            node = found_new(inner, was or _NOTHING, now)
+            if node:
+                found[element] = node
+        elif was != now:
+            _compare_part(inner, element, was, now, found, {})
+    return found
+
+
+def everything(shape: Shape, value: Any) -> Fields:
+    """A part as it comes or goes whole."""
+    if type(shape) is Open:
+        shape = shape.of(value)
+    if type(shape) is Leaf or type(value) is Repeated:
+        return WHOLE
+    if not value:
+        return {}
+    if type(shape) is Dictionary and shape.is_flat:
+        return shape.whole(value)
+    node: Fields = {HERE: {}}
+    if type(shape) is Record:
+        for name, element, inner in shape.plan(value):
+            node[element] = WHOLE if type(inner) is Leaf else everything(inner, value[name])
+        return node
+    parts, inner = shape.parts(value), shape.part("")
+    for element in sorted(parts):
+        node[element] = WHOLE if type(inner) is Leaf else everything(inner, parts[element])
+    return node
+
+
+def _differences(shape: Divided, before: Any, after: Any) -> tuple[Fields, Fields]:
+    """Of two that are both there."""
+    if type(shape) is Record:
+        return _of_records(shape, before or _NOTHING, after or _NOTHING)
+    changed: Fields = {}
+    removed: Fields = {}
+    if type(shape) is Dictionary:
+        old, new = before or _NOTHING, after or _NOTHING
+    else:
+        old, new = shape.parts(before or ()), shape.parts(after or ())
+    inner = shape.part("")
+    for name, now in new.items():
+        was = old.get(name, _MISSING)
+        if was is not now and was != now:
+            _compare_part(inner, shape.element(name), was, now, changed, removed)
+    for name, was in old.items():
+        if name not in new:
+            removed[shape.element(name)] = everything(inner, was)
+    return _in_order(changed), _in_order(removed)
+
+
+def _of_records(shape: Record, old: Any, new: Any) -> tuple[Fields, Fields]:
+    """What nobody owns is not looked at: it is long where many own the rest."""
+    changed: Fields = {}
+    removed: Fields = {}
+    element_of = shape.element
+    for name, now in new.items():
+        element = element_of(name)
+        if element is not None:
+            was = old.get(name, _MISSING)
+            if was is not now and was != now:
+                _compare_part(shape.part(element), element, was, now, changed, removed)
+    for name, was in old.items():
+        if name not in new and (element := element_of(name)) is not None:
+            removed[element] = everything(shape.part(element), was)
+    return _in_order(changed), _in_order(removed)
+
+
+def _compare_part(shape: Shape, element: str, was: Any, now: Any, changed: Fields, removed: Fields) -> None:
+    if was is _MISSING:
+        changed[element] = everything(shape, now)
+    elif type(shape) is Open:
+        _compare_open(shape, element, was, now, changed, removed)
+    elif type(shape) is Leaf or type(was) is Repeated or type(now) is Repeated:
+        changed[element] = WHOLE
+    elif not was and not now:
+        changed[element] = {}
+    else:
+        came, went = _differences(shape, was, now)
+        if came:
+            changed[element] = came
+        if went:
+            removed[element] = went
+
+
+def _compare_open(shape: Open, element: str, was: Any, now: Any, changed: Fields, removed: Fields) -> None:
+    """One that became a map, or was one, is another thing: what was in it has gone with it."""
+    settled = shape.of(now)
+    if shape.of(was) is settled:
+        _compare_part(settled, element, was, now, changed, removed)
+    else:
+        changed[element] = everything(settled, now)
+
+
+def _in_order(fields: Fields) -> Fields:
+    return dict(sorted(fields.items())) if len(fields) > 1 else fields
+
+
+_MISSING = object()
+_NOTHING: Fields = {}

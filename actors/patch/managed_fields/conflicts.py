@@ -1,0 +1,52 @@
+"""Fields that an applier wants to change and others own: who, which, and what the applier is told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from actors.errors import ApplyConflict, Cause
+from actors.kinds.values.spelling import quoted
+from actors.patch.managed_fields.field_path import in_order, spoken
+from actors.patch.managed_fields.field_set import Fields, members
+from actors.patch.managed_fields.managers import UPDATE, Entry
+
+MOST_TOLD: Final = 1000  # of an owner's fields: who fights over more is not helped by an answer of megabytes
+
+
+class Conflict(NamedTuple):
+    owner: Entry
+    fields: Fields
+
+
+def refusal(conflicts: Sequence[Conflict]) -> ApplyConflict:
+    """`conflicts` are not empty."""
+    found = [(_owner(one.owner), _paths(one.fields)) for one in sorted(conflicts, key=_by_name)]
+    total = sum(len(paths) for _, paths in found)
+    causes = [
+        Cause("FieldManagerConflict", f"conflict with {owner}", path)
+        for owner, paths in found
+        for path in paths
+    ][:MOST_TOLD]
+    if total == 1:
+        return ApplyConflict(f"Apply failed with 1 conflict: {causes[0].message}: {causes[0].field}", causes)
+    lines = [
+        line
+        for owner, paths in found
+        for line in (f"conflicts with {owner}:", *(f"- {path}" for path in paths[:MOST_TOLD]))
+    ]
+    return ApplyConflict(f"Apply failed with {total} conflicts: " + "\n".join(lines), causes)
+
+
+def _by_name(conflict: Conflict) -> tuple[str, ...]:
+    return conflict.owner.identity
+
+
+def _paths(fields: Fields) -> list[str]:
+    return [spoken(path) for path in sorted(members(fields), key=in_order)]
+
+
+def _owner(entry: Entry) -> str:
+    through = f" with subresource {quoted(entry.subresource)}" if entry.subresource else ""
+    using = f" using {entry.version}" if entry.operation == UPDATE else ""
+    return f"{quoted(entry.manager)}{through}{using}"

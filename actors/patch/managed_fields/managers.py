@@ -1,0 +1,153 @@
+"""Who owns what of one object: the entries of metadata.managedFields.
+
+An entry is one manager's by one operation (Apply or Update) through one door (the object or a subresource). An
+updater has one for each version it wrote in; an applier keeps one that moves with it. Entries of appliers stand
+first, each kind by time. What is stored was made here and is trusted; what a client sends is read with `read_entries`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from actors.messages import Object
+from actors.patch.managed_fields.field_path import NotFields, read_fields
+from actors.patch.managed_fields.field_set import Fields, union
+
+APPLY: Final = "Apply"
+UPDATE: Final = "Update"
+FIELDS_V1: Final = "FieldsV1"
+
+# Without a bound, an object that a thousand one-off tools have touched would be mostly entries.
+MOST_UPDATERS: Final = 10
+MOST_SENT: Final = 500  # putting the oldest together takes time that grows with the square of them
+OLDEST: Final = "ancient-changes"
+LONGEST_NAME: Final = 128
+
+Identity = tuple[str, str, str, str]
+
+
+class Entry(NamedTuple):
+    manager: str
+    operation: str
+    version: str
+    time: str
+    fields: Fields
+    subresource: str = ""
+
+    @property
+    def identity(self) -> Identity:
+        version = "" if self.operation == APPLY else self.version
+        return self.manager, self.operation, self.subresource, version
+
+
+def entries_of(stored: Object) -> list[Entry]:
+    """The entries of a stored object."""
+    return [
+        Entry(
+            one.get("manager", ""),
+            one["operation"],
+            one["apiVersion"],
+            one.get("time", ""),
+            one["fieldsV1"],
+            one.get("subresource", ""),
+        )
+        for one in stored["metadata"].get("managedFields", ())
+    ]
+
+
+def shown(entries: Iterable[Entry]) -> list[Object]:
+    """Entries as objects carry them, in order, the oldest updaters of too many put together."""
+    in_order = sorted(entries, key=_order)
+    return [
+        shown_alone(*entry) for entry in (_bounded(in_order) if len(in_order) > MOST_UPDATERS else in_order)
+    ]
+
+
+def shown_alone(
+    manager: str, operation: str, version: str, time: str, fields: Fields, subresource: str = ""
+) -> Object:
+    """One entry as objects carry it; of a new object it is the only one."""
+    one: Object = {"manager": manager} if manager else {}
+    one["operation"] = operation
+    one["apiVersion"] = version
+    if time:
+        one["time"] = time
+    one["fieldsType"] = FIELDS_V1
+    one["fieldsV1"] = fields
+    if subresource:
+        one["subresource"] = subresource
+    return one
+
+
+def _order(entry: Entry) -> tuple[str, ...]:
+    return entry.operation, entry.time, entry.manager, entry.version, entry.subresource
+
+
+def _bounded(entries: list[Entry]) -> list[Entry]:
+    """`entries` in order. The two oldest updaters of one version become one until there are few enough."""
+    while sum(entry.operation == UPDATE for entry in entries) > MOST_UPDATERS:
+        pair = _two_oldest(entries)
+        if pair is None:
+            break
+        one, other = pair
+        together = Entry(OLDEST, UPDATE, other.version, other.time, union(one.fields, other.fields))
+        entries = [entry for entry in entries if entry is not one and entry is not other]
+        entries = sorted([*entries, together], key=_order)
+    return entries
+
+
+def _two_oldest(entries: Sequence[Entry]) -> tuple[Entry, Entry] | None:
+    seen: dict[str, Entry] = {}
+    for entry in entries:
+        if entry.operation != UPDATE:
+            continue
+        if entry.version in seen:
+            return seen[entry.version], entry
+        seen[entry.version] = entry
+    return None
+
+
+def is_reset(sent: Sequence[Object]) -> bool:
+    """One empty entry asks to forget all owners; an empty list asks for nothing."""
+    return len(sent) == 1 and not sent[0]
+
+
+def read_entries(sent: Sequence[Object]) -> list[Entry] | None:
+    """Entries as a client sent them; None where they make no sense, or are more than anybody has a use for."""
+    if len(sent) > MOST_SENT:
+        return None
+    found: dict[Identity, Entry] = {}
+    for one in sent:
+        entry = _read(one)
+        if entry is None:
+            return None
+        found[entry.identity] = entry
+    return list(found.values())
+
+
+def _read(sent: Object) -> Entry | None:
+    manager, operation, version = (sent.get(name, "") for name in ("manager", "operation", "apiVersion"))
+    if operation not in (APPLY, UPDATE) or not version or sent.get("fieldsType") != FIELDS_V1:
+        return None
+    if not manager.isprintable() or len(manager.encode()) > LONGEST_NAME:
+        return None
+    try:
+        fields = read_fields(sent.get("fieldsV1", {}))
+    except NotFields:
+        return None
+    return Entry(manager, operation, version, sent.get("time") or "", fields, sent.get("subresource", ""))
+
+
+def same_but_for_times(some: Sequence[Object], others: Sequence[Object]) -> bool:
+    """Whether the same managers own the same, whenever they wrote it last."""
+    return len(some) == len(others) and _by_owner(some) == _by_owner(others)
+
+
+def _by_owner(entries: Sequence[Object]) -> dict[tuple[str, ...], Fields]:
+    return {
+        tuple(one.get(name, "") for name in ("manager", "operation", "apiVersion", "subresource")): one[
+            "fieldsV1"
+        ]
+        for one in entries
+    }

@@ -1,0 +1,93 @@
+"""How a custom resource comes apart: the shapes of `topology`, derived from an OpenAPI v3 structural schema.
+
+    {"type": "array", "items": {...},                       {"f:list": {'k:{"host":"a","port":80}': ...}}
+     "x-kubernetes-list-type": "map",
+     "x-kubernetes-list-map-keys": ["host", "port"]}
+
+Objects with properties are structs, with additionalProperties maps, and both are granular unless they are marked
+atomic, which covers everything inside. Lists are one value unless they are marked as sets or maps; a map's keys have
+the defaults that the schema gives them. What the schema preserves without knowing it is open: maps in it have keys of
+their own, lists are one value. Nothing else of a schema matters here, and a schema is expected to have been checked.
+The markers have the prefix of the dialect, so it is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from actors.patch.managed_fields.field_path import FIELD
+from actors.patch.managed_fields.topology import (
+    LEAF,
+    NOTHING,
+    Dictionary,
+    Elements,
+    Entries,
+    Excluded,
+    Open,
+    Record,
+    Shape,
+)
+
+Schema = Mapping[str, Any]
+
+_VALUE: Final = LEAF
+_OPEN: Final = Open()
+_TYPE: Final = ("apiVersion", "kind")
+
+
+class SchemaShapes:
+    """Makes the shapes of one dialect. `metadata` is the shape that the metadata of every object has."""
+
+    def __init__(self, extension_prefix: str, metadata: Shape) -> None:
+        self._prefix, self._metadata = extension_prefix, metadata
+
+    def root(self, schema: Schema, excluded: Excluded = NOTHING) -> Record:
+        """The shape of whole objects; `excluded` are fields that nobody owns through this door."""
+        parts = self._properties(schema)
+        parts[FIELD + "metadata"] = self._metadata
+        for name in (*_TYPE, *(name for name, inside in excluded.items() if inside is None)):
+            parts.pop(FIELD + name, None)
+        return Record(parts, parts, _OPEN if self._is_open(schema) and not excluded else None)
+
+    def _of(self, schema: Schema) -> Shape:
+        if schema.get("type") == "array":
+            return self._list(schema)
+        if schema.get("type") == "object":
+            return self._object(schema)
+        return _OPEN if self._is_open(schema) else _VALUE
+
+    def _object(self, schema: Schema) -> Shape:
+        if self._marker(schema, "map-type") == "atomic":
+            return _VALUE
+        values = schema.get("additionalProperties")
+        if isinstance(values, Mapping):
+            return Dictionary(self._of(values))
+        rest = _OPEN if values or self._is_open(schema) else None
+        parts = self._properties(schema)
+        return Record(parts, parts, rest) if parts else rest or _VALUE
+
+    def _properties(self, schema: Schema) -> dict[str, Shape]:
+        return {FIELD + name: self._of(inner) for name, inner in schema.get("properties", {}).items()}
+
+    def _list(self, schema: Schema) -> Shape:
+        items = schema.get("items", {})
+        match self._marker(schema, "list-type"):
+            case "set":
+                return Elements(_VALUE)
+            case "map":
+                return self._entries(items, self._marker(schema, "list-map-keys") or ())
+        return _VALUE
+
+    def _entries(self, items: Schema, keys: Sequence[str]) -> Shape:
+        properties = items.get("properties", {})
+        known = [properties.get(key, {}) for key in keys]
+        defaults = {key: one.get("default") for key, one in zip(keys, known, strict=True)}
+        texts = all(one.get("type") == "string" for one in known)
+        return Entries(self._of(items), defaults, texts=texts)
+
+    def _is_open(self, schema: Schema) -> bool:
+        return bool(self._marker(schema, "preserve-unknown-fields"))
+
+    def _marker(self, schema: Schema, name: str) -> Any:
+        return schema.get(self._prefix + name)

@@ -1,0 +1,318 @@
+"""How an object comes apart for those who share it: derived from the declaration of its kind.
+
+Custom resources have a schema instead, of which `schema_topology` makes the same shapes. A shape says what is one
+value and what has parts of its own. Comparing, merging and giving up fields walk shapes and never see a declaration:
+
+    Leaf        a scalar, or anything atomic: one value with one owner, however much is inside
+    Record      a struct: its parts are fields
+    Dictionary  a map: its parts are keys
+    Entries     a list whose items are told apart by some of their fields
+    Elements    a list of plain values without order or repetition
+    Open        whatever is there: a map of anything, or one value (only custom resources have such)
+
+Lists without a list type follow their patch strategy: merged by a key they are Entries, merged without one they
+are Elements, otherwise one value. Shapes are made when first walked into, because types may contain themselves.
+Items that share a key count as one value, or, in exact shapes, as no value that could be anybody's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, final
+
+from actors.kinds.schema.fields import STRING, Field, ListOf, MapOf, Scalar, Struct, Type, fresh, zero
+from actors.patch.managed_fields import field_path
+from actors.patch.managed_fields.field_path import FIELD
+from actors.patch.managed_fields.field_set import HERE, WHOLE, Fields
+
+# Names of fields that are nobody's: None for all of a field, or what is excluded inside it.
+Excluded = Mapping[str, Any]
+
+
+class Indistinct(Exception):
+    """A list has items that cannot be told apart: they share a key, or have none."""
+
+
+class Repeated(list[Any]):
+    """Items of a list that share a key they should not share: they count as one value."""
+
+
+@final
+class Leaf:
+    """One value. How it is spelled counts: an applier who spells it otherwise wants another one."""
+
+    __slots__ = ()
+
+
+LEAF: Final = Leaf()
+
+
+def _default(key: Field) -> Any:
+    """What a key is where nothing is said of it: its default, nothing at all if it is always shown, or unknown."""
+    if key.default is None and key.always:
+        return zero(key.type, fill=False)
+    return fresh(key.default)
+
+
+class _Parts(dict[str, "Shape"]):
+    """Shapes of fields by element, each made when it is first asked for."""
+
+    def __init__(self, shapes: Shapes, fields: Mapping[str, tuple[Field, Excluded]]) -> None:
+        self._shapes, self._fields = shapes, fields
+
+    def __missing__(self, element: str) -> Shape:
+        field, excluded = self._fields[element]
+        made = self[element] = self._shapes.of_field(field, excluded)
+        return made
+
+
+@final
+class Record:
+    """`parts` are shapes by element. `rest`, if any, is that of all other members, which are keys more than fields."""
+
+    __slots__ = ("_elements", "_parts", "_plans", "_rest", "element", "part")
+
+    def __init__(
+        self, parts: Mapping[str, Shape], elements: Iterable[str], rest: Shape | None = None
+    ) -> None:
+        self._elements = {element[2:]: element for element in elements}
+        self._parts, self._rest = parts, rest
+        # Walking objects is mostly asking these: methods of Python's own cost a third of ours.
+        self.element: Callable[[str], str | None] = self._elements.get if rest is None else _any_element
+        self.part: Callable[[str], Shape] = parts.__getitem__ if rest is None else self._part_or_rest
+        self._plans: dict[tuple[str, ...], Plan] = {}
+
+    def declares(self, element: str) -> bool:
+        """Whether this is a field; what is kept besides fields is owned like the keys of a map."""
+        return self._rest is None or element[2:] in self._elements
+
+    @property
+    def is_open(self) -> bool:
+        return self._rest is not None
+
+    def _part_or_rest(self, element: str) -> Shape:
+        if element[2:] in self._elements:
+            return self._parts[element]
+        assert self._rest is not None
+        return self._rest
+
+    def parts(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        if self._rest is not None:
+            return {FIELD + name: part for name, part in value.items()}
+        elements = self._elements
+        return {elements[name]: part for name, part in value.items() if name in elements}
+
+    def plan(self, value: Mapping[str, Any]) -> Plan:
+        """The members of a value in the order of their elements, with these and their shapes.
+
+        Values have the same few members over and over, so this is worked out once for each such choice.
+        """
+        names = tuple(value)
+        plan = self._plans.get(names)
+        return plan if plan is not None else self._planned(names)
+
+    def _planned(self, names: tuple[str, ...]) -> Plan:
+        if len(self._plans) >= MOST_PLANS:
+            self._plans.clear()
+        elements = sorted(element for name in names if (element := self.element(name)) is not None)
+        plan = self._plans[names] = tuple((element[2:], element, self.part(element)) for element in elements)
+        return plan
+
+
+def _any_element(name: str) -> str:
+    return FIELD + name
+
+
+@final
+class Dictionary:
+    __slots__ = ("_values", "_wholes", "is_flat")
+
+    def __init__(self, values: Shape) -> None:
+        self._values = values
+        self.is_flat = type(values) is Leaf
+        self._wholes: dict[tuple[str, ...], Fields] = {}
+
+    def whole(self, value: Mapping[str, Any]) -> Fields:
+        """Every key of a flat map and the map itself. Maps have the same keys over and over, too."""
+        names = tuple(value)
+        node = self._wholes.get(names)
+        if node is None:
+            node = dict.fromkeys((HERE, *sorted(FIELD + name for name in names)), WHOLE)
+            if len(names) <= MOST_KEYS_KEPT:
+                if len(self._wholes) >= MOST_PLANS:
+                    self._wholes.clear()
+                self._wholes[names] = node
+        return node
+
+    def parts(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        return {FIELD + key: part for key, part in value.items()}
+
+    def element(self, name: str) -> str:
+        return FIELD + name
+
+    def part(self, element: str) -> Shape:
+        return self._values
+
+
+@final
+class Elements:
+    __slots__ = ("_exact", "_items")
+
+    def __init__(self, items: Leaf, *, exact: bool = False) -> None:
+        self._items, self._exact = items, exact
+
+    def parts(self, value: Sequence[Any]) -> dict[str, Any]:
+        return _gathered([field_path.value(item) for item in value], value, self._exact)
+
+    def element(self, name: str) -> str:
+        return name
+
+    def part(self, element: str) -> Shape:
+        return self._items
+
+
+@final
+class Entries:
+    __slots__ = ("_defaults", "_exact", "_items", "_names", "_text")
+
+    def __init__(
+        self, items: Shape, keys: Mapping[str, Any], *, texts: bool = False, exact: bool = False
+    ) -> None:
+        """`keys` have their defaults, or None; `texts` when all of them are plain text."""
+        self._items, self._exact = items, exact
+        self._names = tuple(sorted(keys))
+        self._defaults = keys
+        self._text = self._names[0] if len(keys) == 1 and texts else ""
+
+    def parts(self, value: Sequence[Any]) -> dict[str, Any]:
+        elements = self._by_text(value) or [self._element(item or {}) for item in value]
+        return _gathered(elements, value, self._exact)
+
+    def _by_text(self, value: Sequence[Any]) -> list[str]:
+        """Most entries go by one text, often a name, and spelling it is most of what walking lists costs."""
+        name = self._text
+        if not name:
+            return []
+        try:
+            begin, quoted = field_path.ENTRY + f'{{"{name}":', field_path.quoted
+            return [begin + quoted(item[name]) + "}" for item in value]
+        except (KeyError, TypeError):
+            return []
+
+    def _element(self, item: Mapping[str, Any]) -> str:
+        defaults = self._defaults
+        if self._exact and self.lacks(item):
+            raise Indistinct
+        return field_path.entry(self._names, [item.get(name, defaults[name]) for name in self._names])
+
+    def lacks(self, item: Mapping[str, Any]) -> str:
+        """A key of which the item says nothing, and that has no default either. One that is null goes by null."""
+        for name in self._names:
+            if name not in item and self._defaults[name] is None:
+                return name
+        return ""
+
+    def element(self, name: str) -> str:
+        return name
+
+    def part(self, element: str) -> Shape:
+        return self._items
+
+
+@final
+class Open:
+    """Nothing is said of what is inside, so the values tell: maps have parts, everything else is one value."""
+
+    __slots__ = ("_members", "_whole")
+
+    def __init__(self) -> None:
+        self._whole, self._members = LEAF, Dictionary(self)
+
+    def of(self, value: Any) -> Leaf | Dictionary:
+        return self._members if isinstance(value, dict) else self._whole
+
+
+Members = Record | Dictionary
+Items = Elements | Entries
+Divided = Members | Items
+Shape = Leaf | Divided | Open
+
+Plan = tuple[tuple[str, str, Shape], ...]  # name, element, shape
+
+NOTHING: Final[Excluded] = {}
+MOST_KEYS_KEPT: Final = 32  # of a map: one with more is unlikely to be like another
+MOST_PLANS: Final = 64  # of one struct: far more than programs use, and nothing for those who make them up
+
+
+def _gathered(elements: Sequence[str], items: Sequence[Any], exact: bool) -> dict[str, Any]:
+    found = dict(zip(elements, items, strict=True))
+    if len(found) == len(items):
+        return found
+    if exact:
+        raise Indistinct
+    found = {}
+    for element, item in zip(elements, items, strict=True):
+        found.setdefault(element, Repeated()).append(item)
+    return {element: same if len(same) > 1 else same[0] for element, same in found.items()}
+
+
+class Shapes:
+    """All shapes of one kind, each made once."""
+
+    def __init__(self, *, exact: bool = False) -> None:
+        self._exact = exact
+        self._records: dict[Struct, Record] = {}
+
+    def root(self, struct: Struct, excluded: Excluded) -> Record:
+        fields = {
+            FIELD + field.name: (field, excluded.get(field.name, NOTHING))
+            for field in struct.fields
+            if excluded.get(field.name, NOTHING) is not None
+        }
+        return Record(_Parts(self, fields), fields)
+
+    def of_field(self, field: Field, excluded: Excluded) -> Shape:
+        type_ = field.type
+        if isinstance(type_, Struct):
+            atomic = type_.atomic if not field.map_type else field.map_type == "atomic"
+            return LEAF if atomic else self._record(type_, excluded)
+        if isinstance(type_, MapOf):
+            return LEAF if field.map_type == "atomic" else Dictionary(self._of(type_.value))
+        if isinstance(type_, ListOf):
+            return self._list(field, type_)
+        return LEAF
+
+    def _of(self, type_: Type) -> Shape:
+        """What stands inside a list or map, where there is no field to mark it."""
+        if isinstance(type_, Struct) and not type_.atomic:
+            return self._record(type_, NOTHING)
+        if isinstance(type_, MapOf):
+            return Dictionary(self._of(type_.value))
+        return LEAF
+
+    def _record(self, struct: Struct, excluded: Excluded) -> Record:
+        if excluded is not NOTHING:
+            return self.root(struct, excluded)
+        made = self._records.get(struct)
+        if made is None:
+            made = self._records[struct] = self.root(struct, NOTHING)
+        return made
+
+    def _list(self, field: Field, type_: ListOf) -> Shape:
+        item = type_.item
+        if isinstance(item, Struct):
+            keys = [item.by_name[name] for name in _keys(field)]
+            if not keys:
+                return LEAF
+            texts = all(key.type is STRING for key in keys)
+            defaults = {key.name: _default(key) for key in keys}
+            return Entries(self._of(item), defaults, texts=texts, exact=self._exact)
+        merged = field.list_type == "set" or (not field.list_type and "merge" in field.patch.split(","))
+        divided = merged and isinstance(item, Scalar)
+        return Elements(LEAF, exact=self._exact) if divided else LEAF
+
+
+def _keys(field: Field) -> Sequence[str]:
+    if field.list_type:
+        return field.list_keys if field.list_type == "map" else ()
+    return (field.merge_key,) if field.merge_key and "merge" in field.patch.split(",") else ()

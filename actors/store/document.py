@@ -1,0 +1,75 @@
+"""Objects as stored bytes: canonical JSON without kind and apiVersion, metadata in its usual order.
+
+State rows, events, lists and gets all share these bytes. A single object is shown by putting its type in front
+(`{"kind":…,"apiVersion":…,` + body without its first brace), so no read ever parses what it serves.
+"""
+
+from __future__ import annotations
+
+import orjson
+
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.schema.decoder import Schema, member_at, put_at
+from actors.messages import Object
+from actors.selectors.facts import pack_facts
+
+_ORDER = (
+    "name",
+    "generateName",
+    "namespace",
+    "selfLink",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+)
+
+
+def as_stored(schema: Schema, decoded: Object) -> None:
+    """Where the wire format shows a list that has nothing in it, it is null."""
+    for path in schema.shown_lists:
+        if member_at(decoded, path) == []:
+            put_at(decoded, path, None)
+
+
+def facts_of(storage: Definition, stored: Object) -> bytes:
+    """What selectors and garbage collection ask of an object, so that they need not parse it."""
+    metadata = stored["metadata"]
+    fields = {label: read(stored) for label, read in storage.selectable.items()}
+    owners = [owner["uid"] for owner in metadata.get("ownerReferences", ())]
+    fields["metadata.name"] = metadata["name"]
+    if storage.namespaced:
+        fields["metadata.namespace"] = metadata["namespace"]
+    return pack_facts(metadata.get("labels") or {}, fields, metadata["uid"], owners)
+
+
+def encode(stored: Object, offset: int) -> bytes:
+    """The object's bytes at a version; offset 0 is a dry run's create, which has no version."""
+    metadata = stored["metadata"]
+    ordered = {
+        key: metadata[key] if key != "resourceVersion" else str(offset)
+        for key in _ORDER
+        if key in metadata or (key == "resourceVersion" and offset)
+    }
+    return orjson.dumps({"metadata": ordered, **{k: v for k, v in stored.items() if k != "metadata"}})
+
+
+def decode(body: bytes) -> Object:
+    parsed: Object = orjson.loads(body)
+    return parsed
+
+
+def typed(prefix: bytes, body: bytes) -> bytes:
+    """The whole document of one object; `prefix` is from `type_prefix`."""
+    return prefix + body[1:]
+
+
+def type_prefix(kind: str, api_version: str) -> bytes:
+    return b'{"kind":' + orjson.dumps(kind) + b',"apiVersion":' + orjson.dumps(api_version) + b","

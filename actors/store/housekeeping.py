@@ -1,0 +1,82 @@
+"""What the journal needs now and then: snapshots for fast rebuilding, and the retention floor moved on.
+
+One task; all writing goes through the committer's thread in small steps, so that no write ever waits for more
+than one of them.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import trio
+
+from actors.clock import Clock
+from actors.store.committer import Committer
+from journal import retention, snapshots
+from journal.errors import JournalError
+from journal.log import Journal
+
+logger = logging.getLogger(__name__)
+
+INTERVAL = 30.0
+# A retention of seconds wants a closer look: within a tenth of it, but never a busy loop.
+SHARE, SHORTEST = 10, 0.1
+# Events looked at in one transaction of compaction: a few milliseconds.
+STEP = 500
+# A far-back version costs at most this many events to replay; keeping several lets debugging jump about.
+SNAPSHOT_EVERY, SNAPSHOTS = 100_000, 8
+
+
+class Housekeeping:
+    def __init__(self, journal: Journal, committer: Committer, clock: Clock, keep: int | None) -> None:
+        self._journal = journal
+        self._committer = committer
+        self._clock = clock
+        self._keep = keep  # microseconds of history; None: for ever
+        self._interval = _interval(keep)
+
+    async def run(self) -> None:
+        while True:
+            await trio.sleep(self._interval)
+            try:
+                await self.tidy()
+            except JournalError as error:
+                logger.warning("housekeeping put off: %s", error)
+
+    async def tidy(self) -> None:
+        await self.recover()
+        await self.take_snapshot_when_due()
+        await self.advance_floor()
+
+    async def recover(self) -> None:
+        """After a refused write: a server that gets no more of them must still learn that the disk has room."""
+        if self._committer.last_failure:
+            await self._committer.perform(self._journal.probe)
+            self._committer.last_failure = ""
+
+    async def take_snapshot_when_due(self) -> None:
+        with self._journal.read() as view:
+            due = snapshots.due(view, SNAPSHOT_EVERY)
+        if not due:
+            return
+        steps = snapshots.take(self._journal)
+        while await self._committer.perform(lambda: next(steps, None)) is not None:
+            await trio.lowlevel.checkpoint()
+        await self._committer.perform(lambda: snapshots.prune(self._journal, SNAPSHOTS))
+
+    async def advance_floor(self) -> None:
+        if self._keep is None:
+            return
+        with self._journal.read() as view:
+            floor = view.offset_at(self._clock.now() - self._keep)
+        done = False
+        while not done:
+            progress = await self._committer.perform(
+                lambda: retention.advance(self._journal, floor, max_events=STEP)
+            )
+            done = progress.done
+            await trio.lowlevel.checkpoint()
+
+
+def _interval(keep: int | None) -> float:
+    return INTERVAL if keep is None else min(INTERVAL, max(SHORTEST, keep / 1_000_000 / SHARE))

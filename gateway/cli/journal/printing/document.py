@@ -1,0 +1,44 @@
+"""Events and objects as documents, for programs: the fields that `-o json` and `-o yaml` have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+
+from actors.store.document import type_prefix, typed
+from gateway.cli.journal.query.kinds import Kind
+from gateway.cli.journal.query.reading import Entry
+from gateway.cli.journal.query.times import rfc3339
+
+Document = dict[str, Any]
+
+
+def object_bytes(kind: Kind, body: bytes) -> bytes:
+    """An object with its type in front, where that is known."""
+    return typed(type_prefix(kind.kind, kind.api_version), body) if kind.api_version else body
+
+
+def identity(kind: Kind, namespace: str, name: str) -> Document:
+    told: Document = {"kind": kind.kind, "apiVersion": kind.api_version, "resource": kind.type_name}
+    if namespace:
+        told["namespace"] = namespace
+    return {**told, "name": name}
+
+
+def event_document(entry: Entry, kind: Kind, *, managed_fields: bool = False) -> Document:
+    event = entry.event
+    changes = entry.compared(managed_fields=managed_fields)
+    return {
+        "offset": event.offset,
+        "time": rfc3339(event.time),
+        "user": event.user,
+        "verb": event.verb,
+        "manager": event.manager,
+        **identity(kind, event.namespace, event.name),
+        "previous": event.previous,
+        "removed": event.removed,
+        "size": len(event.body),
+        "changes": [change.document() for change in changes],
+        "object": orjson.Fragment(object_bytes(kind, event.body)),
+    }

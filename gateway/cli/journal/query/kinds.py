@@ -1,0 +1,83 @@
+"""Kinds by the names people use, and types of the journal by the names people know.
+
+The catalog of the folder's dialect knows most of them. A type that it does not declare (one that a newer release
+or a custom resource brought) goes by the name the journal has for it, so that nothing is ever hidden.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+
+from actors.kinds.catalog import Catalog
+from actors.kinds.declaration.definition import Definition
+from actors.names import NAMES
+from gateway.cli.journal.query.failure import UsageError
+from journal.log import Journal
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One type of the journal, as it is shown."""
+
+    type_name: str  # configmaps, leases.coordination.<domain>
+    kind: str
+    api_version: str  # empty for a type that this release does not declare
+    namespaced: bool | None  # None: not known
+
+
+class Kinds:
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._definitions = Catalog(NAMES[journal.dialect]).definitions if journal.dialect in NAMES else ()
+        self._stored = {one.type_name: _kind(one) for one in self._definitions if not one.stored_as}
+        self._by_number: dict[int, Kind] = {}
+
+    def named(self, text: str) -> Kind:
+        """The kind that somebody means."""
+        found = {one.type_name for one in self._definitions if text.lower() in _spellings(one)}
+        found |= {name for name in self._journal.types() if text.lower() in (name, name.partition(".")[0])}
+        if text.lower() in found:
+            found = {text.lower()}  # the whole name of a type, even where other groups have a plural like it
+        if len(found) == 1:
+            return self._of(found.pop())
+        if found:
+            raise UsageError(f"{text!r} may be {' or '.join(sorted(found))}; write one of them")
+        raise UsageError(f"{text!r} is no kind of this journal; {self._suggestion(text)}")
+
+    def number(self, kind: Kind) -> int:
+        """What the journal calls it in keys; 0 when it has none yet."""
+        return self._journal.type_id(kind.type_name)
+
+    def of_number(self, type_id: int) -> Kind:
+        if type_id not in self._by_number:
+            for name, number in self._journal.types().items():
+                self._by_number[number] = self._of(name)
+        return self._by_number.get(type_id) or Kind(f"type {type_id}", f"type {type_id}", "", None)
+
+    def all(self) -> list[Kind]:
+        """Those of this journal, by name."""
+        return [self._of(name) for name in sorted(self._journal.types())]
+
+    def _of(self, type_name: str) -> Kind:
+        return self._stored.get(type_name) or Kind(type_name, type_name, "", None)
+
+    def _suggestion(self, text: str) -> str:
+        known = sorted(
+            {name for one in self._definitions for name in _spellings(one)} | {*self._journal.types()}
+        )
+        near = difflib.get_close_matches(text.lower(), known, n=1)
+        plurals = ", ".join(sorted({one.plural for one in self._definitions}))
+        return f"did you mean {near[0]}?" if near else f"there are {plurals}"
+
+
+def _kind(definition: Definition) -> Kind:
+    return Kind(definition.type_name, definition.kind, definition.api_version, definition.namespaced)
+
+
+def _spellings(definition: Definition) -> set[str]:
+    plural, group, version = definition.plural, definition.group, definition.version
+    spelled = {plural, definition.kind.lower(), definition.singular, *definition.short_names}
+    if group:
+        spelled |= {f"{plural}.{group}", f"{plural}.{version}.{group}"}
+    return {name for name in spelled if name}

@@ -1,0 +1,139 @@
+"""The ASGI application behind HTTP/2: a scope and its messages to a `Request`, a `Response` to messages.
+
+Hypercorn calls it, one task per stream; it calls the same handler as `http1` and keeps the same limits.
+Scopes of its connections carry the `Http2` as `connection` in their state, and with it the peer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import trio
+from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable, Scope
+
+from gateway.connections.heads import has_body, one_line_fields
+from gateway.connections.http2 import Http2
+from gateway.connections.http2_watch import StreamPipe
+from gateway.connections.parser import Fault
+from gateway.connections.serving import Serving
+from gateway.requests.request import Peer, Request, Response, Stream
+from gateway.watch.member import FAREWELL
+
+# As much as Hypercorn buffers for a stream before it makes us wait for the client's window.
+_SLICE = 32 * 1024
+
+
+class App:
+    def __init__(self, serving: Serving) -> None:
+        self._serving = serving
+
+    async def __call__(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        if scope["type"] != "http":
+            return
+        connection: Http2 = scope["state"]["connection"]
+        if connection.running >= self._serving.limits.streams:
+            # Streams that a client resets are still being handled: it cannot start more by resetting.
+            await self._send(
+                self._serving.refusal(429, "too many requests on one connection"), "", connection, send
+            )
+            return
+        connection.running += 1
+        try:
+            await self._exchange(dict(scope), connection, receive, send)
+        finally:
+            connection.running -= 1
+
+    async def _exchange(
+        self, scope: dict[str, Any], connection: Http2, receive: ASGIReceiveCallable, send: ASGISendCallable
+    ) -> None:
+        request = _request(scope, connection.peer)
+        body = await self._body(request, receive)
+        if body is None:
+            return
+        if isinstance(body, Fault):
+            response = self._serving.refusal(body.status, body.message)
+        else:
+            request.body = body
+            response = await self._serving.answer(request)
+        if response.stream is not None and request.method != "HEAD":
+            await self._stream(response, response.stream, receive, send)
+        else:
+            await self._send(response, request.method, connection, send)
+
+    async def _stream(
+        self, response: Response, stream: Stream, receive: ASGIReceiveCallable, send: ASGISendCallable
+    ) -> None:
+        start: Any = next(_messages(response, b"", streaming=True))
+        await send(start)
+        last: Any = {"type": "http.response.body", "body": b"", "more_body": False}
+        if await StreamPipe(send, receive).run(stream):
+            # Hypercorn has taken it all; a client that reads late gets the rest without a task that waits.
+            with trio.move_on_after(FAREWELL):
+                await send(last)
+
+    async def _body(self, request: Request, receive: ASGIReceiveCallable) -> bytes | Fault | None:
+        """The whole body, or why it is refused, or None when the client gave up."""
+        limits = self._serving.limits
+        too_large = Fault(413, f"Request entity too large: limit is {limits.body}")
+        announced = request.headers.get(b"content-length", b"0")
+        if not announced.isdigit():
+            return Fault(400, "the request has no single Content-Length")
+        if int(announced) > limits.body:
+            return too_large
+        parts: list[bytes] = []
+        received = 0
+        started = trio.current_time()
+        while received <= limits.body:
+            with trio.CancelScope(deadline=limits.transfer_deadline(started, received)) as scope:
+                message: Any = await receive()
+            if scope.cancelled_caught:
+                return Fault(408, "the request did not arrive in time")
+            if message["type"] != "http.request":
+                return None
+            parts.append(message["body"])
+            received += len(message["body"])
+            if not message["more_body"]:
+                return b"".join(parts)
+        return too_large
+
+    async def _send(self, response: Response, method: str, connection: Http2, send: ASGISendCallable) -> None:
+        body = response.body if method != "HEAD" and has_body(response.status) else b""
+        with trio.CancelScope() as scope:
+            for message in _messages(response, body):
+                # Each slice has its time, not the whole: large answers to slow but steady readers go through.
+                scope.deadline = trio.current_time() + self._serving.limits.transfer_seconds
+                await send(message)
+        if scope.cancelled_caught:
+            connection.link.abort()
+
+
+def _messages(response: Response, body: bytes, *, streaming: bool = False) -> Any:
+    headers = one_line_fields(response.headers)
+    if response.content_type:
+        headers.append((b"content-type", response.content_type))
+    if has_body(response.status) and not streaming:
+        headers.append((b"content-length", b"%d" % len(response.body)))
+    yield {"type": "http.response.start", "status": response.status, "headers": headers}
+    for start in range(0, len(body), _SLICE):
+        yield {"type": "http.response.body", "body": body[start : start + _SLICE], "more_body": True}
+    yield {"type": "http.response.body", "body": b"", "more_body": False}
+
+
+def _request(scope: dict[str, Any], peer: Peer) -> Request:
+    headers: dict[bytes, bytes] = {}
+    repeated: dict[bytes, list[bytes]] = {}
+    for name, value in scope["headers"]:
+        if name in headers:
+            repeated.setdefault(name, [headers[name]]).append(value)
+            headers[name] += b", " + value
+        else:
+            headers[name] = value
+    return Request(
+        scope["method"],
+        scope["raw_path"].decode("latin-1"),
+        scope["query_string"].decode("latin-1"),
+        headers,
+        b"",
+        peer,
+        repeated or None,
+    )

@@ -1,0 +1,91 @@
+"""The opening handshake of a WebSocket (RFC 6455, section 4), and the bearer token that can travel in it.
+
+A browser cannot set an Authorization header on a WebSocket, but it can offer subprotocols. So one of them may carry
+the token, and never comes back:
+
+    Sec-WebSocket-Protocol: base64url.bearer.authorization.cluster.io.YWRtaW4tdG9rZW4, v1.example
+
+`Pipeline` takes the token out before anybody else looks; `http1` agrees to what is left.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Mapping, MutableMapping
+from dataclasses import dataclass
+from hashlib import sha1
+
+from actors.errors import Unauthorized
+from actors.names import Names
+from gateway.connections.parser import Fault
+
+VERSION = b"13"
+REFUSAL_HEADERS = [(b"sec-websocket-version", VERSION), (b"upgrade", b"websocket")]
+PROTOCOLS = b"sec-websocket-protocol"
+_KEY_BYTES = 16
+_ACCEPT = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # the standard's own constant
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """What the server answers with."""
+
+    accept: bytes
+    protocol: bytes  # empty: none was offered
+
+    def head(self, fields: list[tuple[bytes, bytes]]) -> bytes:
+        lines = [
+            (b"upgrade", b"websocket"),
+            (b"connection", b"Upgrade"),
+            (b"sec-websocket-accept", self.accept),
+            *([(PROTOCOLS, self.protocol)] if self.protocol else ()),
+            *fields,
+        ]
+        return b"HTTP/1.1 101 Switching Protocols\r\n%b\r\n" % b"".join(b"%b: %b\r\n" % one for one in lines)
+
+
+def agree(headers: Mapping[bytes, bytes]) -> Agreement | Fault:
+    """To a request that asked for a WebSocket and may have what it asked for."""
+    version = headers.get(b"sec-websocket-version", b"")
+    if version != VERSION:
+        told = version.decode("latin-1") or "none"
+        return Fault(426, f"Sec-WebSocket-Version: 13 is the only version served, not {told}")
+    key = headers.get(b"sec-websocket-key", b"")
+    if not _is_key(key):
+        return Fault(400, "Sec-WebSocket-Key is not the base64 form of 16 bytes")
+    offered = _protocols(headers)
+    accept = base64.b64encode(sha1(key + _ACCEPT, usedforsecurity=False).digest())
+    return Agreement(accept, offered[0] if offered else b"")
+
+
+def bearer_prefix(names: Names) -> bytes:
+    return f"base64url.bearer.{names.group('authorization')}.".encode()
+
+
+def take_bearer(headers: MutableMapping[bytes, bytes], prefix: bytes) -> bytes | None:
+    """The token among the offered subprotocols as an Authorization header, taken out; None without one."""
+    offered = _protocols(headers)
+    tokens = [one[len(prefix) :] for one in offered if one.startswith(prefix)]
+    if not tokens:
+        return None
+    headers[PROTOCOLS] = b", ".join(one for one in offered if not one.startswith(prefix))
+    if len(tokens) > 1 or not tokens[0]:
+        raise Unauthorized
+    try:
+        token = base64.b64decode(tokens[0] + b"=" * (-len(tokens[0]) % 4), altchars=b"-_", validate=True)
+        token.decode()
+    except (binascii.Error, UnicodeDecodeError):
+        raise Unauthorized from None
+    return b"Bearer " + token
+
+
+def _protocols(headers: Mapping[bytes, bytes]) -> list[bytes]:
+    return [word for word in (word.strip() for word in headers.get(PROTOCOLS, b"").split(b",")) if word]
+
+
+def _is_key(key: bytes) -> bool:
+    try:
+        return len(base64.b64decode(key, validate=True)) == _KEY_BYTES
+    except binascii.Error:
+        return False

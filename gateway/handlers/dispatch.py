@@ -1,0 +1,396 @@
+"""From a request for a resource to reads or one message to an actor, and back to a document.
+
+Every verb is one method. Nothing here decides whether a change is allowed or what it becomes; it decodes, asks,
+and frames the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+import trio
+
+from actors.access.authorize import Attributes, Authorizer
+from actors.access.reviews import Reviews
+from actors.errors import BadRequest, Invalid, NoSuchResource, NotFound, Resource, TimedOut
+from actors.kinds.catalog import Catalog
+from actors.kinds.declaration.definition import Definition
+from actors.messages import Create, Delete, Deleted, DeleteOptions, Patch, Replace, Written
+from actors.names import Names
+from actors.resource import options
+from actors.resource.collection import delete_collection
+from actors.resource.directory import Directory
+from actors.resource.evictions import Evictions
+from actors.selectors import FieldSelector, LabelSelector
+from actors.stamps import Stamps
+from actors.store.addressing import check_name, settle_namespace
+from actors.store.reads import Listing, ListOptions, Reads
+from gateway.handlers.bodies import decode_body, decode_delete_options
+from gateway.handlers.patches import Patches
+from gateway.handlers.reviews import ReviewDesk
+from gateway.handlers.submissions import Submissions
+from gateway.handlers.watches import Opening
+from gateway.requests import render
+from gateway.requests.call import Call
+from gateway.requests.errors import MethodNotAllowed, NoSuchPath
+from gateway.requests.request import Response
+from gateway.requests.route import Route
+from gateway.wire.documents import frame_of
+from gateway.wire.forms import PartialForm, TableForm
+from gateway.wire.negotiate import NotAcceptable, streamed_media
+from journal.log import Journal
+
+NAMESPACES = Resource("", "namespaces")
+PROXY = "proxy"  # what lies below it is for the one behind it to know
+_OF_ONE = frozenset({"update", "patch"})
+
+
+class Form(Protocol):
+    def item(self, body: bytes) -> bytes: ...
+
+    def listing(self, listing: Listing) -> bytes: ...
+
+
+class Dispatch:
+    def __init__(
+        self,
+        names: Names,
+        catalog: Catalog,
+        journal: Journal,
+        directory: Directory,
+        reads: Reads,
+        stamps: Stamps,
+        authorizer: Authorizer,
+        reviews: Reviews,
+        opening: Opening,
+        *,
+        chunking: bool = True,
+    ) -> None:
+        self._names = names
+        self._catalog = catalog
+        self._directory = directory
+        self._reads = reads
+        self._stamps = stamps
+        self._patches = Patches(names, stamps, reads, self._may_create)
+        self._authorizer = authorizer
+        self._opening = opening
+        self._chunking = chunking  # lists may be asked for in pages
+        evictions = Evictions(catalog, journal, directory)
+        self._desk = ReviewDesk(names, reviews)
+        self._submissions = Submissions(names, directory, reads, evictions)
+        self._verbs: dict[str, Callable[[Call, Definition], Awaitable[Response]]] = {
+            "get": self._get,
+            "list": self._list,
+            "create": self._create,
+            "update": self._replace,
+            "patch": self._patch,
+            "delete": self._delete,
+            "deletecollection": self._delete_collection,
+            "watch": self._watch,
+        }
+
+    @property
+    def verbs(self) -> frozenset[str]:
+        """What this server serves of the verbs a kind declares."""
+        return frozenset(self._verbs)
+
+    def __call__(self, call: Call) -> Awaitable[Response]:
+        """Refuses at once what cannot be; a coroutine of its own would be one more on every request's way."""
+        route = call.route
+        definition = self.find(route)
+        serve = self._verbs.get(route.verb)
+        if serve is None or not _allows(definition, route):
+            raise MethodNotAllowed
+        if definition.deprecated:
+            call.warnings.append(definition.deprecated)
+        if route.subresource:
+            subresource = definition.subresource(route.subresource)
+            if subresource is not None and subresource.by_agent:
+                return self._submissions.refuse(call, definition, subresource)
+        return serve(call, definition)
+
+    def check(self, route: Route) -> None:
+        """Refuses what this would refuse whatever else the request says."""
+        if not _allows(self.find(route), route):
+            raise MethodNotAllowed
+
+    def find(self, route: Route) -> Definition:
+        definition = self._catalog.find(route.group, route.version, route.resource)
+        if definition is None:
+            if route.group and not self._catalog.group_exists(route.group):
+                raise NoSuchPath
+            raise NoSuchResource
+        if (route.surplus and route.subresource != PROXY) or not _in_scope(definition, route):
+            raise NoSuchResource
+        if route.name and not route.subresource and not definition.has_items:
+            raise NoSuchResource
+        if route.subresource and definition.subresource(route.subresource) is None:
+            raise NoSuchResource
+        return definition
+
+    async def _get(self, call: Call, definition: Definition) -> Response:
+        route = call.route
+        if call.parameters:
+            if call.parameters.boolean("export"):
+                raise BadRequest("the export parameter, deprecated since v1.14, is no longer supported")
+            await self._reads.reach(call.parameters.first("resourceVersion") or "")
+        shown = definition
+        if route.subresource:
+            shown, body = self._below(definition, route)
+        else:
+            body = self._reads.get(definition, _namespace(definition, route), route.name)
+        item = self._form(call, shown).item(body)
+        return render.at_once(call, item) or await render.answer(call, item)
+
+    def _below(self, definition: Definition, route: Route) -> tuple[Definition, bytes]:
+        """How an object is seen through a subresource, and the object."""
+        subresource = definition.subresource(route.subresource)
+        try:
+            body = self._reads.get(definition, _namespace(definition, route), route.name)
+        except NotFound:
+            if subresource is None or subresource.sought_as is None:
+                raise
+            raise NotFound(subresource.sought_as, route.name) from None
+        return definition.seen_through(route.subresource), body
+
+    async def _list(self, call: Call, definition: Definition) -> Response:
+        wanted = self._list_options(call, definition)
+        with _deadline(call):
+            listing = await self._reads.listing(definition, call.route.namespace or None, wanted)
+        return await render.answer(call, self._form(call, definition).listing(listing))
+
+    async def _watch(self, call: Call, definition: Definition) -> Response:
+        if call.request.method not in ("GET", "HEAD"):
+            raise MethodNotAllowed
+        wanted = self._list_options(call, definition)
+        shown = call.representation
+        if shown.media == "yaml" or (shown.media == "protobuf" and shown.form == "Table"):
+            raise NotAcceptable(streamed_media(self._names)[-2:])
+        warnings = [(b"warning", text) for text in render.warning_headers(call.warnings)]
+        stream = self._opening.watch(call, definition, wanted, self._form(call, definition))
+        return Response(200, b"", shown.content_type, warnings, stream)
+
+    async def _create(self, call: Call, definition: Definition) -> Response:
+        write = self._write_options(call, "CreateOptions")
+        if call.route.subresource or definition.submits_to[0]:
+            return await self._submit(call, definition, write)
+        if definition.answered:
+            return await self._desk.create(
+                call, definition, write, self._stamps.make(call.user, call.manager)
+            )
+        body = await decode_body(call, definition, self._names, write.field_validation)
+        settle_namespace(_namespace(definition, call.route), body.object)
+        metadata = body.object["metadata"]
+        generates = bool(metadata.get("generateName")) and not metadata.get("name")
+        stamp = self._stamps.make(call.user, call.manager, suffix=generates)
+        command = Create(
+            definition.api_version, _namespace(definition, call.route), body.object, stamp, write.dry_run
+        )
+        return await self._write(call, definition, command, body.problems)
+
+    async def _submit(self, call: Call, definition: Definition, write: options.WriteOptions) -> Response:
+        plural, name = definition.submits_to
+        if plural:
+            definition = self._catalog.storage(str(Resource(definition.group, plural)))
+        subresource = definition.subresource(name or call.route.subresource)
+        assert subresource is not None
+        stamp = self._stamps.make(call.user, call.manager)
+        return await self._submissions.submit(call, definition, subresource, write, stamp)
+
+    async def _replace(self, call: Call, definition: Definition) -> Response:
+        write = self._write_options(call, "UpdateOptions")
+        shown = definition.seen_through(call.route.subresource)
+        body = await decode_body(call, shown, self._names, write.field_validation)
+        settle_namespace(_namespace(definition, call.route), body.object)
+        check_name(call.route.name, body.object)
+        command = Replace(
+            definition.api_version,
+            _namespace(definition, call.route),
+            call.route.name,
+            body.object,
+            self._stamps.make(call.user, call.manager),
+            call.route.subresource,
+            write.dry_run,
+            may_create=definition.creates_on_update and self._may_create(call),
+        )
+        return await self._write(call, definition, command, body.problems)
+
+    async def _patch(self, call: Call, definition: Definition) -> Response:
+        asked = await self._patches.read(call, definition, _namespace(definition, call.route))
+        return await self._write(call, definition, asked.command, asked.problems)
+
+    def _may_create(self, call: Call) -> bool:
+        """Whether the caller may also create: asked of an apply, and of a PUT to kinds that it creates."""
+        route = call.route
+        wanted = Attributes("create", route.group, route.resource, "", route.namespace, route.name)
+        return self._authorizer.authorize(call.user, wanted).allowed
+
+    async def _write(
+        self,
+        call: Call,
+        definition: Definition,
+        command: Create | Replace | Patch,
+        problems: tuple[str, ...] = (),
+    ) -> Response:
+        try:
+            outcome = await self._directory.ask(definition, command)
+        except Invalid as error:
+            if problems:
+                raise BadRequest(f"{error}; besides: {', '.join(problems)}") from None
+            raise
+        assert isinstance(outcome, Written)
+        call.warnings.extend(outcome.warnings)
+        shown = definition.seen_through(call.route.subresource)
+        answer = self._form(call, shown).item(outcome.body)
+        return await render.answer(call, answer, 201 if outcome.created else 200)
+
+    async def _delete(self, call: Call, definition: Definition) -> Response:
+        chosen, orphaned = await self._delete_options(call, definition)
+        stamp = self._stamps.make(call.user, call.manager)
+        command = Delete(
+            definition.api_version, _namespace(definition, call.route), call.route.name, stamp, chosen
+        )
+        outcome = await self._directory.ask(definition, command)
+        assert isinstance(outcome, Deleted)
+        status = 202 if orphaned is False and not outcome.gone else 200
+        if definition.delete_returns_object:
+            return await render.answer(call, self._form(call, definition).item(outcome.body), status)
+        return await render.document(call, _deleted(definition, outcome), status)
+
+    async def _delete_collection(self, call: Call, definition: Definition) -> Response:
+        listed = self._list_options(call, definition)
+        chosen, _ = await self._delete_options(call, definition)
+        stamp = self._stamps.make(call.user, call.manager)
+        with _deadline(call):
+            await delete_collection(
+                self._reads,
+                self._directory,
+                definition,
+                call.route.namespace or None,
+                listed,
+                chosen,
+                stamp,
+            )
+        details = {"group": definition.group} if definition.group else {}
+        return await render.document(call, _success({**details, "kind": definition.plural}))
+
+    def _form(self, call: Call, definition: Definition) -> Form:
+        """How this definition's objects are shown to this caller."""
+        wanted = call.representation
+        if not wanted.form:
+            return frame_of(definition)
+        if wanted.form != "Table":
+            return PartialForm(definition, self._names, wanted.form_version)
+        include = call.parameters.first("includeObject") or ""
+        return TableForm(definition, self._names, wanted.form_version, include, self._stamps.now)
+
+    def _list_options(self, call: Call, definition: Definition) -> ListOptions:
+        parameters = call.parameters
+        version = parameters.first("resourceVersion") or ""
+        match = parameters.first("resourceVersionMatch") or ""
+        limit = max(parameters.integer("limit") or 0, 0) if self._chunking else 0
+        token = (parameters.first("continue") or "") if self._chunking else ""
+        if parameters:
+            options.list_options(self._names, version, match, limit, token, watch=call.route.verb == "watch")
+        labels, fields = self._selectors(call, definition)
+        return ListOptions(version, match, limit, token, labels, fields)
+
+    def _selectors(
+        self, call: Call, definition: Definition
+    ) -> tuple[LabelSelector | None, FieldSelector | None]:
+        label_text = call.parameters.first("labelSelector")
+        field_text = call.parameters.first("fieldSelector")
+        labels = LabelSelector.parse(label_text) if label_text else None
+        if not field_text:
+            return labels, None
+        fields = FieldSelector.parse(field_text)
+        return labels, _known_fields(definition, fields)
+
+    def _write_options(self, call: Call, kind: str) -> options.WriteOptions:
+        parameters = call.parameters
+        if not parameters:
+            return options.PLAIN_WRITE
+        return options.write_options(
+            self._names,
+            kind,
+            parameters.all("dryRun"),
+            parameters.first("fieldValidation") or "",
+            parameters.first("fieldManager") or "",
+        )
+
+    async def _delete_options(self, call: Call, definition: Definition) -> tuple[DeleteOptions, bool | None]:
+        """The options, and orphanDependents as the client spelled it."""
+        body = await decode_delete_options(call, self._names)
+        many = not call.route.name
+        chosen = options.delete_options(self._names, body, call.parameters.values(), many=many)
+        if definition.orphans_warning and not chosen.propagation_policy:
+            call.warnings.append(definition.orphans_warning)
+        return chosen, body.get("orphanDependents") if body else None
+
+
+def _allows(definition: Definition, route: Route) -> bool:
+    if route.subresource:
+        subresource = definition.subresource(route.subresource)
+        return subresource is not None and route.verb in subresource.verbs
+    if route.verb == "create" and (route.name or (definition.namespaced and not route.namespace)):
+        return False
+    if route.verb in _OF_ONE and not route.name:
+        return False
+    if route.verb == "deletecollection" and definition.namespaced and not route.namespace:
+        return False
+    return route.verb in definition.verbs
+
+
+def _in_scope(definition: Definition, route: Route) -> bool:
+    """Namespaced items live below a namespace, cluster-scoped ones do not. All namespaces together can be listed."""
+    if definition.namespaced:
+        return bool(route.namespace) or ("list" in definition.verbs and not route.name)
+    # A namespace counts as inside itself, and inside no other: rights there must not reach this one.
+    return not route.namespace or (definition.resource == NAMESPACES and route.name == route.namespace)
+
+
+def _namespace(definition: Definition, route: Route) -> str:
+    return route.namespace if definition.namespaced else ""
+
+
+def _known_fields(definition: Definition, fields: FieldSelector) -> FieldSelector:
+    for label, _, _ in fields.requirements:
+        if not definition.selects(label):
+            raise BadRequest(definition.unsupported_field_text(label))
+    return fields.renamed(definition.stored_field)
+
+
+def _deadline(call: Call) -> _Deadline:
+    return _Deadline(call.seconds("timeoutSeconds"))
+
+
+class _Deadline:
+    """`with` a time limit of the client's: what is not done by then is a 504."""
+
+    __slots__ = ("_scope",)
+
+    def __init__(self, seconds: float | None) -> None:
+        self._scope = trio.move_on_after(seconds) if seconds is not None else None
+
+    def __enter__(self) -> None:
+        if self._scope is not None:
+            self._scope.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        if self._scope is None:
+            return
+        self._scope.__exit__(*error)
+        if self._scope.cancelled_caught:
+            raise TimedOut("Timeout: the request did not finish within the time it allowed (timeoutSeconds)")
+
+
+def _deleted(definition: Definition, outcome: Deleted) -> dict[str, Any]:
+    details: dict[str, Any] = {"name": outcome.name}
+    if definition.group:
+        details["group"] = definition.group
+    return _success({**details, "kind": definition.plural, "uid": outcome.uid})
+
+
+def _success(details: dict[str, Any]) -> dict[str, Any]:
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}

@@ -1,0 +1,49 @@
+"""One request on its way through the pipeline: what was asked, by whom, and what to tell besides the answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from actors.errors import BadRequest
+from actors.identity import User
+from actors.resource.options import MANAGER_BYTES
+from gateway.requests.parameters import Parameters
+from gateway.requests.request import Request
+from gateway.requests.route import Route
+from gateway.wire.negotiate import JSON, Representation
+from gateway.wire.protobuf.messages import Messages
+
+
+@dataclass(slots=True)
+class Call:
+    request: Request
+    route: Route
+    parameters: Parameters
+    user: User
+    representation: Representation = JSON
+    messages: Messages | None = None  # where the representation is protobuf
+    pretty: bool = False
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def manager(self) -> str:
+        """The field manager: named by the client, or its user agent up to the first slash."""
+        named = self.parameters.first("fieldManager")
+        if named:
+            return named
+        program = self.request.headers.get(b"user-agent", b"").partition(b"/")[0].decode(errors="replace")
+        return _manager_called(program) or "unknown"
+
+    def seconds(self, name: str) -> float | None:
+        """A time limit in seconds; 0 and absence mean none."""
+        value = self.parameters.integer(name)
+        if value is not None and value < 0:
+            raise BadRequest(f"{name}: Invalid value: {value}: must not be negative")
+        return float(value) if value else None
+
+
+def _manager_called(program: str) -> str:
+    """A program's name as a manager's: no client chose it as one, so it is cut to fit, not refused."""
+    if not program.isprintable():
+        program = "".join(letter for letter in program if letter.isprintable())
+    return program.encode()[:MANAGER_BYTES].decode(errors="ignore")

@@ -1,0 +1,85 @@
+"""The query of a request: every parameter, in order, as often as it was sent.
+
+    parse("limit=5&dryRun=All&dryRun=All&watch").all("dryRun")  -> ["All", "All"]
+
+Parsed once per request by the pipeline and read by everything after it. Names are case-sensitive, `+` is a
+space, a name without `=` has the value "". A query that cannot be read is refused as a whole: other servers
+drop the broken pair, which turns "delete what this selector says" into "delete everything".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from urllib.parse import unquote_to_bytes
+
+from actors.errors import BadRequest
+from actors.kinds.values.durations import duration_fault
+from actors.resource.options import boolean, integer
+
+_BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}", re.DOTALL)
+
+
+class Parameters:
+    __slots__ = ("_values",)
+
+    def __init__(self, values: dict[str, list[str]]) -> None:
+        self._values = values
+
+    def __bool__(self) -> bool:
+        return bool(self._values)
+
+    def first(self, name: str) -> str | None:
+        values = self._values.get(name)
+        return values[0] if values else None
+
+    def all(self, name: str) -> list[str]:
+        return self._values.get(name, [])
+
+    def values(self) -> Mapping[str, list[str]]:
+        return self._values
+
+    def integer(self, name: str) -> int | None:
+        """A 64-bit integer; an empty value is refused like any other that is no number."""
+        text = self.first(name)
+        return None if text is None else integer(name, text)
+
+    def boolean(self, name: str) -> bool:
+        """Sent, with any value but "false" and "0"."""
+        text = self.first(name)
+        return text is not None and boolean(text)
+
+    def check_timeout(self) -> None:
+        """The client's own time limit, which its libraries send along: nobody waits longer for being told of it."""
+        text = self.first("timeout")
+        why = duration_fault(text) if text else ""
+        if why:
+            raise BadRequest(f"invalid timeout specified in the request URL - {why}")
+
+
+NOTHING = Parameters({})
+
+
+def parse(query: str) -> Parameters:
+    """`query` as it was on the wire, one character a byte."""
+    if not query:
+        return NOTHING
+    if ";" in query:
+        raise BadRequest("the query of the request has a bare semicolon: write %3B, and separate with &")
+    values: dict[str, list[str]] = {}
+    for pair in query.split("&"):
+        if not pair:
+            continue
+        name, _, value = pair.partition("=")
+        values.setdefault(_unescaped(name), []).append(_unescaped(value))
+    return Parameters(values)
+
+
+def _unescaped(text: str) -> str:
+    if "%" not in text and "+" not in text and text.isascii():
+        return text
+    broken = _BROKEN_ESCAPE.search(text)
+    if broken:
+        raise BadRequest(f'the query of the request has an invalid URL escape "{broken[0]}"')
+    raw = text.replace("+", " ").encode("latin-1", "replace")
+    return unquote_to_bytes(raw).decode("utf-8", "replace")
