@@ -37,7 +37,7 @@ from gateway.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """
 # On a machine where every commit counts as slow, all of them happen in a thread beside the event loop.
-_SLOW_DISK = "from actors import committer; committer.QUICK = 0.0"
+_SLOW_DISK = "from actors.store import committer; committer.QUICK = 0.0"
 
 
 class DidNotStart(Exception):
