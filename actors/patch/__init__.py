@@ -1,1 +1,1 @@
-"""Changing documents: JSON patch, merge patch, strategic merge patch. Pure functions; no kind is spelled here."""
+"""JSON patch, merge patch and strategic merge patch, and field ownership: pure functions that know no kind by name."""

@@ -1,7 +1,7 @@
-"""How large an object may become by patches and applies, whatever their format.
+"""The size limit of objects that patches and applies produce.
 
-A body is bounded by the connection, but an object may grow by one body after the other, nest by moving one part into
-another, and carry the entries of ever more managers.
+The connection bounds one body, but an object can grow with every patch, nest deeper when an operation moves one part
+into another, and gather entries of ever more managers.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import orjson
 
 from actors.patch.errors import PatchTooLarge
 
-# What a body may be, twice: ownership of many small fields takes as much room as they do. And some more.
+# Twice the limit of a body, because entries for many small fields are as large as the fields, and some more.
 MOST_BYTES: Final = 8 << 20
 
 

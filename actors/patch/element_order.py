@@ -1,4 +1,4 @@
-"""Where the entries of a merged list stand: those that a patch names in its order, the others around them.
+"""The order of a merged list: entries that the patch names keep its order, the others stand around them.
 
     server a b c,  patch names c a     ->  b c a     the server had b before c
     server a b,    patch names x       ->  x a b     the server never had x, so nothing says that a stands before it
@@ -17,7 +17,7 @@ import orjson
 
 
 def identity(entry: Any, merge_key: str) -> Hashable:
-    """What tells an entry from others: the value of its key, or itself."""
+    """What identifies an entry: the value of its merge key, or the entry itself."""
     of = entry.get(merge_key) if merge_key and isinstance(entry, dict) else entry
     if isinstance(of, str) or of is None:
         return of

@@ -1,10 +1,10 @@
-"""Why a patch could not be applied, named for what is at fault."""
+"""Errors of patches: one class per cause."""
 
 from __future__ import annotations
 
 from typing import Final
 
-LONGEST_TEXT: Final = 1000  # a patch may be megabytes; what is said about it is not
+LONGEST_TEXT: Final = 1000  # a patch may be megabytes; the error text may not
 
 
 class PatchError(Exception):

@@ -1,7 +1,7 @@
 """RFC 7396 merge patch: maps are merged, null deletes, everything else replaces.
 
-Of maps inside a list, which replaces another list, members that are null are left out: the standard would keep them,
-but clients have never seen it. Without recursion, because the depth of a patch is the client's choice.
+Null members of maps inside a list are dropped, as Kubernetes does; RFC 7396 would keep them. No recursion, because the
+client chooses the depth of a patch.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def apply_merge_patch(document: Any, patch: Any) -> Any:
 
 
 def _without_nulls(items: list[Any]) -> Any:
-    """A copy in which no map has a member that is null."""
+    """A copy without the null members of its maps."""
     copied: list[Any] = []
     todo: list[tuple[Callable[[Any], None], Any]] = [(copied.append, items)]
     while todo:

@@ -10,9 +10,9 @@ the patch:
     {"$deleteFromPrimitiveList/finalizers": []}  remove these values from a merged list of scalars
     {"$setElementOrder/containers": [{"name": "a"}]}   the order of entries; without it, that of the patch's own list
 
-Directives speak about what is there: where nothing is, the patch is taken as it stands, without its nulls, and what
-is left of a directive in it is an unknown field. A value that replaces another keeps its nulls, and so does a new entry
-of a list. What the declaration does not know is merged like a plain map and replaced like a plain list.
+Directives apply to existing values: where the document has none, the patch value is copied without its nulls, and a
+directive left in it is an unknown field. A value that replaces another keeps its nulls, and so does a new list entry.
+Fields that the declaration does not know are merged as plain maps and replaced as plain lists.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def _merge_list(
 
 
 def _is_special(entry: Any) -> bool:
-    """Whether an entry is an order about the list, not something to be in it."""
+    """Whether an entry is a directive about the list and not an item of it."""
     return isinstance(entry, dict) and entry.get(DIRECTIVE, "merge") != "merge"
 
 
@@ -194,7 +194,7 @@ def _delete_values(target: dict[str, Any], key: str, values: Any) -> None:
 def _arrange(
     target: dict[str, Any], key: str, before: Any, order: Any, patch: dict[str, Any], type_: Type | None
 ) -> None:
-    """Entries named in the order stand so, whether the patch changes them or not."""
+    """Bring the entries that the order names into that order, whether or not the patch changes them."""
     field, _ = _member(type_, key)
     entries = target.get(key)
     if not isinstance(order, list):
@@ -211,5 +211,5 @@ def _arrange(
 
 
 def _brief(value: Any) -> str:
-    """A patch may be megabytes; what is said about it is not."""
+    """A short form: a patch may be megabytes."""
     return reprlib.repr(value)

@@ -1,7 +1,4 @@
-"""One door to the plain patches: a document and a patch of some format to the patched document.
-
-What comes of them is bounded here, before anybody decodes it.
-"""
+"""Applies a JSON patch, merge patch or strategic merge patch to a document, and bounds the result."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ _MEMBERS = frozenset({"op", "path", "from", "value"})
 
 
 def read_patch(format_: str, raw: bytes) -> tuple[Any, tuple[str, ...]]:
-    """A patch's text to its value, and what is doubtful about its fields."""
+    """Parse a patch; returns its value and its unknown or duplicate fields."""
     try:
         value, doubled = read(raw)
     except NotJson as error:

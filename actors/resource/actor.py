@@ -20,7 +20,7 @@ from actors.kinds.declaration.definition import Definition
 from actors.kinds.values.times import seconds_text
 from actors.mailbox import Mailbox, MailboxStatistics, Reply
 from actors.messages import Command, Create, Delete, Deleted, Object, Outcome, Patch, Replace, Submit, Written
-from actors.patch.managed_fields.field_view import Doors
+from actors.patch.managed_fields.field_view import FieldViews
 from actors.patch.managed_fields.ownership import owned_after
 from actors.resource.answers import Answer, Settlement
 from actors.resource.applying import apply_object
@@ -82,7 +82,7 @@ class ResourceActor:
         self._journal = journal
         self._committer = committer
         self._admission = admission
-        self._doors = Doors(definitions)
+        self._views = FieldViews(definitions)
         self.type_id = journal.type_id(storage.type_name)
         self._mailbox: Mailbox[Envelope] = Mailbox(MAILBOX_CAPACITY)
         self._pending: dict[Key, _Pending] = {}
@@ -223,7 +223,7 @@ class ResourceActor:
             raise missing(definition, command.name)
         if current is None and not command.may_create:
             raise may_not_create(definition, command)
-        wanted = apply_object(self._doors, definition, current, command)
+        wanted = apply_object(self._views, definition, current, command)
         address = command.version, command.namespace
         if current is None:
             create = Create(*address, wanted, command.stamp, command.dry_run)
@@ -251,9 +251,9 @@ class ResourceActor:
         """Say in the object who owns what of it once this is written."""
         stamp, metadata = command.stamp, command.object["metadata"]
         subresource = command.subresource if isinstance(command, Replace) else ""
-        door = self._doors(command.version, subresource)
+        door = self._views(command.version, subresource)
         time = seconds_text(stamp.time)
-        entries = owned_after(self._doors, door, before, command.object, stamp.manager, time)
+        entries = owned_after(self._views, door, before, command.object, stamp.manager, time)
         as_stored(self._storage.schema, command.object)
         metadata.pop("managedFields", None)
         if entries:

@@ -12,16 +12,18 @@ from actors.kinds.values.times import seconds_text
 from actors.messages import Object, Patch
 from actors.patch.bounds import check_bounds
 from actors.patch.errors import PatchTooLarge
+from actors.patch.managed_fields.applied_fields import AmbiguousItems
 from actors.patch.managed_fields.apply import Applier, apply
-from actors.patch.managed_fields.claims import NotClaimable
-from actors.patch.managed_fields.field_view import Door, Doors
-from actors.patch.managed_fields.last_applied import kept_current
+from actors.patch.managed_fields.field_view import FieldView, FieldViews
+from actors.patch.managed_fields.last_applied import refresh_annotation
 from actors.resource.decide import Current
 from actors.store.addressing import check_name, settle_namespace
 from actors.store.document import as_stored, decode, encode
 
 
-def apply_object(doors: Doors, definition: Definition, current: Current | None, command: Patch) -> Object:
+def apply_object(
+    views: FieldViews, definition: Definition, current: Current | None, command: Patch
+) -> Object:
     """The object that the command asks for, in storage form and with its owners."""
     config = command.patch
     sent = config.get("metadata") or {}
@@ -33,7 +35,7 @@ def apply_object(doors: Doors, definition: Definition, current: Current | None, 
             f"uid mismatch: the provided object specified uid {sent['uid']}, and no existing object was found"
         )
         raise Conflict(definition.resource, command.name, why)
-    wanted = _applied(doors, current, command)
+    wanted = _applied(views, current, command)
     metadata = wanted["metadata"]
     if current is None:
         metadata["name"] = command.name
@@ -49,21 +51,21 @@ def _check_address(command: Patch, sent: Object, *, creating: bool) -> None:
         check_name(command.name, {"metadata": sent})
 
 
-def _applied(doors: Doors, current: Current | None, command: Patch) -> Object:
-    door = doors(command.version, command.subresource)
+def _applied(views: FieldViews, current: Current | None, command: Patch) -> Object:
+    view = views(command.version, command.subresource)
     stamp = command.stamp
     applier = Applier(stamp.manager, seconds_text(stamp.time), command.force, command.annotation)
     try:
-        applied = apply(doors, door, current.object if current else None, command.patch, applier)
-    except NotClaimable as error:
+        applied = apply(views, view, current.object if current else None, command.patch, applier)
+    except AmbiguousItems as error:
         raise BadRequest(f"the applied object cannot be merged: {error}") from None
-    wanted = _decoded(door, applied.object) if applied.object is not None else _copied(current)
+    wanted = _decoded(view, applied.object) if applied.object is not None else _copied(current)
     metadata = wanted["metadata"]
     metadata.pop("managedFields", None)
     if applied.managed_fields:
         metadata["managedFields"] = applied.managed_fields
     if command.annotation:
-        kept_current(metadata, command.patch, command.annotation)
+        refresh_annotation(metadata, command.patch, command.annotation)
     _check_bounds(wanted)
     return wanted
 
@@ -75,11 +77,11 @@ def _check_bounds(wanted: Object) -> None:
         raise TooLarge(f"Request entity too large: {error}") from None
 
 
-def _decoded(door: Door, merged: Object) -> Object:
+def _decoded(view: FieldView, merged: Object) -> Object:
     metadata = {name: value for name, value in merged["metadata"].items() if name != "managedFields"}
-    wanted = door.schema.decode_object({**merged, "metadata": metadata}).object
-    as_stored(door.schema, wanted)
-    return door.store(wanted)
+    wanted = view.schema.decode_object({**merged, "metadata": metadata}).object
+    as_stored(view.schema, wanted)
+    return view.store(wanted)
 
 
 def _copied(current: Current | None) -> Object:

@@ -13,7 +13,7 @@ from actors.kinds.declaration.definition import Definition
 from actors.kinds.values.times import seconds_text
 from actors.messages import Object, Stamp
 from actors.names import Names
-from actors.patch.managed_fields.field_view import Doors
+from actors.patch.managed_fields.field_view import FieldViews
 from actors.patch.managed_fields.ownership import owned_after
 from actors.resource import options
 from actors.store.addressing import settle_namespace
@@ -51,7 +51,7 @@ class ReviewDesk:
 
 def _metadata(definition: Definition, asked: Object, stamp: Stamp) -> Object:
     """Nothing is made, so nothing has a time or a uid; but what was said was said by somebody."""
-    doors = Doors({definition.api_version: definition})
+    doors = FieldViews({definition.api_version: definition})
     door = doors(definition.api_version, "")
     owners = owned_after(doors, door, None, asked, stamp.manager, seconds_text(stamp.time))
     metadata = {**asked["metadata"], "creationTimestamp": None}

@@ -1,12 +1,12 @@
-"""What a write changed: two objects of one shape, to the fields that came or changed and those that went.
+"""Compares two objects of one shape: which fields a write added or changed, and which it removed.
 
     before {"data": {"a": "1", "b": "1"}}                 changed {"f:data": {"f:a": {}}}
     after  {"data": {"a": "2"}, "immutable": true}                {"f:immutable": {}}
                                                           removed {"f:data": {"f:b": {}}}
 
-Something that was not there at all comes with everything in it and with itself: a new map is a member beside its
-keys. A part that both objects have is never a member, only what differs in it is. Nothing and null are different,
-an empty map and no map too. Parts that are equal are not walked into: a small change of a large object is cheap.
+A new part is a member together with everything in it: a new map is a member beside its keys. A part that both objects
+have is never a member itself, only what differs in it. An absent field differs from null, and an absent map from an
+empty one. Equal parts are not walked into, so a small change of a large object is cheap.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ def compare(shape: Record, before: Any, after: Any) -> Changes:
     return Changes(*_differences(shape, before, after))
 
 
-def found_new(shape: Record, nothing: Any, value: Any) -> Fields:
-    """`compare(shape, nothing, value).changed` for what is written for the first time, which is most of all writes.
+def fields_of_new(shape: Record, nothing: Any, value: Any) -> Fields:
+    """`compare(shape, nothing, value).changed` for a new object, the most frequent write.
 
-    `nothing` is an object of which nothing was said: it has structs that are never absent, and lists that are null.
+    `nothing` is the object without any field set: it has structs that are never absent, and lists that are null.
     """
     found: Fields = {}
     for name, element, inner in shape.plan(value):
         now, was = value[name], nothing.get(name, _MISSING)
         if was is _MISSING:
-            found[element] = WHOLE if type(inner) is Leaf else everything(inner, now)
+            found[element] = WHOLE if type(inner) is Leaf else all_fields(inner, now)
         elif type(inner) is Record and now:
-            node = found_new(inner, was or _NOTHING, now)
+            node = fields_of_new(inner, was or _NOTHING, now)
             if node:
                 found[element] = node
         elif was != now:
@@ -48,8 +48,8 @@ def found_new(shape: Record, nothing: Any, value: Any) -> Fields:
     return found
 
 
-def everything(shape: Shape, value: Any) -> Fields:
-    """A part as it comes or goes whole."""
+def all_fields(shape: Shape, value: Any) -> Fields:
+    """All fields of a part that was added or removed as a whole."""
     if type(shape) is Open:
         shape = shape.of(value)
     if type(shape) is Leaf or type(value) is Repeated:
@@ -61,16 +61,16 @@ def everything(shape: Shape, value: Any) -> Fields:
     node: Fields = {HERE: {}}
     if type(shape) is Record:
         for name, element, inner in shape.plan(value):
-            node[element] = WHOLE if type(inner) is Leaf else everything(inner, value[name])
+            node[element] = WHOLE if type(inner) is Leaf else all_fields(inner, value[name])
         return node
     parts, inner = shape.parts(value), shape.part("")
     for element in sorted(parts):
-        node[element] = WHOLE if type(inner) is Leaf else everything(inner, parts[element])
+        node[element] = WHOLE if type(inner) is Leaf else all_fields(inner, parts[element])
     return node
 
 
 def _differences(shape: Divided, before: Any, after: Any) -> tuple[Fields, Fields]:
-    """Of two that are both there."""
+    """The differences of two parts that both exist."""
     if type(shape) is Record:
         return _of_records(shape, before or _NOTHING, after or _NOTHING)
     changed: Fields = {}
@@ -86,12 +86,12 @@ def _differences(shape: Divided, before: Any, after: Any) -> tuple[Fields, Field
             _compare_part(inner, shape.element(name), was, now, changed, removed)
     for name, was in old.items():
         if name not in new:
-            removed[shape.element(name)] = everything(inner, was)
+            removed[shape.element(name)] = all_fields(inner, was)
     return _in_order(changed), _in_order(removed)
 
 
 def _of_records(shape: Record, old: Any, new: Any) -> tuple[Fields, Fields]:
-    """What nobody owns is not looked at: it is long where many own the rest."""
+    """Skips fields that no manager can own, such as a long managedFields."""
     changed: Fields = {}
     removed: Fields = {}
     element_of = shape.element
@@ -103,13 +103,13 @@ def _of_records(shape: Record, old: Any, new: Any) -> tuple[Fields, Fields]:
                 _compare_part(shape.part(element), element, was, now, changed, removed)
     for name, was in old.items():
         if name not in new and (element := element_of(name)) is not None:
-            removed[element] = everything(shape.part(element), was)
+            removed[element] = all_fields(shape.part(element), was)
     return _in_order(changed), _in_order(removed)
 
 
 def _compare_part(shape: Shape, element: str, was: Any, now: Any, changed: Fields, removed: Fields) -> None:
     if was is _MISSING:
-        changed[element] = everything(shape, now)
+        changed[element] = all_fields(shape, now)
     elif type(shape) is Open:
         _compare_open(shape, element, was, now, changed, removed)
     elif type(shape) is Leaf or type(was) is Repeated or type(now) is Repeated:
@@ -125,12 +125,12 @@ def _compare_part(shape: Shape, element: str, was: Any, now: Any, changed: Field
 
 
 def _compare_open(shape: Open, element: str, was: Any, now: Any, changed: Fields, removed: Fields) -> None:
-    """One that became a map, or was one, is another thing: what was in it has gone with it."""
-    settled = shape.of(now)
-    if shape.of(was) is settled:
-        _compare_part(settled, element, was, now, changed, removed)
+    """A part that changed between map and single value counts as replaced."""
+    resolved = shape.of(now)
+    if shape.of(was) is resolved:
+        _compare_part(resolved, element, was, now, changed, removed)
     else:
-        changed[element] = everything(settled, now)
+        changed[element] = all_fields(resolved, now)
 
 
 def _in_order(fields: Fields) -> Fields:

@@ -1,4 +1,4 @@
-"""Fields that an applier wants to change and others own: who, which, and what the applier is told."""
+"""Apply conflicts: the fields that an applier wants to change and other managers own, and the text of the 409."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Final, NamedTuple
 
 from actors.errors import ApplyConflict, Cause
 from actors.kinds.values.spelling import quoted
-from actors.patch.managed_fields.field_path import in_order, spoken
+from actors.patch.managed_fields.field_path import in_order, path_text
 from actors.patch.managed_fields.field_set import Fields, members
 from actors.patch.managed_fields.managers import UPDATE, Entry
 
-MOST_TOLD: Final = 1000  # of an owner's fields: who fights over more is not helped by an answer of megabytes
+MAX_CAUSES: Final = 1000  # listed per manager: a response of megabytes helps nobody
 
 
 class Conflict(NamedTuple):
@@ -27,13 +27,13 @@ def refusal(conflicts: Sequence[Conflict]) -> ApplyConflict:
         Cause("FieldManagerConflict", f"conflict with {owner}", path)
         for owner, paths in found
         for path in paths
-    ][:MOST_TOLD]
+    ][:MAX_CAUSES]
     if total == 1:
         return ApplyConflict(f"Apply failed with 1 conflict: {causes[0].message}: {causes[0].field}", causes)
     lines = [
         line
         for owner, paths in found
-        for line in (f"conflicts with {owner}:", *(f"- {path}" for path in paths[:MOST_TOLD]))
+        for line in (f"conflicts with {owner}:", *(f"- {path}" for path in paths[:MAX_CAUSES]))
     ]
     return ApplyConflict(f"Apply failed with {total} conflicts: " + "\n".join(lines), causes)
 
@@ -43,7 +43,7 @@ def _by_name(conflict: Conflict) -> tuple[str, ...]:
 
 
 def _paths(fields: Fields) -> list[str]:
-    return [spoken(path) for path in sorted(members(fields), key=in_order)]
+    return [path_text(path) for path in sorted(members(fields), key=in_order)]
 
 
 def _owner(entry: Entry) -> str:

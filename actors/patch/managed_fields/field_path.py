@@ -1,7 +1,7 @@
-"""Path elements: the words of which sets of fields are made, and how people are told of them.
+"""Path elements of field sets (FieldsV1), and the form in which messages print paths.
 
     entry(("containerPort", "protocol"), (53, "TCP"))  ->  k:{"containerPort":53,"protocol":"TCP"}
-    spoken(("f:spec", 'k:{"name":"c"}', "f:image"))    ->  .spec[name="c"].image
+    path_text(("f:spec", 'k:{"name":"c"}', "f:image"))    ->  .spec[name="c"].image
 
 Keys of an entry are in alphabetical order, so that one entry has one spelling.
 """
@@ -25,7 +25,7 @@ quoted: Final = encode_basestring  # as orjson does, but of a text alone it is q
 
 
 class NotFields(ValueError):
-    """Something that claims to be a set of fields and is none."""
+    """A value that should be a FieldsV1 set is not one."""
 
 
 def entry(names: Sequence[str], values: Iterable[Any]) -> str:
@@ -37,11 +37,11 @@ def value(of: Any) -> str:
     return VALUE + (quoted(of) if type(of) is str else orjson.dumps(of).decode())
 
 
-def spoken(path: Path) -> str:
-    return "".join(map(_spoken, path))
+def path_text(path: Path) -> str:
+    return "".join(map(_element_text, path))
 
 
-def _spoken(element: str) -> str:
+def _element_text(element: str) -> str:
     kind, rest = element[:2], element[2:]
     if kind == FIELD:
         return f".{rest}"
@@ -54,7 +54,7 @@ def _spoken(element: str) -> str:
 
 
 def in_order(path: Path) -> tuple[Any, ...]:
-    """A sort key that puts port 53 before port 443, and what is here before what lies deeper."""
+    """A sort key: numbers in numeric order, a field before the fields below it."""
     *around, last = path
     return (*((1, *_place(element)) for element in around), (0, *_place(last)))
 
@@ -77,7 +77,7 @@ def _comparable(of: Any) -> tuple[Any, ...]:
 
 
 def read_fields(sent: Any) -> Fields:
-    """A set as a client sent it, spelled as ours are. Elements of kinds not known here are left out."""
+    """Read a set that a client sent into canonical spelling, without path elements of unknown kinds."""
     fields = arranged(_read_node(sent))
     fields.pop(HERE, None)
     return fields

@@ -1,8 +1,8 @@
-"""A door to objects: one version of their kind and one path, the object itself or a subresource.
+"""Field views: what managers can own through one version of a kind and one path, the object or a subresource.
 
-It says what is tracked of the writes through it, and the way from and to storage. What a door puts back to its old
-value whatever is sent (`resets` in declarations) is left out of the shape, so nobody becomes its owner there, has a
-conflict over it or removes it.
+A view also converts from and to storage. Fields that a path resets to their old value whatever the client sends
+(`resets` in declarations) are left out of its shape, so no manager owns or removes
+them there or conflicts over them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from actors.kinds.schema.fields import zero_struct
 from actors.messages import Object
 from actors.patch.managed_fields.topology import Record, Shapes
 
-# What the server keeps by itself in the metadata of every object.
+# Metadata that the server sets; no manager owns it.
 NEVER_OWNED: Final = (
     "name",
     "namespace",
@@ -31,43 +31,43 @@ NEVER_OWNED: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class FieldView:
     version: str
     subresource: str
     schema: Schema
     shape: Record
-    exact: Record  # the same, for objects whose owners are kept: entries must be told apart
-    nothing: Object  # an object of which nothing was said
+    exact: Record  # the same, but raises DuplicateKeys for list entries with equal or missing keys
+    nothing: Object  # the object without any field set
     show: Callable[[Object], Object]  # a stored object in this version
     store: Callable[[Object], Object]
-    resets: tuple[str, ...] = ()  # paths that are put back, where there is something to put back to
+    resets: tuple[str, ...] = ()  # paths that a write through this view resets to their old value
 
 
-class Doors:
-    """The doors of one stored type, made when first asked for."""
+class FieldViews:
+    """The views of one stored type, created on first use."""
 
     def __init__(self, definitions: Mapping[str, Definition]) -> None:
         self._definitions = definitions
         self._shapes = {version: (Shapes(), Shapes(exact=True)) for version in definitions}
-        self._made: dict[tuple[str, str], Door] = {}
+        self._made: dict[tuple[str, str], FieldView] = {}
 
-    def find(self, version: str, subresource: str) -> Door | None:
+    def find(self, version: str, subresource: str) -> FieldView | None:
         """None for a version that is not served (any more)."""
         made = self._made.get((version, subresource))
         if made is None and version in self._definitions:
             made = self._made[version, subresource] = self._make(version, subresource)
         return made
 
-    def __call__(self, version: str, subresource: str) -> Door:
-        door = self.find(version, subresource)
-        assert door is not None
-        return door
+    def __call__(self, version: str, subresource: str) -> FieldView:
+        view = self.find(version, subresource)
+        assert view is not None
+        return view
 
-    def _make(self, version: str, subresource: str) -> Door:
+    def _make(self, version: str, subresource: str) -> FieldView:
         definition = self._definitions[version]
         conversion, excluded = definition.conversion, _excluded(definition, subresource)
         shapes, exact = self._shapes[version]
-        return Door(
+        return FieldView(
             version,
             subresource,
             definition.schema,

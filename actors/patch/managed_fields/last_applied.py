@@ -1,7 +1,7 @@
-"""Between client-side and server-side apply: the annotation in which clients keep what they applied last.
+"""Migration from client-side to server-side apply: the annotation in which clients keep what they applied last.
 
-A client that moves to server-side apply under its usual name does not conflict over what that annotation holds and
-the live object still has: it was its own all along. And the annotation is kept current, so that the client can go back.
+A client that changes to server-side apply under its usual manager name has no conflicts over fields that the annotation
+contains and the live object still has. Its applies keep the annotation current, so that the client can change back.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ import orjson
 from actors.kinds.declaration.meta import MOST_ANNOTATION_BYTES
 from actors.kinds.schema.decoder import NotDecodable
 from actors.messages import Object
-from actors.patch.managed_fields.claims import NotClaimable, claimed
+from actors.patch.managed_fields.applied_fields import AmbiguousItems, applied_fields
 from actors.patch.managed_fields.comparison import compare
 from actors.patch.managed_fields.field_set import Fields, difference
-from actors.patch.managed_fields.field_view import Door
+from actors.patch.managed_fields.field_view import FieldView
 
-USUAL_MANAGER: Final = "kubectl"  # what clients of that kind are called by default, in both dialects
+USUAL_MANAGER: Final = "kubectl"  # the default manager name of such clients, in both dialects
 
 
-def allowed(door: Door, live: Object, annotation: str) -> Fields:
-    """Fields over which such a client has no conflicts. What was recorded in another version allows nothing."""
+def previously_applied(view: FieldView, live: Object, annotation: str) -> Fields:
+    """Fields over which such a client has no conflicts; none when the annotation is of another version."""
     try:
         recorded = orjson.loads(live["metadata"].get("annotations", {}).get(annotation, "{}"))
         if not (isinstance(recorded, dict) and recorded.get("apiVersion") and recorded.get("kind")):
             return {}
-        config = door.schema.decode_object(recorded, defaults=False).object
-        fields = claimed(door.shape, config)
-    except (orjson.JSONDecodeError, NotDecodable, NotClaimable):
+        config = view.schema.decode_object(recorded, defaults=False).object
+        fields = applied_fields(view.shape, config)
+    except (orjson.JSONDecodeError, NotDecodable, AmbiguousItems):
         return {}
-    differing = compare(door.shape, config, live)
+    differing = compare(view.shape, config, live)
     return difference(difference(fields, differing.changed), differing.removed)
 
 
-def kept_current(metadata: Object, config: Object, annotation: str) -> None:
-    """Put what was applied into the annotation, where there is one. Too large for that, it goes."""
+def refresh_annotation(metadata: Object, config: Object, annotation: str) -> None:
+    """Write the applied configuration into the annotation if it exists; remove it when it is too large."""
     annotations = metadata.get("annotations", {})
     if not annotations.get(annotation):
         return
@@ -55,5 +55,5 @@ def _text(config: Object, annotation: str) -> str:
     return text.translate(_ESCAPES)
 
 
-# Clients of that kind write these so; the texts are compared as texts.
+# Such clients escape these characters, and they compare the annotation as text.
 _ESCAPES: Final = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}

@@ -1,8 +1,8 @@
-"""Who owns what of one object: the entries of metadata.managedFields.
+"""The entries of metadata.managedFields: which manager owns which fields.
 
-An entry is one manager's by one operation (Apply or Update) through one door (the object or a subresource). An
-updater has one for each version it wrote in; an applier keeps one that moves with it. Entries of appliers stand
-first, each kind by time. What is stored was made here and is trusted; what a client sends is read with `read_entries`.
+An entry belongs to one manager, operation (Apply or Update) and subresource ("" for the object itself). An updater has
+one entry for each version it wrote in; an applier has one, whatever its version. Entries of appliers come first, then
+those of updaters, both by time. Stored entries are trusted; `read_entries` checks what a client sends.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ APPLY: Final = "Apply"
 UPDATE: Final = "Update"
 FIELDS_V1: Final = "FieldsV1"
 
-# Without a bound, an object that a thousand one-off tools have touched would be mostly entries.
+# Without a bound, the entries of a thousand one-off tools would make up most of an object.
 MOST_UPDATERS: Final = 10
-MOST_SENT: Final = 500  # putting the oldest together takes time that grows with the square of them
+MOST_SENT: Final = 500  # merging the oldest takes quadratic time
 OLDEST: Final = "ancient-changes"
 LONGEST_NAME: Final = 128
 
@@ -56,15 +56,15 @@ def entries_of(stored: Object) -> list[Entry]:
     ]
 
 
-def shown(entries: Iterable[Entry]) -> list[Object]:
-    """Entries as objects carry them, in order, the oldest updaters of too many put together."""
+def encode_entries(entries: Iterable[Entry]) -> list[Object]:
+    """Entries as objects carry them, in order; the oldest updaters are merged when there are too many."""
     in_order = sorted(entries, key=_order)
     return [
-        shown_alone(*entry) for entry in (_bounded(in_order) if len(in_order) > MOST_UPDATERS else in_order)
+        encode_entry(*entry) for entry in (_bounded(in_order) if len(in_order) > MOST_UPDATERS else in_order)
     ]
 
 
-def shown_alone(
+def encode_entry(
     manager: str, operation: str, version: str, time: str, fields: Fields, subresource: str = ""
 ) -> Object:
     """One entry as objects carry it; of a new object it is the only one."""
@@ -85,7 +85,7 @@ def _order(entry: Entry) -> tuple[str, ...]:
 
 
 def _bounded(entries: list[Entry]) -> list[Entry]:
-    """`entries` in order. The two oldest updaters of one version become one until there are few enough."""
+    """`entries` in order. Merges the two oldest updaters of one version until there are few enough."""
     while sum(entry.operation == UPDATE for entry in entries) > MOST_UPDATERS:
         pair = _two_oldest(entries)
         if pair is None:
@@ -109,12 +109,12 @@ def _two_oldest(entries: Sequence[Entry]) -> tuple[Entry, Entry] | None:
 
 
 def is_reset(sent: Sequence[Object]) -> bool:
-    """One empty entry asks to forget all owners; an empty list asks for nothing."""
+    """One empty entry asks to clear managedFields; an empty list asks for nothing."""
     return len(sent) == 1 and not sent[0]
 
 
 def read_entries(sent: Sequence[Object]) -> list[Entry] | None:
-    """Entries as a client sent them; None where they make no sense, or are more than anybody has a use for."""
+    """The entries that a client sent; None when they are invalid or too many."""
     if len(sent) > MOST_SENT:
         return None
     found: dict[Identity, Entry] = {}
@@ -140,7 +140,7 @@ def _read(sent: Object) -> Entry | None:
 
 
 def same_but_for_times(some: Sequence[Object], others: Sequence[Object]) -> bool:
-    """Whether the same managers own the same, whenever they wrote it last."""
+    """Whether two lists of entries differ at most in their times."""
     return len(some) == len(others) and _by_owner(some) == _by_owner(others)
 
 

@@ -1,13 +1,13 @@
-"""A configuration laid over the live object: where both have a value the applied one wins, nothing is removed.
+"""Merges an applied configuration into the live object: applied values win, nothing is removed.
 
-Null and empty maps in a configuration claim a field without setting it, so a map that is there stays as it is; for a
-single value null means to take it away. The order of keyed lists is the applier's; entries that only the live
+A null or empty map in a configuration owns the field without changing it, so a live map stays as it is; null removes a
+single value. The order of keyed lists is the applier's; entries that only the live
 list has stay behind the shared entry they stood behind:
 
     live a b c x, applied c a b    ->  c x a b
     live a b,     applied c b      ->  a c b
 
-The live object is left alone and its unchanged parts are shared with the result.
+The live object does not change; the result shares its unchanged parts.
 """
 
 from __future__ import annotations

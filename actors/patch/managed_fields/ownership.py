@@ -1,9 +1,9 @@
-"""Who owns what after a write that is no apply: the writer owns what it changed, nobody what is gone.
+"""managedFields after a write that is no apply: the writer owns what it changed, and nobody owns what was removed.
 
-Called for every create, replace and patch, with the object as the client wants it: before admission and before
-what the kind puts right, because what the server adds is not the client's doing. An object without any owners gets
-none by an update: it was reset, or nothing in it was ever anybody's; the first apply starts the books. A change to
-lists whose entries cannot be told apart (two variables of one name) ends the books: no path leads to such an entry.
+Called for every create, replace and patch with the object as the client sent it, before admission and before the
+strategy of the kind changes it, because the client does not own what the server adds. An update adds no entries to an
+object without managedFields: a client reset them, or nobody owned anything; the first apply creates them. A write that
+leaves list entries with equal keys (two variables of one name) clears managedFields, because no path identifies them.
 """
 
 from __future__ import annotations
@@ -11,78 +11,80 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from actors.messages import Object
-from actors.patch.managed_fields.comparison import Changes, compare, found_new
+from actors.patch.managed_fields.comparison import Changes, compare, fields_of_new
 from actors.patch.managed_fields.field_set import difference, union
-from actors.patch.managed_fields.field_view import Door, Doors
+from actors.patch.managed_fields.field_view import FieldView, FieldViews
 from actors.patch.managed_fields.managers import (
     UPDATE,
     Entry,
+    encode_entries,
+    encode_entry,
     entries_of,
     is_reset,
     read_entries,
-    shown,
-    shown_alone,
 )
-from actors.patch.managed_fields.topology import Indistinct
+from actors.patch.managed_fields.topology import DuplicateKeys
 
 
 class Comparisons:
-    """One change of an object, looked at in whatever version an owner wrote. Objects are in storage form."""
+    """One change of an object, compared in each version that a manager wrote in. Objects are in storage form."""
 
     def __init__(
-        self, doors: Doors, door: Door, before: Object | None, after: Object, *, exact: bool = False
+        self, views: FieldViews, view: FieldView, before: Object | None, after: Object, *, exact: bool = False
     ) -> None:
-        self._doors, self._door, self._exact = doors, door, exact
+        self._views, self._view, self._exact = views, view, exact
         self._before, self._after = before, after
-        self.changes = self._compare(door)
-        self._made: dict[str, Changes | None] = {door.version: self.changes}
+        self.changes = self._compare(view)
+        self._made: dict[str, Changes | None] = {view.version: self.changes}
 
     def in_version(self, version: str) -> Changes | None:
         """None for a version that is not served any more."""
         if version not in self._made:
-            door = self._doors.find(version, self._door.subresource)
-            self._made[version] = None if door is None else self._compare(door)
+            view = self._views.find(version, self._view.subresource)
+            self._made[version] = None if view is None else self._compare(view)
         return self._made[version]
 
-    def _compare(self, door: Door) -> Changes:
-        before = door.nothing if self._before is None else door.show(self._before)
-        return compare(door.exact if self._exact else door.shape, before, door.show(self._after))
+    def _compare(self, view: FieldView) -> Changes:
+        before = view.nothing if self._before is None else view.show(self._before)
+        return compare(view.exact if self._exact else view.shape, before, view.show(self._after))
 
 
 def owned_after(
-    doors: Doors, door: Door, before: Object | None, after: Object, manager: str, time: str
+    views: FieldViews, view: FieldView, before: Object | None, after: Object, manager: str, time: str
 ) -> list[Object]:
     """managedFields of the object that `after` becomes."""
     try:
-        return _owned_after(doors, door, before, after, manager, time)
-    except Indistinct:
+        return _owned_after(views, view, before, after, manager, time)
+    except DuplicateKeys:
         return []
 
 
 def _owned_after(
-    doors: Doors, door: Door, before: Object | None, after: Object, manager: str, time: str
+    views: FieldViews, view: FieldView, before: Object | None, after: Object, manager: str, time: str
 ) -> list[Object]:
     if before is None and not after["metadata"].get("managedFields"):
-        found = found_new(door.exact, door.nothing, door.show(after))
-        return [shown_alone(manager, UPDATE, door.version, time, found, door.subresource)] if found else []
-    entries, kept = _standing(door, before, after)
+        found = fields_of_new(view.exact, view.nothing, view.show(after))
+        return [encode_entry(manager, UPDATE, view.version, time, found, view.subresource)] if found else []
+    entries, kept = _entries_before(view, before, after)
     if not entries and kept:
         return []
-    comparisons = Comparisons(doors, door, before, after, exact=True)
+    comparisons = Comparisons(views, view, before, after, exact=True)
     changes = comparisons.changes
     if kept and not changes:
         return before["metadata"].get("managedFields", []) if before else []
     left = without(entries, comparisons)
     if changes.changed:
-        left = _credited(left, Entry(manager, UPDATE, door.version, time, changes.changed, door.subresource))
-    return shown(left)
+        left = _with_manager(
+            left, Entry(manager, UPDATE, view.version, time, changes.changed, view.subresource)
+        )
+    return encode_entries(left)
 
 
-def _standing(door: Door, before: Object | None, after: Object) -> tuple[list[Entry], bool]:
-    """The entries that the write starts from, and whether they are as they were stored."""
+def _entries_before(view: FieldView, before: Object | None, after: Object) -> tuple[list[Entry], bool]:
+    """The entries that the write starts from, and whether they are the stored ones."""
     stored = before["metadata"].get("managedFields", []) if before else []
     sent = after["metadata"].get("managedFields")
-    if sent and sent != stored and not door.subresource:
+    if sent and sent != stored and not view.subresource:
         if is_reset(sent):
             return [], False
         entries = read_entries(sent)
@@ -92,7 +94,7 @@ def _standing(door: Door, before: Object | None, after: Object) -> tuple[list[En
 
 
 def without(entries: Iterable[Entry], comparisons: Comparisons) -> list[Entry]:
-    """What owners are left with when what changed is another's now and what is gone nobody's."""
+    """The entries without the fields that this write changed or removed."""
     left: list[Entry] = []
     for entry in entries:
         changes = comparisons.in_version(entry.version)
@@ -104,7 +106,7 @@ def without(entries: Iterable[Entry], comparisons: Comparisons) -> list[Entry]:
     return left
 
 
-def _credited(entries: list[Entry], mine: Entry) -> list[Entry]:
+def _with_manager(entries: list[Entry], mine: Entry) -> list[Entry]:
     rest = [entry for entry in entries if entry.identity != mine.identity]
     for entry in entries:
         if entry.identity == mine.identity:

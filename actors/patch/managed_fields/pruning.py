@@ -1,11 +1,11 @@
-"""What an applier gives up goes, unless somebody else holds it.
+"""Removes what an applier no longer sets, unless another manager owns it.
 
-`last` is what the applier owned before, `own` what it owns now, `others` what everybody else does. A part goes when it
-was owned by the applier and it, or something around it that the applier owned, has no owner any more:
+`last` is what the applier owned before, `own` what it owns now, `others` what all other managers own. A part is removed
+when the applier owned it and nobody owns it now, or nobody owns an enclosing part that the applier owned:
 
-    last data.a, data.b; now data.a                      ->  data.b goes
-    last data.a; now nobody's, nor anything in data      ->  data goes, with defaults that it held
-    last containers[c] and its image; now nobody's       ->  the container goes whole
+    last data.a, data.b; now data.a                      ->  removes data.b
+    last data.a; now nobody owns anything in data        ->  removes data, with the defaults in it
+    last containers[c] and its image; now nobody         ->  removes the whole container
 
 Fields of a struct count as owned when anything in them is; keys and entries only when they are members themselves.
 """
@@ -33,8 +33,8 @@ class _Pruning:
 
     def __init__(self, own: Fields | None, others: Sequence[Fields], *, within: bool, given_up: bool) -> None:
         self._own, self._others = own, others
-        self._within = within  # something around this was the applier's
-        self._given_up = given_up  # and has no owner now
+        self._within = within  # the applier owned an enclosing part
+        self._given_up = given_up  # that nobody owns now
 
     def run(self, shape: Divided, value: Any, last: Fields) -> Any:
         parts = shape.parts(value)

@@ -1,4 +1,4 @@
-"""How a custom resource comes apart: the shapes of `topology`, derived from an OpenAPI v3 structural schema.
+"""The `topology` shapes of a custom resource, derived from its OpenAPI v3 structural schema.
 
     {"type": "array", "items": {...},                       {"f:list": {'k:{"host":"a","port":80}': ...}}
      "x-kubernetes-list-type": "map",
@@ -6,9 +6,9 @@
 
 Objects with properties are structs, with additionalProperties maps, and both are granular unless they are marked
 atomic, which covers everything inside. Lists are one value unless they are marked as sets or maps; a map's keys have
-the defaults that the schema gives them. What the schema preserves without knowing it is open: maps in it have keys of
-their own, lists are one value. Nothing else of a schema matters here, and a schema is expected to have been checked.
-The markers have the prefix of the dialect, so it is given.
+the defaults that the schema gives them. Unknown fields that the schema preserves are Open: maps there are granular,
+lists atomic. Nothing else of a schema matters here, and the caller has validated it. The dialect gives the prefix of
+the markers.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class SchemaShapes:
         self._prefix, self._metadata = extension_prefix, metadata
 
     def root(self, schema: Schema, excluded: Excluded = NOTHING) -> Record:
-        """The shape of whole objects; `excluded` are fields that nobody owns through this door."""
+        """The shape of whole objects; `excluded` are the fields that no manager owns in this view."""
         parts = self._properties(schema)
         parts[FIELD + "metadata"] = self._metadata
         for name in (*_TYPE, *(name for name, inside in excluded.items() if inside is None)):

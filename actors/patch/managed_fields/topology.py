@@ -1,18 +1,18 @@
-"""How an object comes apart for those who share it: derived from the declaration of its kind.
+"""Shapes: which parts of an object managers own separately, derived from the declaration of its kind.
 
-Custom resources have a schema instead, of which `schema_topology` makes the same shapes. A shape says what is one
-value and what has parts of its own. Comparing, merging and giving up fields walk shapes and never see a declaration:
+`schema_topology` derives the same shapes from the schema of a custom resource. A shape says what is atomic and what is
+granular. Comparing, merging and pruning walk shapes and never see a declaration:
 
     Leaf        a scalar, or anything atomic: one value with one owner, however much is inside
     Record      a struct: its parts are fields
     Dictionary  a map: its parts are keys
-    Entries     a list whose items are told apart by some of their fields
-    Elements    a list of plain values without order or repetition
-    Open        whatever is there: a map of anything, or one value (only custom resources have such)
+    Entries     a list of type map: its items are identified by keys
+    Elements    a list of type set
+    Open        no schema: a map is granular, everything else atomic (custom resources only)
 
 Lists without a list type follow their patch strategy: merged by a key they are Entries, merged without one they
-are Elements, otherwise one value. Shapes are made when first walked into, because types may contain themselves.
-Items that share a key count as one value, or, in exact shapes, as no value that could be anybody's.
+are Elements, otherwise atomic. Shapes are created when first walked into, because types may contain themselves.
+Items with equal keys count as one value; exact shapes raise DuplicateKeys for them.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from actors.patch.managed_fields import field_path
 from actors.patch.managed_fields.field_path import FIELD
 from actors.patch.managed_fields.field_set import HERE, WHOLE, Fields
 
-# Names of fields that are nobody's: None for all of a field, or what is excluded inside it.
+# Fields that no manager owns: None for a whole field, or what is excluded inside it.
 Excluded = Mapping[str, Any]
 
 
-class Indistinct(Exception):
-    """A list has items that cannot be told apart: they share a key, or have none."""
+class DuplicateKeys(Exception):
+    """A list has items with equal or missing keys."""
 
 
 class Repeated(list[Any]):
-    """Items of a list that share a key they should not share: they count as one value."""
+    """Items of a list with equal keys: they count as one value."""
 
 
 @final
 class Leaf:
-    """One value. How it is spelled counts: an applier who spells it otherwise wants another one."""
+    """An atomic value. It is compared as spelled."""
 
     __slots__ = ()
 
@@ -48,14 +48,14 @@ LEAF: Final = Leaf()
 
 
 def _default(key: Field) -> Any:
-    """What a key is where nothing is said of it: its default, nothing at all if it is always shown, or unknown."""
+    """The value of a missing key: its default, its zero value if it is always present, or None."""
     if key.default is None and key.always:
         return zero(key.type, fill=False)
     return fresh(key.default)
 
 
 class _Parts(dict[str, "Shape"]):
-    """Shapes of fields by element, each made when it is first asked for."""
+    """Shapes of fields by element, each created on first use."""
 
     def __init__(self, shapes: Shapes, fields: Mapping[str, tuple[Field, Excluded]]) -> None:
         self._shapes, self._fields = shapes, fields
@@ -202,7 +202,7 @@ class Entries:
     def _element(self, item: Mapping[str, Any]) -> str:
         defaults = self._defaults
         if self._exact and self.lacks(item):
-            raise Indistinct
+            raise DuplicateKeys
         return field_path.entry(self._names, [item.get(name, defaults[name]) for name in self._names])
 
     def lacks(self, item: Mapping[str, Any]) -> str:
@@ -249,7 +249,7 @@ def _gathered(elements: Sequence[str], items: Sequence[Any], exact: bool) -> dic
     if len(found) == len(items):
         return found
     if exact:
-        raise Indistinct
+        raise DuplicateKeys
     found = {}
     for element, item in zip(elements, items, strict=True):
         found.setdefault(element, Repeated()).append(item)

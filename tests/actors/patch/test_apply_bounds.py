@@ -9,18 +9,18 @@ import pytest
 from actors.errors import TooLarge
 from actors.messages import Object, Patch, Stamp
 from actors.patch.bounds import MOST_BYTES
-from actors.patch.managed_fields.field_view import Doors
+from actors.patch.managed_fields.field_view import FieldViews
 from actors.resource.applying import apply_object
 from actors.resource.decide import Current
 
-from .books import THING, VERSION, define
+from .managed_object import THING, VERSION, define
 
 
 def applied(live: Object, spec: dict[str, Any]) -> Object:
     definition = define(THING)
     config = {"apiVersion": VERSION, "kind": "Thing", "spec": spec}
     command = Patch(VERSION, "d", "a", "apply", config, Stamp(0, "u", "m", "u", ""))
-    return apply_object(Doors({VERSION: definition}), definition, Current(1, live), command)
+    return apply_object(FieldViews({VERSION: definition}), definition, Current(1, live), command)
 
 
 def test_the_sum_of_all_applies_is_bounded() -> None:

@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from actors.kinds.schema.fields import zero_struct
-from actors.patch.managed_fields.claims import claimed, extract
-from actors.patch.managed_fields.comparison import compare, found_new
+from actors.patch.managed_fields.applied_fields import applied_fields, extract
+from actors.patch.managed_fields.comparison import compare, fields_of_new
 from actors.patch.managed_fields.field_set import intersection
 from actors.patch.managed_fields.topology import Shapes
 
-from .books import THING, Book
+from .managed_object import THING, ManagedObject
 
 WORDS = st.sampled_from("abc")
 PORTS = st.lists(
@@ -60,79 +60,79 @@ SHAPE = Shapes().root(THING, {"metadata": None})
 
 
 def claims(config):
-    return claimed(SHAPE, config)
+    return applied_fields(SHAPE, config)
 
 
 @MODEST
 @given(CONFIGS, CONFIGS)
 def test_twice_is_once(before, config):
-    book = Book()
-    book.update("u1", before)
-    book.apply("m1", config, force=True)
-    once = book.object
-    assert not book.apply("m1", config)
-    assert book.object == once
+    obj = ManagedObject()
+    obj.update("u1", before)
+    obj.apply("m1", config, force=True)
+    once = obj.object
+    assert not obj.apply("m1", config)
+    assert obj.object == once
 
 
 @MODEST
 @given(CONFIGS)
 def test_what_was_applied_is_what_its_owner_has(config):
-    book = Book()
-    book.apply("m1", config)
-    assert book.owned("m1") == claims(config)
-    assert extract(SHAPE, book.object, claims(config)) == config
+    obj = ManagedObject()
+    obj.apply("m1", config)
+    assert obj.owned("m1") == claims(config)
+    assert extract(SHAPE, obj.object, claims(config)) == config
 
 
 @MODEST
 @given(CONFIGS, CONFIGS)
 def test_a_forced_apply_has_exactly_its_fields_and_nobody_disagrees(one, other):
-    book = Book()
-    book.apply("a", one)
-    book.apply("b", other, force=True)
-    assert book.owned("b") == claims(other)
-    assert unordered(extract(SHAPE, book.object, claims(other))) == unordered(other)
+    obj = ManagedObject()
+    obj.apply("a", one)
+    obj.apply("b", other, force=True)
+    assert obj.owned("b") == claims(other)
+    assert unordered(extract(SHAPE, obj.object, claims(other))) == unordered(other)
     # What a still owns it shares: it would apply without a conflict what is there now.
     shared = intersection(claims(one), claims(other))
-    left = intersection(book.owned("a") or {}, shared)
-    assert unordered(extract(SHAPE, book.object, left)) == unordered(extract(SHAPE, one, left))
+    left = intersection(obj.owned("a") or {}, shared)
+    assert unordered(extract(SHAPE, obj.object, left)) == unordered(extract(SHAPE, one, left))
 
 
 @MODEST
 @given(CONFIGS, CONFIGS)
 def test_what_is_given_up_by_its_only_owner_is_gone(one, other):
-    book, fresh = Book(), Book()
-    book.apply("a", one)
-    book.apply("a", other)
+    obj, fresh = ManagedObject(), ManagedObject()
+    obj.apply("a", one)
+    obj.apply("a", other)
     fresh.apply("a", other)
-    assert unordered(book.spec) == unordered(fresh.spec)
-    assert book.owned("a") == fresh.owned("a")
+    assert unordered(obj.spec) == unordered(fresh.spec)
+    assert obj.owned("a") == fresh.owned("a")
 
 
 @MODEST
 @given(CONFIGS, CONFIGS)
 def test_giving_all_up_leaves_what_others_have(one, other):
-    book = Book()
-    book.apply("a", one)
-    book.apply("b", other, force=True)
-    book.apply("a", {})
-    alone = Book()
+    obj = ManagedObject()
+    obj.apply("a", one)
+    obj.apply("b", other, force=True)
+    obj.apply("a", {})
+    alone = ManagedObject()
     alone.apply("b", other)
-    assert unordered(book.spec) == unordered(alone.spec)
-    assert book.managers == alone.managers
+    assert unordered(obj.spec) == unordered(alone.spec)
+    assert obj.managers == alone.managers
 
 
 @MODEST
 @given(CONFIGS, CONFIGS)
 def test_an_update_owns_what_it_changed_and_nobody_owns_what_is_gone(before, after):
-    book = Book()
-    book.apply("a", before)
-    book.update("u", after)
-    everything = Book()
-    everything.update("x", after)
-    present = everything.owned("x") or {}
-    for manager in book.managers:
-        fields = book.owned(manager)
-        assert extract(SHAPE, book.object, fields) is not None
+    obj = ManagedObject()
+    obj.apply("a", before)
+    obj.update("u", after)
+    all_fields = ManagedObject()
+    all_fields.update("x", after)
+    present = all_fields.owned("x") or {}
+    for manager in obj.managers:
+        fields = obj.owned(manager)
+        assert extract(SHAPE, obj.object, fields) is not None
         assert intersection(fields, present) == fields
 
 
@@ -143,7 +143,7 @@ NOTHING = zero_struct(THING, fill=False)
 @given(CONFIGS)
 def test_a_new_object_is_found_as_by_comparing_it_with_nothing(config):
     for spec in (NOTHING, {**NOTHING, "spec": {"boxes": None, "map": {}, "text": "", "set": ["a"]}}):
-        found = found_new(SHAPE, spec, config)
+        found = fields_of_new(SHAPE, spec, config)
         assert json.dumps(found) == json.dumps(compare(SHAPE, spec, config).changed)
 
 

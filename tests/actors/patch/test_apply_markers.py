@@ -18,9 +18,9 @@ from actors.kinds.schema.fields import (
     MapOf,
     Struct,
 )
-from actors.patch.managed_fields.claims import NotClaimable
+from actors.patch.managed_fields.applied_fields import AmbiguousItems
 
-from .books import Book
+from .managed_object import ManagedObject
 
 ITEM = Struct(
     "example.v1.Item",
@@ -31,16 +31,16 @@ ITEM = Struct(
 )
 
 
-def book(*fields: Field) -> Book:
+def obj(*fields: Field) -> ManagedObject:
     spec = Struct("example.v1.MarkedSpec", *fields)
-    return Book(Struct("example.v1.Marked", METADATA, Field("spec", spec, 2)))
+    return ManagedObject(Struct("example.v1.Marked", METADATA, Field("spec", spec, 2)))
 
 
 def pair(**marks: Any) -> Struct:
     return Struct("example.v1.Pair", Field("a", STRING, 1), Field("b", STRING, 2), **marks)
 
 
-def refused(of: Book, manager: str, x: Any) -> str:
+def refused(of: ManagedObject, manager: str, x: Any) -> str:
     with pytest.raises(ApplyConflict) as caught:
         of.apply(manager, {"spec": {"x": x}})
     return str(caught.value)
@@ -52,7 +52,7 @@ def refused(of: Book, manager: str, x: Any) -> str:
     ids=["of the type", "of the field"],
 )
 def test_the_struct_marker_atomic_gives_the_whole_struct_one_owner(field: Field) -> None:
-    of = book(field)
+    of = obj(field)
     of.apply("m1", {"spec": {"x": {"a": "1"}}})
     assert of.owned("m1") == {"f:spec": {"f:x": {}}}
     assert refused(of, "m2", {"b": "1"}).endswith('conflict with "m1": .spec.x')
@@ -70,7 +70,7 @@ def test_the_struct_marker_atomic_gives_the_whole_struct_one_owner(field: Field)
     ids=["unmarked", "of the field"],
 )
 def test_the_struct_marker_granular_gives_every_field_its_owner(field: Field) -> None:
-    of = book(field)
+    of = obj(field)
     of.apply("m1", {"spec": {"x": {"a": "1"}}})
     of.apply("m2", {"spec": {"x": {"b": "1"}}})
     assert of.spec["x"] == {"a": "1", "b": "1"}
@@ -78,7 +78,7 @@ def test_the_struct_marker_granular_gives_every_field_its_owner(field: Field) ->
 
 
 def test_without_a_list_type_the_merge_strategy_and_its_key_make_a_map() -> None:
-    of = book(Field("x", ListOf(ITEM), 1, patch="merge", merge_key="name"))
+    of = obj(Field("x", ListOf(ITEM), 1, patch="merge", merge_key="name"))
     of.apply("m1", {"spec": {"x": [{"name": "a", "note": "1"}]}})
     of.apply("m2", {"spec": {"x": [{"name": "b"}]}})
     assert [item["name"] for item in of.spec["x"]] == ["a", "b"]
@@ -86,7 +86,7 @@ def test_without_a_list_type_the_merge_strategy_and_its_key_make_a_map() -> None
 
 
 def test_without_a_list_type_the_merge_strategy_of_plain_values_makes_a_set() -> None:
-    of = book(Field("x", STRINGS, 1, patch="merge"))
+    of = obj(Field("x", STRINGS, 1, patch="merge"))
     of.apply("m1", {"spec": {"x": ["a"]}})
     of.apply("m2", {"spec": {"x": ["b"]}})
     assert of.spec["x"] == ["a", "b"]
@@ -94,7 +94,7 @@ def test_without_a_list_type_the_merge_strategy_of_plain_values_makes_a_set() ->
 
 @pytest.mark.parametrize("marks", [{}, {"patch": "replace", "merge_key": "name"}])
 def test_without_a_list_type_and_a_merge_strategy_a_list_is_atomic(marks: Any) -> None:
-    of = book(Field("x", ListOf(ITEM), 1, **marks))
+    of = obj(Field("x", ListOf(ITEM), 1, **marks))
     of.apply("m1", {"spec": {"x": [{"name": "a"}]}})
     assert refused(of, "m2", [{"name": "b"}]).endswith(".spec.x")
 
@@ -121,7 +121,7 @@ def test_atomic_is_recursive(inner: Field, one: Any, other: Any) -> None:
         (Field("x", MapOf(outer), 1, map_type="atomic"), lambda part: {"k": {"in": part}}),
         (Field("x", ListOf(outer), 1, list_type="atomic"), lambda part: [{"in": part}]),
     ):
-        of = book(field)
+        of = obj(field)
         of.apply("m1", {"spec": {"x": wrap(one)}})
         assert of.owned("m1") == {"f:spec": {"f:x": {}}}
         assert refused(of, "m2", wrap(other)).endswith('conflict with "m1": .spec.x')
@@ -131,7 +131,7 @@ PORTS = Field("x", ListOf(ITEM), 1, list_type="map", list_keys=("port", "protoco
 
 
 def test_several_map_keys_tell_entries_apart_together() -> None:
-    of = book(PORTS)
+    of = obj(PORTS)
     of.apply("m1", {"spec": {"x": [{"port": 53, "protocol": "TCP"}, {"port": 53, "protocol": "UDP"}]}})
     of.apply("m2", {"spec": {"x": [{"port": 54, "protocol": "UDP", "note": "n"}]}})
     assert [(item["port"], item["protocol"]) for item in of.spec["x"]] == [
@@ -143,7 +143,7 @@ def test_several_map_keys_tell_entries_apart_together() -> None:
 
 
 def test_a_key_that_is_left_out_has_its_default() -> None:
-    of = book(PORTS)
+    of = obj(PORTS)
     of.apply("m1", {"spec": {"x": [{"port": 53, "note": "a"}]}})
     assert list(of.owned("m1")["f:spec"]["f:x"]) == ['k:{"port":53,"protocol":"TCP"}']
     assert refused(of, "m2", [{"port": 53, "protocol": "TCP", "note": "b"}]).endswith('TCP"].note')
@@ -161,12 +161,12 @@ def test_a_key_that_is_left_out_has_its_default() -> None:
     ids=["set", "keys", "merge key"],
 )
 def test_duplicates_are_refused(field: Field, value: Any) -> None:
-    with pytest.raises(NotClaimable, match="duplicate entries"):
-        book(field).apply("m1", {"spec": {"x": value}})
+    with pytest.raises(AmbiguousItems, match="duplicate entries"):
+        obj(field).apply("m1", {"spec": {"x": value}})
 
 
 def test_force_makes_the_applier_the_only_owner() -> None:
-    of = book(Field("x", STRING, 1))
+    of = obj(Field("x", STRING, 1))
     of.apply("m1", {"spec": {"x": "1"}})
     of.apply("m2", {"spec": {"x": "1"}})
     of.apply("m3", {"spec": {"x": "3"}}, force=True)
@@ -174,7 +174,7 @@ def test_force_makes_the_applier_the_only_owner() -> None:
 
 
 def test_ownership_is_handed_over_by_sharing_and_then_giving_up() -> None:
-    of = book(Field("x", STRING, 1), Field("y", STRING, 2))
+    of = obj(Field("x", STRING, 1), Field("y", STRING, 2))
     of.apply("giver", {"spec": {"x": "1", "y": "1"}})
     of.apply("taker", {"spec": {"x": "1"}})
     of.apply("giver", {"spec": {"y": "1"}})

@@ -6,7 +6,7 @@ from actors.errors import ApplyConflict
 from actors.kinds.declaration.meta import METADATA
 from actors.kinds.schema.fields import STRING, STRING_MAP, STRINGS, Field, ListOf, Struct
 
-from .books import Book
+from .managed_object import ManagedObject
 
 ITEM = Struct("example.v1.Item", Field("name", STRING, 1), Field("note", STRING, 2))
 
@@ -43,59 +43,59 @@ IDS = ["map", "set", "entries", "struct"]
 
 @pytest.mark.parametrize(("parts", "whole", "one", "other", "changed"), TURNS, ids=IDS)
 def test_what_becomes_one_value_is_owned_by_all_who_owned_of_it(parts, whole, one, other, changed):
-    book = Book(parts)
-    book.apply("m1", {"spec": {"x": one}})
-    book.apply("m2", {"spec": {"x": other}})
-    book.declare(whole)
+    obj = ManagedObject(parts)
+    obj.apply("m1", {"spec": {"x": one}})
+    obj.apply("m2", {"spec": {"x": other}})
+    obj.declare(whole)
     with pytest.raises(ApplyConflict, match=r'conflict with "m2": \.spec\.x'):
-        book.apply("m1", {"spec": {"x": changed}})
-    book.apply("m1", {"spec": {"x": changed}}, force=True)
-    assert book.spec["x"] == changed
-    assert book.managers == ["m1"]
-    assert book.owned("m1") == {"f:spec": {"f:x": {}}}
+        obj.apply("m1", {"spec": {"x": changed}})
+    obj.apply("m1", {"spec": {"x": changed}}, force=True)
+    assert obj.spec["x"] == changed
+    assert obj.managers == ["m1"]
+    assert obj.owned("m1") == {"f:spec": {"f:x": {}}}
 
 
 @pytest.mark.parametrize(("parts", "whole", "one", "other", "changed"), TURNS, ids=IDS)
 def test_an_update_of_what_became_one_value_takes_it_whole(parts, whole, one, other, changed):
-    book = Book(parts)
-    book.apply("m1", {"spec": {"x": one}})
-    book.update("u1", {"spec": {"x": one}})
-    book.declare(whole)
-    book.change("u1", x=changed)
-    assert book.managers == ["u1"]
-    assert book.owned("u1") == {"f:spec": {"f:x": {}}}
+    obj = ManagedObject(parts)
+    obj.apply("m1", {"spec": {"x": one}})
+    obj.update("u1", {"spec": {"x": one}})
+    obj.declare(whole)
+    obj.change("u1", x=changed)
+    assert obj.managers == ["u1"]
+    assert obj.owned("u1") == {"f:spec": {"f:x": {}}}
 
 
 @pytest.mark.parametrize(("parts", "whole", "one", "other", "changed"), TURNS, ids=IDS)
 def test_what_becomes_one_value_goes_with_its_last_owner(parts, whole, one, other, changed):
-    book = Book(parts)
-    book.apply("m1", {"spec": {"x": one}})
-    book.apply("m2", {"spec": {"x": other}})
-    both = book.spec["x"]
-    book.declare(whole)
-    book.apply("m1", {})
-    assert book.spec["x"] == both
-    book.apply("m2", {})
-    assert "x" not in book.spec
+    obj = ManagedObject(parts)
+    obj.apply("m1", {"spec": {"x": one}})
+    obj.apply("m2", {"spec": {"x": other}})
+    both = obj.spec["x"]
+    obj.declare(whole)
+    obj.apply("m1", {})
+    assert obj.spec["x"] == both
+    obj.apply("m2", {})
+    assert "x" not in obj.spec
 
 
 @pytest.mark.parametrize(("parts", "whole", "one", "other", "changed"), TURNS, ids=IDS)
 def test_the_owner_of_what_gets_parts_keeps_the_field_and_nothing_in_it(parts, whole, one, other, changed):
-    book = Book(whole)
-    book.apply("m1", {"spec": {"x": one}})
-    book.declare(parts)
-    book.apply("m2", {"spec": {"x": changed}})
-    assert book.owned("m1") == {"f:spec": {"f:x": {}}}
-    book.apply("m1", {"spec": {"x": other}})
-    assert "." not in book.owned("m1")["f:spec"]["f:x"]
-    assert book.managers == ["m2", "m1"]
+    obj = ManagedObject(whole)
+    obj.apply("m1", {"spec": {"x": one}})
+    obj.declare(parts)
+    obj.apply("m2", {"spec": {"x": changed}})
+    assert obj.owned("m1") == {"f:spec": {"f:x": {}}}
+    obj.apply("m1", {"spec": {"x": other}})
+    assert "." not in obj.owned("m1")["f:spec"]["f:x"]
+    assert obj.managers == ["m2", "m1"]
 
 
 def test_a_field_that_is_no_more_stays_in_the_books_of_its_owner():
-    book = Book(thing(Field("x", STRING_MAP, 1)))
-    book.apply("m1", {"spec": {"x": {"a": "1"}}})
-    book.declare(thing(Field("y", STRING, 1)))
-    book.update("u1", {"spec": {"y": "a"}})
-    assert book.owned("m1") == {"f:spec": {"f:x": {"f:a": {}}}}
-    book.apply("m1", {"spec": {"y": "a"}})
-    assert book.owned("m1") == {"f:spec": {"f:y": {}}}
+    obj = ManagedObject(thing(Field("x", STRING_MAP, 1)))
+    obj.apply("m1", {"spec": {"x": {"a": "1"}}})
+    obj.declare(thing(Field("y", STRING, 1)))
+    obj.update("u1", {"spec": {"y": "a"}})
+    assert obj.owned("m1") == {"f:spec": {"f:x": {"f:a": {}}}}
+    obj.apply("m1", {"spec": {"y": "a"}})
+    assert obj.owned("m1") == {"f:spec": {"f:y": {}}}

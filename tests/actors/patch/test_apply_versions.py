@@ -6,7 +6,7 @@ from actors.errors import ApplyConflict
 from actors.kinds.catalog import Catalog
 from actors.names import CLUSTER
 from actors.patch.managed_fields.apply import Applier, apply
-from actors.patch.managed_fields.field_view import Doors
+from actors.patch.managed_fields.field_view import FieldViews
 from actors.patch.managed_fields.ownership import owned_after
 
 CATALOG = Catalog(CLUSTER)
@@ -21,27 +21,27 @@ class Event:
 
     def __init__(self, *served):
         self._served = {definition.api_version: definition for definition in served or (CORE, NEW)}
-        self._doors = Doors(self._served)
+        self._views = FieldViews(self._served)
         self.stored = None
 
     def apply(self, manager, version, config, *, force=False):
-        door = self._doors(version, "")
-        applied = apply(self._doors, door, self.stored, config, Applier(manager, TIME, force))
+        view = self._views(version, "")
+        applied = apply(self._views, view, self.stored, config, Applier(manager, TIME, force))
         if applied.object is not None:
             document = {**applied.object, "metadata": {}}
-            self.stored = door.store(door.schema.decode_object(document).object)
+            self.stored = view.store(view.schema.decode_object(document).object)
         self.stored["metadata"] = {"managedFields": applied.managed_fields}
 
     def update(self, manager, version, **parts):
-        door = self._doors(version, "")
-        shown = {**door.show(self.stored), **parts, "metadata": {}}
-        new = door.store(door.schema.decode_object(shown).object)
-        managed = owned_after(self._doors, door, self.stored, new, manager, TIME)
+        view = self._views(version, "")
+        shown = {**view.show(self.stored), **parts, "metadata": {}}
+        new = view.store(view.schema.decode_object(shown).object)
+        managed = owned_after(self._views, view, self.stored, new, manager, TIME)
         self.stored = {**new, "metadata": {"managedFields": managed}}
 
     def forget(self, version):
         """The version is served no more."""
-        self._doors = Doors({name: one for name, one in self._served.items() if name != version})
+        self._views = FieldViews({name: one for name, one in self._served.items() if name != version})
 
     @property
     def owners(self):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from actors.patch.managed_fields.field_path import NotFields, entry, in_order, read_fields, spoken, value
+from actors.patch.managed_fields.field_path import NotFields, entry, in_order, path_text, read_fields, value
 
 
 def test_entries_are_spelled_with_all_their_keys():
@@ -28,12 +28,12 @@ def test_elements_are_spelled_as_json(of, spelled):
     ],
 )
 def test_paths_in_words(path, words):
-    assert spoken(path) == words
+    assert path_text(path) == words
 
 
 def test_numbers_are_in_the_order_of_numbers():
     paths = [("f:b",), ('k:{"port":443}',), ('k:{"port":53}',), ("f:a",), ('v:"x"',), ("i:2",)]
-    assert [spoken(path) for path in sorted(paths, key=in_order)] == [
+    assert [path_text(path) for path in sorted(paths, key=in_order)] == [
         ".a",
         ".b",
         "[port=53]",
@@ -45,7 +45,7 @@ def test_numbers_are_in_the_order_of_numbers():
 
 def test_what_is_here_comes_before_what_lies_deeper():
     paths = [("f:a", "f:x"), ("f:b",), ("f:a",), ("f:a", "f:x", "f:y"), ("f:c", "f:x")]
-    found = [spoken(path) for path in sorted(paths, key=in_order)]
+    found = [path_text(path) for path in sorted(paths, key=in_order)]
     assert found == [".a", ".b", ".a.x", ".a.x.y", ".c.x"]
 
 

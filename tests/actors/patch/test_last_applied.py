@@ -5,49 +5,49 @@ import json
 import pytest
 
 from actors.errors import ApplyConflict
-from actors.patch.managed_fields.last_applied import kept_current
+from actors.patch.managed_fields.last_applied import refresh_annotation
 
-from .books import VERSION, Book
+from .managed_object import VERSION, ManagedObject
 
 ANNOTATION = "kubectl.example.com/last-applied-configuration"
 
 
 def applied_by_a_client(spec, **last):
     """An object as client-side apply leaves it: an update, with the configuration in an annotation."""
-    book = Book(annotation=ANNOTATION)
+    obj = ManagedObject(annotation=ANNOTATION)
     config = {"apiVersion": VERSION, "kind": "Thing", "spec": {**spec, **last}}
     metadata = {"annotations": {ANNOTATION: json.dumps(config)}}
-    book.update("kubectl-client-side-apply", {"metadata": metadata, "spec": spec})
-    return book
+    obj.update("kubectl-client-side-apply", {"metadata": metadata, "spec": spec})
+    return obj
 
 
 def test_what_the_client_applied_before_is_no_conflict():
-    book = applied_by_a_client({"text": "a", "map": {"k": "1"}})
-    book.apply("kubectl", {"spec": {"text": "b", "map": {"k": "2"}}})
-    assert book.spec["text"] == "b"
-    assert book.owned("kubectl") == {"f:spec": {"f:map": {"f:k": {}}, "f:text": {}}}
-    assert "f:text" not in book.owned("kubectl-client-side-apply")["f:spec"]
+    obj = applied_by_a_client({"text": "a", "map": {"k": "1"}})
+    obj.apply("kubectl", {"spec": {"text": "b", "map": {"k": "2"}}})
+    assert obj.spec["text"] == "b"
+    assert obj.owned("kubectl") == {"f:spec": {"f:map": {"f:k": {}}, "f:text": {}}}
+    assert "f:text" not in obj.owned("kubectl-client-side-apply")["f:spec"]
 
 
 def test_what_others_changed_is_a_conflict_and_the_only_one_told():
-    book = applied_by_a_client({"text": "a"})
-    book.change("u1", on=True)
+    obj = applied_by_a_client({"text": "a"})
+    obj.change("u1", on=True)
     with pytest.raises(ApplyConflict) as refused:
-        book.apply("kubectl", {"spec": {"text": "b", "on": False}})
+        obj.apply("kubectl", {"spec": {"text": "b", "on": False}})
     assert [cause.field for cause in refused.value.causes] == [".spec.on"]
 
 
 def test_what_the_annotation_has_another_value_of_is_a_conflict():
-    book = applied_by_a_client({"text": "a"}, text="older")
+    obj = applied_by_a_client({"text": "a"}, text="older")
     with pytest.raises(ApplyConflict):
-        book.apply("kubectl", {"spec": {"text": "b"}})
+        obj.apply("kubectl", {"spec": {"text": "b"}})
 
 
 def test_other_managers_have_no_such_right():
-    book = applied_by_a_client({"text": "a"})
-    book.annotation = ""
+    obj = applied_by_a_client({"text": "a"})
+    obj.annotation = ""
     with pytest.raises(ApplyConflict):
-        book.apply("m1", {"spec": {"text": "b"}})
+        obj.apply("m1", {"spec": {"text": "b"}})
 
 
 @pytest.mark.parametrize(
@@ -66,22 +66,22 @@ def test_other_managers_have_no_such_right():
     ],
 )
 def test_an_annotation_that_makes_no_sense_allows_nothing(text):
-    book = Book(annotation=ANNOTATION)
-    book.update("u1", {"metadata": {"annotations": {ANNOTATION: text}}, "spec": {"text": "a"}})
+    obj = ManagedObject(annotation=ANNOTATION)
+    obj.update("u1", {"metadata": {"annotations": {ANNOTATION: text}}, "spec": {"text": "a"}})
     with pytest.raises(ApplyConflict):
-        book.apply("kubectl", {"spec": {"text": "b"}})
+        obj.apply("kubectl", {"spec": {"text": "b"}})
 
 
 def test_a_spelling_does_not_matter():
-    book = applied_by_a_client({"size": "1"}, size="1000m")
-    book.apply("kubectl", {"spec": {"size": "2"}})
-    assert book.spec["size"] == "2"
+    obj = applied_by_a_client({"size": "1"}, size="1000m")
+    obj.apply("kubectl", {"spec": {"size": "2"}})
+    assert obj.spec["size"] == "2"
 
 
 def test_the_annotation_is_kept_current_so_that_the_client_can_go_back():
     metadata = {"annotations": {"other": "x", ANNOTATION: "old"}}
     config = {"kind": "Thing", "apiVersion": VERSION, "metadata": {"name": "a"}, "spec": {"text": "b"}}
-    kept_current(metadata, config, ANNOTATION)
+    refresh_annotation(metadata, config, ANNOTATION)
     assert metadata["annotations"]["other"] == "x"
     text = metadata["annotations"][ANNOTATION]
     assert json.loads(text) == config
@@ -91,24 +91,24 @@ def test_the_annotation_is_kept_current_so_that_the_client_can_go_back():
 def test_the_annotation_does_not_hold_itself():
     metadata = {"annotations": {ANNOTATION: "old"}}
     config = {"metadata": {"annotations": {ANNOTATION: "sent", "a": "b"}}}
-    kept_current(metadata, config, ANNOTATION)
+    refresh_annotation(metadata, config, ANNOTATION)
     assert json.loads(metadata["annotations"][ANNOTATION]) == {"metadata": {"annotations": {"a": "b"}}}
 
 
 def test_the_annotation_is_spelled_as_clients_spell_it():
     metadata = {"annotations": {ANNOTATION: "old"}}
-    kept_current(metadata, {"metadata": {}, "spec": {"text": "<a&b>"}}, ANNOTATION)
+    refresh_annotation(metadata, {"metadata": {}, "spec": {"text": "<a&b>"}}, ANNOTATION)
     assert '"\\u003ca\\u0026b\\u003e"' in metadata["annotations"][ANNOTATION]
 
 
 @pytest.mark.parametrize("metadata", [{}, {"annotations": {"other": "x"}}, {"annotations": {ANNOTATION: ""}}])
 def test_where_there_is_no_annotation_none_is_made(metadata):
     before = dict(metadata)
-    kept_current(metadata, {"spec": {}}, ANNOTATION)
+    refresh_annotation(metadata, {"spec": {}}, ANNOTATION)
     assert metadata == before
 
 
 def test_what_is_too_large_for_annotations_is_not_kept():
     metadata = {"annotations": {"other": "x", ANNOTATION: "old"}}
-    kept_current(metadata, {"spec": {"text": "x" * (256 * 1024)}}, ANNOTATION)
+    refresh_annotation(metadata, {"spec": {"text": "x" * (256 * 1024)}}, ANNOTATION)
     assert metadata["annotations"] == {"other": "x"}

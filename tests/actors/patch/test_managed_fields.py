@@ -6,13 +6,13 @@ from actors.patch.managed_fields.managers import (
     MOST_UPDATERS,
     OLDEST,
     Entry,
+    encode_entries,
     is_reset,
     read_entries,
     same_but_for_times,
-    shown,
 )
 
-from .books import VERSION, Book
+from .managed_object import VERSION, ManagedObject
 
 FIELDS = {"f:spec": {"f:text": {}}}
 
@@ -31,11 +31,11 @@ def test_appliers_stand_first_each_kind_by_time():
         entry("x", "Apply", "2020-01-09T00:00:00Z"),
         entry("y", "Apply", "2020-01-08T00:00:00Z"),
     ]
-    assert [one["manager"] for one in shown(entries)] == ["y", "x", "z", "a", "b"]
+    assert [one["manager"] for one in encode_entries(entries)] == ["y", "x", "z", "a", "b"]
 
 
 def test_an_entry_is_shown_in_its_usual_order():
-    assert list(shown([entry("a", through="status")])[0].items()) == [
+    assert list(encode_entries([entry("a", through="status")])[0].items()) == [
         ("manager", "a"),
         ("operation", "Update"),
         ("apiVersion", VERSION),
@@ -47,63 +47,63 @@ def test_an_entry_is_shown_in_its_usual_order():
 
 
 def test_the_oldest_of_too_many_updaters_become_one():
-    book = Book()
+    obj = ManagedObject()
     for index in range(MOST_UPDATERS + 3):
-        book.change(f"u{index:02}", map={f"k{number}": "" for number in range(index + 1)})
-    assert len(book.entries) == MOST_UPDATERS
-    assert book.managers[0] == OLDEST
-    assert book.owned(OLDEST) == {
+        obj.change(f"u{index:02}", map={f"k{number}": "" for number in range(index + 1)})
+    assert len(obj.entries) == MOST_UPDATERS
+    assert obj.managers[0] == OLDEST
+    assert obj.owned(OLDEST) == {
         "f:spec": {"f:kept": {}, "f:map": {".": {}, "f:k0": {}, "f:k1": {}, "f:k2": {}, "f:k3": {}}}
     }
-    assert book.managers[1:] == [f"u{index:02}" for index in range(4, MOST_UPDATERS + 3)]
+    assert obj.managers[1:] == [f"u{index:02}" for index in range(4, MOST_UPDATERS + 3)]
 
 
 def test_appliers_are_never_too_many():
-    book = Book()
+    obj = ManagedObject()
     for index in range(MOST_UPDATERS + 3):
-        book.apply(f"m{index}", {"spec": {"map": {f"k{index}": ""}}})
-    assert len(book.entries) == MOST_UPDATERS + 3
+        obj.apply(f"m{index}", {"spec": {"map": {f"k{index}": ""}}})
+    assert len(obj.entries) == MOST_UPDATERS + 3
 
 
 def test_one_name_has_an_entry_for_each_operation():
-    book = Book()
-    book.apply("me", {"spec": {"text": "a"}})
-    book.change("me", on=True)
-    assert [(one["manager"], one["operation"]) for one in book.entries] == [("me", "Apply"), ("me", "Update")]
+    obj = ManagedObject()
+    obj.apply("me", {"spec": {"text": "a"}})
+    obj.change("me", on=True)
+    assert [(one["manager"], one["operation"]) for one in obj.entries] == [("me", "Apply"), ("me", "Update")]
 
 
 def test_an_entry_is_renewed_by_changes_and_by_nothing_else():
-    book = Book()
-    book.update("u1", {"spec": {"text": "a", "on": True}})
-    first = book.entries[0]["time"]
-    book.change("u1")
-    assert book.entries[0]["time"] == first
-    book.change("u2", on=None)
-    assert book.entries[0]["time"] == first
-    assert book.managers == ["u1"]
-    book.change("u1", text="b")
-    assert book.entries[0]["time"] > first
+    obj = ManagedObject()
+    obj.update("u1", {"spec": {"text": "a", "on": True}})
+    first = obj.entries[0]["time"]
+    obj.change("u1")
+    assert obj.entries[0]["time"] == first
+    obj.change("u2", on=None)
+    assert obj.entries[0]["time"] == first
+    assert obj.managers == ["u1"]
+    obj.change("u1", text="b")
+    assert obj.entries[0]["time"] > first
 
 
 def test_an_apply_renews_its_entry_when_it_changes_the_object():
-    book = Book()
-    book.apply("m1", {"spec": {"text": "a"}})
-    times = [book.entries[0]["time"]]
+    obj = ManagedObject()
+    obj.apply("m1", {"spec": {"text": "a"}})
+    times = [obj.entries[0]["time"]]
     for config in ({"text": "a"}, {"text": "b"}, {"text": "b", "kept": "usual"}):
-        book.apply("m1", {"spec": config})
-        times.append(book.entries[0]["time"])
+        obj.apply("m1", {"spec": config})
+        times.append(obj.entries[0]["time"])
     assert times[0] == times[1] < times[2] == times[3]
 
 
 def test_who_only_joins_others_has_no_time_and_stands_first():
-    book = Book()
-    book.apply("m1", {"spec": {"text": "a"}})
-    book.apply("m2", {"spec": {"text": "a"}})
-    assert book.managers == ["m2", "m1"]
-    assert "time" not in book.entries[0]
-    book.apply("m2", {"spec": {"text": "a", "on": True}})
-    assert book.entries[1]["manager"] == "m2"
-    assert book.entries[1]["time"] > book.entries[0]["time"]
+    obj = ManagedObject()
+    obj.apply("m1", {"spec": {"text": "a"}})
+    obj.apply("m2", {"spec": {"text": "a"}})
+    assert obj.managers == ["m2", "m1"]
+    assert "time" not in obj.entries[0]
+    obj.apply("m2", {"spec": {"text": "a", "on": True}})
+    assert obj.entries[1]["manager"] == "m2"
+    assert obj.entries[1]["time"] > obj.entries[0]["time"]
 
 
 @pytest.mark.parametrize(
@@ -113,25 +113,25 @@ def test_one_empty_entry_resets(sent, resets):
     assert is_reset(sent) is resets
 
 
-def rewrite(book, manager, managed, **parts):
+def rewrite(obj, manager, managed, **parts):
     """A replace that says who the owners are."""
-    wanted = {"metadata": {"managedFields": managed}, "spec": {**book.spec, **parts}}
-    book.update(manager, wanted)
+    wanted = {"metadata": {"managedFields": managed}, "spec": {**obj.spec, **parts}}
+    obj.update(manager, wanted)
 
 
 def test_after_a_reset_the_changer_owns_what_it_changed():
-    book = Book()
-    book.apply("m1", {"spec": {"text": "a"}})
-    rewrite(book, "u1", [{}], on=True)
-    assert [(one["manager"], one["fieldsV1"]) for one in book.entries] == [("u1", {"f:spec": {"f:on": {}}})]
+    obj = ManagedObject()
+    obj.apply("m1", {"spec": {"text": "a"}})
+    rewrite(obj, "u1", [{}], on=True)
+    assert [(one["manager"], one["fieldsV1"]) for one in obj.entries] == [("u1", {"f:spec": {"f:on": {}}})]
 
 
 def test_a_reset_alone_leaves_no_owners_and_updates_make_none():
-    book = Book()
-    book.apply("m1", {"spec": {"text": "a"}})
-    rewrite(book, "u1", [{}])
-    book.change("u1", text="b")
-    assert book.entries == []
+    obj = ManagedObject()
+    obj.apply("m1", {"spec": {"text": "a"}})
+    rewrite(obj, "u1", [{}])
+    obj.change("u1", text="b")
+    assert obj.entries == []
 
 
 @pytest.mark.parametrize(
@@ -147,27 +147,27 @@ def test_a_reset_alone_leaves_no_owners_and_updates_make_none():
     ],
 )  # fmt: skip
 def test_what_makes_no_sense_is_not_heard(managed):
-    book = Book()
-    book.apply("m1", {"spec": {"text": "a", "on": True}})
-    rewrite(book, "u1", managed, text="b")
-    assert book.owned("m1") == {"f:spec": {"f:on": {}}}
-    assert book.owned("u1") == {"f:spec": {"f:text": {}}}
+    obj = ManagedObject()
+    obj.apply("m1", {"spec": {"text": "a", "on": True}})
+    rewrite(obj, "u1", managed, text="b")
+    assert obj.owned("m1") == {"f:spec": {"f:on": {}}}
+    assert obj.owned("u1") == {"f:spec": {"f:text": {}}}
 
 
 def test_an_update_may_take_an_entry_out():
-    book = Book()
-    book.apply("m1", {"spec": {"text": "a"}})
-    book.apply("m2", {"spec": {"on": True}})
-    rewrite(book, "u1", [book.entries[0]])
-    assert book.managers == ["m1"]
-    book.apply("m3", {"spec": {"on": False}})
+    obj = ManagedObject()
+    obj.apply("m1", {"spec": {"text": "a"}})
+    obj.apply("m2", {"spec": {"on": True}})
+    rewrite(obj, "u1", [obj.entries[0]])
+    assert obj.managers == ["m1"]
+    obj.apply("m3", {"spec": {"on": False}})
 
 
 def test_through_a_subresource_nobody_edits_entries():
-    book = Book()
-    book.apply("m1", {"spec": {"text": "a"}})
-    book.update("u1", {"metadata": {"managedFields": [{}]}, "spec": book.spec}, through="status")
-    assert book.managers == ["m1"]
+    obj = ManagedObject()
+    obj.apply("m1", {"spec": {"text": "a"}})
+    obj.update("u1", {"metadata": {"managedFields": [{}]}, "spec": obj.spec}, through="status")
+    assert obj.managers == ["m1"]
 
 
 def test_entries_of_one_owner_sent_twice_are_one():
@@ -177,21 +177,23 @@ def test_entries_of_one_owner_sent_twice_are_one():
 
 
 def test_an_entry_of_nothing_stands_for_all_that_were_there_and_goes_itself():
-    book = Book()
-    book.apply("m1", {"spec": {"text": "a", "on": True}})
+    obj = ManagedObject()
+    obj.apply("m1", {"spec": {"text": "a", "on": True}})
     nothing = {"manager": "x", "operation": "Update", "apiVersion": VERSION, "fieldsType": "FieldsV1"}
-    rewrite(book, "u1", [nothing], text="b")
-    assert book.managers == ["u1"]
-    assert book.owned("u1") == {"f:spec": {"f:text": {}}}
+    rewrite(obj, "u1", [nothing], text="b")
+    assert obj.managers == ["u1"]
+    assert obj.owned("u1") == {"f:spec": {"f:text": {}}}
 
 
 def test_times_do_not_tell_books_apart():
     early, late = entry("a"), entry("a", time="2021-01-01T00:00:00Z")
     other = entry("b", fields={"f:x": {}})
-    assert same_but_for_times(shown([early, other]), shown([other, late]))
-    assert not same_but_for_times(shown([early]), shown([other]))
-    assert not same_but_for_times(shown([early]), shown([early, other]))
-    assert not same_but_for_times(shown([early]), shown([early._replace(fields={"f:x": {}})]))
+    assert same_but_for_times(encode_entries([early, other]), encode_entries([other, late]))
+    assert not same_but_for_times(encode_entries([early]), encode_entries([other]))
+    assert not same_but_for_times(encode_entries([early]), encode_entries([early, other]))
+    assert not same_but_for_times(
+        encode_entries([early]), encode_entries([early._replace(fields={"f:x": {}})])
+    )
 
 
 @pytest.mark.parametrize(
@@ -203,10 +205,10 @@ def test_times_do_not_tell_books_apart():
     ],
 )
 def test_entries_that_cannot_be_told_apart_end_the_books(spec):
-    made = Book()
+    made = ManagedObject()
     made.update("u1", {"spec": spec})
     assert made.entries == []
-    changed = Book()
+    changed = ManagedObject()
     changed.apply("m1", {"spec": {"text": "a"}})
     changed.change("u1", **spec)
     assert changed.entries == []
@@ -215,7 +217,7 @@ def test_entries_that_cannot_be_told_apart_end_the_books(spec):
 
 
 def test_an_apply_begins_them_again():
-    book = Book()
-    book.update("u1", {"spec": {"text": "a", "set": ["a", "a"]}})
-    book.apply("m1", {"spec": {"text": "a"}})
-    assert sorted(book.managers) == ["before-first-apply", "m1"]
+    obj = ManagedObject()
+    obj.update("u1", {"spec": {"text": "a", "set": ["a", "a"]}})
+    obj.apply("m1", {"spec": {"text": "a"}})
+    assert sorted(obj.managers) == ["before-first-apply", "m1"]

@@ -7,7 +7,7 @@ import pytest
 from actors.patch.managed_fields.merging import merge
 from actors.patch.managed_fields.topology import Shapes
 
-from .books import SPEC
+from .managed_object import SPEC
 
 SHAPE = Shapes().root(SPEC, {})
 

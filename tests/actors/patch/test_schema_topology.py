@@ -9,15 +9,15 @@ import pytest
 from actors.errors import ApplyConflict
 from actors.kinds.declaration.meta import METADATA
 from actors.names import NAMES
+from actors.patch.managed_fields.applied_fields import AmbiguousItems, applied_fields, extract
 from actors.patch.managed_fields.apply import Applier, apply
-from actors.patch.managed_fields.claims import NotClaimable, claimed, extract
 from actors.patch.managed_fields.comparison import compare
-from actors.patch.managed_fields.field_view import NEVER_OWNED, Door, Doors
+from actors.patch.managed_fields.field_view import NEVER_OWNED, FieldView, FieldViews
 from actors.patch.managed_fields.ownership import owned_after
 from actors.patch.managed_fields.schema_topology import SchemaShapes
 from actors.patch.managed_fields.topology import Dictionary, Elements, Entries, Leaf, Open, Record, Shapes
 
-from .books import THING, define
+from .managed_object import THING, define
 
 TEXT = {"type": "string"}
 PORT = {
@@ -83,12 +83,12 @@ def as_it_is(stored: Any) -> Any:
     return stored
 
 
-class OneDoor(Doors):
-    def __init__(self, door: Door) -> None:
-        self._door = door
+class OneDoor(FieldViews):
+    def __init__(self, view: FieldView) -> None:
+        self._view = view
 
-    def find(self, version: str, subresource: str) -> Door | None:
-        return self._door if (version, subresource) == ("v1", "") else None
+    def find(self, version: str, subresource: str) -> FieldView | None:
+        return self._view if (version, subresource) == ("v1", "") else None
 
 
 class Custom:
@@ -104,19 +104,19 @@ class Custom:
         self.shape = root({"type": "object", "properties": {"spec": spec}})
 
     @property
-    def door(self) -> Door:
-        return Door(
+    def view(self) -> FieldView:
+        return FieldView(
             "v1", "", define(THING).schema, self.shape, self.shape, {"metadata": {}}, as_it_is, as_it_is
         )
 
     @property
-    def doors(self) -> Doors:
-        return OneDoor(self.door)
+    def views(self) -> FieldViews:
+        return OneDoor(self.view)
 
     def apply(self, manager: str, spec: Any, *, force: bool = False) -> Any:
         self._seconds += 1
         applier = Applier(manager, f"2020-01-01T00:00:{self._seconds:02}Z", force)
-        applied = apply(self.doors, self.door, self.live, {"spec": spec}, applier)
+        applied = apply(self.views, self.view, self.live, {"spec": spec}, applier)
         self._store(self.live if applied.object is None else applied.object, applied.managed_fields)
         return self.live["spec"]
 
@@ -124,7 +124,7 @@ class Custom:
         self._seconds += 1
         new = {"metadata": {}, "spec": spec}
         time = f"2020-01-01T00:00:{self._seconds:02}Z"
-        self._store(new, owned_after(self.doors, self.door, self.live, new, manager, time))
+        self._store(new, owned_after(self.views, self.view, self.live, new, manager, time))
 
     def _store(self, made: Any, entries: Any) -> None:
         self.live = {**made, "metadata": {**made["metadata"], "managedFields": entries}}
@@ -154,10 +154,10 @@ def test_a_key_left_out_has_its_default() -> None:
 
 
 def test_entries_that_share_their_keys_are_refused() -> None:
-    with pytest.raises(NotClaimable, match="duplicate entries"):
-        claimed(root({"properties": {"x": PORTS}}), {"x": [{"host": "a"}, {"host": "a", "port": 80}]})
-    with pytest.raises(NotClaimable, match="no host"):
-        claimed(root({"properties": {"x": PORTS}}), {"x": [{"port": 1}]})
+    with pytest.raises(AmbiguousItems, match="duplicate entries"):
+        applied_fields(root({"properties": {"x": PORTS}}), {"x": [{"host": "a"}, {"host": "a", "port": 80}]})
+    with pytest.raises(AmbiguousItems, match="no host"):
+        applied_fields(root({"properties": {"x": PORTS}}), {"x": [{"port": 1}]})
 
 
 def test_elements_of_a_set_have_owners_each() -> None:
@@ -267,7 +267,7 @@ def test_a_door_leaves_out_what_it_puts_back() -> None:
 def test_without_a_schema_keys_are_fields_and_lists_are_whole() -> None:
     shape = root({"type": "object", "x-cluster-preserve-unknown-fields": True})
     config = {"metadata": {"labels": {"l": "1"}}, "spec": {"a": [1, 2]}, "top": 1}
-    assert claimed(shape, config) == {
+    assert applied_fields(shape, config) == {
         "f:metadata": {"f:labels": {"f:l": {}}},
         "f:spec": {".": {}, "f:a": {}},
         "f:top": {},

@@ -1,10 +1,10 @@
-"""One object whose owners are kept as the server keeps them, without a server: for tests of ownership and apply.
+"""One object with its managedFields, updated and applied to without a server: for tests of ownership and apply.
 
-    book = Book(THING)
-    book.apply("m1", {"spec": {"map": {"a": "1"}}})
-    book.owned("m1")  ->  {"f:spec": {"f:map": {"f:a": {}}}}
+    obj = ManagedObject(THING)
+    obj.apply("m1", {"spec": {"map": {"a": "1"}}})
+    obj.owned("m1")  ->  {"f:spec": {"f:map": {"f:a": {}}}}
 
-`THING` has one field of every shape there is.
+`THING` has one field of every shape.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from actors.kinds.schema.fields import (
 )
 from actors.kinds.validation.checks import name_is_subdomain
 from actors.patch.managed_fields.apply import Applier, apply
-from actors.patch.managed_fields.field_view import Doors
+from actors.patch.managed_fields.field_view import FieldViews
 from actors.patch.managed_fields.ownership import owned_after
 
 VERSION = "example.com/v1"
@@ -84,7 +84,7 @@ def define(struct: Struct) -> Definition:
     )
 
 
-class Book:
+class ManagedObject:
     def __init__(self, struct: Struct = THING, annotation: str = "") -> None:
         self.annotation = annotation
         self.object: dict[str, Any] | None = None
@@ -94,21 +94,21 @@ class Book:
     def declare(self, struct: Struct) -> None:
         """From now on objects are of this declaration."""
         self.definition = define(struct)
-        self._doors = Doors({VERSION: self.definition})
+        self._views = FieldViews({VERSION: self.definition})
 
     def apply(self, manager: str, config: dict[str, Any], *, force: bool = False, through: str = "") -> bool:
         """Whether the object itself changed."""
-        door = self._doors(VERSION, through)
+        view = self._views(VERSION, through)
         applier = Applier(manager, self._time(), force, self.annotation)
-        applied = apply(self._doors, door, deepcopy(self.object), deepcopy(config), applier)
+        applied = apply(self._views, view, deepcopy(self.object), deepcopy(config), applier)
         made = self.object if applied.object is None else self._decoded(applied.object)
         self._store(made, applied.managed_fields)
         return applied.object is not None
 
     def update(self, manager: str, wanted: dict[str, Any], *, through: str = "") -> None:
         new = self._decoded({"metadata": {}, **deepcopy(wanted)})
-        door = self._doors(VERSION, through)
-        owned = owned_after(self._doors, door, deepcopy(self.object), new, manager, self._time())
+        view = self._views(VERSION, through)
+        owned = owned_after(self._views, view, deepcopy(self.object), new, manager, self._time())
         self._store(new, owned)
 
     def change(self, manager: str, through: str = "", **parts: Any) -> None:

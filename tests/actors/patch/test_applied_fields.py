@@ -3,10 +3,10 @@
 import pytest
 
 from actors.kinds.schema.fields import INT32, STRING, Field, ListOf, Struct
-from actors.patch.managed_fields.claims import NotClaimable, claimed, extract
+from actors.patch.managed_fields.applied_fields import AmbiguousItems, applied_fields, extract
 from actors.patch.managed_fields.topology import Shapes
 
-from .books import SPEC
+from .managed_object import SPEC
 
 SHAPE = Shapes().root(SPEC, {})
 
@@ -30,12 +30,12 @@ SHAPE = Shapes().root(SPEC, {})
     ],
 )  # fmt: skip
 def test_by_shape(config, fields):
-    assert claimed(SHAPE, config) == fields
+    assert applied_fields(SHAPE, config) == fields
 
 
 def test_a_key_has_its_default():
     config = {"boxes": [{"name": "x", "ports": [{"port": 53, "name": "a"}, {"port": 53, "protocol": "UDP"}]}]}
-    assert claimed(SHAPE, config)["f:boxes"]['k:{"name":"x"}']["f:ports"] == {
+    assert applied_fields(SHAPE, config)["f:boxes"]['k:{"name":"x"}']["f:ports"] == {
         'k:{"port":53,"protocol":"TCP"}': {".": {}, "f:name": {}, "f:port": {}},
         'k:{"port":53,"protocol":"UDP"}': {".": {}, "f:port": {}, "f:protocol": {}},
     }
@@ -58,13 +58,13 @@ def test_a_key_has_its_default():
     ],
 )  # fmt: skip
 def test_what_cannot_be_told_apart_is_refused(config, words):
-    with pytest.raises(NotClaimable) as refused:
-        claimed(SHAPE, config)
+    with pytest.raises(AmbiguousItems) as refused:
+        applied_fields(SHAPE, config)
     assert str(refused.value).startswith(words)
 
 
 def test_a_text_that_looks_like_a_missing_key_is_none():
-    assert claimed(SHAPE, {"boxes": [{"name": 'a":null'}]})
+    assert applied_fields(SHAPE, {"boxes": [{"name": 'a":null'}]})
 
 
 def test_the_way_back():
@@ -76,7 +76,7 @@ def test_the_way_back():
         "boxes": [{"name": "x", "note": "n", "ports": [{"port": 1, "protocol": "TCP"}]}, {"name": "y"}],
     }
     config = {"text": "a", "map": {"b": "2"}, "set": ["y"], "boxes": [{"name": "x", "ports": [{"port": 1}]}]}
-    assert extract(SHAPE, live, claimed(SHAPE, config)) == config
+    assert extract(SHAPE, live, applied_fields(SHAPE, config)) == config
 
 
 def test_a_key_that_is_null_or_always_shown_tells_entries_apart():
@@ -85,7 +85,7 @@ def test_a_key_that_is_null_or_always_shown_tells_entries_apart():
     )
     keyed = Field("ports", ListOf(port), 1, list_type="map", list_keys=("port", "protocol"))
     shape = Shapes().root(Struct("x.v1.Thing", keyed), {})
-    assert list(claimed(shape, {"ports": [{}, {"port": 1, "protocol": None}]})["f:ports"]) == [
+    assert list(applied_fields(shape, {"ports": [{}, {"port": 1, "protocol": None}]})["f:ports"]) == [
         'k:{"port":0,"protocol":"TCP"}',
         'k:{"port":1,"protocol":null}',
     ]

@@ -1,4 +1,4 @@
-"""What a door puts back to its old value is nobody's through it, for every kind that has such a door."""
+"""What a view puts back to its old value is nobody's through it, for every kind that has such a view."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition, Subresource
 from actors.kinds.schema.fields import zero_struct
 from actors.names import CLUSTER
-from actors.patch.managed_fields.field_view import NEVER_OWNED, Doors
+from actors.patch.managed_fields.field_view import NEVER_OWNED, FieldViews
 from actors.patch.managed_fields.topology import Record
 
 METADATA: dict[str, Any] = {
@@ -25,7 +25,7 @@ KEEPS_THE_BOOKS = {("Pod", "ephemeralcontainers")}
 
 
 def tracked(definition: Definition, subresource: str) -> set[str]:
-    shape = Doors({definition.api_version: definition})(definition.api_version, subresource).shape
+    shape = FieldViews({definition.api_version: definition})(definition.api_version, subresource).shape
     found = {name for name in definition.fields.by_name if shape.element(name)}
     inside = shape.part("f:metadata") if "metadata" in found else None
     return found | {
@@ -33,7 +33,7 @@ def tracked(definition: Definition, subresource: str) -> set[str]:
     }
 
 
-def doors() -> list[Any]:
+def views() -> list[Any]:
     return [
         pytest.param(definition, subresource, id=f"{definition.kind}-{definition.version}-{subresource.name}")
         for definition in Catalog(CLUSTER).definitions
@@ -43,7 +43,7 @@ def doors() -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize(("definition", "subresource"), doors())
+@pytest.mark.parametrize(("definition", "subresource"), views())
 def test_what_is_put_back_is_nobodys(definition: Definition, subresource: Subresource) -> None:
     old = {**zero_struct(definition.fields, fill=False), "metadata": {"name": "a"}}
     for part, sent in METADATA.items():
@@ -54,7 +54,7 @@ def test_what_is_put_back_is_nobodys(definition: Definition, subresource: Subres
         assert put_back is (f"metadata.{part}" not in tracked(definition, subresource.name)), part
 
 
-@pytest.mark.parametrize(("definition", "subresource"), doors())
+@pytest.mark.parametrize(("definition", "subresource"), views())
 def test_a_status_is_written_through_its_own_door(definition: Definition, subresource: Subresource) -> None:
     if subresource.name == "status":
         assert "status" in tracked(definition, "status")
@@ -64,7 +64,7 @@ def test_a_status_is_written_through_its_own_door(definition: Definition, subres
 
 def test_what_the_server_keeps_is_nobodys_anywhere() -> None:
     for definition in Catalog(CLUSTER).definitions:
-        shape = Doors({definition.api_version: definition})(definition.api_version, "").shape
+        shape = FieldViews({definition.api_version: definition})(definition.api_version, "").shape
         if "metadata" in definition.fields.by_name:
             metadata = shape.part("f:metadata")
             assert isinstance(metadata, Record)

@@ -1,11 +1,10 @@
-"""What an applied configuration lays claim to, and the way back: the part of an object that a set names.
+"""The fields that an applied configuration sets, and the reverse: the part of an object that a field set names.
 
     {"metadata": {"labels": {"a": "1"}}, "data": {}}     {"f:metadata": {"f:labels": {"f:a": {}}}, "f:data": {}}
 
-A key of a map and an entry of a list are claimed with what is in them. A field of a struct is claimed through what
-is in it, and itself only when it is null or empty: so two appliers can share a struct that none of them owns.
-`claimed` is also where a configuration is refused that could not be told apart: entries with equal keys, or
-without one that has no default.
+A map key and a list entry are members of the set together with what they contain. A struct field is a member only when
+it is null or empty, otherwise only its content is: so two appliers can share a struct that neither of them owns.
+`applied_fields` also refuses a configuration whose list entries have equal keys, or lack a key that has no default.
 """
 
 from __future__ import annotations
@@ -27,29 +26,29 @@ from actors.patch.managed_fields.topology import (
 )
 
 
-class NotClaimable(Exception):
-    """A configuration with entries that cannot be told apart."""
+class AmbiguousItems(Exception):
+    """A configuration has list entries with equal or missing keys."""
 
     def __init__(self, why: str) -> None:
         self.why = why
         self.path: Path = ()
 
     def __str__(self) -> str:
-        return f"{field_path.spoken(self.path)}: {self.why}"
+        return f"{field_path.path_text(self.path)}: {self.why}"
 
 
-def claimed(shape: Divided, config: Any) -> Fields:
+def applied_fields(shape: Divided, config: Any) -> Fields:
     if type(shape) is Record:
         return _of_record(shape, config)
     parts = shape.parts(config)
     if type(shape) is not Dictionary:
-        _refuse_indistinct(shape, config, parts)
+        _refuse_ambiguous(shape, config, parts)
     inner = shape.part("")
     if type(inner) is Leaf:
         return dict.fromkeys(sorted(parts), WHOLE)
     fields: Fields = {}
     for element in sorted(parts):
-        node = _claim(inner, element, parts[element])
+        node = _fields_of_part(inner, element, parts[element])
         fields[element] = {HERE: {}, **node} if node else {}
     return fields
 
@@ -60,7 +59,7 @@ def _of_record(shape: Record, config: Any) -> Fields:
         if type(inner) is Leaf:
             fields[element] = WHOLE
             continue
-        node = _claim(inner, element, config[name])
+        node = _fields_of_part(inner, element, config[name])
         if node is not None:
             fields[element] = node
     return _with_keys(shape, fields) if shape.is_open else fields
@@ -73,36 +72,36 @@ def _with_keys(shape: Record, fields: Fields) -> Fields:
     }
 
 
-def _claim(shape: Divided | Open, element: str, part: Any) -> Fields | None:
-    """The node of a part; None where it claims nothing, which only an empty list does."""
+def _fields_of_part(shape: Divided | Open, element: str, part: Any) -> Fields | None:
+    """The node of a part; None for an empty list, which sets nothing."""
     if type(shape) is Open:
-        settled = shape.of(part)
-        if type(settled) is Leaf:
+        resolved = shape.of(part)
+        if type(resolved) is Leaf:
             return WHOLE
-        shape = settled
+        shape = resolved
     if not part and part != []:
         return {}
     try:
-        return claimed(shape, part) or None
-    except NotClaimable as error:
+        return applied_fields(shape, part) or None
+    except AmbiguousItems as error:
         error.path = (element, *error.path)
         raise
 
 
-def _refuse_indistinct(shape: Items, config: Any, parts: dict[str, Any]) -> None:
+def _refuse_ambiguous(shape: Items, config: Any, parts: dict[str, Any]) -> None:
     if len(parts) < len(config):
         twice = next(element for element, part in parts.items() if type(part) is Repeated)
-        raise NotClaimable(f"duplicate entries for key {field_path.spoken((twice,))}")
+        raise AmbiguousItems(f"duplicate entries for key {field_path.path_text((twice,))}")
     if type(shape) is Entries:
         for item in config:
             lacking = "value" if item is None else shape.lacks(item)
             if lacking:
                 why = f"an entry of this list has no {lacking}, by which its entries are told apart"
-                raise NotClaimable(why)
+                raise AmbiguousItems(why)
 
 
 def extract(shape: Divided, value: Any, fields: Fields) -> Any:
-    """The part of a value that is owned; what a claim was for, when nothing has come between."""
+    """The part of a value that the set names."""
     named: dict[str, Any] = {}
     for element, part in shape.parts(value).items():
         if element in fields:
