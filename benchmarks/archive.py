@@ -63,7 +63,7 @@ class Archive:
 
     def _build(self, path: Path) -> None:
         with self.open(path) as journal:
-            writer = Events(journal.type_id(TYPE), self.objects)
+            writer = Events(journal.register_type(TYPE), self.objects)
             for first in range(0, self.sizes.events, BATCH):
                 journal.append(list(writer.take(min(BATCH, self.sizes.events - first))))
 

@@ -159,10 +159,7 @@ async def _open_store(settings: Settings, clock: Clock) -> AsyncIterator[Store]:
 def _build_store(settings: Settings, journal: Journal, clock: Clock, nursery: trio.Nursery) -> Store:
     names = NAMES[settings.dialect]
     catalog = Catalog(names, settings.features, settings.enablement)
-    for definition in catalog.declared:
-        if definition.answered:
-            continue
-        journal.type_id(definition.type_name)  # so that no read ever has to write
+    journal.register_types(one.type_name for one in catalog.declared if not one.answered)
     feed, supervisor, stamps = Feed(journal.head), Supervisor(), Stamps(clock)
     committer = Committer(journal, feed)
     admission = Admission(

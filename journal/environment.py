@@ -171,6 +171,7 @@ class Environment:
             "used_bytes": (info["last_pgno"] + 1) * page,
             "readers": info["num_readers"],
             "grown": self.grown,
+            "transactions": info["last_txnid"],  # write transactions since the journal was made
         }
 
 

@@ -10,7 +10,7 @@ and again: append in the thread that reads, unless its disk is slow (docs/decisi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -125,23 +125,38 @@ class Journal:
     # Types.
 
     def type_id(self, name: str) -> int:
-        """The number that stands for a type in keys, durable before it is answered.
+        """The number that stands for a type in keys; 0, under which nothing is stored, for one without a number.
 
-        A reader that asks for a type nobody has written yet gets 0, under which nothing is stored.
+        Never writes: a type gets its number from `register_types`.
         """
         known = self._types.get(name)
         if known is not None:
             return known
         if self.readonly:
             self._types = _types_in(self._meta())
-            return self._types.get(name, 0)
-        fresh = max(self._types.values(), default=0) + 1
-        if fresh > keys.MAX_TYPES:
+        return self._types.get(name, 0)
+
+    def register_type(self, name: str) -> int:
+        self.register_types([name])
+        return self._types[name]
+
+    def register_types(self, names: Iterable[str]) -> None:
+        """Give every type that has none a number, durable when this returns; one transaction for all of them."""
+        fresh: dict[str, int] = {}
+        newest = max(self._types.values(), default=0)
+        for name in names:
+            if name not in self._types and name not in fresh:
+                fresh[name] = newest = newest + 1
+        if newest > keys.MAX_TYPES:
             raise TooManyTypes(keys.MAX_TYPES)
-        key, meta = keys.TYPE_PREFIX + name.encode(), self.environment.meta
-        self.environment.write(lambda txn: txn.put(key, keys.pack_type(fresh), db=meta))
-        self._types[name] = fresh
-        return fresh
+        if fresh:
+            self.environment.write(lambda txn: self._put_types(txn, fresh))
+            # A new dict, because this may run in a thread beside readers of the old one.
+            self._types = {**self._types, **fresh}
+
+    def _put_types(self, txn: Any, types: dict[str, int]) -> None:
+        for name, number in types.items():
+            txn.put(keys.TYPE_PREFIX + name.encode(), keys.pack_type(number), db=self.environment.meta)
 
     def types(self) -> dict[str, int]:
         if self.readonly:

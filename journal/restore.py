@@ -91,7 +91,7 @@ def _fill(journal: Journal, reader: Reader, told: Told | None) -> None:
 
 def _intern(journal: Journal, types: dict[str, int]) -> None:
     for name, number in sorted(types.items(), key=lambda item: item[1]):
-        if journal.type_id(name) != number:
+        if journal.register_type(name) != number:
             raise DamagedFile(0, f"its header numbers the type {name} as {number}")
 
 

@@ -41,7 +41,7 @@ def append(archive: Archive) -> Measurement:
     """Durable appends in batches of 16, the journal's share of a create."""
     spent, events = Spent(), 0
     with archive.open(archive.fresh()) as journal:
-        writer = Events(journal.type_id(TYPE), archive.objects)
+        writer = Events(journal.register_type(TYPE), archive.objects)
         while spent.seconds < archive.sizes.seconds:
             batch = list(writer.take(BATCH))
             with spent.timed():

@@ -128,8 +128,7 @@ class Store:
         self._nursery = nursery
         self._tasks = trio.CancelScope()
         self.journal = Journal.open(self._folder / "journal")
-        for definition in self.catalog.definitions:
-            self.journal.type_id(definition.type_name)
+        self.journal.register_types(one.type_name for one in self.catalog.declared if not one.answered)
         self.feed = Feed(self.journal.head)
         self.committer = Committer(self.journal, self.feed, inline=True)
         self.supervisor = Supervisor()

@@ -24,7 +24,7 @@ def event(committer: Committer, name: str, time: int = 1) -> Event:
 @pytest.fixture
 def journal(tmp_path):
     journal = Journal.open(tmp_path)
-    assert journal.type_id("things") == 1
+    assert journal.register_type("things") == 1
     yield journal
     journal.close()
 

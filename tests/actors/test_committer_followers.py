@@ -22,7 +22,7 @@ async def test_writers_are_answered_and_the_committer_goes_on(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
     journal = Journal.open(tmp_path)
-    type_id, feed = journal.type_id("things"), Feed(0)
+    type_id, feed = journal.register_type("things"), Feed(0)
     committer = Committer(journal, feed)
     feed.follow(refuse)
     answers: list[Exception | None] = []

@@ -16,7 +16,7 @@ def write(folder: Path, name: str, time: int) -> tuple[int, int]:
     journal = Journal.open(folder)
     committer = Committer(journal, Feed(journal.head), inline=True)
     offset, at = committer.reserve(time)
-    type_id = journal.type_id("things")
+    type_id = journal.register_type("things")
     event = Event(offset, type_id, "create", "ns", name, 0, False, at, "u", "m", b"\x90", b'{"metadata":{}}')
     failures: list[Exception | None] = []
     committer.submit([event], failures.append)

@@ -36,7 +36,7 @@ async def test_retention_is_late_by_a_tenth_at_most(
     tmp_path: Path, autojump_clock: MockClock, keep: int | None, waited: float
 ) -> None:
     journal = Journal.open(tmp_path)
-    journal.append(updates(journal.type_id("things"), 10))
+    journal.append(updates(journal.register_type("things"), 10))
     committer = Committer(journal, Feed(journal.head), inline=True)
     housekeeping = Housekeeping(journal, committer, LoopClock(), keep and keep * SECOND)
     async with trio.open_nursery() as nursery:

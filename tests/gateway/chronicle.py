@@ -91,7 +91,7 @@ class Teller:
         )
 
     def _event(self, offset: int, step: Step) -> Event:
-        key = (self._journal.type_id(step.type_name), step.namespace, step.name)
+        key = (self._journal.register_type(step.type_name), step.namespace, step.name)
         previous = self._offsets.pop(key, 0)
         removed = step.content is None
         if step.content is not None:

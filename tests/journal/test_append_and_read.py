@@ -53,7 +53,7 @@ def test_a_removed_object_is_gone_and_its_name_free(journal: Journal, model: Mod
 
 def test_everything_survives_closing(tmp_path: Path, model: Model) -> None:
     journal = Journal.open(tmp_path)
-    kind = journal.type_id("configmaps")
+    kind = journal.register_type("configmaps")
     journal.append([model.put("a", type_id=kind), model.put("b", type_id=kind)])
     journal.close()
     again = Journal.open(tmp_path)
@@ -64,10 +64,29 @@ def test_everything_survives_closing(tmp_path: Path, model: Model) -> None:
 
 
 def test_types_are_numbered_once(journal: Journal) -> None:
-    first, second = journal.type_id("configmaps"), journal.type_id("leases.coordination.cluster.io")
+    first, second = (
+        journal.register_type("configmaps"),
+        journal.register_type("leases.coordination.cluster.io"),
+    )
     assert first != second
-    assert journal.type_id("configmaps") == first
+    assert journal.register_type("configmaps") == first
     assert journal.types() == {"configmaps": first, "leases.coordination.cluster.io": second}
+
+
+def test_types_are_registered_in_one_transaction(journal: Journal) -> None:
+    before = journal.environment.statistics()["transactions"]
+    journal.register_types(["a", "b", "a", "c"])
+    assert journal.environment.statistics()["transactions"] == before + 1
+    journal.register_types(["c", "b"])
+    assert journal.environment.statistics()["transactions"] == before + 1
+    assert journal.types() == {"a": 1, "b": 2, "c": 3}
+
+
+def test_looking_a_type_up_writes_nothing(journal: Journal) -> None:
+    before = journal.environment.statistics()["transactions"]
+    assert journal.type_id("never-registered") == 0
+    assert journal.types() == {}
+    assert journal.environment.statistics()["transactions"] == before
 
 
 def test_offsets_must_ascend(journal: Journal, model: Model) -> None:

@@ -44,7 +44,7 @@ def everything(journal: Journal) -> list[object]:
 def fill(journal: Journal, model: Model, count: int = 120) -> None:
     generator = random.Random(3)
     for name in ("configmaps", "leases.coordination", "unused"):
-        journal.type_id(name)
+        journal.register_type(name)
     events = []
     for _ in range(count):
         name, kind = f"n{generator.randrange(20)}", generator.choice([1, 2])
@@ -104,7 +104,7 @@ def test_a_copy_can_be_written_to(journal: Journal, model: Model, tmp_path: Path
 
 
 def test_large_events_and_many(journal: Journal, model: Model, tmp_path: Path) -> None:
-    journal.type_id("configmaps")
+    journal.register_type("configmaps")
     large = model.put("n", filler=', "x":"' + "y" * 900_000 + '"')
     small = model.put("m")
     journal.append([large._replace(offset=1 + i, name=f"n{i}") for i in range(12)])

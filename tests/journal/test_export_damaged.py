@@ -20,7 +20,7 @@ from tests.journal.histories import Model, ram
 
 @pytest.fixture
 def file(journal: Journal, model: Model) -> bytes:
-    journal.type_id("configmaps")
+    journal.register_type("configmaps")
     journal.append([model.put("a"), model.put("b"), model.remove("a"), model.put("a")])
     stream = io.BytesIO()
     with journal.read() as view:

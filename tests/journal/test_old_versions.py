@@ -37,7 +37,7 @@ def test_every_version_is_exact(history: list[tuple[object, ...]]) -> None:
     with tempfile.TemporaryDirectory(dir=ram()) as folder:
         journal, model = Journal.open(Path(folder)), Model()
         for name in ("things", "others"):
-            journal.type_id(name)
+            journal.register_type(name)
         try:
             for step in history:
                 play(journal, model, *step)

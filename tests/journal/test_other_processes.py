@@ -26,7 +26,7 @@ def seen_by_another(path: Path) -> object:
 
 def test_a_reader_beside_a_live_writer_and_after_it(tmp_path: Path, model: Model) -> None:
     journal = Journal.open(tmp_path)
-    kind = journal.type_id("configmaps")
+    kind = journal.register_type("configmaps")
     assert seen_by_another(tmp_path) == [0, [], {"configmaps": kind}, 0]
     journal.append([model.put("a", type_id=kind), model.put("b", type_id=kind)])
     expected = [2, ["a", "b"], {"configmaps": kind}, 0]

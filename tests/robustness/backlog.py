@@ -22,7 +22,7 @@ def write_backlog(path: Path, *, events: int, objects: int) -> None:
     """`events` events over `objects` secrets, round after round over all of them."""
     journal = Journal.open(path)
     try:
-        type_id, began = journal.type_id(TYPE), int(time.time() * 1_000_000) - AGE
+        type_id, began = journal.register_type(TYPE), int(time.time() * 1_000_000) - AGE
         offsets = range(1, events + 1)
         for first in range(0, events, BATCH):
             batch = offsets[first : first + BATCH]

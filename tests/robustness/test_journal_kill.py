@@ -45,7 +45,7 @@ class History:
 def write_for_ever(path: str, seed: int) -> None:
     """The process that gets killed. It says every offset that it was told is durable."""
     journal = Journal.open(Path(path), map_size=256 << 10)
-    journal.type_id("things")
+    journal.register_type("things")
     history = History(journal, seed)
     rounds = 0
     while True:

@@ -139,8 +139,8 @@ class Watcher:
 class Ground:
     def __init__(self, journal: Journal, nursery: trio.Nursery) -> None:
         self.journal = journal
-        self.type_id = journal.type_id("things")
-        self.other_id = journal.type_id("others")
+        self.type_id = journal.register_type("things")
+        self.other_id = journal.register_type("others")
         self.feed = Feed(journal.head)
         self.floor = 0
         self.hub = Hub(journal, self.feed, lambda: self.floor, nursery)
