@@ -12,14 +12,15 @@ import resource
 import signal
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import orjson
 import trio
 
-from actors.access.authenticate import Authenticator
+from actors.access.authenticate import Authenticator, TokenMethod
+from actors.access.authorize import Authorizer
 from actors.access.modes import authorizer
 from actors.access.reviews import Reviews
 from actors.access.tokens import read_tokens
@@ -71,6 +72,17 @@ Announce = Callable[[Addresses], None]
 
 
 @dataclass(frozen=True, slots=True)
+class Extensions:
+    """What a program that embeds the server adds to what the settings ask for."""
+
+    token_methods: Sequence[TokenMethod] = ()  # asked about bearer tokens that the token file does not list
+    authorizers: Sequence[Authorizer] = ()  # asked before those of --authorization-mode
+
+
+NO_EXTENSIONS = Extensions()
+
+
+@dataclass(frozen=True, slots=True)
 class Store:
     """Everything below HTTP."""
 
@@ -110,14 +122,20 @@ async def _stop_on_signal(stop: trio.Event) -> None:
             stop.set()
 
 
-async def run(settings: Settings, announce: Announce, stop: trio.Event, clock: Clock | None = None) -> None:
+async def run(
+    settings: Settings,
+    announce: Announce,
+    stop: trio.Event,
+    clock: Clock | None = None,
+    extensions: Extensions = NO_EXTENSIONS,
+) -> None:
     clock = clock or WallClock()
     health = Health(trio.current_time, settings.livez_grace_period)
     async with _open_store(settings, clock) as store, trio.open_nursery() as nursery:
         closing = trio.Event()
         # Before the doors open: a list of an empty journal would have version 0, which in a watch means any.
         await ensure(namespaces(store.names), store.catalog, store.journal, store.directory, store.stamps)
-        doors = _Doors(settings, store, health, nursery)
+        doors = _Doors(settings, store, health, nursery, extensions)
         addresses = await nursery.start(doors.serve, closing)
         await furnish(settings, store)
         health.finish_start()
@@ -192,8 +210,16 @@ def _build_store(settings: Settings, journal: Journal, clock: Clock, nursery: tr
 class _Doors:
     """The gateway over one store: pipeline, connections, and what they report."""
 
-    def __init__(self, settings: Settings, store: Store, health: Health, nursery: trio.Nursery) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        health: Health,
+        nursery: trio.Nursery,
+        extensions: Extensions,
+    ) -> None:
         self._settings = settings
+        self._extensions = extensions
         self._store = store
         self._hub = Hub(store.journal, store.feed, store.horizon.floor, nursery)
         self._addresses = Addresses(None, None)
@@ -211,8 +237,11 @@ class _Doors:
     def _pipeline(self, health: Health) -> Pipeline:
         store, settings = self._store, self._settings
         tokens = read_tokens(settings.token_auth_file) if settings.token_auth_file else {}
-        authorize = authorizer(settings.authorization_mode, store.names)
-        authenticator = Authenticator(tokens, anonymous=settings.anonymous_auth)
+        extensions = self._extensions
+        authorize = authorizer(settings.authorization_mode, store.names, extensions.authorizers)
+        authenticator = Authenticator(
+            tokens, anonymous=settings.anonymous_auth, methods=extensions.token_methods
+        )
         dispatch = Dispatch(
             store.names,
             store.catalog,

@@ -1,14 +1,15 @@
-"""`--authorization-mode=AlwaysAllow`: whoever has signed in may do everything."""
+"""`--authorization-mode=AlwaysAllow`: every request that passed authentication is allowed."""
 
 from __future__ import annotations
 
-from actors.access.authorize import ALLOWED, Attributes, Decision
+from actors.access.attributes import Attributes
+from actors.access.authorize import ALLOWED, Decision
 from actors.access.rules import EVERYTHING, Rules
 from actors.identity import User
 
 
 class AlwaysAllow:
-    def authorize(self, user: User, attributes: Attributes) -> Decision:
+    def authorize(self, attributes: Attributes) -> Decision:
         return ALLOWED
 
     def rules(self, user: User, namespace: str) -> Rules:

@@ -1,65 +1,59 @@
-"""May this user do that: the question, the answer, and the words of a refusal.
+"""Whether a request is allowed: the decision, the interface of authorizers, and the text of a 403.
 
-The gateway describes each request as `Attributes` and asks the one `Authorizer` that `--authorization-mode`
-chose. Authorizers only ever allow or have no opinion; a request that nobody allows is refused. They decide
-from memory, without waiting, so that asking costs the hot path next to nothing.
+An authorizer allows, denies or has no opinion. It returns its decision at once where it knows one, and otherwise
+an awaitable: deciding from memory costs no coroutine, and asking a webhook holds up nobody else. Callers write
+
+    decision = authorizer.authorize(attributes)
+    if not isinstance(decision, Decision):
+        decision = await decision
+
+Only an allow lets a request pass: one that is denied, and one about which nobody has an opinion, are both 403.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from enum import Enum
+from typing import Protocol
 
+from actors.access.attributes import Attributes
+from actors.access.rules import Rules
 from actors.errors import Forbidden, Resource
 from actors.identity import User
 
-if TYPE_CHECKING:
-    from actors.access.rules import Rules
 
-
-class Attributes(NamedTuple):
-    """What is asked for: a resource, or a path that is none (`is_resource` False).
-
-    A tuple, not a dataclass: one is made per request, and a frozen dataclass takes four times as long.
-    """
-
-    verb: str  # get, list, create, ...; for a path the HTTP method in lower case
-    group: str = ""
-    resource: str = ""
-    subresource: str = ""
-    namespace: str = ""
-    name: str = ""
-    path: str = ""
-    is_resource: bool = True
+class Verdict(Enum):
+    ALLOW = "allow"
+    DENY = "deny"  # no later authorizer is asked
+    NO_OPINION = "no opinion"
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    allowed: bool
-    reason: str = ""  # why not, where an authorizer has more to say than no
+    verdict: Verdict
+    reason: str = ""  # the 403, access reviews and the audit log show it
+
+    @property
+    def allowed(self) -> bool:
+        return self.verdict is Verdict.ALLOW
 
 
-ALLOWED = Decision(True)
-NO_OPINION = Decision(False)
+ALLOWED = Decision(Verdict.ALLOW)
+DENIED = Decision(Verdict.DENY)
+NO_OPINION = Decision(Verdict.NO_OPINION)
 
 
 class Authorizer(Protocol):
-    def authorize(self, user: User, attributes: Attributes) -> Decision: ...
+    def authorize(self, attributes: Attributes) -> Decision | Awaitable[Decision]: ...
 
     def rules(self, user: User, namespace: str) -> Rules:
-        """All that the user may do there, for those who ask about themselves."""
+        """The rules that apply to the user there, for a SelfSubjectRulesReview."""
 
 
-def require(authorizer: Authorizer, user: User, attributes: Attributes) -> None:
-    """Forbidden unless allowed."""
-    decision = authorizer.authorize(user, attributes)
-    if not decision.allowed:
-        raise forbidden(user, attributes, decision.reason)
-
-
-def forbidden(user: User, attributes: Attributes, reason: str = "") -> Forbidden:
-    who = f"User {json.dumps(user.name, ensure_ascii=False)} cannot {attributes.verb}"
+def forbidden(attributes: Attributes, reason: str = "") -> Forbidden:
+    who = f"User {json.dumps(attributes.user.name, ensure_ascii=False)} cannot {attributes.verb}"
     why = f": {reason}" if reason else ""
     if not attributes.is_resource:
         return Forbidden(None, "", f'{who} path "{attributes.path}"{why}')

@@ -1,18 +1,23 @@
-"""The authorizer behind each value of `--authorization-mode`.
+"""The authorizers that `--authorization-mode` names, in its order.
 
 `Node` has no rules of its own yet and adds nothing to `RBAC`; it is accepted because operators start
-servers with it, and its rules will stand in front of those of roles.
+servers with it, and its authorizer will come before that of roles.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from actors.access.always_allow import AlwaysAllow
 from actors.access.authorize import Authorizer
+from actors.access.chain import AuthorizerChain
 from actors.access.rbac import Rbac
 from actors.names import Names
 
 MODES = ("AlwaysAllow", "RBAC", "Node,RBAC")
 
 
-def authorizer(mode: str, names: Names) -> Authorizer:
-    return AlwaysAllow() if mode == "AlwaysAllow" else Rbac(names)
+def authorizer(mode: str, names: Names, first: Sequence[Authorizer] = ()) -> Authorizer:
+    """The authorizer of a mode; those in `first` are asked before it."""
+    authorizers = [*first, AlwaysAllow() if mode == "AlwaysAllow" else Rbac(names)]
+    return authorizers[0] if len(authorizers) == 1 else AuthorizerChain(authorizers)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from actors.access.authorize import ALLOWED, NO_OPINION, Attributes, Decision
+from actors.access.attributes import Attributes
+from actors.access.authorize import ALLOWED, NO_OPINION, Decision
 from actors.access.rules import EVERYTHING, PathRule, ResourceRule, Rules
 from actors.identity import AUTHENTICATED, MASTERS, UNAUTHENTICATED, User
 from actors.names import Names
@@ -32,7 +33,8 @@ class Rbac:
         signed_in = Rules((basic_user(names),), (DISCOVERY, PUBLIC_INFO))
         self._granted = {AUTHENTICATED: signed_in, UNAUTHENTICATED: Rules(paths=(PUBLIC_INFO,))}
 
-    def authorize(self, user: User, attributes: Attributes) -> Decision:
+    def authorize(self, attributes: Attributes) -> Decision:
+        user = attributes.user
         if MASTERS in user.groups:
             return ALLOWED
         granted = self._of(user)

@@ -1,14 +1,14 @@
-"""Answers to reviews: whose token is this, may somebody do that, what may I do.
+"""The status of reviews: whose token is this, may somebody do that, what may I do.
 
-The gateway decodes a review, asks here, and shows it with the status that this makes; nothing is stored. The
-authenticator and the authorizer that answer are those of every request, so a review never says anything else than
-a request would have met.
+The gateway decodes a review, asks here for its status, and responds with both; nothing is stored. The authenticator
+and the authorizer are those of every request, so a review never differs from what a request would have met.
 """
 
 from __future__ import annotations
 
-from actors.access.authenticate import Authenticator
-from actors.access.authorize import Attributes, Authorizer
+from actors.access.attributes import Attributes
+from actors.access.authenticate import Authenticated, Authenticator
+from actors.access.authorize import Authorizer, Decision, Verdict
 from actors.access.rules import Rules
 from actors.errors import BadRequest, Invalid, Unauthorized
 from actors.identity import User
@@ -23,43 +23,45 @@ class Reviews:
     def __init__(self, authenticator: Authenticator, authorizer: Authorizer) -> None:
         self._authenticator = authenticator
         self._authorizer = authorizer
-        self._answers = {
-            "TokenReview": self._token,
-            "SubjectAccessReview": self._of_subject,
-            "LocalSubjectAccessReview": self._of_subject,
-            "SelfSubjectAccessReview": self._access,
-            "SelfSubjectRulesReview": self._rules,
-        }
 
-    def answer(self, definition: Definition, asked: Object, user: User) -> Object:
-        """The status of a review that `user` makes."""
-        errors = few_enough(definition.validate_create, asked)
+    async def status(self, definition: Definition, review: Object, user: User) -> Object:
+        """The status of a review that `user` creates."""
+        errors = few_enough(definition.validate_create, review)
         if errors:
-            # As a review is no object, neither its kind nor a name is told.
+            # A review is no object: the Status names neither its kind nor its name.
             raise Invalid(definition.group, "", "", [error.cause() for error in errors])
-        return self._answers[definition.kind](asked["spec"], user)
+        spec = review["spec"]
+        match definition.kind:
+            case "TokenReview":
+                return await self._token(spec)
+            case "SelfSubjectAccessReview":
+                return await self._access(spec, user)
+            case "SelfSubjectRulesReview":
+                return self._rules(spec, user)
+            case _:
+                return await self._access(spec, _subject(spec))
 
-    def _token(self, spec: Object, _: User) -> Object:
+    async def _token(self, spec: Object) -> Object:
         token = spec.get("token", "")
         if not token:
             raise BadRequest("token is required for TokenReview in authentication")
         try:
-            # Tokens are for this server alone so far: whoever asks for other audiences does not find theirs.
-            if spec.get("audiences"):
-                raise Unauthorized
-            user = self._authenticator.by_token(token.encode()).user
+            found = self._authenticator.by_token(token.encode(), tuple(spec.get("audiences", ())))
+            who = found if isinstance(found, Authenticated) else await found
         except Unauthorized:
             return {"user": {}, "error": WRONG_TOKEN}
-        return {"authenticated": True, "user": _described(user)}
+        status: Object = {"authenticated": True, "user": _described(who.user)}
+        if who.audiences:
+            status["audiences"] = list(who.audiences)
+        return status
 
-    def _of_subject(self, spec: Object, _: User) -> Object:
-        extra = tuple((key, tuple(values)) for key, values in spec.get("extra", {}).items())
-        subject = User(spec.get("user", ""), spec.get("uid", ""), tuple(spec.get("groups", ())), extra)
-        return self._access(spec, subject)
-
-    def _access(self, spec: Object, user: User) -> Object:
-        decision = self._authorizer.authorize(user, _attributes(spec))
+    async def _access(self, spec: Object, user: User) -> Object:
+        decision = self._authorizer.authorize(_attributes(spec, user))
+        if not isinstance(decision, Decision):
+            decision = await decision
         status: Object = {"allowed": decision.allowed}
+        if decision.verdict is Verdict.DENY:
+            status["denied"] = True
         if decision.reason:
             status["reason"] = decision.reason
         return status
@@ -70,25 +72,32 @@ class Reviews:
         return _listed(self._authorizer.rules(user, spec["namespace"]))
 
 
+def _subject(spec: Object) -> User:
+    extra = tuple((key, tuple(values)) for key, values in spec.get("extra", {}).items())
+    return User(spec.get("user", ""), spec.get("uid", ""), tuple(spec.get("groups", ())), extra)
+
+
 def _described(user: User) -> Object:
-    told: Object = {"username": user.name}
+    info: Object = {"username": user.name}
     if user.uid:
-        told["uid"] = user.uid
+        info["uid"] = user.uid
     if user.groups:
-        told["groups"] = list(user.groups)
+        info["groups"] = list(user.groups)
     if user.extra:
-        told["extra"] = {key: list(values) for key, values in user.extra}
-    return told
+        info["extra"] = {key: list(values) for key, values in user.extra}
+    return info
 
 
-def _attributes(spec: Object) -> Attributes:
+def _attributes(spec: Object, user: User) -> Attributes:
     path = spec.get("nonResourceAttributes")
     if path is not None:
-        return Attributes(path.get("verb", ""), path=path.get("path", ""), is_resource=False)
+        return Attributes(user, path.get("verb", ""), path=path.get("path", ""), is_resource=False)
     asked = spec["resourceAttributes"]
     return Attributes(
+        user,
         asked.get("verb", ""),
         asked.get("group", ""),
+        asked.get("version", ""),
         asked.get("resource", ""),
         asked.get("subresource", ""),
         asked.get("namespace", ""),

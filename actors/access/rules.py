@@ -1,6 +1,6 @@
-"""What rights are made of: verbs on resources, and verbs on paths that are none.
+"""Rules: verbs on resources, and verbs on paths that are no resources.
 
-Roles hold them, authorizers compare requests with them, and a review of one's own rules shows them.
+Roles hold them, authorizers match requests against them, and a SelfSubjectRulesReview shows them.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from actors.access.authorize import Attributes
+from actors.access.attributes import Attributes
 
 ANY: Final = "*"
 
@@ -47,7 +47,7 @@ class ResourceRule:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """All that a user may do in a namespace."""
+    """Everything that a user may do in a namespace."""
 
     resources: tuple[ResourceRule, ...] = ()
     paths: tuple[PathRule, ...] = ()

@@ -11,7 +11,8 @@ from typing import Any, Protocol
 
 import trio
 
-from actors.access.authorize import Attributes, Authorizer
+from actors.access.attributes import Attributes
+from actors.access.authorize import Authorizer, Decision
 from actors.access.reviews import Reviews
 from actors.errors import BadRequest, Invalid, NoSuchResource, NotFound, Resource, TimedOut
 from actors.kinds.catalog import Catalog
@@ -28,7 +29,7 @@ from actors.store.addressing import check_name, settle_namespace
 from actors.store.reads import Listing, ListOptions, Reads
 from gateway.handlers.bodies import decode_body, decode_delete_options
 from gateway.handlers.patches import Patches
-from gateway.handlers.reviews import ReviewDesk
+from gateway.handlers.reviews import ReviewHandler
 from gateway.handlers.submissions import Submissions
 from gateway.handlers.watches import Opening
 from gateway.requests import render
@@ -77,7 +78,7 @@ class Dispatch:
         self._opening = opening
         self._chunking = chunking  # lists may be asked for in pages
         evictions = Evictions(catalog, journal, directory)
-        self._desk = ReviewDesk(names, reviews)
+        self._reviews = ReviewHandler(names, reviews)
         self._submissions = Submissions(names, directory, reads, evictions)
         self._verbs: dict[str, Callable[[Call, Definition], Awaitable[Response]]] = {
             "get": self._get,
@@ -114,6 +115,11 @@ class Dispatch:
         """Refuses what this would refuse whatever else the request says."""
         if not _allows(self.find(route), route):
             raise MethodNotAllowed
+
+    def creates_review(self, route: Route) -> bool:
+        """Whether what a POST to this route creates is returned and never stored."""
+        definition = self._catalog.find(route.group, route.version, route.resource)
+        return definition is not None and definition.answered
 
     def find(self, route: Route) -> Definition:
         definition = self._catalog.find(route.group, route.version, route.resource)
@@ -176,7 +182,7 @@ class Dispatch:
         if call.route.subresource or definition.submits_to[0]:
             return await self._submit(call, definition, write)
         if definition.answered:
-            return await self._desk.create(
+            return await self._reviews.create(
                 call, definition, write, self._stamps.make(call.user, call.manager)
             )
         body = await decode_body(call, definition, self._names, write.field_validation)
@@ -212,7 +218,7 @@ class Dispatch:
             self._stamps.make(call.user, call.manager),
             call.route.subresource,
             write.dry_run,
-            may_create=definition.creates_on_update and self._may_create(call),
+            may_create=definition.creates_on_update and await self._may_create(call),
         )
         return await self._write(call, definition, command, body.problems)
 
@@ -220,11 +226,25 @@ class Dispatch:
         asked = await self._patches.read(call, definition, _namespace(definition, call.route))
         return await self._write(call, definition, asked.command, asked.problems)
 
-    def _may_create(self, call: Call) -> bool:
+    async def _may_create(self, call: Call) -> bool:
         """Whether the caller may also create: asked of an apply, and of a PUT to kinds that it creates."""
         route = call.route
-        wanted = Attributes("create", route.group, route.resource, "", route.namespace, route.name)
-        return self._authorizer.authorize(call.user, wanted).allowed
+        decision = self._authorizer.authorize(
+            Attributes(
+                call.user,
+                "create",
+                route.group,
+                route.version,
+                route.resource,
+                "",
+                route.namespace,
+                route.name,
+                route.path,
+            )
+        )
+        if not isinstance(decision, Decision):
+            decision = await decision
+        return decision.allowed
 
     async def _write(
         self,

@@ -6,7 +6,7 @@ what is wrong with it. The other three formats are judged when they meet the obj
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 from actors.errors import BadRequest, TooLarge
@@ -28,7 +28,7 @@ class Asked(NamedTuple):
 
 class Patches:
     def __init__(
-        self, names: Names, stamps: Stamps, reads: Reads, may_create: Callable[[Call], bool]
+        self, names: Names, stamps: Stamps, reads: Reads, may_create: Callable[[Call], Awaitable[bool]]
     ) -> None:
         self._names = names
         self._stamps = stamps
@@ -80,7 +80,7 @@ class Patches:
             write.dry_run,
             write.field_validation,
             force=write.force,
-            may_create=self._may_create(call),
+            may_create=await self._may_create(call),
             annotation=self._annotation if call.manager == USUAL_MANAGER else "",
         )
         return Asked(command, body.problems)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Awaitable
 
 from actors.access.anonymous import NOBODY
-from actors.access.authenticate import Authenticator
-from actors.access.authorize import Attributes, Authorizer, require
+from actors.access.attributes import Attributes
+from actors.access.authenticate import Authenticated, Authenticator
+from actors.access.authorize import Authorizer, Decision, forbidden
 from actors.errors import BadRequest, Forbidden
-from actors.identity import User
 from actors.names import Names
 from actors.selectors import FieldSelector
 from gateway.connections.parser import wants_websocket
@@ -78,9 +79,19 @@ class Pipeline:
                 if not watch:
                     call.parameters.check_timeout()
             call.route = find_route(request.method, request.path, watch=watch)
-            call.user = self._authenticate(call)
+            who = self._authenticate(request)
+            if not isinstance(who, Authenticated):
+                who = await who
+            call.user = who.user
+            if who.warnings:
+                call.warnings.extend(who.warnings)
             self._refuse_impersonation(request)
-            self._authorize(call)
+            attributes = _attributes(call)
+            decision = self._authorizer.authorize(attributes)
+            if not isinstance(decision, Decision):
+                decision = await decision
+            if not decision.allowed:
+                raise forbidden(attributes, decision.reason)
             if call.route.is_resource or self._paths.negotiates(call.route.path):
                 self._agree(call)
             response = await (self._dispatch(call) if call.route.is_resource else self._paths(call))
@@ -97,14 +108,11 @@ class Pipeline:
         )
         return response
 
-    def _authenticate(self, call: Call) -> User:
-        request = call.request
+    def _authenticate(self, request: Request) -> Authenticated | Awaitable[Authenticated]:
         authorization = request.headers.get(b"authorization")
         if PROTOCOLS in request.headers:
             authorization = self._token_of_websocket(request) or authorization
-        authenticated = self._authenticator.authenticate(authorization, request.peer.certificate)
-        call.warnings.extend(authenticated.warnings)
-        return authenticated.user
+        return self._authenticator.authenticate(authorization, request.peer.certificate)
 
     def _token_of_websocket(self, request: Request) -> bytes | None:
         """Where no Authorization header can be set, the token comes as a subprotocol."""
@@ -121,9 +129,6 @@ class Pipeline:
                 why = "impersonation is not served yet: send the request without Impersonate-* headers"
                 raise Forbidden(None, "", why)
 
-    def _authorize(self, call: Call) -> None:
-        require(self._authorizer, call.user, _attributes(call))
-
     def _agree(self, call: Call) -> None:
         """On a representation; what is not there at all is told first, in one that everybody reads."""
         try:
@@ -138,6 +143,9 @@ class Pipeline:
         route = call.route
         shape = _SHAPES.get(route.verb, "other") if route.is_resource else self._paths.shape(route.path)
         call.representation = negotiate(headers.get(b"accept"), self._names, shape)
+        if call.representation.form and route.verb == "create" and self._dispatch.creates_review(route):
+            # A review is shown in full or not at all.
+            call.representation = negotiate(headers.get(b"accept"), self._names, "document")
         if call.representation.media == "protobuf":
             call.messages = self._messages
         asked = call.parameters.first("pretty")
@@ -160,10 +168,18 @@ class Pipeline:
 def _attributes(call: Call) -> Attributes:
     route = call.route
     if not route.is_resource:
-        return Attributes(verb=route.verb, path=route.path, is_resource=False)
-    name = route.name or _selected_name(call)
-    # By position, as keywords would cost as much as all the rest of it.
-    return Attributes(route.verb, route.group, route.resource, route.subresource, route.namespace, name)
+        return Attributes(call.user, route.verb, path=route.path, is_resource=False)
+    return Attributes(
+        call.user,
+        route.verb,
+        route.group,
+        route.version,
+        route.resource,
+        route.subresource,
+        route.namespace,
+        route.name or _selected_name(call),
+        route.path,
+    )
 
 
 def _selected_name(call: Call) -> str:

@@ -1,7 +1,6 @@
-"""Reviews over HTTP: decoded like any other object, answered at once, and gone.
+"""POST of a review: decoded like any other object, returned with its status, never stored.
 
-The access rules answer (`actors/access/reviews.py`); here is what every new object gets: where it lives, and who
-said what of it.
+`actors/access/reviews.py` makes the status; here the review gets its namespace and managedFields.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from gateway.requests.call import Call
 from gateway.requests.request import Response
 from gateway.wire.documents import frame_of
 
-_RULES = "SelfSubjectRulesReview"  # the answer to it repeats nothing of the question
+_RULES = "SelfSubjectRulesReview"  # its response repeats nothing of the request
 
 
-class ReviewDesk:
+class ReviewHandler:
     def __init__(self, names: Names, reviews: Reviews) -> None:
         self._names = names
         self._reviews = reviews
@@ -35,26 +34,26 @@ class ReviewDesk:
         self, call: Call, definition: Definition, write: options.WriteOptions, stamp: Stamp
     ) -> Response:
         body = await decode_body(call, definition, self._names, write.field_validation)
-        asked = body.object
-        asked.pop("status", None)
-        settle_namespace(call.route.namespace, asked)
+        review = body.object
+        review.pop("status", None)
+        settle_namespace(call.route.namespace, review)
         if definition.namespaced:
-            asked["metadata"]["namespace"] = call.route.namespace
-        status = self._reviews.answer(definition, asked, call.user)
-        metadata = _metadata(definition, asked, stamp)
-        spec = asked["spec"]
+            review["metadata"]["namespace"] = call.route.namespace
+        status = await self._reviews.status(definition, review, call.user)
+        metadata = _metadata(definition, review, stamp)
+        spec = review["spec"]
         if definition.kind == _RULES:
             metadata, spec = {"creationTimestamp": None}, {}
         shown = orjson.dumps({"metadata": metadata, "spec": spec, "status": status})
         return await render.answer(call, frame_of(definition).item(shown), 201)
 
 
-def _metadata(definition: Definition, asked: Object, stamp: Stamp) -> Object:
-    """Nothing is made, so nothing has a time or a uid; but what was said was said by somebody."""
-    doors = FieldViews({definition.api_version: definition})
-    door = doors(definition.api_version, "")
-    owners = owned_after(doors, door, None, asked, stamp.manager, seconds_text(stamp.time))
-    metadata = {**asked["metadata"], "creationTimestamp": None}
+def _metadata(definition: Definition, review: Object, stamp: Stamp) -> Object:
+    """Nothing is created, so there is no time and no uid; the fields sent still have a manager."""
+    views = FieldViews({definition.api_version: definition})
+    view = views(definition.api_version, "")
+    owners = owned_after(views, view, None, review, stamp.manager, seconds_text(stamp.time))
+    metadata = {**review["metadata"], "creationTimestamp": None}
     if owners:
         metadata["managedFields"] = owners
     return metadata

@@ -98,6 +98,7 @@ class Api:
     settings: Settings
     clock: ManualClock
     nursery: trio.Nursery
+    extensions: compose.Extensions = compose.NO_EXTENSIONS
     stop: trio.Event = field(default_factory=trio.Event)
     stopped: trio.Event = field(default_factory=trio.Event)
     addresses: Addresses = field(default_factory=lambda: Addresses(None, None))
@@ -126,7 +127,7 @@ class Api:
             self.addresses = addresses
             task_status.started()
 
-        await compose.run(self.settings, announce, self.stop, self.clock)
+        await compose.run(self.settings, announce, self.stop, self.clock, self.extensions)
         self.stopped.set()
 
     async def finish(self) -> None:
@@ -221,11 +222,13 @@ def _taken(answer: Answer) -> Document:
 
 
 @asynccontextmanager
-async def served(folder: Path | None = None, **changed: Any) -> AsyncIterator[Api]:
+async def served(
+    folder: Path | None = None, extensions: compose.Extensions = compose.NO_EXTENSIONS, **changed: Any
+) -> AsyncIterator[Api]:
     """`changed` are settings. Without a folder the data is gone afterwards."""
     with memory_folder() as scratch:
         async with trio.open_nursery() as nursery:
-            api = Api(settings(folder or scratch, **changed), ManualClock(), nursery)
+            api = Api(settings(folder or scratch, **changed), ManualClock(), nursery, extensions)
             await api.start()
             try:
                 yield api

@@ -109,3 +109,25 @@ async def test_tokens_of_accounts_are_declared_and_not_issued_yet(dialect: str) 
         other = (await api.ask("POST", path, {"metadata": {"name": "x"}, "spec": {}})).expect(422)
         assert other["details"]["causes"][0]["field"] == "metadata.name"
         (await api.ask("GET", path)).expect(405)
+
+
+@pytest.mark.parametrize("form", ["Table", "PartialObjectMetadata"])
+@pytest.mark.parametrize(
+    ("path", "spec"),
+    [
+        (f"{AUTHORIZATION}/selfsubjectaccessreviews", {"resourceAttributes": PODS}),
+        (f"{AUTHORIZATION}/selfsubjectrulesreviews", {"namespace": "default"}),
+        (TOKEN_REVIEWS, {"token": "x"}),
+    ],
+)
+async def test_a_review_has_no_other_form(path: str, spec: dict[str, Any], form: str) -> None:
+    async with served() as api:
+        accept = f"application/json;as={form};v=v1;g=meta.cluster.io"
+        refused = await api.ask("POST", path, {"spec": spec}, headers={"accept": accept})
+        assert refused.expect(406)["message"] == (
+            "only the following media types are accepted: application/json, application/yaml, "
+            "application/vnd.cluster.protobuf"
+        )
+        either = {"accept": f"{accept}, application/json"}
+        made = (await api.ask("POST", path, {"spec": spec}, headers=either)).expect(201)
+        assert made["kind"].endswith("Review")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from actors.access.authorize import ALLOWED, NO_OPINION, Attributes, Decision
+from actors.access.attributes import Attributes
+from actors.access.authorize import ALLOWED, NO_OPINION, Decision
+from actors.access.rules import Rules
 from actors.identity import User
-from gateway import compose
+from gateway.compose import Extensions
 from tests.gateway.api import ALICE, config_map, served
 from tests.gateway.watch.watching import watching
 
@@ -14,12 +16,14 @@ PATH = "/api/v1/namespaces/default/configmaps"
 
 
 class OnlyMine:
-    """Alice may watch the object called mine; the administrator everything."""
+    """Alice may watch the object called mine."""
 
-    def authorize(self, user: User, attributes: Attributes) -> Decision:
-        if user.name != "alice":
-            return ALLOWED
-        return ALLOWED if (attributes.verb, attributes.name) == ("watch", "mine") else NO_OPINION
+    def authorize(self, attributes: Attributes) -> Decision:
+        asked = (attributes.user.name, attributes.verb, attributes.name)
+        return ALLOWED if asked == ("alice", "watch", "mine") else NO_OPINION
+
+    def rules(self, user: User, namespace: str) -> Rules:
+        return Rules()
 
 
 @pytest.mark.parametrize("path", [f"{PATH}?watch=1", "/api/v1/watch/namespaces/default/configmaps"])
@@ -32,9 +36,8 @@ async def test_without_a_right_it_is_forbidden(path: str) -> None:
         )
 
 
-async def test_a_right_to_one_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compose, "authorizer", lambda *_: OnlyMine())
-    async with served() as api:
+async def test_a_right_to_one_name() -> None:
+    async with served(extensions=Extensions(authorizers=[OnlyMine()])) as api:
         for query in ({"fieldSelector": "metadata.name=mine"}, {"fieldSelector": "metadata.name==mine"}):
             async with watching(api, PATH, token=ALICE, **query) as watch:
                 assert watch.status == 200

@@ -1,0 +1,92 @@
+"""Authorizers in order: the first that allows or denies decides, and only who has to wait is awaited."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+import pytest
+import trio
+
+from actors.access.attributes import Attributes
+from actors.access.authorize import ALLOWED, DENIED, NO_OPINION, Authorizer, Decision, Verdict
+from actors.access.chain import AuthorizerChain
+from actors.access.rules import PathRule, ResourceRule, Rules
+from actors.identity import User
+
+ALICE = User("alice")
+ASKED = Attributes(ALICE, "get", "", "v1", "pods", "", "default", "a")
+PODS = Rules((ResourceRule(("get",), ("",), ("pods",)),))
+PATHS = Rules(paths=(PathRule(("get",), ("/x",)),))
+
+
+class Fixed:
+    """Knows its decision at once."""
+
+    def __init__(self, decision: Decision, rules: Rules = PODS) -> None:
+        self.decision = decision
+        self.asked = 0
+        self._rules = rules
+
+    def authorize(self, attributes: Attributes) -> Decision | Awaitable[Decision]:
+        self.asked += 1
+        return self.decision
+
+    def rules(self, user: User, namespace: str) -> Rules:
+        return self._rules
+
+
+class Slow(Fixed):
+    """Has to wait for it."""
+
+    def authorize(self, attributes: Attributes) -> Awaitable[Decision]:
+        self.asked += 1
+        return self._wait()
+
+    async def _wait(self) -> Decision:
+        await trio.sleep(10)
+        return self.decision
+
+
+def unsure(reason: str) -> Decision:
+    return Decision(Verdict.NO_OPINION, reason)
+
+
+async def decide(*authorizers: Authorizer) -> Decision:
+    decision = AuthorizerChain(authorizers).authorize(ASKED)
+    return decision if isinstance(decision, Decision) else await decision
+
+
+@pytest.mark.parametrize("decision", [ALLOWED, DENIED, Decision(Verdict.DENY, "because")])
+@pytest.mark.parametrize("kind", [Fixed, Slow])
+async def test_the_first_opinion_ends_the_chain(
+    kind: type[Fixed], decision: Decision, autojump_clock: trio.testing.MockClock
+) -> None:
+    before, after = kind(unsure("not mine")), Fixed(ALLOWED)
+    assert await decide(before, kind(decision), after) == decision
+    assert (before.asked, after.asked) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    "authorizers",
+    [
+        (Fixed(unsure("a")), Fixed(NO_OPINION), Fixed(unsure("b"))),
+        (Fixed(unsure("a")), Slow(NO_OPINION), Fixed(unsure("b"))),
+        (Slow(unsure("a")), Slow(unsure("b"))),
+    ],
+    ids=["known", "mixed", "slow"],
+)
+async def test_reasons_are_joined_when_nobody_has_an_opinion(
+    authorizers: tuple[Fixed, ...], autojump_clock: trio.testing.MockClock
+) -> None:
+    assert await decide(*authorizers) == unsure("a\nb")
+
+
+def test_what_all_know_is_returned_without_a_coroutine() -> None:
+    assert AuthorizerChain([Fixed(unsure("a")), Fixed(ALLOWED)]).authorize(ASKED) is ALLOWED
+    assert AuthorizerChain([Fixed(NO_OPINION), Fixed(NO_OPINION)]).authorize(ASKED) is NO_OPINION
+    assert AuthorizerChain([Fixed(ALLOWED), Slow(DENIED)]).authorize(ASKED) is ALLOWED
+
+
+def test_rules_are_those_of_all() -> None:
+    chain = AuthorizerChain([Fixed(NO_OPINION), Fixed(NO_OPINION, PATHS)])
+    assert chain.rules(ALICE, "default") == Rules(PODS.resources, PATHS.paths)

@@ -1,0 +1,145 @@
+"""Authentication and authorization that have to ask somebody: only who needs them waits."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+import trio
+
+from actors.access.attributes import Attributes
+from actors.access.authenticate import Authenticated
+from actors.access.authorize import ALLOWED, NO_OPINION, Decision, Verdict
+from actors.access.rules import Rules
+from actors.identity import User
+from gateway.compose import Extensions
+from tests.gateway.api import ADMIN, ALICE, Answer, Api, config_map, served
+
+PATH = "/api/v1/namespaces/default/configmaps"
+BOB = User("bob", groups=("system:masters",), extra=(("scopes", ("all",)),))
+
+
+class Provider:
+    """An identity provider that answers when the test lets it: `bob-...` is bob, everything else nobody's."""
+
+    def __init__(self) -> None:
+        self.asked = trio.Event()
+        self.answers = trio.Event()
+
+    async def authenticate(self, token: bytes, audiences: tuple[str, ...]) -> Authenticated | None:
+        self.asked.set()
+        await self.answers.wait()
+        return Authenticated(BOB, audiences=audiences) if token.startswith(b"bob-") else None
+
+
+class Webhook:
+    """An authorizer that has to ask about alice, and knows nothing of anybody else."""
+
+    def __init__(self, decision: Decision) -> None:
+        self.decision = decision
+        self.asked = trio.Event()
+        self.answers = trio.Event()
+        self.seen: list[Attributes] = []
+
+    def authorize(self, attributes: Attributes) -> Decision | Awaitable[Decision]:
+        return self._ask(attributes) if attributes.user.name == "alice" else NO_OPINION
+
+    async def _ask(self, attributes: Attributes) -> Decision:
+        self.seen.append(attributes)
+        self.asked.set()
+        await self.answers.wait()
+        return self.decision
+
+    def rules(self, user: User, namespace: str) -> Rules:
+        return Rules()
+
+
+async def ask_slowly(api: Api, token: str, answers: list[Answer]) -> None:
+    answers.append(await api.ask("GET", PATH, token=token))
+
+
+async def test_a_slow_identity_provider_delays_nobody_else() -> None:
+    provider = Provider()
+    answers: list[Answer] = []
+    async with served(extensions=Extensions(token_methods=[provider])) as api:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask_slowly, api, "bob-1", answers)
+            nursery.start_soon(ask_slowly, api, "nobody", answers)
+            await provider.asked.wait()
+            assert (await api.ask("GET", PATH, token=ADMIN)).status == 200
+            assert (await api.ask("POST", PATH, config_map("a"), token=ADMIN)).status == 201
+            assert answers == []
+            provider.answers.set()
+        assert sorted(answer.status for answer in answers) == [200, 401]
+
+
+async def test_a_slow_authorizer_delays_nobody_else() -> None:
+    webhook = Webhook(ALLOWED)
+    answers: list[Answer] = []
+    async with served(extensions=Extensions(authorizers=[webhook])) as api:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask_slowly, api, ALICE, answers)
+            await webhook.asked.wait()
+            assert (await api.ask("GET", PATH, token=ADMIN)).status == 200
+            assert answers == []
+            webhook.answers.set()
+        assert [answer.status for answer in answers] == [200]
+    [seen] = webhook.seen
+    assert seen[1:] == ("list", "", "v1", "configmaps", "", "default", "", PATH, True)
+    assert seen.user == User("alice", "2", ("devs", "system:authenticated"))
+
+
+async def test_a_denial_ends_the_chain_and_its_reason_is_in_the_403() -> None:
+    first, second = Webhook(Decision(Verdict.DENY, "not on a Sunday")), Webhook(ALLOWED)
+    first.answers.set()
+    async with served(extensions=Extensions(authorizers=[first, second])) as api:
+        status = (await api.ask("GET", PATH, token=ALICE)).expect(403)
+        assert status["message"].endswith('in the namespace "default": not on a Sunday')
+        assert second.seen == []
+
+
+async def test_reasons_of_all_are_in_the_403() -> None:
+    authorizers = [Webhook(Decision(Verdict.NO_OPINION, reason)) for reason in ("no such team", "no badge")]
+    for authorizer in authorizers:
+        authorizer.answers.set()
+    async with served(extensions=Extensions(authorizers=authorizers)) as api:
+        status = (await api.ask("GET", PATH, token=ALICE)).expect(403)
+        assert status["message"].endswith(": no such team\nno badge")
+
+
+async def test_an_apply_and_a_put_wait_for_the_right_to_create() -> None:
+    webhook = Webhook(ALLOWED)
+    webhook.answers.set()
+    lease = "/apis/coordination.cluster.io/v1/namespaces/default/leases/l"
+    async with served(extensions=Extensions(authorizers=[webhook])) as api:
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
+        headers = {"content-type": "application/apply-patch+yaml"}
+        query = {"fieldManager": "m"}
+        applied = await api.ask("PATCH", f"{PATH}/a", body, token=ALICE, headers=headers, **query)
+        assert applied.status == 201
+        put = await api.ask("PUT", lease, {"metadata": {"name": "l"}, "spec": {}}, token=ALICE)
+        assert put.status == 201
+    assert [(seen.verb, seen.version, seen.resource, seen.name) for seen in webhook.seen] == [
+        ("patch", "v1", "configmaps", "a"),
+        ("create", "v1", "configmaps", "a"),
+        ("update", "v1", "leases", "l"),
+        ("create", "v1", "leases", "l"),
+    ]
+
+
+async def test_reviews_wait_for_the_same_methods() -> None:
+    provider, webhook = Provider(), Webhook(Decision(Verdict.DENY, "not on a Sunday"))
+    provider.answers.set()
+    webhook.answers.set()
+    async with served(extensions=Extensions([provider], [webhook])) as api:
+        spec = {"token": "bob-1", "audiences": ["vault"]}
+        path = "/apis/authentication.cluster.io/v1/tokenreviews"
+        review = (await api.ask("POST", path, {"spec": spec})).expect(201)
+        groups = ["system:masters", "system:authenticated"]
+        who = {"username": "bob", "groups": groups, "extra": {"scopes": ["all"]}}
+        assert review["status"] == {"authenticated": True, "user": who, "audiences": ["vault"]}
+        pods = {"verb": "get", "version": "v1", "resource": "pods", "namespace": "default"}
+        path = "/apis/authorization.cluster.io/v1/subjectaccessreviews"
+        spec = {"user": "alice", "resourceAttributes": pods}
+        review = (await api.ask("POST", path, {"spec": spec})).expect(201)
+        assert review["status"] == {"allowed": False, "denied": True, "reason": "not on a Sunday"}
+        assert webhook.seen[-1][1:5] == ("get", "", "v1", "pods")
