@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from actors.selectors.facts import pack_facts
+from benchmarks.loads.plans import PAYLOAD, SHARDS
 from benchmarks.options import Options
-from benchmarks.plans import PAYLOAD, SHARDS
-from benchmarks.server import fresh_folder
+from benchmarks.servers.server import fresh_folder
 from journal.log import Journal
 from journal.records import Event
 

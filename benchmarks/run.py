@@ -17,19 +17,19 @@ from subprocess import TimeoutExpired
 from typing import TypeVar
 
 from benchmarks.archive import Archive
-from benchmarks.charts import charts
-from benchmarks.client import Refused
-from benchmarks.floors import Floors
-from benchmarks.growth import with_growth
-from benchmarks.job import LoadFailed
-from benchmarks.machine import file_system, machine
-from benchmarks.measurement import Measurement
+from benchmarks.baselines.ratios import Floors
+from benchmarks.loads.client import Refused
+from benchmarks.loads.job import LoadFailed
 from benchmarks.options import Options, parse
-from benchmarks.report import BOOKS, JOURNAL, OURS, Measured, Report
-from benchmarks.server import DidNotStart, Server, fresh_folder
-from benchmarks.site import Site
-from benchmarks.table import row, tables
-from benchmarks.target import Target
+from benchmarks.reports.charts import charts
+from benchmarks.reports.growth import with_growth
+from benchmarks.reports.measurement import Measurement
+from benchmarks.reports.report import BOOKS, JOURNAL, OURS, Measured, Report
+from benchmarks.reports.table import row, tables
+from benchmarks.servers.machine import file_system, machine
+from benchmarks.servers.server import DidNotStart, Server, fresh_folder
+from benchmarks.servers.site import Site
+from benchmarks.servers.target import Target
 from benchmarks.workloads.catalog import OF_BOOKS, OF_JOURNALS, OF_SERVERS, NoSuchWorkload, chosen, titles
 from benchmarks.workloads.workload import Skipped, Workload
 

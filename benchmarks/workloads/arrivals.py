@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 
-from benchmarks.measurement import Measurement
-from benchmarks.memory import memory
-from benchmarks.orders import Deliver, Open
-from benchmarks.scene import Scene
-from benchmarks.server import Server, fresh_folder
-from benchmarks.site import Site
+from benchmarks.reports.measurement import Measurement
+from benchmarks.servers.memory import memory
+from benchmarks.servers.server import Server, fresh_folder
+from benchmarks.servers.site import Site
+from benchmarks.watchers.collection import Scene
+from benchmarks.watchers.requests import Deliver, Open
 from benchmarks.workloads.workload import Skipped, Workload
 
 SETTLE = 1.0

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from benchmarks.archive import Archive
 from benchmarks.options import Options, Sizes
-from benchmarks.site import Site
+from benchmarks.servers.site import Site
 from benchmarks.workloads.arrivals import ARRIVALS
 from benchmarks.workloads.fanouts import FANOUTS
 from benchmarks.workloads.journal import JOURNAL

@@ -9,11 +9,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from benchmarks.fanout import FanOut, Shape
-from benchmarks.measurement import Measurement
 from benchmarks.options import Sizes
-from benchmarks.scene import GROUPS
-from benchmarks.site import Site
+from benchmarks.reports.measurement import Measurement
+from benchmarks.servers.site import Site
+from benchmarks.watchers.collection import GROUPS
+from benchmarks.watchers.fanout import FanOut, Shape
 from benchmarks.workloads.workload import Workload
 
 Shaping = Callable[[Sizes], Shape]

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from benchmarks.archive import NAMESPACE, TYPE, Archive, Events
-from benchmarks.measurement import Measurement
+from benchmarks.reports.measurement import Measurement
 from benchmarks.workloads.workload import Workload
 from journal import replay, snapshots
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import statistics
 from functools import partial
 
-from benchmarks.audience import Audience
-from benchmarks.measurement import Measurement
-from benchmarks.memory import memory
-from benchmarks.orders import Deliver, Open
-from benchmarks.probe import Probe
-from benchmarks.scene import Scene
-from benchmarks.site import Site
+from benchmarks.reports.measurement import Measurement
+from benchmarks.servers.memory import memory
+from benchmarks.servers.site import Site
+from benchmarks.watchers.collection import Scene
+from benchmarks.watchers.controller import Audience
+from benchmarks.watchers.probe import Probe
+from benchmarks.watchers.requests import Deliver, Open
 from benchmarks.workloads.workload import Skipped, Workload
 
 STEP = 50  # events written at once while stalled watchers fall behind

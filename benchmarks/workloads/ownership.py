@@ -16,14 +16,14 @@ from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
 from actors.messages import Patch
 from actors.names import CLUSTER
-from actors.patch.managed_fields.field_view import Doors
+from actors.patch.managed_fields.field_view import FieldViews
 from actors.patch.managed_fields.ownership import owned_after
 from actors.resource.applying import apply_object
 from actors.resource.decide import Current
 from actors.stamps import Stamp
-from benchmarks.measurement import Measurement
+from benchmarks.loads.plans import config_map
 from benchmarks.options import Sizes
-from benchmarks.plans import config_map
+from benchmarks.reports.measurement import Measurement
 from benchmarks.workloads.workload import Workload
 
 TIME = "2020-01-01T00:00:00Z"
@@ -32,29 +32,29 @@ ROUNDS = 20
 
 
 class Owned:
-    """An object of a kind, its doors, and who owns what of it."""
+    """An object of a kind, its views, and who owns what of it."""
 
     def __init__(self, plural: str, document: Any) -> None:
         definition = Catalog(CLUSTER).find("", "v1", plural)
         assert definition is not None
         self.definition: Definition = definition
-        self.doors = Doors({definition.api_version: definition})
-        self.door = self.doors(definition.api_version, "")
+        self.views = FieldViews({definition.api_version: definition})
+        self.view = self.views(definition.api_version, "")
         self.new = definition.schema.decode_object(document).object
         self.new["metadata"] |= {"uid": "u", "creationTimestamp": TIME}
         self.stored = self.with_owners(self.new, self.create())
 
     def create(self) -> list[Any]:
-        return owned_after(self.doors, self.door, None, self.new, "creator", TIME)
+        return owned_after(self.views, self.view, None, self.new, "creator", TIME)
 
     def update(self, after: Any) -> list[Any]:
-        return owned_after(self.doors, self.door, self.stored, after, "updater", TIME)
+        return owned_after(self.views, self.view, self.stored, after, "updater", TIME)
 
     def apply(self, current: Current, manager: str, config: Any) -> Any:
         stamp = Stamp(0, "user", manager, "u", "xxxxx")
         name, version = current.object["metadata"]["name"], self.definition.api_version
         command = Patch(version, "", name, "apply", config, stamp, force=True)
-        return apply_object(self.doors, self.definition, current, command)
+        return apply_object(self.views, self.definition, current, command)
 
     def with_owners(self, made: Any, entries: list[Any]) -> Any:
         """As it is read back from the journal."""

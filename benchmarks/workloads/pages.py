@@ -10,10 +10,10 @@ from __future__ import annotations
 from functools import partial
 from urllib.parse import quote
 
-from benchmarks.client import Client
-from benchmarks.job import Job, run_job
-from benchmarks.measurement import Measurement
-from benchmarks.site import Site
+from benchmarks.loads.client import Client
+from benchmarks.loads.job import Job, run_job
+from benchmarks.reports.measurement import Measurement
+from benchmarks.servers.site import Site
 from benchmarks.workloads.workload import Skipped, Workload
 
 PAGE = 100

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from benchmarks.measurement import Measurement
-from benchmarks.plans import PAYLOAD
-from benchmarks.site import Site
+from benchmarks.loads.plans import PAYLOAD
+from benchmarks.reports.measurement import Measurement
+from benchmarks.servers.site import Site
 from benchmarks.workloads.workload import Workload
 
 WRITERS = 16

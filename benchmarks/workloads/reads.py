@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from benchmarks.measurement import Measurement
-from benchmarks.site import Site
+from benchmarks.reports.measurement import Measurement
+from benchmarks.servers.site import Site
 from benchmarks.workloads.workload import Workload
 
 READERS = 16

@@ -6,10 +6,10 @@ import shutil
 import statistics
 import time
 
-from benchmarks.measurement import Measurement
-from benchmarks.memory import memory
-from benchmarks.server import Server, fresh_folder
-from benchmarks.site import Site
+from benchmarks.reports.measurement import Measurement
+from benchmarks.servers.memory import memory
+from benchmarks.servers.server import Server, fresh_folder
+from benchmarks.servers.site import Site
 from benchmarks.workloads.workload import Skipped, Workload
 
 SETTLE = 1.0  # seconds between ready and the reading of memory, as a user would find the server

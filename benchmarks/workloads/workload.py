@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Generic, TypeVar
 
-from benchmarks.measurement import Measurement
 from benchmarks.options import Sizes
+from benchmarks.reports.measurement import Measurement
 
 Ground = TypeVar("Ground")
 

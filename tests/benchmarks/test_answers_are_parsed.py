@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.wire import Answer, BadAnswer, request
+from benchmarks.loads.http1 import Answer, BadAnswer, request
 
 PLAIN = b"HTTP/1.1 200 OK\r\nContent-Type: x\r\ncontent-length: 11\r\n\r\nhello world"
 CHUNKED = (

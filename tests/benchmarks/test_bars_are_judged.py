@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from benchmarks.bars import BARS, judge
-from benchmarks.floors import Floors
-from benchmarks.growth import with_growth
-from benchmarks.measurement import Measurement
+from benchmarks.baselines.ratios import Floors
 from benchmarks.options import parse
-from benchmarks.reference import recorded
+from benchmarks.reports.growth import with_growth
+from benchmarks.reports.measurement import Measurement
+from benchmarks.reports.reference import recorded
+from benchmarks.reports.targets import BARS, judge
 from benchmarks.workloads.catalog import titles
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from benchmarks.charts import charts
-from benchmarks.measurement import Measurement
 from benchmarks.options import parse
-from benchmarks.report import Measured, Report
+from benchmarks.reports.charts import charts
+from benchmarks.reports.measurement import Measurement
+from benchmarks.reports.report import Measured, Report
 from benchmarks.workloads.catalog import titles
 
 HERE = {"cores": 2, "architecture": "any"}

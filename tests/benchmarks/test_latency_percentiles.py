@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.latency import percentile, summary
+from benchmarks.loads.latency import percentile, summary
 
 
 def test_nearest_rank() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.run import main
-from benchmarks.target import NotLoopback, Target
+from benchmarks.servers.target import NotLoopback, Target
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.3.2.1", "localhost", "[::1]"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from benchmarks.files import shortage
+from benchmarks.servers.files import shortage
 
 
 def test_a_few_are_fine() -> None:

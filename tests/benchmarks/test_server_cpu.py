@@ -7,9 +7,9 @@ import subprocess
 import sys
 import time
 
-from benchmarks.cpu import _from_ticks, cpu_seconds
-from benchmarks.memory import memory
-from benchmarks.processes import with_children
+from benchmarks.servers.cpu import _from_ticks, cpu_seconds
+from benchmarks.servers.memory import memory
+from benchmarks.servers.processes import with_children
 
 GONE = 4_194_305  # above the largest process id Linux gives out
 

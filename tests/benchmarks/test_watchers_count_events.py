@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.audience import Audience
-from benchmarks.bare import bare_loop
-from benchmarks.job import LoadFailed
+from benchmarks.baselines.send_loop import bare_loop
+from benchmarks.baselines.send_loop_server import chunk
+from benchmarks.loads.job import LoadFailed
 from benchmarks.options import Options, parse
-from benchmarks.orders import (
+from benchmarks.servers.target import Target
+from benchmarks.watchers.controller import Audience
+from benchmarks.watchers.requests import (
     Assignment,
     Deliver,
     Open,
@@ -19,9 +21,7 @@ from benchmarks.orders import (
     encode_assignment,
     encode_order,
 )
-from benchmarks.spout import chunk
-from benchmarks.target import Target
-from benchmarks.watcher import MARK
+from benchmarks.watchers.watcher import MARK
 
 
 def _options(folder: Path) -> Options:

@@ -1,0 +1,190 @@
+"""Charts of a run: against a reference, along a large collection, above the floors, and (`crowds`) of watches.
+
+Each is a function from a report to SVG, or to nothing where the run has not measured what it shows. Bars are
+linear from zero: a logarithmic axis would make every difference look small.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from benchmarks.reports.measurement import Measurement
+from benchmarks.reports.reference import Reference, recorded
+from benchmarks.reports.report import Measured, Report
+from benchmarks.reports.svg import WIDTH, Drawing
+from benchmarks.reports.table import show
+from benchmarks.reports.targets import BARS
+from benchmarks.reports.watch_charts import against_watchers
+
+_TOP = 84.0
+_ROW = 30.0
+_LEFT = 276.0  # where bars begin
+_SPAN = 356.0  # and how long a full one is
+
+COMPARED = (
+    *(("create", "cpu_us"), ("get", "cpu_us"), ("get-rv0", "cpu_us"), ("list", "cpu_us")),
+    *(("list-rv0", "cpu_us"), ("list-selector", "cpu_us"), ("page-small-first", "cpu_us")),
+    *(("fanout", "cpu_us"), ("idle", "kb")),
+    *(("memory-idle", "mb"), ("memory-worked", "mb"), ("start", "seconds")),
+)
+PAGES = ("page-small-first", "page-small-deep", "page-first", "page-middle", "page-deep", "page-behind")
+
+
+def charts(report: Report) -> dict[str, str]:
+    """By the ending of the file's name; the first has none."""
+    drawn = {
+        "": against_reference(report),
+        "-pages": along_pages(report),
+        "-floors": above_floors(report),
+        "-watchers": against_watchers(report),
+    }
+    return {ending: chart for ending, chart in drawn.items() if chart}
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    title: str
+    figure: str
+    ours: float
+    theirs: float
+
+    @property
+    def share(self) -> float:
+        return self.ours / self.theirs
+
+
+def against_reference(report: Report) -> str:
+    ours = report.ours
+    if ours is None:
+        return ""
+    reference = _measured_reference(report.other) or recorded()
+    pairs = _pairs(ours, reference, report.titles)
+    if not pairs:
+        return ""
+    drawing = Drawing("Server CPU per operation, memory and start", f"Rewound against {reference.server}")
+    bottom = _TOP + _ROW * len(pairs)
+    drawing.text(_LEFT + _SPAN * 0.2, _TOP - 8, "a fifth", "mark small", "middle")
+    drawing.text(WIDTH - 24, _TOP - 8, "Rewound / reference", "quiet small", "end")
+    for place, pair in enumerate(pairs):
+        _draw_pair(drawing, _TOP + _ROW * place, pair)
+    drawing.dashed(_LEFT + _SPAN * 0.2, _TOP - 4, bottom - 6)
+    drawing.text(24, bottom + 18, _circumstances(reference, report), "quiet small")
+    return drawing.finish(bottom + 34)
+
+
+def _measured_reference(other: Measured | None) -> Reference | None:
+    if other is None:
+        return None
+    figures = {work: each.figures for work, each in other.measurements.items()}
+    return Reference(f"{other.name} {other.version}".strip(), "", figures)
+
+
+def _pairs(ours: Measured, reference: Reference, titles: dict[str, str]) -> list[_Pair]:
+    pairs = []
+    for work, figure in COMPARED:
+        theirs = reference.figure(work, figure)
+        if theirs and work in ours.measurements and figure in ours.measurements[work].figures:
+            value = ours.measurements[work].figures[figure]
+            pairs.append(_Pair(titles[work], figure, value, theirs))
+    return pairs
+
+
+def _draw_pair(drawing: Drawing, top: float, pair: _Pair) -> None:
+    drawing.text(_LEFT - 12, top + 15, pair.title, "ink", "end")
+    drawing.box(_LEFT, top + 3, _SPAN, 16, "track")
+    drawing.box(_LEFT, top + 3, _SPAN * min(1.0, pair.share), 16, "bar")
+    figures = f"{show(pair.figure, pair.ours)} / {show(pair.figure, pair.theirs)}"
+    drawing.text(WIDTH - 24, top + 15, f"{figures}  ({pair.share:.0%})", "ink", "end")
+
+
+def _circumstances(reference: Reference, report: Report) -> str:
+    here = report.machine
+    ours = f"{here['cores']} cores, {here['architecture']}"
+    if reference.machine:
+        return f"Full bar: the reference, recorded on {reference.machine}. Rewound: {ours}."
+    return f"Full bar: the reference, measured in the same run on {ours}."
+
+
+def along_pages(report: Report) -> str:
+    ours = report.ours
+    found = [work for work in PAGES if ours and "cpu_us" in _figures(ours, work)]
+    if ours is None or len(found) < 2:
+        return ""
+    limit = next(bar.at_most for bar in BARS if bar.work == "page-deep" and bar.figure == "cpu_us") or 0.0
+    scale = max(limit * 1.1, *(_figures(ours, work)["cpu_us"] for work in found))
+    drawing = Drawing("A page of 100 costs the same everywhere", "Server CPU per page, TLS, 1 kB objects")
+    at = _LEFT + _SPAN * limit / scale
+    drawing.text(at, _TOP - 8, f"bar: {show('cpu_us', limit)}", "mark small", "middle")
+    for place, work in enumerate(found):
+        top, value = _TOP + _ROW * place, _figures(ours, work)["cpu_us"]
+        drawing.text(_LEFT - 12, top + 15, report.titles[work], "ink", "end")
+        drawing.box(_LEFT, top + 3, _SPAN * value / scale, 16, "bar")
+        drawing.text(WIDTH - 24, top + 15, show("cpu_us", value), "ink", "end")
+    drawing.dashed(at, _TOP - 4, _TOP + _ROW * len(found) - 6)
+    return drawing.finish(_TOP + _ROW * len(found) + 12)
+
+
+def _figures(subject: Measured, work: str) -> dict[str, float]:
+    return subject.measurements.get(work, Measurement(work, {})).figures
+
+
+@dataclass(frozen=True, slots=True)
+class _Stack:
+    title: str
+    parts: tuple[tuple[str, float], ...]  # class of the colour, microseconds
+    words: str
+
+
+def above_floors(report: Report) -> str:
+    stacks = _stacks(report)
+    if not stacks:
+        return ""
+    drawing = Drawing(
+        "What the floor leaves to save", "Server CPU per operation, all measured in the same run"
+    )
+    scale = max(sum(value for _, value in stack.parts) for stack in stacks)
+    for place, stack in enumerate(stacks):
+        _draw_stack(drawing, _TOP + _ROW * place, stack, scale)
+    bottom = _TOP + _ROW * len(stacks)
+    x = 24.0
+    for classes, words in (
+        ("base", "bare echo (httptools on trio)"),
+        ("second", "bare LMDB commit, batches of 16"),
+        ("bar", "Rewound's own work"),
+    ):
+        drawing.box(x, bottom + 9, 10, 10, classes)
+        drawing.text(x + 16, bottom + 18, words, "quiet small")
+        x += 230
+    return drawing.finish(bottom + 34)
+
+
+def _stacks(report: Report) -> list[_Stack]:
+    ours, floors = report.ours, report.floors
+    if ours is None or "echo-tls" not in floors:
+        return []
+    stacks = []
+    for title, name in (("echo, plain", "echo-plain"), ("echo, TLS", "echo-tls")):
+        cpu = floors[name].figures["cpu_us"]
+        stacks.append(_Stack(title, (("base", cpu),), show("cpu_us", cpu)))
+    for work in ("get", "create", "delete"):
+        if "floor_ratio" in _figures(ours, work):
+            stacks.append(_stack(report.titles[work], ours.measurements[work]))
+    return stacks
+
+
+def _stack(title: str, each: Measurement) -> _Stack:
+    total, floors = each.figures["cpu_us"], each.notes["floors"]
+    parts = [("base" if name.startswith("echo") else "second", cpu) for name, cpu in floors.items()]
+    parts.append(("bar", max(0.0, total - sum(floors.values()))))
+    words = f"{show('cpu_us', total)}  ({each.figures['floor_ratio']:.1f}x)"
+    return _Stack(title, tuple(parts), words)
+
+
+def _draw_stack(drawing: Drawing, top: float, stack: _Stack, scale: float) -> None:
+    drawing.text(_LEFT - 12, top + 15, stack.title, "ink", "end")
+    x = _LEFT
+    for classes, value in stack.parts:
+        if value:
+            drawing.box(x, top + 3, _SPAN * value / scale, 16, classes)
+            x += _SPAN * value / scale
+    drawing.text(WIDTH - 24, top + 15, stack.words, "ink", "end")
