@@ -19,7 +19,7 @@ import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import lmdb
 
@@ -28,8 +28,6 @@ from journal.errors import AlreadyOpen, Damaged, NoJournal, NotAJournal, Storage
 Result = TypeVar("Result")
 
 PageError = lmdb.Error  # what LMDB raises, while reading, for pages that make no sense
-
-DATABASES = ("events", "state", "by_type", "by_object", "counts", "snapshots", "meta")
 
 DATA = "data.mdb"  # as LMDB names it
 DRAFT = "founding.mdb"
@@ -43,8 +41,20 @@ PROBE = 1 << 20
 PATIENCE = 30.0  # reads are short; one this long is a caller that writes while it reads
 
 
+class Databases(NamedTuple):
+    """Handles of the named databases; the field names are the names in the file. Keys: `journal/keys.py`."""
+
+    events: Any
+    state: Any
+    by_type: Any
+    by_object: Any
+    counts: Any
+    snapshots: Any
+    meta: Any
+
+
 class Environment:
-    """One open folder of LMDB files. `events` ... `meta` are its named databases."""
+    """One open folder of LMDB files."""
 
     def __init__(self, path: Path, *, readonly: bool, map_size: int) -> None:
         self.path, self.readonly = path, readonly
@@ -57,13 +67,11 @@ class Environment:
         try:
             self._env = _open(path, readonly, map_size)
             _complete(self._env, path, alone=not readonly)
-            self._databases = _open_databases(self._env, path, readonly)
+            self.databases = _open_databases(self._env, path, readonly)
         except BaseException:
             self._release_writer_lock()
             raise
         self._begin = self._env.begin
-        self.events, self.state, self.by_type, self.by_object = self._databases[:4]
-        self.counts, self.snapshots, self.meta = self._databases[4:]
 
     # Reads.
 
@@ -210,7 +218,7 @@ def _open(path: Path, readonly: bool, map_size: int) -> Any:
             map_size=map_size,
             readonly=readonly,
             create=not readonly,
-            max_dbs=len(DATABASES) + 1,
+            max_dbs=len(Databases._fields) + 1,
             max_readers=MAX_READERS,
             mode=0o600,
             # A list reads ahead by itself; a get of one object should not pull in its neighbours' pages.
@@ -260,9 +268,9 @@ def _complete(env: Any, path: Path, *, alone: bool) -> None:
         return
 
 
-def _open_databases(env: Any, path: Path, readonly: bool) -> list[Any]:
+def _open_databases(env: Any, path: Path, readonly: bool) -> Databases:
     try:
-        return [env.open_db(name.encode(), create=not readonly) for name in DATABASES]
+        return Databases(*(env.open_db(name.encode(), create=not readonly) for name in Databases._fields))
     except lmdb.NotFoundError as error:
         env.close()
         raise NoJournal(path) from error

@@ -43,7 +43,7 @@ class AlreadyOpen(CannotOpen):
         )
 
 
-class JournalThere(CannotOpen):
+class JournalExists(CannotOpen):
     """An import makes a new journal; it never touches one that exists."""
 
     def __init__(self, path: Path) -> None:
@@ -141,7 +141,7 @@ class Compacted(JournalError):
         super().__init__(f"version {asked} is older than what the journal keeps; the oldest one is {floor}")
 
 
-class NotYet(JournalError):
+class FutureVersion(JournalError):
     """A version that the journal has not reached."""
 
     def __init__(self, asked: int, head: int) -> None:

@@ -1,55 +1,53 @@
-"""What happened: to one object, to a type, between two versions; and where in the log a moment lies.
+"""Reads of the log by index: events of one object or type, changes between two offsets, the offset of a time.
 
-Called through `View` and by the command line. All of it goes by keys, never through the whole log: events are
-indexed by type and by object, and times never fall along the log, so a moment is found by halving. What
-retention removed is not found any more.
+Called through `View`, by `replay` and by the command line. No function scans the whole log: events are indexed
+by type and by object, and times never decrease along the log, so a time is found by binary search. Events that
+retention removed are not found.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from journal import keys, records, replay
-
-if TYPE_CHECKING:
-    from journal.records import Event
-    from journal.view import View
+from journal import keys, records
+from journal.records import Event, Link
+from journal.transaction import ReadTransaction
 
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """A way through the log: the keys that are `prefix` and an offset."""
+    """A database whose keys are `prefix` and an offset."""
 
     database: Any
     prefix: bytes
 
 
-def whole_log(view: View) -> Index:
-    return Index(view.journal.environment.events, b"")
+def whole_log(reading: ReadTransaction) -> Index:
+    return Index(reading.databases.events, b"")
 
 
-def of_type(view: View, type_id: int) -> Index:
-    return Index(view.journal.environment.by_type, keys.pack_type(type_id))
+def of_type(reading: ReadTransaction, type_id: int) -> Index:
+    return Index(reading.databases.by_type, keys.pack_type(type_id))
 
 
-def of_object(view: View, key: bytes) -> Index:
-    return Index(view.journal.environment.by_object, key + b"\0")
+def of_object(reading: ReadTransaction, key: bytes) -> Index:
+    return Index(reading.databases.by_object, key + b"\0")
 
 
-def ascending(view: View, index: Index, start: int) -> Iterator[int]:
-    """Offsets from `start` on, upwards."""
-    cursor = view.txn.cursor(index.database)
+def ascending(reading: ReadTransaction, index: Index, start: int) -> Iterator[int]:
+    """Offsets from `start` up."""
+    cursor = reading.txn.cursor(index.database)
     if cursor.set_range(index.prefix + keys.pack_offset(start)):
         yield from _offsets(index, cursor.iternext(values=False))
 
 
-def descending(view: View, index: Index, start: int) -> Iterator[int]:
-    """Offsets from `start` on, downwards."""
-    cursor = view.txn.cursor(index.database)
+def descending(reading: ReadTransaction, index: Index, start: int) -> Iterator[int]:
+    """Offsets from `start` down."""
+    cursor = reading.txn.cursor(index.database)
     wanted = index.prefix + keys.pack_offset(start)
-    # LMDB finds the first key that is not smaller; the one in front of it is the last that is not larger.
+    # set_range finds the first key that is not smaller; the key before it is the last that is not larger.
     found = cursor.set_range(wanted)
     if not found and not cursor.last():
         return
@@ -65,44 +63,60 @@ def _offsets(index: Index, found: Iterator[Any]) -> Iterator[int]:
         yield keys.offset_of(key)
 
 
-class Ends(NamedTuple):
-    """The versions that an object had at both ends of a stretch of the log, 0 where it was not there."""
+def links(reading: ReadTransaction, type_id: int, after: int, upto: int) -> Iterator[Link]:
+    """The events of one type after `after` up to `upto`, ascending, as links without contents."""
+    cursor = reading.txn.cursor(reading.databases.by_type)
+    if not cursor.set_range(keys.by_type(type_id, after + 1)):
+        return
+    beyond, decode = keys.by_type(type_id, upto), records.decode_link
+    for view_of_key, value in cursor.iternext():
+        key = bytes(view_of_key)
+        if key > beyond:
+            return
+        yield decode(key, value)
+
+
+class ObjectChange(NamedTuple):
+    """The offsets of an object's state at both ends of a range of the log; 0 where it did not exist."""
 
     before: int
     after: int
-    last: int  # its last event in between
+    last: int  # its last event in the range
 
 
-def touched(view: View, type_id: int, after: int, upto: int) -> dict[bytes, Ends]:
-    """The objects of a type that have events behind `after` up to `upto`, by state key."""
-    found: dict[bytes, Ends] = {}
-    for offset, key, previous, removed in replay.links(view, type_id, after, upto):
+def changed_objects(
+    reading: ReadTransaction, type_id: int, after: int, upto: int
+) -> dict[bytes, ObjectChange]:
+    """The objects of a type that have events after `after` up to `upto`, by state key."""
+    found: dict[bytes, ObjectChange] = {}
+    for offset, key, previous, removed in links(reading, type_id, after, upto):
         before = found[key].before if key in found else previous
-        found[key] = Ends(before, 0 if removed else offset, offset)
+        found[key] = ObjectChange(before, 0 if removed else offset, offset)
     return found
 
 
-def first_behind(view: View, key: bytes, offset: int) -> int:
-    """The offset of an object's first event behind `offset`; 0 without one."""
-    cursor = view.txn.cursor(view.journal.environment.by_object)
+def first_event_after(reading: ReadTransaction, key: bytes, offset: int) -> int:
+    """The offset of an object's first event after `offset`; 0 without one."""
+    cursor = reading.txn.cursor(reading.databases.by_object)
     if not cursor.set_range(keys.by_object(key, offset + 1)):
         return 0
     found = cursor.key()
     return keys.offset_of(found) if found[:-8] == key + b"\0" else 0
 
 
-def history(view: View, key: bytes) -> Iterator[Event]:
-    return (view.event_of(key, offset) for offset in ascending(view, of_object(view, key), 0))
+def history(reading: ReadTransaction, key: bytes) -> Iterator[Event]:
+    """All events of one object that are still there, ascending."""
+    return (reading.event_of(key, offset) for offset in ascending(reading, of_object(reading, key), 0))
 
 
-def offset_at(view: View, time: int) -> int:
+def offset_at(reading: ReadTransaction, time: int) -> int:
     """The newest offset whose event is not later than `time`; 0 without one."""
-    cursor = view.txn.cursor(view.journal.environment.events)
-    low, high = 0, view.head
+    cursor = reading.txn.cursor(reading.databases.events)
+    low, high = 0, reading.head
     while low < high:
         middle = (low + high + 1) // 2
         cursor.set_range(keys.pack_offset(middle))
-        # Offsets have gaps: this is the first event at or behind the middle, perhaps one already ruled out.
+        # Offsets have gaps: this is the first event at or after the middle, perhaps one already ruled out.
         offset = keys.offset_of(cursor.key())
         if offset <= high and records.event_fields(offset, cursor.value())[records.TIME] <= time:
             low = offset

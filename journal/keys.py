@@ -102,3 +102,13 @@ def after(type_id: int, last: tuple[str, str]) -> bytes:
 
 def by_object(state_key: bytes, offset: int) -> bytes:
     return b"%b\0%b" % (state_key, pack_offset(offset))
+
+
+def types_in(meta: dict[bytes, bytes]) -> dict[str, int]:
+    """Type ids by type name, from the records of the meta database."""
+    size = len(TYPE_PREFIX)
+    return {
+        key[size:].decode(): int.from_bytes(value, "big")
+        for key, value in meta.items()
+        if key.startswith(TYPE_PREFIX)
+    }

@@ -61,7 +61,7 @@ class Journal:
         try:
             journal._begin(dialect)
             if proved:
-                journal._prove_tail()
+                journal._check_tail()
         except BaseException:
             environment.close()
             raise
@@ -80,26 +80,25 @@ class Journal:
         self.dialect = stored[keys.DIALECT].decode()
         if not self.readonly and self.dialect != dialect:
             raise WrongDialect(self.path, self.dialect, dialect)
-        self._types = _types_in(stored)
+        self._types = keys.types_in(stored)
         with self.read() as view:
             self._head = view.head
 
-    def _prove_tail(self) -> None:
+    def _check_tail(self) -> None:
         with self.read() as view:
-            verify.prove_tail(view)
+            verify.check_tail(view, self.path)
             newest = view.event(view.head)
             self._time = newest.time if newest is not None else 0
 
     def _found(self, txn: Any, dialect: str) -> None:
-        meta = self.environment.meta
+        meta = self.environment.databases.meta
         txn.put(keys.DIALECT, dialect.encode(), db=meta)
         txn.put(keys.FLOOR, keys.pack_offset(0), db=meta)
         txn.put(keys.LAYOUT, LAYOUT.to_bytes(2, "big"), db=meta)
 
     def _meta(self) -> dict[bytes, bytes]:
         with self.read() as view:
-            cursor = view.txn.cursor(self.environment.meta)
-            return {bytes(key): bytes(value) for key, value in cursor}
+            return view.meta()
 
     @property
     def path(self) -> Path:
@@ -133,7 +132,7 @@ class Journal:
         if known is not None:
             return known
         if self.readonly:
-            self._types = _types_in(self._meta())
+            self._types = keys.types_in(self._meta())
         return self._types.get(name, 0)
 
     def register_type(self, name: str) -> int:
@@ -156,18 +155,20 @@ class Journal:
 
     def _put_types(self, txn: Any, types: dict[str, int]) -> None:
         for name, number in types.items():
-            txn.put(keys.TYPE_PREFIX + name.encode(), keys.pack_type(number), db=self.environment.meta)
+            txn.put(
+                keys.TYPE_PREFIX + name.encode(), keys.pack_type(number), db=self.environment.databases.meta
+            )
 
     def types(self) -> dict[str, int]:
         if self.readonly:
-            self._types = _types_in(self._meta())
+            self._types = keys.types_in(self._meta())
         return dict(self._types)
 
     # Reading and writing.
 
     def read(self) -> View:
         """A view, to be used as a context manager and left soon."""
-        return View(self)
+        return View(self.environment, self.checked, self.versions)
 
     def body(self, type_id: int, namespace: str, name: str) -> bytes | None:
         """The newest content of one object: `read` and `get` in one, as it is what most requests want."""
@@ -177,7 +178,7 @@ class Journal:
         environment = self.environment
         txn = environment.enter()
         try:
-            value = txn.get(key, None, environment.state)
+            value = txn.get(key, None, environment.databases.state)
             return None if value is None else decode_row(key, value)[2]
         except PageError as error:
             raise environment.damaged(error) from error
@@ -191,7 +192,7 @@ class Journal:
 
     def probe(self) -> None:
         """Find out whether the disk takes writes again: StorageFull or StorageFailed if not."""
-        meta = self.environment.meta
+        meta = self.environment.databases.meta
         self.environment.write(lambda txn: txn.put(PROBE_KEY, bytes(PROBE_BYTES), db=meta))
         self.environment.write(lambda txn: txn.delete(PROBE_KEY, db=meta))
 
@@ -217,22 +218,22 @@ class Journal:
             newest = event.offset
 
     def _put(self, txn: Any, batch: list[_Prepared]) -> None:
-        environment = self.environment
+        databases = self.environment.databases
         if _passage is not None:
             _passage("begun")
         for one in batch:
-            txn.put(one.offset_key, one.event_value, append=True, db=environment.events)
-            txn.put(one.type_key, one.link_value, db=environment.by_type)
-            txn.put(one.object_key, b"", db=environment.by_object)
+            txn.put(one.offset_key, one.event_value, append=True, db=databases.events)
+            txn.put(one.type_key, one.link_value, db=databases.by_type)
+            txn.put(one.object_key, b"", db=databases.by_object)
         if _passage is not None:
             _passage("events-written")
         for one in batch:
-            _prove_previous(txn.get(one.state_key, db=environment.state), one)
+            _prove_previous(txn.get(one.state_key, db=databases.state), one)
             if one.row_value is None:
-                txn.delete(one.state_key, db=environment.state)
+                txn.delete(one.state_key, db=databases.state)
             else:
-                txn.put(one.state_key, one.row_value, db=environment.state)
-        _put_counts(txn, environment.counts, batch)
+                txn.put(one.state_key, one.row_value, db=databases.state)
+        _put_counts(txn, databases.counts, batch)
         if _passage is not None:
             _passage("state-written")
             _passage("before-commit")
@@ -304,10 +305,3 @@ def _put_counts(txn: Any, database: Any, batch: list[_Prepared]) -> None:
             txn.put(scope, records.encode_count(scope, live), db=database)
         else:
             txn.delete(scope, db=database)
-
-
-def _types_in(meta: dict[bytes, bytes]) -> dict[str, int]:
-    named = {key: value for key, value in meta.items() if key.startswith(keys.TYPE_PREFIX)}
-    return {
-        key[len(keys.TYPE_PREFIX) :].decode(): int.from_bytes(value, "big") for key, value in named.items()
-    }

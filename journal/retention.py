@@ -1,42 +1,41 @@
-"""Retention: the log forgets what nobody may ask for any more, and stays exact for everything else.
+"""Retention: removes events that only versions below the retention floor need; all later versions stay exact.
 
-The caller decides the floor (from `--journal-retention`) and calls `advance` until it is reached; each call
-is one short transaction. Moving the floor is compaction: an event that the floor passes makes the one before it
-(`previous`) superfluous, and one that removed its object makes itself superfluous too:
+The caller chooses the floor (from `--journal-retention`) and calls `advance` until it is reached; each call
+is one short transaction. Moving the floor is compaction: an event that the floor passes makes the event before
+it (`previous`) unnecessary, and one that removed its object is unnecessary itself:
 
     events  1 create a   2 create b   3 update a   4 delete b   5 create c        floor 0 -> 4
     left                              3 update a                5 create c
 
 So the events left up to the floor are exactly the state at the floor; `previous` resolves for every version
 from there on, and a replay of what is left gives the state at any of them. Deleting by age alone was
-rejected: it would lose objects that have not changed for long.
+rejected: it would lose objects that have not changed for a long time.
 
-The newest event always stays: offsets must never be given out again, and the head is read from it.
+The newest event always stays: the head is read from it, and no offset may be used twice.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from journal import keys, records
+from journal.environment import Databases
+from journal.log import Journal
 from journal.records import NAME, NAMESPACE, PREVIOUS, REMOVED, TYPE_ID
 
-if TYPE_CHECKING:
-    from journal.log import Journal
-
-# Three deletions each; the writer waits for a batch some five milliseconds at most.
+# Three deletions each: a batch delays other writes by five milliseconds at most.
 BATCH = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far the floor has come. `done`: it is where it was asked to be, or as high as it can be."""
+    """One step of `advance`. `done`: the floor is at the requested offset, or as high as it can be."""
 
     floor: int
-    passed: int  # events at or below the floor since the last step
-    deleted: int  # events that are gone since the last step
+    passed: int  # events that the floor passed in this step
+    deleted: int  # events deleted in this step
     done: bool
 
 
@@ -46,36 +45,37 @@ def advance(journal: Journal, floor: int, max_events: int = BATCH) -> Progress:
         current, target = view.floor, min(floor, view.head - 1)
     if target <= current:
         return Progress(current, 0, 0, True)
-    return journal.environment.write(lambda txn: _step(txn, journal, current, target, max_events))
+    databases = journal.environment.databases
+    return journal.environment.write(lambda txn: _step(txn, databases, current, target, max_events))
 
 
-def _step(txn: Any, journal: Journal, current: int, target: int, max_events: int) -> Progress:
-    passing = _events_between(txn, journal, current, target, max_events)
-    deleted = sum(_compact(txn, journal, offset, fields) for offset, fields in passing)
+def _step(txn: Any, databases: Databases, current: int, target: int, max_events: int) -> Progress:
+    passing = _events_between(txn, databases, current, target, max_events)
+    deleted = sum(_compact(txn, databases, offset, fields) for offset, fields in passing)
     done = len(passing) < max_events
     floor = target if done else passing[-1][0]
-    txn.put(keys.FLOOR, keys.pack_offset(floor), db=journal.environment.meta)
+    txn.put(keys.FLOOR, keys.pack_offset(floor), db=databases.meta)
     return Progress(floor, len(passing), deleted, done)
 
 
 def _events_between(
-    txn: Any, journal: Journal, after: int, upto: int, count: int
+    txn: Any, databases: Databases, after: int, upto: int, count: int
 ) -> list[tuple[int, records.Fields]]:
-    cursor = txn.cursor(journal.environment.events)
+    cursor = txn.cursor(databases.events)
     if not cursor.set_range(keys.pack_offset(after + 1)):
         return []
     found = ((keys.offset_of(key), value) for key, value in islice(cursor.iternext(), count))
     return [(offset, records.event_fields(offset, value)) for offset, value in found if offset <= upto]
 
 
-def _compact(txn: Any, journal: Journal, offset: int, fields: records.Fields) -> int:
-    """Delete what an event at the floor makes superfluous; how many events that were."""
-    superfluous = [previous] if (previous := fields[PREVIOUS]) else []
+def _compact(txn: Any, databases: Databases, offset: int, fields: records.Fields) -> int:
+    """Delete the events that an event below the floor makes unnecessary; returns how many."""
+    unnecessary = [previous] if (previous := fields[PREVIOUS]) else []
     if fields[REMOVED]:
-        superfluous.append(offset)
+        unnecessary.append(offset)
     object_key = keys.of_object(fields[TYPE_ID], fields[NAMESPACE], fields[NAME])
-    for gone in superfluous:
-        txn.delete(keys.pack_offset(gone), db=journal.environment.events)
-        txn.delete(keys.by_type(fields[TYPE_ID], gone), db=journal.environment.by_type)
-        txn.delete(keys.by_object(object_key, gone), db=journal.environment.by_object)
-    return len(superfluous)
+    for gone in unnecessary:
+        txn.delete(keys.pack_offset(gone), db=databases.events)
+        txn.delete(keys.by_type(fields[TYPE_ID], gone), db=databases.by_type)
+        txn.delete(keys.by_object(object_key, gone), db=databases.by_object)
+    return len(unnecessary)

@@ -1,85 +1,39 @@
-"""One consistent reading of the journal: every question answered from the same LMDB snapshot.
+"""Reads of the journal by type, namespace and name, all from one LMDB read transaction.
 
-`Journal.read` hands it out as a context manager. It is short-lived and synchronous: an open view keeps old
-pages from being reused and the map from growing. Everything it answers is a copy that outlives it.
+`Journal.read` returns a `View` as a context manager. `View.at` returns the state at an older offset.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from types import TracebackType
-from typing import TYPE_CHECKING, Any
 
-from journal import history, keys, replay, state
-from journal.environment import PageError
-from journal.errors import Compacted, Damaged
-from journal.records import (
-    NAME,
-    NAMESPACE,
-    TYPE_ID,
-    Event,
-    Fields,
-    Row,
-    decode_event,
-    event_fields,
-    printable,
-)
-from journal.replay import Past
+from journal import history, keys, state
+from journal.environment import Environment
+from journal.errors import Compacted
+from journal.records import Event, Row, decode_event
+from journal.replay import PastView, Versions
 from journal.state import Match, Page
-
-if TYPE_CHECKING:
-    from journal.log import Journal
+from journal.transaction import ReadTransaction
 
 
-class View:
-    __slots__ = ("_environment", "_head", "_txn", "journal")
+class View(ReadTransaction):
+    """The journal at its head, as of the moment the transaction began."""
 
-    def __init__(self, journal: Journal) -> None:
-        self.journal = journal
-        self._environment = journal.environment
-        self._txn: Any = None
-        self._head: int | None = None
+    __slots__ = ("_versions",)
 
-    def __enter__(self) -> View:
-        self._txn = self._environment.enter()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        txn, self._txn = self._txn, None
-        self._environment.leave(txn)
-        if isinstance(error, PageError):
-            raise self._environment.damaged(error) from error
-
-    @property
-    def txn(self) -> Any:
-        """The LMDB transaction, for the other modules of this package."""
-        return self._txn
-
-    @property
-    def head(self) -> int:
-        """The newest offset in this view; 0 when the journal is empty."""
-        if self._head is None:
-            cursor = self._txn.cursor(self._environment.events)
-            self._head = keys.offset_of(cursor.key()) if cursor.last() else 0
-        return self._head
-
-    @property
-    def floor(self) -> int:
-        """The oldest offset that `at` can still answer for."""
-        value = self._txn.get(keys.FLOOR, db=self._environment.meta)
-        return 0 if value is None else int.from_bytes(value, "big")
+    def __init__(self, environment: Environment, checked: state.Checked, versions: Versions) -> None:
+        super().__init__(environment, checked)
+        self._versions = versions
 
     # The latest state.
 
     def get(self, type_id: int, namespace: str, name: str) -> Row | None:
         key = keys.find_object(type_id, namespace, name)
-        return None if key is None else state.get(self._txn, self._environment.state, key)
+        return None if key is None else state.get(self.txn, self.databases.state, key)
 
     def count(self, type_id: int, namespace: str | None = None) -> int:
         scope = keys.scope(type_id, namespace)
-        return 0 if scope is None else state.count(self._txn, self._environment.counts, scope)
+        return 0 if scope is None else state.count(self.txn, self.databases.counts, scope)
 
     def page(
         self,
@@ -97,9 +51,9 @@ class View:
     ) -> Iterator[tuple[str, str, Row]]:
         return state.rows(self._entries(type_id, namespace, after, None))
 
-    def at(self, offset: int) -> View | Past:
-        """The journal as it was at an offset: Compacted below the floor, NotYet ahead of the head."""
-        return self if offset == self.head else Past(self, offset)
+    def at(self, offset: int) -> View | PastView:
+        """The state at an offset: Compacted below the floor, FutureVersion ahead of the head."""
+        return self if offset == self.head else PastView(self, self._versions, offset)
 
     def _entries(
         self, type_id: int, namespace: str | None, after: tuple[str, str] | None, wanted: int | None
@@ -107,37 +61,12 @@ class View:
         scope = keys.scope(type_id, namespace)
         if scope is None:
             return iter(())
-        return self.span(scope, scope if after is None else max(scope, keys.after(type_id, after)), wanted)
-
-    def span(self, scope: bytes, start: bytes, wanted: int | None) -> Iterator[list[state.Entry]]:
-        """Rows of a scope from a key on, in chunks; `wanted` sizes the first one."""
-        known = state.count(self._txn, self._environment.counts, scope) if start == scope else None
-        span = state.Span(scope, start, known, self._mark(scope[:2]))
-        return state.chunks(self._txn.cursor(self._environment.state), self.journal.checked, span, wanted)
-
-    def _mark(self, packed_type: bytes) -> state.Mark:
-        """What tells whether a type's state is the same as before."""
-        cursor = self._txn.cursor(self._environment.by_type)
-        beyond = cursor.set_range(packed_type + b"\xff" * 8)
-        if not (cursor.prev() if beyond else cursor.last()) or cursor.key()[:2] != packed_type:
-            return 0, 0
-        return keys.offset_of(cursor.key()), state.count(self._txn, self._environment.counts, packed_type)
-
-    def references(self, type_id: int, start: bytes, count: int) -> list[tuple[bytes, int]]:
-        """(key, offset) of up to `count` rows of a type from a key on."""
-        cursor = self._txn.cursor(self._environment.state)
-        return state.references(cursor, keys.pack_type(type_id), start, count)
+        return self.entries(scope, scope if after is None else max(scope, keys.after(type_id, after)), wanted)
 
     # The log.
 
-    def event(self, offset: int) -> Event | None:
-        if not 0 < offset <= keys.MAX_OFFSET:
-            return None
-        value = self._txn.get(keys.pack_offset(offset), db=self._environment.events)
-        return None if value is None else decode_event(offset, value)
-
     def events(self, after: int, *, type_id: int | None = None) -> Iterator[Event]:
-        """Events behind an offset, ascending; of one type by its index. Compacted when some are gone."""
+        """Events after an offset, ascending; those of one type by its index. Compacted when some are gone."""
         if after < self.floor:
             raise Compacted(after, self.floor)
         if type_id is None:
@@ -145,14 +74,14 @@ class View:
         return self._events_of(type_id, after)
 
     def all_events(self, after: int) -> Iterator[Event]:
-        """What is left of the log behind an offset, with the gaps that retention made."""
-        cursor = self._txn.cursor(self._environment.events)
+        """The events after an offset that retention left, ascending."""
+        cursor = self.txn.cursor(self.databases.events)
         if cursor.set_range(keys.pack_offset(after + 1)):
             for key, value in cursor.iternext():
                 yield decode_event(keys.offset_of(key), value)
 
     def _events_of(self, type_id: int, after: int) -> Iterator[Event]:
-        for link in replay.links(self, type_id, after, self.head):
+        for link in history.links(self, type_id, after, self.head):
             yield self.event_of(link.key, link.offset)
 
     def history(self, type_id: int, namespace: str, name: str) -> Iterator[Event]:
@@ -163,25 +92,3 @@ class View:
     def offset_at(self, time: int) -> int:
         """The newest offset whose event is not later than `time` (microseconds since 1970); 0 without one."""
         return history.offset_at(self, time)
-
-    def written_types(self) -> list[int]:
-        """Numbers of the types that have events, ascending."""
-        cursor = self._txn.cursor(self._environment.by_type)
-        found: list[int] = []
-        while cursor.set_range(keys.by_type(found[-1] if found else 0, keys.MAX_OFFSET)):
-            found.append(int.from_bytes(cursor.key()[:2], "big"))
-        return found
-
-    def event_of(self, key: bytes, offset: int) -> Event:
-        """The event of an object that an index or another event points at."""
-        return Event(offset, *self.fields_of(key, offset))
-
-    def fields_of(self, key: bytes, offset: int) -> Fields:
-        """The same as bare fields, for who needs a few of them of many events."""
-        value = self._txn.get(keys.pack_offset(offset), None, self._environment.events)
-        if value is None:
-            raise Damaged(f"event {offset} of {printable(key)} is missing")
-        fields = event_fields(offset, value)
-        if keys.find_object(fields[TYPE_ID], fields[NAMESPACE], fields[NAME]) != key:
-            raise Damaged(f"event {offset} is not the one that {printable(key)} had")
-        return fields

@@ -12,7 +12,7 @@ import trio
 
 from actors.clock import Clock
 from actors.store.committer import Committer
-from journal import retention, snapshots
+from journal import retention, snapshot_writer, snapshots
 from journal.errors import JournalError
 from journal.log import Journal
 
@@ -59,10 +59,10 @@ class Housekeeping:
             due = snapshots.due(view, SNAPSHOT_EVERY)
         if not due:
             return
-        steps = snapshots.take(self._journal)
+        steps = snapshot_writer.take(self._journal)
         while await self._committer.perform(lambda: next(steps, None)) is not None:
             await trio.lowlevel.checkpoint()
-        await self._committer.perform(lambda: snapshots.prune(self._journal, SNAPSHOTS))
+        await self._committer.perform(lambda: snapshot_writer.prune(self._journal, SNAPSHOTS))
 
     async def advance_floor(self) -> None:
         if self._keep is None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from benchmarks.archive import NAMESPACE, TYPE, Archive, Events
 from benchmarks.reports.measurement import Measurement
 from benchmarks.workloads.workload import Workload
-from journal import replay, snapshots
+from journal import history, replay, snapshot_writer
 
 BATCH = 16  # what group commit gathers from 16 connections
 PAGE = 100
@@ -79,7 +79,7 @@ def rebuild(archive: Archive) -> Measurement:
     spent = Spent()
     with archive.open() as journal, journal.read() as view:
         with spent.timed():
-            state = replay.fold({}, replay.links(view, journal.type_id(TYPE), 0, view.head))
+            state = replay.fold({}, history.links(view, journal.type_id(TYPE), 0, view.head))
         events = view.head
     return Measurement(
         "journal-replay",
@@ -99,7 +99,7 @@ def past(archive: Archive) -> Measurement:
 def snapshot(archive: Archive) -> Measurement:
     spent, rows = Spent(), 0
     with archive.open() as journal, spent.timed():
-        for written in snapshots.take(journal):
+        for written in snapshot_writer.take(journal):
             rows = written
     figures = {**spent.per(max(rows, 1)), "seconds": round(spent.seconds, 3)}
     return Measurement("journal-snapshot", figures, {"objects": rows})

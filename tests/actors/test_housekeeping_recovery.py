@@ -42,5 +42,5 @@ async def test_a_probe_leaves_nothing_behind(tmp_path):
     journal.probe()
     assert (journal.statistics()["head"], journal.types()) == before
     with journal.read() as view:
-        assert view.txn.get(b"probe", db=journal.environment.meta) is None
+        assert view.txn.get(b"probe", db=journal.environment.databases.meta) is None
     journal.close()

@@ -116,7 +116,7 @@ def test_a_damaged_file_leaves_nothing_behind(folder: Path, tmp_path: Path, name
 def test_what_is_no_export_and_what_is_not_there(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("hello")
     said = ask("import", tmp_path / "x", f"--data-dir={tmp_path / 'copy'}")
-    assert "no export begins so" in said.err
+    assert "it does not begin like an export" in said.err
     said = ask("import", tmp_path / "y", f"--data-dir={tmp_path / 'copy'}")
     assert (said.code, said.err.count("\n")) == (1, 1)
     assert f"{tmp_path / 'y'}: No such file or directory" in said.err

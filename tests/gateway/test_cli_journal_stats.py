@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from journal import Journal, retention, snapshots
+from journal import Journal, retention, snapshot_writer
 from tests.gateway.chronicle import ask, gone, put, tell
 
 
@@ -27,7 +27,7 @@ def test_floor_and_snapshots(tmp_path: Path) -> None:
     journal = Journal.open(tmp_path / "journal")
     while not retention.advance(journal, 10).done:
         pass
-    list(snapshots.take(journal))
+    list(snapshot_writer.take(journal))
     journal.close()
     document = ask("stats", "-o", "json", f"--data-dir={tmp_path}").document
     assert document["floor"] == 10

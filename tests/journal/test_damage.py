@@ -25,7 +25,7 @@ def filled(journal: Journal, model: Model) -> Journal:
 
 def put(journal: Journal, database: str, key: bytes, value: bytes | None) -> None:
     """Change a record behind the journal's back."""
-    handle = getattr(journal.environment, database)
+    handle = getattr(journal.environment.databases, database)
 
     def change(txn: Any) -> None:
         if value is None:
@@ -38,7 +38,7 @@ def put(journal: Journal, database: str, key: bytes, value: bytes | None) -> Non
 
 def stored(journal: Journal, database: str, key: bytes) -> bytes:
     with journal.read() as view:
-        return bytes(view.txn.get(key, db=getattr(journal.environment, database)))
+        return bytes(view.txn.get(key, db=getattr(journal.environment.databases, database)))
 
 
 def flipped(value: bytes) -> bytes:
@@ -155,9 +155,9 @@ def test_an_index_entry_that_points_elsewhere(filled: Journal) -> None:
         ("state", KEY, lambda _: None, "the state of type 1, default/n05 is missing"),
         ("state", OTHER + b"x", lambda _: records.encode_row(OTHER + b"x", 3, b"", b""), "a replay says 0"),
         ("by_type", keys.by_type(1, 6), flipped, "the index entry of event 6 does not match its checksum"),
-        ("by_type", keys.by_type(1, 6), lambda _: None, "the index by type does not know event 6"),
+        ("by_type", keys.by_type(1, 6), lambda _: None, "the index by type does not have event 6"),
         ("by_type", keys.by_type(2, 99), lambda _: b"", "the index by type has 21 entries for 20 events"),
-        ("by_object", keys.by_object(KEY, 6), lambda _: None, "the index by object does not know event 6"),
+        ("by_object", keys.by_object(KEY, 6), lambda _: None, "the index by object does not have event 6"),
         ("counts", keys.pack_type(1), flipped, "the count of type 1,  does not match its checksum"),
         ("counts", keys.pack_type(1), lambda _: None, "0 objects are counted in type 1, , a replay says 10"),
     ],
@@ -175,7 +175,7 @@ def test_verify_finds(
 
 def stored_or_nothing(journal: Journal, database: str, key: bytes) -> bytes:
     with journal.read() as view:
-        return bytes(view.txn.get(key, default=b"", db=getattr(journal.environment, database)))
+        return bytes(view.txn.get(key, default=b"", db=getattr(journal.environment.databases, database)))
 
 
 def test_verify_finds_a_row_that_no_event_says(filled: Journal) -> None:

@@ -10,10 +10,10 @@ from pathlib import Path
 import msgpack
 import pytest
 
-from journal import Event, Journal, retention, snapshots, verify
-from journal.errors import JournalThere, NewerLayout
-from journal.export import MAGIC, Header, _Frames, export
-from journal.restore import restore
+from journal import Event, Journal, retention, snapshot_writer, verify
+from journal.errors import JournalExists, NewerLayout
+from journal.transfer.export import MAGIC, Header, _Frames, export
+from journal.transfer.restore import restore
 from tests.journal.histories import Model
 
 BODY = b'{"a":1}'
@@ -73,7 +73,7 @@ def test_the_same_after_retention(journal: Journal, model: Model, tmp_path: Path
     fill(journal, model)
     while not retention.advance(journal, floor).done:
         pass
-    list(snapshots.take(journal))
+    list(snapshot_writer.take(journal))
     assert made_again(exported(journal), tmp_path / "copy") == everything(journal)
 
 
@@ -126,7 +126,7 @@ def test_through_gzip(journal: Journal, model: Model, tmp_path: Path) -> None:
 def test_a_folder_with_a_journal_is_left_alone(journal: Journal, model: Model) -> None:
     fill(journal, model, 5)
     before = everything(journal)
-    with pytest.raises(JournalThere, match="import into another data folder"):
+    with pytest.raises(JournalExists, match="import into another data folder"):
         restore(io.BytesIO(exported(journal)), journal.path)
     assert everything(journal) == before
 

@@ -13,8 +13,8 @@ import pytest
 
 from journal import Journal
 from journal.errors import DamagedFile, JournalError
-from journal.export import export
-from journal.restore import restore
+from journal.transfer.export import export
+from journal.transfer.restore import restore
 from tests.journal.histories import Model, ram
 
 
@@ -74,12 +74,12 @@ def test_a_lost_a_doubled_and_a_moved_record(file: bytes, folder: Path) -> None:
 
 def test_what_goes_on_behind_its_end(file: bytes, folder: Path) -> None:
     refused = refusal(file + b"x", folder)
-    assert str(refused).startswith(f"the file is damaged at byte {len(file)} (it goes on behind its end)")
+    assert str(refused).startswith(f"the file is damaged at byte {len(file)} (it goes on after its end)")
 
 
 def test_no_export_at_all(folder: Path) -> None:
-    assert "no export begins so" in str(refusal(b"", folder))
-    assert "no export begins so" in str(refusal(b"SQLite format 3\0" * 10, folder))
+    assert "it does not begin like an export" in str(refusal(b"", folder))
+    assert "it does not begin like an export" in str(refusal(b"SQLite format 3\0" * 10, folder))
 
 
 def test_a_cut_compressed_file(file: bytes, folder: Path) -> None:

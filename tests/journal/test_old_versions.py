@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from journal import Journal, replay, retention, snapshots, verify
-from journal.errors import Compacted, NotYet
+from journal import Journal, replay, retention, snapshot_writer, verify
+from journal.errors import Compacted, FutureVersion
 from journal.view import View
 from tests.journal.histories import Model, ram
 
@@ -27,7 +27,7 @@ steps = st.lists(st.one_of(put, put, put, remove, retain, look, snapshot), max_s
 
 @pytest.fixture(params=[20_000, 0], ids=["undone", "redone"])
 def near(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(replay, "NEAR", request.param)
+    monkeypatch.setattr(replay, "UNDO_EVENTS", request.param)
 
 
 @pytest.mark.usefixtures("near")
@@ -65,7 +65,7 @@ def play(journal: Journal, model: Model, what: object, *how: object) -> None:
             with journal.read() as view:
                 compare(view, model, min(offset, model.head))
         case "snapshot", (int() as rows,):
-            for _ in snapshots.take(journal, chunk_rows=rows):
+            for _ in snapshot_writer.take(journal, chunk_rows=rows):
                 pass
 
 
@@ -89,7 +89,7 @@ def compare(view: View, model: Model, offset: int) -> None:
                 assert past.get(type_id, namespace, name) == expected_row
 
 
-def compare_pages(past: View | replay.Past, type_id: int, namespace: str | None, expected: list) -> None:  # type: ignore[type-arg]
+def compare_pages(past: View | replay.PastView, type_id: int, namespace: str | None, expected: list) -> None:  # type: ignore[type-arg]
     for wanted in (None, b"even"):
         matching = [(space, name, row) for space, name, row in expected if wanted in (None, row.facts)]
         match = None if wanted is None else wanted.__eq__
@@ -106,7 +106,7 @@ def compare_pages(past: View | replay.Past, type_id: int, namespace: str | None,
 
 def test_a_version_ahead_is_refused(journal: Journal, model: Model) -> None:
     journal.append([model.put("a")])
-    with journal.read() as view, pytest.raises(NotYet):
+    with journal.read() as view, pytest.raises(FutureVersion):
         view.at(2)
 
 
@@ -122,15 +122,15 @@ def test_an_older_view_is_not_misled_by_what_a_newer_one_learned(journal: Journa
 
 
 def test_a_list_under_way_is_not_disturbed_by_newer_ones(journal: Journal, model: Model) -> None:
-    journal.append([model.put(f"n{i:03d}") for i in range(0, 2 * replay.PIECE, 2)])
+    journal.append([model.put(f"n{i:03d}") for i in range(0, 2 * replay.CHUNK_ROWS, 2)])
     at = model.head
-    journal.append([model.put(f"n{i:03d}") for i in range(0, 2 * replay.PIECE, 4)])
+    journal.append([model.put(f"n{i:03d}") for i in range(0, 2 * replay.CHUNK_ROWS, 4)])
     expected = list(model.rows(1, at=at))
     with journal.read() as slow:
         under_way = slow.at(at).rows(1)
         read = [next(under_way)]
         journal.append([model.put(f"n{i:03d}") for i in range(1, 100)])
-        journal.append([model.remove(f"n{i:03d}") for i in range(200, 2 * replay.PIECE, 2)])
+        journal.append([model.remove(f"n{i:03d}") for i in range(200, 2 * replay.CHUNK_ROWS, 2)])
         with journal.read() as quick:
             assert list(quick.at(at).rows(1)) == expected
         read += under_way
@@ -152,7 +152,7 @@ def test_old_versions_under_way_are_bounded(
 
 
 def test_many_removed_objects_are_fetched_a_piece_at_a_time(journal: Journal, model: Model) -> None:
-    count = 3 * replay.PIECE
+    count = 3 * replay.CHUNK_ROWS
     journal.append([model.put(f"n{i:04d}") for i in range(count)])
     journal.append([model.remove(f"n{i:04d}") for i in range(count)])
     with journal.read() as view:

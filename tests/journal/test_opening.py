@@ -114,7 +114,7 @@ def test_a_damaged_event_in_the_tail_is_told_with_its_offset(tmp_path: Path, mod
             6,
             "the state of type 1, default/n05 is missing",
         ),
-        ("by_type", keys.by_type(1, 9), None, 9, "the index by type does not know event 9"),
+        ("by_type", keys.by_type(1, 9), None, 9, "the index by type does not have event 9"),
         ("by_object", keys.by_object(keys.of_object(1, "default", "n07"), 8), None, 8, "the index by object"),
         ("counts", keys.pack_type(1), b"\0" * 12, 21, "the count of type 1,  does not match its checksum"),
     ],

@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from journal import Journal, keys, replay, retention, snapshots, verify
+from journal import Journal, history, keys, replay, retention, snapshot_writer, snapshots, verify
 from tests.journal.histories import Model
 
 
 def take(journal: Journal, rows: int = 3) -> None:
-    for _ in snapshots.take(journal, chunk_rows=rows):
+    for _ in snapshot_writer.take(journal, chunk_rows=rows):
         pass
 
 
@@ -33,7 +33,7 @@ def test_a_snapshot_is_the_state_at_its_offset(journal: Journal, model: Model) -
 def test_what_is_written_meanwhile_is_not_in_it(journal: Journal, model: Model) -> None:
     journal.append([model.put(f"n{i}", type_id=1 + i % 2) for i in range(20)])
     at = model.head
-    for step, _ in enumerate(snapshots.take(journal, chunk_rows=2)):
+    for step, _ in enumerate(snapshot_writer.take(journal, chunk_rows=2)):
         journal.append([model.put(f"n{step}"), model.put(f"new{step}"), model.put(f"m{step}", type_id=2)])
         if step % 2:
             journal.append([model.remove(f"n{step}"), model.remove(f"n{18 - step}")] if step != 9 else [])
@@ -52,15 +52,15 @@ def test_replays_start_from_the_nearest(
     journal.append([model.put("later")])
     take(journal)
     journal.append([model.put(f"n{i % 10}") for i in range(50)])
-    monkeypatch.setattr(replay, "NEAR", 0)
+    monkeypatch.setattr(replay, "UNDO_EVENTS", 0)
     read: list[tuple[int, int]] = []
 
     def watched(view: object, type_id: int, after: int, upto: int) -> Iterator[object]:
         read.append((after, upto))
         return original(view, type_id, after, upto)  # type: ignore[arg-type]
 
-    original = replay.links
-    monkeypatch.setattr(replay, "links", watched)
+    original = history.links
+    monkeypatch.setattr(history, "links", watched)
     with journal.read() as view:
         assert list(view.at(12).rows(1)) == list(model.rows(1, at=12))
     assert read == [(11, 12)]
@@ -68,7 +68,7 @@ def test_replays_start_from_the_nearest(
 
 def test_a_half_written_one_is_ignored_and_then_removed(journal: Journal, model: Model) -> None:
     journal.append([model.put(f"n{i}") for i in range(10)])
-    halted = snapshots.take(journal, chunk_rows=3)
+    halted = snapshot_writer.take(journal, chunk_rows=3)
     next(halted)
     with journal.read() as view:
         assert snapshots.finished(view) == []
@@ -77,19 +77,19 @@ def test_a_half_written_one_is_ignored_and_then_removed(journal: Journal, model:
     take(journal)
     with journal.read() as view:
         assert snapshots.finished(view) == [11]
-        assert view.txn.stat(journal.environment.snapshots)["entries"] == 5
+        assert view.txn.stat(journal.environment.databases.snapshots)["entries"] == 5
 
 
 def test_one_that_retention_overtakes_comes_to_nothing(journal: Journal, model: Model) -> None:
     journal.append([model.put(f"n{i}") for i in range(10)])
-    steps = snapshots.take(journal, chunk_rows=3)
+    steps = snapshot_writer.take(journal, chunk_rows=3)
     next(steps)
     journal.append([model.put(f"n{i}") for i in range(10)])
     while not retention.advance(journal, 15).done:
         pass
     assert list(steps) == []
     with journal.read() as view:
-        assert view.txn.stat(journal.environment.snapshots)["entries"] == 0
+        assert view.txn.stat(journal.environment.databases.snapshots)["entries"] == 0
 
 
 def test_those_below_the_floor_are_not_used(journal: Journal, model: Model) -> None:
@@ -100,7 +100,7 @@ def test_those_below_the_floor_are_not_used(journal: Journal, model: Model) -> N
     with journal.read() as view:
         assert snapshots.nearest(view, 13) == 0
         assert verify.verify(view).differences == []
-    snapshots.prune(journal, keep=5)
+    snapshot_writer.prune(journal, keep=5)
     with journal.read() as view:
         assert snapshots.finished(view) == []
 
@@ -109,7 +109,7 @@ def test_the_newest_are_kept(journal: Journal, model: Model) -> None:
     for i in range(4):
         journal.append([model.put(f"n{i}")])
         take(journal)
-    snapshots.prune(journal, keep=2)
+    snapshot_writer.prune(journal, keep=2)
     with journal.read() as view:
         assert snapshots.finished(view) == [3, 4]
         assert (snapshots.nearest(view, 3), snapshots.nearest(view, 2)) == (3, 0)
@@ -130,6 +130,6 @@ def test_nothing_new_makes_no_snapshot(journal: Journal, model: Model) -> None:
     take(journal)
     journal.append([model.put("a")])
     take(journal)
-    assert list(snapshots.take(journal)) == []
+    assert list(snapshot_writer.take(journal)) == []
     with journal.read() as view:
         assert snapshots.finished(view) == [1]

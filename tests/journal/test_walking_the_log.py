@@ -67,7 +67,7 @@ def test_what_was_touched_between_two_versions(filled: Journal, model: Model, af
         found = {
             (kind, *keys.names_of(key)): ends
             for kind in (1, 2, 3)
-            for key, ends in history.touched(view, kind, after, upto).items()
+            for key, ends in history.changed_objects(view, kind, after, upto).items()
         }
     for key, ends in found.items():
         assert ends[:2] == tuple(state[key].offset if key in state else 0 for state in (before, behind))

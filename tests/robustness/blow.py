@@ -71,7 +71,7 @@ def while_taking_snapshot(chunks: int) -> Blow:
     """Dead when so many chunks of a snapshot are written."""
 
     def reached(view: View) -> bool:
-        written: int = view.txn.stat(view.journal.environment.snapshots)["entries"]
+        written: int = view.txn.stat(view.databases.snapshots)["entries"]
         return written >= chunks
 
     return Blow(f"killed when {chunks} chunks of a snapshot were written", moment=reached)

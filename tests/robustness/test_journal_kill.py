@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from journal import Event, Journal, failpoints, retention, snapshots, verify
+from journal import Event, Journal, failpoints, retention, snapshot_writer, verify
 
 STEPS = ["begun", "events-written", "state-written", "before-commit", "after-commit"]
 NAMES = 40
@@ -56,7 +56,7 @@ def write_for_ever(path: str, seed: int) -> None:
         if rounds % 5 == 0:
             retention.advance(journal, journal.head - 100, 20)
         if rounds % 20 == 0:
-            for _ in snapshots.take(journal, chunk_rows=10):
+            for _ in snapshot_writer.take(journal, chunk_rows=10):
                 pass
 
 

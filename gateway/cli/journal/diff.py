@@ -34,7 +34,7 @@ from gateway.cli.journal.query.times import exact, local, rfc3339
 from gateway.cli.journal.query.versions import reach
 from journal import history, keys
 from journal.errors import Compacted
-from journal.history import Ends
+from journal.history import ObjectChange
 from journal.records import Event
 from journal.view import View
 
@@ -96,7 +96,7 @@ def _differences(
     for kind in selection.kinds or folder.kinds.all():
         with folder.journal.read() as view:
             _prove_kept(view, low)
-            touched = history.touched(view, folder.kinds.number(kind), low, high)
+            touched = history.changed_objects(view, folder.kinds.number(kind), low, high)
         objects = iter(sorted(item for item in touched.items() if _wanted(selection, item[0])))
         while some := list(islice(objects, SLICE)):
             with folder.journal.read() as view:
@@ -116,7 +116,7 @@ def _wanted(selection: Selection, key: bytes) -> bool:
 
 
 def _one(
-    view: View, kind: Kind, item: tuple[bytes, Ends], ends: tuple[int, int], *, managed_fields: bool
+    view: View, kind: Kind, item: tuple[bytes, ObjectChange], ends: tuple[int, int], *, managed_fields: bool
 ) -> Difference | None:
     key, (before, after, last) = item
     if ends[0] > ends[1]:

@@ -21,8 +21,8 @@ from gateway.cli.journal.printing.progress import Progress
 from gateway.cli.journal.query.failure import Failure
 from gateway.cli.journal.query.flags import Options, Parser, add_output
 from gateway.cli.journal.query.folder import Folder, opened
-from journal.export import Header
-from journal.export import export as write_export
+from journal.transfer.export import Header
+from journal.transfer.export import export as write_export
 
 LEVEL = 6  # of compression: the next ones cost twice the time for a hundredth of the size
 
@@ -66,7 +66,7 @@ def summary(header: Header) -> dict[str, object]:
 
 def _export(folder: Folder, stream: BinaryIO, *, compressed: bool) -> Header:
     with folder.journal.read() as view:
-        total = view.txn.stat(folder.journal.environment.events)["entries"]
+        total = view.txn.stat(view.databases.events)["entries"]
         with Progress("export", total) as progress:
             if not compressed:
                 return write_export(view, stream, progress)

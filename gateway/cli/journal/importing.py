@@ -21,8 +21,8 @@ from gateway.cli.journal.printing.output import Output
 from gateway.cli.journal.printing.progress import Progress
 from gateway.cli.journal.query.flags import Options, Parser, add_output
 from gateway.cli.journal.query.folder import JOURNAL
-from journal.export import Header
-from journal.restore import restore
+from journal.transfer.export import Header
+from journal.transfer.restore import restore
 
 _GZIP = b"\x1f\x8b"
 

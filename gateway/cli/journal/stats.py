@@ -98,14 +98,14 @@ def _rates(view: View, now: int) -> dict[str, float]:
 
 
 def _types(folder: Folder, view: View) -> list[TypeStats]:
-    environment = folder.journal.environment
+    databases = view.databases
     found, done = [], 0
-    with Progress("stats", view.txn.stat(environment.events)["entries"]) as progress:
+    with Progress("stats", view.txn.stat(databases.events)["entries"]) as progress:
         for kind in folder.kinds.all():
             number, events, total = folder.kinds.number(kind), 0, 0
             for offset in history.ascending(view, history.of_type(view, number), 0):
                 events += 1
-                total += len(view.txn.get(keys.pack_offset(offset), b"", environment.events))
+                total += len(view.txn.get(keys.pack_offset(offset), b"", databases.events))
                 if events % STEP == 0:
                     progress(done + events)
             done += events

@@ -31,9 +31,9 @@ def run(options: Options, output: Output) -> int:
 
 
 def _proved(journal: Journal) -> Report:
-    environment = journal.environment
     with journal.read() as view:
-        total = sum(view.txn.stat(one)["entries"] for one in (environment.events, environment.state))
+        databases = (view.databases.events, view.databases.state)
+        total = sum(view.txn.stat(database)["entries"] for database in databases)
         with Progress("verify", total) as progress:
             return prove(view, progress)
 

@@ -73,8 +73,9 @@ class Selection:
         )
 
     def _numbers(self, view: View) -> frozenset[int]:
-        # Asked for each time: a live server may give a type its number while we look.
-        return frozenset(view.journal.type_id(kind.type_name) for kind in self.kinds)
+        # Read each time: a live server may register a type while this command runs.
+        types = view.types()
+        return frozenset(types.get(kind.type_name, 0) for kind in self.kinds)
 
 
 def selected(kinds: Kinds, options: Options) -> Selection:

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from journal import keys
-from journal.errors import BadName, DamagedFile, JournalThere, NameTooLong
-from journal.export import Header, Reader
+from journal.errors import BadName, DamagedFile, JournalExists, NameTooLong
 from journal.log import Journal
 from journal.records import Event
+from journal.transfer.export import Header, Reader
 
 # One durable transaction each: large enough that the fsync costs little, small enough for any memory.
 BATCH, BATCH_BYTES = 1000, 4 << 20
@@ -30,7 +30,7 @@ Told = Callable[[int, int], None]
 def restore(stream: BinaryIO, path: Path, told: Told | None = None) -> Header:
     """Make the journal in `path` from an export. `told` hears how many events are durable, and of how many."""
     if path.exists() and any(path.iterdir()):
-        raise JournalThere(path)
+        raise JournalExists(path)
     reader = Reader(stream)
     with _beside(path) as building:
         journal = Journal.open(building, dialect=reader.header.dialect)
@@ -66,7 +66,7 @@ def _move(building: Path, path: Path) -> None:
         building.rename(path)
     except OSError as taken:
         if path.exists():
-            raise JournalThere(path) from taken
+            raise JournalExists(path) from taken
         raise
     handle = os.open(path.parent, os.O_RDONLY)
     try:
@@ -78,7 +78,7 @@ def _move(building: Path, path: Path) -> None:
 def _fill(journal: Journal, reader: Reader, told: Told | None) -> None:
     header, written = reader.header, 0
     _intern(journal, header.types)
-    meta = journal.environment.meta
+    meta = journal.environment.databases.meta
     journal.environment.write(lambda txn: txn.put(keys.FLOOR, keys.pack_offset(header.floor), db=meta))
     for batch in _batches(reader, header.floor):
         _take(journal, header, reader.position, batch)

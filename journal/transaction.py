@@ -1,0 +1,122 @@
+"""One LMDB read transaction with the named databases: what every reader of the journal is built on.
+
+`history`, `replay`, `snapshots`, `verify` and `export` take a `ReadTransaction` and nothing else of the journal.
+`View` extends it with reads by type, namespace and name; `Journal.read` returns one.
+
+A transaction is short-lived and synchronous: while it is open, LMDB cannot reuse old pages and the map cannot
+grow. What its methods return are copies that stay valid after it ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, Self
+
+from journal import keys, state
+from journal.environment import Databases, Environment, PageError
+from journal.errors import Damaged
+from journal.records import NAME, NAMESPACE, TYPE_ID, Event, Fields, decode_event, event_fields, printable
+
+
+class ReadTransaction:
+    """`txn` is LMDB's own transaction; its values are memoryviews that end with it."""
+
+    __slots__ = ("_checked", "_environment", "_head", "databases", "txn")
+
+    def __init__(self, environment: Environment, checked: state.Checked) -> None:
+        self._environment = environment
+        self._checked = checked
+        self.databases: Databases = environment.databases
+        self.txn: Any = None
+        self._head: int | None = None
+
+    def __enter__(self) -> Self:
+        self.txn = self._environment.enter()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        txn, self.txn = self.txn, None
+        self._environment.leave(txn)
+        if isinstance(error, PageError):
+            raise self._environment.damaged(error) from error
+
+    @property
+    def head(self) -> int:
+        """The newest offset in this transaction; 0 when the journal is empty."""
+        if self._head is None:
+            cursor = self.txn.cursor(self.databases.events)
+            self._head = keys.offset_of(cursor.key()) if cursor.last() else 0
+        return self._head
+
+    @property
+    def floor(self) -> int:
+        """The retention floor: the oldest offset whose state can still be read."""
+        value = self.txn.get(keys.FLOOR, db=self.databases.meta)
+        return 0 if value is None else int.from_bytes(value, "big")
+
+    # The meta database.
+
+    def meta(self) -> dict[bytes, bytes]:
+        return {bytes(key): bytes(value) for key, value in self.txn.cursor(self.databases.meta)}
+
+    @property
+    def dialect(self) -> str:
+        return bytes(self.txn.get(keys.DIALECT, db=self.databases.meta)).decode()
+
+    def types(self) -> dict[str, int]:
+        """Type ids by type name."""
+        return keys.types_in(self.meta())
+
+    def written_types(self) -> list[int]:
+        """Ids of the types that have events, ascending."""
+        cursor = self.txn.cursor(self.databases.by_type)
+        found: list[int] = []
+        while cursor.set_range(keys.by_type(found[-1] if found else 0, keys.MAX_OFFSET)):
+            found.append(int.from_bytes(cursor.key()[:2], "big"))
+        return found
+
+    # The latest state, by key.
+
+    def entries(self, scope: bytes, start: bytes, wanted: int | None) -> Iterator[list[state.Entry]]:
+        """Rows of a scope from the key `start` on, in chunks; `wanted` sizes the first chunk."""
+        known = state.count(self.txn, self.databases.counts, scope) if start == scope else None
+        span = state.Span(scope, start, known, self._mark(scope[:2]))
+        return state.chunks(self.txn.cursor(self.databases.state), self._checked, span, wanted)
+
+    def _mark(self, packed_type: bytes) -> state.Mark:
+        """A value that changes whenever the state of a type changes."""
+        cursor = self.txn.cursor(self.databases.by_type)
+        beyond = cursor.set_range(packed_type + b"\xff" * 8)
+        if not (cursor.prev() if beyond else cursor.last()) or cursor.key()[:2] != packed_type:
+            return 0, 0
+        return keys.offset_of(cursor.key()), state.count(self.txn, self.databases.counts, packed_type)
+
+    def references(self, type_id: int, start: bytes, count: int) -> list[tuple[bytes, int]]:
+        """(key, offset) of up to `count` rows of a type from the key `start` on."""
+        cursor = self.txn.cursor(self.databases.state)
+        return state.references(cursor, keys.pack_type(type_id), start, count)
+
+    # Events, by offset.
+
+    def event(self, offset: int) -> Event | None:
+        if not 0 < offset <= keys.MAX_OFFSET:
+            return None
+        value = self.txn.get(keys.pack_offset(offset), db=self.databases.events)
+        return None if value is None else decode_event(offset, value)
+
+    def event_of(self, key: bytes, offset: int) -> Event:
+        """The event of an object that an index or another event refers to; Damaged when it is not there."""
+        return Event(offset, *self.fields_of(key, offset))
+
+    def fields_of(self, key: bytes, offset: int) -> Fields:
+        """The same as a list of fields, for callers that need a few fields of many events."""
+        value = self.txn.get(keys.pack_offset(offset), None, self.databases.events)
+        if value is None:
+            raise Damaged(f"event {offset} of {printable(key)} is missing")
+        fields = event_fields(offset, value)
+        if keys.find_object(fields[TYPE_ID], fields[NAMESPACE], fields[NAME]) != key:
+            raise Damaged(f"event {offset} is not the one that {printable(key)} had")
+        return fields
