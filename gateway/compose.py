@@ -321,4 +321,5 @@ class _Doors:
 
 def refuse(status: int, message: str) -> Response:
     """What a connection answers to bytes that are no request."""
-    return Response(status, orjson.dumps(plain_failure(status, message).document()))
+    failed = plain_failure(status, message)
+    return Response(status, orjson.dumps(failed.document()), headers=failed.headers)

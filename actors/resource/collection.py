@@ -1,8 +1,9 @@
 """Deleting a collection: what a list with the same options shows, each object by a command of its own.
 
 Being a list first, it takes a limit, a token and a version as a list does: whoever asks to delete ten gets no
-more than ten deleted. There is no transaction over several objects in this API: every object is deleted (or marked)
-by itself, those that went meanwhile are passed over, and a time limit leaves the rest alone.
+more than ten deleted, and the token of that page says where the next DELETE goes on. There is no transaction over
+several objects in this API: every object is deleted (or marked) by itself, those that went meanwhile are passed
+over, and a time limit leaves the rest alone.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from actors.errors import NotFound, RequestError
 from actors.kinds.declaration.definition import Definition
 from actors.messages import Delete, DeleteOptions, Stamp
 from actors.resource.directory import Directory
-from actors.store.reads import ListOptions, Reads
+from actors.store.reads import Listing, ListOptions, Reads
 
 # Commands sent before waiting for their answers: one commit's worth, far below a mailbox's capacity.
 TOGETHER = 256
@@ -30,14 +31,14 @@ async def delete_collection(
     listed: ListOptions,
     options: DeleteOptions,
     stamp: Stamp,
-) -> int:
-    """How many objects were deleted or marked."""
-    deleted = 0
-    bodies = (await reads.listing(definition, namespace, listed)).bodies
+) -> Listing:
+    """Returns the page of objects that were to be deleted, as it was listed before."""
+    listing = await reads.listing(definition, namespace, listed)
+    bodies = listing.bodies
     for first in range(0, len(bodies), TOGETHER):
         keys = [_key(body) for body in bodies[first : first + TOGETHER]]
-        deleted += await _delete_some(directory, definition, keys, options, stamp)
-    return deleted
+        await _delete_some(directory, definition, keys, options, stamp)
+    return listing
 
 
 def _key(body: bytes) -> Key:
@@ -47,15 +48,13 @@ def _key(body: bytes) -> Key:
 
 async def _delete_some(
     directory: Directory, definition: Definition, keys: list[Key], options: DeleteOptions, stamp: Stamp
-) -> int:
-    outcomes: list[bool] = []
+) -> None:
     failures: list[RequestError] = []
 
     async def delete_one(namespace: str, name: str) -> None:
         command = Delete(definition.api_version, namespace, name, stamp, options, verb="deletecollection")
         try:
             await directory.ask(definition, command)
-            outcomes.append(True)
         except NotFound:
             return
         except RequestError as error:
@@ -66,4 +65,3 @@ async def _delete_some(
             nursery.start_soon(delete_one, *key)
     if failures:
         raise failures[0]
-    return len(outcomes)

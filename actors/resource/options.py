@@ -152,6 +152,11 @@ def _raise_invalid(names: Names, kind: str, errors: Sequence[FieldError]) -> Non
         raise Invalid(names.group("meta"), kind, "", [error.cause() for error in errors])
 
 
+def orphan_dependents(body: Mapping[str, Any] | None, query: Mapping[str, Sequence[str]]) -> bool | None:
+    """The deprecated option of that name, from where `delete_options` takes it; None where it was not sent."""
+    return _asked_in_query(query).orphan if body is None else _asked_in_body(body).orphan
+
+
 @dataclass(frozen=True, slots=True)
 class _Asked:
     """The options of a delete as they were sent; None where they were not."""

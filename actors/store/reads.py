@@ -93,6 +93,13 @@ class Reads:
         if version not in ("", "0"):
             await self._reach(parse_version(version))
 
+    def check_reached(self, options: ListOptions) -> None:
+        """Refuses a list whose time was up before the version that it asks for was reached."""
+        version = options.resource_version
+        wanted = parse_token(options.token).version if options.token else parse_version(version or "0")
+        if wanted > self._feed.head:
+            raise VersionTooLarge(wanted, self._feed.head)
+
     def get(self, definition: Definition, namespace: str, name: str) -> bytes:
         journal = self._journal
         body = journal.body(journal.type_id(definition.type_name), namespace, name)

@@ -11,7 +11,7 @@ from typing import Any
 import trio
 from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable, Scope
 
-from gateway.connections.heads import has_body, one_line_fields
+from gateway.connections.heads import default_fields, has_body, one_line_fields
 from gateway.connections.http2 import Http2
 from gateway.connections.http2_watch import StreamPipe
 from gateway.connections.parser import Fault
@@ -47,7 +47,7 @@ class App:
         self, scope: dict[str, Any], connection: Http2, receive: ASGIReceiveCallable, send: ASGISendCallable
     ) -> None:
         request = _request(scope, connection.peer)
-        body = await self._body(request, receive)
+        body = self._long_target(request) or await self._body(request, receive)
         if body is None:
             return
         if isinstance(body, Fault):
@@ -70,6 +70,12 @@ class App:
             # Hypercorn has taken it all; a client that reads late gets the rest without a task that waits.
             with trio.move_on_after(FAREWELL):
                 await send(last)
+
+    def _long_target(self, request: Request) -> Fault | None:
+        limit = self._serving.limits.target
+        if len(request.path) + len(request.query) < limit:
+            return None
+        return Fault(414, f"Request URI too long: limit is {limit} bytes")
 
     async def _body(self, request: Request, receive: ASGIReceiveCallable) -> bytes | Fault | None:
         """The whole body, or why it is refused, or None when the client gave up."""
@@ -108,7 +114,7 @@ class App:
 
 
 def _messages(response: Response, body: bytes, *, streaming: bool = False) -> Any:
-    headers = one_line_fields(response.headers)
+    headers = one_line_fields([*default_fields(response.headers), *response.headers])
     if response.content_type:
         headers.append((b"content-type", response.content_type))
     if has_body(response.status) and not streaming:

@@ -27,8 +27,8 @@ def affordable_connections() -> int:
 class Limits:
     body: int = 3 * KIB * KIB
     # Long selectors travel in the request line; beyond this a client should have paged or posted.
-    target: int = 16 * KIB
-    head: int = 64 * KIB  # request line and headers together
+    target: int = 64 * KIB
+    head: int = 128 * KIB  # request line and headers together
     headers: int = 200
 
     handshake_seconds: float = 10.0

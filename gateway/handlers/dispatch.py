@@ -28,23 +28,22 @@ from actors.stamps import Stamps
 from actors.store.addressing import check_name, settle_namespace
 from actors.store.reads import Listing, ListOptions, Reads
 from gateway.handlers.bodies import decode_body, decode_delete_options
+from gateway.handlers.methods import PROXY, check_method
 from gateway.handlers.patches import Patches
 from gateway.handlers.reviews import ReviewHandler
 from gateway.handlers.submissions import Submissions
 from gateway.handlers.watches import Opening
 from gateway.requests import render
 from gateway.requests.call import Call
-from gateway.requests.errors import MethodNotAllowed, NoSuchPath
+from gateway.requests.errors import NoSuchPath
 from gateway.requests.request import Response
 from gateway.requests.route import Route
-from gateway.wire.documents import frame_of
+from gateway.wire.documents import frame_of, list_metadata
 from gateway.wire.forms import PartialForm, TableForm
 from gateway.wire.negotiate import NotAcceptable, streamed_media
 from journal.log import Journal
 
 NAMESPACES = Resource("", "namespaces")
-PROXY = "proxy"  # what lies below it is for the one behind it to know
-_OF_ONE = frozenset({"update", "patch"})
 
 
 class Form(Protocol):
@@ -100,21 +99,18 @@ class Dispatch:
         """Refuses at once what cannot be; a coroutine of its own would be one more on every request's way."""
         route = call.route
         definition = self.find(route)
-        serve = self._verbs.get(route.verb)
-        if serve is None or not _allows(definition, route):
-            raise MethodNotAllowed
+        check_method(definition, route, call.request.method)
         if definition.deprecated:
             call.warnings.append(definition.deprecated)
         if route.subresource:
             subresource = definition.subresource(route.subresource)
             if subresource is not None and subresource.by_agent:
                 return self._submissions.refuse(call, definition, subresource)
-        return serve(call, definition)
+        return self._verbs[route.verb](call, definition)
 
-    def check(self, route: Route) -> None:
+    def check(self, call: Call) -> None:
         """Refuses what this would refuse whatever else the request says."""
-        if not _allows(self.find(route), route):
-            raise MethodNotAllowed
+        check_method(self.find(call.route), call.route, call.request.method)
 
     def creates_review(self, route: Route) -> bool:
         """Whether what a POST to this route creates is returned and never stored."""
@@ -162,13 +158,15 @@ class Dispatch:
 
     async def _list(self, call: Call, definition: Definition) -> Response:
         wanted = self._list_options(call, definition)
-        with _deadline(call):
-            listing = await self._reads.listing(definition, call.route.namespace or None, wanted)
+        try:
+            with _deadline(call):
+                listing = await self._reads.listing(definition, call.route.namespace or None, wanted)
+        except TimedOut:
+            self._reads.check_reached(wanted)
+            raise
         return await render.answer(call, self._form(call, definition).listing(listing))
 
     async def _watch(self, call: Call, definition: Definition) -> Response:
-        if call.request.method not in ("GET", "HEAD"):
-            raise MethodNotAllowed
         wanted = self._list_options(call, definition)
         shown = call.representation
         if shown.media == "yaml" or (shown.media == "protobuf" and shown.form == "Table"):
@@ -282,18 +280,25 @@ class Dispatch:
         listed = self._list_options(call, definition)
         chosen, _ = await self._delete_options(call, definition)
         stamp = self._stamps.make(call.user, call.manager)
-        with _deadline(call):
-            await delete_collection(
-                self._reads,
-                self._directory,
-                definition,
-                call.route.namespace or None,
-                listed,
-                chosen,
-                stamp,
-            )
+        try:
+            with _deadline(call):
+                listing = await delete_collection(
+                    self._reads,
+                    self._directory,
+                    definition,
+                    call.route.namespace or None,
+                    listed,
+                    chosen,
+                    stamp,
+                )
+        except TimedOut:
+            self._reads.check_reached(listed)
+            raise
         details = {"group": definition.group} if definition.group else {}
-        return await render.document(call, _success({**details, "kind": definition.plural}))
+        status = _success({**details, "kind": definition.plural})
+        if listing.token:
+            status["metadata"] = list_metadata(listing)
+        return await render.document(call, status)
 
     def _form(self, call: Call, definition: Definition) -> Form:
         """How this definition's objects are shown to this caller."""
@@ -340,26 +345,13 @@ class Dispatch:
         )
 
     async def _delete_options(self, call: Call, definition: Definition) -> tuple[DeleteOptions, bool | None]:
-        """The options, and orphanDependents as the client spelled it."""
+        """The options, and orphanDependents as the client sent it."""
         body = await decode_delete_options(call, self._names)
         many = not call.route.name
         chosen = options.delete_options(self._names, body, call.parameters.values(), many=many)
         if definition.orphans_warning and not chosen.propagation_policy:
             call.warnings.append(definition.orphans_warning)
-        return chosen, body.get("orphanDependents") if body else None
-
-
-def _allows(definition: Definition, route: Route) -> bool:
-    if route.subresource:
-        subresource = definition.subresource(route.subresource)
-        return subresource is not None and route.verb in subresource.verbs
-    if route.verb == "create" and (route.name or (definition.namespaced and not route.namespace)):
-        return False
-    if route.verb in _OF_ONE and not route.name:
-        return False
-    if route.verb == "deletecollection" and definition.namespaced and not route.namespace:
-        return False
-    return route.verb in definition.verbs
+        return chosen, options.orphan_dependents(body, call.parameters.values())
 
 
 def _in_scope(definition: Definition, route: Route) -> bool:

@@ -19,7 +19,11 @@ from gateway.requests.request import Response
 from gateway.wire.negotiate import DISCOVERY_LIST, Shape
 
 HEALTH = ("livez", "readyz", "healthz")
-READING = frozenset({"GET", "HEAD"})
+
+# What Go, and every client that reads it, calls the machines that Python names otherwise.
+_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
+_MACHINE = platform.machine().lower()
+PLATFORM = f"{platform.system().lower()}/{_MACHINES.get(_MACHINE, _MACHINE)}"
 
 Scrape = Callable[[], bytes]
 
@@ -57,30 +61,25 @@ class Paths:
         if first in ("api", "apis"):
             return await self._described(call, path)
         if first == "openapi":
-            self._only_reading(call)
+            _only(call, "GET", "HEAD")
             return await self._openapi(call)
         if first == "version" and not rest:
-            self._only_reading(call)
+            _only(call, "GET")
             return await render.document(call, self._version())
         if first == "metrics" and not rest:
-            self._only_reading(call)
+            _only(call, "GET", "HEAD")
             return Response(200, self._scrape(), b"text/plain; version=0.0.4; charset=utf-8")
         if not first:
-            self._only_reading(call)
+            _only(call, "GET", "HEAD")
             return await render.document(call, {"paths": self._index()})
         raise NoSuchPath
-
-    @staticmethod
-    def _only_reading(call: Call) -> None:
-        if call.request.method not in READING:
-            raise MethodNotAllowed
 
     def _healthy(self, call: Call, kind: str, single: str) -> Response:
         verbose = call.parameters.first("verbose") is not None
         report = self._health.report(kind, single, verbose=verbose, exclude=call.parameters.all("exclude"))
         if report is None:
             raise NoSuchPath
-        self._only_reading(call)
+        _only(call, "GET", "HEAD")
         status, body = report
         return render.text(body, status)
 
@@ -90,7 +89,7 @@ class Paths:
             if self._discovery.knows_group(path):
                 raise NoSuchResource
             raise NoSuchPath
-        self._only_reading(call)
+        _only(call, "GET")
         if call.representation.form == DISCOVERY_LIST:
             return await aggregated(call, self._discovery, path)
         return await render.document(call, found)
@@ -106,7 +105,7 @@ class Paths:
             "buildDate": "1970-01-01T00:00:00Z",
             "goVersion": "",
             "compiler": platform.python_implementation().lower(),
-            "platform": f"{platform.system().lower()}/{platform.machine()}",
+            "platform": PLATFORM,
         }
 
     def _index(self) -> list[str]:
@@ -114,3 +113,8 @@ class Paths:
         single = [f"/{kind}/{name}" for kind in HEALTH for name in self._health.names(kind)]
         described = [*self._discovery.paths(), "/openapi/v2", "/openapi/v3"]
         return sorted([*described, *health, *single, "/metrics", "/version"])
+
+
+def _only(call: Call, *methods: str) -> None:
+    if call.request.method not in methods:
+        raise MethodNotAllowed(methods)

@@ -135,7 +135,7 @@ class Pipeline:
             self._negotiate(call)
         except NotAcceptable:
             if call.route.is_resource:
-                self._dispatch.check(call.route)
+                self._dispatch.check(call)
             raise
 
     def _negotiate(self, call: Call) -> None:

@@ -2,8 +2,7 @@
 
 `compose` adds the checks; `paths` asks for reports. What a check finds is told in full only on its own
 path, which needs rights; the summaries are public and withhold it. livez passes a check that waits for the
-start (`starting`) until --livez-grace-period is over; readyz and healthz never look away. The verbose form
-ends in `healthz check passed` on all three paths, as the API's document has it.
+start (`starting`) until --livez-grace-period is over; readyz and healthz never do.
 
 Reports are a pure function of the checks and the time; nothing here waits, so a probe must answer from what
 it already knows.
@@ -106,4 +105,4 @@ def report_all(
     if failed:
         logger.info("%s failed: %s", kind, "; ".join(failed))
         return 500, "".join([*lines, f"{kind} check failed\n"])
-    return 200, "".join([*lines, "healthz check passed\n"]) if verbose else "ok"
+    return 200, "".join([*lines, f"{kind} check passed\n"]) if verbose else "ok"

@@ -6,25 +6,27 @@ left out where a Kubernetes API server leaves them out, because clients compare 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from actors import errors as cause
 from actors.errors import Cause, RequestError, Resource
 from gateway.wire.negotiate import NotAcceptable, UnknownMediaTypes, UnsupportedMediaType
+from gateway.wire.patch_types import PATCH_MEDIA
 from gateway.wire.protobuf.messages import UnknownMessage
 
 
 class MethodNotAllowed(RequestError):
     message = "the server does not allow this method on the requested resource"
 
-    def __init__(self, message: str = "") -> None:
-        if message:
-            self.message = message
+    def __init__(self, allowed: Iterable[str]) -> None:
+        self.allowed = ", ".join(allowed).encode()  # the methods that the path takes
 
 
 class UnsupportedPatch(RequestError):
     message = "415: Unsupported Media Type"
+    accepted = PATCH_MEDIA
 
 
 class NoAgent(RequestError):
@@ -87,7 +89,6 @@ RETRY_LATER = [(b"retry-after", b"10")]
 # Reasons for failures that a connection finds before there is a request to speak of.
 _PLAIN_REASONS = {
     400: "BadRequest",
-    405: "MethodNotAllowed",
     408: "Timeout",
     413: "RequestEntityTooLarge",
     429: "TooManyRequests",
@@ -99,6 +100,8 @@ _PLAIN_REASONS = {
 
 
 def plain_failure(code: int, message: str) -> Failure:
+    if code == 405:
+        return Failure(code, "MethodNotAllowed", message, {}, [(b"allow", b"GET, POST, PUT, PATCH, DELETE")])
     return Failure(code, _PLAIN_REASONS.get(code, ""), message)
 
 
@@ -110,7 +113,7 @@ def failure_of(error: Exception) -> Failure | None:
         case cause.NoSuchResource():
             return Failure(404, "NotFound", str(error), {})
         case MethodNotAllowed():
-            return Failure(405, "MethodNotAllowed", str(error), {})
+            return Failure(405, "MethodNotAllowed", str(error), {}, [(b"allow", error.allowed)])
         case cause.AlreadyExists():
             return _already_exists(error)
         case cause.Conflict():
@@ -134,8 +137,15 @@ def failure_of(error: Exception) -> Failure | None:
         case NotAcceptable() | UnknownMessage():
             return Failure(406, "NotAcceptable", str(error))
         case UnsupportedMediaType():
-            return Failure(415, "UnsupportedMediaType", str(error))
+            patches = [media for media in error.accepted if media in PATCH_MEDIA]
+            headers = _accept_patch(patches) if patches else []
+            return Failure(415, "UnsupportedMediaType", str(error), headers=headers)
     return None
+
+
+def _accept_patch(media: Iterable[str]) -> list[tuple[bytes, bytes]]:
+    """RFC 5789: a 415 response to a PATCH names the patch formats that the resource takes."""
+    return [(b"accept-patch", ", ".join(media).encode())]
 
 
 def _simple(error: RequestError) -> Failure | None:
@@ -147,7 +157,7 @@ def _simple(error: RequestError) -> Failure | None:
         case cause.Unprocessable():
             return Failure(422, "Invalid", str(error), {})
         case UnsupportedPatch():
-            return Failure(415, "UnsupportedMediaType", str(error), {})
+            return Failure(415, "UnsupportedMediaType", str(error), {}, _accept_patch(error.accepted))
         case cause.TooLarge():
             return Failure(413, "RequestEntityTooLarge", str(error))
         case cause.TimedOut():

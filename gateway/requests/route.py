@@ -14,15 +14,15 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
-_ITEM_VERBS = {
+ITEM_VERBS = {
     "GET": "get",
     "HEAD": "get",
-    "PUT": "update",
     "POST": "create",
+    "PUT": "update",
     "PATCH": "patch",
     "DELETE": "delete",
 }
-_COLLECTION_VERBS = {**_ITEM_VERBS, "GET": "list", "HEAD": "list", "DELETE": "deletecollection"}
+COLLECTION_VERBS = {**ITEM_VERBS, "GET": "list", "HEAD": "list", "DELETE": "deletecollection"}
 
 
 class Route(NamedTuple):
@@ -63,7 +63,7 @@ def _resource(method: str, path: str, group: str, version: str, parts: list[str]
         name = parts[1]
         if depth > 2:
             subresource = parts[2]
-    verb = (_ITEM_VERBS if name else _COLLECTION_VERBS).get(method) or method.lower()
+    verb = (ITEM_VERBS if name else COLLECTION_VERBS).get(method) or method.lower()
     if old_form or (watch and verb in ("get", "list")):
         verb = "watch"
     return Route(verb, path, True, group, version, namespace, parts[0], name, subresource, depth > 3)

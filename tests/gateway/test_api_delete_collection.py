@@ -161,3 +161,20 @@ async def test_each_object_has_an_event_of_its_own() -> None:
         before = int(await api.head())
         await api.delete_collection("configmaps")
         assert int(await api.head()) == before + 4
+
+
+async def test_a_limit_names_the_token_to_go_on_with() -> None:
+    async with served() as api:
+        await fill(api)
+        token, rounds = "", 0
+        while rounds == 0 or token:
+            query = {"continue": token} if token else {}
+            answer = await api.ask("DELETE", api.path("configmaps"), limit=3, **query)
+            metadata = answer.expect(200)["metadata"]
+            token, rounds = metadata.get("continue", ""), rounds + 1
+            if token:
+                assert metadata["remainingItemCount"] == 1
+                assert names(await api.list("configmaps")) == ["c3"]
+        assert rounds == 2
+        assert metadata == {}
+        assert names(await api.list("configmaps")) == []

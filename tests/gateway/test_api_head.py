@@ -1,4 +1,4 @@
-"""HEAD is GET without the body: the same rights, the same status, the same length."""
+"""HEAD is no method of resources or discovery: 405 for whoever may read. Health and metrics take it."""
 
 from __future__ import annotations
 
@@ -6,28 +6,48 @@ import pytest
 
 from tests.gateway.api import config_map, served
 
-PATHS = [
-    "/api/v1/namespaces/default/configmaps",
-    "/api/v1/namespaces/default/configmaps/a",
-    "/api/v1/namespaces/default/configmaps/missing",
+COLLECTION = "/api/v1/namespaces/default/configmaps"
+REFUSED = [
+    COLLECTION,
+    f"{COLLECTION}?watch=1",
+    f"{COLLECTION}/a",
+    f"{COLLECTION}/missing",
+    "/api/v1/namespaces/default/status",
+    "/api",
+    "/api/v1",
     "/apis",
     "/version",
-    "/livez?verbose",
-    "/livez/nothing",
 ]
+TAKEN = ["/", "/livez", "/livez?verbose", "/readyz/ping", "/healthz", "/livez/nothing", "/openapi/v3"]
 
 
-@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("path", REFUSED)
+async def test_head_is_refused(path: str) -> None:
+    async with served() as api:
+        await api.create("configmaps", config_map("a"))
+        answer = await api.ask("HEAD", path)
+        assert (answer.status, answer.body) == (405, b"")
+        assert answer.headers["content-length"] != "0"
+        assert "HEAD" not in answer.headers["allow"]
+        assert "GET" in answer.headers["allow"]
+
+
+@pytest.mark.parametrize("path", TAKEN)
 async def test_head_is_get_without_a_body(path: str) -> None:
     async with served() as api:
-        await api.create("configmaps", config_map("a", text="x" * 1000))
         got, head = await api.ask("GET", path), await api.ask("HEAD", path)
         assert (head.status, head.body) == (got.status, b"")
         for name in ("content-type", "content-length"):
             assert head.headers[name] == got.headers[name]
 
 
+async def test_head_of_metrics() -> None:
+    async with served() as api:
+        answer = await api.ask("HEAD", "/metrics")
+        assert (answer.status, answer.body) == (200, b"")
+
+
 async def test_head_needs_the_rights_of_get() -> None:
     async with served() as api:
-        assert (await api.ask("HEAD", PATHS[0], token=None)).status == 403
+        assert (await api.ask("HEAD", COLLECTION, token=None)).status == 403
         assert (await api.ask("HEAD", "/livez", token=None)).status == 200

@@ -23,7 +23,7 @@ async def test_verbose_names_every_check(kind: str) -> None:
     async with served() as api:
         for query in ("verbose", "verbose=", "verbose=true", "verbose=0"):
             *checks, last = (await api.ask("GET", f"/{kind}?{query}", token=None)).text.splitlines()
-            assert last == "healthz check passed"
+            assert last == f"{kind} check passed"
             assert {"[+]ping ok", "[+]start ok", "[+]actors ok"} <= set(checks)
             assert ("[+]journal ok" in checks) == (kind != "livez")
             assert ("[+]shutdown ok" in checks) == (kind == "readyz")
@@ -35,7 +35,7 @@ async def test_excluded_checks() -> None:
         assert "[+]ping excluded: ok\n" in text
         assert "[+]journal excluded: ok\n" in text
         assert "[+]start ok\n" in text
-        assert text.endswith("healthz check passed\n")
+        assert text.endswith("readyz check passed\n")
 
 
 async def test_a_check_that_does_not_exist_cannot_be_excluded() -> None:

@@ -38,6 +38,7 @@ async def test_methods_a_path_does_not_take(method: str) -> None:
             status = (await api.ask(method, path, config_map("a", text="new"))).expect(405)
             assert status["reason"] == "MethodNotAllowed", path
             assert status["message"] == "the server does not allow this method on the requested resource"
+            assert status["details"] == {}, path
         assert await api.head() == head
 
 
@@ -45,7 +46,7 @@ async def test_methods_a_path_does_not_take(method: str) -> None:
 async def test_methods_that_no_path_takes(method: str) -> None:
     async with served() as api:
         status = (await api.ask(method, COLLECTION)).expect(405)
-        assert (status["kind"], status["reason"]) == ("Status", "MethodNotAllowed")
+        assert (status["kind"], status["reason"], status["details"]) == ("Status", "MethodNotAllowed", {})
         assert (await api.ask("GET", "/livez")).status == 200
 
 
@@ -54,3 +55,27 @@ async def test_rights_are_asked_for_before_the_method_is_judged() -> None:
         for method, path in REFUSED:
             answer = await api.ask(method, path, config_map("a"), token=None)
             assert answer.status == 403, (method, path)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("PATCH", COLLECTION, "GET, POST, DELETE"),
+        ("POST", f"{COLLECTION}/a", "GET, PUT, PATCH, DELETE"),
+        ("POST", "/api/v1/configmaps", "GET"),
+        ("DELETE", "/api/v1/namespaces", "GET, POST"),
+        ("GET", "/api/v1/namespaces/default/finalize", "PUT"),
+        ("POST", "/api/v1/watch/configmaps", "GET"),
+        ("GET", "/apis/authorization.cluster.io/v1/selfsubjectaccessreviews", "POST"),
+        ("POST", "/version", "GET"),
+        ("POST", "/apis", "GET"),
+        ("POST", "/livez", "GET, HEAD"),
+        ("FOO", COLLECTION, "GET, POST, PUT, PATCH, DELETE"),
+    ],
+)
+async def test_a_refusal_names_the_methods_of_the_path(method: str, path: str, allowed: str) -> None:
+    async with served() as api:
+        answer = await api.ask(method, path)
+        assert (answer.status, answer.headers["allow"]) == (405, allowed)
+        assert answer.headers["cache-control"] == "no-cache, private"
+        assert answer.headers["audit-id"]

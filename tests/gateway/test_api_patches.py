@@ -199,3 +199,18 @@ async def test_that_nothing_is_there_is_told_before_what_is_wrong_with_the_patch
         (await patch(api, format_, "no patch")).expect(404)
         await api.create("configmaps", config_map("a"))
         (await patch(api, format_, "no patch")).expect(400)
+
+
+@pytest.mark.parametrize("content_type", ["application/json", "text/plain"])
+async def test_a_refused_content_type_names_those_that_are_taken(content_type: str) -> None:
+    async with served() as api:
+        await api.create("configmaps", config_map("a"))
+        path = api.path("configmaps", name="a")
+        answer = await api.ask("PATCH", path, b"{}", headers={"content-type": content_type})
+        assert answer.expect(415)["message"] == "415: Unsupported Media Type"
+        assert answer.headers["accept-patch"].split(", ") == [
+            "application/json-patch+json",
+            "application/merge-patch+json",
+            "application/strategic-merge-patch+json",
+            "application/apply-patch+yaml",
+        ]

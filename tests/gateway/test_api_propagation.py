@@ -114,3 +114,19 @@ async def test_what_owns_nothing_goes_at_once_whatever_is_asked(policy: str) -> 
         await store.create("events", event)
         await store.delete("events", "a", propagationPolicy=policy)
         assert names(await store.list("events")) == []
+
+
+@pytest.mark.parametrize(
+    ("orphaned", "status"), [(False, 202), (True, 200)], ids=["in the background", "orphaned"]
+)
+@pytest.mark.parametrize("place", ["body", "query"])
+async def test_orphan_dependents_counts_the_same_in_the_query(
+    place: str, orphaned: bool, status: int
+) -> None:
+    async with served() as api:
+        await api.create("configmaps", {"metadata": {"name": "a", "finalizers": ["example.com/held"]}})
+        sent: Document = {"orphanDependents": orphaned}
+        query = {"orphanDependents": str(orphaned).lower()} if place == "query" else {}
+        body = sent if place == "body" else None
+        answer = await api.ask("DELETE", api.path("configmaps", name="a"), body, **query)
+        assert answer.status == status

@@ -44,7 +44,10 @@ async def test_a_list_that_takes_too_long(mock_clock: MockClock) -> None:
         await at_rest()
         status = answers[0].expect(504)
         assert status["reason"] == "Timeout"
-        assert "timeoutSeconds" in status["message"]
+        assert "Too large resource version: 1000000, current: " in status["message"]
+        assert status["details"]["causes"] == [
+            {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+        ]
         assert answers[0].headers["retry-after"] == "1"
 
 

@@ -28,6 +28,7 @@ async def test_the_document() -> None:
         assert (version["major"], version["minor"]) == ("1", "25")
         assert version["gitVersion"].startswith("v1.25.")
         assert version["gitVersion"].endswith(RELEASE)
+        assert version["platform"] in ("linux/amd64", "linux/arm64")
 
 
 @pytest.mark.parametrize(("accept", "code"), [("application/yaml", 200), ("image/png", 406)])

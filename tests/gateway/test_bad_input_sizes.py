@@ -75,3 +75,16 @@ async def test_a_name_as_long_as_names_may_be() -> None:
         name = ".".join(["x" * 63] * 3) + "." + "y" * 61
         assert (await api.ask("POST", PATH, {"metadata": {"name": name}})).status == 201
         assert (await api.get("configmaps", name))["metadata"]["name"] == name
+
+
+@pytest.mark.parametrize("parameter", ["labelSelector", "fieldSelector"])
+async def test_sixty_kilobytes_of_selector(parameter: str) -> None:
+    async with served() as api:
+        await api.create("configmaps", {"metadata": {"name": "a", "labels": {"x": f"v{1:054}"}}})
+        if parameter == "labelSelector":
+            selector = "x%20in%20(" + ",".join(f"v{number:054}" for number in range(1050)) + ")"
+        else:
+            selector = ",".join(f"metadata.name!=n{number:040}" for number in range(1050))
+        assert 58_000 < len(selector) < 64_000
+        listed = (await api.ask("GET", f"{PATH}?{parameter}={selector}")).expect(200)
+        assert names(listed) == ["a"]

@@ -32,12 +32,12 @@ def test_ok_is_all_it_says(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["livez", "healthz"])
 def test_verbose_names_each_check(kind: str) -> None:
-    expected = "[+]ping ok\n[+]start ok\n[+]journal ok\nhealthz check passed\n"
+    expected = f"[+]ping ok\n[+]start ok\n[+]journal ok\n{kind} check passed\n"
     assert healthy().report(kind, verbose=True) == (200, expected)
 
 
 def test_readyz_knows_of_the_shutdown_besides() -> None:
-    expected = "[+]ping ok\n[+]start ok\n[+]shutdown ok\n[+]journal ok\nhealthz check passed\n"
+    expected = "[+]ping ok\n[+]start ok\n[+]shutdown ok\n[+]journal ok\nreadyz check passed\n"
     assert healthy().report("readyz", verbose=True) == (200, expected)
 
 
@@ -53,7 +53,7 @@ def test_a_failing_check_can_be_excluded() -> None:
     assert ailing().report("livez", exclude=["committer"]) == (200, "ok")
     report = ailing().report("livez", verbose=True, exclude=["committer", "ping"])
     expected = (
-        "[+]ping excluded: ok\n[+]start ok\n[+]journal ok\n[+]committer excluded: ok\nhealthz check passed\n"
+        "[+]ping excluded: ok\n[+]start ok\n[+]journal ok\n[+]committer excluded: ok\nlivez check passed\n"
     )
     assert report == (200, expected)
 
@@ -63,7 +63,7 @@ def test_an_exclusion_that_matches_nothing_is_told_and_does_no_harm() -> None:
     expected = (
         "[+]ping excluded: ok\n[+]start ok\n[+]journal ok\n"
         'warn: some health checks cannot be excluded: no matches for "also-not","nosuch"\n'
-        "healthz check passed\n"
+        "livez check passed\n"
     )
     assert report == (200, expected)
     assert healthy().report("livez", exclude=["nosuch"]) == (200, "ok")

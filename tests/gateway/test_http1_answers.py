@@ -1,5 +1,7 @@
 """What goes out: cached heads stay right, and no value can write a header of its own."""
 
+import uuid
+
 from gateway.connections.heads import CLOSE, Heads
 from gateway.requests.request import Request, Response
 from tests.gateway.serving import served
@@ -38,3 +40,23 @@ def test_heads_differ_where_responses_do() -> None:
 
 def test_a_status_without_a_name_still_makes_a_status_line() -> None:
     assert Heads().render("GET", Response(299, b""), b"")[0].startswith(b"HTTP/1.1 299 Status\r\n")
+
+
+def test_every_response_is_private_and_has_an_audit_id_of_its_own() -> None:
+    heads = Heads()
+    plain, warned = Response(200, b"{}"), Response(200, b"{}", headers=[(b"warning", b"x")])
+    made = [heads.render("GET", response, b"")[0] for response in (plain, plain, warned)]
+    made.append(heads.streaming(plain, b"", chunked=True))
+    ids = set()
+    for head in made:
+        assert head.count(b"cache-control: no-cache, private\r\n") == 1
+        [line] = [line for line in head.split(b"\r\n") if line.startswith(b"audit-id: ")]
+        ids.add(str(uuid.UUID(line.removeprefix(b"audit-id: ").decode())))
+    assert len(ids) == 4
+
+
+def test_a_handler_may_allow_caches() -> None:
+    public = Response(200, b"", headers=[(b"cache-control", b"public, immutable")])
+    head, _ = Heads().render("GET", public, b"")
+    assert head.count(b"cache-control") == 1
+    assert b"cache-control: public, immutable\r\n" in head

@@ -7,6 +7,7 @@ import h2.events
 import httpx
 import trio
 
+from gateway.connections.limits import Limits
 from gateway.requests.request import Request, Response
 from tests.gateway.frames import frames
 from tests.gateway.serving import Host, authority, served
@@ -152,3 +153,15 @@ async def test_line_breaks_in_values_do_not_reach_the_wire() -> None:
         answer = await client.get("/")
         assert answer.headers["warning"] == "299 - a set-cookie: b"
         assert "set-cookie" not in answer.headers
+
+
+async def test_long_targets() -> None:
+    handle = Recorder(Response(200, b"{}"))
+    async with served(handle) as host, client_of(host) as client:
+        assert (await client.get("/a", params={"q": "x" * 60_000})).status_code == 200
+        assert len(handle.requests[0].query) == 60_002
+    async with served(handle, Limits(target=1000)) as host, client_of(host) as client:
+        refused = await client.get("/a", params={"q": "x" * 1000})
+        assert refused.status_code == 414
+        assert refused.headers["cache-control"] == "no-cache, private"
+        assert len(handle.requests) == 1

@@ -1,0 +1,47 @@
+"""Which HTTP methods a resource path takes: what its kind declares, as far as the path can have it.
+
+`dispatch` asks before it serves a request; a 405 response lists all methods of the path in `Allow`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from actors.kinds.declaration.definition import Definition
+from gateway.requests.errors import MethodNotAllowed
+from gateway.requests.route import COLLECTION_VERBS, ITEM_VERBS, Route
+
+PROXY: Final = "proxy"  # the process behind it takes any method and any path
+_OF_ONE = frozenset({"update", "patch"})
+
+
+def check_method(definition: Definition, route: Route, method: str) -> None:
+    """HEAD is authorized like GET and then refused, as no resource serves it."""
+    if not _allows(definition, route) or (method == "HEAD" and route.subresource != PROXY):
+        raise MethodNotAllowed(allowed_methods(definition, route))
+    if route.verb == "watch" and method != "GET":
+        raise MethodNotAllowed(["GET"])
+
+
+def allowed_methods(definition: Definition, route: Route) -> list[str]:
+    if route.verb == "watch":
+        return ["GET"]
+    verbs = ITEM_VERBS if route.name else COLLECTION_VERBS
+    return [
+        method
+        for method, verb in verbs.items()
+        if (method != "HEAD" or route.subresource == PROXY) and _allows(definition, route._replace(verb=verb))
+    ]
+
+
+def _allows(definition: Definition, route: Route) -> bool:
+    if route.subresource:
+        subresource = definition.subresource(route.subresource)
+        return subresource is not None and route.verb in subresource.verbs
+    if route.verb == "create" and (route.name or (definition.namespaced and not route.namespace)):
+        return False
+    if route.verb in _OF_ONE and not route.name:
+        return False
+    if route.verb == "deletecollection" and definition.namespaced and not route.namespace:
+        return False
+    return route.verb in definition.verbs
