@@ -32,7 +32,7 @@ from actors.kinds import (
     storage,
 )
 from actors.kinds.declaration.definition import Definition
-from actors.kinds.enablement import EVERYTHING, Enablement
+from actors.kinds.enablement import DEFAULT, Enablement
 from actors.names import Names
 
 # In the order in which discovery has always listed them.
@@ -64,7 +64,7 @@ _GATED = frozenset(
 
 class Catalog:
     def __init__(
-        self, names: Names, features: frozenset[str] = frozenset(), enabled: Enablement = EVERYTHING
+        self, names: Names, features: frozenset[str] = frozenset(), enabled: Enablement = DEFAULT
     ) -> None:
         self.declared: tuple[Definition, ...] = tuple(
             definition for group in _GROUPS for definition in _declare(group, names, features)

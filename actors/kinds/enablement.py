@@ -1,12 +1,13 @@
 """Which declared kinds a server serves: `--runtime-config`, comma-separated `<key>[=true|false]`.
 
-    api/all=false,v1=true,apps/v1=true      nothing but the core group and apps/v1
+    api/all=false,v1=true,apps/v1=true      only the core group and apps/v1
     api/beta=false                          no version with beta in its name
-    apps/v1=false,apps/v1/deployments       of apps/v1 deployments alone
+    apps/v1=false,apps/v1/deployments       only deployments of apps/v1
 
-A key that says more stands before one that says less, in whatever order they come: a resource, its version, the
-stage of its version (`api/ga`, `api/beta`, `api/alpha`), then `api/all`. What is not served answers as if it had
-never been declared; what is stored of it stays, and is there again when it is served again.
+More specific keys take precedence, in any order: a resource, its version, the stage of its version (`api/ga`,
+`api/beta`, `api/alpha`), then `api/all`. Where no key applies, a kind is served unless its definition turns it off
+by default. Requests for a kind that is not served get 404; its stored objects stay, and are readable again when it
+is served again.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ Key = tuple[str, ...]  # (group, version) or (group, version, plural)
 
 @dataclass(frozen=True, slots=True)
 class Enablement:
-    """What was said; an empty one serves everything."""
+    """The parsed keys; an empty one serves every kind that is on by default."""
 
     every: bool | None = None
     stages: Mapping[str, bool] = field(default_factory=dict)
@@ -47,7 +48,7 @@ class Enablement:
         for stage, pattern in STAGES.items():
             if stage in self.stages and pattern.fullmatch(definition.version):
                 return self.stages[stage]
-        return self.every is not False
+        return definition.on_by_default if self.every is None else self.every
 
     def refuse_unknown(self, definitions: Iterable[Definition], names: Names) -> None:
         """ValueError for a group, version or resource that no kind is declared in."""
@@ -58,7 +59,7 @@ class Enablement:
             _refuse(known, group, version, plural)
 
 
-EVERYTHING: Final = Enablement()
+DEFAULT: Final = Enablement()
 
 
 def parse_enablement(text: str) -> Enablement:
@@ -73,7 +74,7 @@ def parse_enablement(text: str) -> Enablement:
             every = value
         elif key in STAGES:
             stages[key] = value
-        elif key != LEGACY:  # once meant the core group; operators still write it, and it means nothing
+        elif key != LEGACY:  # once meant the core group; operators still write it; it has no effect
             keys[_key(key)] = value
     if every is False and True not in (*stages.values(), *keys.values()):
         raise ValueError(f"{text!r} leaves nothing to serve; add what is wanted, such as v1=true")

@@ -76,6 +76,31 @@ async def test_no_beta_versions(dialect: str) -> None:
         (await api.ask("GET", "/apis/policy/v1/poddisruptionbudgets")).expect(200)
 
 
+POLICIES = "/apis/policy/v1beta1/podsecuritypolicies"
+
+
+async def test_pod_security_policies_are_on_in_the_cluster_dialect() -> None:
+    async with served() as api:
+        assert (await groups(api))["policy"] == ["v1", "v1beta1"]
+        (await api.ask("GET", POLICIES)).expect(200)
+
+
+async def test_pod_security_policies_are_off_in_the_kubernetes_dialect() -> None:
+    async with served(dialect="kubernetes") as api:
+        assert (await groups(api))["policy"] == ["v1"]
+        for path in (POLICIES, "/apis/policy/v1beta1"):
+            (await api.ask("GET", path)).expect(404)
+        assert "PodSecurityPolicy" not in (await api.ask("GET", "/openapi/v2")).text
+        assert "apis/policy/v1beta1" not in (await api.ask("GET", "/openapi/v3")).document["paths"]
+
+
+@pytest.mark.parametrize("key", ["policy/v1beta1", "policy/v1beta1/podsecuritypolicies=true"])
+async def test_runtime_config_turns_pod_security_policies_on(key: str) -> None:
+    async with served(dialect="kubernetes", runtime_config=key) as api:
+        assert (await groups(api))["policy"] == ["v1", "v1beta1"]
+        (await api.ask("GET", POLICIES)).expect(200)
+
+
 async def test_the_core_group_switched_off() -> None:
     async with served(runtime_config="v1=false") as api:
         (await api.ask("GET", "/api/v1/configmaps")).expect(404)

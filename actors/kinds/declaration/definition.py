@@ -92,6 +92,7 @@ class Definition:
     conversion: Conversion | None = None
     also_takes: str = ""  # an older apiVersion in which bodies may still come
     deprecated: str = ""  # what every answer warns of, where this version is going away
+    on_by_default: bool = True  # False: served only when --runtime-config asks for it
     answered: bool = False  # told at once when it is made, and never stored
     submits_to: tuple[str, str] = ("", "")  # what is made here goes to a subresource of another resource
 

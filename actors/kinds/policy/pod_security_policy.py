@@ -163,6 +163,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         columns=COLUMNS,
         check_name=name_is_subdomain,
         deprecated=DEPRECATED,
+        on_by_default=names.dialect != "kubernetes",  # v1.25 no longer serves it, and charts look for it
         delete_returns_object=True,
         prepare_create=partial(drop_gated, features),
         prepare_update=partial(drop_gated, features),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.kinds.catalog import Catalog
+from actors.kinds.enablement import Enablement
 from actors.names import NAMES, Names
 from tests.actors.kinds.declared import Declared
 
@@ -16,7 +17,7 @@ def names(request: pytest.FixtureRequest) -> Names:
 
 @pytest.fixture(scope="session")
 def catalog(names: Names) -> Catalog:
-    return Catalog(names)
+    return Catalog(names, enabled=Enablement(every=True))
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import pytest
 
 from actors.kinds.catalog import Catalog
 from actors.kinds.enablement import parse_enablement
-from actors.names import CLUSTER, Names
+from actors.names import CLUSTER, KUBERNETES, Names
 
 ALL = Catalog(CLUSTER)
 BETAS = {
@@ -107,3 +107,21 @@ def test_stored_kinds_stay_declared(names: Names) -> None:
     assert catalog.find("apps", "v1", "deployments") is None and not catalog.group_exists("apps")
     assert catalog.storage("deployments.apps").kind == "Deployment"
     assert "apps" not in catalog.groups() and not catalog.serves("apps", "deployments")
+
+
+@pytest.mark.parametrize(
+    ("text", "on"),
+    [
+        ("", False),
+        ("apps/v1=true", False),
+        ("api/ga=true", False),
+        ("policy/v1beta1", True),
+        ("policy/v1beta1/podsecuritypolicies=true", True),
+        ("policy/v1beta1,policy/v1beta1/podsecuritypolicies=false", False),
+        ("api/beta", True),
+        ("api/all=true", True),
+    ],
+)
+def test_kind_off_by_default_is_served_when_a_key_asks_for_it(text: str, on: bool) -> None:
+    catalog = Catalog(KUBERNETES, enabled=parse_enablement(text))
+    assert (catalog.find("policy", "v1beta1", "podsecuritypolicies") is not None) is on

@@ -13,6 +13,7 @@ from typing import Any
 import orjson
 
 from actors.kinds.catalog import Catalog
+from actors.kinds.enablement import Enablement
 from actors.names import NAMES
 from gateway.describe.openapi.press import Press
 
@@ -31,7 +32,7 @@ _WRONG: dict[str, tuple[Any, ...]] = {
 _TOO_LARGE = {"int32": 2**31, "int64": 2**63}
 
 
-CATALOGS = {dialect: Catalog(names) for dialect, names in NAMES.items()}
+CATALOGS = {dialect: Catalog(names, enabled=Enablement(every=True)) for dialect, names in NAMES.items()}
 
 
 @cache

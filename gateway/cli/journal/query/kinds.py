@@ -29,7 +29,7 @@ class Kind:
 class Kinds:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._definitions = Catalog(NAMES[journal.dialect]).definitions if journal.dialect in NAMES else ()
+        self._definitions = Catalog(NAMES[journal.dialect]).declared if journal.dialect in NAMES else ()
         self._stored = {one.type_name: _kind(one) for one in self._definitions if not one.stored_as}
         self._by_number: dict[int, Kind] = {}
 
