@@ -180,9 +180,10 @@ def _build_store(settings: Settings, journal: Journal, clock: Clock, nursery: tr
     journal.register_types(one.type_name for one in catalog.declared if not one.answered)
     feed, supervisor, stamps = Feed(journal.head), Supervisor(), Stamps(clock)
     committer = Committer(journal, feed)
-    admission = Admission(
-        plugins(names, journal, feed), completions(names, journal, feed, settings.service_ranges)
-    )
+    enabled = [
+        one for one in plugins(names, journal, feed) if type(one).__name__ not in settings.disabled_plugins
+    ]
+    admission = Admission(enabled, completions(names, journal, feed, settings.service_ranges))
     directory = Directory(catalog, journal, committer, admission, supervisor, nursery)
     horizon = Horizon(journal, clock, round(settings.watch_history * 1_000_000))
     store = Store(

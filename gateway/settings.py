@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from actors.access.modes import MODES
+from actors.admission.selection import parse_plugins, refuse_both
 from actors.allocation.ranges import (
     USUAL_NETWORKS,
     USUAL_PORTS,
@@ -60,6 +61,8 @@ class Settings:
     client_ca_file: Path | None = None
     service_cluster_ip_range: str = USUAL_NETWORKS
     service_node_port_range: str = USUAL_PORTS
+    enable_admission_plugins: str = ""
+    disable_admission_plugins: str = ""
     runtime_config: str = ""
     feature_gates: str = ""
     watch_history: float = 300.0
@@ -74,6 +77,7 @@ class Settings:
         self._check_access()
         self._check_history()
         self._check_ranges()
+        self._check_plugins()
         self._check_kinds()
 
     @property
@@ -154,6 +158,20 @@ class Settings:
     def _check_ranges(self) -> None:
         _parsed("--service-cluster-ip-range", lambda: parse_networks(self.service_cluster_ip_range))
         _parsed("--service-node-port-range", lambda: parse_ports(self.service_node_port_range))
+
+    @property
+    def disabled_plugins(self) -> frozenset[str]:
+        return parse_plugins(self.disable_admission_plugins)
+
+    def _check_plugins(self) -> None:
+        enabled = _parsed("--enable-admission-plugins", lambda: parse_plugins(self.enable_admission_plugins))
+        disabled = _parsed("--disable-admission-plugins", lambda: self.disabled_plugins)
+        _parsed("--disable-admission-plugins", lambda: refuse_both(enabled, disabled))
+
+    @property
+    def nobody_signs_in_plain(self) -> bool:
+        """Whether the plain port is open and no caller can authenticate there: it takes no client certificates."""
+        return bool(self.insecure_port) and self.token_auth_file is None
 
     @property
     def enablement(self) -> Enablement:

@@ -1,39 +1,52 @@
-"""What a server says when it is ready: what is served where, where the data is, and what to type next."""
+"""What `rewound serve` prints when the server is ready: addresses, data folder, rights, and commands to try."""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 from gateway.release import RELEASE
 from gateway.settings import Address, Addresses, Settings
 
+_SIGN_IN = "callers still sign in"
+_ROLES = "roles and bindings are stored but not consulted yet: resources are for system:masters only"
+
 
 def banner(settings: Settings, addresses: Addresses) -> str:
     lines = [f"Rewound {RELEASE} is ready.", ""]
-    if addresses.secure is not None:
-        lines.append(f"  secure   https://{_host(addresses.secure)}")
-    if addresses.insecure is not None:
-        lines.append(
-            f"  plain    http://{_host(addresses.insecure)} (this machine only; callers still sign in)"
-        )
-    lines.append(f"  data     {settings.data_dir} (dialect {settings.dialect})")
-    lines.append(
-        f"  rights   {settings.authorization_mode}, anonymous {'on' if settings.anonymous_auth else 'off'}"
-    )
+    lines += [f"  {name:<8} {text}" for name, text in _facts(settings, addresses)]
     lines += ["", "Next, in another terminal:", ""]
     lines += [f"  {line}" for line in _next_steps(settings, addresses)]
     lines += ["", "Stop with Ctrl-C."]
     return "\n".join(lines) + "\n"
 
 
+def _facts(settings: Settings, addresses: Addresses) -> Iterator[tuple[str, str]]:
+    if addresses.secure is not None:
+        yield "secure", f"https://{_host(addresses.secure)}"
+    if addresses.insecure is not None:
+        sign_in = "nobody can sign in: give --token-auth-file" if settings.nobody_signs_in_plain else _SIGN_IN
+        yield "plain", f"http://{_host(addresses.insecure)} (this machine only; {sign_in})"
+    yield "data", f"{settings.data_dir} (dialect {settings.dialect})"
+    if settings.dialect != "kubernetes":
+        yield "", "for kubectl and other Kubernetes clients: a new folder with --dialect kubernetes"
+    yield "rights", f"{settings.authorization_mode}, anonymous {'on' if settings.anonymous_auth else 'off'}"
+    if settings.authorization_mode != "AlwaysAllow":
+        yield "", _ROLES
+
+
 def _next_steps(settings: Settings, addresses: Addresses) -> list[str]:
     if addresses.secure is not None:
         return _with_certificates(settings, f"https://{_host(addresses.secure)}")
     assert addresses.insecure is not None
-    token = "<token of " + _quoted(settings.token_auth_file) + ">" if settings.token_auth_file else "<token>"
-    url = f"http://{_host(addresses.insecure)}/api/v1/namespaces"
-    return [f'curl -H "Authorization: Bearer {token}" {url}']
+    url = f"http://{_host(addresses.insecure)}"
+    if settings.token_auth_file is None:
+        return (
+            [f"curl {url}/version"] if settings.anonymous_auth else ["rewound serve --token-auth-file FILE"]
+        )
+    token = f"<token of {_quoted(settings.token_auth_file)}>"
+    return [f'curl -H "Authorization: Bearer {token}" {url}/api/v1/namespaces']
 
 
 def _with_certificates(settings: Settings, url: str) -> list[str]:

@@ -1,8 +1,8 @@
 """The flags of `rewound serve`, with the names that operators know from Kubernetes.
 
-Both `--flag value` and `--flag=value` are taken, the last of several stands, and a boolean may come bare. A
-flag that would do nothing is refused, but for two that scripts often bring along: those are taken with a
-warning.
+Both `--flag value` and `--flag=value` work, the last occurrence of a flag wins (lists accumulate), and a boolean flag
+needs no value. A flag that this server does not have is refused. What scripts often set and this server does not do
+yet (bootstrap tokens, some admission plugins) is accepted with a warning.
 """
 
 from __future__ import annotations
@@ -13,19 +13,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from actors.admission.selection import UNAVAILABLE, parse_plugins
 from gateway.cli.durations import duration
 from gateway.settings import Settings, SettingsError
 
-_NOT_YET = {
-    "enable_bootstrap_token_auth": "--enable-bootstrap-token-auth: bootstrap tokens do not sign in yet",
-    "enable_admission_plugins": "--enable-admission-plugins: these plugins do not run yet",
-}
-_LISTS = {"runtime_config", "feature_gates"}
+_LISTS = {"runtime_config", "feature_gates", "enable_admission_plugins", "disable_admission_plugins"}
 _DEFAULTS = Settings()
 
 
 class _Parser(argparse.ArgumentParser):
-    """Mistakes become SettingsError, so that all of them are told in one way."""
+    """Raises SettingsError for every mistake, so that all of them are reported in one form."""
 
     def error(self, message: str) -> NoReturn:
         flag, _, why = message.partition(": ")
@@ -46,23 +43,59 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse_flags(arguments: Sequence[str]) -> tuple[Settings, list[str]]:
-    """The settings, and what to warn of."""
+    """The settings, and the warnings to print."""
     parser = make_parser()
     values, rest = parser.parse_known_args(arguments)
     if rest:
         raise parser.unknown(rest[0])
     given = {name: value for name, value in vars(values).items() if value is not None}
-    warnings = [text for name, text in _NOT_YET.items() if given.pop(name, None)]
+    bootstrap_tokens = given.pop("enable_bootstrap_token_auth", False)
     for name in _LISTS & given.keys():
         given[name] = ",".join(given[name])
-    if "api/legacy" in given.get("runtime_config", ""):
-        warnings.append("--runtime-config: api/legacy means nothing any more; v1 is the core group")
     if given.get("authorization_mode") == "AlwaysAllow":
         # Whoever may do everything should at least have signed in; asking for both is a mistake.
         given.setdefault("anonymous_auth", False)
     if given.get("journal_retention") == 0:
         given["journal_retention"] = None
-    return Settings(**given), warnings
+    if "dialect" not in given and (stored := _stored_dialect(given.get("data_dir", _DEFAULTS.data_dir))):
+        given["dialect"] = stored
+    settings = Settings(**given)
+    return settings, _warnings(settings, bootstrap_tokens=bootstrap_tokens)
+
+
+def _stored_dialect(data_dir: Path) -> str | None:
+    """The dialect that a data folder was created with; None where there is no readable journal."""
+    if not (data_dir / "journal").is_dir():
+        return None
+    from journal.errors import JournalError
+    from journal.log import Journal
+
+    try:
+        journal = Journal.open(data_dir / "journal", readonly=True, proved=False)
+    except (JournalError, OSError):
+        return None  # the server reports it when it opens the journal
+    try:
+        return journal.dialect
+    finally:
+        journal.close()
+
+
+def _warnings(settings: Settings, *, bootstrap_tokens: bool) -> list[str]:
+    warnings = []
+    if bootstrap_tokens:
+        warnings.append("--enable-bootstrap-token-auth: bootstrap tokens do not sign in yet")
+    if missing := sorted(parse_plugins(settings.enable_admission_plugins).intersection(UNAVAILABLE)):
+        warnings.append(
+            f"--enable-admission-plugins: not available yet, and will not run: {', '.join(missing)}"
+        )
+    if "api/legacy" in settings.runtime_config:
+        warnings.append("--runtime-config: api/legacy has no effect any more; v1 is the core group")
+    if settings.nobody_signs_in_plain:
+        warnings.append(
+            "--insecure-port: nobody can sign in there without --token-auth-file: "
+            "client certificates work on the secure port only"
+        )
+    return warnings
 
 
 def make_parser() -> _Parser:
@@ -92,7 +125,7 @@ def _add_serving(group: Any) -> None:
         "--dialect",
         str,
         "NAME",
-        "names in the API: cluster or kubernetes; a folder keeps its first one",
+        "names in the API: cluster or kubernetes; a folder keeps the one it was created with (default cluster)",
     )
     _add(group, "--bind-address", str, "ADDRESS", "listen here; 0.0.0.0 is everywhere")
     _add(group, "--secure-port", _port, "PORT", "HTTPS; 0 is off")
@@ -115,8 +148,9 @@ def _add_access(group: Any) -> None:
         "take callers without credentials as system:anonymous (default true; false under AlwaysAllow)",
     )
     _add(group, "--authorization-mode", str, "MODE", "AlwaysAllow, RBAC or Node,RBAC")
-    _add_switch(group, "--enable-bootstrap-token-auth", "not yet: taken with a warning")
-    _add(group, "--enable-admission-plugins", str, "NAMES", "not yet: taken with a warning")
+    _add_switch(group, "--enable-bootstrap-token-auth", "not implemented yet: accepted with a warning")
+    _add_list(group, "--enable-admission-plugins", "NAME,...", "run these too, besides the default ones")
+    _add_list(group, "--disable-admission-plugins", "NAME,...", "do not run these, although on by default")
 
 
 def _add_kinds(group: Any) -> None:
@@ -176,7 +210,7 @@ def _add(group: Any, flag: str, kind: Callable[[str], Any], shown: str, text: st
 
 
 def _add_list(group: Any, flag: str, shown: str, text: str) -> None:
-    """A flag that may be given more than once: what comes later is added, and stands before what came earlier."""
+    """A flag that may occur more than once: values accumulate, and later ones take precedence."""
     group.add_argument(flag, action="append", metavar=shown, help=text)
 
 

@@ -38,6 +38,7 @@ class Server:
 
     def __init__(self, process: trio.Process, port: int) -> None:
         self.process, self.port = process, port
+        self.banner = ""
         self.client = self.connect()
 
     def connect(self) -> httpx.AsyncClient:
@@ -70,7 +71,7 @@ def flags(folder: Path, port: int, *more: str) -> list[str]:
         "--token-auth-file",
         str(tokens),
     ]
-    # Of a flag given twice the last one stands.
+    # The last occurrence of a flag wins.
     return [*COMMAND, "serve", "--secure-port", "0", *given, *more]
 
 
@@ -83,7 +84,7 @@ async def process(folder: Path, *more: str) -> AsyncIterator[Server]:
     )
     server = Server(started, port)
     try:
-        await _ready(started)
+        server.banner = await _ready(started)
         yield server
     finally:
         with trio.CancelScope(shield=True):
@@ -95,19 +96,21 @@ async def process(folder: Path, *more: str) -> AsyncIterator[Server]:
             await started.stdout.aclose()
 
 
-async def _ready(started: trio.Process) -> None:
+async def _ready(started: trio.Process) -> str:
+    """What the server prints when it is ready."""
     assert started.stdout is not None
-    said = b""
-    with trio.fail_after(30):
-        while b"Stop with Ctrl-C." not in said:
+    printed = b""
+    with trio.fail_after(60):
+        while b"Stop with Ctrl-C." not in printed:
             more = await started.stdout.receive_some(65536)
-            assert more, f"the server ended before it was ready: {said!r}"
-            said += more
+            assert more, f"the server ended before it was ready: {printed!r}"
+            printed += more
+    return printed.decode()
 
 
 async def refused(folder: Path, *more: str) -> tuple[int, str]:
-    """Exit code and words of a server that cannot be started."""
-    with trio.fail_after(30):
+    """Exit code and standard error of a server that cannot start."""
+    with trio.fail_after(60):
         result = await trio.run_process(
             flags(folder, free_port(), *more), capture_stdout=True, capture_stderr=True, check=False, cwd=ROOT
         )

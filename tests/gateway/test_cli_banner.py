@@ -16,7 +16,7 @@ def test_says_what_is_served_where_and_what_to_type_next() -> None:
         "curl --cacert rewound-data/pki/ca.crt --cert rewound-data/pki/admin.crt --key rewound-data/pki/admin.key "
         "https://127.0.0.1:6443/api/v1/namespaces\n"
     ) in text
-    assert "kubectl" not in text
+    assert "kubectl --kubeconfig" not in text
     assert "http://" not in text
 
 
@@ -44,8 +44,34 @@ def test_a_given_certificate_vouches_for_itself(tmp_path: Path) -> None:
     assert f"--cacert {file} " in text
 
 
+PLAIN = Addresses(None, ("127.0.0.1", 8080))
+
+
 def test_plain_http_alone_asks_for_a_token(tmp_path: Path) -> None:
+    tokens = tmp_path / "tokens.csv"
+    tokens.write_text("")
+    settings = Settings(secure_port=0, insecure_port=8080, token_auth_file=tokens)
+    text = banner(settings, PLAIN)
+    assert "http://127.0.0.1:8080 (this machine only; callers still sign in)\n" in text
+    token = f"<token of {tokens}>"
+    assert f'curl -H "Authorization: Bearer {token}" http://127.0.0.1:8080/api/v1/namespaces\n' in text
+
+
+def test_plain_port_where_nobody_can_sign_in_says_so() -> None:
     settings = Settings(secure_port=0, insecure_port=8080)
-    text = banner(settings, Addresses(None, ("127.0.0.1", 8080)))
-    assert "http://127.0.0.1:8080 (this machine only" in text
-    assert 'curl -H "Authorization: Bearer <token>" http://127.0.0.1:8080/api/v1/namespaces\n' in text
+    text = banner(settings, PLAIN)
+    assert "(this machine only; nobody can sign in: give --token-auth-file)" in text
+    assert "Bearer" not in text and "curl http://127.0.0.1:8080/version\n" in text
+
+
+def test_cluster_dialect_mentions_the_other_one() -> None:
+    assert "with --dialect kubernetes" in banner(Settings(), SECURE)
+    assert "--dialect" not in banner(Settings(dialect="kubernetes"), SECURE)
+
+
+def test_stored_roles_that_are_not_consulted_are_mentioned() -> None:
+    said = "roles and bindings are stored but not consulted yet"
+    for mode in ("RBAC", "Node,RBAC"):
+        assert said in banner(Settings(authorization_mode=mode), SECURE)
+    allowing = Settings(authorization_mode="AlwaysAllow", anonymous_auth=False)
+    assert said not in banner(allowing, SECURE)

@@ -1,11 +1,18 @@
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from actors.admission.roster import plugins
+from actors.admission.selection import AVAILABLE, UNAVAILABLE
+from actors.names import CLUSTER
+from actors.store.feed import Feed
 from gateway.cli.flags import make_parser, parse_flags
 from gateway.settings import Settings, SettingsError
+from journal.log import Journal
+from tests.actors.store import memory_folder
 
 
 def settings(*arguments: str) -> Settings:
@@ -99,20 +106,53 @@ def test_retention_of_zero_is_for_ever() -> None:
     assert settings("--journal-retention=0").journal_retention is None
 
 
-@pytest.mark.parametrize(
-    "flag",
-    [
-        "--enable-bootstrap-token-auth",
-        "--enable-bootstrap-token-auth=true",
-        "--enable-admission-plugins=NodeRestriction",
-    ],
-)
-def test_two_flags_are_taken_with_a_warning(flag: str) -> None:
-    known, warnings = parse_flags([flag])
-    assert known == Settings()
-    assert len(warnings) == 1
-    assert warnings[0].startswith(flag.partition("=")[0])
-    assert "yet" in warnings[0]
+@pytest.mark.parametrize("flag", ["--enable-bootstrap-token-auth", "--enable-bootstrap-token-auth=true"])
+def test_bootstrap_tokens_are_accepted_with_a_warning(flag: str) -> None:
+    assert parse_flags([flag]) == (
+        Settings(),
+        ["--enable-bootstrap-token-auth: bootstrap tokens do not sign in yet"],
+    )
+
+
+def test_plugins_that_are_not_available_yet_are_accepted_with_a_warning() -> None:
+    flags = ["--enable-admission-plugins=NodeRestriction,Priority", "--enable-admission-plugins=PodSecurity"]
+    given, warnings = parse_flags(flags)
+    assert given.enable_admission_plugins == "NodeRestriction,Priority,PodSecurity"
+    assert warnings == [
+        "--enable-admission-plugins: not available yet, and will not run: NodeRestriction, PodSecurity"
+    ]
+
+
+def test_plugins_that_are_not_available_yet_can_be_disabled_without_a_warning() -> None:
+    given, warnings = parse_flags(["--disable-admission-plugins=ResourceQuota,ServiceAccount"])
+    assert given.disabled_plugins == {"ResourceQuota", "ServiceAccount"}
+    assert warnings == []
+
+
+@pytest.mark.parametrize("flag", ["--enable-admission-plugins", "--disable-admission-plugins"])
+def test_unknown_plugins_are_refused_with_the_known_ones(flag: str) -> None:
+    text = refusal(f"{flag}=Priority,Nonsense,priority")
+    assert text.startswith(f"{flag}: there is no plugin 'Nonsense', 'priority'; there are Default")
+    assert "ServiceAccount" in text.partition("not available yet: ")[0]
+    assert "NodeRestriction" in text.partition("not available yet: ")[2]
+
+
+def test_a_plugin_is_not_both_enabled_and_disabled() -> None:
+    text = refusal("--enable-admission-plugins=Priority", "--disable-admission-plugins=Priority")
+    assert text.startswith("--disable-admission-plugins: Priority is in --enable-admission-plugins too")
+
+
+def test_the_flags_know_every_plugin_that_the_server_runs() -> None:
+    with memory_folder() as folder, closing(Journal.open(folder / "journal")) as journal:
+        run = {type(one).__name__ for one in plugins(CLUSTER, journal, Feed(0))}
+    assert run == set(AVAILABLE)
+    assert not run.intersection(UNAVAILABLE)
+
+
+def test_plain_port_without_a_token_file_is_warned_of(file: str) -> None:
+    _, (warning,) = parse_flags(["--insecure-port=8080"])
+    assert warning.startswith("--insecure-port: nobody can sign in there without --token-auth-file")
+    assert parse_flags(["--insecure-port=8080", f"--token-auth-file={file}"])[1] == []
 
 
 def test_a_switch_turned_off_needs_no_warning() -> None:
@@ -192,7 +232,7 @@ def test_kinds_and_features_may_be_switched_in_several_flags() -> None:
 def test_the_old_key_of_the_core_group_is_warned_of() -> None:
     given, warnings = parse_flags(["--runtime-config=api/legacy=true"])
     assert given.enablement.keys == {}
-    assert warnings == ["--runtime-config: api/legacy means nothing any more; v1 is the core group"]
+    assert warnings == ["--runtime-config: api/legacy has no effect any more; v1 is the core group"]
 
 
 @pytest.mark.parametrize(

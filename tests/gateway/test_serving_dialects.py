@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import signal
+from pathlib import Path
+
 import pytest
 
 from actors.names import NAMES
 from tests.gateway.api import config_map, names, served
+from tests.gateway.processes import process, refused
 from tests.gateway.secure import Kubeconfig, secure_client, served_securely
 
 OTHER = {"cluster": "kubernetes", "kubernetes": "cluster"}
@@ -64,6 +68,22 @@ async def test_errors_and_media_types(dialect: str) -> None:
         assert options["details"]["group"] == spelled.group("meta")
         answer = await api.ask("POST", api.path("configmaps"), b"x", headers={"content-type": "text/plain"})
         assert spelled.media_type in answer.expect(415)["message"]
+
+
+async def test_folder_keeps_its_dialect_when_the_flag_is_left_out(tmp_path: Path) -> None:
+    async with process(tmp_path, "--dialect", "kubernetes") as server:
+        server.signal(signal.SIGTERM)
+        assert await server.ended() == 0
+    async with process(tmp_path) as server:
+        assert "(dialect kubernetes)" in server.banner
+        listed = (await server.client.get("/api/v1/namespaces")).json()
+        assert "kube-system" in names(listed) and "cluster-system" not in names(listed)
+        server.signal(signal.SIGTERM)
+        assert await server.ended() == 0
+    code, said = await refused(tmp_path, "--dialect", "cluster")
+    assert code == 1
+    assert "was made for the dialect 'kubernetes' and cannot serve 'cluster'" in said
+    assert "Traceback" not in said
 
 
 @dialects

@@ -11,7 +11,10 @@ from journal.log import Journal
 
 
 def serve(folder: Path, *more: str) -> int:
-    return main(["serve", "--data-dir", str(folder), "--secure-port", "0", "--insecure-port", "1", *more])
+    tokens = folder.parent / "tokens.csv"
+    tokens.write_text("")
+    flags = ["--data-dir", str(folder), "--secure-port", "0", "--insecure-port", "1"]
+    return main(["serve", *flags, "--token-auth-file", str(tokens), *more])
 
 
 @pytest.mark.parametrize(("made", "asked"), [("kubernetes", "cluster"), ("cluster", "kubernetes")])
@@ -49,7 +52,7 @@ def test_a_folder_that_holds_something_else(tmp_path: Path, capsys: pytest.Captu
 
 
 def test_a_token_file_with_a_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    tokens = tmp_path / "tokens.csv"
+    tokens = tmp_path / "wrong.csv"
     tokens.write_text("only-a-token\n")
     assert serve(tmp_path / "data", "--token-auth-file", str(tokens)) == 1
     assert f"{tokens}, line 1: " in capsys.readouterr().err
