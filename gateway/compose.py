@@ -177,7 +177,7 @@ async def _open_store(settings: Settings, clock: Clock) -> AsyncIterator[Store]:
 def _build_store(settings: Settings, journal: Journal, clock: Clock, nursery: trio.Nursery) -> Store:
     names = NAMES[settings.dialect]
     catalog = Catalog(names, settings.features, settings.enablement)
-    journal.register_types(one.type_name for one in catalog.declared if not one.answered)
+    journal.register_types(one.type_name for one in catalog.declared if not one.storage.ephemeral)
     feed, supervisor, stamps = Feed(journal.head), Supervisor(), Stamps(clock)
     committer = Committer(journal, feed)
     enabled = [

@@ -26,7 +26,7 @@ class Reviews:
 
     async def status(self, definition: Definition, review: Object, user: User) -> Object:
         """The status of a review that `user` creates."""
-        errors = few_enough(definition.validate_create, review)
+        errors = few_enough(definition.strategy.validate_create, review)
         if errors:
             # A review is no object: the Status names neither its kind nor its name.
             raise Invalid(definition.group, "", "", [error.cause() for error in errors])

@@ -10,10 +10,11 @@ from functools import partial
 from typing import Final
 
 from actors.kinds.declaration.columns import AGE, NAME, Column, size_of
-from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Table
 from actors.kinds.declaration.halves import count
 from actors.kinds.declaration.label_selector import LABEL_SELECTOR, label_selector_rules
 from actors.kinds.declaration.meta import METADATA, metadata_rules
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.declaration.webhook_client import service_rules, url_rules
 from actors.kinds.schema.fields import BYTES, INT32, STRING, STRINGS, Field, ListOf, Struct
 from actors.kinds.validation.checks import (
@@ -100,17 +101,21 @@ def _define(group: str, kind: str, webhook: Struct) -> Definition:
         version="v1",
         kind=whole,
         plural=f"{whole.lower()}s",
-        categories=("api-extensions",),
+        names=DiscoveryNames(categories=("api-extensions",)),
         namespaced=False,
-        fields=fields,
-        columns=(NAME, Column("Webhooks", "integer", "How many webhooks it has.", size_of("webhooks")), AGE),
         check_name=name_is_subdomain,
-        known_finalizers=False,
-        unconditional_update=False,
-        prepare_create=prepare_create,
-        prepare_update=lambda new, old: count(new, old, "webhooks"),
-        validate_create=partial(rules, asked=ALL_RULES),
-        validate_update=change_rules,
+        fields=fields,
+        deletion=Deletion(only_known_finalizers=False),
+        table=Table(
+            (NAME, Column("Webhooks", "integer", "How many webhooks it has.", size_of("webhooks")), AGE)
+        ),
+        strategy=Strategy(
+            allow_unconditional_update=False,
+            prepare_for_create=prepare_create,
+            prepare_for_update=lambda new, old: count(new, old, "webhooks"),
+            validate_create=partial(rules, asked=ALL_RULES),
+            validate_update=change_rules,
+        ),
     )
 
 

@@ -10,9 +10,10 @@ from typing import Final
 
 from actors.kinds.core.config_map import decoded_size
 from actors.kinds.declaration.columns import AGE, NAME, Column
-from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.definition import Definition, DiscoveryNames, Subresource, Table
 from actors.kinds.declaration.halves import keep_metadata, keep_spec, keep_status
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import BOOL, BYTES, INT32, STRING, TIME, Field, ListOf, Struct
 from actors.kinds.validation.checks import (
     CheckName,
@@ -102,22 +103,27 @@ def declare(names: Names) -> tuple[Definition, ...]:
         version="v1",
         kind="APIService",
         plural="apiservices",
-        categories=("api-extensions",),
+        names=DiscoveryNames(categories=("api-extensions",)),
         namespaced=False,
+        check_name=name_is_path_segment,
         fields=API_SERVICE,
-        columns=COLUMNS,
         subresources=(
             Subresource(
-                name="status", prepare=prepare_status, validate=status_rules, resets=("spec", "metadata")
+                name="status",
+                prepare=prepare_status,
+                validate=status_rules,
+                reset_fields=("spec", "metadata"),
             ),
         ),
-        check_name=name_is_path_segment,
-        judges_metadata=True,
-        unconditional_update=False,
-        prepare_create=prepare_create,
-        prepare_update=keep_status,
-        validate_create=rules,
-        validate_update=change_rules,
+        table=Table(COLUMNS),
+        strategy=Strategy(
+            allow_unconditional_update=False,
+            validates_metadata=True,
+            prepare_for_create=prepare_create,
+            prepare_for_update=keep_status,
+            validate_create=rules,
+            validate_update=change_rules,
+        ),
     )
     return (api_service,)
 

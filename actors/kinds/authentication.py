@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.definition import Definition, Storage
 from actors.kinds.declaration.meta import METADATA
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import BOOL, INT64, STRING, STRINGS, TIME, Field, MapOf, Struct
 from actors.kinds.validation.checks import FieldError, invalid, name_is_subdomain
 from actors.messages import Object
@@ -89,10 +90,10 @@ def declare(names: Names) -> tuple[Definition, ...]:
         kind="TokenReview",
         plural="tokenreviews",
         namespaced=False,
+        check_name=name_is_subdomain,
         fields=TOKEN_REVIEW,
         verbs=("create",),
-        check_name=name_is_subdomain,
-        answered=True,
+        storage=Storage(ephemeral=True),
     )
     return (review,)
 
@@ -105,10 +106,10 @@ def token_request(names: Names) -> Definition:
         kind="TokenRequest",
         plural="tokenrequests",
         namespaced=True,
+        check_name=name_is_subdomain,
         fields=TOKEN_REQUEST,
         verbs=("create",),
-        check_name=name_is_subdomain,
-        validate_create=request_rules,
+        strategy=Strategy(validate_create=request_rules),
     )
 
 

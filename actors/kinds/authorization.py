@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.definition import Definition, Storage
 from actors.kinds.declaration.meta import METADATA
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import BOOL, STRING, STRINGS, Field, ListOf, MapOf, Struct
 from actors.kinds.validation.checks import FieldError, invalid, name_is_subdomain
 from actors.messages import Object
@@ -92,6 +93,7 @@ def _review(
         kind=kind,
         plural=f"{kind.lower()}s",
         namespaced=namespaced,
+        check_name=name_is_subdomain,
         fields=Struct(
             f"authorization.v1.{kind}",
             METADATA,
@@ -99,9 +101,8 @@ def _review(
             Field("status", status, 3),
         ),
         verbs=("create",),
-        check_name=name_is_subdomain,
-        answered=True,
-        validate_create=rules,
+        storage=Storage(ephemeral=True),
+        strategy=Strategy(validate_create=rules),
     )
 
 

@@ -71,7 +71,7 @@ class Catalog:
         )
         self.definitions = tuple(filter(enabled.serves, self.declared))
         self._by_address = {(d.group, d.version, d.plural): d for d in self.definitions}
-        self._by_storage = {d.type_name: d for d in self.declared if not d.stored_as}
+        self._by_storage = {d.type_name: d for d in self.declared if not d.storage.stored_as}
 
     def find(self, group: str, version: str, plural: str) -> Definition | None:
         return self._by_address.get((group, version, plural))

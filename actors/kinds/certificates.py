@@ -13,9 +13,10 @@ from functools import partial
 from typing import Final
 
 from actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at, human_duration
-from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.definition import Definition, DiscoveryNames, Selection, Subresource, Table
 from actors.kinds.declaration.halves import drop_status, keep_spec
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import (
     BYTES,
     INT32,
@@ -126,32 +127,36 @@ def declare(names: Names) -> tuple[Definition, ...]:
         version="v1",
         kind="CertificateSigningRequest",
         plural="certificatesigningrequests",
-        short_names=("csr",),
+        names=DiscoveryNames(short_names=("csr",)),
         namespaced=False,
+        check_name=any_name,
         fields=CERTIFICATE_SIGNING_REQUEST,
-        columns=COLUMNS,
         subresources=(
             Subresource(
                 name="approval",
                 prepare=prepare_approval,
                 validate=partial(rules.change, verdicts=True),
-                resets=("spec", "status.certificate"),
+                reset_fields=("spec", "status.certificate"),
             ),
             Subresource(
                 name="status",
                 prepare=prepare_status,
                 validate=partial(rules.change, certificate=True),
-                resets=("spec", "status.conditions"),
+                reset_fields=("spec", "status.conditions"),
             ),
         ),
-        check_name=any_name,
-        resets=("spec", "status"),  # what is asked for is fixed, so there is no owner of it to ask
-        selectable={"spec.signerName": lambda stored: str(stored["spec"]["signerName"])},
-        own_selector_text=True,
-        prepare_create=partial(drop_status, STATUS),
-        prepare_update=prepare_update,
-        validate_create=rules.judge,
-        validate_update=rules.change,
+        selection=Selection(
+            fields={"spec.signerName": lambda stored: str(stored["spec"]["signerName"])},
+            own_label_conversion=True,
+        ),
+        table=Table(COLUMNS),
+        strategy=Strategy(
+            reset_fields=("spec", "status"),  # what is asked for is fixed, so there is no owner of it to ask
+            prepare_for_create=partial(drop_status, STATUS),
+            prepare_for_update=prepare_update,
+            validate_create=rules.judge,
+            validate_update=rules.change,
+        ),
     )
     return (request,)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from actors.kinds.declaration.columns import AGE, NAME, Column, at
-from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.definition import Definition, Deletion, Table
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import INT32, MICRO_TIME, STRING, Field, Struct
 from actors.kinds.validation.checks import FieldError, invalid, name_is_subdomain
 from actors.messages import Object
@@ -28,14 +29,18 @@ def declare(names: Names) -> tuple[Definition, ...]:
         kind="Lease",
         plural="leases",
         namespaced=True,
-        fields=LEASE,
-        columns=(NAME, Column("Holder", "string", "Who holds the lease.", at("spec", "holderIdentity")), AGE),
         check_name=name_is_subdomain,
-        known_finalizers=False,
-        creates_on_update=True,
-        unconditional_update=False,
-        validate_create=rules,
-        validate_update=change_rules,
+        fields=LEASE,
+        deletion=Deletion(only_known_finalizers=False),
+        table=Table(
+            (NAME, Column("Holder", "string", "Who holds the lease.", at("spec", "holderIdentity")), AGE)
+        ),
+        strategy=Strategy(
+            allow_create_on_update=True,
+            allow_unconditional_update=False,
+            validate_create=rules,
+            validate_update=change_rules,
+        ),
     )
     return (lease,)
 

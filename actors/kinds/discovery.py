@@ -6,9 +6,10 @@ from typing import Final
 
 from actors.kinds.core.references import OBJECT_REFERENCE
 from actors.kinds.declaration.columns import AGE, NAME, Column, at
-from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.definition import Definition, Table
 from actors.kinds.declaration.halves import count
 from actors.kinds.declaration.meta import METADATA, metadata_rules
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import BOOL, INT32, STRING, STRING_MAP, STRINGS, Field, ListOf, Struct
 from actors.kinds.validation.checks import (
     Address,
@@ -104,13 +105,15 @@ def declare(names: Names) -> tuple[Definition, ...]:
         kind="EndpointSlice",
         plural="endpointslices",
         namespaced=True,
-        fields=ENDPOINT_SLICE,
-        columns=COLUMNS,
         check_name=name_is_subdomain,
-        prepare_create=prepare_create,
-        prepare_update=prepare_update,
-        validate_create=rules,
-        validate_update=change_rules,
+        fields=ENDPOINT_SLICE,
+        table=Table(COLUMNS),
+        strategy=Strategy(
+            prepare_for_create=prepare_create,
+            prepare_for_update=prepare_update,
+            validate_create=rules,
+            validate_update=change_rules,
+        ),
     )
     return (endpoint_slice,)
 

@@ -12,8 +12,17 @@ from typing import Final
 from actors.kinds.core.cells import EVENT as COLUMNS
 from actors.kinds.core.event import EVENT, SELECTABLE, SOURCE, legacy_rules
 from actors.kinds.core.references import OBJECT_REFERENCE
-from actors.kinds.declaration.definition import Conversion, Definition
+from actors.kinds.declaration.definition import (
+    Conversion,
+    Definition,
+    Deletion,
+    DiscoveryNames,
+    Selection,
+    Storage,
+    Table,
+)
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import INT32, MICRO_TIME, STRING, TIME, Field, Struct
 from actors.kinds.schema.walk import Walk
 from actors.kinds.validation.checks import FieldError, invalid, name_is_subdomain, required, unchanged
@@ -78,21 +87,21 @@ def declare(names: Names) -> tuple[Definition, ...]:
         group=names.group("events"),
         version="v1",
         kind="Event",
-        owns=False,
         plural="events",
-        short_names=("ev",),
+        names=DiscoveryNames(short_names=("ev",)),
         namespaced=True,
-        fields=NEW_EVENT,
-        stored_as="events",
-        conversion=Conversion(to_storage, from_storage),
-        columns=COLUMNS,
         check_name=name_is_subdomain,
-        creates_on_update=True,
-        selector_names=_selector_names(),
-        own_selector_text=True,
-        judges_metadata=True,
-        validate_create=lambda new: legacy(new) + rules(new),
-        validate_update=lambda new, old: legacy(new) + change_rules(new, old),
+        fields=NEW_EVENT,
+        storage=Storage(stored_as="events", conversion=Conversion(to_storage, from_storage)),
+        deletion=Deletion(has_dependents=False),
+        selection=Selection(stored_labels=_selector_names(), own_label_conversion=True),
+        table=Table(COLUMNS),
+        strategy=Strategy(
+            allow_create_on_update=True,
+            validates_metadata=True,
+            validate_create=lambda new: legacy(new) + rules(new),
+            validate_update=lambda new, old: legacy(new) + change_rules(new, old),
+        ),
     )
     return (event,)
 

@@ -7,9 +7,10 @@ from functools import partial
 from actors.kinds.core.pods.placement import TOLERATION, toleration_rules
 from actors.kinds.core.resources import requirement_rules
 from actors.kinds.declaration.columns import AGE, NAME, Column, at
-from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.definition import Definition, Deletion, Table
 from actors.kinds.declaration.meta import METADATA, label_rules, metadata_change_rules, metadata_rules
 from actors.kinds.declaration.old_labels import OldLabels, old_labels, warn_of_labels
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import QUANTITIES, STRING, STRING_MAP, Field, ListOf, Struct
 from actors.kinds.validation.checks import (
     FieldError,
@@ -45,15 +46,17 @@ def declare(names: Names) -> tuple[Definition, ...]:
         kind="RuntimeClass",
         plural="runtimeclasses",
         namespaced=False,
-        fields=RUNTIME_CLASS,
-        columns=(NAME, Column("Handler", "string", "What nodes call it.", at("handler")), AGE),
         check_name=name_is_subdomain,
-        known_finalizers=False,
-        creates_on_update=True,
-        unconditional_update=False,
-        validate_create=judge,
-        validate_update=partial(change_rules, names.key("")),
-        warnings=partial(warnings, old_labels(names)),
+        fields=RUNTIME_CLASS,
+        deletion=Deletion(only_known_finalizers=False),
+        table=Table((NAME, Column("Handler", "string", "What nodes call it.", at("handler")), AGE)),
+        strategy=Strategy(
+            allow_create_on_update=True,
+            allow_unconditional_update=False,
+            validate_create=judge,
+            validate_update=partial(change_rules, names.key("")),
+            warnings=partial(warnings, old_labels(names)),
+        ),
     )
     return (runtime_class,)
 

@@ -11,9 +11,10 @@ from functools import partial
 from typing import Final
 
 from actors.kinds.declaration.columns import AGE, NAME, USUAL, Column
-from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.definition import Definition, Table
 from actors.kinds.declaration.label_selector import LABEL_SELECTOR, compiles, label_selector_rules
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import STRING, STRINGS, Field, ListOf, Struct
 from actors.kinds.validation.checks import (
     CheckName,
@@ -114,13 +115,15 @@ def _define(
         kind=kind,
         plural=plural,
         namespaced=namespaced,
-        fields=fields,
-        columns=BINDING_COLUMNS if keeps_role else USUAL,
         check_name=check_name,
-        creates_on_update=True,
-        fill=fill,
-        validate_create=rules,
-        validate_update=partial(change_rules, rules, namespaced, keeps_role),
+        fields=fields,
+        set_defaults=fill,
+        table=Table(BINDING_COLUMNS if keeps_role else USUAL),
+        strategy=Strategy(
+            allow_create_on_update=True,
+            validate_create=rules,
+            validate_update=partial(change_rules, rules, namespaced, keeps_role),
+        ),
     )
 
 

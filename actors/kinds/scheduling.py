@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from actors.kinds.declaration.columns import AGE, NAME, Column, at
-from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Table
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import BOOL, INT32, STRING, Field, Struct
 from actors.kinds.validation.checks import (
     FieldError,
@@ -39,25 +40,31 @@ def declare(names: Names) -> tuple[Definition, ...]:
         version="v1",
         kind="PriorityClass",
         plural="priorityclasses",
-        short_names=("pc",),
+        names=DiscoveryNames(short_names=("pc",)),
         namespaced=False,
-        fields=PRIORITY_CLASS,
-        columns=(
-            NAME,
-            Column("Value", "integer", "The priority of pods of this class.", at("value", missing=0)),
-            Column(
-                "Global-Default",
-                "boolean",
-                "Pods without a class get it.",
-                at("globalDefault", missing=False),
-            ),
-            AGE,
-        ),
         check_name=name_is_subdomain,
-        undeletable=dict.fromkeys(SYSTEM, "this is a system priority class and cannot be deleted"),
-        prepare_create=prepare_create,
-        validate_create=rules,
-        validate_update=change_rules,
+        fields=PRIORITY_CLASS,
+        deletion=Deletion(
+            undeletable=dict.fromkeys(SYSTEM, "this is a system priority class and cannot be deleted")
+        ),
+        table=Table(
+            (
+                NAME,
+                Column("Value", "integer", "The priority of pods of this class.", at("value", missing=0)),
+                Column(
+                    "Global-Default",
+                    "boolean",
+                    "Pods without a class get it.",
+                    at("globalDefault", missing=False),
+                ),
+                AGE,
+            )
+        ),
+        strategy=Strategy(
+            prepare_for_create=prepare_create,
+            validate_create=rules,
+            validate_update=change_rules,
+        ),
     )
     return (priority_class,)
 

@@ -177,7 +177,7 @@ class ResourceActor:
         name = generate_name(command)
         current = self._current(view, command.namespace, name) if name else None
         decision = decide_create(definition, current, command, self._validating(review))
-        warnings = (*told, *definition.warnings(decision.object, None))
+        warnings = (*told, *definition.strategy.warnings(decision.object, None))
         return Written(self._apply(decision, None, command, verb, events), created=True, warnings=warnings)
 
     def _replace(self, view: View, definition: Definition, command: Replace, events: list[Event]) -> Written:
@@ -193,7 +193,7 @@ class ResourceActor:
             return self._apply_patch(view, definition, current, command, events)
         if current is None:
             raise missing(definition, command.name)
-        patched = patch_object(definition.seen_through(command.subresource), current, command)
+        patched = patch_object(definition.definition_at(command.subresource), current, command)
         replace = Replace(
             command.version,
             command.namespace,
@@ -236,15 +236,15 @@ class ResourceActor:
     ) -> Written:
         metadata = command.object["metadata"]
         told = drop_repeated_owners(metadata, SENT) if verb == "update" else ()
-        if verb != "apply" and definition.seen_through(command.subresource) is definition:
+        if verb != "apply" and definition.definition_at(command.subresource) is definition:
             self._credit(command, current.object)
         review = self._review("UPDATE", definition, command, command.object, current.object)
         self._admission.mutate(review)
         self._admission.complete(review)
         told += drop_repeated_owners(metadata, SETTLED)
         decision = decide_replace(definition, current, command, self._validating(review))
-        shown = definition.seen_through(command.subresource)
-        warnings = (*told, *shown.warnings(command.object, current.object))
+        shown = definition.definition_at(command.subresource)
+        warnings = (*told, *shown.strategy.warnings(command.object, current.object))
         return Written(self._apply(decision, current, command, verb, events), warnings=warnings)
 
     def _credit(self, command: Create | Replace, before: Object | None) -> None:
@@ -262,7 +262,7 @@ class ResourceActor:
     def _create_by_replace(
         self, view: View, definition: Definition, command: Replace, events: list[Event]
     ) -> Written:
-        if not definition.creates_on_update or command.subresource:
+        if not definition.strategy.allow_create_on_update or command.subresource:
             raise missing(definition, command.name)
         if not command.may_create:
             raise may_not_create(definition, command)

@@ -75,20 +75,20 @@ def decide_create(
     _refuse_version_on_create(definition, metadata)
     generated = bool(metadata.get("generateName"))
     _fill_metadata(definition, metadata, command)
-    definition.prepare_create(created)
+    definition.strategy.prepare_for_create(created)
     errors = few_enough(_judge_new, definition, created)
     _raise_invalid(definition, metadata.get("name", ""), errors)
     admit(created, None)
     if current is not None:
         ending = "deletionTimestamp" in current.object["metadata"]
         raise AlreadyExists(definition.resource, metadata["name"], generated=generated, ending=ending)
-    definition.settle(created)
+    definition.strategy.canonicalize(created)
     return Store(created, created=True)
 
 
 def _judge_new(definition: Definition, created: Object) -> list[FieldError]:
     errors = validate_metadata_create(created["metadata"], definition)
-    errors += definition.validate_create(created)
+    errors += definition.strategy.validate_create(created)
     return errors
 
 
@@ -99,16 +99,20 @@ def decide_replace(
     metadata, old_metadata = new["metadata"], old["metadata"]
     _check_version(definition, command.name, metadata.pop("resourceVersion", ""), current.offset)
     subresource = definition.subresource(command.subresource)
-    if subresource is not None and subresource.absorb is not None:
+    if subresource is not None and subresource.update_object is not None:
         _judge_sent(subresource, new)
-        new = subresource.absorb(new, _copy(old))
+        new = subresource.update_object(new, _copy(old))
         metadata, subresource = new["metadata"], None
     _inherit_metadata(metadata, old_metadata)
     errors = few_enough(_prepare_and_validate, definition, new, old, subresource)
     _raise_invalid(definition, command.name, errors)
     admit(new, old)
-    definition.settle(new)
-    if "deletionTimestamp" in old_metadata and not definition.held(new) and not _time_left(old_metadata):
+    definition.strategy.canonicalize(new)
+    if (
+        "deletionTimestamp" in old_metadata
+        and not definition.has_finalizers(new)
+        and not _time_left(old_metadata)
+    ):
         return Remove(answer=new)
     return Keep() if _same(new, old) else Store(new, created=False)
 
@@ -146,7 +150,7 @@ def _judge_sent(subresource: Subresource, sent: Object) -> None:
     """Of what has a form of its own: the rules of that form."""
     view = subresource.view
     if view is not None:
-        errors = few_enough(view.validate_create, sent)
+        errors = few_enough(view.strategy.validate_create, sent)
         _raise_invalid(view, sent["metadata"].get("name", ""), errors)
 
 
@@ -156,8 +160,8 @@ def _copy(current: Object) -> Object:
 
 
 def decide_delete(definition: Definition, current: Current, command: Delete) -> Decision:
-    if command.verb == "delete" and command.name in definition.undeletable:
-        raise Forbidden(definition.resource, command.name, definition.undeletable[command.name])
+    if command.verb == "delete" and command.name in definition.deletion.undeletable:
+        raise Forbidden(definition.resource, command.name, definition.deletion.undeletable[command.name])
     options, metadata = command.options, current.object["metadata"]
     check_delete(definition, command.name, options, metadata["uid"], current.offset)
     asked = options.grace_period_seconds
@@ -166,7 +170,8 @@ def decide_delete(definition: Definition, current: Current, command: Delete) -> 
         if left := _time_left(metadata):
             return _hurry(definition, current.object, finalizers, left, asked)
         return _think_again(definition, current.object, finalizers)
-    seconds = definition.grace(current.object, asked) if definition.grace else 0
+    grace_period = definition.deletion.grace_period
+    seconds = grace_period(current.object, asked) if grace_period else 0
     marked = _mark(definition, current.object, finalizers, command.stamp.time, seconds)
     return _ended(definition, marked)
 
@@ -221,9 +226,9 @@ def _prepare_and_validate(
         subresource.prepare(new, old)
         errors = validate_metadata_update(new["metadata"], old["metadata"], definition)
         return errors + subresource.validate(new, old)
-    definition.prepare_update(new, old)
+    definition.strategy.prepare_for_update(new, old)
     errors = validate_metadata_update(new["metadata"], old["metadata"], definition)
-    return errors + definition.validate_update(new, old)
+    return errors + definition.strategy.validate_update(new, old)
 
 
 def refuse_other_uid(definition: Definition, command: Replace, current: Current | None) -> None:
@@ -237,7 +242,7 @@ def refuse_other_uid(definition: Definition, command: Replace, current: Current 
 
 def _check_version(definition: Definition, name: str, version: str, offset: int) -> None:
     if version in ("", "0"):
-        if definition.unconditional_update:
+        if definition.strategy.allow_unconditional_update:
             return
         cause = Cause(
             "FieldValueInvalid",
@@ -261,15 +266,15 @@ def may_not_create(definition: Definition, command: Replace | Patch) -> Forbidde
 
 def _raise_invalid(definition: Definition, name: str, errors: list[FieldError]) -> None:
     if errors:
-        raise Invalid(definition.stored_group, definition.kind, name, [error.cause() for error in errors])
+        raise Invalid(definition.error_group, definition.kind, name, [error.cause() for error in errors])
 
 
 def _policy_of(definition: Definition, command: Delete, metadata: Object) -> str:
     """What becomes of dependents: as asked, as its finalizers say already, or as is usual for the kind."""
-    if not definition.owns:
+    if not definition.deletion.has_dependents:
         return "Background"
     decided = not {ORPHAN, FOREGROUND}.isdisjoint(metadata.get("finalizers", ()))
-    usual = "Orphan" if definition.orphans and not decided else ""
+    usual = "Orphan" if definition.deletion.orphans_by_default and not decided else ""
     return command.options.propagation_policy or usual
 
 
@@ -291,8 +296,9 @@ def _time_left(metadata: Object) -> int:
 def _think_again(definition: Definition, current: Object, finalizers: list[str]) -> Decision:
     """Of an object that waits for its finalizers: what becomes of dependents may still be asked otherwise."""
     metadata = current["metadata"]
-    if definition.holds_back(current) or set(finalizers) == set(metadata.get("finalizers", ())):
-        return Keep() if definition.held(current) else Remove()
+    unchanged = set(finalizers) == set(metadata.get("finalizers", ()))
+    if unchanged or definition.deletion.has_own_finalizers(current):
+        return Keep() if definition.has_finalizers(current) else Remove()
     if not finalizers:
         return Remove()
     return Store({**current, "metadata": {**metadata, "finalizers": finalizers}}, created=False)
@@ -316,9 +322,9 @@ def _hurry(
 
 
 def _ended(definition: Definition, marked: Object) -> Decision:
-    if definition.held(marked) or _time_left(marked["metadata"]):
+    if definition.has_finalizers(marked) or _time_left(marked["metadata"]):
         return Store(marked, created=False)
-    return Remove(last=marked if definition.grace else None)
+    return Remove(last=marked if definition.deletion.grace_period else None)
 
 
 def _mark(definition: Definition, current: Object, finalizers: list[str], time: int, seconds: int) -> Object:
@@ -332,5 +338,5 @@ def _mark(definition: Definition, current: Object, finalizers: list[str], time: 
         metadata["finalizers"] = finalizers
     if metadata.get("generation"):
         metadata["generation"] += 1
-    definition.mark_deleted(marked)
+    definition.deletion.mark_deleted(marked)
     return marked

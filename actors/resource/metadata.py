@@ -13,13 +13,13 @@ from actors.messages import Object
 
 
 def validate_metadata_create(metadata: Object, definition: Definition) -> list[FieldError]:
-    if definition.judges_metadata:
+    if definition.strategy.validates_metadata:
         return []
     return metadata_rules(
         metadata,
         namespaced=definition.namespaced,
         check_name=definition.check_name,
-        known_finalizers=definition.known_finalizers,
+        known_finalizers=definition.deletion.only_known_finalizers,
     )
 
 

@@ -37,8 +37,8 @@ def patch_object(definition: Definition, current: Current, command: Patch) -> Pa
     patched.setdefault("metadata", {})
     settle_namespace(command.namespace, patched)
     check_name(command.name, patched)
-    if definition.conversion is not None:
-        patched = definition.conversion.to_storage(patched)
+    if definition.storage.conversion is not None:
+        patched = definition.storage.conversion.to_storage(patched)
     problems = decoded.problems
     if problems and command.field_validation == "Strict":
         raise BadRequest(f"strict decoding error: {', '.join(problems)}")
@@ -47,8 +47,8 @@ def patch_object(definition: Definition, current: Current, command: Patch) -> Pa
 
 def _shown(definition: Definition, current: Current) -> Object:
     document = decode(encode(current.object, current.offset))
-    if definition.conversion is not None:
-        document = definition.conversion.from_storage(document)
+    if definition.storage.conversion is not None:
+        document = definition.storage.conversion.from_storage(document)
     return {"kind": definition.kind, "apiVersion": definition.api_version, **document}
 
 

@@ -26,12 +26,12 @@ def check_given_version(definition: Definition, name: str, version: str | None, 
 
 def check_delete(definition: Definition, name: str, options: DeleteOptions, uid: str, offset: int) -> None:
     """`uid` and `offset` are those of the object that is there."""
-    if definition.deletes_itself:
+    if definition.deletion.conflicts_as_update:
         if options.uid is not None:
             _check_uid(definition, name, options.uid, uid)
         check_given_version(definition, name, options.resource_version, offset)
         return
-    kind = Resource(definition.stored_group, definition.kind)
+    kind = Resource(definition.error_group, definition.kind)
     if options.uid is not None and options.uid != uid:
         why = f"the UID in the precondition ({options.uid}) does not match the UID in record ({uid})"
         raise Conflict(kind, name, f"{why}. The object might have been deleted and then recreated")

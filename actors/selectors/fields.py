@@ -1,7 +1,7 @@
 r"""Field selectors: `metadata.name=a,type!=Opaque`, as Kubernetes reads them.
 
 Only `=`, `==` and `!=` exist, joined by commas. In a value, `\,` `\=` and `\\` stand for the character
-itself. Which fields a kind can be selected by is the kind's to say (`Definition.selectable`); here a field
+itself. Which fields a kind can be selected by is the kind's to say (`Definition.selection`); here a field
 is any text in front of the first operator. A field that an object does not have counts as the empty string.
 """
 

@@ -42,7 +42,7 @@ def as_stored(schema: Schema, decoded: Object) -> None:
 def facts_of(storage: Definition, stored: Object) -> bytes:
     """What selectors and garbage collection ask of an object, so that they need not parse it."""
     metadata = stored["metadata"]
-    fields = {label: read(stored) for label, read in storage.selectable.items()}
+    fields = {label: read(stored) for label, read in storage.selection.fields.items()}
     owners = [owner["uid"] for owner in metadata.get("ownerReferences", ())]
     fields["metadata.name"] = metadata["name"]
     if storage.namespaced:

@@ -63,13 +63,13 @@ def _resource(discovery: Discovery, definition: Definition) -> Document:
         "resource": definition.plural,
         "responseKind": _kind(definition.group, definition.version, definition.kind),
         "scope": "Namespaced" if definition.namespaced else "Cluster",
-        "singularResource": definition.singular or definition.kind.lower(),
+        "singularResource": definition.names.singular or definition.kind.lower(),
         "verbs": discovery.served(definition.verbs),
     }
-    if definition.short_names:
-        entry["shortNames"] = list(definition.short_names)
-    if definition.categories:
-        entry["categories"] = list(definition.categories)
+    if definition.names.short_names:
+        entry["shortNames"] = list(definition.names.short_names)
+    if definition.names.categories:
+        entry["categories"] = list(definition.names.categories)
     below = [_below(discovery, definition, one) for one in definition.subresources]
     if shown := [one for one in below if one["verbs"]]:
         entry["subresources"] = shown

@@ -85,15 +85,15 @@ class Discovery:
     def _entries(self, definition: Definition) -> list[Document]:
         own: Document = {
             "name": definition.plural,
-            "singularName": definition.singular,
+            "singularName": definition.names.singular,
             "namespaced": definition.namespaced,
             "kind": definition.kind,
             "verbs": self.served(definition.verbs),
         }
-        if definition.short_names:
-            own["shortNames"] = list(definition.short_names)
-        if definition.categories:
-            own["categories"] = list(definition.categories)
+        if definition.names.short_names:
+            own["shortNames"] = list(definition.names.short_names)
+        if definition.names.categories:
+            own["categories"] = list(definition.names.categories)
         below = (self._below(definition, one) for one in definition.subresources)
         return [own, *(entry for entry in below if entry["verbs"])]
 

@@ -43,8 +43,8 @@ async def decode_body(call: Call, definition: Definition, names: Names, field_va
     if decoded.problems:
         _judge(call, definition, decoded.problems, field_validation)
     stored = decoded.object
-    if definition.conversion is not None:
-        stored = definition.conversion.to_storage(stored)
+    if definition.storage.conversion is not None:
+        stored = definition.storage.conversion.to_storage(stored)
     stored.setdefault("metadata", {})
     return Body(stored, decoded.problems)
 
@@ -117,7 +117,7 @@ def patch_format(content_type: bytes, definition: Definition) -> str:
     format_ = PATCH_FORMATS.get(content_type.partition(b";")[0].strip().lower())
     if format_ is None:
         raise UnsupportedPatch
-    if format_ == "strategic" and not definition.strategic:
+    if format_ == "strategic" and not definition.strategic_merge_patch:
         raise UnsupportedMediaType(tuple(media for media in PATCH_MEDIA if media != STRATEGIC))
     return format_
 

@@ -100,11 +100,11 @@ class Dispatch:
         route = call.route
         definition = self.find(route)
         check_method(definition, route, call.request.method)
-        if definition.deprecated:
-            call.warnings.append(definition.deprecated)
+        if definition.deprecation_warning:
+            call.warnings.append(definition.deprecation_warning)
         if route.subresource:
             subresource = definition.subresource(route.subresource)
-            if subresource is not None and subresource.by_agent:
+            if subresource is not None and subresource.served_by_node:
                 return self._submissions.refuse(call, definition, subresource)
         return self._verbs[route.verb](call, definition)
 
@@ -115,7 +115,7 @@ class Dispatch:
     def creates_review(self, route: Route) -> bool:
         """Whether what a POST to this route creates is returned and never stored."""
         definition = self._catalog.find(route.group, route.version, route.resource)
-        return definition is not None and definition.answered
+        return definition is not None and definition.storage.ephemeral
 
     def find(self, route: Route) -> Definition:
         definition = self._catalog.find(route.group, route.version, route.resource)
@@ -151,10 +151,10 @@ class Dispatch:
         try:
             body = self._reads.get(definition, _namespace(definition, route), route.name)
         except NotFound:
-            if subresource is None or subresource.sought_as is None:
+            if subresource is None or subresource.not_found_resource is None:
                 raise
-            raise NotFound(subresource.sought_as, route.name) from None
-        return definition.seen_through(route.subresource), body
+            raise NotFound(subresource.not_found_resource, route.name) from None
+        return definition.definition_at(route.subresource), body
 
     async def _list(self, call: Call, definition: Definition) -> Response:
         wanted = self._list_options(call, definition)
@@ -177,9 +177,9 @@ class Dispatch:
 
     async def _create(self, call: Call, definition: Definition) -> Response:
         write = self._write_options(call, "CreateOptions")
-        if call.route.subresource or definition.submits_to[0]:
+        if call.route.subresource or definition.storage.submits_to[0]:
             return await self._submit(call, definition, write)
-        if definition.answered:
+        if definition.storage.ephemeral:
             return await self._reviews.create(
                 call, definition, write, self._stamps.make(call.user, call.manager)
             )
@@ -194,7 +194,7 @@ class Dispatch:
         return await self._write(call, definition, command, body.problems)
 
     async def _submit(self, call: Call, definition: Definition, write: options.WriteOptions) -> Response:
-        plural, name = definition.submits_to
+        plural, name = definition.storage.submits_to
         if plural:
             definition = self._catalog.storage(str(Resource(definition.group, plural)))
         subresource = definition.subresource(name or call.route.subresource)
@@ -204,7 +204,7 @@ class Dispatch:
 
     async def _replace(self, call: Call, definition: Definition) -> Response:
         write = self._write_options(call, "UpdateOptions")
-        shown = definition.seen_through(call.route.subresource)
+        shown = definition.definition_at(call.route.subresource)
         body = await decode_body(call, shown, self._names, write.field_validation)
         settle_namespace(_namespace(definition, call.route), body.object)
         check_name(call.route.name, body.object)
@@ -216,7 +216,7 @@ class Dispatch:
             self._stamps.make(call.user, call.manager),
             call.route.subresource,
             write.dry_run,
-            may_create=definition.creates_on_update and await self._may_create(call),
+            may_create=definition.strategy.allow_create_on_update and await self._may_create(call),
         )
         return await self._write(call, definition, command, body.problems)
 
@@ -259,7 +259,7 @@ class Dispatch:
             raise
         assert isinstance(outcome, Written)
         call.warnings.extend(outcome.warnings)
-        shown = definition.seen_through(call.route.subresource)
+        shown = definition.definition_at(call.route.subresource)
         answer = self._form(call, shown).item(outcome.body)
         return await render.answer(call, answer, 201 if outcome.created else 200)
 
@@ -272,7 +272,7 @@ class Dispatch:
         outcome = await self._directory.ask(definition, command)
         assert isinstance(outcome, Deleted)
         status = 202 if orphaned is False and not outcome.gone else 200
-        if definition.delete_returns_object:
+        if definition.deletion.returns_object:
             return await render.answer(call, self._form(call, definition).item(outcome.body), status)
         return await render.document(call, _deleted(definition, outcome), status)
 
@@ -349,8 +349,8 @@ class Dispatch:
         body = await decode_delete_options(call, self._names)
         many = not call.route.name
         chosen = options.delete_options(self._names, body, call.parameters.values(), many=many)
-        if definition.orphans_warning and not chosen.propagation_policy:
-            call.warnings.append(definition.orphans_warning)
+        if definition.deletion.default_policy_warning and not chosen.propagation_policy:
+            call.warnings.append(definition.deletion.default_policy_warning)
         return chosen, options.orphan_dependents(body, call.parameters.values())
 
 

@@ -39,7 +39,7 @@ class Patches:
     async def read(self, call: Call, definition: Definition, namespace: str) -> Asked:
         format_ = patch_format(call.request.headers.get(b"content-type", b""), definition)
         write = self._options(call, format_)
-        whole = definition.seen_through(call.route.subresource) is definition
+        whole = definition.definition_at(call.route.subresource) is definition
         if format_ == "apply" and whole:
             return await self._apply(call, definition, namespace, write)
         if format_ == "apply":

@@ -41,13 +41,13 @@ class Submissions:
         write: options.WriteOptions,
         stamp: Stamp,
     ) -> Response:
-        view = definition.seen_through(subresource.name)
+        view = definition.definition_at(subresource.name)
         body = await decode_body(call, view, self._names, write.field_validation)
         namespace, sent = call.route.namespace, body.object
         settle_namespace(namespace, sent)
-        if subresource.not_yet:
+        if subresource.unimplemented_message:
             await self._judge(call, definition, view, sent)
-            raise NotYet(subresource.not_yet)
+            raise NotYet(subresource.unimplemented_message)
         name = _addressed(call, view, sent)
         if subresource.submit is None:
             await self._evict(definition, namespace, name, sent, stamp, write.dry_run)
@@ -62,7 +62,7 @@ class Submissions:
         """Whether what is sent could ever be done."""
         name = call.route.name
         self._reads.get(definition, call.route.namespace, name)
-        errors = view.validate_create(sent)
+        errors = view.strategy.validate_create(sent)
         if sent["metadata"].get("name", name) != name:
             wrong = "must match the service account name if specified"
             errors = [invalid("metadata.name", sent["metadata"]["name"], wrong)]

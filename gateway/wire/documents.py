@@ -23,7 +23,7 @@ class Frame:
     def __init__(self, definition: Definition) -> None:
         self._prefix = type_prefix(definition.kind, definition.api_version)
         self._list_head = type_prefix(definition.kind + "List", definition.api_version)
-        self._convert = definition.conversion.from_storage if definition.conversion else None
+        self._convert = definition.storage.conversion.from_storage if definition.storage.conversion else None
 
     def item(self, body: bytes) -> bytes:
         return self._prefix + self._shown(body)[1:]

@@ -28,10 +28,9 @@ class PartialForm:
 
     def __init__(self, definition: Definition, names: Names, version: str) -> None:
         self._type = {"kind": "PartialObjectMetadata", "apiVersion": f"{names.group('meta')}/{version}"}
-        self._hidden = definition.annotated_fields
-        self._view = (
-            definition.conversion.from_storage if definition.is_view and definition.conversion else None
-        )
+        self._hidden = definition.storage.field_annotations
+        conversion = definition.storage.conversion
+        self._view = conversion.from_storage if conversion and definition.is_view else None
 
     def of(self, made: Object) -> Object:
         metadata = (made if self._view is None else self._view(made))["metadata"]
@@ -70,8 +69,8 @@ class TableForm:
                 "Unable to convert to Table as requested: includeObject: Invalid value: "
                 f"\"{include}\": must be 'Metadata', 'Object', 'None', or empty"
             )
-        self._columns = definition.columns
-        self._conditions = definition.row_conditions
+        self._columns = definition.table.columns
+        self._conditions = definition.table.row_conditions
         self._type = {"kind": "Table", "apiVersion": f"{names.group('meta')}/{version}"}
         self._frame = Frame(definition)
         self._partial = PartialForm(definition, names, version)

@@ -128,7 +128,9 @@ class Store:
         self._nursery = nursery
         self._tasks = trio.CancelScope()
         self.journal = Journal.open(self._folder / "journal")
-        self.journal.register_types(one.type_name for one in self.catalog.declared if not one.answered)
+        self.journal.register_types(
+            one.type_name for one in self.catalog.declared if not one.storage.ephemeral
+        )
         self.feed = Feed(self.journal.head)
         self.committer = Committer(self.journal, self.feed, inline=True)
         self.supervisor = Supervisor()

@@ -67,7 +67,7 @@ def test_a_bad_label_is_told_once_for_every_pass(
     kind = definition(group, plural)
     old = {"metadata": OLD, **rest}
     new = {"metadata": {**OLD, "labels": {"k": "bad value"}}, **rest}
-    found = validate_metadata_update(new["metadata"], OLD, kind) + kind.validate_update(new, old)
+    found = validate_metadata_update(new["metadata"], OLD, kind) + kind.strategy.validate_update(new, old)
     assert [error.field for error in found] == ["metadata.labels"] * times
     assert len({error.message for error in found}) == 1
 
@@ -76,6 +76,6 @@ def test_unknown_plain_finalizers_are_told_by_the_kind_alone() -> None:
     kind = definition("", "configmaps")
     new = {"metadata": {**OLD, "finalizers": ["plain"]}}
     assert validate_metadata_update(new["metadata"], OLD, kind) == []
-    assert {error.field for error in kind.validate_update(new, {"metadata": OLD})} == {
+    assert {error.field for error in kind.strategy.validate_update(new, {"metadata": OLD})} == {
         "metadata.finalizers[0]"
     }

@@ -16,7 +16,7 @@ from gateway.wire.negotiate import UnsupportedMediaType
 FOUND = Catalog(CLUSTER).find("", "v1", "configmaps")
 assert FOUND is not None
 BUILT_IN: Definition = FOUND
-CUSTOM = replace(BUILT_IN, strategic=False)
+CUSTOM = replace(BUILT_IN, strategic_merge_patch=False)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at
-from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.definition import Definition, Table
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import FREE, INT64, Field, Struct
 from actors.kinds.validation.checks import (
     NEGATIVE,
@@ -55,11 +56,13 @@ def define(_: Names) -> Definition:
         kind="ControllerRevision",
         plural="controllerrevisions",
         namespaced=True,
-        fields=CONTROLLER_REVISION,
-        columns=COLUMNS,
         check_name=name_is_subdomain,
-        validate_create=rules,
-        validate_update=change_rules,
+        fields=CONTROLLER_REVISION,
+        table=Table(COLUMNS),
+        strategy=Strategy(
+            validate_create=rules,
+            validate_update=change_rules,
+        ),
     )
 
 

@@ -18,11 +18,12 @@ from actors.kinds.core.pod_template import (
 )
 from actors.kinds.core.pods.volumes import shared_disk_rules
 from actors.kinds.declaration.columns import AGE, NAME, Column
-from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.definition import Definition, DiscoveryNames, Storage, Subresource, Table
 from actors.kinds.declaration.halves import keep_spec, keep_status_and_count, start
 from actors.kinds.declaration.label_selector import LABEL_SELECTOR, label_selector_rules
 from actors.kinds.declaration.meta import METADATA, OBJECT_META, metadata_change_rules, metadata_rules
 from actors.kinds.declaration.shares import amount, no_more_than_all, share_rules
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.declaration.workloads import (
     CONTAINERS,
     IMAGES,
@@ -130,20 +131,21 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         version="v1",
         kind="DaemonSet",
         plural="daemonsets",
-        short_names=("ds",),
-        categories=("all",),
+        names=DiscoveryNames(short_names=("ds",), categories=("all",)),
         namespaced=True,
-        fields=DAEMON_SET,
-        columns=COLUMNS,
-        annotated_fields=frozenset((TEMPLATE_GENERATION,)),
-        subresources=(Subresource(name="status", prepare=prepare_status, validate=status_change_rules),),
         check_name=name_is_subdomain,
-        fill=fill,
-        prepare_create=partial(prepare_create, features),
-        prepare_update=partial(prepare_update, features),
-        validate_create=partial(rules, names),
-        validate_update=partial(change_rules, names),
-        warnings=partial(warnings, names),
+        fields=DAEMON_SET,
+        set_defaults=fill,
+        subresources=(Subresource(name="status", prepare=prepare_status, validate=status_change_rules),),
+        storage=Storage(field_annotations=frozenset((TEMPLATE_GENERATION,))),
+        table=Table(COLUMNS),
+        strategy=Strategy(
+            prepare_for_create=partial(prepare_create, features),
+            prepare_for_update=partial(prepare_update, features),
+            validate_create=partial(rules, names),
+            validate_update=partial(change_rules, names),
+            warnings=partial(warnings, names),
+        ),
     )
 
 

@@ -13,12 +13,13 @@ from actors.errors import Resource
 from actors.kinds.apps.replicas import selected_template_rules
 from actors.kinds.core.pod_template import POD_TEMPLATE_SPEC, drop_gated, fill_template, spec_warnings
 from actors.kinds.declaration.columns import AGE, NAME, Column
-from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.definition import Definition, DiscoveryNames, Storage, Subresource, Table
 from actors.kinds.declaration.halves import keep_spec, keep_status_and_count, start
 from actors.kinds.declaration.label_selector import LABEL_SELECTOR
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules
 from actors.kinds.declaration.scale import scale
 from actors.kinds.declaration.shares import amount, no_more_than_all, share_rules
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.declaration.workloads import (
     CONTAINERS,
     IMAGES,
@@ -131,28 +132,29 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         version="v1",
         kind="Deployment",
         plural="deployments",
-        short_names=("deploy",),
-        categories=("all",),
+        names=DiscoveryNames(short_names=("deploy",), categories=("all",)),
         namespaced=True,
+        check_name=name_is_subdomain,
         fields=DEPLOYMENT,
-        columns=COLUMNS,
-        annotated_fields=frozenset((ROLLBACK,)),
+        set_defaults=fill,
         subresources=(
             scale(chosen, Resource("apps", "deployments/scale")),
             Subresource(
                 name="status",
                 prepare=prepare_status,
                 validate=status_change_rules,
-                resets=("spec", "metadata.labels"),
+                reset_fields=("spec", "metadata.labels"),
             ),
         ),
-        check_name=name_is_subdomain,
-        fill=fill,
-        prepare_create=partial(prepare_create, features),
-        prepare_update=partial(prepare_update, features),
-        validate_create=partial(rules, names),
-        validate_update=partial(change_rules, names),
-        warnings=partial(spec_warnings, names),
+        storage=Storage(field_annotations=frozenset((ROLLBACK,))),
+        table=Table(COLUMNS),
+        strategy=Strategy(
+            prepare_for_create=partial(prepare_create, features),
+            prepare_for_update=partial(prepare_update, features),
+            validate_create=partial(rules, names),
+            validate_update=partial(change_rules, names),
+            warnings=partial(spec_warnings, names),
+        ),
     )
 
 

@@ -9,11 +9,12 @@ from actors.errors import Resource
 from actors.kinds.apps.replicas import selected_template_rules
 from actors.kinds.core.pod_template import POD_TEMPLATE_SPEC, drop_gated, fill_template, spec_warnings
 from actors.kinds.declaration.columns import AGE, NAME, Column
-from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.definition import Definition, DiscoveryNames, Subresource, Table
 from actors.kinds.declaration.halves import keep_spec, keep_status_and_count, start
 from actors.kinds.declaration.label_selector import LABEL_SELECTOR
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
 from actors.kinds.declaration.scale import scale
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.declaration.workloads import (
     CONTAINERS,
     IMAGES,
@@ -71,22 +72,23 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         version="v1",
         kind="ReplicaSet",
         plural="replicasets",
-        short_names=("rs",),
-        categories=("all",),
+        names=DiscoveryNames(short_names=("rs",), categories=("all",)),
         namespaced=True,
+        check_name=name_is_subdomain,
         fields=REPLICA_SET,
-        columns=COLUMNS,
+        set_defaults=lambda new: fill_template(new["spec"]["template"]),
         subresources=(
             scale(chosen, Resource("apps", "replicasets/scale")),
             Subresource(name="status", prepare=keep_spec, validate=status_change_rules),
         ),
-        check_name=name_is_subdomain,
-        fill=lambda new: fill_template(new["spec"]["template"]),
-        prepare_create=partial(prepare_create, features),
-        prepare_update=partial(prepare_update, features),
-        validate_create=partial(rules, names),
-        validate_update=partial(change_rules, names),
-        warnings=partial(spec_warnings, names),
+        table=Table(COLUMNS),
+        strategy=Strategy(
+            prepare_for_create=partial(prepare_create, features),
+            prepare_for_update=partial(prepare_update, features),
+            validate_create=partial(rules, names),
+            validate_update=partial(change_rules, names),
+            warnings=partial(spec_warnings, names),
+        ),
     )
 
 

@@ -18,12 +18,13 @@ from actors.kinds.core.pod_template import (
     template_metadata_rules,
 )
 from actors.kinds.declaration.columns import AGE, NAME, Column
-from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.definition import Definition, DiscoveryNames, Subresource, Table
 from actors.kinds.declaration.halves import keep_spec, keep_status_and_count, start
 from actors.kinds.declaration.label_selector import LABEL_SELECTOR
 from actors.kinds.declaration.meta import METADATA, TEMPLATE_META, metadata_change_rules, metadata_rules
 from actors.kinds.declaration.scale import scale
 from actors.kinds.declaration.shares import amount, no_more_than_all, share_rules
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.declaration.workloads import (
     CONTAINERS,
     IMAGES,
@@ -131,22 +132,23 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         version="v1",
         kind="StatefulSet",
         plural="statefulsets",
-        short_names=("sts",),
-        categories=("all",),
+        names=DiscoveryNames(short_names=("sts",), categories=("all",)),
         namespaced=True,
+        check_name=name_is_subdomain,
         fields=STATEFUL_SET,
-        columns=COLUMNS,
+        set_defaults=partial(fill, features),
         subresources=(
             scale(chosen),
             Subresource(name="status", prepare=prepare_status, validate=status_change_rules),
         ),
-        check_name=name_is_subdomain,
-        fill=partial(fill, features),
-        prepare_create=partial(prepare_create, features),
-        prepare_update=partial(prepare_update, features),
-        validate_create=partial(create_rules, names),
-        validate_update=partial(change_rules, names),
-        warnings=partial(spec_warnings, names),
+        table=Table(COLUMNS),
+        strategy=Strategy(
+            prepare_for_create=partial(prepare_create, features),
+            prepare_for_update=partial(prepare_update, features),
+            validate_create=partial(create_rules, names),
+            validate_update=partial(change_rules, names),
+            warnings=partial(spec_warnings, names),
+        ),
     )
 
 

@@ -14,7 +14,7 @@ def declare(names: Names, features: frozenset[str] = frozenset()) -> tuple[Defin
     """The preferred version first."""
     keys = horizontal_pod_autoscaler.round_trip_keys(names)
     stored, beta = (
-        replace(view, settle=partial(version_1.settle, keys))
+        replace(view, strategy=replace(view.strategy, canonicalize=partial(version_1.canonicalize, keys)))
         for view in horizontal_pod_autoscaler.define(names, features)
     )
     return stored, version_1.define(keys, stored), beta

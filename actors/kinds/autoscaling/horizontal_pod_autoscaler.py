@@ -21,9 +21,17 @@ from actors.kinds.autoscaling.metrics import (
     usual_metric,
 )
 from actors.kinds.declaration.columns import AGE, NAME, Column
-from actors.kinds.declaration.definition import Conversion, Definition, Subresource
+from actors.kinds.declaration.definition import (
+    Conversion,
+    Definition,
+    DiscoveryNames,
+    Storage,
+    Subresource,
+    Table,
+)
 from actors.kinds.declaration.halves import drop_status, keep_spec, keep_status
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.declaration.workloads import condition, counted, not_negative
 from actors.kinds.features import CONTAINER_METRICS, SCALE_TO_ZERO
 from actors.kinds.schema.fields import INT32, INT64, TIME, Field, ListOf, Struct
@@ -187,21 +195,21 @@ class Autoscalers:
             version=version,
             kind="HorizontalPodAutoscaler",
             plural="horizontalpodautoscalers",
-            short_names=("hpa",),
-            categories=("all",),
+            names=DiscoveryNames(short_names=("hpa",), categories=("all",)),
             namespaced=True,
-            fields=fields,
-            stored_as=stored_as,
-            conversion=conversion,
-            deprecated=deprecated,
-            columns=COLUMNS,
-            subresources=(Subresource(name="status", prepare=keep_spec, validate=status_change_rules),),
             check_name=name_is_subdomain,
-            fill=partial(fill, self._round_trip),
-            prepare_create=self.prepare_create,
-            prepare_update=self.prepare_update,
-            validate_create=self.rules,
-            validate_update=self.change_rules,
+            fields=fields,
+            set_defaults=partial(fill, self._round_trip),
+            subresources=(Subresource(name="status", prepare=keep_spec, validate=status_change_rules),),
+            deprecation_warning=deprecated,
+            storage=Storage(stored_as=stored_as, conversion=conversion),
+            table=Table(COLUMNS),
+            strategy=Strategy(
+                prepare_for_create=self.prepare_create,
+                prepare_for_update=self.prepare_update,
+                validate_create=self.rules,
+                validate_update=self.change_rules,
+            ),
         )
 
     def prepare_create(self, new: Object) -> None:

@@ -20,7 +20,7 @@ import orjson
 from actors.kinds.autoscaling.behavior import DIRECTIONS, PARTS, behavior
 from actors.kinds.autoscaling.horizontal_pod_autoscaler import AUTOSCALER, TYPE_NAME, drop_round_trip
 from actors.kinds.autoscaling.metrics import reference, usual_metric
-from actors.kinds.declaration.definition import Conversion, Definition
+from actors.kinds.declaration.definition import Conversion, Definition, Storage
 from actors.kinds.declaration.label_selector import LABEL_SELECTOR
 from actors.kinds.declaration.meta import METADATA, OBJECT_META
 from actors.kinds.declaration.workloads import condition
@@ -208,14 +208,18 @@ def define(keys: Mapping[str, str], stored: Definition) -> Definition:
         stored,
         version="v1",
         fields=AUTOSCALER_1,
-        stored_as=TYPE_NAME,
-        conversion=Conversion(to_storage=partial(to_storage, keys), from_storage=partial(from_storage, keys)),
-        fill=None,
+        set_defaults=None,
+        storage=Storage(
+            stored_as=TYPE_NAME,
+            conversion=Conversion(
+                to_storage=partial(to_storage, keys), from_storage=partial(from_storage, keys)
+            ),
+        ),
     )
 
 
-def settle(keys: Mapping[str, str], new: Object) -> None:
-    """What is left of an object that has been kept as one of this version, as they all are."""
+def canonicalize(keys: Mapping[str, str], new: Object) -> None:
+    """Keep what survives a round trip through this version: every object is stored that way."""
     kept = to_storage(keys, from_storage(keys, new))
     new["spec"], new["status"] = kept["spec"], kept["status"]
 

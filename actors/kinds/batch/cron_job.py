@@ -10,9 +10,10 @@ from actors.kinds.batch.schedule import NotASchedule, check_schedule, unknown_zo
 from actors.kinds.core.pod_template import drop_gated, fill_template, template_warnings
 from actors.kinds.core.references import OBJECT_REFERENCE
 from actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at, since
-from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.definition import Definition, DiscoveryNames, Subresource, Table
 from actors.kinds.declaration.halves import keep_spec, keep_status_and_count, start
 from actors.kinds.declaration.meta import METADATA, TEMPLATE_META, metadata_change_rules
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.declaration.workloads import CONTAINERS, IMAGES, not_negative, selector_or_none
 from actors.kinds.schema.fields import BOOL, INT32, INT64, STRING, TIME, Field, ListOf, Struct
 from actors.kinds.validation.checks import (
@@ -96,19 +97,20 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         version="v1",
         kind="CronJob",
         plural="cronjobs",
-        short_names=("cj",),
-        categories=("all",),
+        names=DiscoveryNames(short_names=("cj",), categories=("all",)),
         namespaced=True,
-        fields=CRON_JOB,
-        columns=COLUMNS,
-        subresources=(Subresource(name="status", prepare=keep_spec),),
         check_name=name_is_subdomain,
-        fill=lambda new: fill_template(_pods(new)),
-        prepare_create=partial(prepare_create, features),
-        prepare_update=partial(prepare_update, features),
-        validate_create=partial(create_rules, names),
-        validate_update=partial(change_rules, names),
-        warnings=partial(warnings, names),
+        fields=CRON_JOB,
+        set_defaults=lambda new: fill_template(_pods(new)),
+        subresources=(Subresource(name="status", prepare=keep_spec),),
+        table=Table(COLUMNS),
+        strategy=Strategy(
+            prepare_for_create=partial(prepare_create, features),
+            prepare_for_update=partial(prepare_update, features),
+            validate_create=partial(create_rules, names),
+            validate_update=partial(change_rules, names),
+            warnings=partial(warnings, names),
+        ),
     )
 
 

@@ -13,10 +13,18 @@ from actors.kinds.batch import failure_policy
 from actors.kinds.batch.job_spec import JOB_SPEC, job_spec_rules
 from actors.kinds.core.pod_template import drop_gated, fill_template, spec_warnings
 from actors.kinds.declaration.columns import AGE, NAME, SECOND, Column, human_duration, since
-from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.definition import (
+    Definition,
+    Deletion,
+    DiscoveryNames,
+    Selection,
+    Subresource,
+    Table,
+)
 from actors.kinds.declaration.halves import keep_spec, keep_status_and_count, start
 from actors.kinds.declaration.label_selector import label_selector_rules, matches
 from actors.kinds.declaration.meta import METADATA, OBJECT_META, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.declaration.workloads import (
     CONTAINERS,
     IMAGES,
@@ -111,23 +119,26 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         version="v1",
         kind="Job",
         plural="jobs",
-        categories=("all",),
+        names=DiscoveryNames(categories=("all",)),
         namespaced=True,
-        fields=JOB,
-        columns=COLUMNS,
-        subresources=(Subresource(name="status", prepare=keep_spec, validate=status_change_rules),),
         check_name=name_is_subdomain,
-        orphans=True,
-        orphans_warning=PODS_STAY,
-        selectable={"status.successful": lambda stored: str(stored["status"].get("succeeded", 0))},
-        own_selector_text=True,
-        selector_refusal='field label "{label}" not supported for Job',
-        fill=fill,
-        prepare_create=jobs.prepare_create,
-        prepare_update=jobs.prepare_update,
-        validate_create=jobs.rules,
-        validate_update=jobs.change_rules,
-        warnings=partial(spec_warnings, names),
+        fields=JOB,
+        set_defaults=fill,
+        subresources=(Subresource(name="status", prepare=keep_spec, validate=status_change_rules),),
+        deletion=Deletion(orphans_by_default=True, default_policy_warning=PODS_STAY),
+        selection=Selection(
+            fields={"status.successful": lambda stored: str(stored["status"].get("succeeded", 0))},
+            own_label_conversion=True,
+            unsupported_message='field label "{label}" not supported for Job',
+        ),
+        table=Table(COLUMNS),
+        strategy=Strategy(
+            prepare_for_create=jobs.prepare_create,
+            prepare_for_update=jobs.prepare_update,
+            validate_create=jobs.rules,
+            validate_update=jobs.change_rules,
+            warnings=partial(spec_warnings, names),
+        ),
     )
 
 

@@ -6,8 +6,9 @@ from actors.errors import Conflict, Resource
 from actors.kinds.core.pods.spec import POD_SPEC
 from actors.kinds.core.pods.status import POD_STATUS
 from actors.kinds.core.references import OBJECT_REFERENCE
-from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.definition import Definition, Storage, Subresource
 from actors.kinds.declaration.meta import METADATA
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import Field, Struct
 from actors.kinds.validation.checks import FieldError, name_is_subdomain, not_supported, required
 from actors.kinds.values.spelling import quoted
@@ -30,11 +31,11 @@ def define(_: Names) -> Definition:
         kind="Binding",
         plural="bindings",
         namespaced=True,
+        check_name=name_is_subdomain,
         fields=BINDING,
         verbs=("create",),
-        check_name=name_is_subdomain,
-        submits_to=("pods", "binding"),
-        validate_create=rules,
+        storage=Storage(submits_to=("pods", "binding")),
+        strategy=Strategy(validate_create=rules),
     )
 
 

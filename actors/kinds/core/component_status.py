@@ -7,7 +7,7 @@ It is still described and still listed, and the list is empty: what there is to 
 from __future__ import annotations
 
 from actors.kinds.declaration.columns import NAME, Column
-from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.definition import Definition, DiscoveryNames, Table
 from actors.kinds.declaration.meta import METADATA
 from actors.kinds.schema.fields import STRING, Field, ListOf, Struct
 from actors.kinds.validation.checks import name_is_subdomain
@@ -53,11 +53,11 @@ def define(_: Names) -> Definition:
         version="v1",
         kind="ComponentStatus",
         plural="componentstatuses",
-        short_names=("cs",),
+        names=DiscoveryNames(short_names=("cs",)),
         namespaced=False,
-        fields=COMPONENT_STATUS,
-        columns=COLUMNS,
-        verbs=("get", "list"),
         check_name=name_is_subdomain,
-        deprecated="v1 ComponentStatus is deprecated in v1.19+",
+        fields=COMPONENT_STATUS,
+        verbs=("get", "list"),
+        deprecation_warning="v1 ComponentStatus is deprecated in v1.19+",
+        table=Table(COLUMNS),
     )

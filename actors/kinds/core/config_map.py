@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from actors.kinds.declaration.columns import AGE, NAME, Column, size_of
-from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.definition import Definition, DiscoveryNames, Table
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import BOOL, BYTES_MAP, STRING_MAP, Field, Struct
 from actors.kinds.validation.checks import (
     FieldError,
@@ -41,13 +42,17 @@ def define(_: Names) -> Definition:
         version="v1",
         kind="ConfigMap",
         plural="configmaps",
-        short_names=("cm",),
+        names=DiscoveryNames(short_names=("cm",)),
         namespaced=True,
-        fields=CONFIG_MAP,
-        columns=(NAME, Column("Data", "string", "Number of entries.", size_of("data", "binaryData")), AGE),
         check_name=name_is_subdomain,
-        validate_create=rules,
-        validate_update=change_rules,
+        fields=CONFIG_MAP,
+        table=Table(
+            (NAME, Column("Data", "string", "Number of entries.", size_of("data", "binaryData")), AGE)
+        ),
+        strategy=Strategy(
+            validate_create=rules,
+            validate_update=change_rules,
+        ),
     )
 
 

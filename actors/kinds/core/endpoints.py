@@ -6,8 +6,9 @@ from typing import Final
 
 from actors.kinds.core.cells import ENDPOINTS as COLUMNS
 from actors.kinds.core.references import OBJECT_REFERENCE
-from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.definition import Definition, DiscoveryNames, Table
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import INT32, STRING, Field, ListOf, Struct
 from actors.kinds.validation.checks import (
     FieldError,
@@ -59,14 +60,16 @@ def define(_: Names) -> Definition:
         version="v1",
         kind="Endpoints",
         plural="endpoints",
-        short_names=("ep",),
+        names=DiscoveryNames(short_names=("ep",)),
         namespaced=True,
-        fields=ENDPOINTS,
-        columns=COLUMNS,
         check_name=name_is_subdomain,
-        creates_on_update=True,
-        validate_create=rules,
-        validate_update=change_rules,
+        fields=ENDPOINTS,
+        table=Table(COLUMNS),
+        strategy=Strategy(
+            allow_create_on_update=True,
+            validate_create=rules,
+            validate_update=change_rules,
+        ),
     )
 
 

@@ -13,8 +13,9 @@ from typing import Final
 
 from actors.kinds.core.cells import EVENT as COLUMNS
 from actors.kinds.core.references import OBJECT_REFERENCE
-from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Selection, Table
 from actors.kinds.declaration.meta import METADATA, field_of, metadata_rules
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import INT32, MICRO_TIME, STRING, TIME, Field, Struct
 from actors.kinds.validation.checks import (
     FieldError,
@@ -61,19 +62,20 @@ def define(names: Names) -> Definition:
         group="",
         version="v1",
         kind="Event",
-        owns=False,
         plural="events",
-        short_names=("ev",),
+        names=DiscoveryNames(short_names=("ev",)),
         namespaced=True,
-        fields=EVENT,
-        columns=COLUMNS,
         check_name=name_is_path_segment,
-        creates_on_update=True,
-        selectable=SELECTABLE,
-        own_selector_text=True,
-        judges_metadata=True,
-        validate_create=lambda new: legacy(new) or _metadata(new),
-        validate_update=lambda new, _: legacy(new),
+        fields=EVENT,
+        deletion=Deletion(has_dependents=False),
+        selection=Selection(fields=SELECTABLE, own_label_conversion=True),
+        table=Table(COLUMNS),
+        strategy=Strategy(
+            allow_create_on_update=True,
+            validates_metadata=True,
+            validate_create=lambda new: legacy(new) or _metadata(new),
+            validate_update=lambda new, _: legacy(new),
+        ),
     )
 
 

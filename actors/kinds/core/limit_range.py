@@ -13,8 +13,9 @@ from actors.kinds.core.resources import (
     resource_name_rules,
     round_up,
 )
-from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.definition import Definition, DiscoveryNames
 from actors.kinds.declaration.meta import METADATA, metadata_rules
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import QUANTITIES, STRING, Field, ListOf, Struct
 from actors.kinds.validation.checks import (
     FieldError,
@@ -55,18 +56,20 @@ def define(names: Names) -> Definition:
         version="v1",
         kind="LimitRange",
         plural="limitranges",
-        short_names=("limits",),
+        names=DiscoveryNames(short_names=("limits",)),
         namespaced=True,
-        fields=LIMIT_RANGE,
         check_name=name_is_subdomain,
-        creates_on_update=True,
-        fill=fill,
-        prepare_create=prepare_create,
-        validate_create=judge,
-        validate_update=lambda new, _: [
-            *metadata_rules(new["metadata"], namespaced=True, check_name=name_is_subdomain),
-            *judge(new),
-        ],
+        fields=LIMIT_RANGE,
+        set_defaults=fill,
+        strategy=Strategy(
+            allow_create_on_update=True,
+            prepare_for_create=prepare_create,
+            validate_create=judge,
+            validate_update=lambda new, _: [
+                *metadata_rules(new["metadata"], namespaced=True, check_name=name_is_subdomain),
+                *judge(new),
+            ],
+        ),
     )
 
 

@@ -9,7 +9,15 @@ from __future__ import annotations
 from functools import partial
 
 from actors.kinds.declaration.columns import AGE, NAME, Column, at
-from actors.kinds.declaration.definition import ITEM_VERBS, Definition, Subresource
+from actors.kinds.declaration.definition import (
+    ITEM_VERBS,
+    Definition,
+    Deletion,
+    DiscoveryNames,
+    Selection,
+    Subresource,
+    Table,
+)
 from actors.kinds.declaration.meta import (
     METADATA,
     NAMESPACE_FINALIZER,
@@ -19,6 +27,7 @@ from actors.kinds.declaration.meta import (
     metadata_change_rules,
     metadata_rules,
 )
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import STRING, STRINGS, TIME, Field, ListOf, Struct
 from actors.kinds.validation.checks import FieldError, invalid, name_is_label
 from actors.messages import Object
@@ -48,9 +57,11 @@ def define(names: Names) -> Definition:
         version="v1",
         kind="Namespace",
         plural="namespaces",
-        short_names=("ns",),
+        names=DiscoveryNames(short_names=("ns",)),
         namespaced=False,
+        check_name=name_is_label,
         fields=NAMESPACE,
+        set_defaults=partial(fill, label),
         verbs=ITEM_VERBS,
         subresources=(
             Subresource(
@@ -61,23 +72,31 @@ def define(names: Names) -> Definition:
             ),
             Subresource(name="status", prepare=partial(prepare_status, label), validate=status_rules),
         ),
-        columns=(
-            NAME,
-            Column("Status", "string", "Active, or Terminating while it is emptied.", at("status", "phase")),
-            AGE,
+        deletion=Deletion(
+            returns_object=True,
+            conflicts_as_update=True,
+            mark_deleted=mark_deleted,
+            has_own_finalizers=lambda stored: bool(stored["spec"].get("finalizers")),
         ),
-        check_name=name_is_label,
-        delete_returns_object=True,
-        deletes_itself=True,
-        selectable={"status.phase": lambda stored: str(field_of(stored, "status", "phase") or "")},
-        own_selector_text=True,
-        fill=partial(fill, label),
-        prepare_create=partial(prepare_create, label),
-        prepare_update=partial(prepare_update, label),
-        validate_create=rules,
-        validate_update=change_rules,
-        mark_deleted=mark_deleted,
-        holds_back=lambda stored: bool(stored["spec"].get("finalizers")),
+        selection=Selection(
+            fields={"status.phase": lambda stored: str(field_of(stored, "status", "phase") or "")},
+            own_label_conversion=True,
+        ),
+        table=Table(
+            (
+                NAME,
+                Column(
+                    "Status", "string", "Active, or Terminating while it is emptied.", at("status", "phase")
+                ),
+                AGE,
+            )
+        ),
+        strategy=Strategy(
+            prepare_for_create=partial(prepare_create, label),
+            prepare_for_update=partial(prepare_update, label),
+            validate_create=rules,
+            validate_update=change_rules,
+        ),
     )
 
 

@@ -13,8 +13,9 @@ import orjson
 
 from actors.kinds.core.cells import node_columns
 from actors.kinds.core.resources import round_up
-from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.definition import Definition, DiscoveryNames, Selection, Subresource, Table
 from actors.kinds.declaration.meta import METADATA, field_of, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import (
     BOOL,
     INT32,
@@ -159,27 +160,28 @@ def define(names: Names) -> Definition:
         version="v1",
         kind="Node",
         plural="nodes",
-        short_names=("no",),
+        names=DiscoveryNames(short_names=("no",)),
         namespaced=False,
+        check_name=name_is_subdomain,
         fields=NODE,
+        set_defaults=fill,
         subresources=(
             Subresource(
                 name="proxy",
                 kind="NodeProxyOptions",
                 verbs=("create", "delete", "get", "patch", "update"),
-                by_agent=True,
+                served_by_node=True,
             ),
             Subresource(name="status", prepare=prepare_status, validate=rules.change),
         ),
-        columns=node_columns(names),
-        check_name=name_is_subdomain,
-        selectable={"spec.unschedulable": _unschedulable},
-        own_selector_text=True,
-        fill=fill,
-        prepare_create=prepare_create,
-        prepare_update=prepare_update,
-        validate_create=rules.judge,
-        validate_update=rules.update,
+        selection=Selection(fields={"spec.unschedulable": _unschedulable}, own_label_conversion=True),
+        table=Table(node_columns(names)),
+        strategy=Strategy(
+            prepare_for_create=prepare_create,
+            prepare_for_update=prepare_update,
+            validate_create=rules.judge,
+            validate_update=rules.update,
+        ),
     )
 
 

@@ -17,10 +17,11 @@ from actors.kinds.core.persistent_volume_sources import NAMES, SOURCES, SourceRu
 from actors.kinds.core.references import OBJECT_REFERENCE
 from actors.kinds.core.resources import round_up
 from actors.kinds.core.volume_cells import volume_columns
-from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Subresource, Table
 from actors.kinds.declaration.halves import keep_spec, keep_status
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
 from actors.kinds.declaration.old_labels import OldLabels, old_labels, warn_of_requirements
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.features import NODE_EXPAND_SECRET, ONE_POD_MODE
 from actors.kinds.schema.fields import QUANTITIES, STRING, STRINGS, Field, Struct
 from actors.kinds.validation.checks import (
@@ -91,19 +92,21 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         version="v1",
         kind="PersistentVolume",
         plural="persistentvolumes",
-        short_names=("pv",),
+        names=DiscoveryNames(short_names=("pv",)),
         namespaced=False,
-        fields=PERSISTENT_VOLUME,
-        columns=volume_columns(names),
-        subresources=(Subresource(name="status", prepare=keep_spec, validate=status_rules),),
         check_name=name_is_subdomain,
-        delete_returns_object=True,
-        fill=fill,
-        prepare_create=partial(prepare_create, expands),
-        prepare_update=partial(prepare_update, expands),
-        validate_create=rules.judge,
-        validate_update=rules.change,
-        warnings=partial(warnings, old_labels(names)),
+        fields=PERSISTENT_VOLUME,
+        set_defaults=fill,
+        subresources=(Subresource(name="status", prepare=keep_spec, validate=status_rules),),
+        deletion=Deletion(returns_object=True),
+        table=Table(volume_columns(names)),
+        strategy=Strategy(
+            prepare_for_create=partial(prepare_create, expands),
+            prepare_for_update=partial(prepare_update, expands),
+            validate_create=rules.judge,
+            validate_update=rules.change,
+            warnings=partial(warnings, old_labels(names)),
+        ),
     )
 
 

@@ -15,9 +15,10 @@ from actors.kinds.core.claim_spec import PERSISTENT_VOLUME_CLAIM_SPEC, claim_spe
 from actors.kinds.core.persistent_volume import access_modes, basic_amount_rules
 from actors.kinds.core.resources import round_up
 from actors.kinds.core.volume_cells import claim_columns
-from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Subresource, Table
 from actors.kinds.declaration.halves import keep_spec, keep_status
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.features import CLASS_AFTERWARDS, RECOVERY
 from actors.kinds.schema.fields import QUANTITIES, STRING, STRINGS, TIME, Field, ListOf, Struct
 from actors.kinds.validation.checks import (
@@ -72,10 +73,11 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         version="v1",
         kind="PersistentVolumeClaim",
         plural="persistentvolumeclaims",
-        short_names=("pvc",),
+        names=DiscoveryNames(short_names=("pvc",)),
         namespaced=True,
+        check_name=name_is_subdomain,
         fields=PERSISTENT_VOLUME_CLAIM,
-        columns=claim_columns(names),
+        set_defaults=fill,
         subresources=(
             Subresource(
                 name="status",
@@ -83,13 +85,14 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
                 validate=rules.judge_status,
             ),
         ),
-        check_name=name_is_subdomain,
-        delete_returns_object=True,
-        fill=fill,
-        prepare_create=partial(prepare_create, snapshots),
-        prepare_update=partial(prepare_update, snapshots),
-        validate_create=rules.judge,
-        validate_update=rules.change,
+        deletion=Deletion(returns_object=True),
+        table=Table(claim_columns(names)),
+        strategy=Strategy(
+            prepare_for_create=partial(prepare_create, snapshots),
+            prepare_for_update=partial(prepare_update, snapshots),
+            validate_create=rules.judge,
+            validate_update=rules.change,
+        ),
     )
 
 

@@ -37,8 +37,16 @@ from actors.kinds.core.pods.spec import (
 )
 from actors.kinds.core.pods.status import POD_STATUS, fill_status, status_change_rules
 from actors.kinds.core.pods.warnings import PodWarnings
-from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.definition import (
+    Definition,
+    Deletion,
+    DiscoveryNames,
+    Selection,
+    Subresource,
+    Table,
+)
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.features import EXPANDED_DNS
 from actors.kinds.schema.fields import Field, Struct
 from actors.kinds.validation.checks import FieldError, forbidden, name_is_subdomain
@@ -55,12 +63,11 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         version="v1",
         kind="Pod",
         plural="pods",
-        short_names=("po",),
-        categories=("all",),
+        names=DiscoveryNames(short_names=("po",), categories=("all",)),
         namespaced=True,
+        check_name=name_is_subdomain,
         fields=POD,
-        columns=COLUMNS,
-        row_conditions=row_conditions,
+        set_defaults=pods.fill,
         subresources=(
             _by_agent("attach", "PodAttachOptions"),
             binding(names),
@@ -78,26 +85,24 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
                 name="status",
                 prepare=prepare_status,
                 validate=pods.status_rules,
-                resets=("spec", "metadata.deletionTimestamp", "metadata.ownerReferences"),
+                reset_fields=("spec", "metadata.deletionTimestamp", "metadata.ownerReferences"),
             ),
         ),
-        check_name=name_is_subdomain,
-        delete_returns_object=True,
-        grace=grace,
-        selectable=SELECTABLE,
-        selector_names=SELECTOR_NAMES,
-        own_selector_text=True,
-        fill=pods.fill,
-        prepare_create=pods.prepare_create,
-        prepare_update=pods.prepare_update,
-        validate_create=pods.rules,
-        validate_update=pods.change_rules,
-        warnings=pods.warnings,
+        deletion=Deletion(returns_object=True, grace_period=grace),
+        selection=Selection(fields=SELECTABLE, stored_labels=SELECTOR_NAMES, own_label_conversion=True),
+        table=Table(COLUMNS, row_conditions=row_conditions),
+        strategy=Strategy(
+            prepare_for_create=pods.prepare_create,
+            prepare_for_update=pods.prepare_update,
+            validate_create=pods.rules,
+            validate_update=pods.change_rules,
+            warnings=pods.warnings,
+        ),
     )
 
 
 def _by_agent(name: str, kind: str, *verbs: str) -> Subresource:
-    return Subresource(name=name, kind=kind, verbs=verbs or ("create", "get"), by_agent=True)
+    return Subresource(name=name, kind=kind, verbs=verbs or ("create", "get"), served_by_node=True)
 
 
 def _said(half: str, part: str, stored: Object) -> str:

@@ -22,7 +22,7 @@ from actors.kinds.core.pods.spec import (
 )
 from actors.kinds.core.pods.warnings import PodWarnings
 from actors.kinds.declaration.columns import NAME, Column
-from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.definition import Definition, Deletion, Table
 from actors.kinds.declaration.halves import count
 from actors.kinds.declaration.meta import (
     METADATA,
@@ -31,6 +31,7 @@ from actors.kinds.declaration.meta import (
     label_rules,
     metadata_change_rules,
 )
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.declaration.workloads import containers_cell, images_cell, labels_or_none
 from actors.kinds.features import EXPANDED_DNS
 from actors.kinds.schema.fields import Field, Struct
@@ -69,16 +70,20 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         kind="PodTemplate",
         plural="podtemplates",
         namespaced=True,
-        fields=POD_TEMPLATE,
-        columns=COLUMNS,
         check_name=name_is_subdomain,
-        delete_returns_object=True,
-        fill=lambda new: fill_template(new["template"]),
-        prepare_create=partial(prepare_create, features),
-        prepare_update=partial(prepare_update, features),
-        validate_create=lambda new: pod_template_rules(new["template"], "template", names, None, features),
-        validate_update=partial(change_rules, names, features),
-        warnings=partial(warnings, names),
+        fields=POD_TEMPLATE,
+        set_defaults=lambda new: fill_template(new["template"]),
+        deletion=Deletion(returns_object=True),
+        table=Table(COLUMNS),
+        strategy=Strategy(
+            prepare_for_create=partial(prepare_create, features),
+            prepare_for_update=partial(prepare_update, features),
+            validate_create=lambda new: pod_template_rules(
+                new["template"], "template", names, None, features
+            ),
+            validate_update=partial(change_rules, names, features),
+            warnings=partial(warnings, names),
+        ),
     )
 
 

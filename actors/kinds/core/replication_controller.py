@@ -18,10 +18,18 @@ from actors.kinds.core.pod_template import (
 )
 from actors.kinds.core.pods.volumes import shared_disk_rules
 from actors.kinds.declaration.columns import AGE, NAME, Column
-from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.definition import (
+    Definition,
+    Deletion,
+    DiscoveryNames,
+    Selection,
+    Subresource,
+    Table,
+)
 from actors.kinds.declaration.halves import keep_spec, keep_status_and_count, start
 from actors.kinds.declaration.meta import METADATA, OBJECT_META, metadata_change_rules, metadata_rules
 from actors.kinds.declaration.scale import labels_text, scale
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.declaration.workloads import CONTAINERS, DOES_NOT_MATCH, IMAGES, counted, labels_or_none
 from actors.kinds.schema.fields import INT32, INT64, STRING, STRING_MAP, TIME, Field, ListOf, Struct
 from actors.kinds.validation.checks import (
@@ -92,11 +100,11 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         version="v1",
         kind="ReplicationController",
         plural="replicationcontrollers",
-        short_names=("rc",),
-        categories=("all",),
+        names=DiscoveryNames(short_names=("rc",), categories=("all",)),
         namespaced=True,
+        check_name=name_is_subdomain,
         fields=REPLICATION_CONTROLLER,
-        columns=COLUMNS,
+        set_defaults=fill,
         subresources=(
             scale(
                 lambda stored: labels_text(stored["spec"].get("selector", {})),
@@ -104,16 +112,19 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
             ),
             Subresource(name="status", prepare=keep_spec, validate=status_change_rules),
         ),
-        check_name=name_is_subdomain,
-        orphans=True,
-        selectable={"status.replicas": lambda stored: str(stored["status"]["replicas"])},
-        own_selector_text=True,
-        fill=fill,
-        prepare_create=partial(prepare_create, features),
-        prepare_update=partial(prepare_update, features),
-        validate_create=partial(rules, names),
-        validate_update=partial(change_rules, names),
-        warnings=partial(warnings, names),
+        deletion=Deletion(orphans_by_default=True),
+        selection=Selection(
+            fields={"status.replicas": lambda stored: str(stored["status"]["replicas"])},
+            own_label_conversion=True,
+        ),
+        table=Table(COLUMNS),
+        strategy=Strategy(
+            prepare_for_create=partial(prepare_create, features),
+            prepare_for_update=partial(prepare_update, features),
+            validate_create=partial(rules, names),
+            validate_update=partial(change_rules, names),
+            warnings=partial(warnings, names),
+        ),
     )
 
 

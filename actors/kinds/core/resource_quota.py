@@ -8,10 +8,11 @@ from typing import Final
 
 from actors.kinds.core.resources import HUGE_PAGES, KNOWN, amount_rules, resource_name_rules, round_up
 from actors.kinds.declaration.columns import AGE, NAME, Column
-from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Subresource, Table
 from actors.kinds.declaration.halves import drop_status, keep_spec, keep_status
 from actors.kinds.declaration.label_selector import NO_OPERATOR
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import QUANTITIES, STRING, STRINGS, Field, ListOf, Struct
 from actors.kinds.validation.checks import IMMUTABLE, FieldError, invalid, name_is_subdomain, required
 from actors.kinds.values.spelling import quoted
@@ -82,18 +83,20 @@ def define(names: Names) -> Definition:
         version="v1",
         kind="ResourceQuota",
         plural="resourcequotas",
-        short_names=("quota",),
+        names=DiscoveryNames(short_names=("quota",)),
         namespaced=True,
-        fields=RESOURCE_QUOTA,
-        columns=COLUMNS,
-        subresources=(Subresource(name="status", prepare=keep_spec, validate=partial(status_rules, home)),),
         check_name=name_is_subdomain,
-        delete_returns_object=True,
-        fill=fill,
-        prepare_create=partial(drop_status, STATUS),
-        prepare_update=keep_status,
-        validate_create=partial(rules, home),
-        validate_update=partial(change_rules, home),
+        fields=RESOURCE_QUOTA,
+        set_defaults=fill,
+        subresources=(Subresource(name="status", prepare=keep_spec, validate=partial(status_rules, home)),),
+        deletion=Deletion(returns_object=True),
+        table=Table(COLUMNS),
+        strategy=Strategy(
+            prepare_for_create=partial(drop_status, STATUS),
+            prepare_for_update=keep_status,
+            validate_create=partial(rules, home),
+            validate_update=partial(change_rules, home),
+        ),
     )
 
 

@@ -8,8 +8,9 @@ from functools import partial
 
 from actors.kinds.core.config_map import MOST_BYTES, decoded_size, frozen
 from actors.kinds.declaration.columns import AGE, NAME, Column, at, size_of
-from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.definition import Definition, Selection, Table
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import BOOL, BYTES_MAP, STRING, STRING_MAP, Field, Struct
 from actors.kinds.schema.scalars import spoken
 from actors.kinds.schema.scan import NotJson, read
@@ -46,21 +47,26 @@ def define(names: Names) -> Definition:
         kind="Secret",
         plural="secrets",
         namespaced=True,
-        fields=SECRET,
-        columns=(
-            NAME,
-            Column("Type", "string", "What the entries are for.", at("type")),
-            Column("Data", "string", "Number of entries.", size_of("data")),
-            AGE,
-        ),
         check_name=name_is_subdomain,
-        selectable={"type": lambda stored: str(stored.get("type", ""))},
-        own_selector_text=True,
-        fill=take_string_data,
-        prepare_create=take_string_data,
-        prepare_update=lambda new, _: take_string_data(new),
-        validate_create=judge,
-        validate_update=partial(change_rules, judge),
+        fields=SECRET,
+        set_defaults=take_string_data,
+        selection=Selection(
+            fields={"type": lambda stored: str(stored.get("type", ""))}, own_label_conversion=True
+        ),
+        table=Table(
+            (
+                NAME,
+                Column("Type", "string", "What the entries are for.", at("type")),
+                Column("Data", "string", "Number of entries.", size_of("data")),
+                AGE,
+            )
+        ),
+        strategy=Strategy(
+            prepare_for_create=take_string_data,
+            prepare_for_update=lambda new, _: take_string_data(new),
+            validate_create=judge,
+            validate_update=partial(change_rules, judge),
+        ),
     )
 
 

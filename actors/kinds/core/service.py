@@ -29,9 +29,10 @@ from actors.kinds.core.services.traits import (
     same,
 )
 from actors.kinds.declaration.conditions import CONDITION
-from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Subresource, Table
 from actors.kinds.declaration.halves import drop_status, keep_spec, keep_status
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import (
     BOOL,
     INT32,
@@ -114,28 +115,29 @@ def define(names: Names) -> Definition:
         version="v1",
         kind="Service",
         plural="services",
-        short_names=("svc",),
-        categories=("all",),
+        names=DiscoveryNames(short_names=("svc",), categories=("all",)),
         namespaced=True,
+        check_name=name_is_1035_label,
         fields=SERVICE,
-        columns=COLUMNS,
+        set_defaults=fill,
         subresources=(
             Subresource(
                 name="proxy",
                 kind="ServiceProxyOptions",
                 verbs=("create", "delete", "get", "patch", "update"),
-                by_agent=True,
+                served_by_node=True,
             ),
             Subresource(name="status", prepare=keep_spec, validate=status_rules),
         ),
-        check_name=name_is_1035_label,
-        creates_on_update=True,
-        delete_returns_object=True,
-        fill=fill,
-        prepare_create=prepare_create,
-        prepare_update=prepare_update,
-        validate_create=partial(service_rules, ranges_key=ranges_key),
-        validate_update=partial(change_rules, ranges_key=ranges_key),
+        deletion=Deletion(returns_object=True),
+        table=Table(COLUMNS),
+        strategy=Strategy(
+            allow_create_on_update=True,
+            prepare_for_create=prepare_create,
+            prepare_for_update=prepare_update,
+            validate_create=partial(service_rules, ranges_key=ranges_key),
+            validate_update=partial(change_rules, ranges_key=ranges_key),
+        ),
     )
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from actors.kinds.authentication import token_request
 from actors.kinds.core.references import LOCAL_OBJECT_REFERENCE, OBJECT_REFERENCE
 from actors.kinds.declaration.columns import AGE, NAME, Column, size_of
-from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Subresource, Table
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import BOOL, Field, ListOf, Struct
 from actors.kinds.validation.checks import FieldError, name_is_subdomain
 from actors.messages import Object
@@ -27,20 +28,24 @@ def define(names: Names) -> Definition:
         version="v1",
         kind="ServiceAccount",
         plural="serviceaccounts",
-        short_names=("sa",),
+        names=DiscoveryNames(short_names=("sa",)),
         namespaced=True,
-        fields=SERVICE_ACCOUNT,
-        columns=(
-            NAME,
-            Column("Secrets", "string", "Number of secrets that pods of it may use.", size_of("secrets")),
-            AGE,
-        ),
-        subresources=(token(names),),
         check_name=name_is_subdomain,
-        delete_returns_object=True,
-        prepare_create=keep_names_of_secrets,
-        prepare_update=lambda new, _: keep_names_of_secrets(new),
-        validate_update=change_rules,
+        fields=SERVICE_ACCOUNT,
+        subresources=(token(names),),
+        deletion=Deletion(returns_object=True),
+        table=Table(
+            (
+                NAME,
+                Column("Secrets", "string", "Number of secrets that pods of it may use.", size_of("secrets")),
+                AGE,
+            )
+        ),
+        strategy=Strategy(
+            prepare_for_create=keep_names_of_secrets,
+            prepare_for_update=lambda new, _: keep_names_of_secrets(new),
+            validate_update=change_rules,
+        ),
     )
 
 
@@ -53,7 +58,7 @@ def token(names: Names) -> Subresource:
         group=view.group,
         version=view.version,
         view=view,
-        not_yet="tokens of service accounts are not issued",
+        unimplemented_message="tokens of service accounts are not issued",
     )
 
 

@@ -13,8 +13,9 @@ from typing import Final
 
 from actors.errors import Resource
 from actors.kinds.declaration.columns import AGE, NAME, Column, at
-from actors.kinds.declaration.definition import Conversion, Definition, Subresource
+from actors.kinds.declaration.definition import Conversion, Definition, Storage, Subresource, Table
 from actors.kinds.declaration.meta import METADATA, metadata_rules
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import INT32, STRING, Field, Struct
 from actors.kinds.validation.checks import NEGATIVE, FieldError, invalid, name_is_subdomain
 from actors.messages import Object
@@ -42,19 +43,19 @@ COLUMNS: Final = (
 _SHOWN = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
-def scale(selector: Callable[[Object], str], sought_as: Resource | None = None) -> Subresource:
-    """`selector` tells by which labels an object finds what it counts, as text."""
+def scale(selector: Callable[[Object], str], not_found_resource: Resource | None = None) -> Subresource:
+    """The scale subresource. `selector` returns the label selector of an object as text."""
     view = Definition(
         group="autoscaling",
         version="v1",
         kind="Scale",
         plural="scale",
         namespaced=True,
-        fields=SCALE,
-        columns=COLUMNS,
         check_name=name_is_subdomain,
-        conversion=Conversion(to_storage=_as_sent, from_storage=partial(show, selector)),
-        validate_create=rules,
+        fields=SCALE,
+        storage=Storage(conversion=Conversion(to_storage=_as_sent, from_storage=partial(show, selector))),
+        table=Table(COLUMNS),
+        strategy=Strategy(validate_create=rules),
     )
     return Subresource(
         name="scale",
@@ -62,8 +63,8 @@ def scale(selector: Callable[[Object], str], sought_as: Resource | None = None) 
         group="autoscaling",
         version="v1",
         view=view,
-        absorb=absorb,
-        sought_as=sought_as,
+        update_object=set_replicas,
+        not_found_resource=not_found_resource,
     )
 
 
@@ -89,7 +90,7 @@ def rules(sent: Object) -> list[FieldError]:
     return [*errors, invalid("spec.replicas", wanted, NEGATIVE)] if wanted < 0 else errors
 
 
-def absorb(sent: Object, stored: Object) -> Object:
+def set_replicas(sent: Object, stored: Object) -> Object:
     return {**stored, "spec": {**stored["spec"], "replicas": sent["spec"].get("replicas", 0)}}
 
 

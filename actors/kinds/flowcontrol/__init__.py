@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from actors.kinds.declaration.definition import Conversion, Definition
+from actors.kinds.declaration.definition import Conversion, Definition, Storage
 from actors.kinds.flowcontrol import flow_schema, priority_level
 from actors.kinds.schema.fields import ListOf, Struct, Type
 from actors.names import Names
 
 _KINDS = (flow_schema, priority_level)
-_AS_IT_IS = Conversion(to_storage=dict, from_storage=dict)
+_UNCHANGED = Conversion(to_storage=dict, from_storage=dict)
 
 
 def declare(names: Names) -> tuple[Definition, ...]:
@@ -27,9 +27,8 @@ def _older(stored: Definition) -> Definition:
         stored,
         version="v1beta1",
         fields=_struct(stored.fields),
-        stored_as=stored.type_name,
-        conversion=_AS_IT_IS,
-        deprecated=f"{stored.group}/v1beta1 {kind} is deprecated in v1.23+, unavailable in v1.26+; "
+        storage=Storage(stored_as=stored.type_name, conversion=_UNCHANGED),
+        deprecation_warning=f"{stored.group}/v1beta1 {kind} is deprecated in v1.23+, unavailable in v1.26+; "
         f"use {newer} {kind}",
     )
 

@@ -6,9 +6,10 @@ from functools import partial
 from typing import Final
 
 from actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at
-from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.definition import Definition, Subresource, Table
 from actors.kinds.declaration.halves import keep_status_and_count, start
 from actors.kinds.declaration.meta import METADATA, metadata_rules
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.flowcontrol.found import prepare_status, status_of, status_rules
 from actors.kinds.schema.fields import BOOL, INT32, STRING, STRINGS, Field, ListOf, Struct
 from actors.kinds.validation.checks import (
@@ -148,21 +149,26 @@ def define(names: Names) -> Definition:
         kind="FlowSchema",
         plural="flowschemas",
         namespaced=False,
+        check_name=name_is_subdomain,
         fields=FLOW_SCHEMA,
-        columns=COLUMNS,
         subresources=(
             Subresource(
-                name="status", prepare=prepare_status, validate=status_rules, resets=("spec", "metadata")
+                name="status",
+                prepare=prepare_status,
+                validate=status_rules,
+                reset_fields=("spec", "metadata"),
             ),
         ),
-        check_name=name_is_subdomain,
-        prepare_create=partial(start, STATUS),
-        prepare_update=keep_status_and_count,
-        validate_create=rules,
-        validate_update=lambda new, _: [
-            *metadata_rules(new["metadata"], namespaced=False, check_name=name_is_subdomain),
-            *rules(new),
-        ],
+        table=Table(COLUMNS),
+        strategy=Strategy(
+            prepare_for_create=partial(start, STATUS),
+            prepare_for_update=keep_status_and_count,
+            validate_create=rules,
+            validate_update=lambda new, _: [
+                *metadata_rules(new["metadata"], namespaced=False, check_name=name_is_subdomain),
+                *rules(new),
+            ],
+        ),
     )
 
 

@@ -9,9 +9,10 @@ from functools import partial
 from typing import Final
 
 from actors.kinds.core.load_balancer import LOAD_BALANCER_STATUS, load_balancer_rules
-from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.definition import Definition, DiscoveryNames, Storage, Subresource, Table
 from actors.kinds.declaration.halves import keep_spec, keep_status_and_count, start
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.networking import cells
 from actors.kinds.networking.backend import BACKEND, backend_rules
 from actors.kinds.schema.fields import STRING, STRINGS, Field, ListOf, Struct
@@ -69,18 +70,20 @@ def define(names: Names) -> Definition:
         group=names.group("networking"),
         version="v1",
         kind="Ingress",
-        refused_in="extensions",  # where the kind comes from
         plural="ingresses",
-        short_names=("ing",),
+        names=DiscoveryNames(short_names=("ing",)),
         namespaced=True,
-        fields=INGRESS,
-        columns=cells.INGRESS,
-        subresources=(Subresource(name="status", prepare=keep_spec, validate=status_rules),),
         check_name=name_is_subdomain,
-        prepare_create=partial(start, STATUS),
-        prepare_update=keep_status_and_count,
-        validate_create=partial(rules, names.key("ingress.class")),
-        validate_update=change_rules,
+        fields=INGRESS,
+        subresources=(Subresource(name="status", prepare=keep_spec, validate=status_rules),),
+        storage=Storage(error_group="extensions"),  # where the kind comes from
+        table=Table(cells.INGRESS),
+        strategy=Strategy(
+            prepare_for_create=partial(start, STATUS),
+            prepare_for_update=keep_status_and_count,
+            validate_create=partial(rules, names.key("ingress.class")),
+            validate_update=change_rules,
+        ),
     )
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.definition import Definition, Table
 from actors.kinds.declaration.halves import count
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.networking import cells
 from actors.kinds.networking.backend import reference_rules
 from actors.kinds.schema.fields import STRING, Field, Struct
@@ -52,13 +53,15 @@ def define(names: Names) -> Definition:
         kind="IngressClass",
         plural="ingressclasses",
         namespaced=False,
-        fields=INGRESS_CLASS,
-        columns=cells.INGRESS_CLASS,
         check_name=name_is_subdomain,
-        prepare_create=prepare_create,
-        prepare_update=count,
-        validate_create=rules,
-        validate_update=change_rules,
+        fields=INGRESS_CLASS,
+        table=Table(cells.INGRESS_CLASS),
+        strategy=Strategy(
+            prepare_for_create=prepare_create,
+            prepare_for_update=count,
+            validate_create=rules,
+            validate_update=change_rules,
+        ),
     )
 
 

@@ -10,10 +10,11 @@ from functools import partial
 from typing import Final
 
 from actors.kinds.declaration.conditions import CONDITION, condition_rules
-from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.definition import Definition, DiscoveryNames, Storage, Subresource, Table
 from actors.kinds.declaration.halves import count, keep_spec, keep_status, keep_status_and_count, start
 from actors.kinds.declaration.label_selector import LABEL_SELECTOR, label_selector_rules
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.features import POLICY_STATUS
 from actors.kinds.networking import cells
 from actors.kinds.schema.fields import INT32, INT_OR_STRING, STRING, STRINGS, Field, ListOf, Struct
@@ -90,23 +91,25 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         group=names.group("networking"),
         version="v1",
         kind="NetworkPolicy",
-        refused_in="extensions",  # where the kind comes from
         plural="networkpolicies",
-        short_names=("netpol",),
+        names=DiscoveryNames(short_names=("netpol",)),
         namespaced=True,
+        check_name=name_is_subdomain,
         fields=NETWORK_POLICY,
-        columns=cells.NETWORK_POLICY,
+        set_defaults=fill,
         subresources=(
             Subresource(
                 name="status", prepare=keep_spec if told else prepare_cleared_status, validate=status_rules
             ),
         ),
-        check_name=name_is_subdomain,
-        fill=fill,
-        prepare_create=partial(start, STATUS) if told else prepare_create,
-        prepare_update=keep_status_and_count if told else prepare_update,
-        validate_create=rules,
-        validate_update=change_rules,
+        storage=Storage(error_group="extensions"),  # where the kind comes from
+        table=Table(cells.NETWORK_POLICY),
+        strategy=Strategy(
+            prepare_for_create=partial(start, STATUS) if told else prepare_create,
+            prepare_for_update=keep_status_and_count if told else prepare_update,
+            validate_create=rules,
+            validate_update=change_rules,
+        ),
     )
 
 

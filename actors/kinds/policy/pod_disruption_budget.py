@@ -10,11 +10,12 @@ from typing import Final
 
 from actors.kinds.declaration.columns import AGE, NAME, Cell, Column
 from actors.kinds.declaration.conditions import CONDITION, condition_rules
-from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.definition import Definition, DiscoveryNames, Subresource, Table
 from actors.kinds.declaration.halves import keep_spec, keep_status_and_count, start
 from actors.kinds.declaration.label_selector import LABEL_SELECTOR, label_selector_rules
 from actors.kinds.declaration.meta import METADATA, metadata_rules
 from actors.kinds.declaration.shares import no_more_than_all, share_rules
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.declaration.workloads import counted, not_negative
 from actors.kinds.schema.fields import INT32, INT64, INT_OR_STRING, TIME, Field, ListOf, MapOf, Struct
 from actors.kinds.validation.checks import FieldError, invalid, name_is_path_segment
@@ -74,18 +75,20 @@ def define(_: Names) -> Definition:
         version="v1",
         kind="PodDisruptionBudget",
         plural="poddisruptionbudgets",
-        short_names=("pdb",),
+        names=DiscoveryNames(short_names=("pdb",)),
         namespaced=True,
-        fields=POD_DISRUPTION_BUDGET,
-        columns=COLUMNS,
-        subresources=(Subresource(name="status", prepare=keep_spec, validate=status_change_rules),),
         check_name=name_is_path_segment,
-        judges_metadata=True,
-        unconditional_update=False,
-        prepare_create=lambda new: start(STATUS, new),
-        prepare_update=keep_status_and_count,
-        validate_create=create_rules,
-        validate_update=lambda new, _: rules(new),
+        fields=POD_DISRUPTION_BUDGET,
+        subresources=(Subresource(name="status", prepare=keep_spec, validate=status_change_rules),),
+        table=Table(COLUMNS),
+        strategy=Strategy(
+            allow_unconditional_update=False,
+            validates_metadata=True,
+            prepare_for_create=lambda new: start(STATUS, new),
+            prepare_for_update=keep_status_and_count,
+            validate_create=create_rules,
+            validate_update=lambda new, _: rules(new),
+        ),
     )
 
 

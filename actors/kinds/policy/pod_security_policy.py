@@ -12,8 +12,9 @@ from actors.kinds.core.pods.annotations import is_apparmor_profile
 from actors.kinds.core.pods.security import SE_LINUX_OPTIONS, annotated_profile_rules
 from actors.kinds.core.pods.volume_sources import driver_name_rules
 from actors.kinds.declaration.columns import NAME, Cell, Column, at
-from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Table
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.features import PROC_MOUNT
 from actors.kinds.policy.sysctls import overlap_rules, sysctl_rules
 from actors.kinds.schema.fields import BOOL, INT32, INT64, STRING, STRINGS, Field, ListOf, Struct
@@ -157,18 +158,20 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         version="v1beta1",
         kind="PodSecurityPolicy",
         plural="podsecuritypolicies",
-        short_names=("psp",),
+        names=DiscoveryNames(short_names=("psp",)),
         namespaced=False,
-        fields=POD_SECURITY_POLICY,
-        columns=COLUMNS,
         check_name=name_is_subdomain,
-        deprecated=DEPRECATED,
+        fields=POD_SECURITY_POLICY,
+        deprecation_warning=DEPRECATED,
         on_by_default=names.dialect != "kubernetes",  # v1.25 no longer serves it, and charts look for it
-        delete_returns_object=True,
-        prepare_create=partial(drop_gated, features),
-        prepare_update=partial(drop_gated, features),
-        validate_create=partial(rules, names),
-        validate_update=partial(change_rules, names),
+        deletion=Deletion(returns_object=True),
+        table=Table(COLUMNS),
+        strategy=Strategy(
+            prepare_for_create=partial(drop_gated, features),
+            prepare_for_update=partial(drop_gated, features),
+            validate_create=partial(rules, names),
+            validate_update=partial(change_rules, names),
+        ),
     )
 
 

@@ -9,8 +9,9 @@ from functools import partial
 from typing import Final
 
 from actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at
-from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.definition import Definition, Deletion, Table
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.features import SE_LINUX_MOUNT
 from actors.kinds.schema.fields import BOOL, INT64, STRING, STRINGS, Field, ListOf, Struct
 from actors.kinds.validation.checks import (
@@ -90,16 +91,18 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         kind="CSIDriver",
         plural="csidrivers",
         namespaced=False,
-        fields=CSI_DRIVER,
-        columns=COLUMNS,
         check_name=name_is_subdomain,
-        unconditional_update=False,
-        delete_returns_object=True,
-        fill=fill if labels_mounts else None,
-        prepare_create=partial(prepare_create, labels_mounts),
-        prepare_update=partial(prepare_update, labels_mounts),
-        validate_create=rules,
-        validate_update=change_rules,
+        fields=CSI_DRIVER,
+        set_defaults=fill if labels_mounts else None,
+        deletion=Deletion(returns_object=True),
+        table=Table(COLUMNS),
+        strategy=Strategy(
+            allow_unconditional_update=False,
+            prepare_for_create=partial(prepare_create, labels_mounts),
+            prepare_for_update=partial(prepare_update, labels_mounts),
+            validate_create=rules,
+            validate_update=change_rules,
+        ),
     )
 
 

@@ -6,8 +6,9 @@ from typing import Final
 
 from actors.kinds.core.pods.volume_sources import driver_name_rules
 from actors.kinds.declaration.columns import AGE, NAME, Column
-from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.definition import Definition, Deletion, Table
 from actors.kinds.declaration.meta import METADATA, metadata_rules
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import INT32, STRING, STRINGS, Field, ListOf, Struct
 from actors.kinds.validation.checks import (
     IMMUTABLE,
@@ -48,22 +49,26 @@ def define(names: Names) -> Definition:
         kind="CSINode",
         plural="csinodes",
         namespaced=False,
-        fields=CSI_NODE,
-        columns=(
-            NAME,
-            Column(
-                "Drivers",
-                "integer",
-                "How many drivers it has.",
-                lambda made, _: len(made["spec"]["drivers"] or ()),
-            ),
-            AGE,
-        ),
         check_name=name_is_subdomain,
-        unconditional_update=False,
-        delete_returns_object=True,
-        validate_create=rules,
-        validate_update=change_rules,
+        fields=CSI_NODE,
+        deletion=Deletion(returns_object=True),
+        table=Table(
+            (
+                NAME,
+                Column(
+                    "Drivers",
+                    "integer",
+                    "How many drivers it has.",
+                    lambda made, _: len(made["spec"]["drivers"] or ()),
+                ),
+                AGE,
+            )
+        ),
+        strategy=Strategy(
+            allow_unconditional_update=False,
+            validate_create=rules,
+            validate_update=change_rules,
+        ),
     )
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from actors.kinds.declaration.definition import Conversion, Definition
+from actors.kinds.declaration.definition import Conversion, Definition, Storage
 from actors.kinds.declaration.label_selector import LABEL_SELECTOR, label_selector_rules
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
 from actors.kinds.declaration.old_labels import OldLabels, old_labels, warn_of_labels, warn_of_requirements
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import QUANTITY, STRING, Field, Struct
 from actors.kinds.validation.checks import (
     IMMUTABLE,
@@ -43,12 +44,14 @@ def define(names: Names) -> Definition:
         kind="CSIStorageCapacity",
         plural="csistoragecapacities",
         namespaced=True,
-        fields=CSI_STORAGE_CAPACITY,
         check_name=name_is_subdomain,
-        unconditional_update=False,
-        validate_create=create_rules,
-        validate_update=change_rules,
-        warnings=partial(warnings, old_labels(names)),
+        fields=CSI_STORAGE_CAPACITY,
+        strategy=Strategy(
+            allow_unconditional_update=False,
+            validate_create=create_rules,
+            validate_update=change_rules,
+            warnings=partial(warnings, old_labels(names)),
+        ),
     )
 
 
@@ -58,9 +61,10 @@ def define_beta(names: Names) -> Definition:
         stored,
         version="v1beta1",
         fields=BETA,
-        stored_as=stored.type_name,
-        conversion=Conversion(to_storage=dict, from_storage=dict),
-        deprecated=f"{group}/v1beta1 CSIStorageCapacity is deprecated in v1.24+, unavailable in v1.27+; "
+        storage=Storage(
+            stored_as=stored.type_name, conversion=Conversion(to_storage=dict, from_storage=dict)
+        ),
+        deprecation_warning=f"{group}/v1beta1 CSIStorageCapacity is deprecated in v1.24+, unavailable in v1.27+; "
         f"use {group}/v1 CSIStorageCapacity",
     )
 

@@ -6,9 +6,10 @@ from functools import partial
 from typing import Final
 
 from actors.kinds.declaration.columns import AGE, NAME, Cell, Column, at
-from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Table
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
 from actors.kinds.declaration.old_labels import OldLabels, old_labels
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import BOOL, STRING, STRING_MAP, STRINGS, Field, ListOf, Struct
 from actors.kinds.validation.checks import (
     FieldError,
@@ -59,37 +60,41 @@ def define(names: Names) -> Definition:
         version="v1",
         kind="StorageClass",
         plural="storageclasses",
-        short_names=("sc",),
+        names=DiscoveryNames(short_names=("sc",)),
         namespaced=False,
-        fields=STORAGE_CLASS,
-        columns=(
-            Column("Name", "string", NAME.description, _marked_name(names), format="name"),
-            Column("Provisioner", "string", "Who makes the volumes.", at("provisioner")),
-            Column(
-                "ReclaimPolicy",
-                "string",
-                "What becomes of a released volume.",
-                at("reclaimPolicy", missing="Delete"),
-            ),
-            Column(
-                "VolumeBindingMode",
-                "string",
-                "When a volume is made.",
-                at("volumeBindingMode", missing="<unset>"),
-            ),
-            Column(
-                "AllowVolumeExpansion",
-                "string",
-                "Claims may grow.",
-                at("allowVolumeExpansion", missing=False),
-            ),
-            AGE,
-        ),
         check_name=name_is_subdomain,
-        delete_returns_object=True,
-        validate_create=rules,
-        validate_update=change_rules,
-        warnings=partial(warnings, old_labels(names)),
+        fields=STORAGE_CLASS,
+        deletion=Deletion(returns_object=True),
+        table=Table(
+            (
+                Column("Name", "string", NAME.description, _marked_name(names), format="name"),
+                Column("Provisioner", "string", "Who makes the volumes.", at("provisioner")),
+                Column(
+                    "ReclaimPolicy",
+                    "string",
+                    "What becomes of a released volume.",
+                    at("reclaimPolicy", missing="Delete"),
+                ),
+                Column(
+                    "VolumeBindingMode",
+                    "string",
+                    "When a volume is made.",
+                    at("volumeBindingMode", missing="<unset>"),
+                ),
+                Column(
+                    "AllowVolumeExpansion",
+                    "string",
+                    "Claims may grow.",
+                    at("allowVolumeExpansion", missing=False),
+                ),
+                AGE,
+            )
+        ),
+        strategy=Strategy(
+            validate_create=rules,
+            validate_update=change_rules,
+            warnings=partial(warnings, old_labels(names)),
+        ),
     )
 
 

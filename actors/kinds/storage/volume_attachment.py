@@ -9,9 +9,10 @@ from actors.kinds.core.persistent_volume import SPEC as PERSISTENT_VOLUME_SPEC
 from actors.kinds.core.persistent_volume import VolumeRules
 from actors.kinds.core.pods.volume_sources import driver_name_rules
 from actors.kinds.declaration.columns import AGE, NAME, Column, at
-from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.definition import Definition, Deletion, Subresource, Table
 from actors.kinds.declaration.halves import drop_status, keep_metadata, keep_spec, keep_status
 from actors.kinds.declaration.meta import METADATA, metadata_rules
+from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import BOOL, STRING, STRING_MAP, TIME, Field, Struct
 from actors.kinds.validation.checks import (
     IMMUTABLE,
@@ -77,20 +78,25 @@ def define(names: Names) -> Definition:
         kind="VolumeAttachment",
         plural="volumeattachments",
         namespaced=False,
+        check_name=name_is_subdomain,
         fields=VOLUME_ATTACHMENT,
-        columns=COLUMNS,
         subresources=(
             Subresource(
-                name="status", prepare=prepare_status, validate=rules.change, resets=("spec", "metadata")
+                name="status",
+                prepare=prepare_status,
+                validate=rules.change,
+                reset_fields=("spec", "metadata"),
             ),
         ),
-        check_name=name_is_subdomain,
-        unconditional_update=False,
-        delete_returns_object=True,
-        prepare_create=partial(drop_status, STATUS),
-        prepare_update=keep_status,
-        validate_create=rules.judge_new,
-        validate_update=rules.change,
+        deletion=Deletion(returns_object=True),
+        table=Table(COLUMNS),
+        strategy=Strategy(
+            allow_unconditional_update=False,
+            prepare_for_create=partial(drop_status, STATUS),
+            prepare_for_update=keep_status,
+            validate_create=rules.judge_new,
+            validate_update=rules.change,
+        ),
     )
 
 

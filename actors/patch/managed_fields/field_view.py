@@ -1,7 +1,7 @@
 """Field views: what managers can own through one version of a kind and one path, the object or a subresource.
 
 A view also converts from and to storage. Fields that a path resets to their old value whatever the client sends
-(`resets` in declarations) are left out of its shape, so no manager owns or removes
+(`reset_fields` in declarations) are left out of its shape, so no manager owns or removes
 them there or conflicts over them.
 """
 
@@ -65,7 +65,7 @@ class FieldViews:
 
     def _make(self, version: str, subresource: str) -> FieldView:
         definition = self._definitions[version]
-        conversion, excluded = definition.conversion, _excluded(definition, subresource)
+        conversion, excluded = definition.storage.conversion, _excluded(definition, subresource)
         shapes, exact = self._shapes[version]
         return FieldView(
             version,
@@ -76,7 +76,7 @@ class FieldViews:
             zero_struct(definition.fields, fill=False),
             conversion.from_storage if conversion else _as_it_is,
             conversion.to_storage if conversion else _as_it_is,
-            definition.reset_by(subresource),
+            definition.reset_fields(subresource),
         )
 
 
@@ -86,7 +86,7 @@ def _as_it_is(stored: Object) -> Object:
 
 def _excluded(definition: Definition, subresource: str) -> dict[str, Any]:
     excluded: dict[str, Any] = {"metadata": dict.fromkeys(NEVER_OWNED)}
-    for path in definition.reset_by(subresource):
+    for path in definition.reset_fields(subresource):
         *around, name = path.split(".")
         inside = excluded
         for outer in around:

@@ -65,7 +65,7 @@ class Operations:
             tag=titles.tag(definition.group, definition.version),
             kind=self._kind_of(None),
             gives=titles.media,
-            deprecated=bool(definition.deprecated),
+            deprecated=bool(definition.deprecation_warning),
         )
 
     def paths(self) -> Iterator[Path]:
@@ -109,7 +109,7 @@ class Operations:
         for one in self._definition.subresources:
             path = f"{self._collection}/{{name}}/{one.name}"
             verbs = tuple(verb for verb in _METHODS if verb in one.verbs and verb in self._served)
-            if one.by_agent and one.name != "log":
+            if one.served_by_node and one.name != "log":
                 yield self._at(path, tuple(self._connect(verb, one) for verb in verbs))
             else:
                 yield self._at(path, tuple(self._operation(verb, one) for verb in verbs))
@@ -201,7 +201,7 @@ class Operations:
             body=self._body(verb, name),
             body_needed=verb != "delete",
             takes=_takes(verb, self._titles.media),
-            gives=("text/plain",) if below and below.by_agent else self._titles.media,
+            gives=("text/plain",) if below and below.served_by_node else self._titles.media,
             answers=self._answers(verb, below),
         )
 
@@ -218,16 +218,16 @@ class Operations:
             return answers.PATCH
         if verb == "delete":
             return answers.DELETE_OPTIONS
-        return self._definition.seen_through(below).fields if verb != "get" else None
+        return self._definition.definition_at(below).fields if verb != "get" else None
 
     def _answers(self, verb: str, below: Subresource | None) -> Answers:
-        if below is not None and below.by_agent:
+        if below is not None and below.served_by_node:
             return ((200, "what was written", None),)
-        shown = self._definition.seen_through(below.name if below else "").fields
+        shown = self._definition.definition_at(below.name if below else "").fields
         if verb == "get":
             return ((200, "the object", shown),)
         if verb == "delete":
-            gone = shown if self._definition.delete_returns_object else answers.STATUS
+            gone = shown if self._definition.deletion.returns_object else answers.STATUS
             return (200, _DONE, gone), (202, "it will be done", gone)
         if verb == "create" and self._is_submitted(below):
             return ((201, _DONE, answers.STATUS),)
@@ -237,12 +237,12 @@ class Operations:
     def _is_submitted(self, below: Subresource | None) -> bool:
         """Whether what is posted is done with and not shown; what has a status comes back with one."""
         if below is None:
-            return bool(self._definition.submits_to[0])
-        return "status" not in self._definition.seen_through(below.name).fields.by_name
+            return bool(self._definition.storage.submits_to[0])
+        return "status" not in self._definition.definition_at(below.name).fields.by_name
 
 
 def _parameters(verb: str, below: Subresource | None) -> tuple[Parameter, ...]:
-    if below is not None and below.by_agent:
+    if below is not None and below.served_by_node:
         return parameters.OF_AGENTS.get(below.name, ())
     return {
         "get": parameters.READ,

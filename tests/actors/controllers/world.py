@@ -78,7 +78,7 @@ class Cluster:
     def __init__(self, journal: Journal, nursery: trio.Nursery) -> None:
         self.journal = journal
         self.catalog = Catalog(CLUSTER)
-        journal.register_types(one.type_name for one in self.catalog.declared if not one.answered)
+        journal.register_types(one.type_name for one in self.catalog.declared if not one.storage.ephemeral)
         self.feed = Feed(journal.head)
         self.supervisor = Supervisor()
         self.stamps = Stamps(VirtualClock())

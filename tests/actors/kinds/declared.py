@@ -22,8 +22,8 @@ class Declared:
     """
 
     def __init__(self, catalog: Catalog) -> None:
-        self._by_name = {d.plural + (".new" if d.stored_as else ""): d for d in catalog.definitions}
-        self._by_name |= {f"{d.plural}/{d.version}": d for d in catalog.definitions if d.stored_as}
+        self._by_name = {d.plural + (".new" if d.storage.stored_as else ""): d for d in catalog.definitions}
+        self._by_name |= {f"{d.plural}/{d.version}": d for d in catalog.definitions if d.storage.stored_as}
 
     def __getitem__(self, plural: str) -> Definition:
         return self._by_name[plural]
@@ -38,19 +38,19 @@ class Declared:
         """A new object as it would be stored, valid or not."""
         definition = self[plural]
         new = self.decode(plural, document)
-        if definition.conversion is not None:
-            new = definition.conversion.to_storage(new)
+        if definition.storage.conversion is not None:
+            new = definition.storage.conversion.to_storage(new)
         new["metadata"].update(SYSTEM)
         if definition.namespaced:
             new["metadata"]["namespace"] = namespace
-        definition.prepare_create(new)
+        definition.strategy.prepare_for_create(new)
         return new
 
     def created(self, plural: str, document: Any, namespace: str = "ns") -> list[tuple[str, str]]:
         """(field, message) of everything wrong with a create."""
         new = self.stored(plural, document, namespace)
         errors = validate_metadata_create(new["metadata"], self[plural])
-        return told(errors + self[plural].validate_create(new))
+        return told(errors + self[plural].strategy.validate_create(new))
 
     def replaced(
         self, plural: str, before: Any, after: Any, subresource: str = ""
@@ -59,8 +59,8 @@ class Declared:
         definition = self[plural]
         old = self.stored(plural, before)
         new = self.decode(plural, after)
-        if definition.conversion is not None:
-            new = definition.conversion.to_storage(new)
+        if definition.storage.conversion is not None:
+            new = definition.storage.conversion.to_storage(new)
         inherited = {
             key: old["metadata"][key] for key in ("namespace", "generation") if key in old["metadata"]
         }
@@ -74,8 +74,8 @@ class Declared:
             definition.prepare_subresource(subresource, new, old)
             own = definition.validate_subresource(subresource, new, old)
         else:
-            definition.prepare_update(new, old)
-            own = definition.validate_update(new, old)
+            definition.strategy.prepare_for_update(new, old)
+            own = definition.strategy.validate_update(new, old)
         return validate_metadata_update(new["metadata"], old["metadata"], definition) + own
 
 

@@ -130,7 +130,9 @@ def test_status_has_its_own_path(kinds: Declared) -> None:
 
 
 def test_how_it_is_written(kinds: Declared) -> None:
-    assert not kinds[PLURAL].unconditional_update and kinds[PLURAL].categories == ("api-extensions",)
+    assert not kinds[PLURAL].strategy.allow_unconditional_update and kinds[PLURAL].names.categories == (
+        "api-extensions",
+    )
     assert kinds.replaced(PLURAL, service(), service(versionPriority=16))[1] == []
     _, causes = kinds.replaced(PLURAL, service(), service(versionPriority=0))
     assert [field for field, _ in causes] == ["spec.versionPriority"]

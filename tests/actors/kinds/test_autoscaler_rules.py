@@ -165,10 +165,10 @@ def test_containers_belong_to_a_feature(kinds: Declared, names: Names) -> None:
     )
     definition = horizontal_pod_autoscaler.define(names, frozenset((CONTAINER_METRICS,)))[0]
     new = definition.schema.decode_object(asked).object
-    definition.prepare_create(new)
-    assert definition.validate_create(new) == []
+    definition.strategy.prepare_for_create(new)
+    assert definition.strategy.validate_create(new) == []
     new["spec"]["metrics"][0]["containerResource"] |= {"name": "", "container": ""}
-    assert [field for field, _ in told(definition.validate_create(new))] == [
+    assert [field for field, _ in told(definition.strategy.validate_create(new))] == [
         "spec.metrics[0].containerResource.name",
         "spec.metrics[0].containerResource.container",
     ]
@@ -178,10 +178,10 @@ def test_none_at_all_belongs_to_a_feature(kinds: Declared, names: Names) -> None
     definition = horizontal_pod_autoscaler.define(names, frozenset((SCALE_TO_ZERO,)))[0]
     outside = [metric("External", metric=NAMED, target=VALUE)]
     zero = definition.schema.decode_object(autoscaler(minReplicas=0, metrics=outside)).object
-    assert definition.validate_create(zero) == []
+    assert definition.strategy.validate_create(zero) == []
     ordinary = kinds[PLURAL]
-    assert [error.field for error in ordinary.validate_create(zero)] == ["spec.minReplicas"]
-    assert ordinary.validate_update(zero, zero) == []
+    assert [error.field for error in ordinary.strategy.validate_create(zero)] == ["spec.minReplicas"]
+    assert ordinary.strategy.validate_update(zero, zero) == []
 
 
 def test_status_has_its_own_path(kinds: Declared) -> None:

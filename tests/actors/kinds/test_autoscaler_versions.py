@@ -23,13 +23,13 @@ HOLDS = [{"type": "AbleToScale", "status": "True", "lastTransitionTime": None, "
 
 
 def shown(kinds: Declared, version: str, stored: dict[str, Any]) -> dict[str, Any]:
-    conversion = kinds[version].conversion
+    conversion = kinds[version].storage.conversion
     assert conversion is not None
     return conversion.from_storage(stored)
 
 
 def kept(kinds: Declared, version: str, document: dict[str, Any]) -> dict[str, Any]:
-    conversion = kinds[version].conversion
+    conversion = kinds[version].storage.conversion
     assert conversion is not None
     decoded = kinds[version].schema.decode_json(orjson.dumps(document))
     assert decoded.problems == ()
@@ -142,8 +142,10 @@ def test_the_beta_shows_empty_parts(kinds: Declared) -> None:
         "currentMetrics": None,
         "conditions": None,
     }
-    assert kinds[BETA].deprecated.startswith("autoscaling/v2beta2 HorizontalPodAutoscaler is deprecated")
-    assert not kinds[FIRST].deprecated and not kinds[PLURAL].deprecated
+    assert kinds[BETA].deprecation_warning.startswith(
+        "autoscaling/v2beta2 HorizontalPodAutoscaler is deprecated"
+    )
+    assert not kinds[FIRST].deprecation_warning and not kinds[PLURAL].deprecation_warning
 
 
 def test_all_versions_are_judged_alike(kinds: Declared) -> None:
@@ -159,7 +161,7 @@ def test_all_versions_are_judged_alike(kinds: Declared) -> None:
 
 def settled(kinds: Declared, *metrics: Any, **spec: Any) -> dict[str, Any]:
     stored = kinds.stored(PLURAL, autoscaler(metrics=list(metrics), **spec))
-    kinds[PLURAL].settle(stored)
+    kinds[PLURAL].strategy.canonicalize(stored)
     return stored
 
 
@@ -186,7 +188,7 @@ def test_what_a_target_is_called_follows_from_its_values(
 def test_settling_keeps_all_else(kinds: Declared) -> None:
     stored = full(kinds, metric("Pods", metric=NAMED, target=AVERAGE), CPU)
     before = orjson.loads(orjson.dumps(stored))
-    kinds[PLURAL].settle(stored)
+    kinds[PLURAL].strategy.canonicalize(stored)
     for part in ("metadata", "spec"):
         assert stored[part] == before[part]
     assert {**stored["status"], "currentMetrics": None} == {**before["status"], "currentMetrics": None}

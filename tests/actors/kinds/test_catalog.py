@@ -35,11 +35,11 @@ def test_objects_are_stored_under_one_name(catalog: Catalog, names: Names) -> No
     assert catalog.storage("events").group == ""
     for definition in catalog.definitions:
         own = catalog.storage(definition.type_name)
-        assert own is definition if not definition.stored_as else own.conversion is None
+        assert own is definition if not definition.storage.stored_as else own.storage.conversion is None
 
 
 def test_what_discovery_tells(kinds: Declared) -> None:
-    assert kinds["configmaps"].short_names == ("cm",)
+    assert kinds["configmaps"].names.short_names == ("cm",)
     assert "deletecollection" in kinds["configmaps"].verbs
     assert "deletecollection" not in kinds["namespaces"].verbs
     assert {one.name: one.verbs for one in kinds["namespaces"].subresources} == {
@@ -61,15 +61,15 @@ def test_who_is_created_by_a_replace(kinds: Declared) -> None:
         "priorityclasses",
         "storageclasses",
     }
-    assert all(kinds[plural].creates_on_update for plural in creating)
-    assert not any(kinds[plural].creates_on_update for plural in others)
+    assert all(kinds[plural].strategy.allow_create_on_update for plural in creating)
+    assert not any(kinds[plural].strategy.allow_create_on_update for plural in others)
 
 
 def test_who_answers_a_delete_with_the_object(kinds: Declared) -> None:
     answering = {"serviceaccounts", "namespaces", "storageclasses"}
     others = {"configmaps", "secrets", "nodes", "events", "endpoints", "leases", "priorityclasses"}
-    assert all(kinds[plural].delete_returns_object for plural in answering)
-    assert not any(kinds[plural].delete_returns_object for plural in others)
+    assert all(kinds[plural].deletion.returns_object for plural in answering)
+    assert not any(kinds[plural].deletion.returns_object for plural in others)
 
 
 def test_selectors_of_plain_kinds(kinds: Declared) -> None:

@@ -46,10 +46,12 @@ def test_no_time_is_unknown():
 
 def cells(plural, made, dialect="cluster"):
     [definition] = [
-        one for one in Catalog(NAMES[dialect]).definitions if one.plural == plural and not one.stored_as
+        one
+        for one in Catalog(NAMES[dialect]).definitions
+        if one.plural == plural and not one.storage.stored_as
     ]
     made = {**made, "metadata": {"name": "x", "creationTimestamp": BORN, **made.get("metadata", {})}}
-    return [column.cell(made, NOW) for column in definition.columns]
+    return [column.cell(made, NOW) for column in definition.table.columns]
 
 
 def test_config_maps_and_secrets_count_entries():
@@ -124,5 +126,5 @@ def test_the_default_storage_class_is_marked(dialect):
 def test_every_kind_has_columns_that_work_on_almost_nothing():
     for definition in Catalog(NAMES["cluster"]).definitions:
         made = definition.schema.decode_object({"metadata": {"name": "x"}}).object
-        for column in definition.columns:
+        for column in definition.table.columns:
             column.cell(made, NOW)

@@ -17,7 +17,9 @@ def cells(kinds: Declared, plural: str, document: Any, **stored: Any) -> list[An
     """Those between the name and the age; `stored` replaces parts of the object as stored."""
     definition = kinds[plural]
     made = {**kinds.stored(plural, {"metadata": {"name": "a"}, **document}), **stored}
-    return [column.cell(made, NOW) for column in definition.columns if column.name not in ("Name", "Age")]
+    return [
+        column.cell(made, NOW) for column in definition.table.columns if column.name not in ("Name", "Age")
+    ]
 
 
 PORTS = [{"name": "a", "port": 80}, {"name": "b", "port": 53, "protocol": "UDP", "nodePort": 30000}]
@@ -186,7 +188,8 @@ def test_the_rest(kinds: Declared) -> None:
         assert cells(kinds, plural, {}) == [0]
         assert cells(kinds, plural, {"webhooks": [{"name": "a"}, {"name": "b"}]}) == [2]
     for plural in ("roles", "clusterroles", "limitranges", "csistoragecapacities"):
-        assert [column.name for column in kinds[plural].columns] == ["Name", "Created At"]
+        assert [column.name for column in kinds[plural].table.columns] == ["Name", "Created At"]
     assert (
-        kinds["services"].columns[5].cell(kinds.stored("services", {"metadata": {"name": "a"}}), NOW) == "90s"
+        kinds["services"].table.columns[5].cell(kinds.stored("services", {"metadata": {"name": "a"}}), NOW)
+        == "90s"
     )

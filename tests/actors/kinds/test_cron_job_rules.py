@@ -91,12 +91,12 @@ def test_status_has_its_own_path(kinds: Declared) -> None:
 def test_zones_in_schedules_are_warned_of(kinds: Declared, names: Names) -> None:
     definition = kinds[PLURAL]
     odd = kinds.stored(PLURAL, cron_job(schedule="TZ=UTC * * * * *"))
-    assert definition.warnings(odd, None) == [
+    assert definition.strategy.warnings(odd, None) == [
         "CRON_TZ or TZ used in spec.spec.schedule is not officially supported, see "
         f"https://{names.key_domain}/docs/concepts/workloads/controllers/cron-jobs/ for more details"
     ]
-    assert definition.warnings({**odd}, odd) == []
-    assert len(definition.warnings({**odd, "spec": dict(odd["spec"])}, odd)) == 1
+    assert definition.strategy.warnings({**odd}, odd) == []
+    assert len(definition.strategy.warnings({**odd, "spec": dict(odd["spec"])}, odd)) == 1
 
 
 def test_cells(kinds: Declared) -> None:

@@ -119,4 +119,7 @@ def test_what_may_change_and_what_counts(kinds: Declared) -> None:
 
 
 def test_how_it_is_written_and_deleted(kinds: Declared) -> None:
-    assert kinds["csidrivers"].delete_returns_object and not kinds["csidrivers"].unconditional_update
+    assert (
+        kinds["csidrivers"].deletion.returns_object
+        and not kinds["csidrivers"].strategy.allow_unconditional_update
+    )

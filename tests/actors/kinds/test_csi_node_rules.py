@@ -76,4 +76,7 @@ def test_entries_come_and_go_but_do_not_change(kinds: Declared) -> None:
 
 
 def test_how_it_is_written_and_deleted(kinds: Declared) -> None:
-    assert kinds["csinodes"].delete_returns_object and not kinds["csinodes"].unconditional_update
+    assert (
+        kinds["csinodes"].deletion.returns_object
+        and not kinds["csinodes"].strategy.allow_unconditional_update
+    )

@@ -48,7 +48,7 @@ def test_old_labels_of_nodes_are_warned_of(kinds: Declared, names: Names) -> Non
     old, newer = names.key("zone", "failure-domain.beta"), names.key("zone", "topology")
     topology = {"matchLabels": {old: "z"}, "matchExpressions": [{"key": old, "operator": "Exists"}]}
     said = f'deprecated since v1.17; use "{newer}" instead'
-    assert kinds[PLURAL].warnings(kinds.stored(PLURAL, capacity(nodeTopology=topology)), None) == [
+    assert kinds[PLURAL].strategy.warnings(kinds.stored(PLURAL, capacity(nodeTopology=topology)), None) == [
         f"nodeTopology.matchExpressions[0].key: {old} is {said}",
         f"nodeTopology.matchLabels.{old}: {said}",
     ]
@@ -60,13 +60,13 @@ def test_the_older_version_is_a_view(catalog: Catalog, kinds: Declared, names: N
     assert beta is not None and beta.type_name == f"{PLURAL}.{group}"
     assert catalog.groups()[group] == ("v1", "v1beta1")
     stored = kinds.stored(f"{PLURAL}.new", capacity(capacity="1Gi"))
-    assert beta.conversion is not None and beta.conversion.from_storage(stored) == stored
-    assert beta.deprecated == (
+    assert beta.storage.conversion is not None and beta.storage.conversion.from_storage(stored) == stored
+    assert beta.deprecation_warning == (
         f"{group}/v1beta1 CSIStorageCapacity is deprecated in v1.24+, unavailable in v1.27+; "
         f"use {group}/v1 CSIStorageCapacity"
     )
-    assert not kinds[PLURAL].deprecated
+    assert not kinds[PLURAL].deprecation_warning
 
 
 def test_how_it_is_written_and_deleted(kinds: Declared) -> None:
-    assert not kinds[PLURAL].delete_returns_object and not kinds[PLURAL].unconditional_update
+    assert not kinds[PLURAL].deletion.returns_object and not kinds[PLURAL].strategy.allow_unconditional_update

@@ -133,8 +133,8 @@ def test_only_a_new_template_is_warned_of(kinds: Declared) -> None:
     odd = workload(template=template(volumes=[{"name": "v", "gitRepo": {"repository": "r"}}]))
     definition = kinds[PLURAL]
     new, _ = kinds.replaced(PLURAL, odd, {**odd, "spec": {**odd["spec"], "minReadySeconds": 1}})
-    assert definition.warnings(new, kinds.stored(PLURAL, odd)) == []
-    assert len(definition.warnings(new, None)) == 1
+    assert definition.strategy.warnings(new, kinds.stored(PLURAL, odd)) == []
+    assert len(definition.strategy.warnings(new, None)) == 1
 
 
 def test_cells(kinds: Declared) -> None:

@@ -181,17 +181,17 @@ def test_warnings_of_the_template(kinds: Declared) -> None:
     odd = workload(template=template(volumes=[{"name": "v", "gitRepo": {"repository": "r"}}]))
     definition = kinds[PLURAL]
     new = kinds.stored(PLURAL, odd)
-    assert [text.partition(":")[0] for text in definition.warnings(new, None)] == [
+    assert [text.partition(":")[0] for text in definition.strategy.warnings(new, None)] == [
         "spec.template.spec.volumes[0].gitRepo"
     ]
-    assert definition.warnings(new, new) == []
+    assert definition.strategy.warnings(new, new) == []
 
 
 def test_scaling(kinds: Declared) -> None:
     scale = kinds[PLURAL].subresource("scale")
-    assert scale is not None and scale.view is not None and scale.absorb is not None
+    assert scale is not None and scale.view is not None and scale.update_object is not None
     stored = kinds.stored(PLURAL, workload(replicas=2))
-    assert scale.view.conversion is not None
-    shown = scale.view.conversion.from_storage(stored)
+    assert scale.view.storage.conversion is not None
+    shown = scale.view.storage.conversion.from_storage(stored)
     assert (shown["spec"], shown["status"]) == ({"replicas": 2}, {"replicas": 0, "selector": "app=x"})
-    assert scale.absorb({"metadata": {}, "spec": {"replicas": 5}}, stored)["spec"]["replicas"] == 5
+    assert scale.update_object({"metadata": {}, "spec": {"replicas": 5}}, stored)["spec"]["replicas"] == 5

@@ -77,4 +77,7 @@ def test_several_ports_need_names(kinds: Declared) -> None:
 
 
 def test_a_replace_may_create(kinds: Declared) -> None:
-    assert kinds["endpoints"].creates_on_update and kinds["endpoints"].unconditional_update
+    assert (
+        kinds["endpoints"].strategy.allow_create_on_update
+        and kinds["endpoints"].strategy.allow_unconditional_update
+    )

@@ -61,16 +61,16 @@ def test_names_need_only_fit_a_path(kinds: Declared, name: str, count: int) -> N
 
 def test_everything_may_change(kinds: Declared) -> None:
     assert kinds.replaced("events", WHOLE, {**WHOLE, "reason": "Other", "count": 3})[1] == []
-    assert kinds["events"].creates_on_update
+    assert kinds["events"].strategy.allow_create_on_update
 
 
 def test_selectors(kinds: Declared) -> None:
     definition = kinds["events"]
     stored = kinds.stored("events", {**WHOLE, "type": "Normal"})
-    read: dict[str, Any] = {label: get(stored) for label, get in definition.selectable.items()}
+    read: dict[str, Any] = {label: get(stored) for label, get in definition.selection.fields.items()}
     assert read["involvedObject.kind"] == "Pod" and read["involvedObject.uid"] == ""
     assert read["source"] == read["reportingComponent"] == "example.com/c"
     assert read["type"] == "Normal" and read["reason"] == "R"
     stored["source"] = {"component": "kubelet"}
-    assert definition.selectable["source"](stored) == "kubelet"
+    assert definition.selection.fields["source"](stored) == "kubelet"
     assert definition.selects("involvedObject.fieldPath") and not definition.selects("regarding.kind")

@@ -33,7 +33,7 @@ def test_it_is_stored_as_a_core_event(kinds: Declared) -> None:
 
 
 def test_a_core_event_is_shown_under_the_new_names(kinds: Declared) -> None:
-    conversion = kinds["events.new"].conversion
+    conversion = kinds["events.new"].storage.conversion
     assert conversion is not None
     involved = {"kind": "Pod", "namespace": "ns", "name": "p"}
     stored = kinds.decode(
@@ -106,4 +106,6 @@ def test_selectors_are_renamed(kinds: Declared, names: Names) -> None:
     wanted = ("regarding.uid", "reason", "type", "metadata.namespace")
     assert all(view.selects(label) for label in wanted)
     assert not any(view.selects(label) for label in ("involvedObject.kind", "source", "deprecatedSource"))
-    assert all(view.stored_field(label) in kinds["events"].selectable for label in ("regarding.name", "type"))
+    assert all(
+        view.stored_field(label) in kinds["events"].selection.fields for label in ("regarding.name", "type")
+    )

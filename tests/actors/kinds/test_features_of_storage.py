@@ -33,10 +33,10 @@ def sized(size: str) -> dict[str, Any]:
 def test_one_pod_alone_may_write() -> None:
     claims = persistent_volume_claim.define(CLUSTER, on("ReadWriteOncePod"))
     alone = decoded(claims, spec={**CLAIM, "accessModes": ["ReadWriteOncePod"]})
-    assert claims.validate_create(alone) == []
+    assert claims.strategy.validate_create(alone) == []
     mixed = decoded(claims, spec={**CLAIM, "accessModes": ["ReadWriteOncePod", "ReadWriteOnce"]})
     text = "Forbidden: may not use ReadWriteOncePod with other access modes"
-    assert told(claims.validate_create(mixed)) == [("spec.accessModes", text)]
+    assert told(claims.strategy.validate_create(mixed)) == [("spec.accessModes", text)]
     volumes = persistent_volume.define(CLUSTER, on("ReadWriteOncePod"))
     volume = decoded(
         volumes,
@@ -46,22 +46,22 @@ def test_one_pod_alone_may_write() -> None:
             "hostPath": {"path": "/x"},
         },
     )
-    assert volumes.validate_create(volume) == []
+    assert volumes.strategy.validate_create(volume) == []
 
 
 def test_those_that_have_the_newest_mode_keep_it() -> None:
     claims = persistent_volume_claim.define(CLUSTER)
     alone = decoded(claims, spec={**CLAIM, "accessModes": ["ReadWriteOncePod"]})
-    assert told(claims.validate_create(alone)) != []
-    assert claims.validate_update(alone, alone) == []
+    assert told(claims.strategy.validate_create(alone)) != []
+    assert claims.strategy.validate_update(alone, alone) == []
 
 
 def test_a_failed_expansion_can_be_taken_back() -> None:
     claims = persistent_volume_claim.define(CLUSTER, on("RecoverVolumeExpansionFailure"))
     status = {"phase": "Bound", "capacity": {"storage": "1Gi"}}
     old = decoded(claims, spec=sized("3Gi"), status=status)
-    assert claims.validate_update(decoded(claims, spec=sized("2Gi"), status=status), old) == []
-    assert told(claims.validate_update(decoded(claims, spec=sized("1Gi"), status=status), old)) == [
+    assert claims.strategy.validate_update(decoded(claims, spec=sized("2Gi"), status=status), old) == []
+    assert told(claims.strategy.validate_update(decoded(claims, spec=sized("1Gi"), status=status), old)) == [
         ("spec.resources.requests.storage", "Forbidden: field can not be less than status.capacity")
     ]
 
@@ -88,8 +88,8 @@ def test_a_class_may_come_afterwards() -> None:
     claims = persistent_volume_claim.define(CLUSTER, on("RetroactiveDefaultStorageClass"))
     old = decoded(claims, spec=CLAIM)
     new = decoded(claims, spec={**CLAIM, "storageClassName": "c"})
-    assert claims.validate_update(new, old) == []
-    assert [error.field for error in claims.validate_update(old, new)] == ["spec"]
+    assert claims.strategy.validate_update(new, old) == []
+    assert [error.field for error in claims.strategy.validate_update(old, new)] == ["spec"]
 
 
 def test_nodes_may_need_a_secret_to_expand() -> None:
@@ -99,18 +99,18 @@ def test_nodes_may_need_a_secret_to_expand() -> None:
     for features, kept in ((on("CSINodeExpandSecret"), True), (on(), False)):
         volumes = persistent_volume.define(CLUSTER, features)
         volume = decoded(volumes, spec=spec)
-        volumes.prepare_create(volume)
+        volumes.strategy.prepare_for_create(volume)
         assert ("nodeExpandSecretRef" in volume["spec"]["csi"]) is kept
-        assert volumes.validate_create(volume) == []
+        assert volumes.strategy.validate_create(volume) == []
 
 
 def test_drivers_may_label_what_they_mount() -> None:
     drivers = csi_driver.define(CLUSTER, on("SELinuxMountReadWriteOncePod"))
     old = decoded(drivers)
-    drivers.prepare_create(old)
+    drivers.strategy.prepare_for_create(old)
     assert old["spec"]["seLinuxMount"] is False
     new = decoded(drivers, spec={"seLinuxMount": True})
-    drivers.prepare_update(new, old)
+    drivers.strategy.prepare_for_update(new, old)
     assert new["spec"]["seLinuxMount"] is True and new["metadata"]["generation"] == 1
 
 

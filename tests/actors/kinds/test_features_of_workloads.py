@@ -34,7 +34,7 @@ def document(plural: str) -> dict[str, Any]:
 def made(definition: Definition) -> dict[str, Any]:
     new = definition.schema.decode_object(document(definition.plural)).object
     new["metadata"]["uid"] = "u-1"
-    definition.prepare_create(new)
+    definition.strategy.prepare_for_create(new)
     return new
 
 
@@ -49,8 +49,8 @@ def test_fields_of_features(names: Names, plural: str) -> None:
     off, on = defined(names, plural), defined(names, plural, FEATURE)
     assert "hostUsers" not in pods(made(off))
     kept = made(on)
-    assert pods(kept)["hostUsers"] is False and on.validate_create(kept) == []
+    assert pods(kept)["hostUsers"] is False and on.strategy.validate_create(kept) == []
     for definition, old, stays in ((off, made(off), False), (off, made(on), True), (on, made(off), True)):
         new = made(on)
-        definition.prepare_update(new, old)
+        definition.strategy.prepare_for_update(new, old)
         assert ("hostUsers" in pods(new)) is stays

@@ -196,8 +196,8 @@ def test_the_older_version_is_a_view(catalog: Catalog, names: Names, plural: str
     assert older.fields.of == newer.fields.of.replace("v1beta2", "v1beta1")
     spec = older.fields.by_name["spec"].type
     assert spec is not newer.fields.by_name["spec"].type and older.has_status
-    assert older.deprecated == (
+    assert older.deprecation_warning == (
         f"{group}/v1beta1 {older.kind} is deprecated in v1.23+, unavailable in v1.26+; "
         f"use {group}/v1beta2 {older.kind}"
     )
-    assert not newer.deprecated
+    assert not newer.deprecation_warning

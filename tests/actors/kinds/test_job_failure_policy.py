@@ -27,9 +27,11 @@ def judged(names: Names, document: Any) -> list[tuple[str, str]]:
     definition = job.define(names, frozenset((FAILURE_POLICY,)))
     new = definition.schema.decode_object(document).object
     new["metadata"]["uid"] = "u-1"
-    definition.prepare_create(new)
+    definition.strategy.prepare_for_create(new)
     start = "spec.podFailurePolicy.rules"
-    return [(field.removeprefix(start), text) for field, text in told(definition.validate_create(new))]
+    return [
+        (field.removeprefix(start), text) for field, text in told(definition.strategy.validate_create(new))
+    ]
 
 
 def test_it_is_dropped_while_the_feature_is_off(kinds: Declared) -> None:

@@ -30,8 +30,8 @@ def changed(kinds: Declared, before: Any, **status: Any) -> Any:
     def attempt(change: Any) -> list[str]:
         new = copy.deepcopy(old)
         change(new)
-        definition.prepare_update(new, old)
-        return list(dict.fromkeys(field for field, _ in told(definition.validate_update(new, old))))
+        definition.strategy.prepare_for_update(new, old)
+        return list(dict.fromkeys(field for field, _ in told(definition.strategy.validate_update(new, old))))
 
     return attempt
 
@@ -177,7 +177,7 @@ def test_tracking_is_not_added_later(kinds: Declared, names: Names) -> None:
     new = copy.deepcopy(old)
     del old["metadata"]["annotations"]
     key = names.key("job-tracking", "batch")
-    assert told(definition.validate_update(new, old)) == [
+    assert told(definition.strategy.validate_update(new, old)) == [
         (f"metadata.annotations[{key}]", "Forbidden: cannot add this annotation")
     ]
 
@@ -203,10 +203,10 @@ def test_counts_of_the_status(kinds: Declared) -> None:
 
 def test_lists_by_success(kinds: Declared) -> None:
     definition = kinds[PLURAL]
-    assert definition.selectable["status.successful"]({"status": {"succeeded": 2}}) == "2"
+    assert definition.selection.fields["status.successful"]({"status": {"succeeded": 2}}) == "2"
     assert definition.selects("status.successful") and not definition.selects("status.failed")
     assert definition.unsupported_field_text("x") == 'field label "x" not supported for Job'
-    assert definition.orphans
+    assert definition.deletion.orphans_by_default
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,10 @@ def test_numbers(kinds: Declared) -> None:
 def test_a_replace_is_judged_too_and_may_create(kinds: Declared) -> None:
     _, causes = kinds.replaced("leases", NAMED, {**NAMED, "spec": {"leaseDurationSeconds": -1}})
     assert len(causes) == 1
-    assert kinds["leases"].creates_on_update and not kinds["leases"].unconditional_update
+    assert (
+        kinds["leases"].strategy.allow_create_on_update
+        and not kinds["leases"].strategy.allow_unconditional_update
+    )
 
 
 def test_finalizers_need_no_slash_here(kinds: Declared) -> None:

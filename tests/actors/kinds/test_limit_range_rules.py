@@ -156,4 +156,7 @@ def test_a_change_is_judged_like_a_new_one(kinds: Declared) -> None:
     assert kinds.replaced("limitranges", before, of("Pod", max={"cpu": "2"}))[1] == []
     _, causes = kinds.replaced("limitranges", before, of("Planet"))
     assert [field for field, _ in causes] == ["spec.limits[0].type"]
-    assert kinds["limitranges"].creates_on_update and not kinds["limitranges"].delete_returns_object
+    assert (
+        kinds["limitranges"].strategy.allow_create_on_update
+        and not kinds["limitranges"].deletion.returns_object
+    )

@@ -17,7 +17,7 @@ def test_a_new_one_is_active_and_held_by_its_finalizer(kinds: Declared) -> None:
     stored = kinds.stored("namespaces", {**NAMED, "status": {"phase": "Terminating", "conditions": []}})
     assert stored["spec"] == {"finalizers": ["kubernetes"]}
     assert stored["status"] == {"phase": "Active"}
-    assert kinds["namespaces"].held(stored)
+    assert kinds["namespaces"].has_finalizers(stored)
 
 
 def test_finalizers_that_were_sent_are_kept(kinds: Declared) -> None:
@@ -93,13 +93,13 @@ def test_the_phase_follows_the_deletion(kinds: Declared, phase: str, terminating
 def test_deletion_starts_termination_without_a_grace_period(kinds: Declared) -> None:
     marked = kinds.stored("namespaces", NAMED)
     marked["metadata"].update(deletionTimestamp="2020-01-01T00:00:00Z", deletionGracePeriodSeconds=0)
-    kinds["namespaces"].mark_deleted(marked)
+    kinds["namespaces"].deletion.mark_deleted(marked)
     assert marked["status"]["phase"] == "Terminating"
     assert "deletionGracePeriodSeconds" not in marked["metadata"]
 
 
 def test_it_goes_when_nobody_holds_it(kinds: Declared) -> None:
-    held = kinds["namespaces"].held
+    held = kinds["namespaces"].has_finalizers
     assert not held({"metadata": {}, "spec": {}})
     assert held({"metadata": {"finalizers": ["example.com/x"]}, "spec": {}})
 
@@ -108,4 +108,4 @@ def test_namespaces_are_selected_by_phase(kinds: Declared) -> None:
     definition = kinds["namespaces"]
     assert definition.selects("status.phase")
     assert not definition.selects("name") and not definition.selects("metadata.namespace")
-    assert definition.selectable["status.phase"](kinds.stored("namespaces", NAMED)) == "Active"
+    assert definition.selection.fields["status.phase"](kinds.stored("namespaces", NAMED)) == "Active"

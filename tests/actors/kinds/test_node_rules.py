@@ -165,6 +165,6 @@ def test_old_annotations_must_parse(kinds: Declared, names: Names) -> None:
 
 def test_nodes_are_selected_by_schedulability(kinds: Declared) -> None:
     definition = kinds["nodes"]
-    read = definition.selectable["spec.unschedulable"]
+    read = definition.selection.fields["spec.unschedulable"]
     assert read(kinds.stored("nodes", NAMED)) == "false"
     assert read(kinds.stored("nodes", {**NAMED, "spec": {"unschedulable": True}})) == "true"

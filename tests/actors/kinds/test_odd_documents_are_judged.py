@@ -51,15 +51,15 @@ def test_odd_documents(definition: Definition) -> None:
     assert made
     for new, old in zip(made, made[1:] + made[:1], strict=True):
         first, stored = copy.deepcopy(new), copy.deepcopy(old)
-        definition.prepare_create(first)
-        definition.prepare_create(stored)
-        definition.validate_create(first)
-        definition.warnings(first, None)
-        for column in definition.columns:
+        definition.strategy.prepare_for_create(first)
+        definition.strategy.prepare_for_create(stored)
+        definition.strategy.validate_create(first)
+        definition.strategy.warnings(first, None)
+        for column in definition.table.columns:
             column.cell(first, 10**15)
         change = copy.deepcopy(new)
-        definition.prepare_update(change, stored)
-        definition.validate_update(change, stored)
+        definition.strategy.prepare_for_update(change, stored)
+        definition.strategy.validate_update(change, stored)
         for subresource in definition.subresources:
             change = copy.deepcopy(new)
             definition.prepare_subresource(subresource.name, change, stored)

@@ -152,8 +152,8 @@ def grown(kinds: Declared, before: Any, after: Any) -> list[tuple[str, str]]:
     old = kinds.stored(PLURAL, before)
     old["status"] = bound(before)["status"]
     new = kinds.stored(PLURAL, after)
-    definition.prepare_update(new, old)
-    return [(error.field, error.message) for error in definition.validate_update(new, old)]
+    definition.strategy.prepare_for_update(new, old)
+    return [(error.field, error.message) for error in definition.strategy.validate_update(new, old)]
 
 
 def test_bound_claims_only_grow(kinds: Declared) -> None:
@@ -214,4 +214,4 @@ def test_status_has_its_own_path(kinds: Declared) -> None:
 
 
 def test_deleting_one_answers_with_it(kinds: Declared) -> None:
-    assert kinds[PLURAL].delete_returns_object
+    assert kinds[PLURAL].deletion.returns_object

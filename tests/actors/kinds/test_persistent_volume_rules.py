@@ -211,11 +211,11 @@ def test_old_labels_of_nodes_are_warned_of(kinds: Declared, names: Names) -> Non
         "required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": old, "operator": "Exists"}]}]}
     }
     stored = kinds.stored(PLURAL, volume(nodeAffinity=affinity))
-    assert kinds[PLURAL].warnings(stored, None) == [
+    assert kinds[PLURAL].strategy.warnings(stored, None) == [
         "spec.nodeAffinity.required.nodeSelectorTerms[0].matchExpressions[0].key: "
         f'{old} is deprecated since v1.14; use "{names.key("arch")}" instead'
     ]
 
 
 def test_deleting_one_answers_with_it(kinds: Declared) -> None:
-    assert kinds[PLURAL].delete_returns_object
+    assert kinds[PLURAL].deletion.returns_object

@@ -32,7 +32,7 @@ def alpha(kinds: Declared) -> dict[str, Any]:
 
 def test_dropped_without_the_features(kinds: Declared) -> None:
     new = alpha(kinds)
-    kinds["pods"].prepare_create(new)
+    kinds["pods"].strategy.prepare_for_create(new)
     assert "hostUsers" not in new["spec"]
     assert new["spec"]["topologySpreadConstraints"] == [SPREAD]
     assert new["spec"]["containers"][0]["securityContext"] == {"procMount": "Default"}

@@ -17,7 +17,7 @@ from actors.kinds.schema.decoder import NotDecodable
 from actors.names import CLUSTER
 from tests.actors.kinds.documents import Documents
 
-KINDS = {d.plural: d for d in Catalog(CLUSTER).definitions if not d.group and not d.stored_as}
+KINDS = {d.plural: d for d in Catalog(CLUSTER).definitions if not d.group and not d.storage.stored_as}
 WORKLOADS = ["pods", "podtemplates", "replicationcontrollers"]
 MODEST = settings(max_examples=60, deadline=None)
 SEEDS = st.integers(0, 2**32)
@@ -48,10 +48,10 @@ def test_creation_is_judged(plural: str, seed: int) -> None:
     definition = KINDS[plural]
     new = decoded(definition, seed)
     if new is not None:
-        definition.prepare_create(new)
+        definition.strategy.prepare_for_create(new)
         before = copy.deepcopy(new)
-        definition.validate_create(new)
-        definition.warnings(new, None)
+        definition.strategy.validate_create(new)
+        definition.strategy.warnings(new, None)
         assert new == before
 
 
@@ -63,14 +63,14 @@ def test_changes_are_judged(plural: str, seed: int, other: int) -> None:
     old, new = decoded(definition, seed), decoded(definition, other)
     if old is None or new is None:
         return
-    definition.prepare_create(old)
+    definition.strategy.prepare_for_create(old)
     for subresource in (None, *(one for one in definition.subresources if one.view is None)):
-        if subresource is not None and subresource.by_agent:
+        if subresource is not None and subresource.served_by_node:
             continue
         changed = copy.deepcopy(new)
         if subresource is None:
-            definition.prepare_update(changed, old)
-            definition.validate_update(changed, old)
+            definition.strategy.prepare_for_update(changed, old)
+            definition.strategy.validate_update(changed, old)
         else:
             subresource.prepare(changed, old)
             subresource.validate(changed, old)

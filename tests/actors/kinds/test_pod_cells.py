@@ -23,7 +23,7 @@ def cells(kinds: Declared, status: Any, metadata: Any = None, **spec: Any) -> di
     made = kinds.stored("pods", pod(**spec))
     made["metadata"].update(metadata or {})
     made["status"] = kinds.decode("pods", pod(status=status))["status"]
-    return {column.name: column.cell(made, NOW) for column in kinds["pods"].columns}
+    return {column.name: column.cell(made, NOW) for column in kinds["pods"].table.columns}
 
 
 RUNNING = container({"running": {}}, ready=True)
@@ -139,7 +139,7 @@ def test_the_rest(kinds: Declared) -> None:
 
 
 def test_rows_of_pods_that_have_ended(kinds: Declared) -> None:
-    conditions = kinds["pods"].row_conditions
+    conditions = kinds["pods"].table.row_conditions
     assert conditions is not None
     assert conditions({"status": {"phase": "Running"}}) == []
     for phase, text in (("Succeeded", "The pod has completed successfully."), ("Failed", "The pod failed.")):
@@ -151,8 +151,8 @@ def test_rows_of_pods_that_have_ended(kinds: Declared) -> None:
 def test_templates_and_controllers(kinds: Declared) -> None:
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [CONTAINER]}}
     made = kinds.stored("podtemplates", {"metadata": {"name": "t"}, "template": template})
-    row = [column.cell(made, NOW) for column in kinds["podtemplates"].columns]
+    row = [column.cell(made, NOW) for column in kinds["podtemplates"].table.columns]
     assert row == ["t", "c", "img:1", "a=b"]
     made = kinds.stored("replicationcontrollers", {"metadata": {"name": "r"}, "spec": {"template": template}})
-    row = [column.cell(made, NOW) for column in kinds["replicationcontrollers"].columns]
+    row = [column.cell(made, NOW) for column in kinds["replicationcontrollers"].table.columns]
     assert row == ["r", 1, 0, 0, "256d", "c", "img:1", "a=b"]

@@ -64,7 +64,7 @@ def test_any_name_that_fits_into_a_path_will_do(kinds: Declared) -> None:
 def test_changes(kinds: Declared) -> None:
     new, causes = kinds.replaced(PLURAL, budget(minAvailable=1), budget(maxUnavailable=1))
     assert causes == [] and new["metadata"]["generation"] == 2
-    assert not kinds[PLURAL].unconditional_update
+    assert not kinds[PLURAL].strategy.allow_unconditional_update
 
 
 def test_status_has_its_own_path(kinds: Declared) -> None:

@@ -35,7 +35,7 @@ def test_cells(kinds: Declared) -> None:
         (policy(**spec), ["a", "true", "A,B", *4 * ["RunAsAny"], False, "emptyDir,nfs"]),
     ):
         stored = kinds.stored(PLURAL, document)
-        assert [column.cell(stored, 0) for column in kinds[PLURAL].columns] == expected
+        assert [column.cell(stored, 0) for column in kinds[PLURAL].table.columns] == expected
 
 
 def test_four_strategies_are_required(kinds: Declared) -> None:
@@ -176,14 +176,14 @@ def test_mounts_of_proc_belong_to_a_feature(kinds: Declared, names: Names) -> No
     assert "allowedProcMountTypes" not in kinds.stored(PLURAL, asked)["spec"]
     definition = pod_security_policy.define(names, frozenset((PROC_MOUNT,)))
     new = definition.schema.decode_object(asked).object
-    definition.prepare_create(new)
-    assert told(definition.validate_create(new)) == [
+    definition.strategy.prepare_for_create(new)
+    assert told(definition.strategy.validate_create(new)) == [
         ("spec.allowedProcMountTypes[1]", 'Unsupported value: "Odd": supported values: "Default", "Unmasked"')
     ]
 
 
 def test_every_answer_warns_and_deleting_answers_with_it(kinds: Declared) -> None:
     definition = kinds[PLURAL]
-    assert definition.deprecated.endswith("is deprecated in v1.21+, unavailable in v1.25+")
-    assert definition.delete_returns_object and "deletecollection" in definition.verbs
+    assert definition.deprecation_warning.endswith("is deprecated in v1.21+, unavailable in v1.25+")
+    assert definition.deletion.returns_object and "deletecollection" in definition.verbs
     assert not definition.namespaced

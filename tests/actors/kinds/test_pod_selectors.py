@@ -24,7 +24,7 @@ def test_fields(kinds: Declared, label: str, value: str) -> None:
     definition = kinds["pods"]
     stored = kinds.stored("pods", pod(nodeName="n", restartPolicy="Never", serviceAccountName="x"))
     assert definition.selects(label)
-    assert definition.selectable[label](stored) == value
+    assert definition.selection.fields[label](stored) == value
 
 
 def test_old_and_unkept_labels(kinds: Declared) -> None:
@@ -37,4 +37,4 @@ def test_old_and_unkept_labels(kinds: Declared) -> None:
 
 def test_controllers_are_selected_by_how_many_they_have(kinds: Declared) -> None:
     definition = kinds["replicationcontrollers"]
-    assert definition.selectable["status.replicas"]({"status": {"replicas": 3}}) == "3"
+    assert definition.selection.fields["status.replicas"]({"status": {"replicas": 3}}) == "3"

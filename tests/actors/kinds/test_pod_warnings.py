@@ -12,7 +12,7 @@ from tests.actors.kinds.pods import CONTAINER, pod
 
 
 def warnings(kinds: Declared, **parts: Any) -> list[str]:
-    return kinds["pods"].warnings(kinds.stored("pods", pod(**parts)), None)
+    return kinds["pods"].strategy.warnings(kinds.stored("pods", pod(**parts)), None)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_parts_of_bytes(kinds: Declared) -> None:
 
 def test_updates_are_not_warned_of(kinds: Declared) -> None:
     stored = kinds.stored("pods", pod(volumes=[{"name": "v", "gitRepo": {"repository": "r"}}]))
-    assert kinds["pods"].warnings(stored, stored) == []
+    assert kinds["pods"].strategy.warnings(stored, stored) == []
 
 
 def test_templates_are_warned_of_where_they_stand(kinds: Declared) -> None:
@@ -106,5 +106,5 @@ def test_templates_are_warned_of_where_they_stand(kinds: Declared) -> None:
     document = {"metadata": {"name": "a"}, "template": template}
     stored = kinds.stored("podtemplates", document)
     text = "template.spec.volumes[0].gitRepo: deprecated in v1.11"
-    assert kinds["podtemplates"].warnings(stored, None) == [text]
-    assert kinds["podtemplates"].warnings(stored, stored) == []
+    assert kinds["podtemplates"].strategy.warnings(stored, None) == [text]
+    assert kinds["podtemplates"].strategy.warnings(stored, stored) == []

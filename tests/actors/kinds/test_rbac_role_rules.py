@@ -129,6 +129,9 @@ def test_names_that_no_path_can_hold(kinds: Declared, name: str) -> None:
 
 def test_what_is_common_to_the_group(kinds: Declared) -> None:
     for plural in ("roles", "clusterroles", "rolebindings", "clusterrolebindings"):
-        assert kinds[plural].creates_on_update and kinds[plural].unconditional_update
-        assert not kinds[plural].delete_returns_object and not kinds[plural].has_status
+        assert (
+            kinds[plural].strategy.allow_create_on_update
+            and kinds[plural].strategy.allow_unconditional_update
+        )
+        assert not kinds[plural].deletion.returns_object and not kinds[plural].has_status
         assert kinds[plural].namespaced is not plural.startswith("cluster")

@@ -137,4 +137,4 @@ def test_status_has_its_own_path(kinds: Declared) -> None:
 
 
 def test_deleting_one_answers_with_it(kinds: Declared) -> None:
-    assert kinds[PLURAL].delete_returns_object and not kinds[PLURAL].creates_on_update
+    assert kinds[PLURAL].deletion.returns_object and not kinds[PLURAL].strategy.allow_create_on_update

@@ -24,7 +24,7 @@ def review(kind: str) -> Definition:
 
 def causes(definition: Definition, spec: dict[str, Any], **metadata: Any) -> list[tuple[str, str]]:
     asked = definition.schema.decode_object({"metadata": metadata, "spec": spec}).object
-    return [(one.field, one.message) for one in definition.validate_create(asked)]
+    return [(one.field, one.message) for one in definition.strategy.validate_create(asked)]
 
 
 @pytest.mark.parametrize("kind", ["SubjectAccessReview", "SelfSubjectAccessReview"])

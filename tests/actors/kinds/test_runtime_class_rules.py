@@ -69,10 +69,13 @@ def test_where_pods_may_run(kinds: Declared) -> None:
 
 def test_old_labels_of_nodes_are_warned_of(kinds: Declared, names: Names) -> None:
     stored = kinds.stored(PLURAL, scheduled(**{names.key("os", "beta"): "linux"}))
-    assert kinds[PLURAL].warnings(stored, None) == [
+    assert kinds[PLURAL].strategy.warnings(stored, None) == [
         f'scheduling.nodeSelector: deprecated since v1.14; use "{names.key("os")}" instead'
     ]
 
 
 def test_how_it_is_written(kinds: Declared) -> None:
-    assert kinds[PLURAL].creates_on_update and not kinds[PLURAL].unconditional_update
+    assert (
+        kinds[PLURAL].strategy.allow_create_on_update
+        and not kinds[PLURAL].strategy.allow_unconditional_update
+    )

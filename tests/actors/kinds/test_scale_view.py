@@ -33,12 +33,12 @@ def put(kinds: Declared, replicas: int, **metadata: str) -> dict[str, Any]:
 
 
 def test_shown(kinds: Declared) -> None:
-    view = kinds["replicationcontrollers"].seen_through("scale")
-    assert view.conversion is not None
+    view = kinds["replicationcontrollers"].definition_at("scale")
+    assert view.storage.conversion is not None
     before = stored(kinds)
     before["metadata"].update(SYSTEM)
     assert (view.api_version, view.kind) == ("autoscaling/v1", "Scale")
-    assert view.conversion.from_storage(before) == {
+    assert view.storage.conversion.from_storage(before) == {
         "metadata": {"name": "a", "namespace": "ns", "uid": "u-1", **SYSTEM},
         "spec": {},
         "status": {"replicas": 0, "selector": "app=x"},
@@ -46,10 +46,10 @@ def test_shown(kinds: Declared) -> None:
 
 
 def test_cells(kinds: Declared) -> None:
-    view = kinds["replicationcontrollers"].seen_through("scale")
-    assert view.conversion is not None
-    seen = view.conversion.from_storage(stored(kinds))
-    cells = {column.name: column.cell(seen, 0) for column in view.columns}
+    view = kinds["replicationcontrollers"].definition_at("scale")
+    assert view.storage.conversion is not None
+    seen = view.storage.conversion.from_storage(stored(kinds))
+    cells = {column.name: column.cell(seen, 0) for column in view.table.columns}
     assert list(cells) == ["Name", "Desired", "Available", "Age"]
     assert (cells["Name"], cells["Desired"], cells["Available"]) == ("a", 0, 0)
 

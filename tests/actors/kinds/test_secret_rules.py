@@ -47,5 +47,5 @@ def test_immutable_holds_for_data_however_written(kinds: Declared, after: Any, f
 def test_secrets_are_selected_by_type(kinds: Declared) -> None:
     definition = kinds["secrets"]
     assert definition.selects("type") and definition.selects("metadata.namespace")
-    assert definition.selectable["type"](kinds.stored("secrets", NAMED)) == "Opaque"
+    assert definition.selection.fields["type"](kinds.stored("secrets", NAMED)) == "Opaque"
     assert definition.unsupported_field_text("status.phase") == "field label not supported: status.phase"

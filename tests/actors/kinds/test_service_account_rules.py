@@ -16,7 +16,7 @@ def test_references_are_cut_to_names(kinds: Declared) -> None:
 
 
 def test_deleting_one_answers_with_it(kinds: Declared) -> None:
-    assert kinds["serviceaccounts"].delete_returns_object
+    assert kinds["serviceaccounts"].deletion.returns_object
 
 
 def test_false_is_kept_apart_from_nothing(kinds: Declared) -> None:

@@ -278,5 +278,5 @@ def test_ranges_in_the_old_annotation(kinds: Declared, names: Names) -> None:
 
 def test_what_is_common(kinds: Declared) -> None:
     definition = kinds["services"]
-    assert definition.creates_on_update and definition.delete_returns_object
-    assert definition.categories == ("all",) and definition.has_status
+    assert definition.strategy.allow_create_on_update and definition.deletion.returns_object
+    assert definition.names.categories == ("all",) and definition.has_status

@@ -107,10 +107,10 @@ def test_status_has_its_own_path_and_goes_with_the_type(kinds: Declared) -> None
     old = kinds.stored("services", BALANCED)
     old["status"] = found["status"]
     kept = kinds.decode("services", BALANCED)
-    definition.prepare_update(kept, old)
+    definition.strategy.prepare_for_update(kept, old)
     assert kept["status"] == found["status"]
     plain = kinds.decode("services", changed(BALANCED, type="ClusterIP"))
-    definition.prepare_update(plain, old)
+    definition.strategy.prepare_for_update(plain, old)
     assert plain["status"] == {"loadBalancer": {}}
     wrong = {**BALANCED, "status": {"loadBalancer": {"ingress": [{"ip": "no"}]}}}
     assert [field for field, _ in kinds.replaced("services", BALANCED, wrong, "status")[1]] == [

@@ -259,6 +259,8 @@ def test_how_it_is_found_and_deleted(kinds: Declared) -> None:
     definition = kinds[PLURAL]
     assert definition.selects("spec.signerName") and not definition.selects("metadata.namespace")
     assert definition.unsupported_field_text("x") == "field label not supported: x"
-    assert definition.selectable["spec.signerName"](kinds.stored(PLURAL, wish())) == "example.com/signer"
-    assert not definition.delete_returns_object
+    assert (
+        definition.selection.fields["spec.signerName"](kinds.stored(PLURAL, wish())) == "example.com/signer"
+    )
+    assert not definition.deletion.returns_object
     assert {one.name for one in definition.subresources} == {"approval", "status"}

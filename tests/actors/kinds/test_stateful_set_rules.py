@@ -34,7 +34,7 @@ def featured(kinds: Declared, names: Names, *features: str) -> Definition:
 
 def made(definition: Definition, document: dict[str, Any]) -> dict[str, Any]:
     new = definition.schema.decode_object(document).object
-    definition.prepare_create(new)
+    definition.strategy.prepare_for_create(new)
     return new
 
 
@@ -168,7 +168,7 @@ def test_claims_are_kept_unless_said(kinds: Declared, names: Names) -> None:
     said = stateful(**{part: {"whenDeleted": "Delete"}})
     assert made(definition, said)["spec"][part] == {"whenDeleted": "Delete", "whenScaled": "Retain"}
     wrong = made(definition, stateful(**{part: {"whenScaled": "Burn"}}))
-    assert [(error.field, error.message) for error in definition.validate_create(wrong)] == [
+    assert [(error.field, error.message) for error in definition.strategy.validate_create(wrong)] == [
         (f"spec.{part}.whenScaled", 'Unsupported value: "Burn": supported values: "Retain", "Delete"')
     ]
 
@@ -184,7 +184,7 @@ def test_how_many_may_be_missing(kinds: Declared, names: Names, missing: Any, te
         "maxUnavailable": 1,
     }
     new = made(definition, stateful(updateStrategy={"rollingUpdate": {"maxUnavailable": missing}}))
-    errors = definition.validate_create(new)
+    errors = definition.strategy.validate_create(new)
     assert [error.message.rpartition(": ")[2] for error in errors] == texts
 
 
@@ -214,7 +214,7 @@ def test_status_has_its_own_path(kinds: Declared) -> None:
 
 
 def test_deleting_one_answers_with_a_status(kinds: Declared) -> None:
-    assert not kinds[PLURAL].delete_returns_object
+    assert not kinds[PLURAL].deletion.returns_object
     assert {one.name: one.verbs for one in kinds[PLURAL].subresources} == {
         "scale": ("get", "patch", "update"),
         "status": ("get", "patch", "update"),

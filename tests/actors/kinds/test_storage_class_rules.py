@@ -99,11 +99,11 @@ def test_old_labels_of_nodes_are_warned_of(kinds: Declared, names: Names) -> Non
     new = kinds.stored(
         "storageclasses", {**NAMED, "allowedTopologies": [expressions(("z", ["a"]), (old, ["b"]))]}
     )
-    assert kinds["storageclasses"].warnings(new, None) == [
+    assert kinds["storageclasses"].strategy.warnings(new, None) == [
         "allowedTopologies[0].matchLabelExpressions[1].key: "
         f'deprecated since v1.17; use "{names.key("zone", "topology")}" instead'
     ]
 
 
 def test_deleting_one_answers_with_it(kinds: Declared) -> None:
-    assert kinds["storageclasses"].delete_returns_object
+    assert kinds["storageclasses"].deletion.returns_object

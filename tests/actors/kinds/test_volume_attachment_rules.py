@@ -145,4 +145,4 @@ def test_limits_of_the_status(kinds: Declared) -> None:
 
 
 def test_how_it_is_written_and_deleted(kinds: Declared) -> None:
-    assert kinds[PLURAL].delete_returns_object and not kinds[PLURAL].unconditional_update
+    assert kinds[PLURAL].deletion.returns_object and not kinds[PLURAL].strategy.allow_unconditional_update

@@ -270,5 +270,5 @@ def test_old_mistakes_may_stay(kinds: Declared, plural: str) -> None:
 
 @BOTH
 def test_how_they_are_written_and_deleted(kinds: Declared, plural: str) -> None:
-    assert not kinds[plural].unconditional_update and not kinds[plural].delete_returns_object
-    assert kinds[plural].categories == ("api-extensions",)
+    assert not kinds[plural].strategy.allow_unconditional_update and not kinds[plural].deletion.returns_object
+    assert kinds[plural].names.categories == ("api-extensions",)

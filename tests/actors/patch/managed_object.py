@@ -77,9 +77,9 @@ def define(struct: Struct) -> Definition:
         version="v1",
         kind=struct.name,
         plural="things",
-        fields=struct,
         namespaced=True,
         check_name=name_is_subdomain,
+        fields=struct,
         subresources=(Subresource(name="status"),),
     )
 

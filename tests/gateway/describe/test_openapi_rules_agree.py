@@ -74,15 +74,17 @@ def refused(definition: Definition, sent: Object) -> bool:
         new = definition.schema.decode_json(orjson.dumps(sent)).object
     except NotDecodable:
         return True
-    if definition.conversion is not None:
-        new = definition.conversion.to_storage(new)
+    if definition.storage.conversion is not None:
+        new = definition.storage.conversion.to_storage(new)
     if definition.namespaced:
         new["metadata"]["namespace"] = "ns"
     if is_question(definition):
-        return bool(definition.validate_create(new))
+        return bool(definition.strategy.validate_create(new))
     new["metadata"] |= SYSTEM
-    definition.prepare_create(new)
-    return bool(validate_metadata_create(new["metadata"], definition) + definition.validate_create(new))
+    definition.strategy.prepare_for_create(new)
+    return bool(
+        validate_metadata_create(new["metadata"], definition) + definition.strategy.validate_create(new)
+    )
 
 
 def changes(reader: Reader, schema: Schema, value: Any) -> Iterator[tuple[str, Any]]:

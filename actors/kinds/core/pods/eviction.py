@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from actors.errors import EvictionRefused, Forbidden, Resource, TooManyBudgets
-from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.declaration.definition import Definition, Storage, Subresource
 from actors.kinds.declaration.meta import METADATA
 from actors.kinds.schema.fields import BOOL, INT64, STRING, STRINGS, Field, Struct
 from actors.kinds.validation.checks import name_is_subdomain
@@ -48,9 +48,9 @@ def eviction(_: Names) -> Subresource:
         kind="Eviction",
         plural="evictions",
         namespaced=True,
-        fields=EVICTION,
-        also_takes="policy/v1beta1",
         check_name=name_is_subdomain,
+        fields=EVICTION,
+        storage=Storage(also_accepts="policy/v1beta1"),
     )
     return Subresource(
         name="eviction", verbs=("create",), kind="Eviction", group="policy", version="v1", view=view

@@ -30,7 +30,7 @@ class Kinds:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._definitions = Catalog(NAMES[journal.dialect]).declared if journal.dialect in NAMES else ()
-        self._stored = {one.type_name: _kind(one) for one in self._definitions if not one.stored_as}
+        self._stored = {one.type_name: _kind(one) for one in self._definitions if not one.storage.stored_as}
         self._by_number: dict[int, Kind] = {}
 
     def named(self, text: str) -> Kind:
@@ -77,7 +77,7 @@ def _kind(definition: Definition) -> Kind:
 
 def _spellings(definition: Definition) -> set[str]:
     plural, group, version = definition.plural, definition.group, definition.version
-    spelled = {plural, definition.kind.lower(), definition.singular, *definition.short_names}
+    spelled = {plural, definition.kind.lower(), definition.names.singular, *definition.names.short_names}
     if group:
         spelled |= {f"{plural}.{group}", f"{plural}.{version}.{group}"}
     return {name for name in spelled if name}
