@@ -1,7 +1,7 @@
 """A bounded mailbox and the one-shot reply that travels with a message.
 
 An actor owns one `Mailbox` and takes everything in it at once (`drain`), because a batch costs one wake-up and
-one commit however many messages it holds. Senders get their answer through a `Reply`, which is a parked task and
+one commit however many messages it holds. Senders get their response through a `Reply`, which is a parked task and
 nothing more: a memory channel per request cost three times as much in the prototype.
 """
 
@@ -30,12 +30,12 @@ class Reply(Generic[A]):
         self._task: trio.lowlevel.Task | None = None
 
     def answer(self, value: A) -> None:
-        self.settle(outcome.Value(value))
+        self.complete(outcome.Value(value))
 
     def fail(self, error: BaseException) -> None:
-        self.settle(outcome.Error(error))
+        self.complete(outcome.Error(error))
 
-    def settle(self, result: outcome.Outcome[A]) -> None:
+    def complete(self, result: outcome.Outcome[A]) -> None:
         if self._outcome is not None:
             return
         self._outcome = result

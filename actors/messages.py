@@ -1,8 +1,9 @@
 """The whole vocabulary that the gateway and the actors exchange: frozen, plain, msgpack-able data.
 
-Nothing here holds a reference to shared mutable state. `body` objects travel with their message: the receiver
-owns them. Everything impure that a change needs (time, uid, random letters) arrives in the `Stamp`, so that
-`decide` is a pure function and a replay reproduces a state byte for byte.
+A command never changes, nor does anything in it: who makes something of `object` or `patch` works on a copy, so that
+a command can be decided again, or elsewhere. Everything impure that a change needs (time, uid, random letters)
+arrives in the `Stamp`, so that `decide` is a pure function. Events in the journal carry the object as it is after
+the change; state is their fold, no decision is ever repeated to get it.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from actors.access.modes import authorizer
 from actors.access.reviews import Reviews
 from actors.access.tokens import read_tokens
 from actors.admission.chain import Admission
-from actors.admission.roster import completions, plugins
+from actors.admission.roster import plugins
 from actors.bootstrap.ensure import ensure
 from actors.bootstrap.objects import Whereabouts, api_service, namespaces, priority_classes
 from actors.certificates.context import server_context
@@ -180,10 +180,8 @@ def _build_store(settings: Settings, journal: Journal, clock: Clock, nursery: tr
     journal.register_types(one.type_name for one in catalog.declared if not one.storage.ephemeral)
     feed, supervisor, stamps = Feed(journal.head), Supervisor(), Stamps(clock)
     committer = Committer(journal, feed)
-    enabled = [
-        one for one in plugins(names, journal, feed) if type(one).__name__ not in settings.disabled_plugins
-    ]
-    admission = Admission(enabled, completions(names, journal, feed, settings.service_ranges))
+    available = plugins(names, journal, feed, settings.service_ranges)
+    admission = Admission([one for one in available if one.name not in settings.disabled_plugins])
     directory = Directory(catalog, journal, committer, admission, supervisor, nursery)
     horizon = Horizon(journal, clock, round(settings.watch_history * 1_000_000))
     store = Store(

@@ -1,67 +1,57 @@
-"""Admission: plugins that may change a write, then plugins that may refuse it, in a fixed order.
+"""Admission: plugins that may change a write, then what the server fills in, then plugins that may refuse it.
 
-The actor calls `mutate` before a change is prepared and `validate` after it was found valid. Between them comes
-`complete`: what the server itself gives an object (addresses of services), when nobody changes it any more.
-Plugins are pure lookups over what the server already knows; those that must ask somebody else (webhooks) get a
-task of their own in their own issue.
+The steps that concern one (resource, operation, subresource) are compiled into a `Chain` once, in the order in which
+the plugins are listed; a write that concerns no plugin has an empty chain and pays for nothing. The actor calls
+`admit` before it prepares an object and `validate` after the object was found valid.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass
 
+from actors.admission.plugin import Plugin, Rule
+from actors.admission.request import AdmissionRequest
 from actors.kinds.declaration.definition import Definition
-from actors.messages import Object, Stamp
+from actors.messages import Object
+
+Change = Callable[[AdmissionRequest], Object | None]
+Check = Callable[[AdmissionRequest], None]
 
 
-@dataclass(slots=True)
-class Review:
-    """One write as admission sees it."""
+@dataclass(frozen=True, slots=True)
+class Chain:
+    changes: tuple[Change, ...] = ()  # mutations, then completions
+    checks: tuple[Check, ...] = ()
 
-    operation: str  # CREATE, UPDATE or DELETE
-    definition: Definition
-    namespace: str
-    name: str
-    subresource: str
-    object: Object | None  # may be changed by mutate
-    old: Object | None
-    user: str
-    dry_run: bool
-    stamp: Stamp | None = None
-    # Told once whether the write became durable: by plugins that keep something for it until then.
-    waiting: list[Callable[[bool], None]] = field(default_factory=list)
+    def __bool__(self) -> bool:
+        return bool(self.changes or self.checks)
 
-    def settle(self, durable: bool) -> None:
-        for told in self.waiting:
-            told(durable)
-        self.waiting.clear()
+    def admit(self, request: AdmissionRequest) -> None:
+        for change in self.changes:
+            changed = change(request)
+            if changed is not None:
+                request.object = changed
+
+    def validate(self, request: AdmissionRequest) -> None:
+        for check in self.checks:
+            check(request)
 
 
-class Plugin(Protocol):
-    def mutate(self, review: Review) -> None: ...
-
-    def validate(self, review: Review) -> None: ...
-
-
-class Completion(Protocol):
-    def complete(self, review: Review) -> None: ...
+EMPTY = Chain()
 
 
 class Admission:
-    def __init__(self, plugins: Sequence[Plugin] = (), completions: Sequence[Completion] = ()) -> None:
+    def __init__(self, plugins: Sequence[Plugin] = ()) -> None:
         self._plugins = tuple(plugins)
-        self._completions = tuple(completions)
 
-    def mutate(self, review: Review) -> None:
-        for plugin in self._plugins:
-            plugin.mutate(review)
+    def chain(self, definition: Definition, operation: str, subresource: str) -> Chain:
+        """Compiled anew with every call: callers keep it as long as they keep the definition."""
 
-    def complete(self, review: Review) -> None:
-        for completion in self._completions:
-            completion.complete(review)
+        def concerned(rules: tuple[Rule, ...]) -> bool:
+            return any(rule.covers(definition, operation, subresource) for rule in rules)
 
-    def validate(self, review: Review) -> None:
-        for plugin in self._plugins:
-            plugin.validate(review)
+        mutations = [one.mutate for one in self._plugins if concerned(one.mutates)]
+        completions = [one.complete for one in self._plugins if concerned(one.completes)]
+        checks = [one.validate for one in self._plugins if concerned(one.validates)]
+        return Chain((*mutations, *completions), tuple(checks))

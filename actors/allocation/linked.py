@@ -32,10 +32,10 @@ def _keep_node_ports(spec: Object, before: Object) -> None:
     """Ports are known again by their names."""
     used = set(node_ports(before)) & set(node_ports(spec))
     by_name = {port.get("name", ""): port.get("nodePort", 0) for port in before.get("ports", ())}
-    for port in spec.get("ports", ()):
+    for index, port in enumerate(spec.get("ports", ())):
         known = by_name.get(port.get("name", ""), 0)
         if not port.get("nodePort") and known and known not in used:
-            port["nodePort"] = known
+            spec["ports"][index] = {**port, "nodePort": known}
 
 
 def align_addresses(spec: Object, before: Object | None) -> None:

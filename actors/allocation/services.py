@@ -1,18 +1,18 @@
-"""What is given to services: addresses and node ports, after all that may change a service and before it is judged.
+"""Which addresses and node ports a service gets, by what it asks for and what others hold.
 
-Not admission, which others may extend and switch off, but a part of writing one. What is given is promised until
-the write is settled; from then on the journal says who holds what.
+Nothing is reserved here: the caller reserves `Allocated.items` for as long as the write is not durable.
 """
 
 from __future__ import annotations
 
-from actors.admission.chain import Review
+from dataclasses import dataclass
+
 from actors.allocation.families import Unfit, complete_families, keeps_preferred
 from actors.allocation.holdings import Holdings, held_by
 from actors.allocation.linked import align_addresses, keep_allocated
 from actors.allocation.pool import AddressPool, NotInRange, PortPool
 from actors.allocation.ranges import ServiceRanges
-from actors.errors import Exhausted, Invalid, Resource
+from actors.errors import Exhausted
 from actors.kinds.core.service import PORT, SPEC
 from actors.kinds.core.services.traits import (
     is_headless,
@@ -23,46 +23,45 @@ from actors.kinds.core.services.traits import (
 from actors.kinds.validation.checks import invalid
 from actors.messages import Object
 
-SERVICES = Resource("", "services")
 HELD_ADDRESS = "provided IP is already allocated"
 HELD_PORT = "provided port is already allocated"
 
 
-class ServiceAllocation:
-    def __init__(self, holdings: Holdings, ranges: ServiceRanges) -> None:
-        self._holdings = holdings
+class ServicePools:
+    """The ranges of one cluster."""
+
+    def __init__(self, ranges: ServiceRanges) -> None:
         pools = [AddressPool(network) for network in ranges.networks]
-        self._addresses = {pool.family: pool for pool in pools}
-        self._ports = PortPool(*ranges.node_ports)
-
-    def complete(self, review: Review) -> None:
-        if review.definition.resource != SERVICES or review.subresource or review.object is None:
-            return
-        own = held_by(review.old) if review.old else frozenset[str]()
-        given = _Given(self._holdings, self._addresses, self._ports, own)
-        try:
-            given.complete(review.object, review.old)
-        except Unfit as unfit:
-            raise Invalid("", "Service", review.name, [error.cause() for error in unfit.errors]) from None
-        if not review.dry_run:
-            review.waiting.append(self._holdings.promise(given.items))
+        self.addresses = {pool.family: pool for pool in pools}
+        self.ports = PortPool(*ranges.node_ports)
 
 
-class _Given:
-    """What one write is given. `own` are the things that the service holds already."""
+@dataclass(frozen=True, slots=True)
+class Allocated:
+    service: Object
+    items: list[str]  # addresses and ports that the service did not hold before
 
-    def __init__(
-        self,
-        holdings: Holdings,
-        addresses: dict[str, AddressPool],
-        ports: PortPool,
-        own: frozenset[str],
-    ) -> None:
-        self._holdings, self._addresses, self._ports, self._own = holdings, addresses, ports, own
+
+def allocate(holdings: Holdings, pools: ServicePools, service: Object, old: Object | None) -> Allocated:
+    """A copy of the service with all that it needs. Raises Unfit or Exhausted."""
+    own = held_by(old) if old else frozenset[str]()
+    allocation = _Allocation(holdings, pools, own)
+    completed = allocation.completed(service, old)
+    return Allocated(completed, allocation.items)
+
+
+class _Allocation:
+    """Of one write. `own` is what the service holds already."""
+
+    def __init__(self, holdings: Holdings, pools: ServicePools, own: frozenset[str]) -> None:
+        self._holdings, self._own = holdings, own
+        self._addresses, self._ports = pools.addresses, pools.ports
         self.items: list[str] = []
 
-    def complete(self, service: Object, old: Object | None) -> None:
-        spec, before = service["spec"], old["spec"] if old else None
+    def completed(self, service: Object, old: Object | None) -> Object:
+        spec, before = dict(service["spec"]), old["spec"] if old else None
+        if "ports" in spec:
+            spec["ports"] = list(spec["ports"] or ())
         if before is not None:
             keep_allocated(spec, before)
         align_addresses(spec, before)
@@ -73,7 +72,7 @@ class _Given:
             self._give_node_ports(spec, share=before is None)
         if needs_health_check(spec) and not (before and needs_health_check(before)):
             self._give_health_check_port(spec)
-        service["spec"] = SPEC.arranged(spec)
+        return {**service, "spec": SPEC.arranged(spec)}
 
     def _give_addresses(self, spec: Object, before: Object | None) -> None:
         """For every family one. Those that an update changes are left for validation to refuse."""

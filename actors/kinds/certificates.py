@@ -180,12 +180,13 @@ def prepare_approval(new: Object, old: Object) -> None:
 def prepare_status(new: Object, old: Object) -> None:
     """Verdicts stay as they were given; one more or one less is left for validation to refuse."""
     keep_spec(new, old)
+    kept: dict[int, Object] = {}
     for verdict in VERDICTS:
         given, said = _of_type(old, verdict), _of_type(new, verdict)
         if len(given) == len(said):
-            for condition, before in zip(said, given, strict=True):
-                condition.clear()
-                condition.update(before)
+            kept.update({id(condition): before for condition, before in zip(said, given, strict=True)})
+    if kept:
+        new["status"]["conditions"] = [kept.get(id(one), one) for one in new["status"]["conditions"]]
 
 
 def _of_type(request: Object, kind: str) -> list[Object]:

@@ -133,8 +133,11 @@ def prepare_update(new: Object, old: Object) -> None:
 
 def _drop_topology(new: Object) -> None:
     """A field of an older version that this one shows but never takes."""
-    for endpoint in new["endpoints"] or ():
-        endpoint.pop("deprecatedTopology", None)
+    if any("deprecatedTopology" in endpoint for endpoint in new["endpoints"] or ()):
+        new["endpoints"] = [
+            {part: value for part, value in endpoint.items() if part != "deprecatedTopology"}
+            for endpoint in new["endpoints"]
+        ]
 
 
 def rules(new: Object) -> list[FieldError]:

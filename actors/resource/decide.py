@@ -1,16 +1,15 @@
 """What a command makes of the object as it stands: pure functions of (definition, current, command).
 
-No clock, no randomness, no trio: time, uid and random letters are in the command's stamp, so a replay gives the
-same bytes. The order of the steps is the order in which a client learns of its mistakes: preconditions, then
-what the kind prepares, then validation, then `admit` (validating admission), then whether the name is free.
-Only then an object settles into the form in which its kind is kept.
+No clock, no randomness, no trio: time, uid and random letters are in the command's stamp, so that a command decided
+again on the same state gives the same bytes. The order of the steps is the order in which a client learns of its
+errors: preconditions, then what the kind prepares, then validation (`prepare_*`), then validating admission, then
+whether the name is free (`decide_*`). Commands are never changed: what is prepared is a working copy.
 
 An object here has no kind, apiVersion or resourceVersion: the actor adds the version when it has an offset.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from actors.errors import STALE, AlreadyExists, BadRequest, Cause, Conflict, Forbidden, Invalid
@@ -26,8 +25,6 @@ from actors.store.addressing import missing
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 LONGEST_GENERATED_BASE = 58  # 63 characters less the five random ones
-
-Admit = Callable[[Object, Object | None], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,58 +60,59 @@ class Keep:
 Decision = Store | Remove | Keep
 
 
-def admit_all(_: Object, __: Object | None) -> None:
-    """The admission of those who have none."""
+def working_copy(sent: Object) -> Object:
+    """The object of a command, to be changed at its top level and in the maps directly below it."""
+    return {key: dict(value) if type(value) is dict else value for key, value in sent.items()}
 
 
-def decide_create(
-    definition: Definition, current: Current | None, command: Create, admit: Admit = admit_all
-) -> Store:
-    created = command.object
-    metadata = created["metadata"]
-    _refuse_version_on_create(definition, metadata)
-    generated = bool(metadata.get("generateName"))
+def prepare_create(definition: Definition, command: Create, new: Object) -> None:
+    """Make `new`, a working copy, what would be stored; raise what is wrong with it."""
+    metadata = new["metadata"]
+    _refuse_version_on_create(metadata)
     _fill_metadata(definition, metadata, command)
-    definition.strategy.prepare_for_create(created)
-    errors = few_enough(_judge_new, definition, created)
+    definition.strategy.prepare_for_create(new)
+    errors = few_enough(_validate_new, definition, new)
     _raise_invalid(definition, metadata.get("name", ""), errors)
-    admit(created, None)
+
+
+def decide_create(definition: Definition, current: Current | None, prepared: Object) -> Store:
     if current is not None:
+        metadata = prepared["metadata"]
+        generated = bool(metadata.get("generateName"))
         ending = "deletionTimestamp" in current.object["metadata"]
         raise AlreadyExists(definition.resource, metadata["name"], generated=generated, ending=ending)
-    definition.strategy.canonicalize(created)
-    return Store(created, created=True)
+    definition.strategy.canonicalize(prepared)
+    return Store(prepared, created=True)
 
 
-def _judge_new(definition: Definition, created: Object) -> list[FieldError]:
+def _validate_new(definition: Definition, created: Object) -> list[FieldError]:
     errors = validate_metadata_create(created["metadata"], definition)
     errors += definition.strategy.validate_create(created)
     return errors
 
 
-def decide_replace(
-    definition: Definition, current: Current, command: Replace, admit: Admit = admit_all
-) -> Decision:
-    new, old = command.object, current.object
-    metadata, old_metadata = new["metadata"], old["metadata"]
-    _check_version(definition, command.name, metadata.pop("resourceVersion", ""), current.offset)
+def prepare_replace(definition: Definition, current: Current, command: Replace, new: Object) -> Object:
+    """What would be stored: `new`, a working copy, or the current object changed by what a view of it says."""
+    old = current.object
+    _check_version(definition, command.name, new["metadata"].pop("resourceVersion", ""), current.offset)
     subresource = definition.subresource(command.subresource)
     if subresource is not None and subresource.update_object is not None:
-        _judge_sent(subresource, new)
-        new = subresource.update_object(new, _copy(old))
-        metadata, subresource = new["metadata"], None
-    _inherit_metadata(metadata, old_metadata)
+        _validate_sent(subresource, new)
+        new = working_copy(subresource.update_object(new, working_copy(old)))
+        subresource = None
+    _inherit_metadata(new["metadata"], old["metadata"])
     errors = few_enough(_prepare_and_validate, definition, new, old, subresource)
     _raise_invalid(definition, command.name, errors)
-    admit(new, old)
-    definition.strategy.canonicalize(new)
-    if (
-        "deletionTimestamp" in old_metadata
-        and not definition.has_finalizers(new)
-        and not _time_left(old_metadata)
-    ):
-        return Remove(answer=new)
-    return Keep() if _same(new, old) else Store(new, created=False)
+    return new
+
+
+def decide_replace(definition: Definition, current: Current, prepared: Object) -> Decision:
+    old = current.object
+    definition.strategy.canonicalize(prepared)
+    ending = "deletionTimestamp" in old["metadata"]
+    if ending and not definition.has_finalizers(prepared) and not _time_left(old["metadata"]):
+        return Remove(answer=prepared)
+    return Keep() if _same(prepared, old) else Store(prepared, created=False)
 
 
 def _same(new: Object, old: Object) -> bool:
@@ -130,33 +128,27 @@ def _disowned(one: Object) -> Object:
 
 
 def decide_submit(
-    definition: Definition, current: Current | None, command: Submit, admit: Admit = admit_all
+    definition: Definition, current: Current | None, command: Submit, document: Object
 ) -> Store:
-    """What is sent is judged before it is known whether there is anything to send it to."""
+    """`document` is validated before it is known whether there is an object to submit it to."""
     subresource = definition.subresource(command.subresource)
     assert subresource is not None and subresource.submit is not None
-    document, metadata = command.object, command.object["metadata"]
-    _judge_sent(subresource, document)
+    metadata = document["metadata"]
+    _validate_sent(subresource, document)
     if current is None:
         raise missing(definition, command.name)
     check_sent(definition, command.name, metadata.get("uid"), current.object["metadata"]["uid"])
     check_given_version(definition, command.name, metadata.get("resourceVersion"), current.offset)
-    new = subresource.submit(document, _copy(current.object), command.stamp.time)
-    admit(document, None)
+    new = subresource.submit(document, working_copy(current.object), command.stamp.time)
     return Store(new, created=False)
 
 
-def _judge_sent(subresource: Subresource, sent: Object) -> None:
+def _validate_sent(subresource: Subresource, sent: Object) -> None:
     """Of what has a form of its own: the rules of that form."""
     view = subresource.view
     if view is not None:
         errors = few_enough(view.strategy.validate_create, sent)
         _raise_invalid(view, sent["metadata"].get("name", ""), errors)
-
-
-def _copy(current: Object) -> Object:
-    """To be changed at its top and in its metadata, without the current one noticing."""
-    return {**current, "metadata": dict(current["metadata"])}
 
 
 def decide_delete(definition: Definition, current: Current, command: Delete) -> Decision:
@@ -176,7 +168,7 @@ def decide_delete(definition: Definition, current: Current, command: Delete) -> 
     return _ended(definition, marked)
 
 
-def _refuse_version_on_create(definition: Definition, metadata: Object) -> None:
+def _refuse_version_on_create(metadata: Object) -> None:
     if metadata.pop("resourceVersion", "0") not in ("", "0"):
         raise BadRequest("resourceVersion should not be set on objects to be created")
 
@@ -191,17 +183,16 @@ def _fill_metadata(definition: Definition, metadata: Object, command: Create) ->
 
 
 def disregard_system_metadata(metadata: Object) -> None:
-    """What a create says about things that only the server knows is as good as not said."""
+    """Drop what only the server may set."""
     for system in ("selfLink", "generation", "deletionTimestamp", "deletionGracePeriodSeconds"):
         metadata.pop(system, None)
 
 
-def generate_name(command: Create) -> str:
-    """The name of the object to be made, chosen now when the client leaves it to us; "" without any."""
-    metadata = command.object["metadata"]
+def generate_name(metadata: Object, suffix: str) -> str:
+    """The name of the object to be made, set here where the client leaves it to the server; "" without any."""
     base = metadata.get("generateName", "")
     if base and not metadata.get("name"):
-        metadata["name"] = base[:LONGEST_GENERATED_BASE] + command.stamp.suffix
+        metadata["name"] = base[:LONGEST_GENERATED_BASE] + suffix
     return str(metadata.get("name", ""))
 
 

@@ -16,13 +16,13 @@ _ADVICE: Final = (
     "please fix your requests; duplicate UID(s) observed: {uids}"
 )
 SENT: Final = f".metadata.ownerReferences contains duplicate entries; {_ADVICE}"
-SETTLED: Final = (
+AFTER_ADMISSION: Final = (
     f".metadata.ownerReferences contains duplicate entries after mutating admission happens; {_ADVICE}"
 )
 
 
 def drop_repeated_owners(metadata: Object, warning: str) -> tuple[str, ...]:
-    """What to tell of it, if there were any."""
+    """The warning, if there were any."""
     owners = metadata.get("ownerReferences")
     if not owners or len(owners) == 1 or len({owner["uid"] for owner in owners}) == len(owners):
         return ()

@@ -126,7 +126,7 @@ class Committer:
                     await self._write_next()
                 if self._jobs:
                     job = self._jobs.popleft()
-                    job.reply.settle(await trio.to_thread.run_sync(outcome.capture, job.work))
+                    job.reply.complete(await trio.to_thread.run_sync(outcome.capture, job.work))
         except trio.Cancelled:
             self._gone = True
             self._settled.unpark_all()

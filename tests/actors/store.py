@@ -22,7 +22,7 @@ import orjson
 import trio
 
 from actors.admission.chain import Admission
-from actors.admission.roster import completions, plugins
+from actors.admission.roster import plugins
 from actors.bootstrap.ensure import ensure
 from actors.bootstrap.objects import namespaces
 from actors.errors import RequestError
@@ -134,9 +134,7 @@ class Store:
         self.feed = Feed(self.journal.head)
         self.committer = Committer(self.journal, self.feed, inline=True)
         self.supervisor = Supervisor()
-        admission = Admission(
-            plugins(CLUSTER, self.journal, self.feed), completions(CLUSTER, self.journal, self.feed)
-        )
+        admission = Admission(plugins(CLUSTER, self.journal, self.feed))
         inner = await nursery.start(self._tend)
         self.directory = Directory(
             self.catalog, self.journal, self.committer, admission, self.supervisor, inner

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.admission.chain import Review
+from actors.admission.plugin import Plugin, rule
+from actors.admission.request import CREATE, UPDATE, AdmissionRequest
 from actors.errors import Resource
 from actors.kinds.core.pods.spec import POD_SPEC
 from actors.messages import Object
@@ -16,22 +17,23 @@ PODS: Final = Resource("", "pods")
 SECONDS: Final = 300
 
 
-class DefaultTolerationSeconds:
+class DefaultTolerationSeconds(Plugin):
+    name = "DefaultTolerationSeconds"
+    mutates = (rule(CREATE, UPDATE, of=(PODS,)),)
+
     def __init__(self, names: Names) -> None:
         self._taints = (names.key("not-ready", "node"), names.key("unreachable", "node"))
 
-    def mutate(self, review: Review) -> None:
-        pod = review.object
-        if review.definition.resource != PODS or review.subresource or pod is None:
-            return
+    def mutate(self, request: AdmissionRequest) -> Object | None:
+        pod = request.object
+        assert pod is not None
         tolerations = pod["spec"].get("tolerations", [])
         missing = [taint for taint in self._taints if not _tolerates(tolerations, taint)]
-        if missing:
-            added = [_toleration(taint) for taint in missing]
-            pod["spec"] = POD_SPEC.arranged({**pod["spec"], "tolerations": [*tolerations, *added]})
-
-    def validate(self, review: Review) -> None:
-        return
+        if not missing:
+            return None
+        added = [_toleration(taint) for taint in missing]
+        spec = POD_SPEC.arranged({**pod["spec"], "tolerations": [*tolerations, *added]})
+        return {**pod, "spec": spec}
 
 
 def _tolerates(tolerations: list[Object], taint: str) -> bool:

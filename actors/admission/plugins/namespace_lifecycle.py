@@ -2,41 +2,42 @@
 
 from __future__ import annotations
 
-from actors.admission.chain import Review
 from actors.admission.namespaces import Namespaces
+from actors.admission.plugin import Plugin, rule
+from actors.admission.request import CREATE, DELETE, AdmissionRequest
 from actors.errors import Cause, Forbidden, NotFound, Resource
+from actors.messages import Object
 from actors.names import Names
 
 NAMESPACES = Resource("", "namespaces")
 
 
-class NamespaceLifecycle:
+class NamespaceLifecycle(Plugin):
+    name = "NamespaceLifecycle"
+    mutates = (rule(CREATE, subresources=None, namespaced_only=True), rule(DELETE, of=(NAMESPACES,)))
+
     def __init__(self, names: Names, namespaces: Namespaces) -> None:
         self._namespaces = namespaces
         self._protected = frozenset({"default", names.system_namespace, names.public_namespace})
 
-    def mutate(self, review: Review) -> None:
-        """Refuses before anything else is looked at: a client must not learn of an object's other flaws first."""
-        if review.operation == "DELETE":
-            self._refuse_deleting_protected(review)
-        elif review.operation == "CREATE" and review.definition.namespaced:
-            self._refuse_creating_in(review)
+    def mutate(self, request: AdmissionRequest) -> Object | None:
+        """Refuse before any other plugin runs: a client must not learn of an object's other errors first."""
+        if request.operation == DELETE:
+            self._refuse_deleting_protected(request)
+        else:
+            self._refuse_creating_in(request)
+        return None
 
-    def validate(self, review: Review) -> None:
-        return
+    def _refuse_deleting_protected(self, request: AdmissionRequest) -> None:
+        if request.name in self._protected:
+            raise Forbidden(NAMESPACES, request.name, "this namespace may not be deleted")
 
-    def _refuse_deleting_protected(self, review: Review) -> None:
-        if review.definition.resource == NAMESPACES and review.name in self._protected:
-            raise Forbidden(NAMESPACES, review.name, "this namespace may not be deleted")
-
-    def _refuse_creating_in(self, review: Review) -> None:
-        terminating = self._namespaces.terminating(review.namespace)
+    def _refuse_creating_in(self, request: AdmissionRequest) -> None:
+        terminating = self._namespaces.terminating(request.namespace)
         if terminating is None:
-            raise NotFound(NAMESPACES, review.namespace)
+            raise NotFound(NAMESPACES, request.namespace)
         if terminating:
-            why = (
-                f"unable to create new content in namespace {review.namespace} because it is being terminated"
-            )
-            text = f"namespace {review.namespace} is being terminated"
+            why = f"unable to create new content in namespace {request.namespace} because it is being terminated"
+            text = f"namespace {request.namespace} is being terminated"
             cause = Cause("NamespaceTerminating", text, "metadata.namespace")
-            raise Forbidden(review.definition.resource, review.name, why, [cause])
+            raise Forbidden(request.definition.resource, request.name, why, [cause])

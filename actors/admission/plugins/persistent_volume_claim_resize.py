@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from actors.admission.chain import Review
+from actors.admission.plugin import Plugin, rule
+from actors.admission.request import UPDATE, AdmissionRequest
 from actors.errors import Forbidden, Resource
 from actors.kinds.values.quantity import nanos_of
 from actors.messages import Object
@@ -18,25 +19,24 @@ NOT_EXPANDABLE = (
 )
 
 
-class PersistentVolumeClaimResize:
+class PersistentVolumeClaimResize(Plugin):
+    name = "PersistentVolumeClaimResize"
+    validates = (rule(UPDATE, of=(CLAIMS,)),)
+
     def __init__(self, names: Names, journal: Journal) -> None:
         self._journal = journal
         self._classes = journal.type_id(f"storageclasses.{names.group('storage')}")
         self._class_key = names.key("storage-class", "volume.beta")
 
-    def mutate(self, review: Review) -> None:
-        return
-
-    def validate(self, review: Review) -> None:
-        new, old = review.object, review.old
-        if review.definition.resource != CLAIMS or review.subresource or new is None or old is None:
-            return
+    def validate(self, request: AdmissionRequest) -> None:
+        new, old = request.object, request.old
+        assert new is not None and old is not None
         if nanos_of(_size(new)) <= nanos_of(_size(old)):
             return
         if old["status"].get("phase") != "Bound":
-            raise Forbidden(CLAIMS, review.name, NOT_BOUND)
+            raise Forbidden(CLAIMS, request.name, NOT_BOUND)
         if not self._expandable(new, old):
-            raise Forbidden(CLAIMS, review.name, NOT_EXPANDABLE)
+            raise Forbidden(CLAIMS, request.name, NOT_EXPANDABLE)
 
     def _expandable(self, new: Object, old: Object) -> bool:
         name = self._class_of(new)

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from actors.admission.chain import Review
+from actors.admission.plugin import Plugin, rule
+from actors.admission.request import CREATE, UPDATE, AdmissionRequest
 from actors.errors import Forbidden, Resource
 from actors.kinds.core.pods.spec import POD_SPEC
 from actors.messages import Object
@@ -62,30 +63,31 @@ def _value(one: Object) -> int:
     return value
 
 
-class Priority:
+class Priority(Plugin):
+    name = "Priority"
+    mutates = (rule(CREATE, UPDATE, of=(PODS,)),)
+
     def __init__(self, classes: PriorityClasses) -> None:
         self._classes = classes
+        self.validates = (rule(CREATE, UPDATE, of=(classes.resource,), subresources=None),)
 
-    def mutate(self, review: Review) -> None:
-        pod, old = review.object, review.old
-        if review.definition.resource != PODS or review.subresource or pod is None:
-            return
+    def mutate(self, request: AdmissionRequest) -> Object | None:
+        pod, old = request.object, request.old
+        assert pod is not None
         if old is None:
-            self._resolve(pod, review.name)
-        else:
-            _keep(pod, old, "priority", "preemptionPolicy")
+            return self._resolve(pod, request.name)
+        return _keep(pod, old, "priority", "preemptionPolicy")
 
-    def validate(self, review: Review) -> None:
-        new = review.object
-        if review.definition.resource != self._classes.resource or new is None:
-            return
+    def validate(self, request: AdmissionRequest) -> None:
+        new = request.object
+        assert new is not None
         other = self._classes.default() if new.get("globalDefault") else None
-        if other is None or (review.operation == "UPDATE" and _name(other) == _name(new)):
+        if other is None or (request.operation == UPDATE and _name(other) == _name(new)):
             return
         why = f"PriorityClass {_name(other)} is already marked as default. Only one default can exist"
-        raise Forbidden(self._classes.resource, review.name, why)
+        raise Forbidden(self._classes.resource, request.name, why)
 
-    def _resolve(self, pod: Object, name: str) -> None:
+    def _resolve(self, pod: Object, name: str) -> Object:
         spec = dict(pod["spec"])
         found = self._class_of(spec, name)
         if "metadata" in found:
@@ -104,7 +106,7 @@ class Priority:
                 )
                 raise Forbidden(PODS, name, why)
             spec[part] = computed
-        pod["spec"] = POD_SPEC.arranged(spec)
+        return {**pod, "spec": POD_SPEC.arranged(spec)}
 
     def _class_of(self, spec: Object, pod: str) -> Object:
         name = spec.get("priorityClassName")
@@ -116,11 +118,12 @@ class Priority:
         return found
 
 
-def _keep(pod: Object, old: Object, *parts: str) -> None:
-    """Clients that do not know of a field leave it out; that takes nothing away."""
+def _keep(pod: Object, old: Object, *parts: str) -> Object | None:
+    """Clients that do not know a field leave it out; that does not clear it."""
     kept = {part: old["spec"][part] for part in parts if part in old["spec"] and part not in pod["spec"]}
-    if kept:
-        pod["spec"] = POD_SPEC.arranged({**pod["spec"], **kept})
+    if not kept:
+        return None
+    return {**pod, "spec": POD_SPEC.arranged({**pod["spec"], **kept})}
 
 
 def _name(stored: Object) -> str:

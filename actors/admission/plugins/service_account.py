@@ -10,7 +10,8 @@ import zlib
 from collections.abc import Iterator
 from typing import Final
 
-from actors.admission.chain import Review
+from actors.admission.plugin import Plugin, rule
+from actors.admission.request import CREATE, UPDATE, AdmissionRequest
 from actors.errors import Forbidden, Resource
 from actors.kinds.core.pods.containers import CONTAINER
 from actors.kinds.core.pods.projections import FILE_MODE
@@ -28,7 +29,11 @@ TOKEN_SECONDS: Final = 3607  # an hour, and a sign by which tokens of this volum
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 
 
-class ServiceAccount:
+class ServiceAccount(Plugin):
+    name = "ServiceAccount"
+    mutates = (rule(CREATE, of=(PODS,)),)
+    validates = (rule(CREATE, of=(PODS,)), rule(UPDATE, of=(PODS,), subresources=("ephemeralcontainers",)))
+
     def __init__(self, names: Names, journal: Journal) -> None:
         self._journal = journal
         self._type_id = journal.type_id("serviceaccounts")
@@ -38,37 +43,42 @@ class ServiceAccount:
         self._volume_prefix = f"{names.api_access}-"
         self._root_certificate = names.root_certificate
 
-    def mutate(self, review: Review) -> None:
-        pod = review.object
-        if not _concerns(review) or pod is None or review.operation != "CREATE":
-            return
-        if not self._is_mirror(pod):
-            account = self._account(pod["spec"].get("serviceAccountName") or DEFAULT, review)
-            self._dress(pod, account, review)
-        self.validate(review)
+    def mutate(self, request: AdmissionRequest) -> Object | None:
+        pod = request.object
+        assert pod is not None
+        if self._is_mirror(pod):
+            _refuse_references(pod, request)
+            return None
+        account = self._account(pod["spec"].get("serviceAccountName") or DEFAULT, request)
+        changed = self._with_account(pod, account, request)
+        self._refuse_unlisted(changed, request)
+        return changed
 
-    def validate(self, review: Review) -> None:
-        pod = review.object
-        if not _concerns(review) or pod is None:
-            return
-        if review.operation == "CREATE" and self._is_mirror(pod):
-            _refuse_references(pod, review)
-        elif review.operation == "CREATE" or review.subresource:
-            account = self._account(pod["spec"].get("serviceAccountName", ""), review)
-            if _is_true(account["metadata"].get("annotations", {}).get(self._enforce, "")):
-                why = _unlisted(pod["spec"], account, added=bool(review.subresource))
-                if why:
-                    raise Forbidden(PODS, review.name, why)
+    def validate(self, request: AdmissionRequest) -> None:
+        pod = request.object
+        assert pod is not None
+        if request.operation == CREATE and self._is_mirror(pod):
+            _refuse_references(pod, request)
+        else:
+            self._refuse_unlisted(pod, request)
+
+    def _refuse_unlisted(self, pod: Object, request: AdmissionRequest) -> None:
+        """Refuse secrets that the account does not list, where it is annotated to list all of them."""
+        account = self._account(pod["spec"].get("serviceAccountName", ""), request)
+        if _is_true(account["metadata"].get("annotations", {}).get(self._enforce, "")):
+            why = _unlisted(pod["spec"], account, added=bool(request.subresource))
+            if why:
+                raise Forbidden(PODS, request.name, why)
 
     def _is_mirror(self, pod: Object) -> bool:
         return self._mirror in pod["metadata"].get("annotations", {})
 
-    def _account(self, name: str, review: Review) -> Object:
+    def _account(self, name: str, request: AdmissionRequest) -> Object:
         if not name:
-            why = f"no service account specified for pod {review.namespace}/{review.name}"
-            raise Forbidden(PODS, review.name, why)
+            why = f"no service account specified for pod {request.namespace}/{request.name}"
+            raise Forbidden(PODS, request.name, why)
         with self._journal.read() as view:
-            row = view.get(self._type_id, review.namespace, name)
+            row = view.get(self._type_id, request.namespace, name)
         if row is not None:
             return decode(row.body)
         if name == DEFAULT:
@@ -79,35 +89,40 @@ class ServiceAccount:
             if wrong
             else f'serviceaccount "{name}" not found'
         )
-        where = f"{review.namespace}/{name}"
-        raise Forbidden(PODS, review.name, f"error looking up service account {where}: {why}")
+        where = f"{request.namespace}/{name}"
+        raise Forbidden(PODS, request.name, f"error looking up service account {where}: {why}")
 
-    def _dress(self, pod: Object, account: Object, review: Review) -> None:
+    def _with_account(self, pod: Object, account: Object, request: AdmissionRequest) -> Object:
         name = account["metadata"]["name"]
         spec = {**pod["spec"], "serviceAccountName": name, "serviceAccount": name}
         wanted = spec.get("automountServiceAccountToken", account.get("automountServiceAccountToken", True))
         if wanted:
-            self._mount_token(spec, f"{review.namespace}/{review.name}")
+            self._mount_token(spec, f"{request.namespace}/{request.name}")
         if not spec.get("imagePullSecrets") and account.get("imagePullSecrets"):
             spec["imagePullSecrets"] = [dict(one) for one in account["imagePullSecrets"]]
-        pod["spec"] = POD_SPEC.arranged(spec)
+        return {**pod, "spec": POD_SPEC.arranged(spec)}
 
     def _mount_token(self, spec: Object, seed: str) -> None:
-        """In every container that has nothing mounted there."""
+        """In every container that has nothing mounted there. `spec` is the caller's own, its lists are not."""
         volumes = spec.get("volumes", [])
         found = next((one["name"] for one in volumes if one["name"].startswith(self._volume_prefix)), "")
         name = found or self._volume_prefix + _suffix(seed)
         mount = {"name": name, "readOnly": True, "mountPath": self._mount_path}
         needed = False
         for part in ("initContainers", "containers"):
-            for index, container in enumerate(spec.get(part) or ()):
-                mounts = container.get("volumeMounts", [])
-                if all(one["mountPath"] != self._mount_path for one in mounts):
-                    mounted = {**container, "volumeMounts": [*mounts, mount]}
-                    spec[part][index] = CONTAINER.arranged(mounted)
-                    needed = True
+            containers = spec.get(part)
+            if not containers:
+                continue
+            mounted = spec[part] = [self._with_mount(one, mount) for one in containers]
+            needed = needed or any(one is not was for one, was in zip(mounted, containers, strict=True))
         if needed and not found:
             spec["volumes"] = [*volumes, {"name": name, "projected": self._token_source()}]
+
+    def _with_mount(self, container: Object, mount: Object) -> Object:
+        mounts = container.get("volumeMounts", [])
+        if any(one["mountPath"] == self._mount_path for one in mounts):
+            return container
+        return CONTAINER.arranged({**container, "volumeMounts": [*mounts, mount]})
 
     def _token_source(self) -> Object:
         namespace = {"apiVersion": "v1", "fieldPath": "metadata.namespace"}
@@ -122,14 +137,8 @@ class ServiceAccount:
         }
 
 
-def _concerns(review: Review) -> bool:
-    if review.definition.resource != PODS:
-        return False
-    return review.subresource in ("", "ephemeralcontainers")
-
-
 def _suffix(seed: str) -> str:
-    """Five letters that are the same for the same pod, so that a replay makes the same volume."""
+    """Five letters that are the same for the same pod, however often its create is decided."""
     number = zlib.crc32(seed.encode())
     letters = []
     for _ in range(5):
@@ -142,16 +151,16 @@ def _is_true(text: str) -> bool:
     return text in ("1", "t", "T", "TRUE", "true", "True")
 
 
-def _refuse_references(pod: Object, review: Review) -> None:
+def _refuse_references(pod: Object, request: AdmissionRequest) -> None:
     spec = pod["spec"]
     volumes = spec.get("volumes", ())
     if spec.get("serviceAccountName"):
-        raise Forbidden(PODS, review.name, "a mirror pod may not reference service accounts")
+        raise Forbidden(PODS, request.name, "a mirror pod may not reference service accounts")
     if next(_secrets(spec), None) is not None:
-        raise Forbidden(PODS, review.name, "a mirror pod may not reference secrets")
+        raise Forbidden(PODS, request.name, "a mirror pod may not reference secrets")
     if any("serviceAccountToken" in source for one in volumes for source in _projected(one)):
         why = "a mirror pod may not use ServiceAccountToken volume projections"
-        raise Forbidden(PODS, review.name, why)
+        raise Forbidden(PODS, request.name, why)
 
 
 def _projected(volume: Object) -> list[Object]:

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from actors.admission.chain import Review
+from typing import Final
+
+from actors.admission.plugin import Plugin, rule
+from actors.admission.request import CREATE, AdmissionRequest
 from actors.errors import Resource
+from actors.messages import Object
 from actors.names import Names
 
+CLAIMS: Final = Resource("", "persistentvolumeclaims")
+VOLUMES: Final = Resource("", "persistentvolumes")
 
-class StorageObjectInUseProtection:
+
+class StorageObjectInUseProtection(Plugin):
+    name = "StorageObjectInUseProtection"
+    mutates = (rule(CREATE, of=(CLAIMS, VOLUMES)),)
+
     def __init__(self, names: Names) -> None:
         self._finalizers = {
-            Resource("", "persistentvolumeclaims"): names.key("pvc-protection"),
-            Resource("", "persistentvolumes"): names.key("pv-protection"),
+            CLAIMS: names.key("pvc-protection"),
+            VOLUMES: names.key("pv-protection"),
         }
 
-    def mutate(self, review: Review) -> None:
-        finalizer = self._finalizers.get(review.definition.resource)
-        if finalizer is None or review.operation != "CREATE" or review.object is None:
-            return
-        metadata = review.object["metadata"]
-        if finalizer not in metadata.get("finalizers", ()):
-            metadata["finalizers"] = [*metadata.get("finalizers", ()), finalizer]
-
-    def validate(self, review: Review) -> None:
-        return
+    def mutate(self, request: AdmissionRequest) -> Object | None:
+        new, finalizer = request.object, self._finalizers[request.definition.resource]
+        assert new is not None
+        metadata = new["metadata"]
+        finalizers = metadata.get("finalizers", ())
+        if finalizer in finalizers:
+            return None
+        return {**new, "metadata": {**metadata, "finalizers": [*finalizers, finalizer]}}

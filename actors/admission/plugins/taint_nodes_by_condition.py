@@ -4,27 +4,29 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.admission.chain import Review
+from actors.admission.plugin import Plugin, rule
+from actors.admission.request import CREATE, AdmissionRequest
 from actors.errors import Resource
 from actors.kinds.core.node import SPEC
+from actors.messages import Object
 from actors.names import Names
 
 NODES: Final = Resource("", "nodes")
 EFFECT: Final = "NoSchedule"
 
 
-class TaintNodesByCondition:
+class TaintNodesByCondition(Plugin):
+    name = "TaintNodesByCondition"
+    mutates = (rule(CREATE, of=(NODES,)),)
+
     def __init__(self, names: Names) -> None:
         self._key = names.key("not-ready", "node")
 
-    def mutate(self, review: Review) -> None:
-        node = review.object
-        if review.definition.resource != NODES or review.operation != "CREATE" or node is None:
-            return
+    def mutate(self, request: AdmissionRequest) -> Object | None:
+        node = request.object
+        assert node is not None
         taints = node["spec"].get("taints", [])
-        if not any(taint.get("key") == self._key and taint.get("effect") == EFFECT for taint in taints):
-            taints = [*taints, {"key": self._key, "effect": EFFECT}]
-            node["spec"] = SPEC.arranged({**node["spec"], "taints": taints})
-
-    def validate(self, review: Review) -> None:
-        return
+        if any(taint.get("key") == self._key and taint.get("effect") == EFFECT for taint in taints):
+            return None
+        taints = [*taints, {"key": self._key, "effect": EFFECT}]
+        return {**node, "spec": SPEC.arranged({**node["spec"], "taints": taints})}

@@ -11,10 +11,10 @@ from typing import Final
 
 from actors.kinds.core.pod_template import (
     POD_TEMPLATE_SPEC,
-    drop_gated,
     fill_template,
     pod_template_rules,
     template_warnings,
+    without_gated,
 )
 from actors.kinds.core.pods.volumes import shared_disk_rules
 from actors.kinds.declaration.columns import AGE, NAME, Column
@@ -180,12 +180,12 @@ def _set_template_generation(new: Object, generation: int) -> None:
 def prepare_create(features: frozenset[str], new: Object) -> None:
     start(STATUS, new)
     _set_template_generation(new, max(1, _template_generation(new)))
-    drop_gated(new["spec"]["template"], features=features)
+    new["spec"]["template"] = without_gated(new["spec"]["template"], features=features)
 
 
 def prepare_update(features: frozenset[str], new: Object, old: Object) -> None:
-    template, before = new["spec"]["template"], old["spec"]["template"]
-    drop_gated(template, before, features)
+    before = old["spec"]["template"]
+    template = new["spec"]["template"] = without_gated(new["spec"]["template"], before, features)
     keep_status_and_count(new, old)
     _set_template_generation(new, _template_generation(old) + (template != before))
 

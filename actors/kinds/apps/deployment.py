@@ -11,7 +11,7 @@ from typing import Final
 
 from actors.errors import Resource
 from actors.kinds.apps.replicas import selected_template_rules
-from actors.kinds.core.pod_template import POD_TEMPLATE_SPEC, drop_gated, fill_template, spec_warnings
+from actors.kinds.core.pod_template import POD_TEMPLATE_SPEC, fill_template, spec_warnings, without_gated
 from actors.kinds.declaration.columns import AGE, NAME, Column
 from actors.kinds.declaration.definition import Definition, DiscoveryNames, Storage, Subresource, Table
 from actors.kinds.declaration.halves import keep_spec, keep_status_and_count, start
@@ -183,11 +183,12 @@ def _carry_rollback(metadata: Object) -> None:
 
 def prepare_create(features: frozenset[str], new: Object) -> None:
     start(STATUS, new)
-    drop_gated(new["spec"]["template"], features=features)
+    new["spec"]["template"] = without_gated(new["spec"]["template"], features=features)
 
 
 def prepare_update(features: frozenset[str], new: Object, old: Object) -> None:
-    drop_gated(new["spec"]["template"], old["spec"]["template"], features)
+    spec = new["spec"]
+    spec["template"] = without_gated(spec["template"], old["spec"]["template"], features)
     keep_status_and_count(new, old)
     metadata, before = new["metadata"], old["metadata"]
     if metadata.get("annotations") != before.get("annotations"):

@@ -12,10 +12,10 @@ from typing import Final
 from actors.kinds.core import persistent_volume_claim as claims
 from actors.kinds.core.pod_template import (
     POD_TEMPLATE_SPEC,
-    drop_gated,
     fill_template,
     spec_warnings,
     template_metadata_rules,
+    without_gated,
 )
 from actors.kinds.declaration.columns import AGE, NAME, Column
 from actors.kinds.declaration.definition import Definition, DiscoveryNames, Subresource, Table
@@ -180,12 +180,13 @@ def _fill_strategy(features: frozenset[str], strategy: Object) -> None:
 def prepare_create(features: frozenset[str], new: Object) -> None:
     start(STATUS, new)
     _drop_gated(features, new["spec"], {})
-    drop_gated(new["spec"]["template"], features=features)
+    new["spec"]["template"] = without_gated(new["spec"]["template"], features=features)
 
 
 def prepare_update(features: frozenset[str], new: Object, old: Object) -> None:
     _drop_gated(features, new["spec"], old["spec"])
-    drop_gated(new["spec"]["template"], old["spec"]["template"], features)
+    spec = new["spec"]
+    spec["template"] = without_gated(spec["template"], old["spec"]["template"], features)
     keep_status_and_count(new, old)
 
 
@@ -199,7 +200,11 @@ def _drop_gated(features: frozenset[str], spec: Object, before: Object) -> None:
         spec.pop(policy, None)
     had = "maxUnavailable" in before.get("updateStrategy", {}).get("rollingUpdate", {})
     if MAX_UNAVAILABLE not in features and not had:
-        spec["updateStrategy"].get("rollingUpdate", {}).pop("maxUnavailable", None)
+        strategy = spec["updateStrategy"]
+        rolling = strategy.get("rollingUpdate", {})
+        if "maxUnavailable" in rolling:
+            kept = {part: value for part, value in rolling.items() if part != "maxUnavailable"}
+            spec["updateStrategy"] = {**strategy, "rollingUpdate": kept}
 
 
 def create_rules(names: Names, new: Object) -> list[FieldError]:

@@ -215,12 +215,12 @@ class Autoscalers:
     def prepare_create(self, new: Object) -> None:
         drop_status(STATUS, new)
         if CONTAINER_METRICS not in self._features:
-            drop_container_sources(new["spec"].get("metrics", []))
+            drop_container_sources(new["spec"])
 
     def prepare_update(self, new: Object, old: Object) -> None:
         had = any("containerResource" in metric for metric in old["spec"].get("metrics", ()))
         if CONTAINER_METRICS not in self._features and not had:
-            drop_container_sources(new["spec"].get("metrics", []))
+            drop_container_sources(new["spec"])
         keep_status(new, old)
 
     def rules(self, new: Object, fewest_allowed: int = 1) -> list[FieldError]:

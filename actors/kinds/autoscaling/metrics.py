@@ -106,9 +106,12 @@ def usual_metric(percent: int = USUAL_UTILIZATION) -> Object:
     return {"type": "Resource", "resource": {"name": "cpu", "target": target}}
 
 
-def drop_container_sources(metrics: list[Object]) -> None:
-    for metric in metrics:
-        metric.pop("containerResource", None)
+def drop_container_sources(spec: Object) -> None:
+    if any("containerResource" in metric for metric in spec.get("metrics", ())):
+        spec["metrics"] = [
+            {part: value for part, value in metric.items() if part != "containerResource"}
+            for metric in spec["metrics"]
+        ]
 
 
 class MetricRules:

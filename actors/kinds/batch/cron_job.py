@@ -7,7 +7,7 @@ from typing import Final
 
 from actors.kinds.batch.job_spec import JOB_SPEC, job_spec_rules
 from actors.kinds.batch.schedule import NotASchedule, check_schedule, unknown_zone
-from actors.kinds.core.pod_template import drop_gated, fill_template, template_warnings
+from actors.kinds.core.pod_template import fill_template, template_warnings, without_gated
 from actors.kinds.core.references import OBJECT_REFERENCE
 from actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at, since
 from actors.kinds.declaration.definition import Definition, DiscoveryNames, Subresource, Table
@@ -119,13 +119,20 @@ def _pods(stored: Object) -> Object:
     return template
 
 
+def _drop_gated(new: Object, before: Object | None, features: frozenset[str]) -> None:
+    template, job = _pods(new), new["spec"]["jobTemplate"]
+    kept = without_gated(template, before, features)
+    if kept is not template:
+        new["spec"]["jobTemplate"] = {**job, "spec": {**job["spec"], "template": kept}}
+
+
 def prepare_create(features: frozenset[str], new: Object) -> None:
     start(STATUS, new)
-    drop_gated(_pods(new), features=features)
+    _drop_gated(new, None, features)
 
 
 def prepare_update(features: frozenset[str], new: Object, old: Object) -> None:
-    drop_gated(_pods(new), _pods(old), features)
+    _drop_gated(new, _pods(old), features)
     keep_status_and_count(new, old)
 
 

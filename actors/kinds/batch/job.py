@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from actors.kinds.batch import failure_policy
 from actors.kinds.batch.job_spec import JOB_SPEC, job_spec_rules
-from actors.kinds.core.pod_template import drop_gated, fill_template, spec_warnings
+from actors.kinds.core.pod_template import fill_template, spec_warnings, without_gated
 from actors.kinds.declaration.columns import AGE, NAME, SECOND, Column, human_duration, since
 from actors.kinds.declaration.definition import (
     Definition,
@@ -170,7 +170,7 @@ class Jobs:
         metadata["annotations"] = dict(sorted(annotations.items()))
         if FAILURE_POLICY not in self._features:
             spec.pop("podFailurePolicy", None)
-        drop_gated(spec["template"], features=self._features)
+        spec["template"] = without_gated(spec["template"], features=self._features)
         if not spec.get("manualSelector"):
             select_own(new)
 
@@ -178,7 +178,7 @@ class Jobs:
         spec, before = new["spec"], old["spec"]
         if FAILURE_POLICY not in self._features and "podFailurePolicy" not in before:
             spec.pop("podFailurePolicy", None)
-        drop_gated(spec["template"], before["template"], self._features)
+        spec["template"] = without_gated(spec["template"], before["template"], self._features)
         keep_status_and_count(new, old)
 
     def rules(self, new: Object) -> list[FieldError]:
@@ -230,10 +230,10 @@ def select_own(new: Object) -> None:
     selected = dict(sorted({**own, **labels}.items()))
     if metadata.get("labels", labels) is labels:
         metadata["labels"] = dict(selected)
-    template["labels"] = selected
     selector = spec.get("selector", {})
     wanted = {UID_LABEL: metadata["uid"], **selector.get("matchLabels", {})}
-    spec["template"]["metadata"] = OBJECT_META.arranged(template)
+    labelled = OBJECT_META.arranged({**template, "labels": selected})
+    spec["template"] = {**spec["template"], "metadata": labelled}
     spec["selector"] = {**selector, "matchLabels": dict(sorted(wanted.items()))}
     new["spec"] = JOB_SPEC.arranged(spec)
 

@@ -132,7 +132,7 @@ def prepare_update(expands: bool, new: Object, old: Object) -> None:
 
 def _drop_expansion(spec: Object, before: Object) -> None:
     if "csi" in spec and "nodeExpandSecretRef" not in before.get("csi", {}):
-        spec["csi"].pop("nodeExpandSecretRef", None)
+        spec["csi"] = {part: value for part, value in spec["csi"].items() if part != "nodeExpandSecretRef"}
 
 
 class VolumeRules:

@@ -13,17 +13,17 @@ from typing import Any, Final
 
 from actors.kinds.core.binding import binding
 from actors.kinds.core.pods.annotations import (
-    adopt_profiles,
     annotation_change_rules,
     annotation_rules,
     is_cost,
     seccomp_agreement_rules,
+    with_profiles,
 )
 from actors.kinds.core.pods.cells import COLUMNS, row_conditions
 from actors.kinds.core.pods.changes import added_container_rules, spec_change_rules
 from actors.kinds.core.pods.containers import fill_requests, image_space_rules
 from actors.kinds.core.pods.eviction import eviction
-from actors.kinds.core.pods.gated import drop_gated
+from actors.kinds.core.pods.gated import without_gated
 from actors.kinds.core.pods.keys import PodKeys
 from actors.kinds.core.pods.projections import tokens_of
 from actors.kinds.core.pods.qos import qos_class
@@ -147,12 +147,12 @@ class Pods:
     def prepare_create(self, new: Object) -> None:
         spec = new["spec"]
         new["status"] = {"phase": "Pending", "qosClass": qos_class(spec)}
-        drop_gated(spec, None, self._features)
-        adopt_profiles(new["metadata"].get("annotations", {}), spec, self._keys)
+        spec = without_gated(spec, None, self._features)
+        new["spec"] = with_profiles(spec, new["metadata"].get("annotations", {}), self._keys)
 
     def prepare_update(self, new: Object, old: Object) -> None:
         new["status"] = old["status"]
-        drop_gated(new["spec"], old["spec"], self._features)
+        new["spec"] = without_gated(new["spec"], old["spec"], self._features)
 
     def prepare_ephemeral_containers(self, new: Object, old: Object) -> None:
         """Nothing but the containers to look with is taken from what was sent."""
@@ -162,7 +162,7 @@ class Pods:
             spec["ephemeralContainers"] = added
         new.clear()
         new.update({**old, "metadata": dict(old["metadata"]), "spec": POD_SPEC.arranged(spec)})
-        drop_gated(new["spec"], old["spec"], self._features)
+        new["spec"] = without_gated(new["spec"], old["spec"], self._features)
 
     def rules(self, new: Object) -> list[FieldError]:
         spec, annotations = new["spec"], new["metadata"].get("annotations", {})

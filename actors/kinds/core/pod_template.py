@@ -1,7 +1,7 @@
 """PodTemplate, and the template of pods that every workload has inside it.
 
 Workload kinds put `POD_TEMPLATE_SPEC` into their specs, call `fill_template` where they fill in defaults and
-`drop_gated` where they prepare, judge with `pod_template_rules`, and warn with `template_warnings`.
+`without_gated` where they prepare, judge with `pod_template_rules`, and warn with `template_warnings`.
 """
 
 from __future__ import annotations
@@ -89,11 +89,11 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
 
 def prepare_create(features: frozenset[str], new: Object) -> None:
     new["metadata"]["generation"] = 1
-    drop_gated(new["template"], None, features)
+    new["template"] = without_gated(new["template"], None, features)
 
 
 def prepare_update(features: frozenset[str], new: Object, old: Object) -> None:
-    drop_gated(new["template"], old["template"], features)
+    new["template"] = without_gated(new["template"], old["template"], features)
     count(new, old, "template")
 
 
@@ -113,9 +113,12 @@ def fill_template(template: Object) -> None:
     fill_spec(template["spec"])
 
 
-def drop_gated(template: Object, old: Object | None = None, features: frozenset[str] = frozenset()) -> None:
-    """Fields of features that are off and that the template has not had before."""
-    gated.drop_gated(template["spec"], None if old is None else old["spec"], features)
+def without_gated(
+    template: Object, old: Object | None = None, features: frozenset[str] = frozenset()
+) -> Object:
+    """The template without fields of disabled features that it has not had before; a copy where it has any."""
+    spec = gated.without_gated(template["spec"], None if old is None else old["spec"], features)
+    return template if spec is template["spec"] else {**template, "spec": spec}
 
 
 def pod_template_rules(

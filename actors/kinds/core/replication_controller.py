@@ -11,10 +11,10 @@ from functools import partial
 from actors.errors import Resource
 from actors.kinds.core.pod_template import (
     POD_TEMPLATE_SPEC,
-    drop_gated,
     fill_template,
     pod_template_rules,
     template_warnings,
+    without_gated,
 )
 from actors.kinds.core.pods.volumes import shared_disk_rules
 from actors.kinds.declaration.columns import AGE, NAME, Column
@@ -144,12 +144,13 @@ def fill(new: Object) -> None:
 def prepare_create(features: frozenset[str], new: Object) -> None:
     start(STATUS, new)
     if "template" in new["spec"]:
-        drop_gated(new["spec"]["template"], None, features)
+        new["spec"]["template"] = without_gated(new["spec"]["template"], None, features)
 
 
 def prepare_update(features: frozenset[str], new: Object, old: Object) -> None:
-    if "template" in new["spec"]:
-        drop_gated(new["spec"]["template"], old["spec"].get("template"), features)
+    spec = new["spec"]
+    if "template" in spec:
+        spec["template"] = without_gated(spec["template"], old["spec"].get("template"), features)
     keep_status_and_count(new, old)
 
 

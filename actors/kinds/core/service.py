@@ -199,9 +199,10 @@ def _drop_address(spec: Object, before: Object) -> None:
 
 def _drop_ports(spec: Object, before: Object) -> None:
     if needs_node_ports(before) and not needs_node_ports(spec):
-        if set(node_ports(spec)) <= set(node_ports(before)):
-            for port in spec.get("ports", ()):
-                port.pop("nodePort", None)
+        if "ports" in spec and set(node_ports(spec)) <= set(node_ports(before)):
+            spec["ports"] = [
+                {part: value for part, value in port.items() if part != "nodePort"} for port in spec["ports"]
+            ]
         if same("externalTrafficPolicy", spec, before):
             spec.pop("externalTrafficPolicy", None)
     if (

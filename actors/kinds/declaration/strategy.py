@@ -1,8 +1,9 @@
 """The strategy of a kind: its own steps in a create or an update, under the names that Kubernetes has for them.
 
 `actors.resource.decide` calls the functions in this order: `prepare_for_*`, `validate_*`, admission, `canonicalize`.
-All of them are pure. `prepare_for_*` and `canonicalize` may change the object they are given, validation never
-does. Objects are in storage form, without kind and apiVersion.
+All of them are pure. `prepare_for_*` and `canonicalize` change the working copy they are given, at its top level and in
+the maps directly below it; what lies deeper belongs to the command too, and is replaced, never changed. Validation
+changes nothing. Objects are in storage form, without kind and apiVersion.
 """
 
 from __future__ import annotations

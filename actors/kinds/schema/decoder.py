@@ -153,8 +153,10 @@ def member_at(document: Any, path: tuple[str, ...]) -> Any:
 
 
 def put_at(found: Object, path: tuple[str, ...], value: Any) -> None:
+    """Set a member of `found`; maps on the way to it are replaced by copies, not changed."""
     *around, last = path
     for name in around:
+        found[name] = dict(found[name])
         found = found[name]
     found[last] = value
 

@@ -6,18 +6,19 @@ from typing import Any
 
 import pytest
 
-from actors.admission.chain import Review
 from actors.admission.plugins.storage_object_in_use_protection import StorageObjectInUseProtection
 from actors.kinds.catalog import Catalog
 from actors.names import CLUSTER
+from tests.actors.admission.admitted import admitted
 
 CATALOG = Catalog(CLUSTER)
 
 
-def review(plural: str, operation: str, metadata: dict[str, Any]) -> Review:
+def metadata_of(plural: str, operation: str, metadata: dict[str, Any]) -> Any:
     definition = CATALOG.find("", "v1", plural)
     assert definition is not None
-    return Review(operation, definition, "", "a", "", {"metadata": metadata}, None, "user", False)
+    plugin = StorageObjectInUseProtection(CLUSTER)
+    return admitted(plugin, definition, operation, {"metadata": metadata})["metadata"]
 
 
 @pytest.mark.parametrize(
@@ -28,20 +29,14 @@ def review(plural: str, operation: str, metadata: dict[str, Any]) -> Review:
     ],
 )
 def test_new_ones_are_held(plural: str, finalizer: str) -> None:
-    plugin = StorageObjectInUseProtection(CLUSTER)
     for given, expected in (
         ({}, [finalizer]),
         ({"finalizers": ["example.com/x"]}, ["example.com/x", finalizer]),
         ({"finalizers": [finalizer]}, [finalizer]),
     ):
-        metadata: dict[str, Any] = dict(given)
-        plugin.mutate(review(plural, "CREATE", metadata))
-        assert metadata["finalizers"] == expected
+        assert metadata_of(plural, "CREATE", dict(given))["finalizers"] == expected
 
 
 def test_others_and_later_writes_are_left_alone() -> None:
-    plugin = StorageObjectInUseProtection(CLUSTER)
     for plural, operation in (("persistentvolumes", "UPDATE"), ("configmaps", "CREATE")):
-        metadata: dict[str, Any] = {}
-        plugin.mutate(review(plural, operation, metadata))
-        assert metadata == {}
+        assert metadata_of(plural, operation, {}) == {}

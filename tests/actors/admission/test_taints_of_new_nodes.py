@@ -6,24 +6,22 @@ from typing import Any
 
 import pytest
 
-from actors.admission.chain import Review
 from actors.admission.plugins.taint_nodes_by_condition import TaintNodesByCondition
 from actors.kinds.catalog import Catalog
 from actors.names import CLUSTER, KUBERNETES, Names
+from tests.actors.admission.admitted import admitted
 
 TAINT = {"key": "node.cluster.io/not-ready", "effect": "NoSchedule"}
 OTHER = {"key": "example.com/x", "effect": "NoSchedule"}
 
 
-def admitted(
+def taints(
     spec: dict[str, Any], operation: str = "CREATE", names: Names = CLUSTER, plural: str = "nodes"
 ) -> Any:
     definition = Catalog(names).find("", "v1", plural)
     assert definition is not None
     document = {"metadata": {}, "spec": spec}
-    plugin = TaintNodesByCondition(names)
-    plugin.mutate(Review(operation, definition, "", "a", "", document, None, "user", False))
-    return document["spec"].get("taints")
+    return admitted(TaintNodesByCondition(names), definition, operation, document)["spec"].get("taints")
 
 
 @pytest.mark.parametrize(
@@ -36,13 +34,13 @@ def admitted(
     ],
 )
 def test_a_new_node_is_not_ready_once(given: Any, expected: Any) -> None:
-    assert admitted({"taints": given} if given else {}) == expected
+    assert taints({"taints": given} if given else {}) == expected
 
 
 def test_the_taint_is_named_in_the_dialect() -> None:
-    assert admitted({}, names=KUBERNETES)[0]["key"] == "node.kubernetes.io/not-ready"
+    assert taints({}, names=KUBERNETES)[0]["key"] == "node.kubernetes.io/not-ready"
 
 
 def test_later_writes_and_other_kinds_are_left_alone() -> None:
-    assert admitted({}, "UPDATE") is None
-    assert admitted({}, plural="pods") is None
+    assert taints({}, "UPDATE") is None
+    assert taints({}, plural="pods") is None

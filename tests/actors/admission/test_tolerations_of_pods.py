@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from actors.admission.chain import Review
 from actors.admission.plugins.default_toleration_seconds import DefaultTolerationSeconds
 from actors.kinds.catalog import Catalog
 from actors.names import CLUSTER
+from tests.actors.admission.admitted import admitted
 
 KEYS = ("node.cluster.io/not-ready", "node.cluster.io/unreachable")
 PODS = Catalog(CLUSTER).find("", "v1", "pods")
@@ -23,10 +23,9 @@ def mutated(tolerations: list[dict[str, Any]], subresource: str = "") -> list[di
     assert PODS is not None
     spec: dict[str, Any] = {"containers": [], "tolerations": tolerations, "priority": 0}
     pod = {"metadata": {}, "spec": spec}
-    review = Review("UPDATE", PODS, "ns", "p", subresource, pod, None, "user", False)
-    DefaultTolerationSeconds(CLUSTER).mutate(review)
-    assert list(pod["spec"]) == ["containers", "tolerations", "priority"]
-    found: list[dict[str, Any]] = pod["spec"]["tolerations"]
+    made = admitted(DefaultTolerationSeconds(CLUSTER), PODS, "UPDATE", pod, subresource=subresource)
+    assert list(made["spec"]) == ["containers", "tolerations", "priority"]
+    found: list[dict[str, Any]] = made["spec"]["tolerations"]
     return found
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import copy
 
-from actors.admission.chain import Review
+from actors.admission.completions.service_allocation import ServiceAllocation
 from actors.allocation.holdings import Holdings, held_by
 from actors.allocation.ranges import ServiceRanges
-from actors.allocation.services import ServiceAllocation
 from actors.errors import Exhausted, Invalid
 from actors.kinds.catalog import Catalog
 from actors.kinds.schema.decoder import NotDecodable
@@ -15,6 +14,7 @@ from actors.messages import Object
 from actors.names import CLUSTER
 from actors.store.feed import Feed
 from journal.log import Journal
+from tests.actors.admission.admitted import admitted
 from tests.actors.kinds.documents import Documents
 from tests.actors.store import memory_folder
 
@@ -48,13 +48,11 @@ def test_nothing_is_given_twice() -> None:
         given: list[str] = []
         for service in odd_services():
             try:
-                review = Review("CREATE", SERVICES, "ns", "x", "", service, None, "u", False)
-                allocation.complete(review)
+                made = admitted(allocation, SERVICES, "CREATE", service)
             except (Invalid, Exhausted):
                 continue
-            given += [item for item in held_by(service) if item.startswith(("10.0.", "fd00", "30"))]
-            again = copy.deepcopy(service)
-            allocation.complete(Review("UPDATE", SERVICES, "ns", "x", "", again, service, "u", False))
-            assert held_by(again) == held_by(service)
+            given += [item for item in held_by(made) if item.startswith(("10.0.", "fd00", "30"))]
+            again = admitted(allocation, SERVICES, "UPDATE", copy.deepcopy(made), made)
+            assert held_by(again) == held_by(made)
         assert len(given) > 50 and len(given) == len(set(given))
         journal.close()

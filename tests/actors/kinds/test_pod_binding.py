@@ -19,8 +19,9 @@ STAMP = Stamp(time=NOW, user="u", manager="m", uid="", suffix="")
 def bind(kinds: Declared, stored: dict[str, Any], target: Any = None, **metadata: Any) -> dict[str, Any]:
     view = kinds["pods"].definition_at("binding")
     sent = {"metadata": {"name": "a", **metadata}, "target": target or {"kind": "Node", "name": "n"}}
-    command = Submit("v1", "ns", "a", "binding", view.schema.decode_object(sent).object, STAMP)
-    return decide_submit(kinds["pods"], Current(7, stored), command).object
+    document = view.schema.decode_object(sent).object
+    command = Submit("v1", "ns", "a", "binding", document, STAMP)
+    return decide_submit(kinds["pods"], Current(7, stored), command, document).object
 
 
 def test_the_node_is_set_and_told(kinds: Declared) -> None:

@@ -9,7 +9,7 @@ import pytest
 from actors.errors import Conflict, Invalid
 from actors.kinds.declaration.scale import selector_text
 from actors.messages import Replace, Stamp
-from actors.resource.decide import Current, Store, decide_replace, refuse_other_uid
+from actors.resource.decide import Current, Store, decide_replace, prepare_replace, refuse_other_uid, working_copy
 from tests.actors.kinds.declared import Declared
 from tests.actors.kinds.test_replication_controller_rules import controller
 
@@ -27,7 +27,8 @@ def put(kinds: Declared, replicas: int, **metadata: str) -> dict[str, Any]:
     command = Replace(definition.api_version, "ns", "a", sent, STAMP, "scale")
     current = Current(7, stored(kinds))
     refuse_other_uid(definition, command, current)
-    decision = decide_replace(definition, current, command)
+    prepared = prepare_replace(definition, current, command, working_copy(sent))
+    decision = decide_replace(definition, current, prepared)
     assert isinstance(decision, Store)
     return decision.object
 

@@ -12,7 +12,7 @@ from actors.kinds.validation.checks import invalid
 from actors.kinds.validation.tally import few_enough
 from actors.messages import Create, Stamp
 from actors.names import CLUSTER
-from actors.resource.decide import decide_create
+from actors.resource.decide import prepare_create
 
 CATALOG = Catalog(CLUSTER)
 MANY = 20_000
@@ -40,7 +40,7 @@ def test_judging_ends_early(plural: str, document: dict[str, Any], fields: str) 
     new = definition.schema.decode_object(document).object
     stamp = Stamp(0, "user", "manager", "u-1", "abcde")
     with pytest.raises(Invalid) as refused:
-        decide_create(definition, None, Create("v1", "default", new, stamp))
+        prepare_create(definition, Create("v1", "default", new, stamp), new)
     assert len(refused.value.causes) == 100
     assert all(cause.field.startswith(fields) for cause in refused.value.causes)
     assert refused.value.message.endswith("and many more]")

@@ -114,24 +114,28 @@ def seccomp_agreement_rules(
     return errors
 
 
-def adopt_profiles(annotations: dict[str, str], spec: Object, keys: PodKeys) -> None:
-    """What only an annotation says becomes a field too."""
+def with_profiles(spec: Object, annotations: dict[str, str], keys: PodKeys) -> Object:
+    """The spec with fields for profiles that only annotations name; `spec` itself where there are none."""
     if not annotations:
-        return
+        return spec
+    changed: Object = {}
     text = annotations.get(keys.pod_seccomp)
     if text is not None:
-        context = spec.setdefault("securityContext", {})
+        context = changed["securityContext"] = dict(spec.get("securityContext", {}))
         if "seccompProfile" not in context and (profile := profile_of(text)):
             context["seccompProfile"] = profile
-    for container, _ in containers_of(spec, ""):
-        text = annotations.get(keys.container_seccomp + container["name"])
-        if text is not None and (profile := profile_of(text)):
-            context = {"seccompProfile": profile, **container.get("securityContext", {})}
-            _set_context(container, SECURITY_CONTEXT.arranged(context))
+    if any(key.startswith(keys.container_seccomp) for key in annotations):
+        for part in ("initContainers", "containers", "ephemeralContainers"):
+            if spec.get(part):
+                changed[part] = [_with_profile(one, annotations, keys) for one in spec[part]]
+    return {**spec, **changed} if changed else spec
 
 
-def _set_context(container: Object, context: Object) -> None:
-    container["securityContext"] = context
-    for later in ("stdin", "stdinOnce", "tty"):
-        if later in container:
-            container[later] = container.pop(later)
+def _with_profile(container: Object, annotations: dict[str, str], keys: PodKeys) -> Object:
+    text = annotations.get(keys.container_seccomp + container["name"])
+    if text is None or not (profile := profile_of(text)):
+        return container
+    context = SECURITY_CONTEXT.arranged({"seccompProfile": profile, **container.get("securityContext", {})})
+    later: Object = {part: container[part] for part in ("stdin", "stdinOnce", "tty") if part in container}
+    rest = {part: value for part, value in container.items() if part not in later}
+    return {**rest, "securityContext": context, **later}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
 from actors.kinds.features import (
@@ -21,34 +22,53 @@ _SPREAD: Final = {
 }
 
 
-def drop_gated(spec: Object, old: Object | None, features: frozenset[str]) -> None:
-    before = old or {}
+_CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
+
+
+def without_gated(spec: Object, old: Object | None, features: frozenset[str]) -> Object:
+    """The spec without fields of disabled features: a changed copy, or `spec` itself where there are none."""
+    before, changed = old or {}, {}
     if "hostUsers" in spec and USER_NAMESPACES not in features and "hostUsers" not in before:
-        del spec["hostUsers"]
-    constraints = spec.get("topologySpreadConstraints", ())
-    for part, feature in _SPREAD.items():
-        if feature in features or any(part in one for one in before.get("topologySpreadConstraints", ())):
-            continue
-        for constraint in constraints:
-            constraint.pop(part, None)
-    if PROC_MOUNT not in features and not _mounts_otherwise(before):
-        _mount_as_usual(spec)
+        spec = {part: value for part, value in spec.items() if part != "hostUsers"}
+    constraints = spec.get("topologySpreadConstraints")
+    if constraints:
+        changed["topologySpreadConstraints"] = _without_gated_spread(constraints, before, features)
+    if PROC_MOUNT not in features and _sets_proc_mount(spec) and not _keeps_proc_mount(before):
+        changed.update({part: _default_proc_mounts(spec[part]) for part in _CONTAINERS if spec.get(part)})
+    return {**spec, **changed} if changed else spec
 
 
-def _mounts_otherwise(spec: Object) -> bool:
-    return any(context["procMount"] != "Default" for context in _mounting(spec))
+def _without_gated_spread(
+    constraints: list[Object], before: Object, features: frozenset[str]
+) -> list[Object]:
+    had = before.get("topologySpreadConstraints", ())
+    dropped = {
+        part
+        for part, feature in _SPREAD.items()
+        if feature not in features and not any(part in one for one in had)
+    }
+    return [{part: value for part, value in one.items() if part not in dropped} for one in constraints]
 
 
-def _mount_as_usual(spec: Object) -> None:
-    for context in _mounting(spec):
-        context["procMount"] = "Default"
+def _sets_proc_mount(spec: Object) -> bool:
+    return any(True for _ in _proc_mounts(spec))
 
 
-def _mounting(spec: Object) -> list[Object]:
-    """Contexts that say how to mount what the system tells about processes."""
+def _keeps_proc_mount(before: Object) -> bool:
+    return any(mount != "Default" for mount in _proc_mounts(before))
+
+
+def _proc_mounts(spec: Object) -> Iterator[str]:
+    for part in _CONTAINERS:
+        for container in spec.get(part) or ():
+            if "procMount" in container.get("securityContext", ()):
+                yield container["securityContext"]["procMount"]
+
+
+def _default_proc_mounts(containers: list[Object]) -> list[Object]:
     return [
-        container["securityContext"]
-        for part in ("initContainers", "containers", "ephemeralContainers")
-        for container in spec.get(part) or ()
-        if "securityContext" in container and "procMount" in container["securityContext"]
+        {**one, "securityContext": {**one["securityContext"], "procMount": "Default"}}
+        if "procMount" in one.get("securityContext", ())
+        else one
+        for one in containers
     ]

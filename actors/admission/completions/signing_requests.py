@@ -5,7 +5,8 @@ Whatever a client claims about the first is dropped; of times, those that a clie
 
 from __future__ import annotations
 
-from actors.admission.chain import Review
+from actors.admission.plugin import Plugin, rule
+from actors.admission.request import CREATE, UPDATE, AdmissionRequest
 from actors.errors import Resource
 from actors.kinds.certificates import CONDITION, SPEC
 from actors.kinds.values.times import seconds_text
@@ -13,17 +14,24 @@ from actors.messages import Object, Stamp
 from actors.names import Names
 
 
-class SigningRequests:
-    def __init__(self, names: Names) -> None:
-        self._resource = Resource(names.group("certificates"), "certificatesigningrequests")
+class SigningRequests(Plugin):
+    name = "SigningRequests"
 
-    def complete(self, review: Review) -> None:
-        if review.definition.resource != self._resource or review.object is None or review.stamp is None:
-            return
-        if review.operation == "CREATE":
-            review.object["spec"] = _by(review.stamp, review.object["spec"])
-        elif review.subresource and review.old is not None:
-            _fill_times(review.object["status"], review.old["status"], seconds_text(review.stamp.time))
+    def __init__(self, names: Names) -> None:
+        resource = Resource(names.group("certificates"), "certificatesigningrequests")
+        self.completes = (
+            rule(CREATE, of=(resource,)),
+            rule(UPDATE, of=(resource,), subresources=("approval", "status")),
+        )
+
+    def complete(self, request: AdmissionRequest) -> Object | None:
+        new, stamp = request.object, request.stamp
+        assert new is not None and stamp is not None
+        if request.operation == CREATE:
+            return {**new, "spec": _by(stamp, new["spec"])}
+        assert request.old is not None
+        status = _with_times(new["status"], request.old["status"], seconds_text(stamp.time))
+        return {**new, "status": status}
 
 
 def _by(stamp: Stamp, spec: Object) -> Object:
@@ -37,12 +45,16 @@ def _by(stamp: Stamp, spec: Object) -> Object:
     return SPEC.arranged({**said, **{part: value for part, value in known.items() if value}})
 
 
-def _fill_times(status: Object, before: Object, now: str) -> None:
+def _with_times(status: Object, before: Object, now: str) -> Object:
+    if not status.get("conditions"):
+        return status
     held = {(one["type"], one["status"]): one["lastTransitionTime"] for one in before.get("conditions", ())}
-    for condition in status.get("conditions", ()):
+    conditions = []
+    for condition in status["conditions"]:
         since = held.get((condition["type"], condition["status"])) or now
         times = {
             "lastUpdateTime": condition["lastUpdateTime"] or now,
             "lastTransitionTime": condition["lastTransitionTime"] or since,
         }
-        condition.update(CONDITION.arranged({**condition, **times}))
+        conditions.append(CONDITION.arranged({**condition, **times}))
+    return {**status, "conditions": conditions}

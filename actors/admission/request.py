@@ -1,0 +1,34 @@
+"""One write as admission plugins see it, in the terms of Kubernetes' AdmissionRequest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from actors.kinds.declaration.definition import Definition
+from actors.messages import Object, Stamp
+
+CREATE, UPDATE, DELETE = "CREATE", "UPDATE", "DELETE"
+
+
+@dataclass(slots=True)
+class AdmissionRequest:
+    """The chain alone sets `object`, to what a plugin returned; plugins change nothing in here."""
+
+    operation: str  # CREATE, UPDATE or DELETE
+    definition: Definition
+    namespace: str
+    name: str  # "" of a create that leaves the name to the server
+    subresource: str
+    object: Object | None  # None of a delete
+    old: Object | None
+    user: str
+    dry_run: bool
+    stamp: Stamp | None = None
+    # Called once with whether the write became durable; for what a plugin reserves until then.
+    callbacks: list[Callable[[bool], None]] = field(default_factory=list)
+
+    def complete(self, durable: bool) -> None:
+        for callback in self.callbacks:
+            callback(durable)
+        self.callbacks.clear()

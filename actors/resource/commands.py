@@ -1,0 +1,254 @@
+"""What one command becomes: patching, mutating admission, preparation, validation, validating admission, decision.
+
+Called by the actor for each command of a batch. Nothing here is stored or answered: the result is a `Decided`, or the
+error that refuses the command. Commands are never changed, so that one can be decided again: every function below
+works on copies. What one attempt must remember (its admission request) is in its `Attempt`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from actors.admission.chain import EMPTY, Admission, Chain
+from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
+from actors.errors import BadRequest, Invalid
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.values.times import seconds_text
+from actors.messages import Command, Create, Delete, Object, Patch, Replace, Submit
+from actors.patch.managed_fields.field_view import FieldViews
+from actors.patch.managed_fields.ownership import owned_after
+from actors.resource.applying import apply_object
+from actors.resource.decide import (
+    Current,
+    Decision,
+    decide_create,
+    decide_delete,
+    decide_replace,
+    decide_submit,
+    disregard_system_metadata,
+    generate_name,
+    may_not_create,
+    prepare_create,
+    prepare_replace,
+    refuse_other_uid,
+    working_copy,
+)
+from actors.resource.owners import AFTER_ADMISSION, SENT, drop_repeated_owners
+from actors.resource.patching import patch_object
+from actors.store.addressing import missing
+from actors.store.document import as_stored
+
+Find = Callable[[str, str], Current | None]  # (namespace, name) -> the object as it stands
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One attempt to decide a command."""
+
+    command: Command
+    find: Find
+    definition: Definition = field(init=False)
+    request: AdmissionRequest | None = None  # where a plugin is concerned
+    chain: Chain = EMPTY
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    decision: Decision
+    current: Current | None
+    verb: str  # what the journal records
+    created: bool = False
+    warnings: tuple[str, ...] = ()
+
+
+class Commands:
+    """Decides the commands of one resource type."""
+
+    def __init__(self, definitions: dict[str, Definition], storage: Definition, admission: Admission) -> None:
+        self._definitions = definitions  # by the served version a command names
+        self._storage = storage
+        self._admission = admission
+        self._views = FieldViews(definitions)
+        self._chains: dict[tuple[str, str, str], Chain] = {}
+
+    def decide(self, attempt: Attempt) -> Decided:
+        attempt.definition = self._definitions[attempt.command.version]
+        match attempt.command:
+            case Create() as create:
+                return self._create(attempt, create)
+            case Replace() as replace:
+                return self._replace(attempt, replace)
+            case Patch() as patch:
+                return self._patch(attempt, patch)
+            case Submit() as submit:
+                return self._submit(attempt, submit)
+            case Delete() as delete:
+                return self._delete(attempt, delete)
+
+    def _create(self, attempt: Attempt, command: Create, verb: str = "create") -> Decided:
+        definition, new = attempt.definition, working_copy(command.object)
+        metadata = new["metadata"]
+        warnings = drop_repeated_owners(metadata, SENT)
+        if verb != "apply":
+            disregard_system_metadata(metadata)
+            self._set_managers(command, new, None)
+        new = self._admit(attempt, CREATE, metadata.get("name", ""), new, None)
+        name = generate_name(new["metadata"], command.stamp.suffix)
+        current = attempt.find(command.namespace, name) if name else None
+        prepare_create(definition, command, new)
+        self._validate(attempt, new)
+        decision = decide_create(definition, current, new)
+        warnings = (*warnings, *definition.strategy.warnings(decision.object, None))
+        return Decided(decision, None, verb, created=True, warnings=warnings)
+
+    def _replace(self, attempt: Attempt, command: Replace) -> Decided:
+        current = attempt.find(command.namespace, command.name)
+        if current is None:
+            return self._create_by_replace(attempt, command)
+        refuse_other_uid(attempt.definition, command, current)
+        return self._update(attempt, current, command, "update")
+
+    def _create_by_replace(self, attempt: Attempt, command: Replace) -> Decided:
+        definition = attempt.definition
+        if not definition.strategy.allow_create_on_update or command.subresource:
+            raise missing(definition, command.name)
+        if not command.may_create:
+            raise may_not_create(definition, command)
+        refuse_other_uid(definition, command, None)
+        metadata = {
+            key: value for key, value in command.object["metadata"].items() if key != "resourceVersion"
+        }
+        new = {**command.object, "metadata": metadata}
+        create = Create(command.version, command.namespace, new, command.stamp, command.dry_run)
+        return self._create(attempt, create, verb="update")
+
+    def _patch(self, attempt: Attempt, command: Patch) -> Decided:
+        definition = attempt.definition
+        current = attempt.find(command.namespace, command.name)
+        if command.format == "apply":
+            return self._apply(attempt, current, command)
+        if current is None:
+            raise missing(definition, command.name)
+        patched = patch_object(definition.definition_at(command.subresource), current, command)
+        replace = _replacing(command, patched.object)
+        try:
+            decided = self._update(attempt, current, replace, "patch")
+        except Invalid as error:
+            if patched.problems:
+                raise BadRequest(f"{error}; besides: {', '.join(patched.problems)}") from None
+            raise
+        if not patched.warnings:
+            return decided
+        return Decided(decided.decision, current, "patch", warnings=(*patched.warnings, *decided.warnings))
+
+    def _apply(self, attempt: Attempt, current: Current | None, command: Patch) -> Decided:
+        definition = attempt.definition
+        if current is None and command.subresource:
+            raise missing(definition, command.name)
+        if current is None and not command.may_create:
+            raise may_not_create(definition, command)
+        wanted = apply_object(self._views, definition, current, command)
+        if current is None:
+            create = Create(command.version, command.namespace, wanted, command.stamp, command.dry_run)
+            return self._create(attempt, create, "apply")
+        return self._update(attempt, current, _replacing(command, wanted), "apply")
+
+    def _update(self, attempt: Attempt, current: Current, command: Replace, verb: str) -> Decided:
+        definition, new = attempt.definition, working_copy(command.object)
+        seen = definition.definition_at(command.subresource)
+        warnings = drop_repeated_owners(new["metadata"], SENT) if verb == "update" else ()
+        if verb != "apply" and seen is definition:
+            self._set_managers(command, new, current.object)
+        new = self._admit(attempt, UPDATE, command.name, new, current.object)
+        warnings += drop_repeated_owners(new["metadata"], AFTER_ADMISSION)
+        prepared = prepare_replace(definition, current, command, new)
+        self._validate(attempt, new)
+        decision = decide_replace(definition, current, prepared)
+        warnings = (*warnings, *seen.strategy.warnings(new, current.object))
+        return Decided(decision, current, verb, warnings=warnings)
+
+    def _submit(self, attempt: Attempt, command: Submit) -> Decided:
+        current = attempt.find(command.namespace, command.name)
+        sent = working_copy(command.object)
+        document = self._admit(attempt, CREATE, command.name, sent, None)
+        decision = decide_submit(attempt.definition, current, command, document)
+        self._validate(attempt, document)
+        return Decided(decision, current, "create", created=True)
+
+    def _delete(self, attempt: Attempt, command: Delete) -> Decided:
+        definition = attempt.definition
+        current = attempt.find(command.namespace, command.name)
+        self._ask(attempt, DELETE, command.name, None, current.object if current else None)
+        if current is None:
+            raise missing(definition, command.name)
+        self._validate(attempt, None)
+        return Decided(decide_delete(definition, current, command), current, command.verb)
+
+    def _set_managers(self, command: Create | Replace, new: Object, before: Object | None) -> None:
+        """Set metadata.managedFields to who owns what once this is written."""
+        stamp, metadata = command.stamp, new["metadata"]
+        subresource = command.subresource if isinstance(command, Replace) else ""
+        view = self._views(command.version, subresource)
+        entries = owned_after(self._views, view, before, new, stamp.manager, seconds_text(stamp.time))
+        as_stored(self._storage.schema, new)
+        metadata.pop("managedFields", None)
+        if entries:
+            metadata["managedFields"] = entries
+
+    def _admit(self, attempt: Attempt, operation: str, name: str, new: Object, old: Object | None) -> Object:
+        """What mutating plugins and the server itself make of the object."""
+        request = self._ask(attempt, operation, name, new, old)
+        if request is None or request.object is None:
+            return new
+        return request.object
+
+    def _ask(
+        self, attempt: Attempt, operation: str, name: str, new: Object | None, old: Object | None
+    ) -> AdmissionRequest | None:
+        command = attempt.command
+        subresource = command.subresource if isinstance(command, Replace | Patch | Submit) else ""
+        chain = self._chain(attempt.definition, operation, subresource)
+        if not chain:
+            return None
+        stamp = command.stamp
+        request = AdmissionRequest(
+            operation,
+            attempt.definition,
+            command.namespace,
+            name,
+            subresource,
+            new,
+            old,
+            stamp.user,
+            command.dry_run,
+            stamp,
+        )
+        attempt.request, attempt.chain = request, chain
+        chain.admit(request)
+        return request
+
+    def _validate(self, attempt: Attempt, prepared: Object | None) -> None:
+        request = attempt.request
+        if request is not None:
+            request.object = prepared
+            attempt.chain.validate(request)
+
+    def _chain(self, definition: Definition, operation: str, subresource: str) -> Chain:
+        address = definition.api_version, operation, subresource
+        chain = self._chains.get(address)
+        if chain is None:
+            chain = self._chains[address] = self._admission.chain(definition, operation, subresource)
+        return chain
+
+
+def _replacing(command: Patch, new: Object) -> Replace:
+    return Replace(
+        command.version,
+        command.namespace,
+        command.name,
+        new,
+        command.stamp,
+        command.subresource,
+        command.dry_run,
+    )

@@ -1,0 +1,33 @@
+"""What one plugin makes of an object, through the chain that a server compiles; the object itself must not change."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from actors.admission.chain import Admission
+from actors.admission.plugin import Plugin
+from actors.admission.request import AdmissionRequest
+from actors.kinds.declaration.definition import Definition
+from actors.messages import Stamp
+
+STAMP = Stamp(0, "user", "m", "u", "")
+
+
+def admitted(
+    plugin: Plugin,
+    definition: Definition,
+    operation: str,
+    new: dict[str, Any],
+    old: dict[str, Any] | None = None,
+    *,
+    subresource: str = "",
+    stamp: Stamp = STAMP,
+) -> Any:
+    before = copy.deepcopy((new, old))
+    request = AdmissionRequest(
+        operation, definition, "ns", "a", subresource, new, old, stamp.user, False, stamp
+    )
+    Admission([plugin]).chain(definition, operation, subresource).admit(request)
+    assert (new, old) == before
+    return request.object
