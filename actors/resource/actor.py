@@ -8,7 +8,6 @@ pending is forgotten and the journal is the truth again, which is also what a re
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import orjson
@@ -58,7 +57,7 @@ class ResourceActor:
         self._storage = storage
         self._journal = journal
         self._committer = committer
-        self._commands = Commands(definitions, storage, admission)
+        self._commands = Commands(definitions, storage, admission, self._current)
         self.type_id = journal.type_id(storage.type_name)
         self._mailbox: Mailbox[Envelope] = Mailbox(MAILBOX_CAPACITY)
         self._pending: dict[Key, _Pending] = {}
@@ -114,7 +113,7 @@ class ResourceActor:
         command = envelope.command
         outcome: Outcome | None = None
         error: Exception | None = None
-        attempt = Attempt(command, partial(self._current, view))
+        attempt = Attempt(command, view)
         try:
             outcome = self._record_decision(command, self._commands.decide(attempt), events)
         except Exception as refused:

@@ -38,8 +38,9 @@ from actors.resource.owners import AFTER_ADMISSION, SENT, drop_repeated_owners
 from actors.resource.patching import patch_object
 from actors.store.addressing import missing
 from actors.store.document import as_stored
+from journal.view import View
 
-Find = Callable[[str, str], Current | None]  # (namespace, name) -> the object as it stands
+Find = Callable[[View, str, str], Current | None]  # (view, namespace, name) -> the object as it stands
 
 
 @dataclass(slots=True)
@@ -47,7 +48,7 @@ class Attempt:
     """One attempt to decide a command."""
 
     command: Command
-    find: Find
+    view: View
     definition: Definition = field(init=False)
     request: AdmissionRequest | None = None  # where a plugin is concerned
     chain: Chain = EMPTY
@@ -65,7 +66,10 @@ class Decided:
 class Commands:
     """Decides the commands of one resource type."""
 
-    def __init__(self, definitions: dict[str, Definition], storage: Definition, admission: Admission) -> None:
+    def __init__(
+        self, definitions: dict[str, Definition], storage: Definition, admission: Admission, find: Find
+    ) -> None:
+        self._find = find
         self._definitions = definitions  # by the served version a command names
         self._storage = storage
         self._admission = admission
@@ -95,7 +99,7 @@ class Commands:
             self._set_managers(command, new, None)
         new = self._admit(attempt, CREATE, metadata.get("name", ""), new, None)
         name = generate_name(new["metadata"], command.stamp.suffix)
-        current = attempt.find(command.namespace, name) if name else None
+        current = self._find(attempt.view, command.namespace, name) if name else None
         prepare_create(definition, command, new)
         self._validate(attempt, new)
         decision = decide_create(definition, current, new)
@@ -103,7 +107,7 @@ class Commands:
         return Decided(decision, None, verb, created=True, warnings=warnings)
 
     def _replace(self, attempt: Attempt, command: Replace) -> Decided:
-        current = attempt.find(command.namespace, command.name)
+        current = self._find(attempt.view, command.namespace, command.name)
         if current is None:
             return self._create_by_replace(attempt, command)
         refuse_other_uid(attempt.definition, command, current)
@@ -125,7 +129,7 @@ class Commands:
 
     def _patch(self, attempt: Attempt, command: Patch) -> Decided:
         definition = attempt.definition
-        current = attempt.find(command.namespace, command.name)
+        current = self._find(attempt.view, command.namespace, command.name)
         if command.format == "apply":
             return self._apply(attempt, current, command)
         if current is None:
@@ -169,7 +173,7 @@ class Commands:
         return Decided(decision, current, verb, warnings=warnings)
 
     def _submit(self, attempt: Attempt, command: Submit) -> Decided:
-        current = attempt.find(command.namespace, command.name)
+        current = self._find(attempt.view, command.namespace, command.name)
         sent = working_copy(command.object)
         document = self._admit(attempt, CREATE, command.name, sent, None)
         decision = decide_submit(attempt.definition, current, command, document)
@@ -178,7 +182,7 @@ class Commands:
 
     def _delete(self, attempt: Attempt, command: Delete) -> Decided:
         definition = attempt.definition
-        current = attempt.find(command.namespace, command.name)
+        current = self._find(attempt.view, command.namespace, command.name)
         self._ask(attempt, DELETE, command.name, None, current.object if current else None)
         if current is None:
             raise missing(definition, command.name)

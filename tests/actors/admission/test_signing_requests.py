@@ -6,7 +6,6 @@ from typing import Any
 
 from actors.admission.chain import Admission
 from actors.admission.completions.signing_requests import SigningRequests
-
 from actors.admission.request import AdmissionRequest
 from actors.identity import User
 from actors.kinds.catalog import Catalog

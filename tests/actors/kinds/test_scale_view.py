@@ -9,7 +9,14 @@ import pytest
 from actors.errors import Conflict, Invalid
 from actors.kinds.declaration.scale import selector_text
 from actors.messages import Replace, Stamp
-from actors.resource.decide import Current, Store, decide_replace, prepare_replace, refuse_other_uid, working_copy
+from actors.resource.decide import (
+    Current,
+    Store,
+    decide_replace,
+    prepare_replace,
+    refuse_other_uid,
+    working_copy,
+)
 from tests.actors.kinds.declared import Declared
 from tests.actors.kinds.test_replication_controller_rules import controller
 

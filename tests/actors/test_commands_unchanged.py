@@ -1,0 +1,168 @@
+"""A command never changes: not when it is stored, refused, tried without effect, patched or applied."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import asdict, replace
+from typing import Any
+
+import pytest
+
+from actors.errors import RequestError
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.schema.decoder import NotDecodable
+from actors.messages import Command, Create, Delete, DeleteOptions, Patch, Replace, Submit
+from tests.actors.kinds.documents import Documents
+from tests.actors.store import Store, stored
+
+SEEDS = range(12)
+SPEC: dict[str, Any] = {
+    "hostUsers": False,
+    "containers": [{"name": "c", "image": "i", "securityContext": {"procMount": "Unmasked"}}],
+    "topologySpreadConstraints": [
+        {
+            "maxSkew": 1,
+            "topologyKey": "k",
+            "whenUnsatisfiable": "DoNotSchedule",
+            "minDomains": 2,
+            "labelSelector": {},
+        }
+    ],
+}
+POD: dict[str, Any] = {
+    "metadata": {
+        "name": "p",
+        "annotations": {"seccomp.security.alpha.cluster.io/pod": "runtime/default"},
+        "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "1"}] * 2,
+    },
+    "spec": SPEC,
+}
+TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": SPEC}
+JOB_TEMPLATE = {**TEMPLATE, "spec": {**SPEC, "restartPolicy": "Never"}}
+SERVICE = {"metadata": {"name": "s"}, "spec": {"type": "NodePort", "ports": [{"port": 80, "name": "x"}]}}
+DEPLOYMENT = {
+    "metadata": {"name": "d"},
+    "spec": {"selector": {"matchLabels": {"a": "b"}}, "template": TEMPLATE},
+}
+JOB = {"metadata": {"name": "j"}, "spec": {"template": JOB_TEMPLATE}}
+SLICE = {
+    "metadata": {"name": "e"},
+    "addressType": "IPv4",
+    "endpoints": [{"addresses": ["10.1.1.1"], "deprecatedTopology": {"x": "y"}}],
+}
+VALID: dict[str, dict[str, Any]] = {
+    "pods": POD,
+    "services": SERVICE,
+    "deployments": DEPLOYMENT,
+    "jobs": JOB,
+    "endpointslices": SLICE,
+    "secrets": {"metadata": {"name": "s"}, "stringData": {"a": "b"}},
+    "namespaces": {
+        "metadata": {"name": "n", "labels": {"a": "b"}},
+        "spec": {"finalizers": ["example.com/x"]},
+    },
+}
+
+
+async def run(store: Store, definition: Definition, command: Command) -> Any:
+    """The outcome or the error; the command must be as it was."""
+    before = copy.deepcopy(command)
+    try:
+        result: Any = await store.directory.ask(definition, command)
+    except RequestError as error:
+        result = error
+    assert command == before
+    return result
+
+
+def creates(store: Store, definition: Definition, new: dict[str, Any]) -> list[Create]:
+    namespace = "default" if definition.namespaced else ""
+    command = Create(definition.api_version, namespace, new, store.stamps.make("u", "m", suffix=True))
+    return [replace(command, dry_run=True), command, command]
+
+
+@pytest.mark.parametrize("plural", VALID)
+async def test_a_create_that_is_tried_stored_and_refused(plural: str) -> None:
+    async with stored() as store:
+        definition = store.definition(plural)
+        new = definition.schema.decode_object(VALID[plural]).object
+        results = [await run(store, definition, command) for command in creates(store, definition, new)]
+        assert [type(result).__name__ for result in results] == ["Written", "Written", "AlreadyExists"]
+
+
+async def test_of_every_kind_whatever_it_holds() -> None:
+    """Documents nobody would write, most of them refused: no rule and no preparation changes what was sent."""
+    async with stored() as store:
+        for definition in store.catalog.definitions:
+            if definition.answered or not definition.has_items or definition.is_view:
+                continue
+            for seed in SEEDS:
+                document = Documents(seed, luck=400).of(definition.fields)
+                try:
+                    new = definition.schema.decode_object(document).object
+                except NotDecodable:
+                    continue
+                if definition.conversion is not None:
+                    new = definition.conversion.to_storage(new)
+                new["metadata"].update(name=f"x{seed}", namespace="default")
+                for command in creates(store, definition, new):
+                    await run(store, definition, command)
+                    update = Replace(command.version, command.namespace, f"x{seed}", new, command.stamp)
+                    await run(store, definition, update)
+                    for subresource in definition.subresources:
+                        if subresource.view is None and "update" in subresource.verbs:
+                            await run(store, definition, replace(update, subresource=subresource.name))
+
+
+@pytest.mark.parametrize("plural", VALID)
+async def test_replaces_and_patches(plural: str) -> None:
+    async with stored() as store:
+        definition = store.definition(plural)
+        new = definition.schema.decode_object(VALID[plural]).object
+        new["metadata"]["name"] = "x"
+        namespace = "default" if definition.namespaced else ""
+        address = definition.api_version, namespace, "x"
+        stamp = store.stamps.make("u", "m")
+        await run(store, definition, creates(store, definition, new)[1])
+        changed = {**new, "metadata": {**new["metadata"], "labels": {"x": "y"}}}
+        await run(store, definition, Replace(*address, changed, stamp))
+        stale = {**new, "metadata": {**new["metadata"], "resourceVersion": "1"}}
+        assert isinstance(await run(store, definition, Replace(*address, stale, stamp)), RequestError)
+        config = {**VALID[plural], "kind": definition.kind, "apiVersion": definition.api_version}
+        config["metadata"] = {"name": "x", "annotations": {"a": "b"}, "finalizers": []}
+        operations = [
+            {"op": "add", "path": "/metadata/annotations", "value": {"k": "v"}},
+            {"op": "add", "path": "/metadata/annotations/l", "value": "w"},
+            {"op": "copy", "from": "/metadata/annotations", "path": "/metadata/labels"},
+        ]
+        for format_, patch in (
+            ("json", operations),
+            ("merge", VALID[plural]),
+            ("strategic", VALID[plural]),
+            ("apply", config),
+        ):
+            for dry_run in (True, False):
+                command = Patch(*address, format_, patch, stamp, dry_run=dry_run, force=True)
+                await run(store, definition, command)
+
+
+async def test_what_is_submitted_and_deleted() -> None:
+    async with stored() as store:
+        definition = store.definition("pods")
+        new = definition.schema.decode_object(POD).object
+        await run(store, definition, creates(store, definition, new)[1])
+        stamp = store.stamps.make("u", "m")
+        sent = {"metadata": {"name": "p", "annotations": {"a": "b"}}, "target": {"kind": "Node", "name": "n"}}
+        for dry_run in (True, False, False):
+            await run(store, definition, Submit("v1", "default", "p", "binding", sent, stamp, dry_run))
+        for options in (DeleteOptions(dry_run=True), DeleteOptions(uid="other"), DeleteOptions()):
+            await run(store, definition, Delete("v1", "default", "p", stamp, options))
+
+
+async def test_a_command_decided_again_gives_the_same_object() -> None:
+    async with stored() as store:
+        definition = store.definition("pods")
+        new = definition.schema.decode_object(POD).object
+        command = replace(creates(store, definition, new)[0], dry_run=True)
+        first, second = [await run(store, definition, command) for _ in range(2)]
+        assert asdict(first) == asdict(second)

@@ -1,0 +1,50 @@
+"""Every command can be sent to another process: what msgpack gives back is equal to what it was given."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from typing import Any, get_args
+
+import msgpack
+import pytest
+
+from actors import messages
+from actors.identity import User
+from actors.messages import Command, Create, Delete, DeleteOptions, Patch, Replace, Stamp, Submit
+
+USER = User("alice", "1", ("devs",), (("scopes", ("a", "b")),))
+STAMP = Stamp(1, "alice", "kubectl", "uid", "abcde", USER)
+OBJECT = {"metadata": {"name": "a", "labels": {"x": "y"}}, "spec": {"list": [1, None, 2.5, {"b": True}]}}
+COMMANDS: tuple[Command, ...] = (
+    Create("v1", "default", OBJECT, STAMP),
+    Replace("v1", "default", "a", OBJECT, STAMP, "status", dry_run=True, may_create=True),
+    Patch("v1", "default", "a", "json", [{"op": "remove", "path": "/a"}], STAMP, problems=("p",)),
+    Patch("v1", "default", "a", "apply", OBJECT, STAMP, force=True, may_create=True, annotation="x"),
+    Submit("v1", "default", "a", "binding", OBJECT, STAMP),
+    Delete("v1", "default", "a", STAMP, DeleteOptions(30, "Orphan", "uid", "7"), "deletecollection"),
+)
+TYPES = {one.__name__: one for one in vars(messages).values() if is_dataclass(one)} | {"User": User}
+
+
+def plain(value: Any) -> Any:
+    if is_dataclass(value):
+        members = {one.name: plain(getattr(value, one.name)) for one in fields(value)}
+        return {"": type(value).__name__, **members}
+    return {"": "tuple", "items": [plain(one) for one in value]} if isinstance(value, tuple) else value
+
+
+def rebuilt(value: Any) -> Any:
+    if not isinstance(value, dict) or "" not in value:
+        return value
+    if value[""] == "tuple":
+        return tuple(rebuilt(one) for one in value["items"])
+    return TYPES[value.pop("")](**{name: rebuilt(one) for name, one in value.items()})
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: type(command).__name__)
+def test_round_trip(command: Command) -> None:
+    assert rebuilt(msgpack.unpackb(msgpack.packb(plain(command)))) == command
+
+
+def test_every_command_is_covered() -> None:
+    assert {type(one) for one in COMMANDS} == set(get_args(Command))
