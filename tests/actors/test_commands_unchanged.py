@@ -94,7 +94,7 @@ async def test_of_every_kind_whatever_it_holds() -> None:
     """Documents nobody would write, most of them refused: no rule and no preparation changes what was sent."""
     async with stored() as store:
         for definition in store.catalog.definitions:
-            if definition.answered or not definition.has_items or definition.is_view:
+            if definition.storage.ephemeral or not definition.has_items or definition.is_view:
                 continue
             for seed in SEEDS:
                 document = Documents(seed, luck=400).of(definition.fields)
@@ -102,8 +102,8 @@ async def test_of_every_kind_whatever_it_holds() -> None:
                     new = definition.schema.decode_object(document).object
                 except NotDecodable:
                     continue
-                if definition.conversion is not None:
-                    new = definition.conversion.to_storage(new)
+                if definition.storage.conversion is not None:
+                    new = definition.storage.conversion.to_storage(new)
                 new["metadata"].update(name=f"x{seed}", namespace="default")
                 for command in creates(store, definition, new):
                     await run(store, definition, command)
