@@ -45,6 +45,11 @@ def patch_object(definition: Definition, current: Current, command: Patch) -> Pa
     return Patched(patched, problems, problems if command.field_validation == "Warn" else ())
 
 
+def _named_as(definition: Definition, patched: Object) -> Object:
+    """A strategic merge patch merges into a typed object, whose kind and apiVersion are not data."""
+    return {**patched, "kind": definition.kind, "apiVersion": definition.api_version}
+
+
 def _shown(definition: Definition, current: Current) -> Object:
     document = decode(encode(current.object, current.offset))
     if definition.storage.conversion is not None:
@@ -54,7 +59,8 @@ def _shown(definition: Definition, current: Current) -> Object:
 
 def _transformed(definition: Definition, document: Object, command: Patch) -> object:
     try:
-        return transform(command.format, document, command.patch, definition.fields)
+        patched = transform(command.format, document, command.patch, definition.fields)
+        return _named_as(definition, patched) if command.format == "strategic" else patched
     except PatchTooLarge as error:
         raise TooLarge(f"Request entity too large: {error}") from None
     except MalformedPatch as error:

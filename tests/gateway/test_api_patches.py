@@ -214,3 +214,29 @@ async def test_a_refused_content_type_names_those_that_are_taken(content_type: s
             "application/strategic-merge-patch+json",
             "application/apply-patch+yaml",
         ]
+
+
+OTHERS = [
+    {"kind": "Scale"},
+    {"apiVersion": "apps/v2"},
+    {"kind": "Deployment", "apiVersion": "autoscaling/v1"},
+]
+
+
+@pytest.mark.parametrize("named", OTHERS, ids=["kind", "version", "both"])
+@pytest.mark.parametrize("below", ["", "/scale", "/status"])
+async def test_a_strategic_patch_may_name_any_type(named: Document, below: str) -> None:
+    async with served() as api:
+        made = (await api.ask("POST", DEPLOYMENTS, DEPLOYMENT)).expect(201)
+        body = {**named, "spec": {"replicas": 4}}
+        patched = (await patch(api, "strategic", body, f"{DEPLOYMENTS}/d{below}")).expect(200)
+        own = ("Scale", "autoscaling/v1") if below == "/scale" else (made["kind"], made["apiVersion"])
+        assert (patched["kind"], patched["apiVersion"]) == own
+        assert patched["spec"]["replicas"] == (1 if below == "/status" else 4)
+
+
+@pytest.mark.parametrize("named", OTHERS[:1], ids=["kind"])
+async def test_a_merge_patch_may_not(named: Document) -> None:
+    async with served() as api:
+        (await api.ask("POST", DEPLOYMENTS, DEPLOYMENT)).expect(201)
+        (await patch(api, "merge", named, f"{DEPLOYMENTS}/d")).expect(422)
