@@ -166,12 +166,18 @@ class Server:
 
     async def _watch(self) -> None:
         """Keep time, while there is anybody to keep it for."""
+        ending: list[tuple[float, Link]] = []
         while True:
             if not self._serving.links:
                 self._arrival = trio.Event()
                 await self._arrival.wait()
-            await trio.sleep(TICK)
-            self._serving.sweep()
+            tick = trio.current_time() + TICK
+            for deadline, link in ending:
+                await trio.sleep_until(deadline)
+                if link.streaming and link.deadline <= trio.current_time():
+                    link.interrupt()
+            await trio.sleep_until(tick)
+            ending = self._serving.sweep()
 
 
 def _address(listener: Listener | None) -> Address | None:

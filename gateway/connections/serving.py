@@ -1,7 +1,8 @@
 """What all connections of one server share: handler, limits, a coarse clock, counters, the drain flag.
 
 The server owns it and its watchdog moves `now`; connections read it and count into it. Reading an attribute
-instead of the clock for each request is why deadlines are as coarse as the watchdog's tick.
+instead of the clock for each request is why deadlines are as coarse as the watchdog's tick; only streams, whose
+end the client sets, end on time.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from operator import itemgetter
 
 import trio
 
 from gateway.connections.heads import CLOSE, Heads
-from gateway.connections.limits import Limits
+from gateway.connections.limits import TICK, Limits
 from gateway.connections.link import Link
 from gateway.requests.request import Request, Response
 
@@ -92,12 +94,16 @@ class Serving:
         self.heads.tick()
         return self.now
 
-    def sweep(self) -> None:
-        """Interrupt every link whose time is up."""
+    def sweep(self) -> list[tuple[float, Link]]:
+        """Interrupt every link whose time is up; returns the streams that end before the next tick, soonest first."""
         now = self.tick()
-        for link in [link for link in self.links if link.deadline <= now]:
-            self.timed_out += not link.streaming
-            link.interrupt()
+        near = [link for link in self.links if link.deadline <= now + TICK]
+        for link in near:
+            if link.deadline <= now:
+                self.timed_out += not link.streaming
+                link.interrupt()
+        ending = [(link.deadline, link) for link in near if link.streaming and link.deadline > now]
+        return sorted(ending, key=itemgetter(0))
 
     def statistics(self) -> ServerStatistics:
         return ServerStatistics(

@@ -7,7 +7,7 @@ from trio.testing import MockClock
 
 from gateway.handlers.watches import LONGEST
 from tests.gateway.api import config_map, served
-from tests.gateway.rest import let_pass
+from tests.gateway.rest import at_rest, let_pass
 from tests.gateway.watch.watching import ports, transports, watching
 
 
@@ -25,6 +25,24 @@ async def test_the_clients_limit(transport: str, mock_clock: MockClock) -> None:
         await let_pass(mock_clock, 2)
         assert await watch.end() == []
         assert watch.close_code in (None, 1000)
+
+
+@transports
+async def test_it_ends_on_time(transport: str, mock_clock: MockClock) -> None:
+    """Also where its end is not a moment at which the server looks at all connections."""
+    async with served(**ports(transport)) as api:
+        await let_pass(mock_clock, 0.4)
+        async with watching(api, api.path("configmaps"), transport, timeoutSeconds=1) as watch:
+            await let_pass(mock_clock, 0.6)
+            await let_pass(mock_clock, 0.3)
+            assert not watch.over
+            await let_pass(mock_clock, 0.1)
+            for _ in range(100):
+                if watch.over:
+                    break
+                await at_rest()
+            assert watch.over
+            assert await watch.end() == []
 
 
 @pytest.mark.parametrize("query", [{}, {"timeoutSeconds": 0}], ids=["unset", "zero"])
