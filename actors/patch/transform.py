@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain
 from typing import Any
 
 from actors.kinds.schema.fields import Struct
+from actors.kinds.schema.problems import Problems
 from actors.kinds.schema.scan import Members, NotJson, read, scan
-from actors.kinds.schema.walk import MOST_PROBLEMS
 from actors.patch.bounds import check_bounds
 from actors.patch.errors import MalformedPatch
 from actors.patch.json_patch import apply_json_patch, parse_json_patch
@@ -24,16 +24,16 @@ def read_patch(format_: str, raw: bytes) -> tuple[Any, tuple[str, ...]]:
         value, doubled = read(raw)
     except NotJson as error:
         raise MalformedPatch(f"the patch is not JSON: {error}") from None
-    problems = tuple(islice(_duplicates(scan(raw), ""), MOST_PROBLEMS)) if doubled else ()
+    repeated = _duplicates(scan(raw), "") if doubled else iter(())
     if format_ == "json":
         operations = parse_json_patch(value)
-        problems += tuple(islice(_unknown_members(operations), MOST_PROBLEMS))
-        return operations, tuple(f"json patch {problem}" for problem in problems)
+        doubtful = chain(repeated, _unknown_members(operations))
+        return operations, Problems(f"json patch {problem}" for problem in doubtful).texts()
     if value is None and format_ == "strategic":
         return {}, ()
     if not isinstance(value, dict):
         raise MalformedPatch("the patch must be an object")
-    return value, problems
+    return value, Problems(repeated).texts()
 
 
 def transform(format_: str, document: dict[str, Any], patch: Any, struct: Struct) -> Any:

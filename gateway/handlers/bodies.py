@@ -76,7 +76,8 @@ async def _unhurried(raw: bytes, read: Callable[..., T], *arguments: Any) -> T:
 
 def _decode_message(definition: Definition, raw: bytes) -> Decoded:
     schema = definition.schema
-    return schema.decode_object(read_object(definition.fields, raw, schema.check_type))
+    body = read_object(definition.fields, raw, schema.check_type)
+    return schema.decode_object(body.object, body.problems)
 
 
 def _judge(call: Call, definition: Definition, problems: tuple[str, ...], field_validation: str) -> None:
@@ -101,7 +102,7 @@ async def decode_delete_options(call: Call, names: Names) -> dict[str, Any] | No
         if media == "json":
             value = orjson.loads(raw)
         elif media == "protobuf":
-            value = read_object(DELETE_OPTIONS, raw)
+            value = read_object(DELETE_OPTIONS, raw).object
         else:
             value = (await yaml.load_off_loop(raw)).value
     except (orjson.JSONDecodeError, NotProtobuf, yaml.YamlError) as error:

@@ -10,6 +10,7 @@ from typing import Any
 
 import orjson
 
+from actors.kinds.schema.problems import problems_in
 from gateway.requests.call import Call
 from gateway.requests.errors import Failure
 from gateway.requests.request import Response
@@ -18,7 +19,8 @@ from gateway.wire.json import pretty
 
 # Of all warnings of one answer together, and of one of them where they are too many. Many clients take heads of
 # 16 KiB at most.
-WARNING_LETTERS, WARNING_SHOWN = 4096, 256
+WARNING_BYTES, WARNING_SHOWN = 4096, 256
+WARNINGS = 60  # header lines: Python's http.client reads 100 of all kinds
 
 
 def at_once(call: Call, body: bytes) -> Response | None:
@@ -70,16 +72,22 @@ def text(body: str, status: int = 200, content_type: bytes = b"text/plain; chars
 
 
 def warning_headers(messages: list[str]) -> Iterator[bytes]:
-    """Each once, as many as fit, and none longer than a line of text once they do not: clients refuse large heads."""
+    """Each once, as many as fit, and none longer than a line of text once they do not: clients refuse large heads.
+
+    A last one says how many were left out.
+    """
     texts = list(dict.fromkeys(messages))
-    if sum(map(len, texts)) > WARNING_LETTERS:
-        texts = [text[:WARNING_SHOWN] for text in texts]
-    told = 0
-    for text in texts:
-        if told >= WARNING_LETTERS:
+    headers = [warning_header(text) for text in texts]
+    if sum(map(len, headers)) > WARNING_BYTES:
+        headers = [warning_header(text[:WARNING_SHOWN]) for text in texts]
+    size = 0
+    for index, header in enumerate(headers):
+        size += len(header)
+        if size > WARNING_BYTES or index == WARNINGS:
+            left_out = sum(problems_in(text) for text in texts[index:])
+            yield warning_header(f"{left_out} more warnings were left out")
             return
-        told += len(text)
-        yield warning_header(text)
+        yield header
 
 
 def warning_header(message: str) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import orjson
 import pytest
 
 from tests.gateway.api import names, served
@@ -120,3 +121,14 @@ async def test_a_dry_run_tells_too() -> None:
         assert answer.warnings == WARNINGS
         assert (await api.ask("POST", PATH, BODY, dryRun="All", fieldValidation="Strict")).status == 400
         assert names(await api.list("configmaps")) == []
+
+
+async def test_three_hundred_unknown_fields() -> None:
+    body = orjson.dumps({"metadata": {"name": "a"}, **{f"extra{number}": 1 for number in range(300)}})
+    async with served() as api:
+        answer = await api.ask("POST", PATH, body, dryRun="All")
+        assert len(answer.headers.multi_items()) < 80
+        assert answer.warnings[0] == '299 - "unknown field \\"extra0\\""'
+        assert answer.warnings[-1] == '299 - "and 250 more such problems"'
+        message = await api.refuse("POST", PATH, body, 400, fieldValidation="Strict")
+        assert message.endswith('unknown field "extra49", and 250 more such problems')

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.gateway.api import Answer, Api, config_map, served
-from tests.gateway.foreign import MEDIA, message, opened, sealed
+from tests.gateway.foreign import MAGIC, MEDIA, message, opened, sealed
 
 PATH = "/api/v1/namespaces/default/configmaps"
 ASKED = {"accept": MEDIA}
@@ -206,3 +206,62 @@ async def test_a_patch_is_never_protobuf() -> None:
             headers={**ASKED, "content-type": "application/merge-patch+json"},
         )
         assert dict(opened(patched.body).data) == {"k": "v"}
+
+
+# A string at number 99, which no ConfigMap has.
+UNKNOWN = NAMED.SerializeToString() + b"\x9a\x06\x01x"
+
+
+def enveloped(raw: bytes, kind: str = "ConfigMap", content_type: str = "", encoding: str = "") -> bytes:
+    unknown = message("Unknown")
+    unknown.typeMeta.apiVersion, unknown.typeMeta.kind, unknown.raw = "v1", kind, raw
+    unknown.contentType, unknown.contentEncoding = content_type, encoding
+    return bytes(MAGIC + unknown.SerializeToString())
+
+
+async def test_unknown_field_numbers_are_validated_like_unknown_fields() -> None:
+    async with served() as api:
+        body = enveloped(UNKNOWN)
+        refused = await api.refuse("POST", PATH, body, 400, headers=SENT, fieldValidation="Strict")
+        assert refused.endswith("strict decoding error: unknown field number 99")
+        for mode, warnings in (("Ignore", []), ("Warn", ['299 - "unknown field number 99"'])):
+            query = {"fieldValidation": mode, "dryRun": "All"}
+            answer = await api.ask("POST", PATH, body, headers=SENT, **query)
+            assert (answer.status, answer.warnings) == (201, warnings)
+
+
+async def test_unknown_field_numbers_are_named_with_their_place() -> None:
+    async with served() as api:
+        service = message("Service")
+        service.metadata.name = "s"
+        service.spec.ports.add(name="a", port=1)
+        port = service.spec.ports.add(name="b", port=2)
+        port.MergeFromString(b"\xea\x04\x01x")
+        path = "/api/v1/namespaces/default/services"
+        body = enveloped(service.SerializeToString(), "Service")
+        answer = await api.ask("POST", path, body, headers=SENT)
+        assert answer.warnings == ['299 - "unknown field number 77 in \\"spec.ports[1]\\""']
+
+
+async def test_the_envelope_says_what_is_in_it() -> None:
+    async with served() as api:
+        raw = b'{"metadata":{"name":"a"},"data":{"k":"v"},"extra":1}'
+        answer = await api.ask("POST", PATH, enveloped(raw, content_type="application/json"), headers=SENT)
+        assert answer.expect(201)["data"] == {"k": "v"}
+        assert answer.warnings == ['299 - "unknown field \\"extra\\""']
+        named = enveloped(NAMED.SerializeToString(), content_type=MEDIA)
+        assert (await api.ask("POST", PATH, named, headers=SENT)).status == 409
+
+
+@pytest.mark.parametrize(
+    ("sent", "why"),
+    [
+        ({"content_type": "text/plain"}, 'contentType of the envelope: Unsupported value: "text/plain"'),
+        ({"content_type": "application/json"}, "the object in the envelope is not JSON"),
+        ({"encoding": "gzip"}, "contentEncoding must be empty"),
+    ],
+)
+async def test_what_the_envelope_says_is_refused(sent: dict[str, str], why: str) -> None:
+    async with served() as api:
+        body = enveloped(NAMED.SerializeToString(), **sent)
+        assert why in await api.refuse("POST", PATH, body, 400, headers=SENT)

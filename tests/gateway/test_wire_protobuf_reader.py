@@ -21,7 +21,7 @@ from actors.kinds.schema.fields import (
     MapOf,
     Struct,
 )
-from gateway.wire.protobuf.reader import read_message
+from gateway.wire.protobuf.reader import UnknownNumbers, read_message
 from gateway.wire.protobuf.walk import NotAMessage
 from gateway.wire.protobuf.writer import message_of
 
@@ -79,7 +79,7 @@ THING = Struct(
     ],
 )
 def test_what_is_meant(raw: bytes, found: object) -> None:
-    assert read_message(THING, raw) == found
+    assert read_message(THING, raw, UnknownNumbers()) == found
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_what_is_meant(raw: bytes, found: object) -> None:
 )
 def test_what_is_no_message(raw: bytes, why: str) -> None:
     with pytest.raises(NotAMessage) as caught:
-        read_message(THING, raw)
+        read_message(THING, raw, UnknownNumbers())
     assert why in str(caught.value)
 
 
@@ -125,7 +125,7 @@ def test_written_as_it_is_read() -> None:
         "left": "l",
         "right": {},
     }
-    assert read_message(THING, message_of(THING)(thing)) == thing
+    assert read_message(THING, message_of(THING)(thing), UnknownNumbers()) == thing
 
 
 def test_fields_and_keys_stand_in_order() -> None:

@@ -28,7 +28,8 @@ def test_keys_that_become_the_same_text() -> None:
 
 
 def test_not_without_end() -> None:
-    assert len(load(b"a: 1\n" * 5000).problems) == 100
+    *named, last = load(b"a: 1\n" * 5000).problems
+    assert (len(named), last) == (50, "and 4949 more such problems")
 
 
 def test_merged_keys_are_no_duplicates() -> None:

@@ -24,10 +24,9 @@ from actors.kinds.schema.fields import (
     unsaid,
     zero,
 )
+from actors.kinds.schema.problems import Problems
 from actors.kinds.schema.scalars import WrongType, read_scalar, spoken
 from actors.kinds.schema.scan import Members
-
-MOST_PROBLEMS: Final = 100  # a hostile body must not become an answer of megabytes
 
 _EMPTY: Final[tuple[Any, ...]] = ("", 0, [], {})
 
@@ -39,11 +38,11 @@ class Walk:
 
     def __init__(self, *, fill: bool) -> None:
         self._fill = fill
-        self._problems: dict[str, None] = {}
+        self._problems = Problems()
 
     @property
     def problems(self) -> tuple[str, ...]:
-        return tuple(self._problems)
+        return self._problems.texts()
 
     def struct(self, struct: Struct, value: Any, path: str = "") -> dict[str, Any]:
         sent: dict[str, Any] = {}
@@ -110,8 +109,7 @@ class Walk:
         return arranged
 
     def _report(self, what: str, path: str) -> None:
-        if len(self._problems) < MOST_PROBLEMS:
-            self._problems[f'{what} field "{path}"'] = None
+        self._problems.add(f'{what} field "{path}"')
 
 
 def _keeps_zero(field: Field) -> bool:

@@ -26,6 +26,7 @@ class Opened(NamedTuple):
     api_version: str
     kind: str
     raw: bytes
+    content_type: str  # of `raw`; none means protobuf
 
 
 def seal(api_version: str, kind: str, raw: bytes) -> bytes:
@@ -50,7 +51,7 @@ def unseal(data: bytes) -> Opened:
         _collect(parts[1], type_)
         if parts[3]:
             raise NotProtobuf("contentEncoding must be empty: encoded objects are not read")
-        return Opened(type_[1].decode(), type_[2].decode(), parts[2])
+        return Opened(type_[1].decode(), type_[2].decode(), parts[2], parts[4].decode())
     except (NotAMessage, UnicodeDecodeError) as error:
         raise NotProtobuf(f"the envelope of the object cannot be read: {error}") from None
 

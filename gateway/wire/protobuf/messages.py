@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.schema.fields import Struct
+from actors.kinds.values.spelling import quoted
 from actors.messages import Object
 from actors.names import Names
 from gateway.wire import answers
 from gateway.wire.aside import tell_aside
 from gateway.wire.protobuf.envelope import NotProtobuf, event, seal, unseal
-from gateway.wire.protobuf.reader import read_message
+from gateway.wire.protobuf.reader import UnknownNumbers, read_message
 from gateway.wire.protobuf.walk import NotAMessage
 from gateway.wire.protobuf.writer import message_of
 
@@ -105,12 +106,36 @@ def _load(body: bytes) -> Any:
         raise UnknownMessage("the answer is nested too deeply to be encoded to a protobuf message") from None
 
 
-def read_object(struct: Struct, raw: bytes, check_type: CheckType = _anything) -> Object:
-    """The document that a body in an envelope stands for; its type is judged before the rest is read."""
+class Body(NamedTuple):
+    """The document that a body in an envelope stands for."""
+
+    object: Object
+    problems: tuple[str, ...] = ()  # field numbers that the type does not have
+
+
+def read_object(struct: Struct, raw: bytes, check_type: CheckType = _anything) -> Body:
+    """Checks the type in the envelope before it reads the rest, which may be in JSON."""
     opened = unseal(raw)
-    said: Object = {"apiVersion": opened.api_version, "kind": opened.kind}
-    check_type(said)
+    type_: Object = {"apiVersion": opened.api_version, "kind": opened.kind}
+    check_type(type_)
+    media = opened.content_type.partition(";")[0].strip().lower()
+    if media == "application/json":
+        return Body(type_ | _json_in(opened.raw))
+    if media and not media.endswith("protobuf"):
+        accepted = "application/json, or none for protobuf"
+        raise NotProtobuf(f"contentType of the envelope: Unsupported value: {quoted(media)}: {accepted}")
+    unknown = UnknownNumbers()
     try:
-        return said | read_message(struct, opened.raw)
+        return Body(type_ | read_message(struct, opened.raw, unknown), unknown.problems())
     except NotAMessage as error:
         raise NotProtobuf(f"the object cannot be read: {error}") from None
+
+
+def _json_in(raw: bytes) -> Object:
+    try:
+        value = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        raise NotProtobuf(f"the object in the envelope is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise NotProtobuf("the object in the envelope is not a JSON object")
+    return {name: member for name, member in value.items() if name not in ("apiVersion", "kind")}

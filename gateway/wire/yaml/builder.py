@@ -25,6 +25,7 @@ from yaml.events import (
     StreamEndEvent,
 )
 
+from actors.kinds.schema.problems import Problems
 from actors.kinds.values.spelling import quoted
 from gateway.wire.yaml.failure import fail_at
 from gateway.wire.yaml.scalars import Scalar, resolve
@@ -35,8 +36,6 @@ DEPTH: Final = 200
 # Aliases may add no more than the largest body could have spelled out.
 ALIAS_BUDGET: Final = 3 * 1024 * 1024
 NODE_WEIGHT: Final = 16  # bytes of the smallest field, about
-# More would drown the answer, and each is held until the whole body is read.
-PROBLEMS: Final = 100
 
 
 @dataclass(slots=True)
@@ -69,7 +68,7 @@ class Builder:
 
     def __init__(self) -> None:
         self.value: Any = None
-        self.problems: dict[str, None] = {}
+        self.problems = Problems()
         self._open: list[_Frame] = []
         self._anchors: dict[str, _Anchored | None] = {}  # None while the anchored node is open
         self._weight = 0
@@ -183,8 +182,7 @@ class Builder:
         return key
 
     def _report(self, key: str, line: int) -> None:
-        if len(self.problems) < PROBLEMS:
-            self.problems[f"line {line}: key {quoted(key)} already set in map"] = None
+        self.problems.add(f"line {line}: key {quoted(key)} already set in map")
 
 
 def _line(event: Any) -> int:

@@ -45,7 +45,7 @@ def load(raw: bytes) -> Loaded:
         raise _refusal(error) from None
     finally:
         parser.dispose()
-    return Loaded(builder.value, tuple(builder.problems))
+    return Loaded(builder.value, builder.problems.texts())
 
 
 async def load_off_loop(raw: bytes) -> Loaded:
