@@ -1,7 +1,7 @@
-"""A journal with a past: many old events of objects that nobody touches, for housekeeping to work on.
+"""Writes a journal with many old events of otherwise unused objects, for retention and snapshots to process.
 
-Written straight into a folder before its first start, with times long ago, so that a server with a short
-retention finds all of it due at once.
+The test writes it into a folder before the first start, with old timestamps, so that a server with a short
+retention compacts all of it at once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from journal import Event, Journal
 
 AGE = 3600_000_000  # microseconds: an hour before now
 BATCH = 2000
-NAMESPACE, TYPE = "default", "secrets"  # a type that the traffic has nothing to do with
+NAMESPACE, TYPE = "default", "secrets"  # a type that the traffic does not use
 
 
 def write_backlog(path: Path, *, events: int, objects: int) -> None:

@@ -1,7 +1,7 @@
 """One keep-alive connection to the server, and the ways in which a client misbehaves.
 
-Whatever breaks a request is `Broken` (nobody knows what became of it); a server that cannot be reached any more
-is `Gone`. A server that does not answer in time is neither: it fails the test.
+A request that ends without a response raises `ConnectionBroken` (it may have taken effect or not); `ServerGone`
+means that nothing listens on the port. A response that does not come in time fails the test.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ import socket
 import struct
 from collections.abc import Callable
 
-from tests.robustness.cluster import LOOPBACK, PATIENCE, TOKEN
+from tests.robustness.cluster import LOOPBACK, TIMEOUT, TOKEN
 from tests.robustness.objects import Document
 
 _HEADERS = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
 
-class Broken(Exception):
-    """The connection ended before the answer did."""
+class ConnectionBroken(Exception):
+    """The connection ended before the response was complete."""
 
 
-class Gone(Exception):
-    """Nobody listens any more."""
+class ServerGone(Exception):
+    """Nothing listens on the port."""
 
 
 class Client:
@@ -36,32 +36,32 @@ class Client:
     def call(
         self, method: str, path: str, body: Document | None = None, sent: Callable[[], None] = lambda: None
     ) -> tuple[int, Document]:
-        """Ask and wait for the answer. `sent` is called in between."""
+        """Send a request and wait for the response. `sent` is called in between."""
         connection = self._connected()
         try:
             connection.request(method, path, _encoded(body), _HEADERS)
             sent()
-            answer = connection.getresponse()
-            content = answer.read()
+            response = connection.getresponse()
+            content = response.read()
         except TimeoutError:
-            raise AssertionError(f"no answer to {method} {path} in {PATIENCE:.0f} s") from None
+            raise AssertionError(f"no response to {method} {path} in {TIMEOUT:.0f} s") from None
         except (OSError, http.client.HTTPException) as error:
             self.close()
-            raise Broken from error
-        return answer.status, json.loads(content)
+            raise ConnectionBroken from error
+        return response.status, json.loads(content)
 
-    def leave(self, method: str, path: str, body: Document | None) -> None:
-        """Ask and go without waiting for the answer."""
+    def send_and_disconnect(self, method: str, path: str, body: Document | None) -> None:
+        """Send a request and disconnect without waiting for the response."""
         connection = self._connected()
         try:
             connection.request(method, path, _encoded(body), _HEADERS)
         except OSError as error:
-            raise Broken from error
+            raise ConnectionBroken from error
         finally:
             self.close()
 
-    def cut_off(self, method: str, path: str, body: Document, chance: random.Random) -> None:
-        """Send a part of a request, never all of it, and go: with a goodbye or without."""
+    def send_partially(self, method: str, path: str, body: Document, rng: random.Random) -> None:
+        """Send a part of a request and disconnect: with FIN or with RST."""
         content = _encoded(body) or b""
         head = "".join(f"{name}: {value}\r\n" for name, value in _HEADERS.items())
         length = f"Content-Length: {len(content)}\r\n"
@@ -69,22 +69,22 @@ class Client:
         connection = self._connected()
         try:
             sock = connection.sock
-            if chance.random() < 0.5:
+            if rng.random() < 0.5:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
-            sock.sendall(whole[: chance.randrange(1, len(whole))])
+            sock.sendall(whole[: rng.randrange(1, len(whole))])
         except OSError as error:
-            raise Broken from error
+            raise ConnectionBroken from error
         finally:
             self.close()
 
     def _connected(self) -> http.client.HTTPConnection:
-        if self._connection is None or self._connection.sock is None:  # the server may have said goodbye
-            connection = http.client.HTTPConnection(LOOPBACK, self._port, timeout=PATIENCE)
+        if self._connection is None or self._connection.sock is None:  # the server may have closed it
+            connection = http.client.HTTPConnection(LOOPBACK, self._port, timeout=TIMEOUT)
             try:
                 connection.connect()
             except OSError as error:
                 connection.close()
-                raise Gone from error
+                raise ServerGone from error
             self._connection = connection
         return self._connection
 

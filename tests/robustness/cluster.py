@@ -1,8 +1,8 @@
 """The real server as a process of its own: started on a folder, killed, started again.
 
 A `Cluster` is one data folder with at most one server at a time. Each start takes a port that the kernel
-finds free, because the one of a killed server may have gone to somebody else meanwhile. Whoever makes one uses
-it as a context manager: on leaving, the process it started is gone, ended by its own pid.
+finds free, because another process may have taken the port of a killed server. It is a context manager that
+kills the process it started, by its pid, on exit.
 """
 
 from __future__ import annotations
@@ -22,41 +22,41 @@ from journal import failpoints
 
 LOOPBACK = "127.0.0.1"
 TOKEN = "robustness"
-# Seconds to become ready, and to end after SIGTERM: many times what a start takes, for a machine that is busy.
-PATIENCE = 60.0
-_ASK_EVERY, _GLANCE_EVERY = 0.005, 0.0005
+# Seconds to become ready, and to end after SIGTERM: many times what a start takes, for a busy machine.
+TIMEOUT = 60.0
+_READY_POLL_SECONDS, _FILE_POLL_SECONDS = 0.005, 0.0005
 # A port that was free a moment ago may be taken by the time the server asks for it.
 _STARTS = 5
 
 
-# The command `rewound` after some statements, for what depends on the machine or takes long otherwise.
+# Runs the command `rewound` after some statements, for what depends on the machine or would take long.
 _TUNED = """
 import sys
 from gateway.cli.main import main
 {statements}
 sys.exit(main(sys.argv[1:]))
 """
-# On a machine where every commit counts as slow, all of them happen in a thread beside the event loop.
+# When every commit counts as slow, the committer runs all of them in a thread beside the event loop.
 _SLOW_DISK = "from actors.store import committer; committer.QUICK = 0.0"
 
 
 class DidNotStart(Exception):
     """The server ended with a code, or was not ready in time."""
 
-    def __init__(self, why: str, said: str, code: int | None = None) -> None:
+    def __init__(self, why: str, output: str, code: int | None = None) -> None:
         self.code = code
-        super().__init__(f"{why}; it said last:\n{said}")
+        super().__init__(f"{why}; end of its log:\n{output}")
 
 
 class Cluster:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.slow_disk = False
-        self.tuned: tuple[str, ...] = ()  # statements before it starts
+        self.tuned: tuple[str, ...] = ()  # statements to run before it starts
         self.secure = False  # serve TLS too
         self.port = 0
         self.secure_port = 0
-        self.took = 0.8  # seconds, the last start; the first is a guess
+        self.start_seconds = 0.8  # seconds, the last start; the first is a guess
         self._log = folder / "server.log"
         self._tokens = folder / "tokens.csv"
         self._tokens.write_text(f'{TOKEN},robustness,1,"system:masters"\n')
@@ -81,16 +81,16 @@ class Cluster:
     # Starting.
 
     def spawn(self, failpoint: str = "", flags: Sequence[str] = ()) -> None:
-        """Start a server without waiting for anything. `failpoint` is where it will kill itself."""
-        assert self._process is None, "a server of this folder is still there"
+        """Start a server without waiting for anything. At `failpoint` it kills itself."""
+        assert self._process is None, "a server of this folder is still running"
         self.port, self.secure_port = free_port(), free_port() if self.secure else 0
-        surroundings = {**os.environ, failpoints.VARIABLE: failpoint}
+        environment = {**os.environ, failpoints.VARIABLE: failpoint}
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 [*self._command(), "serve", *self._flags(), *flags],
                 stdout=log,
                 stderr=log,
-                env=surroundings,
+                env=environment,
             )
 
     def _command(self) -> list[str]:
@@ -115,25 +115,25 @@ class Cluster:
             if code is None:
                 return
             self._process = None
-            if "is in use" not in self._said():
-                raise DidNotStart(f"the server ended with {code} before it was ready", self._said(), code)
-        raise DidNotStart(f"no port was free in {_STARTS} attempts", self._said())
+            if "is in use" not in self._log_tail():
+                raise DidNotStart(f"the server ended with {code} before it was ready", self._log_tail(), code)
+        raise DidNotStart(f"no port was free in {_STARTS} attempts", self._log_tail())
 
     def _until_ready(self) -> int | None:
         """None when ready; the exit code of a server that ended first."""
         process, began = self._running(), time.monotonic()
-        while time.monotonic() < began + PATIENCE:
+        while time.monotonic() < began + TIMEOUT:
             if (code := process.poll()) is not None:
                 return code
             if self.ready():
-                self.took = time.monotonic() - began
+                self.start_seconds = time.monotonic() - began
                 return None
-            time.sleep(_ASK_EVERY)
+            time.sleep(_READY_POLL_SECONDS)
         self.kill()
-        raise DidNotStart(f"the server was not ready after {PATIENCE:.0f} s", self._said())
+        raise DidNotStart(f"the server was not ready after {TIMEOUT:.0f} s", self._log_tail())
 
     def ready(self) -> bool:
-        connection = http.client.HTTPConnection(LOOPBACK, self.port, timeout=PATIENCE)
+        connection = http.client.HTTPConnection(LOOPBACK, self.port, timeout=TIMEOUT)
         try:
             connection.request("GET", "/readyz", headers={"Authorization": f"Bearer {TOKEN}"})
             return connection.getresponse().status == 200
@@ -149,18 +149,18 @@ class Cluster:
         return self._process is not None and self._process.poll() is None
 
     def signal(self, number: int) -> None:
-        """Send a signal and do not wait; one that is already gone needs none. Any thread may call it."""
+        """Send a signal, if there is a process, and do not wait. Any thread may call it."""
         process = self._process
         if process is not None:
             process.send_signal(number)
 
     def kill(self) -> int | None:
-        """SIGKILL; the exit code of a server that was there."""
+        """Send SIGKILL; returns the exit code, or None when no server was running."""
         self.signal(signal.SIGKILL)
         return self.ended()
 
     def kill_after(self, seconds: float) -> int | None:
-        """Let it live so long, at most, then SIGKILL."""
+        """Wait for its end for so long, then send SIGKILL."""
         try:
             self._running().wait(seconds)
         except subprocess.TimeoutExpired:
@@ -168,21 +168,21 @@ class Cluster:
         return self.kill()
 
     def kill_when_exists(self, path: Path) -> int | None:
-        """SIGKILL as soon as it has made a file; a server that became ready without it has none to make."""
+        """Send SIGKILL as soon as a file exists, or when the server is ready."""
         while self.alive and not path.exists() and not self.ready():
-            time.sleep(_GLANCE_EVERY)
+            time.sleep(_FILE_POLL_SECONDS)
         return self.kill()
 
     def ended(self) -> int | None:
-        """Wait for a server that was told to end, or that will kill itself."""
+        """Wait for a server that got a signal or will kill itself; returns its exit code."""
         if self._process is None:
             return None
         try:
-            code = self._process.wait(PATIENCE)
+            code = self._process.wait(TIMEOUT)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-            raise AssertionError(f"the server did not end in {PATIENCE:.0f} s:\n{self._said()}") from None
+            raise AssertionError(f"the server did not end in {TIMEOUT:.0f} s:\n{self._log_tail()}") from None
         self._process = None
         return code
 
@@ -190,16 +190,16 @@ class Cluster:
         assert self._process is not None, "no server was started"
         return self._process
 
-    # What it said.
+    # Its log.
 
-    def _said(self) -> str:
+    def _log_tail(self) -> str:
         return self._log.read_text(errors="replace")[-2000:]
 
     def tracebacks(self) -> str:
-        """The log from its first traceback on: no crash of a server is ever meant."""
-        said = self._log.read_text(errors="replace") if self._log.exists() else ""
-        found = said.find("Traceback (most recent call last)")
-        return "" if found < 0 else said[found : found + 4000]
+        """The log from its first traceback on: the server must never log one."""
+        output = self._log.read_text(errors="replace") if self._log.exists() else ""
+        found = output.find("Traceback (most recent call last)")
+        return "" if found < 0 else output[found : found + 4000]
 
 
 def free_port() -> int:

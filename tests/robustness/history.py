@@ -1,8 +1,8 @@
-"""What happened: every request with its answer, every list with its pages, life after life of the server.
+"""The recorded history: every request with its response and every list with its pages, for each run of the server.
 
-Clients record, each into lists of its life; validators only read. An operation without a status was sent and
-never answered: it may have happened or not, at any moment until the server was gone. One that is not
-`complete` was cut off before its end, so it must never have happened.
+Clients record into the lists of a run; validators only read. An operation without a status got no response: it
+may have taken effect or not, at any time until the server ended. One that is not `complete` was only partly sent,
+so it must never take effect.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tests.robustness.ledger import Ledger
+from tests.robustness.journal_contents import JournalContents
 from tests.robustness.objects import Content, Document, Key, author_of, is_deleting, token_of, version_of
 
 CREATE, REPLACE, DELETE, DELETE_COLLECTION, GET = "create", "replace", "delete", "deletecollection", "get"
-NOT_YET = math.inf
+NEVER = math.inf
 
 
 @dataclass(slots=True)
@@ -23,16 +23,16 @@ class Operation:
     number: int
     client: int
     verb: str
-    key: Key  # without a name for a collection
-    content: Content | None = None  # what is to be written
-    expected: int | None = None  # the version that the request names
-    color: str = ""  # what a collection is narrowed to
+    key: Key  # without a name, for a collection
+    content: Content | None = None  # to write
+    expected: int | None = None  # the resourceVersion in the request
+    color: str = ""  # the label that a collection is filtered by
     complete: bool = True
-    abandoned: bool = False  # its client was gone before an answer could come
-    sent: float = NOT_YET
-    ended: float = NOT_YET
+    abandoned: bool = False  # its client disconnected before the response
+    sent: float = NEVER
+    ended: float = NEVER
     status: int | None = None
-    answer: Document = field(default_factory=dict)
+    response: Document = field(default_factory=dict)
 
     @property
     def known(self) -> bool:
@@ -40,34 +40,34 @@ class Operation:
 
     @property
     def shown(self) -> Document | None:
-        """The object in the answer, where there is one."""
+        """The object in the response, if it has one."""
         success = self.status in (200, 201) and self.verb in (CREATE, REPLACE, GET)
-        return self.answer if success else None
+        return self.response if success else None
 
     @property
-    def shows_last_of(self) -> bool:
-        """Whether a replace was answered with an object that it removed: new content, old version."""
+    def returned_removed(self) -> bool:
+        """Whether a replace returned an object that it removed: new content, old version."""
         if self.verb != REPLACE or self.shown is None:
             return False
         return is_deleting(self.shown) and not self.shown["metadata"].get("finalizers")
 
     @property
     def made(self) -> int | None:
-        """The version that this write was acknowledged with; None when it changed nothing."""
-        if self.verb not in (CREATE, REPLACE) or self.shown is None or self.shows_last_of:
+        """The version in the response of this write; None when it changed nothing."""
+        if self.verb not in (CREATE, REPLACE) or self.shown is None or self.returned_removed:
             return None
-        # Writing what is already there gives the version, and the token, of the write that was first.
+        # Writing the same content again returns the version, and the token, of the first write.
         return version_of(self.shown) if author_of(self.shown) == self.number else None
 
     def __str__(self) -> str:
         wanted = "" if self.content is None else f" {self.content.token} {','.join(self.content.finalizers)}"
         named = "" if self.expected is None else f" at {self.expected}"
         shown = self.shown
-        got = f"{self.status}" if self.known else "no answer" if self.complete else "never sent whole"
+        got = f"{self.status}" if self.known else "no response" if self.complete else "partly sent"
         if shown is not None:
             mark = " deleting" if is_deleting(shown) else ""
             got += f" version {version_of(shown)} {token_of(shown)}{mark}"
-        ended = "" if self.ended == NOT_YET else f"{self.ended:.6f}"
+        ended = "" if self.ended == NEVER else f"{self.ended:.6f}"
         where = f"{self.key} {self.color}".rstrip()
         return f"[{self.sent:.6f} .. {ended}] #{self.number} {self.verb} {where}{wanted}{named}: {got}"
 
@@ -82,17 +82,17 @@ class Page:
 
 
 @dataclass(slots=True)
-class Walk:
-    """One list, page by page; its pages may be asked of several lives of the server."""
+class PagedList:
+    """One list, page by page; its pages may come from several runs of the server."""
 
     plural: str
-    namespace: str | None  # None: all of them
+    namespace: str | None  # None: all namespaces
     color: str
     limit: int
-    version: int | None = None  # the one it named
+    version: int | None = None  # its resourceVersion parameter
     match: str = ""
     pages: list[Page] = field(default_factory=list)
-    expired: bool = False  # 410: older than what the server may be asked about
+    expired: bool = False  # 410: older than the watch history
 
     @property
     def complete(self) -> bool:
@@ -104,7 +104,7 @@ class Walk:
 
     @property
     def exact(self) -> bool:
-        """Whether it asked for one version and no other."""
+        """Whether it requested exactly one version."""
         return self.match == "Exact"
 
     def __str__(self) -> str:
@@ -115,33 +115,33 @@ class Walk:
 
 
 @dataclass(slots=True)
-class Life:
+class ServerRun:
     """From one start of the server to its end."""
 
     number: int
-    ending: str  # how it was meant to end
-    orderly: bool = False  # it was told to stop, and ended by itself
+    ending: str  # how the test terminates it
+    orderly: bool = False  # it got SIGTERM and exited by itself
     operations: list[Operation] = field(default_factory=list)
-    walks: list[Walk] = field(default_factory=list)  # those begun in this life
-    found: dict[Key, Document] = field(default_factory=dict)  # what was there before the first operation
-    found_at: int = 0  # a version that all of it is not newer than
-    ledger: Ledger = field(default_factory=Ledger)  # what its journal said afterwards
+    lists: list[PagedList] = field(default_factory=list)  # whose first page came from this run
+    found: dict[Key, Document] = field(default_factory=dict)  # objects before the first operation
+    found_at: int = 0  # a version at least as new as all of `found`
+    contents: JournalContents = field(default_factory=JournalContents)  # its journal after it ended
 
 
 @dataclass(slots=True)
 class History:
-    lives: list[Life] = field(default_factory=list)
+    runs: list[ServerRun] = field(default_factory=list)
 
     @property
     def operations(self) -> Iterator[Operation]:
-        return (operation for life in self.lives for operation in life.operations)
+        return (operation for run in self.runs for operation in run.operations)
 
     @property
-    def walks(self) -> Iterator[Walk]:
-        return (walk for life in self.lives for walk in life.walks)
+    def lists(self) -> Iterator[PagedList]:
+        return (paged for run in self.runs for paged in run.lists)
 
     @property
     def acknowledged(self) -> list[Operation]:
-        """Writes that made a version, in the order of their answers."""
+        """Writes that made a version, in the order of their responses."""
         made = [operation for operation in self.operations if operation.made is not None]
         return sorted(made, key=lambda operation: operation.ended)

@@ -1,4 +1,4 @@
-"""What a watcher or a lister asks for, and which objects that are, judged without the server's own selectors."""
+"""What a watcher or lister requests, and which objects match, decided without the server's selectors."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ FIELDS: dict[str, Predicate] = {
 @dataclass(frozen=True, slots=True)
 class Interest:
     plural: str
-    namespace: str | None = None  # None: all of them
-    name: str = ""  # one object, by its own path
+    namespace: str | None = None  # None: all namespaces
+    name: str = ""  # one object, by its path
     labels: str = ""
     fields: str = ""
 
-    def wants(self, key: Key, body: Document) -> bool:
+    def matches(self, key: Key, body: Document) -> bool:
         return (
             key.plural == self.plural
             and self.namespace in (None, key.namespace)
@@ -50,7 +50,7 @@ class Interest:
         )
 
     def watching(self, *, old_path: bool, **query: object) -> str:
-        """The path of a watch; `old_path`: the one that has the verb in it."""
+        """The path of a watch; `old_path`: the deprecated one with /watch/ in it."""
         kind = KINDS[self.plural]
         key = Key(self.plural, self.namespace or "", self.name)
         path = kind.item(key) if self.name else kind.collection(self.namespace)
@@ -78,22 +78,22 @@ def _with(path: str, *parts: dict[str, object]) -> str:
     return path + "?" + "&".join(f"{name}={quote(str(value), safe='')}" for name, value in pairs)
 
 
-def random_interest(chance: random.Random) -> Interest:
-    """Of each shape about as often; most of config maps, which live in two namespaces."""
-    plural = chance.choice(("configmaps", "configmaps", *KINDS))
+def random_interest(rng: random.Random) -> Interest:
+    """Every shape about as often; most of config maps, which are in two namespaces."""
+    plural = rng.choice(("configmaps", "configmaps", *KINDS))
     namespaced = KINDS[plural].namespaced
-    namespace = chance.choice((None, None, *NAMESPACES)) if namespaced else None
-    match chance.choice(("all", "labels", "labels", "fields", "both", "item")):
+    namespace = rng.choice((None, None, *NAMESPACES)) if namespaced else None
+    match rng.choice(("all", "labels", "labels", "fields", "both", "item")):
         case "labels":
-            return Interest(plural, namespace, labels=chance.choice([*LABELS][1:]))
+            return Interest(plural, namespace, labels=rng.choice([*LABELS][1:]))
         case "fields":
-            return Interest(plural, namespace, fields=chance.choice([*FIELDS][1:]))
+            return Interest(plural, namespace, fields=rng.choice([*FIELDS][1:]))
         case "both":
-            labels, fields = chance.choice([*LABELS][1:]), chance.choice([*FIELDS][1:])
+            labels, fields = rng.choice([*LABELS][1:]), rng.choice([*FIELDS][1:])
             return Interest(plural, namespace, labels=labels, fields=fields)
         case "item":
             return Interest(
-                plural, chance.choice(NAMESPACES) if namespaced else None, name=f"r{chance.randrange(3)}"
+                plural, rng.choice(NAMESPACES) if namespaced else None, name=f"r{rng.randrange(3)}"
             )
         case _:
             return Interest(plural, namespace)

@@ -1,12 +1,11 @@
-"""What one object may do: the state of an object as far as clients can know it, and what a request makes of it.
+"""The model of one object: its state as far as clients can know it, and the effect of each request.
 
-`follow` is the whole model: the states that may come of an operation in a state, given how it was answered;
-none when no server that keeps its promises could have answered so. An operation without an answer may have
-had any outcome.
+`follow` is the whole model: the states that may result from an operation in a state, given its response; none
+when no correct server could have responded so. An operation without a response may have had any outcome.
 
-What only an answer would have told is None until something shows it: the version of a create that was never
-answered, or of the mark that a delete leaves while finalizers hold an object. `floor` is then the version it must
-be above.
+A value that only a missing response would have shown is None until another response shows it: the version of a
+create without a response, or of the deletionTimestamp that a delete sets while an object has finalizers. The
+version must then be above `floor`.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ from tests.robustness.objects import KINDS, Content, Document, content_of, is_de
 
 @dataclass(frozen=True, slots=True)
 class State:
-    content: Content | None = None  # None: not there
+    content: Content | None = None  # None: does not exist
     version: int | None = None
     uid: str | None = None
     deleting: bool = False
     floor: int = 0
 
     @property
-    def there(self) -> bool:
+    def exists(self) -> bool:
         return self.content is not None
 
     @property
@@ -42,7 +41,7 @@ class State:
 
 
 def seen(plural: str, shown: Document | None, floor: int = 0) -> State:
-    """The state that a reading shows."""
+    """The state that a read shows."""
     if shown is None:
         return State(floor=floor)
     version = version_of(shown)
@@ -51,15 +50,15 @@ def seen(plural: str, shown: Document | None, floor: int = 0) -> State:
 
 
 def agree(state: State, plural: str, shown: Document | None) -> Iterator[State]:
-    """The state, better known after a reading; nothing when the reading shows another."""
+    """The state with what a read adds to it; nothing when the read shows another state."""
     if shown is None:
-        if not state.there:
+        if not state.exists:
             yield state
         return
-    reading = seen(plural, shown)
-    same = (reading.content, reading.deleting) == (state.content, state.deleting)
-    if same and state.may_be(version_of(shown)) and state.uid in (None, reading.uid):
-        yield reading
+    read = seen(plural, shown)
+    same = (read.content, read.deleting) == (state.content, state.deleting)
+    if same and state.may_be(version_of(shown)) and state.uid in (None, read.uid):
+        yield read
 
 
 def follow(state: State, operation: Operation) -> Iterator[State]:
@@ -78,38 +77,38 @@ def follow(state: State, operation: Operation) -> Iterator[State]:
             raise ValueError(operation.verb)
 
 
-def _answered(operation: Operation, *statuses: int) -> bool:
+def _responded(operation: Operation, *statuses: int) -> bool:
     return operation.status is None or operation.status in statuses
 
 
 def _created(state: State, operation: Operation) -> Iterator[State]:
-    if state.there:
-        if _answered(operation, 409):
+    if state.exists:
+        if _responded(operation, 409):
             yield state
-    elif _answered(operation, 201):
+    elif _responded(operation, 201):
         yield from _stored(State(operation.content, floor=state.floor), operation)
 
 
 def _stored(new: State, operation: Operation) -> Iterator[State]:
-    """A state that a write led to, with what its answer tells of it."""
+    """A state after a write, with what the response adds to it."""
     if operation.status is None:
         yield new
     else:
-        yield from agree(new, operation.key.plural, operation.answer)
+        yield from agree(new, operation.key.plural, operation.response)
 
 
 def _replaced(state: State, operation: Operation) -> Iterator[State]:
     kind = KINDS[operation.key.plural]
-    if not state.there:
-        if kind.creates_on_update and _answered(operation, 201):
+    if not state.exists:
+        if kind.creates_on_update and _responded(operation, 201):
             yield from _stored(State(operation.content, floor=state.floor), operation)
-        elif not kind.creates_on_update and _answered(operation, 404):
+        elif not kind.creates_on_update and _responded(operation, 404):
             yield state
     elif operation.expected is None and not kind.unconditional:
-        if _answered(operation, 422):
+        if _responded(operation, 422):
             yield state
     else:
-        if _answered(operation, 409) and state.may_differ_from(operation.expected):
+        if _responded(operation, 409) and state.may_differ_from(operation.expected):
             yield state
         if operation.expected is None or state.may_be(operation.expected):
             yield from _changed(_named(state, operation.expected), operation)
@@ -124,12 +123,12 @@ def _changed(state: State, operation: Operation) -> Iterator[State]:
     old, new = state.content, operation.content
     assert old is not None and new is not None
     if state.deleting and not set(new.finalizers) <= set(old.finalizers):
-        if _answered(operation, 422):
+        if _responded(operation, 422):
             yield state
-    elif not _answered(operation, 200):
+    elif not _responded(operation, 200):
         return
     elif state.deleting and not new.finalizers:
-        yield from _let_go(state, operation)
+        yield from _finalized(state, operation)
     elif new == old:
         yield from _stored(state, operation)
     else:
@@ -137,8 +136,8 @@ def _changed(state: State, operation: Operation) -> Iterator[State]:
         yield from _stored(replace(state, content=new, version=None, floor=floor), operation)
 
 
-def _let_go(state: State, operation: Operation) -> Iterator[State]:
-    """The last finalizer of an object that waits for it: answered with what was written, at the old version."""
+def _finalized(state: State, operation: Operation) -> Iterator[State]:
+    """Removing the last finalizer removes the object; the response has the new content at the old version."""
     for last in _stored(replace(state, content=operation.content), operation):
         yield _gone(last)
 
@@ -148,16 +147,16 @@ def _gone(state: State) -> State:
 
 
 def _deleted(state: State, operation: Operation) -> Iterator[State]:
-    if not state.there:
-        if _answered(operation, 404):
+    if not state.exists:
+        if _responded(operation, 404):
             yield state
         return
-    if _answered(operation, 409) and state.may_differ_from(operation.expected):
+    if _responded(operation, 409) and state.may_differ_from(operation.expected):
         yield state
     if operation.expected is not None and not state.may_be(operation.expected):
         return
-    uid = operation.answer.get("details", {}).get("uid", state.uid)
-    if _answered(operation, 200, 202) and state.uid in (None, uid):
+    uid = operation.response.get("details", {}).get("uid", state.uid)
+    if _responded(operation, 200, 202) and state.uid in (None, uid):
         yield _after_delete(replace(_named(state, operation.expected), uid=uid))
 
 
@@ -171,11 +170,11 @@ def _after_delete(state: State) -> State:
 
 
 def _collection_deleted(state: State, operation: Operation) -> Iterator[State]:
-    """Somewhere in its time it found the object and deleted it, or the object was not there or not meant.
+    """At some time it found the object and deleted it, or the object did not exist or did not match.
 
-    What it means is decided before it deletes, so it may also delete what has another color by then.
+    It selects objects before it deletes them, so it may also delete one whose color has changed since.
     """
-    if not state.there:
+    if not state.exists:
         yield state
         return
     yield _after_delete(state)

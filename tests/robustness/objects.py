@@ -1,8 +1,8 @@
-"""What the traffic writes: a few kinds with different habits, and contents that prove themselves whole.
+"""The objects that the traffic writes: a few kinds with different update rules, and contents that can be checked.
 
-Every write carries a token of its own (`<number of the operation>-<bytes of padding>`) in four places of the
-object: a label, an annotation, the padding whose length the token tells, and a field of the kind. So whoever
-meets an object later knows which write made it, and whether all of that write is there.
+Every write has its own token (`<number of the operation>-<bytes of padding>`) in four places of the object: a
+label, an annotation, the padding whose length is in the token, and a field of the kind. So a validator knows
+which write made an object, and whether all of that write is in it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ FINALIZERS = ("robustness/one", "robustness/two")
 PRIORITY = 7  # of a priority class; it can never be changed
 
 
-class Torn(Exception):
-    """An object that is neither what one write made of it nor what another did."""
+class TornObject(Exception):
+    """An object that mixes the contents of several writes."""
 
 
 class Key(NamedTuple):
@@ -35,9 +35,9 @@ class Key(NamedTuple):
 class Kind:
     plural: str
     kind: str
-    api: str  # where its group is served
+    api: str  # path prefix of its group and version
     namespaced: bool
-    creates_on_update: bool  # a PUT of what is not there creates it
+    creates_on_update: bool  # a PUT of an object that does not exist creates it
     unconditional: bool  # a PUT needs no resourceVersion
 
     def collection(self, namespace: str | None) -> str:
@@ -60,13 +60,13 @@ TYPES = {
     "priorityclasses.scheduling.cluster.io": "priorityclasses",
 }  # as the journal names them
 
-NAMESPACES = ("default", "cluster-public")  # both are there from the first start on
+NAMESPACES = ("default", "cluster-public")  # both exist from the first start on
 KEYS = (
     *(Key("configmaps", namespace, f"r{number}") for namespace in NAMESPACES for number in range(6)),
     *(Key("leases", "default", f"r{number}") for number in range(5)),
     *(Key("priorityclasses", "", f"r{number}") for number in range(5)),
 )
-OURS = frozenset(KEYS)  # controllers write other objects, at their own times
+TEST_KEYS = frozenset(KEYS)  # controllers write other objects at any time
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ def _own_fields(plural: str, token: str) -> Document:
 
 
 def token_of(shown: Document) -> str:
-    """The token that an object's label has, whether or not the rest agrees."""
+    """The token in an object's label, whether or not the other places agree."""
     token: str = shown["metadata"].get("labels", {}).get("token", "0-0")
     return token
 
@@ -122,7 +122,7 @@ def author_of(shown: Document) -> int:
 
 
 def content_of(plural: str, shown: Document) -> Content:
-    """Which write an object shows; Torn when its places do not agree."""
+    """The content of an object; TornObject when the four places do not agree."""
     metadata = shown["metadata"]
     labels, annotations = metadata.get("labels", {}), metadata.get("annotations", {})
     token = labels.get("token", "")
@@ -134,7 +134,7 @@ def content_of(plural: str, shown: Document) -> Content:
         and labels.get("color") in COLORS
     )
     if not whole:
-        raise Torn(f"{plural} {metadata.get('name')} is not what one write made: {str(shown)[:600]}")
+        raise TornObject(f"{plural} {metadata.get('name')} is not what one write made: {str(shown)[:600]}")
     return Content(token, labels["color"], tuple(metadata.get("finalizers", ())))
 
 
@@ -151,5 +151,5 @@ def is_deleting(shown: Document) -> bool:
 
 
 def bare(shown: Document) -> Document:
-    """Without what only the outermost document of an answer has."""
+    """Without kind and apiVersion, which items of a list and stored objects do not have."""
     return {field: value for field, value in shown.items() if field not in ("kind", "apiVersion")}

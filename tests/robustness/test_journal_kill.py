@@ -1,4 +1,4 @@
-"""kill -9 at every step of an append: what was acknowledged is there, nothing half done is, all of it verifies."""
+"""SIGKILL at every step of an append: acknowledged events survive, partial ones do not, and the journal verifies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAMES = 40
 
 
 class History:
-    """An endless history that two processes can tell alike: a function of its seed and the offset it begins at."""
+    """An endless sequence of events, determined by a seed and the first offset, so that two processes agree on it."""
 
     def __init__(self, journal: Journal, seed: int) -> None:
         self._random = random.Random(seed + journal.head)
@@ -42,8 +42,8 @@ class History:
         )
 
 
-def write_for_ever(path: str, seed: int) -> None:
-    """The process that gets killed. It says every offset that it was told is durable."""
+def write_forever(path: str, seed: int) -> None:
+    """The process that gets killed. It prints the head after every append."""
     journal = Journal.open(Path(path), map_size=256 << 10)
     journal.register_type("things")
     history = History(journal, seed)
@@ -61,15 +61,17 @@ def write_for_ever(path: str, seed: int) -> None:
 
 
 def start(path: Path, seed: int, failpoint: str = "") -> subprocess.Popen[str]:
-    script = f"from tests.robustness.test_journal_kill import write_for_ever; write_for_ever({str(path)!r}, {seed})"
-    surroundings = {**os.environ, failpoints.VARIABLE: failpoint}
+    script = (
+        f"from tests.robustness.test_journal_kill import write_forever; write_forever({str(path)!r}, {seed})"
+    )
+    environment = {**os.environ, failpoints.VARIABLE: failpoint}
     return subprocess.Popen(
-        [sys.executable, "-c", script], stdout=subprocess.PIPE, env=surroundings, text=True
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, env=environment, text=True
     )
 
 
-def survive(path: Path, acknowledged: int) -> int:
-    """Open what the killed process left; its head."""
+def verified_head(path: Path, acknowledged: int) -> int:
+    """Open and verify the journal of the killed process; returns its head."""
     journal = Journal.open(path)
     with journal.read() as view:
         assert view.head >= acknowledged
@@ -80,7 +82,7 @@ def survive(path: Path, acknowledged: int) -> int:
 
 
 def expected_batches(path: Path, seed: int, count: int) -> list[list[Event]]:
-    """What a process that starts on this folder will append first."""
+    """The batches that a process started on this folder will append first."""
     if not path.exists():
         Journal.open(path).close()
     journal = Journal.open(path)
@@ -92,17 +94,19 @@ def expected_batches(path: Path, seed: int, count: int) -> list[list[Event]]:
 
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("passage", [1, 12])
-def test_killed_at_a_step_of_an_append(tmp_path: Path, step: str, passage: int) -> None:
+def test_acknowledged_events_survive_kill_at_append_step(tmp_path: Path, step: str, passage: int) -> None:
     path = tmp_path / "journal"
     batches = expected_batches(path, 1, passage)
     with start(path, 1, f"journal.append:{step}:{passage}") as killed:
         assert killed.stdout is not None
-        told = [int(line) for line in killed.stdout]
+        printed = [int(line) for line in killed.stdout]
     assert killed.returncode == -signal.SIGKILL
-    # An append passes a step twice when the map had to grow, so this may be less than the passages allow.
-    assert told == [batch[-1].offset for batch in batches[: len(told)]]
-    durable = len(told) + (step == "after-commit")
-    assert survive(path, told[-1] if told else 0) == (batches[durable - 1][-1].offset if durable else 0)
+    # When the map grows, an append runs its steps twice, so there may be fewer appends than passages.
+    assert printed == [batch[-1].offset for batch in batches[: len(printed)]]
+    durable = len(printed) + (step == "after-commit")
+    assert verified_head(path, printed[-1] if printed else 0) == (
+        batches[durable - 1][-1].offset if durable else 0
+    )
     journal = Journal.open(path)
     with journal.read() as view:
         for event in (event for batch in batches[:durable] for event in batch if event.offset > view.floor):
@@ -111,21 +115,21 @@ def test_killed_at_a_step_of_an_append(tmp_path: Path, step: str, passage: int) 
 
 
 @pytest.mark.slow
-def test_killed_two_hundred_times(tmp_path: Path) -> None:
-    """One journal, killed again and again: at a step, or from outside at any moment of its work."""
-    chance = random.Random(7)
+def test_journal_survives_two_hundred_kills(tmp_path: Path) -> None:
+    """One journal, killed again and again: at a failpoint, or from outside at any time."""
+    rng = random.Random(7)
     head = 0
     for seed in range(200):
-        step = chance.choice([*STEPS, ""])
-        failpoint = f"journal.append:{step}:{chance.randrange(1, 60)}" if step else ""
+        step = rng.choice([*STEPS, ""])
+        failpoint = f"journal.append:{step}:{rng.randrange(1, 60)}" if step else ""
         with start(tmp_path, seed, failpoint) as killed:
             assert killed.stdout is not None
-            told = head
+            printed = head
             for line in killed.stdout:
-                told = int(line)
-                if not step and chance.random() < 0.02:
+                printed = int(line)
+                if not step and rng.random() < 0.02:
                     killed.kill()
         assert killed.returncode == -signal.SIGKILL
-        newest = survive(tmp_path, told)
+        newest = verified_head(tmp_path, printed)
         assert newest >= head
         head = newest

@@ -1,16 +1,16 @@
-"""kill -9 at a random moment of random traffic, with commits in the event loop and in a thread beside it."""
+"""SIGKILL at a random time of random traffic, with commits in the event loop and in a thread beside it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from tests.robustness.blow import under_load
+from tests.robustness.termination import under_load
 from tests.robustness.trial import trial
 
 
 def test_killed_under_load(tmp_path: Path) -> None:
     with trial(tmp_path, "under load") as one:
         for one.cluster.slow_disk in (False, True):
-            one.live(under_load(one.chance))
+            one.run_until(under_load(one.rng))
         tally = one.finish()
     assert tally.acknowledged > 0

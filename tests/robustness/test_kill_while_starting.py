@@ -1,4 +1,4 @@
-"""kill -9 while a server starts: the next start gets on with what it finds, on a new folder and on an old one."""
+"""SIGKILL while a server starts: the next start succeeds, on a new folder and on a used one."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.robustness.blow import under_load
 from tests.robustness.cluster import Cluster, free_port
+from tests.robustness.termination import under_load
 from tests.robustness.trial import trial
 
 
 def test_killed_while_starting(tmp_path: Path) -> None:
     with trial(tmp_path, "starting") as one:
         one.kill_when_exists(one.cluster.journal / "data.mdb")
-        one.live(under_load(one.chance))
-        one.kill_start(one.chance.random())
+        one.run_until(under_load(one.rng))
+        one.kill_start(one.rng.random())
         one.finish()
 
 

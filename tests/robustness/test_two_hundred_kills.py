@@ -1,7 +1,8 @@
-"""The long form: two hundred kills, of every way a server can end. `make robustness` runs it.
+"""The long form: two hundred kills, with every kind of termination. `make robustness` runs it.
 
-Each trial is a folder that lives through ten deaths, every third with commits in a thread; those about
-housekeeping have a long past. `REWOUND_SEED` begins another series. One line a trial tells how far it is.
+Each trial is one folder whose server is killed ten times, every third with commits in a thread; the trials of
+compaction and snapshots begin with many old events. `REWOUND_SEED` chooses another series. Each trial prints its
+totals.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.robustness import blow
+from tests.robustness import termination as termination
 from tests.robustness.backlog import write_backlog
 from tests.robustness.trial import FORGET, KEEP, Tally, Trial, trial
 
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 SEED = os.environ.get("REWOUND_SEED", "0")
 TRIALS, KILLS = 18, 10
-LONGEST = 3000  # passages under load: some seconds
+MAX_CHECKPOINT = 3000  # under load: some seconds
 COMPACTIONS, SNAPSHOTS = 15, 5
 
 Report = Callable[[Tally], None]
@@ -38,13 +39,13 @@ def report(
 ) -> Report:
     began = time.monotonic()
 
-    def tell(tally: Tally) -> None:
+    def add(tally: Tally) -> None:
         tallies.append(tally)
         with capsys.disabled():
             print(f"\n{request.node.name}, {time.monotonic() - began:.0f} s: {tally}")
             print(f"    so far with seed {SEED!r}: {sum(tallies, Tally())}", flush=True)
 
-    return tell
+    return add
 
 
 @pytest.mark.parametrize("number", range(TRIALS))
@@ -52,40 +53,40 @@ def test_ten_kills(tmp_path: Path, number: int, report: Report) -> None:
     with trial(tmp_path, f"{SEED} trial {number}", KEEP) as one:
         one.cluster.slow_disk = number % 3 == 2
         while one.kills < KILLS:
-            kill_somehow(one)
+            kill_randomly(one)
         report(one.finish())
 
 
-def kill_somehow(one: Trial) -> None:
-    chance = one.chance
-    match chance.choices(["step", "load", "stopping", "stopped", "starting"], [40, 30, 10, 5, 15]):
+def kill_randomly(one: Trial) -> None:
+    rng = one.rng
+    match rng.choices(["step", "load", "stopping", "stopped", "starting"], [40, 30, 10, 5, 15]):
         case ["step"]:
-            one.live(blow.at_step(chance.choice(blow.STEPS), chance))
+            one.run_until(termination.at_step(rng.choice(termination.STEPS), rng))
         case ["load"]:
-            one.live(blow.under_load(chance, LONGEST))
+            one.run_until(termination.under_load(rng, MAX_CHECKPOINT))
         case ["stopping"]:
-            one.live(blow.while_stopping(chance))
+            one.run_until(termination.while_stopping(rng))
         case ["stopped"]:
-            one.live(blow.stopped(chance))
+            one.run_until(termination.stopped(rng))
         case ["starting"]:
-            one.kill_start(chance.random())
+            one.kill_start(rng.random())
 
 
 def test_kills_while_compacting(tmp_path: Path, report: Report) -> None:
-    """Retention works its way through a long past, killed again and again."""
+    """Retention compacts many old events and is killed again and again."""
     events = 2000 * COMPACTIONS
     with trial(tmp_path, f"{SEED} compacting", FORGET) as one:
         write_backlog(one.cluster.journal, events=events, objects=500)
         for number in range(COMPACTIONS):
-            one.live(blow.while_compacting(2000 * number + one.chance.randrange(1, 2000)))
+            one.run_until(termination.while_compacting(2000 * number + one.rng.randrange(1, 2000)))
         report(one.finish())
 
 
 def test_kills_while_taking_a_snapshot(tmp_path: Path, report: Report) -> None:
-    """A snapshot of twenty chunks, begun again and again; the last time it is finished and compaction begins."""
+    """A snapshot of twenty chunks is interrupted again and again; the last one finishes and compaction begins."""
     with trial(tmp_path, f"{SEED} snapshot", FORGET) as one:
         write_backlog(one.cluster.journal, events=100_000, objects=20_000)
         for _ in range(SNAPSHOTS - 1):
-            one.live(blow.while_taking_snapshot(one.chance.randrange(1, 20)))
-        one.live(blow.while_compacting(1))
+            one.run_until(termination.while_taking_snapshot(one.rng.randrange(1, 20)))
+        one.run_until(termination.while_compacting(1))
         report(one.finish())

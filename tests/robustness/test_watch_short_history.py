@@ -1,17 +1,17 @@
-"""Watchers beside random writes while the watch history, and retention behind it, is a matter of seconds."""
+"""Watchers beside random writes while the watch history and the retention are seconds long."""
 
 from __future__ import annotations
 
 import signal
 from pathlib import Path
 
-from tests.robustness.blow import Blow
+from tests.robustness.termination import Termination
 from tests.robustness.watch_trial import watch_trial
 
 
-def test_watchers_of_a_server_that_soon_forgets(tmp_path: Path) -> None:
+def test_watchers_with_half_a_second_of_history(tmp_path: Path) -> None:
     with watch_trial(tmp_path, "forgetting", 0.5, ("--journal-retention", "3s")) as one:
-        one.live(Blow("killed at passage 1500", strikes=((1500, signal.SIGKILL),)))
+        one.run_until(Termination("killed at checkpoint 1500", signals=((1500, signal.SIGKILL),)))
         tally = one.finish()
-    assert tally.expired > 0, "nobody was ever too old"
+    assert tally.expired > 0, "no watch got 410"
     print(tally)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
-from tests.robustness.blow import Blow
+from tests.robustness.termination import Termination
 from tests.robustness.watch_trial import watch_trial
 
 
-def test_watchers_through_a_kill_and_a_stop(tmp_path: Path) -> None:
+def test_watchers_resume_after_kill_and_stop(tmp_path: Path) -> None:
     with watch_trial(tmp_path, "short") as one:
-        one.live(Blow("killed at passage 700", strikes=((700, signal.SIGKILL),)))
-        one.live(Blow("told to stop at passage 500", strikes=((500, signal.SIGTERM),), codes=(0,)))
+        one.run_until(Termination("killed at checkpoint 700", signals=((700, signal.SIGKILL),)))
+        one.run_until(Termination("stopped at checkpoint 500", signals=((500, signal.SIGTERM),), codes=(0,)))
         tally = one.finish()
     assert tally.events > 0
     print(tally)

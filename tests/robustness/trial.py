@@ -1,6 +1,6 @@
-"""One data folder through many deaths: start, look, load, kill, read the journal; at the end, judge.
+"""One data folder through many kills: start, list, load, kill, read the journal; at the end, validate.
 
-The seed decides everything that a test can decide. A failure of any kind names it.
+The seed decides everything that a test can decide. Every failure names it.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from journal import Journal
-from tests.robustness.asking import ask_page
-from tests.robustness.blow import Blow, Moment
 from tests.robustness.client import Client
+from tests.robustness.client_cache import ClientCache
 from tests.robustness.cluster import Cluster, DidNotStart
-from tests.robustness.fuse import Fuse
-from tests.robustness.history import History, Life, Walk
-from tests.robustness.ledger import read_ledger
-from tests.robustness.memory import Memory
-from tests.robustness.objects import KINDS, OURS, key_of
+from tests.robustness.history import History, PagedList, ServerRun
+from tests.robustness.journal_contents import read_journal
+from tests.robustness.objects import KINDS, TEST_KEYS, key_of
+from tests.robustness.requests import fetch_page
+from tests.robustness.signal_schedule import SignalSchedule
+from tests.robustness.termination import Condition, Termination
 from tests.robustness.traffic import Traffic
 from tests.robustness.validate import validate
 
-# Old versions must stay for the validators, unless a trial is about their going.
+# The validators need old versions, unless a trial is about compaction.
 KEEP = ("--journal-retention", "0")
-# Both horizons so short that housekeeping finds work with its first look.
+# Both limits are so short that the first round of housekeeping compacts.
 FORGET = ("--watch-history", "1s", "--journal-retention", "2s")
-_GLANCE_EVERY = 0.001
+_FILE_POLL_SECONDS = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,20 +38,20 @@ class Tally:
     kills: int = 0
     requests: int = 0
     acknowledged: int = 0
-    unanswered: int = 0
+    without_response: int = 0
 
     def __add__(self, other: Tally) -> Tally:
         return Tally(
             self.kills + other.kills,
             self.requests + other.requests,
             self.acknowledged + other.acknowledged,
-            self.unanswered + other.unanswered,
+            self.without_response + other.without_response,
         )
 
     def __str__(self) -> str:
         return (
             f"{self.kills} kills, {self.requests} requests, {self.acknowledged} writes acknowledged, "
-            f"{self.unanswered} requests without an answer"
+            f"{self.without_response} requests without a response"
         )
 
 
@@ -59,84 +59,84 @@ class Trial:
     def __init__(self, cluster: Cluster, seed: str, flags: tuple[str, ...] = KEEP) -> None:
         self.cluster = cluster
         self.seed = seed
-        self.chance = random.Random(seed)
+        self.rng = random.Random(seed)
         self.history = History()
         self._flags = flags
-        self._memory = Memory()
+        self._cache = ClientCache()
         self.kills = 0
 
-    def live(self, blow: Blow) -> None:
-        """Start, look at what is there, and send traffic until the server has ended as it was meant to."""
+    def run_until(self, termination: Termination) -> None:
+        """Start, list all objects, and send traffic until the server has been terminated."""
         try:
-            life = self._begin(blow)
+            run = self._begin(termination)
         except DidNotStart as failed:
-            # A first start commits too, so a failpoint may be reached before anybody can ask for anything.
-            if not blow.failpoint or failed.code not in blow.codes:
+            # A first start commits too, so the server may reach a failpoint before it is ready.
+            if not termination.failpoint or failed.code not in termination.codes:
                 raise
             self.kills += 1
             return
-        fuse = Fuse(blow.strikes, self.cluster.signal)
-        traffic = Traffic(self.cluster.port, life, self._memory, self.seed, fuse)
+        schedule = SignalSchedule(termination.signals, self.cluster.signal)
+        traffic = Traffic(self.cluster.port, run, self._cache, self.seed, schedule)
         traffic.start()
-        if blow.moment is not None:
-            self._await(blow.moment, traffic)
+        if termination.condition is not None:
+            self._wait_for(termination.condition, traffic)
             self.cluster.signal(signal.SIGKILL)
-        assert traffic.join(), f"the server outlived the traffic and was not {blow.name}"
+        assert traffic.join(), f"all requests were sent before the server was {termination.name}"
         code = self.cluster.ended()
-        assert code in blow.codes, f"{blow.name}: ended with {code}"
-        life.orderly = code == 0
-        self.kills += not life.orderly
-        life.ledger = read_ledger(self.cluster.journal)
+        assert code in termination.codes, f"{termination.name}: ended with {code}"
+        run.orderly = code == 0
+        self.kills += not run.orderly
+        run.contents = read_journal(self.cluster.journal)
 
-    def _await(self, moment: Moment, traffic: Traffic) -> None:
-        """Look into the journal of the running server, as any other process may, until a moment has come."""
+    def _wait_for(self, condition: Condition, traffic: Traffic) -> None:
+        """Read the journal of the running server from this process until a condition holds."""
         journal = Journal.open(self.cluster.journal, readonly=True)
         try:
-            while traffic.flowing:
+            while traffic.running:
                 with journal.read() as view:
-                    if moment(view):
+                    if condition(view):
                         return
-                time.sleep(_GLANCE_EVERY)
+                time.sleep(_FILE_POLL_SECONDS)
         finally:
             journal.close()
 
     def kill_start(self, part: float) -> None:
         """Kill a server after a part of the time that a start takes."""
         self.cluster.spawn(flags=self._flags)
-        self.cluster.kill_after(part * self.cluster.took)
+        self.cluster.kill_after(part * self.cluster.start_seconds)
         self.kills += 1
 
     def kill_when_exists(self, path: Path) -> None:
-        """Kill a server that is starting as soon as it has made a file."""
+        """Kill a server that is starting as soon as a file exists."""
         self.cluster.spawn(flags=self._flags)
         self.cluster.kill_when_exists(path)
         self.kills += 1
 
-    def _begin(self, blow: Blow) -> Life:
-        self.cluster.start(blow.failpoint, (*self._flags, *blow.flags))
-        life = Life(len(self.history.lives), blow.name)
-        self.history.lives.append(life)
-        self._look(life)
-        return life
+    def _begin(self, termination: Termination) -> ServerRun:
+        self.cluster.start(termination.failpoint, (*self._flags, *termination.flags))
+        run = ServerRun(len(self.history.runs), termination.name)
+        self.history.runs.append(run)
+        self._list_all(run)
+        return run
 
-    def _look(self, life: Life) -> None:
-        """What a restarted server holds, before anybody asks it for more."""
+    def _list_all(self, run: ServerRun) -> None:
+        """List the objects of a restarted server before any traffic."""
         client = Client(self.cluster.port)
         for plural in KINDS:
-            walk = Walk(plural, None, "", 0)
-            life.walks.append(walk)
-            ask_page(client, walk)
-            keyed = ((key_of(plural, item), item) for item in walk.pages[0].items)
-            life.found |= {key: item for key, item in keyed if key in OURS}
-        life.found_at = min(walk.pages[0].version for walk in life.walks)
+            paged = PagedList(plural, None, "", 0)
+            run.lists.append(paged)
+            fetch_page(client, paged)
+            keyed = ((key_of(plural, item), item) for item in paged.pages[0].items)
+            run.found |= {key: item for key, item in keyed if key in TEST_KEYS}
+        run.found_at = min(paged.pages[0].version for paged in run.lists)
         client.close()
 
     def finish(self) -> Tally:
-        """A last look, an orderly end, and the verdict."""
-        life = self._begin(Blow("the end"))
+        """Start once more, list all objects, stop, and validate the history."""
+        run = self._begin(Termination("stopped at the end"))
         self.cluster.signal(signal.SIGTERM)
-        assert self.cluster.ended() == 0, "the server did not end well"
-        life.ledger = read_ledger(self.cluster.journal)
+        assert self.cluster.ended() == 0, "the server did not exit with 0"
+        run.contents = read_journal(self.cluster.journal)
         validate(self.history)
         assert not self.cluster.tracebacks(), self.cluster.tracebacks()
         return self._tally()
@@ -145,7 +145,7 @@ class Trial:
         operations = list(self.history.operations)
         return Tally(
             self.kills,
-            len(operations) + sum(len(walk.pages) for walk in self.history.walks),
+            len(operations) + sum(len(paged.pages) for paged in self.history.lists),
             len(self.history.acknowledged),
             sum(not operation.known for operation in operations),
         )

@@ -1,7 +1,7 @@
-"""One data folder with watchers through several lives of its server; at the end, judge what they saw.
+"""One data folder with watchers through several runs of its server; at the end, validate what they received.
 
-Writers are the traffic of the other trials. The server is tuned to meet in a second what takes others
-hours: bookmarks many times a second, next to nothing kept in memory, sockets that are soon full.
+The writers are the traffic of the other trials. The server is tuned so that a second shows what otherwise takes
+hours: bookmarks many times a second, almost nothing kept in memory, socket buffers that are soon full.
 """
 
 from __future__ import annotations
@@ -13,31 +13,31 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.robustness.blow import Blow
-from tests.robustness.chronicle import Chronicle
+from tests.robustness.client_cache import ClientCache
 from tests.robustness.cluster import Cluster, DidNotStart
-from tests.robustness.course import BOOKMARK, Sightings
-from tests.robustness.fuse import Fuse
-from tests.robustness.history import Life
-from tests.robustness.memory import Memory
+from tests.robustness.history import ServerRun
+from tests.robustness.journal_follower import JournalFollower
+from tests.robustness.observations import BOOKMARK, Observations
+from tests.robustness.signal_schedule import SignalSchedule
+from tests.robustness.termination import Termination
 from tests.robustness.traffic import Traffic
 from tests.robustness.validate.watch import validate_watches
 from tests.robustness.watchers import Watchers
 
-_OFTEN = "from gateway.watch import sweeper; sweeper.BOOKMARK_INTERVAL = 0.05"
-_FORGETFUL = (
+_FREQUENT_BOOKMARKS = "from gateway.watch import sweeper; sweeper.BOOKMARK_INTERVAL = 0.05"
+_SMALL_CACHES = (
     "from gateway.watch import changes, frames; frames.KEPT_FRAMES = 4; changes.KEPT_EVENTS = 8",
     "from gateway.watch import changes; changes.STEP_EVENTS = 3",
 )
-_BY_PAGES = "from gateway.watch import state; state.FIRST_PAGE = 2; state.LARGEST_PAGE = 3"
-_IN_TURNS = "from gateway.watch import group, hub; group.TURN = hub.TURN = 1"
-_NARROW = """
+_SMALL_PAGES = "from gateway.watch import state; state.FIRST_PAGE = 2; state.LARGEST_PAGE = 3"
+_SMALL_TURNS = "from gateway.watch import group, hub; group.TURN = hub.TURN = 1"
+_SMALL_BUFFERS = """
 import socket
-class Narrow(socket.socket):
+class SmallBufferSocket(socket.socket):
     def listen(self, *args):
         self.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4608)
         super().listen(*args)
-socket.socket = Narrow
+socket.socket = SmallBufferSocket
 """
 
 
@@ -65,15 +65,15 @@ class Tally:
 
 class WatchTrial:
     def __init__(self, cluster: Cluster, seed: str, window: float, flags: tuple[str, ...]) -> None:
-        self.chance = random.Random(seed)
+        self.rng = random.Random(seed)
         self._cluster = cluster
         self._seed = seed
         self._flags = (*flags, "--watch-history", f"{round(window * 1000)}ms")
-        self._memory = Memory()
-        self._chronicle = Chronicle()
-        self.sightings = Sightings(window)
-        self._watchers = Watchers(cluster, self.sightings, self._memory, seed)
-        self._lives = 0
+        self._cache = ClientCache()
+        self._follower = JournalFollower()
+        self.observations = Observations(window)
+        self._watchers = Watchers(cluster, self.observations, self._cache, seed)
+        self._runs = 0
         self._kills = 0
 
     def __enter__(self) -> WatchTrial:
@@ -83,61 +83,61 @@ class WatchTrial:
     def __exit__(self, *_: object) -> None:
         self._watchers.leave()
         self._cluster.kill()
-        self._watchers.calm_down()
-        self._chronicle.stop()
+        self._watchers.stop_writes()
+        self._follower.stop()
 
-    def live(self, blow: Blow) -> None:
-        """Traffic, until the server has ended as it was meant to."""
+    def run_until(self, termination: Termination) -> None:
+        """Start and send traffic until the server has been terminated."""
         try:
-            self._begin(blow)
+            self._begin(termination)
         except DidNotStart as failed:
-            # A first start commits too, so a failpoint may be reached before anybody can ask for anything.
-            if not blow.failpoint or failed.code not in blow.codes:
+            # A first start commits too, so the server may reach a failpoint before it is ready.
+            if not termination.failpoint or failed.code not in termination.codes:
                 raise
-            self._lives += 1
+            self._runs += 1
             self._kills += 1
             return
-        fuse = Fuse(blow.strikes, self._cluster.signal)
-        life = Life(self._lives, blow.name)
-        traffic = Traffic(self._cluster.port, life, self._memory, self._seed, fuse)
+        schedule = SignalSchedule(termination.signals, self._cluster.signal)
+        run = ServerRun(self._runs, termination.name)
+        traffic = Traffic(self._cluster.port, run, self._cache, self._seed, schedule)
         traffic.start()
-        assert traffic.join(), f"the server outlived the traffic and was not {blow.name}"
+        assert traffic.join(), f"all requests were sent before the server was {termination.name}"
         code = self._cluster.ended()
-        assert code in blow.codes, f"{blow.name}: ended with {code}"
+        assert code in termination.codes, f"{termination.name}: ended with {code}"
         self._kills += code != 0
-        self._chronicle.read_to_the_end()
+        self._follower.read_to_the_end()
 
-    def _begin(self, blow: Blow) -> None:
-        self._cluster.start(blow.failpoint, (*self._flags, *blow.flags))
-        self._lives += 1
-        self._chronicle.follow(self._cluster.journal)
+    def _begin(self, termination: Termination) -> None:
+        self._cluster.start(termination.failpoint, (*self._flags, *termination.flags))
+        self._runs += 1
+        self._follower.follow(self._cluster.journal)
 
     def finish(self) -> Tally:
-        """A last life without writes, in which everybody gets everything; an orderly end; the verdict."""
-        self._begin(Blow("the end"))
-        self._watchers.calm_down()
-        self._chronicle.read_to_the_end()
-        self._watchers.await_all(self._chronicle)
+        """A last run without writes, in which all watchers catch up; then stop and validate."""
+        self._begin(Termination("stopped at the end"))
+        self._watchers.stop_writes()
+        self._follower.read_to_the_end()
+        self._watchers.await_all(self._follower)
         self._watchers.leave()
         self._cluster.signal(signal.SIGTERM)
-        assert self._cluster.ended() == 0, "the server did not end well"
+        assert self._cluster.ended() == 0, "the server did not exit with 0"
         self._watchers.join()
         assert not self._cluster.tracebacks(), self._cluster.tracebacks()
-        validate_watches(self.sightings, self._chronicle)
+        validate_watches(self.observations, self._follower)
         return self._tally()
 
     def _tally(self) -> Tally:
-        streams = [stream for course in self.sightings.courses for stream in course.streams]
+        streams = [stream for session in self.observations.sessions for stream in session.streams]
         events = [event for stream in streams for event in stream.events]
         return Tally(
-            runs=self._lives - 1,
+            runs=self._runs - 1,
             kills=self._kills,
             streams=len(streams),
             events=len(events),
             bookmarks=sum(event.type == BOOKMARK for event in events),
             expired=sum(stream.error is not None for stream in streams),
-            lists=len(self.sightings.listings),
-            commits=len(self._chronicle.entries),
+            lists=len(self.observations.listings),
+            commits=len(self._follower.entries),
         )
 
 
@@ -145,13 +145,17 @@ class WatchTrial:
 def watch_trial(
     folder: Path, seed: str, window: float = 300.0, flags: tuple[str, ...] = ("--journal-retention", "0")
 ) -> Iterator[WatchTrial]:
-    """`window`: seconds of watch history. Half of all trials, by their seed, have each of the tunings."""
-    chance = random.Random(f"{seed} tuning")
+    """`window`: seconds of watch history. The seed applies each tuning to half of the trials."""
+    rng = random.Random(f"{seed} tuning")
     with Cluster(folder) as cluster:
         cluster.secure = True
         cluster.tuned = (
-            _OFTEN,
-            *(one for one in (*_FORGETFUL, _BY_PAGES, _IN_TURNS, _NARROW) if chance.random() < 0.5),
+            _FREQUENT_BOOKMARKS,
+            *(
+                one
+                for one in (*_SMALL_CACHES, _SMALL_PAGES, _SMALL_TURNS, _SMALL_BUFFERS)
+                if rng.random() < 0.5
+            ),
         )
         try:
             with WatchTrial(cluster, seed, window, flags) as one:

@@ -1,4 +1,4 @@
-"""The crowd of one run: watchers of every kind over every transport, one that patches, one that lists."""
+"""All background clients of a trial: watchers of every kind over every transport, one that patches, one that lists."""
 
 from __future__ import annotations
 
@@ -6,81 +6,83 @@ import random
 import threading
 import time
 
-from tests.robustness.bystanders import Bystander, listing, patching
-from tests.robustness.chronicle import Chronicle
-from tests.robustness.cluster import PATIENCE, Cluster
-from tests.robustness.course import Sightings
+from tests.robustness.background_clients import BackgroundClient, listing, patching
+from tests.robustness.client_cache import ClientCache
+from tests.robustness.cluster import TIMEOUT, Cluster
+from tests.robustness.guarantees import WatchGuaranteeBroken
 from tests.robustness.interest import random_interest
-from tests.robustness.memory import Memory
-from tests.robustness.promise import BrokenWatch
-from tests.robustness.watcher import BEGINNINGS, SMALL_WINDOW, Habits, Watcher
-from tests.robustness.wires import WIRES
+from tests.robustness.journal_follower import JournalFollower
+from tests.robustness.observations import Observations
+from tests.robustness.transports import TRANSPORTS
+from tests.robustness.watcher import SMALL_WINDOW, STARTS, Watcher, WatchSettings
 
 WATCHERS = 15  # three for each transport
-_GLANCE = 0.01
+_POLL_SECONDS = 0.01
 
 
 class Watchers:
-    def __init__(self, cluster: Cluster, sightings: Sightings, memory: Memory, seed: str) -> None:
+    def __init__(self, cluster: Cluster, observations: Observations, cache: ClientCache, seed: str) -> None:
         self._watchers = [
-            Watcher(habits, cluster, sightings, memory, random.Random(f"{seed} {habits.name}"))
-            for habits in _habits(random.Random(f"{seed} habits"))
+            Watcher(settings, cluster, observations, cache, random.Random(f"{seed} {settings.name}"))
+            for settings in _random_settings(random.Random(f"{seed} settings"))
         ]
-        interests = [watcher.habits.interest for watcher in self._watchers]
-        self._patcher = Bystander(patching(cluster, random.Random(f"{seed} patches")))
-        self._lister = Bystander(listing(cluster, interests, sightings, random.Random(f"{seed} lists")))
-        self._everybody = [*self._watchers, self._patcher, self._lister]
-        self._threads = [threading.Thread(target=one.run) for one in self._everybody]
+        interests = [watcher.settings.interest for watcher in self._watchers]
+        self._patcher = BackgroundClient(patching(cluster, random.Random(f"{seed} patches")))
+        self._lister = BackgroundClient(
+            listing(cluster, interests, observations, random.Random(f"{seed} lists"))
+        )
+        self._clients = [*self._watchers, self._patcher, self._lister]
+        self._threads = [threading.Thread(target=one.run) for one in self._clients]
 
     def start(self) -> None:
         for thread in self._threads:
             thread.start()
 
-    def calm_down(self) -> None:
-        """No more writes, and everybody reads."""
+    def stop_writes(self) -> None:
+        """Stop the patches; from now on the watchers only read."""
         self._patcher.leaving.set()
-        self._threads[self._everybody.index(self._patcher)].join()
+        self._threads[self._clients.index(self._patcher)].join()
         for watcher in self._watchers:
-            watcher.calm.set()
+            watcher.read_only.set()
 
-    def await_all(self, chronicle: Chronicle) -> None:
-        """Until every watcher has been told everything, which must not take long now."""
-        deadline = time.monotonic() + PATIENCE
+    def await_all(self, follower: JournalFollower) -> None:
+        """Wait until every watcher has received everything; fails after a timeout."""
+        deadline = time.monotonic() + TIMEOUT
         for watcher in self._watchers:
-            expected = chronicle.expected(watcher.habits.interest)
+            expected = follower.expected(watcher.settings.interest)
             while not watcher.has_all(expected):
                 if time.monotonic() > deadline:
-                    told = f"{watcher.habits} was never told all up to {expected.last}"
-                    raise BrokenWatch("Reliable", told)
-                time.sleep(_GLANCE)
+                    missing = f"{watcher.settings} did not receive everything up to {expected.last}"
+                    raise WatchGuaranteeBroken("Reliable", missing)
+                time.sleep(_POLL_SECONDS)
 
     def leave(self) -> None:
-        """Each when its stream ends."""
-        for one in self._everybody:
+        """Each client leaves when its stream ends."""
+        for one in self._clients:
             one.leaving.set()
 
     def join(self) -> None:
         for thread in self._threads:
             thread.join()
-        for one in self._everybody:
+        for one in self._clients:
             if one.failure is not None:
                 raise one.failure
 
 
-def _habits(chance: random.Random) -> list[Habits]:
-    wires, beginnings = list(WIRES), list(BEGINNINGS)
-    chance.shuffle(wires)
-    chance.shuffle(beginnings)
+def _random_settings(rng: random.Random) -> list[WatchSettings]:
+    transports, starts = list(TRANSPORTS), list(STARTS)
+    rng.shuffle(transports)
+    rng.shuffle(starts)
     return [
-        Habits(
+        WatchSettings(
             name=f"watcher {number}",
-            interest=random_interest(chance),
-            wire=wires[number % len(wires)],
-            beginning=beginnings[number % len(beginnings)],
-            bookmarks=chance.random() < 0.5,
-            old_path=chance.random() < 0.2,
-            seconds=chance.choice((0, 0, 1)),
-            window=chance.choice((0, SMALL_WINDOW)),
+            interest=random_interest(rng),
+            transport=transports[number % len(transports)],
+            start=starts[number % len(starts)],
+            bookmarks=rng.random() < 0.5,
+            old_path=rng.random() < 0.2,
+            seconds=rng.choice((0, 0, 1)),
+            window=rng.choice((0, SMALL_WINDOW)),
         )
         for number in range(WATCHERS)
     ]

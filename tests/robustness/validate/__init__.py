@@ -1,4 +1,4 @@
-"""The guarantees as validators: each reads a recorded history and raises `Broken` with the sentence that fails."""
+"""The guarantees as validators: each reads a recorded history and raises `GuaranteeBroken` when its sentence fails."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.robustness.validate.unique import unique
 
 Validator = Callable[[History], None]
 
-# The plain ones first: what they find also confuses those behind them.
+# Simple ones first: what they find also makes the later ones fail.
 VALIDATORS: dict[str, Validator] = {
     "Exact": exact,
     "Unique": unique,

@@ -1,16 +1,17 @@
-"""Atomic: writes are there whole or not at all, and a list shows one state, over all its pages."""
+"""Atomic: a write is visible as a whole or not at all, and a list shows one state over all its pages."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 
-from tests.robustness.history import History, Walk
-from tests.robustness.ledger import Ledger
+from tests.robustness.guarantees import GuaranteeBroken
+from tests.robustness.history import History, PagedList
+from tests.robustness.journal_contents import JournalContents
 from tests.robustness.objects import (
-    OURS,
+    TEST_KEYS,
     Document,
     Key,
-    Torn,
+    TornObject,
     author_of,
     bare,
     content_of,
@@ -18,63 +19,66 @@ from tests.robustness.objects import (
     token_of,
     version_of,
 )
-from tests.robustness.promise import Broken
-from tests.robustness.validate.told import sights
+from tests.robustness.validate.responses import seen_objects
 
 
 def atomic(history: History) -> None:
-    _writes_are_whole(history)
-    for walk in history.walks:
-        if walk.pages:
-            _pages_are_one_version(walk)
-            _shows_its_version(history, walk)
+    _writes_are_complete(history)
+    for paged in history.lists:
+        if paged.pages:
+            _pages_are_one_version(paged)
+            _shows_its_version(history, paged)
 
 
-def _writes_are_whole(history: History) -> None:
-    cut_off = {operation.number: operation for operation in history.operations if not operation.complete}
-    for sight in sights(history):
+def _writes_are_complete(history: History) -> None:
+    partly_sent = {operation.number: operation for operation in history.operations if not operation.complete}
+    for seen_object in seen_objects(history):
         try:
-            content_of(sight.key.plural, sight.body)
-        except Torn as torn:
-            raise Broken("Atomic", f"{sight.where}: {torn}") from None
-        author = author_of(sight.body)
-        if author in cut_off:
-            raise Broken("Atomic", f"{cut_off[author]} was cut off, and yet {sight.where} shows it")
+            content_of(seen_object.key.plural, seen_object.body)
+        except TornObject as torn:
+            raise GuaranteeBroken("Atomic", f"{seen_object.where}: {torn}") from None
+        author = author_of(seen_object.body)
+        if author in partly_sent:
+            raise GuaranteeBroken(
+                "Atomic", f"{partly_sent[author]} was partly sent, but {seen_object.where} shows it"
+            )
 
 
-def _pages_are_one_version(walk: Walk) -> None:
-    versions = {page.version for page in walk.pages}
+def _pages_are_one_version(paged: PagedList) -> None:
+    versions = {page.version for page in paged.pages}
     if len(versions) != 1:
-        raise Broken("Atomic", f"the pages of {walk} are of versions {sorted(versions)}")
-    if walk.exact and versions != {walk.version}:
-        raise Broken("Atomic", f"{walk} was answered with {versions}")
+        raise GuaranteeBroken("Atomic", f"the pages of {paged} are of versions {sorted(versions)}")
+    if paged.exact and versions != {paged.version}:
+        raise GuaranteeBroken("Atomic", f"{paged} returned {versions}")
 
 
-def _shows_its_version(history: History, walk: Walk) -> None:
-    version = walk.pages[0].version
-    ledger = _ledger_of(history, version)
-    if ledger is None:
+def _shows_its_version(history: History, paged: PagedList) -> None:
+    version = paged.pages[0].version
+    contents = _contents_at(history, version)
+    if contents is None:
         return
-    expected = [(key, body) for key, body in sorted(ledger.at(version).items()) if _selected(walk, key, body)]
-    items = [(key_of(walk.plural, item), bare(item)) for page in walk.pages for item in page.items]
-    shown = [(key, body) for key, body in items if key in OURS]
-    wanted = expected if walk.complete else expected[: len(shown)]
+    expected = [
+        (key, body) for key, body in sorted(contents.at(version).items()) if _selected(paged, key, body)
+    ]
+    items = [(key_of(paged.plural, item), bare(item)) for page in paged.pages for item in page.items]
+    shown = [(key, body) for key, body in items if key in TEST_KEYS]
+    wanted = expected if paged.complete else expected[: len(shown)]
     if shown != wanted:
-        raise Broken("Atomic", f"{walk} at {version} {_difference(shown, wanted)}")
+        raise GuaranteeBroken("Atomic", f"{paged} at {version} {_difference(shown, wanted)}")
 
 
-def _ledger_of(history: History, version: int) -> Ledger | None:
-    """The first reading of the log that knows a version; None when retention was faster."""
-    ledgers = [life.ledger for life in history.lives]
-    at = bisect_left(ledgers, version, key=lambda ledger: ledger.head)
-    return ledgers[at] if at < len(ledgers) and ledgers[at].floor <= version else None
+def _contents_at(history: History, version: int) -> JournalContents | None:
+    """The first journal contents that reach a version; None when it is below the retention floor."""
+    all_contents = [run.contents for run in history.runs]
+    at = bisect_left(all_contents, version, key=lambda contents: contents.head)
+    return all_contents[at] if at < len(all_contents) and all_contents[at].floor <= version else None
 
 
-def _selected(walk: Walk, key: Key, body: Document) -> bool:
+def _selected(paged: PagedList, key: Key, body: Document) -> bool:
     return (
-        key.plural == walk.plural
-        and walk.namespace in (None, key.namespace)
-        and (not walk.color or body["metadata"]["labels"]["color"] == walk.color)
+        key.plural == paged.plural
+        and paged.namespace in (None, key.namespace)
+        and (not paged.color or body["metadata"]["labels"]["color"] == paged.color)
     )
 
 

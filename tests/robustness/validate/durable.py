@@ -1,22 +1,22 @@
-"""Durable: what a restarted server holds follows from what was answered before it died."""
+"""Durable: the state of a restarted server follows from the responses before it ended."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 
-from tests.robustness.explain import Accept
 from tests.robustness.history import History
+from tests.robustness.linearizability import Accept
 from tests.robustness.model import State, agree
 from tests.robustness.objects import KEYS, Document, Key
-from tests.robustness.validate.linear import explain_object
+from tests.robustness.validate.linear import linearize_object
 
 
 def durable(history: History) -> None:
-    """Object by object: an order of its requests must explain the answers and what was found afterwards."""
-    for life, following in pairwise(history.lives):
+    """For each object, a linearization of its requests must lead to the state found after the restart."""
+    for run, following in pairwise(history.runs):
         for key in KEYS:
             found = following.found.get(key)
-            explain_object("Durable", life, key, leads_to(found, key), f"afterwards: {found}")
+            linearize_object("Durable", run, key, leads_to(found, key), f"afterwards: {found}")
 
 
 def leads_to(found: Document | None, key: Key) -> Accept:

@@ -1,50 +1,50 @@
-"""Linear: some order of an object's requests, one that respects real time, explains every answer."""
+"""Linear: some order of an object's requests, one that respects real time, gives every response."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from tests.robustness.explain import Accept, Unexplained, explain
-from tests.robustness.history import DELETE_COLLECTION, History, Life, Operation
+from tests.robustness.guarantees import GuaranteeBroken
+from tests.robustness.history import DELETE_COLLECTION, History, Operation, ServerRun
+from tests.robustness.linearizability import Accept, NotLinearizable, linearize
 from tests.robustness.model import State, seen
 from tests.robustness.objects import KEYS, Key
-from tests.robustness.promise import Broken
 
 
 def linear(history: History) -> None:
-    for life in history.lives:
+    for run in history.runs:
         for key in KEYS:
-            explain_object("Linear", life, key, lambda _: True)
+            linearize_object("Linear", run, key, lambda _: True)
 
 
-def explain_object(
-    promise: str,
-    life: Life,
+def linearize_object(
+    guarantee: str,
+    run: ServerRun,
     key: Key,
     accept: Accept,
     afterwards: str = "",
-    happened: Callable[[Operation], bool] = lambda operation: operation.complete,
+    may_take_effect: Callable[[Operation], bool] = lambda operation: operation.complete,
 ) -> State:
-    """An order of what happened to an object in one life, or Broken with the whole story."""
-    story = sorted(concerning(life, key), key=lambda operation: operation.sent)
+    """Linearize the requests for an object in one run; GuaranteeBroken lists all of them."""
+    requests = sorted(requests_for(run, key), key=lambda operation: operation.sent)
     try:
-        return explain(beginning(life, key), [one for one in story if happened(one)], accept)
-    except Unexplained as failed:
+        return linearize(initial_state(run, key), [one for one in requests if may_take_effect(one)], accept)
+    except NotLinearizable as failed:
         lines = [
-            f"no order explains {key} in life {life.number} ({life.ending})",
-            f"before: {beginning(life, key)}",
-            *(f"{' ' if one in failed.placed else '?'} {one}" for one in story),
+            f"no order of the requests explains {key} in run {run.number} ({run.ending})",
+            f"before: {initial_state(run, key)}",
+            *(f"{' ' if one in failed.placed else '?'} {one}" for one in requests),
             afterwards,
         ]
-        raise Broken(promise, "\n  ".join(lines)) from None
+        raise GuaranteeBroken(guarantee, "\n  ".join(lines)) from None
 
 
-def concerning(life: Life, key: Key) -> Iterator[Operation]:
-    for operation in life.operations:
+def requests_for(run: ServerRun, key: Key) -> Iterator[Operation]:
+    for operation in run.operations:
         collection = operation.verb == DELETE_COLLECTION and operation.key[:2] == key[:2]
         if operation.key == key or collection:
             yield operation
 
 
-def beginning(life: Life, key: Key) -> State:
-    return seen(key.plural, life.found.get(key), floor=life.found_at)
+def initial_state(run: ServerRun, key: Key) -> State:
+    return seen(key.plural, run.found.get(key), floor=run.found_at)

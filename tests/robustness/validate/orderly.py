@@ -1,4 +1,4 @@
-"""Orderly: a server that stopped by itself had answered all that it did."""
+"""Orderly: a server that stopped by itself had responded to every request that took effect."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from itertools import pairwise
 from tests.robustness.history import History, Operation
 from tests.robustness.objects import KEYS
 from tests.robustness.validate.durable import leads_to
-from tests.robustness.validate.linear import explain_object
+from tests.robustness.validate.linear import linearize_object
 
 
 def orderly(history: History) -> None:
-    """Durable again, but with nothing to be explained by requests that waited for an answer in vain."""
-    for life, following in pairwise(history.lives):
-        for key in KEYS if life.orderly else ():
+    """As Durable, but requests that got no response must not have took_effect effect."""
+    for run, following in pairwise(history.runs):
+        for key in KEYS if run.orderly else ():
             found = following.found.get(key)
-            explain_object("Orderly", life, key, leads_to(found, key), f"afterwards: {found}", taken)
+            linearize_object("Orderly", run, key, leads_to(found, key), f"afterwards: {found}", took_effect)
 
 
-def taken(operation: Operation) -> bool:
+def took_effect(operation: Operation) -> bool:
     return operation.complete and (operation.known or operation.abandoned)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from tests.robustness.guarantees import GuaranteeBroken
 from tests.robustness.history import GET, History, Operation
 from tests.robustness.objects import Key, version_of
-from tests.robustness.promise import Broken
-from tests.robustness.validate.told import by_sending
+from tests.robustness.validate.responses import by_sending
 
 
 def recent(history: History) -> None:
@@ -14,16 +14,18 @@ def recent(history: History) -> None:
 
 
 def _lists_are_recent(history: History) -> None:
-    firsts = [(walk.pages[0], walk) for walk in history.walks if walk.pages and not walk.exact]
+    firsts = [(paged.pages[0], paged) for paged in history.lists if paged.pages and not paged.exact]
     firsts.sort(key=lambda first: first[0].sent)
     newest, writes = 0, iter(history.acknowledged)
     write = next(writes, None)
-    for page, walk in firsts:
+    for page, paged in firsts:
         while write is not None and write.ended < page.sent:
             newest = max(newest, write.made or 0)
             write = next(writes, None)
-        if page.version < max(newest, walk.version or 0):
-            raise Broken("Recent", f"{walk} shows version {page.version}, {newest} was acknowledged before")
+        if page.version < max(newest, paged.version or 0):
+            raise GuaranteeBroken(
+                "Recent", f"{paged} shows version {page.version}, {newest} was acknowledged before"
+            )
 
 
 def _gets_are_recent(history: History) -> None:
@@ -39,4 +41,4 @@ def _gets_are_recent(history: History) -> None:
             write = next(writes, None)
         last = newest.get(get.key)
         if last is not None and get.shown is not None and version_of(get.shown) < (last.made or 0):
-            raise Broken("Recent", f"{get} does not see {last}")
+            raise GuaranteeBroken("Recent", f"{get} does not see {last}")

@@ -1,11 +1,11 @@
-"""The guarantees of watches as validators: what was seen, against the log that was written meanwhile."""
+"""The guarantees of watches as validators: they compare what clients received with the log."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.robustness.chronicle import Chronicle
-from tests.robustness.course import Sightings
+from tests.robustness.journal_follower import JournalFollower
+from tests.robustness.observations import Observations
 from tests.robustness.validate.watch.atomic import atomic
 from tests.robustness.validate.watch.bookmarkable import bookmarkable
 from tests.robustness.validate.watch.ordered import ordered
@@ -13,10 +13,10 @@ from tests.robustness.validate.watch.reliable import reliable
 from tests.robustness.validate.watch.resumable import resumable
 from tests.robustness.validate.watch.unique import unique
 
-Validator = Callable[[Sightings, Chronicle], None]
+Validator = Callable[[Observations, JournalFollower], None]
 
-# The plain ones first: what they find also confuses those behind them. A beginning that cannot be explained is left
-# to Atomic by the others.
+# Simple ones first: what they find also makes the later ones fail. Only Atomic reports an initial state that never
+# existed.
 WATCH_VALIDATORS: dict[str, Validator] = {
     "Ordered": ordered,
     "Unique": unique,
@@ -27,6 +27,6 @@ WATCH_VALIDATORS: dict[str, Validator] = {
 }
 
 
-def validate_watches(sightings: Sightings, chronicle: Chronicle) -> None:
+def validate_watches(observations: Observations, follower: JournalFollower) -> None:
     for validator in WATCH_VALIDATORS.values():
-        validator(sightings, chronicle)
+        validator(observations, follower)

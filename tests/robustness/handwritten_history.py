@@ -1,15 +1,27 @@
-"""Histories written by hand, to prove that validators find what they are there to find.
+"""Histories written by hand, for tests of the validators.
 
-told = Told()
-told.life().create("r0", version=5).delete("r0").found()        # one life; time passes with every step
+writer = Writer()
+writer.run()                # a run of the server
+writer.create(version=5)    # each request is sent after the one before got its response
+writer.delete()
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from tests.robustness.history import CREATE, DELETE, GET, REPLACE, History, Life, Operation, Page, Walk
-from tests.robustness.ledger import Entry, Ledger
+from tests.robustness.history import (
+    CREATE,
+    DELETE,
+    GET,
+    REPLACE,
+    History,
+    Operation,
+    Page,
+    PagedList,
+    ServerRun,
+)
+from tests.robustness.journal_contents import Entry, JournalContents
 from tests.robustness.objects import Content, Document, Key, bare, document, make_token
 
 
@@ -20,7 +32,7 @@ def key(name: str = "r0", plural: str = "configmaps") -> Key:
 def shown(
     content: Content, version: int, *, name: str = "r0", uid: str = "u1", deleting: bool = False
 ) -> Document:
-    """An object as a server answers it."""
+    """An object as a server returns it."""
     body = document(key(name), content, version)
     body["metadata"] |= {"namespace": "default", "uid": uid}
     if deleting:
@@ -33,66 +45,66 @@ def content(number: int, finalizers: tuple[str, ...] = (), color: str = "red") -
 
 
 class Writer:
-    """Writes a history down, one request after another unless told otherwise."""
+    """Builds a history, one request after another unless `sent` and `ended` are given."""
 
     def __init__(self) -> None:
         self.history = History()
         self._now = 0.0
         self._number = 0
 
-    def life(self, found: dict[Key, Document] | None = None, found_at: int = 0) -> Life:
-        life = Life(len(self.history.lives), "by hand", found=found or {}, found_at=found_at)
-        self.history.lives.append(life)
-        return life
+    def run(self, found: dict[Key, Document] | None = None, found_at: int = 0) -> ServerRun:
+        run = ServerRun(len(self.history.runs), "by hand", found=found or {}, found_at=found_at)
+        self.history.runs.append(run)
+        return run
 
     def request(self, verb: str, name: str = "r0", **given: Any) -> Operation:
-        """Sent now, and answered before the next one is sent."""
+        """Sent now; the response comes before the next request is sent."""
         self._now += 1
         self._number += 1
         values = {"sent": self._now, "ended": self._now + 0.5, **given}
         operation = Operation(self._number, 0, verb, key(name), **values)
         if operation.status is None:
             operation.ended = float("inf")
-        self.history.lives[-1].operations.append(operation)
+        self.history.runs[-1].operations.append(operation)
         return operation
 
     def create(self, version: int, name: str = "r0", uid: str = "u1", **given: Any) -> Operation:
         wanted = content(self._number + 1, given.pop("finalizers", ()))
-        answer = shown(wanted, version, name=name, uid=uid)
-        return self.request(CREATE, name, content=wanted, status=201, answer=answer, **given)
+        response = shown(wanted, version, name=name, uid=uid)
+        return self.request(CREATE, name, content=wanted, status=201, response=response, **given)
 
     def replace(self, version: int, name: str = "r0", uid: str = "u1", **given: Any) -> Operation:
         wanted = content(self._number + 1, given.pop("finalizers", ()))
-        answer = shown(wanted, version, name=name, uid=uid)
-        return self.request(REPLACE, name, content=wanted, status=200, answer=answer, **given)
+        response = shown(wanted, version, name=name, uid=uid)
+        return self.request(REPLACE, name, content=wanted, status=200, response=response, **given)
 
-    def unanswered(self, verb: str, name: str = "r0", **given: Any) -> Operation:
+    def without_response(self, verb: str, name: str = "r0", **given: Any) -> Operation:
         wanted = None if verb == DELETE else content(self._number + 1)
         return self.request(verb, name, content=wanted, **given)
 
     def delete(self, name: str = "r0", uid: str = "u1", **given: Any) -> Operation:
-        answer = {"kind": "Status", "details": {"uid": uid}}
-        return self.request(DELETE, name, status=200, answer=answer, **given)
+        response = {"kind": "Status", "details": {"uid": uid}}
+        return self.request(DELETE, name, status=200, response=response, **given)
 
     def get(self, body: Document | None, name: str = "r0", **given: Any) -> Operation:
-        status, answer = (404, {}) if body is None else (200, body)
-        return self.request(GET, name, status=status, answer=answer, **given)
+        status, response = (404, {}) if body is None else (200, body)
+        return self.request(GET, name, status=status, response=response, **given)
 
-    def listed(self, *pages: tuple[int, list[Document]], **given: Any) -> Walk:
-        walk = Walk("configmaps", None, "", 0, **given)
+    def listed(self, *pages: tuple[int, list[Document]], **given: Any) -> PagedList:
+        paged = PagedList("configmaps", None, "", 0, **given)
         for number, (version, items) in enumerate(pages, 1):
             self._now += 1
             token = "more" if number < len(pages) else ""
-            walk.pages.append(Page(self._now, self._now + 0.5, version, items, token))
-        self.history.lives[-1].walks.append(walk)
-        return walk
+            paged.pages.append(Page(self._now, self._now + 0.5, version, items, token))
+        self.history.runs[-1].lists.append(paged)
+        return paged
 
     def log(self, *entries: Entry, **given: Any) -> None:
-        """What the journal of the newest life says; its rows follow unless given."""
+        """Set the journal contents after the newest run; rows are computed unless given."""
         head = entries[-1].offset if entries else 0
-        ledger = Ledger(head, entries=entries, **given)
-        rows = given.get("rows", ledger.at(head) if head >= ledger.floor else {})
-        self.history.lives[-1].ledger = Ledger(head, entries=entries, **{**given, "rows": rows})
+        contents = JournalContents(head, entries=entries, **given)
+        rows = given.get("rows", contents.at(head) if head >= contents.floor else {})
+        self.history.runs[-1].contents = JournalContents(head, entries=entries, **{**given, "rows": rows})
 
 
 def entry(body: Document, *, removed: bool = False, name: str = "r0") -> Entry:

@@ -1,7 +1,6 @@
-"""The journal of a server that is not running: what its events say, and whether it verifies.
+"""Reads the journal of a server that is not running: its events, its state, and the result of `verify`.
 
-Read with the journal's own readers but folded here, by a few lines of its own: a fold that agreed with the
-server's because it was the server's would prove nothing.
+`at` computes the state from the events without the server's replay, which is under test.
 """
 
 from __future__ import annotations
@@ -12,12 +11,12 @@ from pathlib import Path
 
 from journal import Journal, verify
 from journal.records import Event
-from tests.robustness.objects import OURS, TYPES, Document, Key
+from tests.robustness.objects import TEST_KEYS, TYPES, Document, Key
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One event of an object that is ours."""
+    """One event of an object that the tests write."""
 
     offset: int
     key: Key
@@ -26,16 +25,16 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Ledger:
+class JournalContents:
     head: int = 0
-    floor: int = 0  # older versions cannot be told any more
+    floor: int = 0  # older versions are compacted
     entries: tuple[Entry, ...] = ()  # ascending
-    rows: dict[Key, Document] = field(default_factory=dict)  # the state as it is stored
+    rows: dict[Key, Document] = field(default_factory=dict)  # the stored state
     events: int = 0
     differences: tuple[str, ...] = ()
 
     def at(self, version: int) -> dict[Key, Document]:
-        """The state that the events up to a version lead to."""
+        """The state after the events up to a version."""
         assert version >= self.floor, "compacted"
         state: dict[Key, Document] = {}
         for entry in self.entries:
@@ -48,7 +47,7 @@ class Ledger:
         return state
 
 
-def read_ledger(path: Path) -> Ledger:
+def read_journal(path: Path) -> JournalContents:
     journal = Journal.open(path, readonly=True)
     try:
         with journal.read() as view:
@@ -59,12 +58,12 @@ def read_ledger(path: Path) -> Ledger:
                 key: json.loads(row.body)
                 for number, plural in plurals.items()
                 for namespace, name, row in view.rows(number)
-                if (key := Key(plural, namespace, name)) in OURS
+                if (key := Key(plural, namespace, name)) in TEST_KEYS
             }
-            return Ledger(
+            return JournalContents(
                 view.head,
                 view.floor,
-                tuple(entry for entry in found if entry.key in OURS),
+                tuple(entry for entry in found if entry.key in TEST_KEYS),
                 rows,
                 report.events,
                 tuple(report.differences),

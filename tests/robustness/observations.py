@@ -1,7 +1,7 @@
-"""What watchers and listers saw. Watchers record; validators only read.
+"""What watchers and listers received. They record it; validators only read it.
 
-A course is what one client put together: it began somewhere (with the state, after a list, or at a version), and
-whenever its stream ended it resumed from the last version that it had received.
+A watch session is what one client received over several streams: it began with the state, after a list, or at a
+version, and whenever a stream ended the client resumed from the last version that it had received.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from tests.robustness.objects import Document, Key
 ADDED, MODIFIED, DELETED, BOOKMARK, ERROR = "ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"
 
 
-class Seen(NamedTuple):
-    """An event as it came."""
+class WatchEvent(NamedTuple):
+    """An event as the client received it."""
 
     type: str
     version: int
-    key: Key  # without a name for a bookmark
+    key: Key  # without a name, for a bookmark
     body: Document
 
     def __str__(self) -> str:
@@ -31,17 +31,17 @@ class Seen(NamedTuple):
 @dataclass(slots=True)
 class Stream:
     transport: str
-    start: int | None  # the version it named; None: it began with the state
-    least: int = 0  # a version that the state it began with must have reached
+    start: int | None  # the resourceVersion of its request; None: it began with the state
+    least: int = 0  # the state that it began with must not be older
     sent: float = 0.0  # seconds since 1970
     ended: float = 0.0
     status: int = 0
-    events: list[Seen] = field(default_factory=list)
-    error: Document | None = None  # the status in the ERROR event that ended it
-    ending: str = "under way"
+    events: list[WatchEvent] = field(default_factory=list)
+    error: Document | None = None  # the Status in the ERROR event that ended it
+    ending: str = "not ended"
 
     @property
-    def answered(self) -> bool:
+    def accepted(self) -> bool:
         return self.status in (101, 200)
 
 
@@ -53,15 +53,15 @@ class Listing:
 
 
 @dataclass(slots=True)
-class Course:
+class WatchSession:
     watcher: str
     interest: Interest
     began: str
-    listing: Listing | None = None  # what it began with, where it listed first
+    listing: Listing | None = None  # the list that it began with, if it listed first
     streams: list[Stream] = field(default_factory=list)
 
     @property
-    def events(self) -> Iterator[Seen]:
+    def events(self) -> Iterator[WatchEvent]:
         return (event for stream in self.streams for event in stream.events)
 
     def __str__(self) -> str:
@@ -69,13 +69,13 @@ class Course:
 
 
 @dataclass(slots=True)
-class Sightings:
-    """Everything that was seen in one run."""
+class Observations:
+    """Everything that watchers and listers received in one trial."""
 
     window: float  # seconds of watch history
-    courses: list[Course] = field(default_factory=list)
+    sessions: list[WatchSession] = field(default_factory=list)
     listings: list[Listing] = field(default_factory=list)
 
     @property
     def events(self) -> int:
-        return sum(len(stream.events) for course in self.courses for stream in course.streams)
+        return sum(len(stream.events) for session in self.sessions for stream in session.streams)

@@ -1,6 +1,6 @@
-"""The transports of a watch as a client hears them, without a socket: bytes in, whole documents out.
+"""The transports of a watch from the client's side, without a socket: bytes in, complete documents out.
 
-Framing is judged strictly: a chunk, a text frame or a line that is not exactly one event fails the test.
+Framing is strict: a chunk, a text frame or a line that is not exactly one event fails the test.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from tests.gateway.farewells import Farewells
 from tests.robustness.cluster import LOOPBACK, TOKEN
 
 _AUTHORIZATION = f"Bearer {TOKEN}"
-GOOD_CLOSES = (1000, 1001, 1008, 1011)
+EXPECTED_CLOSE_CODES = (1000, 1001, 1008, 1011)
 
 
-class NotStrict(AssertionError):
-    """What came is no whole event in its transport's framing."""
+class BadFraming(AssertionError):
+    """Received bytes that are not one complete event in the framing of the transport."""
 
 
-class Wire:
-    """`status` is 0 until the server has answered; `finished`: the stream came to an end in good order."""
+class Transport:
+    """`status` is 0 until the response begins; `finished`: the stream ended as its protocol says."""
 
     secure = False
     protocols: tuple[str, ...] = ()
@@ -37,19 +37,19 @@ class Wire:
     def open(self) -> bool:
         return self.status in (0, 101, 200)
 
-    def ask(self, target: str) -> None:
+    def request(self, target: str) -> None:
         raise NotImplementedError
 
     def outgoing(self) -> bytes:
-        """What waits to be sent."""
+        """The bytes to send now."""
         raise NotImplementedError
 
-    def hear(self, data: bytes) -> list[bytes]:
-        """The documents that are whole now."""
+    def receive(self, data: bytes) -> list[bytes]:
+        """The documents that are complete with these bytes."""
         raise NotImplementedError
 
 
-class Chunked(Wire):
+class Http1(Transport):
     """HTTP/1.1: each chunk is one event and its line feed."""
 
     def __init__(self) -> None:
@@ -57,14 +57,14 @@ class Chunked(Wire):
         self._out = b""
         self._buffer = b""
 
-    def ask(self, target: str) -> None:
+    def request(self, target: str) -> None:
         self._out = f"GET {target} HTTP/1.1\r\nHost: t\r\nAuthorization: {_AUTHORIZATION}\r\n\r\n".encode()
 
     def outgoing(self) -> bytes:
         out, self._out = self._out, b""
         return out
 
-    def hear(self, data: bytes) -> list[bytes]:
+    def receive(self, data: bytes) -> list[bytes]:
         self._buffer += data
         if not self.status and not self._head():
             return []
@@ -87,17 +87,17 @@ class Chunked(Wire):
             return None
         chunk, mark, self._buffer = rest[:size], rest[size : size + 2], rest[size + 2 :]
         if mark != b"\r\n" or (size and (chunk.count(b"\n") != 1 or not chunk.endswith(b"\n"))):
-            raise NotStrict(f"a chunk that is no event: {chunk[-200:] + mark!r}")
+            raise BadFraming(f"a chunk that is not an event: {chunk[-200:] + mark!r}")
         self.finished = not size
         return chunk
 
 
-class Encrypted(Chunked):
+class Http1Tls(Http1):
     secure = True
     protocols = ("http/1.1",)
 
 
-class Frames(Wire):
+class WebSocket(Transport):
     """WebSocket: each text frame is one event."""
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ class Frames(Wire):
         self._out = b""
         self._text = ""
 
-    def ask(self, target: str) -> None:
+    def request(self, target: str) -> None:
         headers = [(b"authorization", _AUTHORIZATION.encode())]
         self._out += self._connection.send(Request(host=LOOPBACK, target=target, extra_headers=headers))
 
@@ -114,17 +114,17 @@ class Frames(Wire):
         out, self._out = self._out, b""
         return out
 
-    def hear(self, data: bytes) -> list[bytes]:
+    def receive(self, data: bytes) -> list[bytes]:
         self._connection.receive_data(data)
         found: list[bytes] = []
         try:
             for event in self._connection.events():
-                self._note(event, found)
+                self._handle(event, found)
         except ProtocolError as error:
-            raise NotStrict(str(error)) from error
+            raise BadFraming(str(error)) from error
         return found
 
-    def _note(self, event: object, found: list[bytes]) -> None:
+    def _handle(self, event: object, found: list[bytes]) -> None:
         match event:
             case AcceptConnection():
                 self.status = 101
@@ -138,18 +138,18 @@ class Frames(Wire):
             case Ping():
                 self._out += self._connection.send(event.response())
             case CloseConnection(code=code):
-                self.finished = code in GOOD_CLOSES
+                self.finished = code in EXPECTED_CLOSE_CODES
                 self._out += self._connection.send(event.response())
             case _:
-                raise NotStrict(f"{event} in a watch")
+                raise BadFraming(f"{event} in a watch")
 
 
-class SecureFrames(Frames):
+class WebSocketTls(WebSocket):
     secure = True
     protocols = ("http/1.1",)
 
 
-class Lines(Wire):
+class Http2(Transport):
     """HTTP/2: events as lines of one stream."""
 
     secure = True
@@ -161,7 +161,7 @@ class Lines(Wire):
         self._farewells = Farewells()
         self._buffer = b""
 
-    def ask(self, target: str) -> None:
+    def request(self, target: str) -> None:
         self._connection.initiate_connection()
         pseudo = [(":method", "GET"), (":path", target), (":scheme", "https"), (":authority", LOOPBACK)]
         self._connection.send_headers(1, [*pseudo, ("authorization", _AUTHORIZATION)], end_stream=True)
@@ -169,15 +169,15 @@ class Lines(Wire):
     def outgoing(self) -> bytes:
         return self._connection.data_to_send()
 
-    def hear(self, data: bytes) -> list[bytes]:
+    def receive(self, data: bytes) -> list[bytes]:
         for event in self._connection.receive_data(self._farewells.without(data)):
-            self._note(event)
+            self._handle(event)
         *lines, self._buffer = self._buffer.split(b"\n")
         if self.finished and self._buffer and self.status == 200:
-            raise NotStrict(f"the stream ended in the middle of an event: {self._buffer[-200:]!r}")
+            raise BadFraming(f"the stream ended in the middle of an event: {self._buffer[-200:]!r}")
         return lines if self.status == 200 else []
 
-    def _note(self, event: h2.events.Event) -> None:
+    def _handle(self, event: h2.events.Event) -> None:
         match event:
             case h2.events.ResponseReceived(headers=headers):
                 self.status = int(dict(headers)[b":status"])
@@ -188,4 +188,4 @@ class Lines(Wire):
                 self.finished = True
 
 
-WIRES: tuple[type[Wire], ...] = (Chunked, Encrypted, Frames, SecureFrames, Lines)
+TRANSPORTS: tuple[type[Transport], ...] = (Http1, Http1Tls, WebSocket, WebSocketTls, Http2)

@@ -1,6 +1,6 @@
-"""What a perfect watch of an interest shows, folded from the log by a few lines of its own.
+"""The events of a perfect watch, computed from the log.
 
-The server's filter and fold are not asked: they are what is being judged.
+This does not use the server's selectors or its replay, because they are under test.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from tests.robustness.course import ADDED, DELETED, MODIFIED, Seen
 from tests.robustness.interest import Interest
 from tests.robustness.objects import Document, Key
+from tests.robustness.observations import ADDED, DELETED, MODIFIED, WatchEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,24 +24,24 @@ class Entry:
     body: Document
 
 
-class Expected:
+class ExpectedEvents:
     def __init__(self, entries: Iterable[Entry], interest: Interest) -> None:
-        self.events: list[Seen] = []
+        self.events: list[WatchEvent] = []
         self._versions: list[int] = []
         before: dict[Key, Document] = {}
         for entry in entries:
             if entry.key.plural != interest.plural:
                 continue
-            shown = _transition(interest, entry, before.get(entry.key))
-            if shown is not None:
-                self.events.append(shown)
-                self._versions.append(shown.version)
+            event = _transition(interest, entry, before.get(entry.key))
+            if event is not None:
+                self.events.append(event)
+                self._versions.append(event.version)
             if entry.removed:
                 before.pop(entry.key, None)
             else:
                 before[entry.key] = entry.body
 
-    def between(self, after: int, upto: int) -> list[Seen]:
+    def between(self, after: int, upto: int) -> list[WatchEvent]:
         return self.events[bisect_right(self._versions, after) : bisect_right(self._versions, upto)]
 
     def state(self, version: int) -> dict[Key, Document]:
@@ -52,13 +52,13 @@ class Expected:
         return self._versions[-1] if self._versions else 0
 
 
-def _transition(interest: Interest, entry: Entry, before: Document | None) -> Seen | None:
-    wanted = before is not None and interest.wants(entry.key, before)
-    wants = not entry.removed and interest.wants(entry.key, entry.body)
+def _transition(interest: Interest, entry: Entry, before: Document | None) -> WatchEvent | None:
+    wanted = before is not None and interest.matches(entry.key, before)
+    wants = not entry.removed and interest.matches(entry.key, entry.body)
     if wants:
-        return Seen(MODIFIED if wanted else ADDED, entry.offset, entry.key, entry.body)
+        return WatchEvent(MODIFIED if wanted else ADDED, entry.offset, entry.key, entry.body)
     if wanted and before is not None:
-        return Seen(DELETED, entry.offset, entry.key, _at_version(before, entry.offset))
+        return WatchEvent(DELETED, entry.offset, entry.key, _at_version(before, entry.offset))
     return None
 
 
@@ -66,8 +66,8 @@ def _at_version(body: Document, version: int) -> Document:
     return {**body, "metadata": {**body["metadata"], "resourceVersion": str(version)}}
 
 
-def fold(state: dict[Key, Document], events: Iterable[Seen]) -> dict[Key, Document]:
-    """What a client holds that held `state` and was told `events`."""
+def fold(state: dict[Key, Document], events: Iterable[WatchEvent]) -> dict[Key, Document]:
+    """The state of a client that had `state` and received `events`."""
     state = dict(state)
     for event in events:
         if event.type == DELETED:

@@ -1,4 +1,4 @@
-"""How operations and lists are put to the server, and what may come back."""
+"""Sends operations and lists to the server and records the responses."""
 
 from __future__ import annotations
 
@@ -7,12 +7,21 @@ from collections.abc import Callable
 from urllib.parse import quote
 
 from tests.robustness.client import Client
-from tests.robustness.history import CREATE, DELETE, DELETE_COLLECTION, GET, REPLACE, Operation, Page, Walk
+from tests.robustness.history import (
+    CREATE,
+    DELETE,
+    DELETE_COLLECTION,
+    GET,
+    REPLACE,
+    Operation,
+    Page,
+    PagedList,
+)
 from tests.robustness.objects import KINDS, Document, document
 
 METHODS = {CREATE: "POST", REPLACE: "PUT", DELETE: "DELETE", DELETE_COLLECTION: "DELETE", GET: "GET"}
-# Whether one of these is right is for the model to say; any other is wrong whatever happened before.
-MEANT = {
+# The model decides which of these is right; any other status is wrong in every state.
+VALID_STATUSES = {
     CREATE: (201, 409),
     REPLACE: (200, 201, 404, 409, 422),
     DELETE: (200, 202, 404, 409),
@@ -21,36 +30,35 @@ MEANT = {
 }
 
 Sent = Callable[[], None]
-Question = tuple[str, str, Document | None]  # method, path, body
+HttpRequest = tuple[str, str, Document | None]  # method, path, body
 
 
 def nothing() -> None:
-    """What most do between sending and waiting."""
+    """The default callback between sending and waiting."""
 
 
-def question(operation: Operation) -> Question:
+def http_request(operation: Operation) -> HttpRequest:
     return METHODS[operation.verb], _path(operation), _body(operation)
 
 
-def ask(client: Client, operation: Operation, sent: Sent = nothing) -> None:
-    """Put the operation to the server and write down its answer."""
-    asked = question(operation)
-    status, operation.answer = client.call(*asked, sent)
+def send(client: Client, operation: Operation, sent: Sent = nothing) -> None:
+    """Send an operation and record its response."""
+    status, operation.response = client.call(*http_request(operation), sent)
     operation.ended, operation.status = time.monotonic(), status
-    assert status in MEANT[operation.verb], f"{operation}: {operation.answer}"
+    assert status in VALID_STATUSES[operation.verb], f"{operation}: {operation.response}"
 
 
-def ask_page(client: Client, walk: Walk, sent: Sent = nothing) -> None:
-    """Ask for the next page of a list and add it."""
+def fetch_page(client: Client, paged: PagedList, sent: Sent = nothing) -> None:
+    """Request the next page of a list and add it."""
     began = time.monotonic()
-    status, answer = client.call("GET", _listing(walk), None, sent)
+    status, response = client.call("GET", _listing(paged), None, sent)
     if status == 410:
-        walk.expired = True
+        paged.expired = True
         return
-    assert status == 200, f"{walk}: {status} {answer}"
-    metadata = answer["metadata"]
+    assert status == 200, f"{paged}: {status} {response}"
+    metadata = response["metadata"]
     version, token = int(metadata["resourceVersion"]), metadata.get("continue", "")
-    walk.pages.append(Page(began, time.monotonic(), version, answer["items"], token))
+    paged.pages.append(Page(began, time.monotonic(), version, response["items"], token))
 
 
 def _path(operation: Operation) -> str:
@@ -72,17 +80,17 @@ def _body(operation: Operation) -> Document | None:
     return None
 
 
-def _listing(walk: Walk) -> str:
+def _listing(paged: PagedList) -> str:
     query = {}
-    if walk.color:
-        query["labelSelector"] = f"color={walk.color}"
-    if walk.limit:
-        query["limit"] = str(walk.limit)
-    if walk.pages:
-        query["continue"] = walk.pages[-1].token
-    elif walk.version is not None:
-        query |= {"resourceVersion": str(walk.version), "resourceVersionMatch": walk.match}
-    return _queried(KINDS[walk.plural].collection(walk.namespace), query)
+    if paged.color:
+        query["labelSelector"] = f"color={paged.color}"
+    if paged.limit:
+        query["limit"] = str(paged.limit)
+    if paged.pages:
+        query["continue"] = paged.pages[-1].token
+    elif paged.version is not None:
+        query |= {"resourceVersion": str(paged.version), "resourceVersionMatch": paged.match}
+    return _queried(KINDS[paged.plural].collection(paged.namespace), query)
 
 
 def _queried(path: str, query: dict[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""kill -9 between the acknowledged deletion of a namespace and its end: the next server carries it through."""
+"""SIGKILL after a namespace deletion was acknowledged and before it is complete: the next server completes it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import time
 from pathlib import Path
 
 from tests.robustness.client import Client
-from tests.robustness.cluster import PATIENCE, Cluster
-from tests.robustness.ledger import read_ledger
+from tests.robustness.cluster import TIMEOUT, Cluster
+from tests.robustness.journal_contents import read_journal
 from tests.robustness.objects import Document
 
 NAMESPACE = "/api/v1/namespaces/going"
 OBJECTS = 40
 
 
-def test_a_deleted_namespace_goes_although_the_server_was_killed(tmp_path: Path) -> None:
+def test_namespace_deletion_completes_after_kill(tmp_path: Path) -> None:
     with Cluster(tmp_path) as cluster:
         cluster.start()
         client = Client(cluster.port)
@@ -30,18 +30,18 @@ def test_a_deleted_namespace_goes_although_the_server_was_killed(tmp_path: Path)
         assert expect(client, 200, "GET", f"{NAMESPACE}/configmaps")["items"] == []
         client.close()
         cluster.kill()
-        assert read_ledger(cluster.journal).differences == ()
+        assert read_journal(cluster.journal).differences == ()
         assert not cluster.tracebacks()
 
 
 def expect(client: Client, status: int, method: str, path: str, body: Document | None = None) -> Document:
-    got, answer = client.call(method, path, body)
-    assert got == status, answer
-    return answer
+    got, response = client.call(method, path, body)
+    assert got == status, response
+    return response
 
 
 def until_gone(client: Client, path: str) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while client.call("GET", path)[0] != 404:
-        assert time.monotonic() < deadline, f"{path} is still there"
+        assert time.monotonic() < deadline, f"{path} still exists"
         time.sleep(0.01)

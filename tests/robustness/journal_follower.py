@@ -1,7 +1,7 @@
-"""The journal as it is written: read again and again by another process while the server runs.
+"""Reads the journal from another process while the server writes it.
 
-A server with a short retention forgets events that watchers have seen. So whoever judges them follows the
-journal from the first event on, and asserts that nothing was forgotten before it was read here.
+A server with a short retention removes events that watchers have received. So the tests read the journal from
+the first event on, and assert that retention removed no event before it was read here.
 """
 
 from __future__ import annotations
@@ -14,31 +14,31 @@ from pathlib import Path
 
 from journal import Journal, View
 from journal.records import Event
-from tests.robustness.expected import Entry, Expected
+from tests.robustness.expected_events import Entry, ExpectedEvents
 from tests.robustness.interest import Interest
 from tests.robustness.objects import TYPES, Key
 
-_LOOK_EVERY = 0.02
+_POLL_SECONDS = 0.02
 
 
-class Chronicle:
+class JournalFollower:
     def __init__(self) -> None:
-        self.entries: list[Entry] = []  # of the kinds that are watched
+        self.entries: list[Entry] = []  # of the watched kinds
         self._times: list[int] = []  # of all events, microseconds since 1970
         self._offsets: list[int] = []
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
-        self._expected: dict[Interest, Expected] = {}
+        self._expected: dict[Interest, ExpectedEvents] = {}
 
     @property
     def head(self) -> int:
         return self._offsets[-1] if self._offsets else 0
 
-    # Following.
+    # Reading.
 
     def follow(self, path: Path) -> None:
-        """Read on in a thread, until `read_to_the_end`."""
+        """Read in a thread until `read_to_the_end`."""
         self._stop.clear()
         self._thread = threading.Thread(target=self._run, args=(path,))
         self._thread.start()
@@ -59,42 +59,44 @@ class Chronicle:
             journal = Journal.open(path, readonly=True)
             try:
                 while not self._stop.is_set():
-                    self._look(journal)
-                    time.sleep(_LOOK_EVERY)
-                self._look(journal)
+                    self._poll(journal)
+                    time.sleep(_POLL_SECONDS)
+                self._poll(journal)
             finally:
                 journal.close()
-        except BaseException as error:  # told by whoever joins this thread
+        except BaseException as error:  # raised by the thread that joins this one
             self._failure = error
 
-    def _look(self, journal: Journal) -> None:
+    def _poll(self, journal: Journal) -> None:
         with journal.read() as view:
-            self._take(
+            self._read(
                 view, {number: TYPES[name] for name, number in journal.types().items() if name in TYPES}
             )
 
-    def _take(self, view: View, plurals: dict[int, str]) -> None:
-        assert view.floor <= self.head, f"retention reached {view.floor} before {self.head} was read on"
+    def _read(self, view: View, plurals: dict[int, str]) -> None:
+        assert view.floor <= self.head, (
+            f"retention reached {view.floor} before the events after {self.head} were read"
+        )
         for event in view.all_events(self.head):
             self.add(event.time, event.offset, _entry(event, plurals))
 
-    def add(self, moment: int, offset: int, entry: Entry | None) -> None:
+    def add(self, when: int, offset: int, entry: Entry | None) -> None:
         if entry is not None:
             self.entries.append(entry)
-        self._times.append(moment)
+        self._times.append(when)
         self._offsets.append(offset)
 
-    # Judging.
+    # Queries of validators.
 
-    def offset_at(self, moment: float) -> int:
-        """The newest event that is not later than a moment; 0 without one."""
-        at = bisect_right(self._times, int(moment * 1_000_000))
+    def offset_at(self, when: float) -> int:
+        """The newest offset whose event is not later than a time; 0 without one."""
+        at = bisect_right(self._times, int(when * 1_000_000))
         return self._offsets[at - 1] if at else 0
 
-    def expected(self, interest: Interest) -> Expected:
-        """Worked out once, when all has been read."""
+    def expected(self, interest: Interest) -> ExpectedEvents:
+        """The events of a perfect watch; computed once, when everything was read."""
         if interest not in self._expected:
-            self._expected[interest] = Expected(self.entries, interest)
+            self._expected[interest] = ExpectedEvents(self.entries, interest)
         return self._expected[interest]
 
 
