@@ -58,6 +58,7 @@ from gateway.ops.health import Health
 from gateway.ops.metrics import Metrics
 from gateway.release import RELEASE, SERVED_VERSION
 from gateway.requests.errors import plain_failure
+from gateway.requests.observer import RequestObserver
 from gateway.requests.request import Response
 from gateway.settings import Addresses, Settings
 from gateway.watch.hub import Hub
@@ -77,6 +78,7 @@ class Extensions:
 
     token_methods: Sequence[TokenMethod] = ()  # asked about bearer tokens that the token file does not list
     authorizers: Sequence[Authorizer] = ()  # asked before those of --authorization-mode
+    observer: RequestObserver | None = None
 
 
 NO_EXTENSIONS = Extensions()
@@ -226,7 +228,7 @@ class _Doors:
         self._metrics = Metrics(RELEASE, store.catalog.serves)
         self._add_checks(health)
         pipeline = self._pipeline(health)
-        self._server = Server(pipeline.handle, refuse, Limits())
+        self._server = Server(pipeline.handle, refuse, Limits(), extensions.observer)
         meters.meter_server(self._metrics, self._server.statistics)
         meters.meter_committer(self._metrics, store.committer.statistics)
         meters.meter_journal(self._metrics, store.journal.statistics)

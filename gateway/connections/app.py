@@ -12,10 +12,12 @@ import trio
 from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable, Scope
 
 from gateway.connections.heads import default_fields, has_body, one_line_fields
-from gateway.connections.http2 import Http2
+from gateway.connections.http2 import Http2, interrupted
 from gateway.connections.http2_watch import StreamPipe
 from gateway.connections.parser import Fault
 from gateway.connections.serving import Serving
+from gateway.requests.exchange import Exchange
+from gateway.requests.observer import add_audit_id, observe
 from gateway.requests.request import Peer, Request, Response, Stream
 from gateway.watch.member import FAREWELL
 
@@ -31,45 +33,69 @@ class App:
         if scope["type"] != "http":
             return
         connection: Http2 = scope["state"]["connection"]
-        if connection.running >= self._serving.limits.streams:
-            # Streams that a client resets are still being handled: it cannot start more by resetting.
-            await self._send(
-                self._serving.refusal(429, "too many requests on one connection"), "", connection, send
-            )
-            return
+        request = _request(dict(scope), connection.peer)
+        if self._serving.observer is not None:
+            observe(self._serving.observer, request)
+        try:
+            if connection.running < self._serving.limits.streams:
+                await self._serve(request, connection, receive, send)
+            else:
+                # Streams that a client resets are still being handled: it cannot start more by resetting.
+                refusal = self._serving.refusal(429, "too many requests on one connection")
+                await self._send(refusal, request, connection, send)
+        except Exception as error:
+            if request.exchange is not None:
+                request.exchange.panic(error)
+            raise
+        finally:
+            if request.exchange is not None:
+                request.exchange.cut_off()
+
+    async def _serve(
+        self, request: Request, connection: Http2, receive: ASGIReceiveCallable, send: ASGISendCallable
+    ) -> None:
         connection.running += 1
         try:
-            await self._exchange(dict(scope), connection, receive, send)
+            body = self._long_target(request) or await self._body(request, receive)
+            if body is None:
+                return
+            if isinstance(body, Fault):
+                response = self._serving.refusal(body.status, body.message)
+            else:
+                request.body = body
+                response = await self._serving.answer(request)
+            if response.stream is not None and request.method != "HEAD":
+                await self._stream(response, response.stream, request.exchange, receive, send)
+            else:
+                await self._send(response, request, connection, send)
         finally:
             connection.running -= 1
 
-    async def _exchange(
-        self, scope: dict[str, Any], connection: Http2, receive: ASGIReceiveCallable, send: ASGISendCallable
-    ) -> None:
-        request = _request(scope, connection.peer)
-        body = self._long_target(request) or await self._body(request, receive)
-        if body is None:
-            return
-        if isinstance(body, Fault):
-            response = self._serving.refusal(body.status, body.message)
-        else:
-            request.body = body
-            response = await self._serving.answer(request)
-        if response.stream is not None and request.method != "HEAD":
-            await self._stream(response, response.stream, receive, send)
-        else:
-            await self._send(response, request.method, connection, send)
-
     async def _stream(
-        self, response: Response, stream: Stream, receive: ASGIReceiveCallable, send: ASGISendCallable
+        self,
+        response: Response,
+        stream: Stream,
+        exchange: Exchange | None,
+        receive: ASGIReceiveCallable,
+        send: ASGISendCallable,
     ) -> None:
+        if exchange is not None:
+            add_audit_id(response, exchange)
         start: Any = next(_messages(response, b"", streaming=True))
         await send(start)
         last: Any = {"type": "http.response.body", "body": b"", "more_body": False}
-        if await StreamPipe(send, receive).run(stream):
-            # Hypercorn has taken it all; a client that reads late gets the rest without a task that waits.
-            with trio.move_on_after(FAREWELL):
-                await send(last)
+        pipe = StreamPipe(send, receive)
+        if exchange is not None:
+            exchange.start(response.status, pipe)
+        if not await pipe.run(stream):
+            return
+        # Hypercorn has taken it all; a client that reads late gets the rest without a task that waits.
+        with trio.move_on_after(FAREWELL):
+            await send(last)
+        if exchange is not None:
+            if pipe.failed:
+                exchange.panic()
+            exchange.complete()
 
     def _long_target(self, request: Request) -> Fault | None:
         limit = self._serving.limits.target
@@ -102,8 +128,13 @@ class App:
                 return b"".join(parts)
         return too_large
 
-    async def _send(self, response: Response, method: str, connection: Http2, send: ASGISendCallable) -> None:
-        body = response.body if method != "HEAD" and has_body(response.status) else b""
+    async def _send(
+        self, response: Response, request: Request, connection: Http2, send: ASGISendCallable
+    ) -> None:
+        body = response.body if request.method != "HEAD" and has_body(response.status) else b""
+        if request.exchange is not None:
+            request.exchange.respond(response.status, len(body))
+            add_audit_id(response, request.exchange)
         with trio.CancelScope() as scope:
             for message in _messages(response, body):
                 # Each slice has its time, not the whole: large answers to slow but steady readers go through.
@@ -111,6 +142,8 @@ class App:
                 await send(message)
         if scope.cancelled_caught:
             connection.link.abort()
+        elif request.exchange is not None and not interrupted(send):
+            request.exchange.complete()
 
 
 def _messages(response: Response, body: bytes, *, streaming: bool = False) -> Any:

@@ -19,14 +19,16 @@ import h2.exceptions
 import h2.settings
 import trio
 from hypercorn.config import Config
-from hypercorn.events import Event, RawData, Updated
+from hypercorn.events import Closed, Event, RawData, Updated
 from hypercorn.protocol.events import Body, StreamClosed
 from hypercorn.protocol.events import Event as StreamEvent
 from hypercorn.protocol.h2 import BUFFER_HIGH_WATER, H2Protocol
+from hypercorn.protocol.http_stream import HTTPStream
+from hypercorn.protocol.ws_stream import WSStream
 from hypercorn.trio.task_group import TaskGroup
 from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import TrioSingleTask, WorkerContext
-from hypercorn.typing import AppWrapper, ConnectionState
+from hypercorn.typing import AppWrapper, ASGISendCallable, ConnectionState
 from hypercorn.utils import parse_socket_addr
 from hyperframe.frame import GoAwayFrame
 
@@ -93,6 +95,8 @@ class Streams(H2Protocol):
     def _screened(self, event: h2.events.Event) -> bool:
         if isinstance(event, h2.events.RequestReceived):
             return self._refused(event)
+        if isinstance(event, h2.events.StreamReset) and (stream := self.streams.get(event.stream_id or 0)):
+            _interrupt(stream)
         if isinstance(event, h2.events.DataReceived) and event.stream_id not in self.streams:
             self._discard(event)
             return True
@@ -134,6 +138,9 @@ class Streams(H2Protocol):
             self._departures.unpark_all()
 
     async def handle(self, event: Event) -> None:
+        if isinstance(event, Closed):
+            for stream in self.streams.values():
+                _interrupt(stream)
         await super().handle(event)
         if self.closed:
             self._departures.unpark_all()
@@ -163,6 +170,16 @@ class Streams(H2Protocol):
         except h2.exceptions.ProtocolError:
             pass
         self._reset(event.stream_id, h2.errors.ErrorCodes.NO_ERROR)
+
+
+def _interrupt(stream: HTTPStream | WSStream) -> None:
+    """Mark a stream that ended before its response did."""
+    stream.interrupted = True  # type: ignore[union-attr]
+
+
+def interrupted(send: ASGISendCallable) -> bool:
+    """Whether the client ended a stream before its response, given the `send` that Hypercorn made for it."""
+    return hasattr(send.__self__, "interrupted")  # type: ignore[attr-defined]
 
 
 class Http2(TCPServer):

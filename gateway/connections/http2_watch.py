@@ -13,7 +13,7 @@ from typing import Any
 import trio
 
 from gateway.connections.limits import TICK
-from gateway.requests.request import Stream
+from gateway.requests.request import Ending, Stream
 from gateway.watch.framing import as_it_is
 from gateway.watch.volley import one_by_one
 
@@ -33,6 +33,8 @@ class StreamPipe:
         self._emptied = trio.lowlevel.ParkingLot()
         self._woken = trio.Event()
         self._gone = False
+        self.failed = False  # the stream ended by the server's own error
+        self.payload = 0  # bytes that Hypercorn took, with the client still there
         self.deadline = inf
 
     @property
@@ -79,7 +81,8 @@ class StreamPipe:
             nursery.start_soon(self._pump)
             nursery.start_soon(self._listen)
             try:
-                await stream.run(self, as_it_is)
+                finished = await stream.run(self, as_it_is)
+                self.failed = finished.why is Ending.FAILED
             except OSError:
                 self._gone = True
             nursery.cancel_scope.cancel()
@@ -90,6 +93,8 @@ class StreamPipe:
             await self._filled.wait()
             self._filled = trio.Event()
             await self._send({"type": "http.response.body", "body": self._slot, "more_body": True})
+            if not self._gone:
+                self.payload += len(self._slot)
             self._slot = b""
             self._emptied.unpark_all()
 

@@ -177,6 +177,11 @@ class Parser:
         data, self.beyond = self.beyond, b""
         return data
 
+    def abandon(self) -> Request | None:
+        """The request whose head is whole and whose body is not, if there is one: it will not be read on."""
+        request, self._request = self._request, None
+        return request
+
     def release(self) -> None:
         """Cut the cycle of parser and callbacks, so that a closed connection is freed at once."""
         self._http = None

@@ -24,6 +24,7 @@ from gateway.connections.link import Link
 from gateway.connections.listen import Address, Exhausted, Listener, Settings, open_listeners
 from gateway.connections.serving import Handle, Refuse, ServerStatistics, Serving, log
 from gateway.connections.tls import Desk, HandshakeFailed, NotTLS, SecureLink
+from gateway.requests.observer import RequestObserver
 from gateway.requests.request import Peer
 
 # Connections taken in one go before other tasks get their turn.
@@ -31,8 +32,10 @@ _ACCEPT_BATCH = 64
 
 
 class Server:
-    def __init__(self, handle: Handle, refuse: Refuse, limits: Limits) -> None:
-        self._serving = Serving(handle, refuse, limits)
+    def __init__(
+        self, handle: Handle, refuse: Refuse, limits: Limits, observer: RequestObserver | None = None
+    ) -> None:
+        self._serving = Serving(handle, refuse, limits, observer)
         self._settings = Settings(limits)
         self._context = WorkerContext(None)
         self._app = ASGIWrapper(App(self._serving))
@@ -157,9 +160,9 @@ class Server:
     async def _answer_plain(self, link: Link) -> None:
         """Somebody spoke HTTP to the secure port: say so in words they can read."""
         self._serving.handshake_failures += 1
-        words = self._serving.last_words(400, "client sent an HTTP request to an HTTPS server")
+        refusal = self._serving.refusal(400, "client sent an HTTP request to an HTTPS server")
         try:
-            Link.send_nowait(link, words)
+            Link.send_nowait(link, self._serving.closing_bytes(refusal))
             await link.linger()
         except (OSError, trio.ClosedResourceError):
             pass

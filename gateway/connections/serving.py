@@ -17,6 +17,7 @@ import trio
 from gateway.connections.heads import CLOSE, Heads
 from gateway.connections.limits import TICK, Limits
 from gateway.connections.link import Link
+from gateway.requests.observer import RequestObserver
 from gateway.requests.request import Request, Response
 
 log = logging.getLogger("rewound.gateway")
@@ -50,16 +51,20 @@ class Serving:
         "limits",
         "links",
         "now",
+        "observer",
         "refuse",
         "refused",
         "requests",
         "timed_out",
     )
 
-    def __init__(self, handle: Handle, refuse: Refuse, limits: Limits) -> None:
+    def __init__(
+        self, handle: Handle, refuse: Refuse, limits: Limits, observer: RequestObserver | None = None
+    ) -> None:
         self.handle = handle
         self.refuse = refuse
         self.limits = limits
+        self.observer = observer
         self.heads = Heads()
         self.links: set[Link] = set()
         self.now = 0.0
@@ -68,22 +73,24 @@ class Serving:
         self.timed_out = self.handshake_failures = 0
 
     async def answer(self, request: Request) -> Response:
-        """What the handler says. `http1` repeats these lines in its loop, to save a coroutine a request."""
+        """The handler's response. `http1` repeats these lines in its loop, to save a coroutine a request."""
         self.requests += 1
         try:
             return await self.handle(request)
-        except Exception:
-            return self.failure(request)
+        except Exception as error:
+            return self.failure(request, error)
 
-    def failure(self, request: Request) -> Response:
-        """The handler raised: our fault, told as a 500 and explained in the log."""
+    def failure(self, request: Request, error: Exception) -> Response:
+        """The handler raised: a 500, with the traceback in the log."""
         self.failed += 1
+        if request.exchange is not None:
+            request.exchange.panic(error)
         log.exception("%s %s failed", request.method, request.path)
         return self.refuse(500, "the server failed to handle the request; its log says why")
 
-    def last_words(self, status: int, message: str) -> bytes:
-        """A refusal as the bytes that end an HTTP/1.1 connection."""
-        return b"".join(self.heads.render("", self.refusal(status, message), CLOSE))
+    def closing_bytes(self, response: Response) -> bytes:
+        """A response as the last bytes of an HTTP/1.1 connection."""
+        return b"".join(self.heads.render("", response, CLOSE))
 
     def refusal(self, status: int, message: str) -> Response:
         self.refused += 1

@@ -87,9 +87,14 @@ class Pipeline:
                 call.warnings.extend(who.warnings)
             self._refuse_impersonation(request)
             attributes = _attributes(call)
+            exchange = request.exchange
+            if exchange is not None:
+                exchange.attributes(attributes)
             decision = self._authorizer.authorize(attributes)
             if not isinstance(decision, Decision):
                 decision = await decision
+            if exchange is not None:
+                exchange.decision(decision)
             if not decision.allowed:
                 raise forbidden(attributes, decision.reason)
             if call.route.is_resource or self._paths.negotiates(call.route.path):
@@ -157,6 +162,8 @@ class Pipeline:
             call.route = Route(call.request.method.lower(), call.request.path, is_resource=False)
         if failed is None:
             logger.exception("%s %s failed", call.request.method, call.request.path)
+            if call.request.exchange is not None:
+                call.request.exchange.panic(error)
             failed = plain_failure(500, BROKEN)
         try:
             self._negotiate(call)

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
 
+from gateway.requests.exchange import Exchange
+
 
 @dataclass(slots=True)
 class Peer:
@@ -33,6 +35,7 @@ class Request:
     body: bytes
     peer: Peer
     repeated: dict[bytes, list[bytes]] | None = None  # headers sent more than once, value by value
+    exchange: Exchange | None = None  # where the server has an observer
 
 
 class Ending(Enum):

@@ -26,6 +26,7 @@ from gateway.connections.limits import Limits
 from gateway.connections.server import Server
 from gateway.connections.serving import ServerStatistics
 from gateway.connections.tls import serving_context
+from gateway.requests.observer import RequestObserver
 from gateway.requests.request import Request, Response
 
 Handle = Callable[[Request], Awaitable[Response]]
@@ -223,9 +224,13 @@ def refuse(status: int, message: str) -> Response:
 
 @asynccontextmanager
 async def served(
-    handle: Handle = hello, limits: Limits | None = None, *, grace: float = 5.0
+    handle: Handle = hello,
+    limits: Limits | None = None,
+    *,
+    grace: float = 5.0,
+    observer: RequestObserver | None = None,
 ) -> AsyncIterator[Host]:
-    server = Server(handle, refuse, limits or Limits())
+    server = Server(handle, refuse, limits or Limits(), observer)
     stop = trio.Event()
     async with trio.open_nursery() as nursery:
 

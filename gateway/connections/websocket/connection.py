@@ -19,7 +19,9 @@ from math import inf
 import trio
 
 from gateway.connections.link import Link
+from gateway.connections.metering import Meter, frame_head
 from gateway.connections.websocket import frames as wire
+from gateway.requests.exchange import Exchange
 from gateway.requests.request import Ending, Stream
 from gateway.watch.framing import as_binary_frame, as_text_frame
 from gateway.watch.member import FAREWELL
@@ -44,8 +46,10 @@ class WebSocket:
         "_ahead",
         "_control",
         "_ends_at",
+        "_exchange",
         "_leaving",
         "_link",
+        "_meter",
         "_midway",
         "_next",
         "_pinged",
@@ -53,8 +57,10 @@ class WebSocket:
         "_test_at",
     )
 
-    def __init__(self, link: Link, ahead: bytes) -> None:
+    def __init__(self, link: Link, ahead: bytes, exchange: Exchange | None = None) -> None:
         self._link = link
+        self._exchange = exchange
+        self._meter = None if exchange is None else Meter(frame_head)
         self._ahead = ahead  # what came right behind the handshake
         self._reader = wire.Reader()
         self._midway = False  # part of an event has been sent
@@ -65,19 +71,31 @@ class WebSocket:
         self._pinged = False
         self._test_at = trio.current_time() + PING_AFTER
 
+    @property
+    def payload(self) -> int:
+        """Bytes of messages that the link took, where the request is observed."""
+        return 0 if self._meter is None else self._meter.payload
+
     async def run(self, stream: Stream) -> None:
-        """Serve a stream to its end, and say goodbye as the standard wants it. OSError: the peer is gone."""
+        """Serve a stream to its end, with the closing handshake. OSError: the peer is gone."""
         try:
             finished = await stream.run(self, as_binary_frame if stream.binary else as_text_frame)
         except (OSError, trio.ClosedResourceError):
             if not self._leaving or self._control or self._next:
                 raise
             await self._link.linger()
-        except Exception:
+        except Exception as error:
             logger.exception("a watch failed")
+            self._panic(error)
             await self._close(wire.INTERNAL_ERROR)
         else:
+            if finished.why is Ending.FAILED:
+                self._panic(None)
             await self._close(_CODES[finished.why])
+
+    def _panic(self, error: Exception | None) -> None:
+        if self._exchange is not None:
+            self._exchange.panic(error)
 
     # What a watch asks of a connection.
 
@@ -98,6 +116,8 @@ class WebSocket:
         if (self._control or self._next or self._leaving) and not self._midway and not self._say():
             return 0
         sent = self._link.transmit(data)
+        if self._meter is not None:
+            self._meter.add(data[: abs(sent)])
         if sent == len(data) or -sent == len(data):
             self._midway = False
         elif sent:

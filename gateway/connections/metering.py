@@ -1,0 +1,154 @@
+"""How much of an observed stream's body a connection took: the framed bytes of a group, read back.
+
+Groups frame each event once for all members, so that no member knows the size of a payload. A `Meter` finds it
+again in the frames, however they were cut when they were sent. `MeteredLink` puts one between a watch and its link;
+only observed streams have it, all others go straight to the link.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+from gateway.connections.link import Link
+from gateway.watch.framing import Framing, as_chunk
+from gateway.watch.volley import Missed, Volley
+
+# The longest head of a chunk (16 digits and a line end) or a frame (10 bytes).
+_LONGEST_HEAD = 18
+
+# The length of a head and of the payload behind it; None while the head is not whole.
+ReadHead = Callable[[bytes], tuple[int, int] | None]
+
+
+def chunk_head(head: bytes) -> tuple[int, int] | None:
+    end = head.find(b"\r\n")
+    return None if end < 0 else (end + 2, int(head[:end], 16))
+
+
+def frame_head(head: bytes) -> tuple[int, int] | None:
+    """Of an unmasked WebSocket frame."""
+    if len(head) < 2:
+        return None
+    length = head[1] & 0x7F
+    if length < 126:
+        return 2, length
+    size, form = (4, "!H") if length == 126 else (10, "!Q")
+    return (size, struct.unpack_from(form, head, 2)[0]) if len(head) >= size else None
+
+
+class Meter:
+    """Counts payload in a sequence of frames; without heads to read, everything is payload."""
+
+    __slots__ = ("_head", "_left", "_read_head", "_trailer", "payload")
+
+    def __init__(self, read_head: ReadHead | None, trailer: int = 0) -> None:
+        self._read_head = read_head
+        self._trailer = trailer  # bytes behind each payload
+        self._head = b""  # of a frame whose head was cut
+        self._left = 0  # of a frame's payload and trailer
+        self.payload = 0
+
+    def add(self, data: bytes | memoryview) -> None:
+        if self._read_head is None:
+            self.payload += len(data)
+            return
+        at, end = 0, len(data)
+        while at < end:
+            if not self._left:
+                at = self._enter(self._read_head, data, at)
+                continue
+            step = min(self._left, end - at)
+            self.payload += min(step, max(self._left - self._trailer, 0))
+            self._left -= step
+            at += step
+
+    def _enter(self, read_head: ReadHead, data: bytes | memoryview, at: int) -> int:
+        """Read a head, as far as it is there; returns where that ends."""
+        before = len(self._head)
+        head = self._head + bytes(data[at : at + _LONGEST_HEAD - before])
+        found = read_head(head)
+        if found is None:
+            self._head = head
+            return at + len(head) - before
+        size, payload = found
+        self._head, self._left = b"", payload + self._trailer
+        return at + size - before
+
+    def measure(self, data: bytes) -> int:
+        """The payload in whole frames."""
+        fresh = Meter(self._read_head, self._trailer)
+        fresh.add(data)
+        return fresh.payload
+
+    @property
+    def between_frames(self) -> bool:
+        return not self._left and not self._head
+
+
+def meter_of(framing: Framing) -> Meter:
+    """For a body over HTTP/1.1 or HTTP/1.0."""
+    return Meter(chunk_head, trailer=2) if framing is as_chunk else Meter(None)
+
+
+class MeteredLink:
+    """The connection of an observed watch: its link, and a meter of what the link took."""
+
+    __slots__ = ("link", "meter", "volley")
+
+    def __init__(self, link: Link, meter: Meter) -> None:
+        self.link = link
+        self.meter = meter
+        self.volley = _metered(type(link).volley)
+
+    @property
+    def deadline(self) -> float:
+        return self.link.deadline
+
+    @deadline.setter
+    def deadline(self, moment: float) -> None:
+        self.link.deadline = moment
+
+    @property
+    def clogged(self) -> bool:
+        return self.link.clogged
+
+    def transmit(self, data: bytes | memoryview) -> int:
+        taken = self.link.transmit(data)
+        self.meter.add(data[: abs(taken)])
+        return taken
+
+    async def flush(self) -> None:
+        await self.link.flush()
+
+    async def receive(self) -> bytes:
+        return await self.link.receive()
+
+    def interrupt(self) -> None:
+        self.link.interrupt()
+
+
+@cache
+def _metered(volley: Volley) -> Volley:
+    """The volley of a kind of link for metered links of that kind: one function, so that they share groups."""
+
+    def send(pipes: Sequence[MeteredLink], data: bytes) -> Missed:
+        missed: dict[Any, int | Exception] = dict(volley([pipe.link for pipe in pipes], data))
+        payload = pipes[0].meter.measure(data) if pipes else 0
+        missing: Missed = []
+        for pipe in pipes:
+            taken = missed.get(pipe.link, len(data))
+            if isinstance(taken, Exception):
+                missing.append((pipe, taken))
+                continue
+            if abs(taken) == len(data) and pipe.meter.between_frames:
+                pipe.meter.payload += payload
+            else:
+                pipe.meter.add(data[: abs(taken)])
+            if taken != len(data):
+                missing.append((pipe, taken))
+        return missing
+
+    return send

@@ -1,0 +1,98 @@
+"""One observed request from its arrival to the end of its response, with every stage reported once.
+
+The connection makes an `Exchange` per request, only where the server has an observer, and leaves it with the
+`Request`: without one the usual request pays for a look at None. The connection reports the response, the pipeline
+what it finds out about the request.
+
+    received    attributes    decision    response_started    [panic]    response_complete
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from actors.access.attributes import Attributes
+from actors.access.authorize import Decision
+
+
+class RequestRecord(Protocol):
+    """What an observer keeps of one request. No method may raise or take long: requests wait for it."""
+
+    @property
+    def audit_id(self) -> bytes:
+        """The Audit-Id of the response."""
+
+    def attributes(self, attributes: Attributes) -> None:
+        """Authentication succeeded: who asks for what. Not called for a request that was refused before."""
+
+    def decision(self, decision: Decision) -> None:
+        """The authorizers decided."""
+
+    def response_started(self, status: int) -> None:
+        """The head of a response without a known end was sent, as that of a watch; its body follows."""
+
+    def panic(self, error: BaseException | None) -> None:
+        """The server's own error ended the request; None where the error belongs to more than this request."""
+
+    def response_complete(self, status: int, sent: int, *, cut_off: bool) -> None:
+        """The end, always called and always last.
+
+        `status` is 0 where there was no response, because the client left before the request was whole. `sent` is
+        the size of the response body as HTTP defines it: compressed if it was, without heads, TLS, chunk framing
+        and HTTP/2 frames; for a WebSocket, the payload of its messages. A body of known size counts when the
+        connection took all of it; of a stream counts what the connection took. `cut_off`: request or response
+        did not come to their end, because the client left or did not read, or the server's grace period was over.
+        """
+
+
+class Counter(Protocol):
+    @property
+    def payload(self) -> int:
+        """Bytes of a stream's body that the connection took so far."""
+
+
+class Exchange:
+    __slots__ = ("_panicked", "_record", "_size", "_status", "_stream", "audit_id")
+
+    def __init__(self, record: RequestRecord) -> None:
+        self._record: RequestRecord | None = record
+        self.audit_id = record.audit_id
+        self._status = 0
+        self._size = 0
+        self._stream: Counter | None = None
+        self._panicked = False
+
+    def attributes(self, attributes: Attributes) -> None:
+        if self._record is not None:
+            self._record.attributes(attributes)
+
+    def decision(self, decision: Decision) -> None:
+        if self._record is not None:
+            self._record.decision(decision)
+
+    def respond(self, status: int, size: int) -> None:
+        """A response with a body of this size is about to be sent."""
+        self._status, self._size = status, size
+
+    def start(self, status: int, stream: Counter) -> None:
+        """The head of a stream has been sent; `stream` counts what follows."""
+        self._status, self._stream = status, stream
+        if self._record is not None:
+            self._record.response_started(status)
+
+    def panic(self, error: BaseException | None = None) -> None:
+        if self._record is not None and not self._panicked:
+            self._panicked = True
+            self._record.panic(error)
+
+    def complete(self) -> None:
+        self._end(self._size if self._stream is None else self._stream.payload, cut_off=False)
+
+    def cut_off(self) -> None:
+        """Without effect on an exchange that is complete."""
+        self._end(0 if self._stream is None else self._stream.payload, cut_off=True)
+
+    def _end(self, sent: int, *, cut_off: bool) -> None:
+        record, self._record = self._record, None
+        if record is not None:
+            record.response_complete(self._status, sent, cut_off=cut_off)

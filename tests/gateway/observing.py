@@ -1,0 +1,80 @@
+"""An observer of requests that writes down every stage, and fails on one that is reported twice or after the last."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import trio
+
+from actors.access.attributes import Attributes
+from actors.access.authorize import Decision
+from gateway.requests.request import Request
+
+
+@dataclass
+class Record:
+    """One request; `stages` in the order they were reported."""
+
+    observer: Observer
+    method: str
+    path: str
+    audit_id: bytes
+    stages: list[str] = field(default_factory=lambda: ["received"])
+    asked: Attributes | None = None
+    decided: Decision | None = None
+    error: BaseException | None = None
+    status: int = -1
+    sent: int = -1
+    cut_off: bool = False
+
+    def _note(self, stage: str) -> None:
+        assert stage not in self.stages, f"{stage} twice: {self.stages}"
+        assert self.stages[-1] != "complete", f"{stage} after the end: {self.stages}"
+        self.stages.append(stage)
+
+    def attributes(self, attributes: Attributes) -> None:
+        self._note("attributes")
+        self.asked = attributes
+
+    def decision(self, decision: Decision) -> None:
+        self._note("decision")
+        self.decided = decision
+
+    def response_started(self, status: int) -> None:
+        self._note("started")
+        self.status = status
+
+    def panic(self, error: BaseException | None) -> None:
+        self._note("panic")
+        self.error = error
+
+    def response_complete(self, status: int, sent: int, *, cut_off: bool) -> None:
+        self._note("complete")
+        assert self.status in (-1, status), "another status than the head had"
+        self.status, self.sent, self.cut_off = status, sent, cut_off
+        self.observer.moved.unpark_all()
+
+    @property
+    def end(self) -> tuple[int, int, bool]:
+        assert self.stages[-1] == "complete"
+        return self.status, self.sent, self.cut_off
+
+
+class Observer:
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.moved = trio.lowlevel.ParkingLot()
+
+    def received(self, request: Request) -> Record:
+        record = Record(self, request.method, request.path, b"observed-%d" % len(self.records))
+        self.records.append(record)
+        return record
+
+    async def ended(self, count: int, path: str = "") -> list[Record]:
+        """The requests for this path (all of them without one), once there are so many and all have ended."""
+        while True:
+            found = [record for record in self.records if record.path.startswith(path)]
+            if len(found) >= count and all(record.stages[-1] == "complete" for record in found):
+                assert len(found) == count
+                return found
+            await self.moved.park()

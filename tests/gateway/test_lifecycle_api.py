@@ -1,0 +1,91 @@
+"""What an observer hears of requests to the API: who asked for what, what was decided, how it ended."""
+
+from __future__ import annotations
+
+import pytest
+
+from actors.access.authorize import ALLOWED, NO_OPINION
+from gateway.compose import Extensions
+from gateway.handlers.dispatch import Dispatch
+from tests.gateway.api import ALICE, config_map, served
+from tests.gateway.observing import Observer
+
+PATH = "/api/v1/namespaces/default/configmaps"
+STAGES = ["received", "attributes", "decision", "complete"]
+
+
+async def test_a_write_and_a_read() -> None:
+    observer = Observer()
+    async with served(extensions=Extensions(observer=observer)) as api:
+        made = await api.ask("POST", PATH, config_map("a"))
+        read = await api.ask("GET", f"{PATH}/a")
+        create, get = await observer.ended(2, PATH)
+    assert [create.stages, get.stages] == [STAGES, STAGES]
+    assert (create.end, get.end) == ((201, len(made.body), False), (200, len(read.body), False))
+    assert create.asked is not None and get.asked is not None
+    assert create.asked[1:] == ("create", "", "v1", "configmaps", "", "default", "", PATH, True)
+    assert (get.asked.user.name, get.asked.name) == ("admin", "a")
+    assert create.decided == ALLOWED
+
+
+async def test_a_compressed_response_counts_as_it_is_sent() -> None:
+    observer = Observer()
+    async with served(extensions=Extensions(observer=observer)) as api:
+        await api.create("configmaps", config_map("a", b="x" * 200_000))
+        plain = await api.ask("GET", f"{PATH}/a", headers={"accept-encoding": "identity"})
+        await api.ask("GET", f"{PATH}/a", headers={"accept-encoding": "gzip"})
+        whole, packed = await observer.ended(2, f"{PATH}/a")
+    assert whole.sent == len(plain.body)
+    assert 0 < packed.sent < 20_000
+
+
+@pytest.mark.parametrize(
+    ("path", "token", "status", "stages"),
+    [
+        (PATH, "unknown", 401, ["received", "complete"]),
+        (PATH, ALICE, 403, STAGES),
+        (f"{PATH}/nope", None, 403, STAGES),
+        ("/nowhere", ALICE, 403, STAGES),
+    ],
+)
+async def test_a_request_that_is_refused(
+    path: str, token: str | None, status: int, stages: list[str]
+) -> None:
+    observer = Observer()
+    async with served(extensions=Extensions(observer=observer)) as api:
+        answer = await api.ask("GET", path, token=token)
+        [record] = await observer.ended(1, path)
+    assert (record.stages, record.end) == (stages, (status, len(answer.body), False))
+    assert record.decided == (None if status == 401 else NO_OPINION)
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [("/nowhere", 404), (f"{PATH}/nope", 404), (f"{PATH}?limit=many", 400), ("/api/v1/nothings", 404)],
+)
+async def test_a_request_that_fails(path: str, status: int) -> None:
+    observer = Observer()
+    async with served(extensions=Extensions(observer=observer)) as api:
+        answer = await api.ask("GET", path)
+        [record] = await observer.ended(1, path.partition("?")[0])
+    assert record.end == (status, len(answer.body), False)
+
+
+async def test_a_query_that_cannot_be_read_is_refused_before_anybody_is_asked() -> None:
+    observer = Observer()
+    async with served(extensions=Extensions(observer=observer)) as api:
+        answer = await api.ask("GET", f"{PATH}?timeout=soon")
+        [record] = await observer.ended(1, PATH)
+    assert (record.stages, record.end) == (["received", "complete"], (400, len(answer.body), False))
+
+
+async def test_an_error_of_the_servers_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    observer = Observer()
+    async with served(extensions=Extensions(observer=observer)) as api:
+        monkeypatch.setattr(Dispatch, "find", lambda *_: 1 / 0)
+        answer = await api.ask("GET", PATH)
+        [record] = await observer.ended(1, PATH)
+        monkeypatch.undo()
+    assert record.stages == ["received", "attributes", "decision", "panic", "complete"]
+    assert isinstance(record.error, ZeroDivisionError)
+    assert record.end == (500, len(answer.body), False)
