@@ -1,4 +1,4 @@
-"""Rewound's journal: bytes on disk. Synchronous; knows lmdb and msgpack, and nothing of what a body means."""
+"""Rewound's journal: bytes on disk. Synchronous; uses lmdb and msgpack, and never interprets a body."""
 
 from journal.log import Journal
 from journal.records import Event, Row

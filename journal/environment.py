@@ -1,12 +1,12 @@
-"""The LMDB environment: its files, its map, its two kinds of transaction, its errors.
+"""The LMDB environment: its files, its map, its read and write transactions, its errors.
 
-`log` opens it; nothing else touches lmdb's environment. It owns three promises:
+`log` opens it; no other module uses lmdb's environment. It guarantees:
 
-- The map grows by itself. LMDB may not be remapped while this process has a read transaction open, so reads
-  are counted (`enter`, `leave`), and `write` grows the map at a moment when none is open. Growing never holds
-  new reads back, so a read inside a read cannot deadlock with it.
-- One writing process: an flock on a file of our own. LMDB's lock would make the second one wait for ever.
-- A write happens whole or not at all, and its failure is told as `StorageFull` or `StorageFailed`.
+- The map grows by itself. LMDB must not be remapped while this process has a read transaction open, so reads
+  are counted (`begin_read`, `end_read`), and `write` grows the map when none is open. Growing never blocks new
+  reads, so a read inside a read cannot deadlock with it.
+- One writing process: an flock on a separate file. LMDB's own lock would make the second one wait forever.
+- A write is atomic, and raises `StorageFull` or `StorageFailed` when it fails.
 
 A pool of renewed read transactions was rejected: lmdb begins one in under a microsecond.
 """
@@ -27,18 +27,18 @@ from journal.errors import AlreadyOpen, Damaged, NoJournal, NotAJournal, Storage
 
 Result = TypeVar("Result")
 
-PageError = lmdb.Error  # what LMDB raises, while reading, for pages that make no sense
+PageError = lmdb.Error  # what LMDB raises when it reads an invalid page
 
-DATA = "data.mdb"  # as LMDB names it
-DRAFT = "founding.mdb"
+DATA = "data.mdb"  # LMDB's name for it
+DRAFT = "founding.mdb"  # the new file until it is complete; the name is part of the folder's layout
 
-MAP_SIZE = 64 << 20  # address space, not disk; small enough that every busy journal proves that growing works
+MAP_SIZE = 64 << 20  # address space, not disk; small enough that every busy journal grows its map
 MAP_STEP = 1 << 30  # the map doubles up to this, then grows by it
 MAX_READERS = 512  # processes x threads that read at once: workers, verify, a debugger; 64 bytes each
 
 FULL = frozenset({errno.ENOSPC, errno.EFBIG, errno.EDQUOT})
 PROBE = 1 << 20
-PATIENCE = 30.0  # reads are short; one this long is a caller that writes while it reads
+RESIZE_TIMEOUT = 30.0  # seconds; reads are short, a longer one is a caller that writes while it reads
 
 
 class Databases(NamedTuple):
@@ -61,12 +61,12 @@ class Environment:
         self.grown = 0
         self._reads = self.resizing = 0
         self._counting = threading.Lock()
-        self._quiet = threading.Condition(self._counting)
+        self._no_reads = threading.Condition(self._counting)
         self._writing = threading.Lock()
         self._writer_lock = None if readonly else _lock_for_writing(path)
         try:
             self._env = _open(path, readonly, map_size)
-            _complete(self._env, path, alone=not readonly)
+            _extend_to_last_page(self._env, path, writer=not readonly)
             self.databases = _open_databases(self._env, path, readonly)
         except BaseException:
             self._release_writer_lock()
@@ -75,20 +75,20 @@ class Environment:
 
     # Reads.
 
-    def enter(self) -> Any:
-        """Begin a read transaction whose values are memoryviews. Every `enter` needs its `leave`."""
+    def begin_read(self) -> Any:
+        """Begin a read transaction whose values are memoryviews. Every `begin_read` needs an `end_read`."""
         with self._counting:
             self._reads += 1
         try:
             return self._begin(None, None, False, True)  # keywords would cost a third of it
         except lmdb.MapResizedError:
             self._uncount()
-            return self._enter_resized()
+            return self._begin_read_resized()
         except BaseException:
             self._uncount()
             raise
 
-    def leave(self, txn: Any) -> None:
+    def end_read(self, txn: Any) -> None:
         txn.abort()
         self._uncount()
 
@@ -99,12 +99,12 @@ class Environment:
         with self._counting:
             self._reads -= 1
             if self.resizing:
-                self._quiet.notify_all()
+                self._no_reads.notify_all()
 
-    def _enter_resized(self) -> Any:
-        """Another process grew the map: take over its size, once no read of ours uses the old one."""
+    def _begin_read_resized(self) -> Any:
+        """Another process grew the map: use its size, once no read of this process uses the old one."""
         self._resize(0)
-        return self.enter()
+        return self.begin_read()
 
     # Writes.
 
@@ -120,7 +120,7 @@ class Environment:
                 except lmdb.MapResizedError:
                     self._resize(0)
                 except lmdb.Error as error:
-                    raise self._refusal(error) from error
+                    raise self._storage_error(error) from error
 
     def _grow(self) -> None:
         size = self._env.info()["map_size"]
@@ -128,30 +128,30 @@ class Environment:
         self.grown += 1
 
     def _resize(self, size: int) -> None:
-        with self._quiet:
+        with self._no_reads:
             self.resizing += 1
             try:
-                if not self._quiet.wait_for(lambda: not self._reads, timeout=PATIENCE):
-                    raise StorageFailed(self.path, f"a read was left open for {PATIENCE} s")
+                if not self._no_reads.wait_for(lambda: not self._reads, timeout=RESIZE_TIMEOUT):
+                    raise StorageFailed(self.path, f"a read was left open for {RESIZE_TIMEOUT} s")
                 self._env.set_mapsize(size)
             except lmdb.Error as error:
                 raise StorageFailed(self.path, str(error)) from error
             finally:
                 self.resizing -= 1
 
-    def _refusal(self, error: lmdb.Error) -> StorageFull | StorageFailed:
-        code = _code_of(error)
+    def _storage_error(self, error: lmdb.Error) -> StorageFull | StorageFailed:
+        code = _errno_of(error)
         if code == errno.EIO:
-            # LMDB says EIO for a short write, which is what a disk does that fills up halfway.
-            code = self._why_short()
+            # LMDB reports EIO for a short write, which happens when the disk fills up.
+            code = self._short_write_cause()
         if code in FULL:
             return StorageFull(self.path, os.strerror(code))
         return StorageFailed(self.path, str(error))
 
-    def _why_short(self) -> int:
-        """Ask the file system for room behind the file: errno of its refusal, or EIO when it has room.
+    def _short_write_cause(self) -> int:
+        """Allocate space at the end of the file: the errno if that fails, otherwise EIO.
 
-        Room that it grants stays: LMDB writes into it with the next commit.
+        The allocated space stays: LMDB writes into it with the next commit.
         """
         try:
             with (self.path / DATA).open("r+b") as data:
@@ -160,7 +160,7 @@ class Environment:
             return refused.errno or errno.EIO
         return errno.EIO
 
-    # The rest.
+    # Closing and statistics.
 
     def close(self) -> None:
         self._env.close()
@@ -183,8 +183,8 @@ class Environment:
         }
 
 
-def _code_of(error: lmdb.Error) -> int:
-    """The errno inside an lmdb error; older releases only spell it out."""
+def _errno_of(error: lmdb.Error) -> int:
+    """The errno of an lmdb error; older releases only have its text."""
     code = getattr(error, "code", 0)
     return int(code or next((known for known in (*FULL, errno.EIO) if os.strerror(known) in str(error)), 0))
 
@@ -208,9 +208,9 @@ def _open(path: Path, readonly: bool, map_size: int) -> Any:
     if not data.exists():
         if readonly:
             raise NoJournal(path)
-        _found(path)
+        _create(path)
     if not data.stat().st_size:
-        # LMDB would take it for a new one, and all that was in it would be gone without a word.
+        # LMDB would initialise it as a new file, and the loss of its contents would go unnoticed.
         raise NotAJournal(path, f"{DATA} is empty")
     try:
         return lmdb.open(
@@ -221,18 +221,17 @@ def _open(path: Path, readonly: bool, map_size: int) -> Any:
             max_dbs=len(Databases._fields) + 1,
             max_readers=MAX_READERS,
             mode=0o600,
-            # A list reads ahead by itself; a get of one object should not pull in its neighbours' pages.
+            # Lists scan sequentially anyway; a get of one object should not read its neighbours' pages.
             readahead=False,
         )
     except lmdb.Error as error:
         raise NotAJournal(path, str(error)) from error
 
 
-def _found(path: Path) -> None:
-    """Make an empty LMDB file under another name and move it to its place.
+def _create(path: Path) -> None:
+    """Create an empty LMDB file under another name and rename it.
 
-    LMDB makes it in two steps, and whoever is killed between them leaves one that looks like a journal that was
-    emptied.
+    LMDB creates it in two steps; a process killed between them leaves a file that looks like an emptied journal.
     """
     draft = path / DRAFT
     draft.unlink(missing_ok=True)
@@ -241,7 +240,7 @@ def _found(path: Path) -> None:
     except lmdb.Error as error:
         raise NotAJournal(path, str(error)) from error
     draft.replace(path / DATA)
-    for folder in (path, path.parent):  # the names must be as durable as what is written under them
+    for folder in (path, path.parent):  # the directory entries must be as durable as the files
         handle = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(handle)
@@ -249,18 +248,18 @@ def _found(path: Path) -> None:
             os.close(handle)
 
 
-def _complete(env: Any, path: Path, *, alone: bool) -> None:
-    """Give a file that ends before its last page the missing bytes, as zeros.
+def _extend_to_last_page(env: Any, path: Path, *, writer: bool) -> None:
+    """Extend a file that ends before its last page with zeros.
 
-    Pages that a commit allocated and gave back may never have been written: that is sound. A file cut off by
-    accident looks the same from outside, but reading it would kill the process; zeros fail their checks.
-    A reader beside a living writer leaves the file to it.
+    Pages that a commit allocated and freed may never have been written: such a file is sound. A truncated file
+    looks the same, but reading beyond its end would kill the process with SIGBUS; zeros fail their checks.
+    A reader does not change the file of a running writer.
     """
     size = (env.info()["last_pgno"] + 1) * env.stat()["psize"]
     if (path / DATA).stat().st_size >= size:
         return
     try:
-        handle = None if alone else _lock_for_writing(path)
+        handle = None if writer else _lock_for_writing(path)
         os.truncate(path / DATA, size)
         if handle is not None:
             os.close(handle)

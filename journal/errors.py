@@ -1,4 +1,4 @@
-"""Why the journal refuses: one class per cause, each with a text that says what to do next.
+"""The errors of the journal: one class per cause, each with a text that says what to do next.
 
 Raised by every module of this package and translated once, by the committer and the reads of `actors`. Three
 families, so that a caller can choose how wide to catch: `CannotOpen` (the folder cannot be used as asked),

@@ -1,8 +1,8 @@
-"""Named steps at which a robustness test may kill the process, as a power cut would.
+"""Named steps at which a robustness test may kill the process.
 
-    REWOUND_FAILPOINT="journal.append:before-commit:17"      SIGKILL at the 17th passage of that step
+    REWOUND_FAILPOINT="journal.append:before-commit:17"      SIGKILL when that step is reached for the 17th time
 
-Read once, when the module is imported: without the variable a passage costs one comparison with None.
+The variable is read once, at import: without it a step costs one comparison with None.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from collections.abc import Callable
 
 VARIABLE = "REWOUND_FAILPOINT"
 
-Passage = Callable[[str], None]
+Failpoint = Callable[[str], None]
 
 
-def armed(site: str, setting: str) -> Passage | None:
-    """What to call at each step of `site`, or None when the setting names another site or nothing."""
+def parse(site: str, setting: str) -> Failpoint | None:
+    """The function to call at each step of `site`; None when the setting names another site or nothing."""
     wanted_site, _, rest = setting.partition(":")
-    step, _, passages = rest.partition(":")
+    step, _, times = rest.partition(":")
     if wanted_site != site or not step:
         return None
-    left = int(passages or 1)
+    left = int(times or 1)
 
-    def passage(reached: str) -> None:
+    def failpoint(reached: str) -> None:
         nonlocal left
         if reached != step:
             return
@@ -32,8 +32,8 @@ def armed(site: str, setting: str) -> Passage | None:
         if left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    return passage
+    return failpoint
 
 
-def from_environment(site: str) -> Passage | None:
-    return armed(site, os.environ.get(VARIABLE, ""))
+def from_environment(site: str) -> Failpoint | None:
+    return parse(site, os.environ.get(VARIABLE, ""))

@@ -1,4 +1,4 @@
-"""Key layouts of the databases: big-endian, so that byte order is meaning.
+"""Key layouts of the databases: big-endian, so that LMDB's byte order is the order of offsets and lists.
 
     events     offset:8                              2024        -> 00000000000007e8
     state      type:2 namespace 00 name              1, "a", "x" -> 0001 61 00 78
@@ -9,7 +9,7 @@
                type:2 namespace 00                   those of one namespace ("" = cluster-scoped)
 
 The separator sorts before every letter a name may have, so a scan of a type runs in byte order of namespace,
-then name: the order of lists. Escaping was rejected: no name that the API accepts needs it.
+then name: the order of lists. Escaping was rejected: the API accepts no name that needs it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Buffer = bytes | memoryview
 LAYOUT, DIALECT, FLOOR, TYPE_PREFIX = b"layout", b"dialect", b"floor", b"type:"
 
 MAX_KEY = 511  # LMDB's compiled-in limit
-# by_object is the longest key: the type, two separators and the offset are not the name's.
+# by_object has the longest keys: without type, two separators and offset, this is left for the names.
 MAX_NAMES = MAX_KEY - 2 - 1 - 1 - 8
 MAX_TYPES = 0xFFFF
 MAX_OFFSET = 0xFFFF_FFFF_FFFF_FFFF
@@ -46,7 +46,7 @@ def offset_of(key: Buffer) -> int:
 
 
 def of_object(type_id: int, namespace: str, name: str) -> bytes:
-    """The state key; raises what a write is told when the names cannot be a key."""
+    """The state key; NameTooLong or BadName when the names cannot be stored."""
     key = find_object(type_id, namespace, name)
     if key is not None:
         return key
@@ -60,7 +60,7 @@ def of_object(type_id: int, namespace: str, name: str) -> bytes:
 
 
 def find_object(type_id: int, namespace: str, name: str) -> bytes | None:
-    """The state key, or None for names that nothing can be stored under."""
+    """The state key, or None for names that cannot be stored."""
     try:
         key = pack_type(type_id) + f"{namespace}\0{name}".encode()
     except UnicodeEncodeError:
@@ -77,7 +77,7 @@ def names_of(key: bytes) -> tuple[str, str]:
 
 
 def scope(type_id: int, namespace: str | None) -> bytes | None:
-    """What the state keys of a type, or of a namespace in it, begin with; also their key in counts."""
+    """The prefix of the state keys of a type, or of a namespace in it; also their key in counts."""
     if namespace is None:
         return pack_type(type_id)
     try:
@@ -95,7 +95,7 @@ def scopes_of(key: bytes) -> tuple[bytes, bytes]:
 
 
 def after(type_id: int, last: tuple[str, str]) -> bytes:
-    """The smallest key behind an object's; any text will do, it need not exist or be storable."""
+    """The smallest key after that of an object, which need not exist or be storable."""
     namespace, name = (part.encode(errors="replace") for part in last)
     return (pack_type(type_id) + b"%b\0%b\0" % (namespace, name))[:MAX_KEY]
 

@@ -1,11 +1,11 @@
 """The journal: opened once, appended to by one writer, read through views.
 
-`append` is the only way events come in: one durable LMDB transaction for the event, the state it leads to,
+`append` is the only way to add events: one durable LMDB transaction writes the events, the state after them,
 both indexes and the counts, so no reader ever sees one without the others. Offsets come from the caller and
 ascend; gaps are allowed (a batch that failed). The journal never interprets a body or facts.
 
-LMDB releases the interpreter lock at every put, so a thread that appends beside a busy one waits for it again
-and again: append in the thread that reads, unless its disk is slow (docs/decisions/0001-journal.md).
+LMDB releases the interpreter lock at every put, so a thread that appends beside a busy one waits for the lock
+again and again: append in the thread that reads, unless the disk is slow (docs/decisions/0001-journal.md).
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from journal.environment import MAP_SIZE, Environment, PageError
 from journal.errors import NewerLayout, NoJournal, TooManyTypes, WrongDialect
 from journal.records import Event, decode_row
 from journal.replay import Versions
-from journal.state import Checked
+from journal.state import CheckedRows
 from journal.view import View
 
 LAYOUT = 1  # of the databases and their keys
 
-_passage = failpoints.from_environment("journal.append")
+_failpoint = failpoints.from_environment("journal.append")
 
 
-# More than the free room that LMDB may have kept in its file for itself.
+# More than the free pages that LMDB may have left in its file.
 PROBE_KEY, PROBE_BYTES = b"probe", 256 << 10
 
 
 class Journal:
-    """One data folder's journal. `Journal.open` makes or opens it."""
+    """The journal of one data folder. `Journal.open` creates or opens it."""
 
     def __init__(self, environment: Environment) -> None:
         self.environment = environment
-        self.checked = Checked()
+        self.checked = CheckedRows()
         self.versions = Versions()
         self._types: dict[str, int] = {}
         self._head = self._time = 0
@@ -50,29 +50,29 @@ class Journal:
         dialect: str = "cluster",
         readonly: bool = False,
         map_size: int = MAP_SIZE,
-        proved: bool = True,
+        check_tail: bool = True,
     ) -> Journal:
-        """Open or make the journal in a folder. A reader takes the dialect it finds.
+        """Open the journal in a folder, or create it. A read-only journal takes the dialect it finds.
 
-        Its tail is proved first; only who is going to verify all of it says `proved=False`.
+        The newest events are checked first, unless the caller verifies the whole journal or reads only its dialect.
         """
         environment = Environment(path, readonly=readonly, map_size=map_size)
         journal = cls(environment)
         try:
-            journal._begin(dialect)
-            if proved:
+            journal._load_meta(dialect)
+            if check_tail:
                 journal._check_tail()
         except BaseException:
             environment.close()
             raise
         return journal
 
-    def _begin(self, dialect: str) -> None:
+    def _load_meta(self, dialect: str) -> None:
         stored = self._meta()
         if keys.LAYOUT not in stored:
             if self.readonly:
                 raise NoJournal(self.path)
-            self.environment.write(lambda txn: self._found(txn, dialect))
+            self.environment.write(lambda txn: self._create(txn, dialect))
             stored = self._meta()
         layout = int.from_bytes(stored[keys.LAYOUT], "big")
         if layout > LAYOUT:
@@ -90,7 +90,7 @@ class Journal:
             newest = view.event(view.head)
             self._time = newest.time if newest is not None else 0
 
-    def _found(self, txn: Any, dialect: str) -> None:
+    def _create(self, txn: Any, dialect: str) -> None:
         meta = self.environment.databases.meta
         txn.put(keys.DIALECT, dialect.encode(), db=meta)
         txn.put(keys.FLOOR, keys.pack_offset(0), db=meta)
@@ -118,7 +118,7 @@ class Journal:
 
     @property
     def time(self) -> int:
-        """When the newest event was, for the writer: whoever goes on from here must not go back behind it."""
+        """The time of the newest event, for the writer: no later event may have an earlier time."""
         return self._time
 
     # Types.
@@ -167,50 +167,50 @@ class Journal:
     # Reading and writing.
 
     def read(self) -> View:
-        """A view, to be used as a context manager and left soon."""
+        """A view, to be used as a context manager for a short time."""
         return View(self.environment, self.checked, self.versions)
 
     def body(self, type_id: int, namespace: str, name: str) -> bytes | None:
-        """The newest content of one object: `read` and `get` in one, as it is what most requests want."""
+        """The latest content of one object: `read` and `get` in one call, because most requests need this."""
         key = keys.find_object(type_id, namespace, name)
         if key is None:
             return None
         environment = self.environment
-        txn = environment.enter()
+        txn = environment.begin_read()
         try:
             value = txn.get(key, None, environment.databases.state)
             return None if value is None else decode_row(key, value)[2]
         except PageError as error:
             raise environment.damaged(error) from error
         finally:
-            environment.leave(txn)
+            environment.end_read(txn)
 
     def append(self, events: Sequence[Event]) -> None:
-        """Make a batch durable, whole or not at all. StorageFull and StorageFailed leave no trace of it."""
+        """Make a batch durable as a whole. After StorageFull or StorageFailed nothing of it is stored."""
         if events:
             self._append(events, [_Prepared(event, event.previous) for event in events])
 
     def probe(self) -> None:
-        """Find out whether the disk takes writes again: StorageFull or StorageFailed if not."""
+        """Check whether the disk accepts writes again: StorageFull or StorageFailed if not."""
         meta = self.environment.databases.meta
         self.environment.write(lambda txn: txn.put(PROBE_KEY, bytes(PROBE_BYTES), db=meta))
         self.environment.write(lambda txn: txn.delete(PROBE_KEY, db=meta))
 
     def restore(self, events: Sequence[Event]) -> None:
-        """Append events that are the state at a retention floor: what each followed is gone."""
+        """Append events that are the state at a retention floor: the event before each is gone."""
         if events:
             self._append(events, [_Prepared(event, 0) for event in events])
 
     def _append(self, events: Sequence[Event], batch: list[_Prepared]) -> None:
-        self._prove_ascending(events)
+        self._check_ascending(events)
         self.environment.write(lambda txn: self._put(txn, batch))
         self._head, self._time = events[-1].offset, events[-1].time
         self._appended += len(events)
         self._batches += 1
-        if _passage is not None:
-            _passage("after-commit")
+        if _failpoint is not None:
+            _failpoint("after-commit")
 
-    def _prove_ascending(self, events: Sequence[Event]) -> None:
+    def _check_ascending(self, events: Sequence[Event]) -> None:
         newest = self._head
         for event in events:
             if event.offset <= newest:
@@ -219,24 +219,24 @@ class Journal:
 
     def _put(self, txn: Any, batch: list[_Prepared]) -> None:
         databases = self.environment.databases
-        if _passage is not None:
-            _passage("begun")
+        if _failpoint is not None:
+            _failpoint("begun")
         for one in batch:
             txn.put(one.offset_key, one.event_value, append=True, db=databases.events)
             txn.put(one.type_key, one.link_value, db=databases.by_type)
             txn.put(one.object_key, b"", db=databases.by_object)
-        if _passage is not None:
-            _passage("events-written")
+        if _failpoint is not None:
+            _failpoint("events-written")
         for one in batch:
-            _prove_previous(txn.get(one.state_key, db=databases.state), one)
+            _check_previous(txn.get(one.state_key, db=databases.state), one)
             if one.row_value is None:
                 txn.delete(one.state_key, db=databases.state)
             else:
                 txn.put(one.state_key, one.row_value, db=databases.state)
         _put_counts(txn, databases.counts, batch)
-        if _passage is not None:
-            _passage("state-written")
-            _passage("before-commit")
+        if _failpoint is not None:
+            _failpoint("state-written")
+            _failpoint("before-commit")
 
     def close(self) -> None:
         self.environment.close()
@@ -253,7 +253,7 @@ class Journal:
 
 
 class _Prepared:
-    """An event as keys and values, made before the write transaction begins."""
+    """An event as keys and values, encoded before the write transaction begins."""
 
     __slots__ = (
         "change",
@@ -267,7 +267,7 @@ class _Prepared:
         "type_key",
     )
 
-    def __init__(self, event: Event, follows: int) -> None:
+    def __init__(self, event: Event, previous: int) -> None:
         self.state_key = keys.of_object(event.type_id, event.namespace, event.name)
         self.offset_key = keys.pack_offset(event.offset)
         self.type_key = keys.by_type(event.type_id, event.offset)
@@ -280,17 +280,17 @@ class _Prepared:
             if event.removed
             else records.encode_row(self.state_key, event.offset, event.facts, event.body)
         )
-        self.previous = follows
-        # What the event does to the number of live objects.
-        self.change = (not event.removed) - (follows != 0)
+        self.previous = previous
+        # By how much the event changes the number of live objects.
+        self.change = (not event.removed) - (previous != 0)
 
 
-def _prove_previous(row: Any, one: _Prepared) -> None:
-    """Old versions and retention follow `previous`; one wrong link would lose an object there for good."""
-    there = 0 if row is None else records.row_identity(row)[1]
-    if there != one.previous:
+def _check_previous(row: Any, one: _Prepared) -> None:
+    """Old versions and retention follow `previous`; one wrong link would lose an object."""
+    stored = 0 if row is None else records.row_identity(row)[1]
+    if stored != one.previous:
         where = records.printable(one.state_key)
-        raise ValueError(f"an event of {where} follows {one.previous}, but its state is of {there}")
+        raise ValueError(f"an event of {where} follows {one.previous}, but its state is that of {stored}")
 
 
 def _put_counts(txn: Any, database: Any, batch: list[_Prepared]) -> None:

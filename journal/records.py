@@ -1,20 +1,20 @@
-"""What the journal stores, and its bytes: the event, the state row, their checksums and their layouts.
+"""The records of the journal and their bytes: events, state rows, counts and links, with checksums.
 
-Called by `log`, `state` and every reader. The invariant: nothing is decoded before its checksum held, and the
-checksum covers the key too, so a sound record under a wrong key is damage as well. Layouts only ever grow: a
-field is added at the end with a new layout number and one upcaster from the number before, so an old journal
-opens for ever (`tests/journal/test_golden_bytes.py` keeps the bytes of each layout).
+`log`, `state` and every reader call it. No record is decoded before its checksum was verified. The checksum
+covers the key too, so a valid record under a wrong key is damage. Layouts only grow: a new layout number adds
+a field at the end, with one upcaster from the number before, so every release can open an old journal
+ (`tests/journal/test_golden_bytes.py` keeps the bytes of each layout).
 
     event   layout:1 check:4 msgpack[type id, verb, namespace, name, previous, removed, time, user, manager,
                                      facts, body]
             check = crc32(key, layout, msgpack)
     row     check:4 offset:8 layout:1 facts length:4 facts body
-            check = crc32(key, everything behind check)
+            check = crc32(key, everything after check)
     count   check:4 live:8                                                  check = crc32(key, live)
     link    check:4 layout:1 removed:1 previous:8 namespace 00 name         (the value in by_type)
-            check = crc32(key, everything behind check)
+            check = crc32(key, everything after check)
 
-The row's first twelve bytes name one version of one row: by them `state` knows what it has checked already.
+The row's first twelve bytes identify one version of one row: `state` caches checked rows by them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from journal.keys import Buffer, pack_offset
 
 
 class Event(NamedTuple):
-    """One record of the log: what happened to one object."""
+    """One record of the log: a change of one object."""
 
     offset: int
     type_id: int
@@ -39,11 +39,11 @@ class Event(NamedTuple):
     namespace: str
     name: str
     previous: int  # offset of this object's event before this one; 0 when it did not exist
-    removed: bool  # the object is gone after this; body is its last content with the new resourceVersion
+    removed: bool  # the object was removed; body is its last content with the new resourceVersion
     time: int  # microseconds since 1970, never decreasing along the log
     user: str
     manager: str
-    facts: bytes  # opaque here: labels, selectable fields and the like, packed by the writer
+    facts: bytes  # opaque here: labels, selectable fields and others, packed by the writer
     body: bytes  # canonical JSON, whose metadata.resourceVersion is the offset
 
 
@@ -56,7 +56,7 @@ class Row(NamedTuple):
 
 
 class Link(NamedTuple):
-    """What an event did to which object, without its content. A tuple: replays go through many of them."""
+    """An event without its content. A tuple, because a replay reads many of them."""
 
     offset: int
     key: bytes  # of the object in state
@@ -67,19 +67,19 @@ class Link(NamedTuple):
 Fields = list[Any]
 Upcaster = Callable[[Fields], Fields]
 
-# Where the fields of an event are.
+# Positions of the fields of an event.
 TYPE_ID, VERB, NAMESPACE, NAME, PREVIOUS, REMOVED, TIME, USER, MANAGER, FACTS, BODY = range(11)
 
 EVENT_LAYOUT = 1
 ROW_LAYOUT = 1
 LINK_LAYOUT = 1
-# Layout n -> fields as layout n + 1 has them. One entry a step, never changed once released.
+# Layout n -> function to layout n + 1. An entry never changes once released.
 EVENT_UPCASTERS: Mapping[int, Upcaster] = {}
 
 _EVENT_LEAD = struct.Struct(">BI")
 _ROW_LEAD = struct.Struct(">IQBI")
 _LINK_LEAD = struct.Struct(">IBBQ")
-_CHECKED_FROM = 4  # rows and links: behind the checksum
+_CHECKED_FROM = 4  # rows and links: after the checksum
 _ROW_LEAD_SIZE = _ROW_LEAD.size
 _unpack_row_lead = _ROW_LEAD.unpack_from
 _unpack_link_lead = _LINK_LEAD.unpack_from
@@ -116,7 +116,7 @@ def decode_event(offset: int, value: Buffer) -> Event:
 
 
 def event_fields(offset: int, value: Buffer) -> Fields:
-    """The checked fields of an event behind its offset, raised to the newest layout."""
+    """The checked fields of an event without its offset, in the newest layout."""
     if len(value) < _EVENT_LEAD.size:
         raise Damaged(f"event {offset} is cut short")
     layout, check = _EVENT_LEAD.unpack_from(value)
@@ -127,7 +127,7 @@ def event_fields(offset: int, value: Buffer) -> Fields:
 
 
 def upcast(what: str, layout: int, fields: Fields, newest: int, upcasters: Mapping[int, Upcaster]) -> Fields:
-    """Take fields of an older layout step by step to the newest one."""
+    """Convert fields of an older layout step by step to the newest one."""
     if layout > newest:
         raise NewerLayout(what, layout, newest)
     for step in range(layout, newest):
@@ -145,7 +145,7 @@ def encode_row(key: bytes, offset: int, facts: bytes, body: bytes) -> bytes:
 
 
 def decode_row(key: bytes, value: memoryview) -> tuple[int, bytes, bytes]:
-    """(offset, facts, body) of a state value whose checksum held."""
+    """(offset, facts, body) of a state value; Damaged when its checksum does not match."""
     raw = value.tobytes()
     if len(raw) < _ROW_LEAD_SIZE:
         raise Damaged(f"the state of {printable(key)} is cut short")

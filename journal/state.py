@@ -1,13 +1,13 @@
-"""The latest state: one row per live object, read as ready bytes in the order of lists.
+"""The latest state: one row per live object, read as JSON bytes in the order of lists.
 
-`log` writes it, `View` reads it. Nothing is served whose checksum did not hold. Checking costs more than
-reading (0.8 us a kB), so rows that pages read are kept, once checked, as copies in a bounded cache, and known
-again by the first twelve bytes of the stored row (its checksum and offset). What is served is always either
-checked now or a copy made when it was: bytes that change in the file later are never served either way.
+`log` writes it, `View` reads it. No row is returned whose checksum does not match. Checking costs more than
+reading (0.8 us a kB), so a bounded cache holds copies of checked rows that lists read, keyed by the first twelve
+bytes of the stored row (its checksum and offset). A returned row was either checked now or is a copy made after
+its check: bytes that change in the file later are never returned.
 
-A list that is read again while nothing of its type was written is not even looked up row by row: runs of rows are
-kept too, with a mark of their type's state. Neither needs to follow writes, so neither can be stale. Rejected: a cache
-of whole answers, which would hold every body twice.
+A list that is read again while nothing of its type was written needs no lookups of rows: the cache also holds
+runs of rows, with a mark of their type's state. Writes need not invalidate either, so neither can be stale.
+Rejected: a cache of whole responses, which would hold every body twice.
 """
 
 from __future__ import annotations
@@ -23,32 +23,34 @@ from journal.records import Row, decode_count, decode_row, printable, row_identi
 
 Match = Callable[[bytes], bool]
 Entry = tuple[bytes, int, bytes, bytes]  # state key, offset, facts, body
-# The offset of a type's newest event, and how many objects it has. The events of live objects are never forgotten, so
-# where the first is the same nothing that lives was written since; retention may have forgotten a removal, but not
-# that there is one object less.
+# The offset of a type's newest event, and how many objects it has. Retention keeps the events of live objects, so
+# when the offset is the same no live object was written since; retention may have removed the event of a removal,
+# but then the number of objects differs.
 Mark = tuple[int, int]
 
-# What each of two generations keeps: 5,000 objects of 1 kB, so a server that lists holds at most 16 MiB here.
+# Size of each of two generations: 5,000 objects of 1 kB, so the cache holds at most 16 MiB.
 GENERATION_BYTES = 8 << 20
-ENTRY_OVERHEAD = 400  # Python's own bytes around an entry
-# Longer scans would only push everything else out.
+ENTRY_OVERHEAD = 400  # of Python's objects around an entry
+# Longer scans would evict everything else.
 CACHEABLE_ROWS = 4096
 FIRST_CHUNK, LAST_CHUNK = 128, 4096
-RUNS = 64  # of rows, at most; they hold nothing but references to what is kept anyway
-STARTS = 512  # remembered beginnings of scans, twice: more than there are types and pages of their lists
+RUNS = 64  # of rows, at most; they hold only references to cached rows
+STARTS = (
+    512  # start keys of recent scans, in each of two sets: more than there are types and pages of their lists
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A part of a list. `more`: at least one further matching object follows `last`."""
+    """A part of a list. `more`: at least one more matching object follows `last`."""
 
     bodies: list[bytes]
     last: tuple[str, str] | None
     more: bool
 
 
-class Checked:
-    """Copies of rows whose checksum held, by row identity. Of two generations the older is dropped whole."""
+class CheckedRows:
+    """A cache of checked rows, by row identity, in two generations; the older one is evicted as a whole."""
 
     def __init__(self, generation_bytes: int = GENERATION_BYTES) -> None:
         self._generation_bytes = generation_bytes
@@ -59,9 +61,9 @@ class Checked:
         self._starts: set[bytes] = set()
         self._old_starts: set[bytes] = set()
 
-    def asked_before(self, start: bytes) -> bool:
-        """Whether a scan began here lately. Keeping rows costs half as much as checking them: only what is
-        read again is worth it, like a whole list, or page by page; not pages at random places."""
+    def scanned_before(self, start: bytes) -> bool:
+        """Whether a recent scan began at this key. Caching rows costs half as much as checking them: it pays
+        only for scans that repeat, such as whole lists, and not for pages at random keys."""
         known = start in self._starts or start in self._old_starts
         if len(self._starts) >= STARTS:
             self._old_starts, self._starts = self._starts, set()
@@ -69,13 +71,13 @@ class Checked:
         return known
 
     def load(self, cursor: Any, start: bytes, count: int, mark: Mark) -> list[Entry]:
-        """Up to `count` entries from `start` on; only those not kept yet are checked and copied."""
+        """Up to `count` entries from `start` on; only rows that are not cached are checked and copied."""
         runs = self._runs
         run = runs.get((start, count))
         if run is not None and run[0] == mark:
             return run[1]
         entries = self._rows(cursor, start, count)
-        # Only what is all in the younger generation, or runs would hold what no generation does.
+        # Only when all rows are in the younger generation, or runs would hold rows that no generation does.
         if self._runs is runs:
             if len(runs) >= RUNS:
                 runs.clear()
@@ -85,7 +87,7 @@ class Checked:
     def _rows(self, cursor: Any, start: bytes, count: int) -> list[Entry]:
         if not cursor.set_range(start):
             return []
-        # Neighbours are read together: where the first is not kept, the rest is not either, as a rule.
+        # Neighbours are read together: when the first is not cached, the rest usually is not either.
         if row_identity(cursor.value()) not in self._young:
             return [self._entry(key, value) for key, value in islice(cursor.iternext(), count)]
         identities = map(row_identity, islice(cursor.iternext(keys=False), count))
@@ -95,7 +97,7 @@ class Checked:
         return entries
 
     def _fill(self, cursor: Any, entries: list[Any]) -> None:
-        """Read what is missing between entries that were kept; the first always was."""
+        """Read the rows that are missing between cached entries; the first is always cached."""
         for position, entry in enumerate(entries):
             if entry is None:
                 cursor.set_key(entries[position - 1][0])
@@ -122,7 +124,7 @@ class Checked:
         return {"checked_rows": rows, "checked_bytes": self._bytes, "checked_runs": len(self._runs)}
 
 
-def load_fresh(cursor: Any, start: bytes, count: int, _mark: Mark) -> list[Entry]:
+def load_uncached(cursor: Any, start: bytes, count: int, _mark: Mark) -> list[Entry]:
     """Up to `count` entries from `start` on, each checked now."""
     if not cursor.set_range(start):
         return []
@@ -141,8 +143,8 @@ def count(txn: Any, database: Any, scope: bytes) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """Where a scan runs: the keys from `start` on that begin with `scope`; `known` of them if not None."""
+class Scan:
+    """The keys from `start` on that begin with `scope`; `known` of them if not None."""
 
     scope: bytes
     start: bytes
@@ -150,17 +152,17 @@ class Span:
     mark: Mark
 
 
-def chunks(cursor: Any, checked: Checked, span: Span, wanted: int | None) -> Iterator[list[Entry]]:
-    """The rows of a span; the first chunk is sized for `wanted` and one more, to know whether more follow."""
+def chunks(cursor: Any, checked: CheckedRows, scan: Scan, wanted: int | None) -> Iterator[list[Entry]]:
+    """The rows of a scan; the first chunk has room for `wanted` rows and one more, to know whether more follow."""
     size = FIRST_CHUNK if wanted is None else wanted + 1
-    if wanted is None and span.known is not None:
-        size = span.known
-    load = checked.load if size <= CACHEABLE_ROWS and checked.asked_before(span.start) else load_fresh
-    start, left, read = span.start, span.known, 0
+    if wanted is None and scan.known is not None:
+        size = scan.known
+    load = checked.load if size <= CACHEABLE_ROWS and checked.scanned_before(scan.start) else load_uncached
+    start, left, read = scan.start, scan.known, 0
     while left != 0:
         size = min(size, LAST_CHUNK if left is None else left)
-        entries = load(cursor, start, size, span.mark)
-        inside = _inside(entries, span.scope)
+        entries = load(cursor, start, size, scan.mark)
+        inside = _in_scope(entries, scan.scope)
         read += len(inside)
         if inside:
             yield inside
@@ -169,24 +171,24 @@ def chunks(cursor: Any, checked: Checked, span: Span, wanted: int | None) -> Ite
         left = None if left is None else left - size
         start, size = inside[-1][0] + b"\0", max(2 * size, FIRST_CHUNK)
         if read > CACHEABLE_ROWS:
-            load = load_fresh
-    if span.known is not None:
-        _prove_count(cursor, span, read, start)
+            load = load_uncached
+    if scan.known is not None:
+        _check_count(cursor, scan, read, start)
 
 
-def _inside(entries: list[Entry], scope: bytes) -> list[Entry]:
+def _in_scope(entries: list[Entry], scope: bytes) -> list[Entry]:
     # Keys ascend, so when the last one is in the scope all are.
     if not entries or entries[-1][0].startswith(scope):
         return entries
     return [entry for entry in entries if entry[0].startswith(scope)]
 
 
-def _prove_count(cursor: Any, span: Span, read: int, start: bytes) -> None:
-    """A list that trusted a wrong count would leave objects out in silence."""
-    follows = cursor.set_range(start) and bytes(cursor.key()).startswith(span.scope)
-    if read != span.known or follows:
+def _check_count(cursor: Any, scan: Scan, read: int, start: bytes) -> None:
+    """A list that relied on a wrong count would leave out objects."""
+    follows = cursor.set_range(start) and bytes(cursor.key()).startswith(scan.scope)
+    if read != scan.known or follows:
         raise Damaged(
-            f"the count of {printable(span.scope)} says {span.known} objects, which is not what is there"
+            f"the count of {printable(scan.scope)} says {scan.known} objects, but the state has another number"
         )
 
 

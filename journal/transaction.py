@@ -24,7 +24,7 @@ class ReadTransaction:
 
     __slots__ = ("_checked", "_environment", "_head", "databases", "txn")
 
-    def __init__(self, environment: Environment, checked: state.Checked) -> None:
+    def __init__(self, environment: Environment, checked: state.CheckedRows) -> None:
         self._environment = environment
         self._checked = checked
         self.databases: Databases = environment.databases
@@ -32,14 +32,14 @@ class ReadTransaction:
         self._head: int | None = None
 
     def __enter__(self) -> Self:
-        self.txn = self._environment.enter()
+        self.txn = self._environment.begin_read()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         txn, self.txn = self.txn, None
-        self._environment.leave(txn)
+        self._environment.end_read(txn)
         if isinstance(error, PageError):
             raise self._environment.damaged(error) from error
 
@@ -83,8 +83,8 @@ class ReadTransaction:
     def entries(self, scope: bytes, start: bytes, wanted: int | None) -> Iterator[list[state.Entry]]:
         """Rows of a scope from the key `start` on, in chunks; `wanted` sizes the first chunk."""
         known = state.count(self.txn, self.databases.counts, scope) if start == scope else None
-        span = state.Span(scope, start, known, self._mark(scope[:2]))
-        return state.chunks(self.txn.cursor(self.databases.state), self._checked, span, wanted)
+        scan = state.Scan(scope, start, known, self._mark(scope[:2]))
+        return state.chunks(self.txn.cursor(self.databases.state), self._checked, scan, wanted)
 
     def _mark(self, packed_type: bytes) -> state.Mark:
         """A value that changes whenever the state of a type changes."""

@@ -21,7 +21,7 @@ class View(ReadTransaction):
 
     __slots__ = ("_versions",)
 
-    def __init__(self, environment: Environment, checked: state.Checked, versions: Versions) -> None:
+    def __init__(self, environment: Environment, checked: state.CheckedRows, versions: Versions) -> None:
         super().__init__(environment, checked)
         self._versions = versions
 

@@ -71,7 +71,7 @@ def _stored_dialect(data_dir: Path) -> str | None:
     from journal.log import Journal
 
     try:
-        journal = Journal.open(data_dir / "journal", readonly=True, proved=False)
+        journal = Journal.open(data_dir / "journal", readonly=True, check_tail=False)
     except (JournalError, OSError):
         return None  # the server reports it when it opens the journal
     try:

@@ -1,8 +1,8 @@
-"""A new journal from an export: the same offsets, times, users and state, or nothing at all.
+"""Creates a new journal from an export, with the same offsets, times, users and state.
 
-Called by the command line. The journal is built in a folder beside its place and renamed into it when the last
-byte has proved right, so a file that turns out damaged at its end leaves no trace. Only ever a new journal:
-merging two logs would have to invent offsets.
+The command line calls it. It builds the journal in a temporary folder beside the target and renames it when the
+last byte was checked, so a damaged file leaves nothing. It always creates a new journal: merging two logs would
+need new offsets.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from journal.transfer.export import Header, Reader
 # One durable transaction each: large enough that the fsync costs little, small enough for any memory.
 BATCH, BATCH_BYTES = 1000, 4 << 20
 
-Told = Callable[[int, int], None]
+Progress = Callable[[int, int], None]  # durable events, all events
 
 
-def restore(stream: BinaryIO, path: Path, told: Told | None = None) -> Header:
-    """Make the journal in `path` from an export. `told` hears how many events are durable, and of how many."""
+def restore(stream: BinaryIO, path: Path, progress: Progress | None = None) -> Header:
+    """Create the journal in `path` from an export."""
     if path.exists() and any(path.iterdir()):
         raise JournalExists(path)
     reader = Reader(stream)
-    with _beside(path) as building:
+    with _temporary_folder(path) as building:
         journal = Journal.open(building, dialect=reader.header.dialect)
         try:
-            _fill(journal, reader, told)
+            _fill(journal, reader, progress)
         finally:
             journal.close()
     return reader.header
 
 
 @contextmanager
-def _beside(path: Path) -> Iterator[Path]:
-    """A folder that takes its place when all went well and is gone otherwise, with all that was made for it."""
+def _temporary_folder(path: Path) -> Iterator[Path]:
+    """A folder that is renamed to `path` on success and removed on failure, with the parents created for it."""
     missing = [folder for folder in path.parents if not folder.exists()]
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -75,16 +75,16 @@ def _move(building: Path, path: Path) -> None:
         os.close(handle)
 
 
-def _fill(journal: Journal, reader: Reader, told: Told | None) -> None:
+def _fill(journal: Journal, reader: Reader, progress: Progress | None) -> None:
     header, written = reader.header, 0
     _intern(journal, header.types)
     meta = journal.environment.databases.meta
     journal.environment.write(lambda txn: txn.put(keys.FLOOR, keys.pack_offset(header.floor), db=meta))
     for batch in _batches(reader, header.floor):
-        _take(journal, header, reader.position, batch)
+        _append(journal, header, reader.position, batch)
         written += len(batch)
-        if told is not None:
-            told(written, header.events)
+        if progress is not None:
+            progress(written, header.events)
     if journal.head != header.head:
         raise DamagedFile(reader.position, f"it ends at {journal.head}, its header says {header.head}")
 
@@ -112,7 +112,7 @@ def _batches(reader: Reader, floor: int) -> Iterator[list[Event]]:
         yield batch
 
 
-def _take(journal: Journal, header: Header, position: int, batch: list[Event]) -> None:
+def _append(journal: Journal, header: Header, position: int, batch: list[Event]) -> None:
     numbers = header.types.values()
     for event in batch:
         if event.type_id not in numbers:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from journal import Journal
-from tests.journal.histories import Model
+from tests.journal.model import Model
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from journal import Journal
-from tests.journal.histories import Model
+from tests.journal.model import Model
 
 
-def test_an_empty_journal_has_nothing(journal: Journal) -> None:
+def test_empty_journal_has_no_events_or_objects(journal: Journal) -> None:
     assert journal.head == 0
     with journal.read() as view:
         assert view.head == 0
@@ -18,7 +18,7 @@ def test_an_empty_journal_has_nothing(journal: Journal) -> None:
         assert list(view.events(0)) == []
 
 
-def test_what_is_appended_is_read_back(journal: Journal, model: Model) -> None:
+def test_appended_events_are_read_back(journal: Journal, model: Model) -> None:
     created, changed = model.put("a"), model.put("a")
     journal.append([created, changed])
     journal.append([model.put("b", namespace="other")])
@@ -31,7 +31,7 @@ def test_what_is_appended_is_read_back(journal: Journal, model: Model) -> None:
         assert view.head == 3
 
 
-def test_events_of_one_type(journal: Journal, model: Model) -> None:
+def test_events_can_be_read_by_type(journal: Journal, model: Model) -> None:
     journal.append([model.put("a"), model.put("b", type_id=2), model.put("a"), model.put("c", type_id=3)])
     with journal.read() as view:
         assert [event.offset for event in view.events(0, type_id=1)] == [1, 3]
@@ -40,7 +40,7 @@ def test_events_of_one_type(journal: Journal, model: Model) -> None:
         assert list(view.events(0, type_id=9)) == []
 
 
-def test_a_removed_object_is_gone_and_its_name_free(journal: Journal, model: Model) -> None:
+def test_removed_object_can_be_created_again(journal: Journal, model: Model) -> None:
     journal.append([model.put("a"), model.remove("a")])
     with journal.read() as view:
         assert view.get(1, "default", "a") is None
@@ -51,7 +51,7 @@ def test_a_removed_object_is_gone_and_its_name_free(journal: Journal, model: Mod
         assert row is not None and row.offset == 3
 
 
-def test_everything_survives_closing(tmp_path: Path, model: Model) -> None:
+def test_contents_survive_closing(tmp_path: Path, model: Model) -> None:
     journal = Journal.open(tmp_path)
     kind = journal.register_type("configmaps")
     journal.append([model.put("a", type_id=kind), model.put("b", type_id=kind)])
@@ -63,7 +63,7 @@ def test_everything_survives_closing(tmp_path: Path, model: Model) -> None:
     again.close()
 
 
-def test_types_are_numbered_once(journal: Journal) -> None:
+def test_type_keeps_its_id(journal: Journal) -> None:
     first, second = (
         journal.register_type("configmaps"),
         journal.register_type("leases.coordination.cluster.io"),
@@ -82,7 +82,7 @@ def test_types_are_registered_in_one_transaction(journal: Journal) -> None:
     assert journal.types() == {"a": 1, "b": 2, "c": 3}
 
 
-def test_looking_a_type_up_writes_nothing(journal: Journal) -> None:
+def test_lookup_of_a_type_writes_nothing(journal: Journal) -> None:
     before = journal.environment.statistics()["transactions"]
     assert journal.type_id("never-registered") == 0
     assert journal.types() == {}
@@ -95,12 +95,12 @@ def test_offsets_must_ascend(journal: Journal, model: Model) -> None:
         journal.append([model.put("b")._replace(offset=1)])
 
 
-def test_gaps_are_allowed(journal: Journal, model: Model) -> None:
+def test_offsets_may_have_gaps(journal: Journal, model: Model) -> None:
     journal.append([model.put("a")._replace(offset=7)])
     assert journal.head == 7
 
 
-def test_an_event_must_follow_the_stored_state(journal: Journal, model: Model) -> None:
+def test_event_must_follow_the_stored_state(journal: Journal, model: Model) -> None:
     journal.append([model.put("a")])
     with pytest.raises(ValueError, match="follows 9"):
         journal.append([model.put("a")._replace(previous=9)])
@@ -108,7 +108,7 @@ def test_an_event_must_follow_the_stored_state(journal: Journal, model: Model) -
         assert view.head == 1
 
 
-def test_a_view_does_not_see_later_writes(journal: Journal, model: Model) -> None:
+def test_view_does_not_see_later_writes(journal: Journal, model: Model) -> None:
     journal.append([model.put("a")])
     with journal.read() as view:
         journal.append([model.put("a"), model.put("b")])

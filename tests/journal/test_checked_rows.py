@@ -1,4 +1,4 @@
-"""Rows that pages keep after checking them are bounded, and never stale."""
+"""The cache of checked rows is bounded and never stale."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from journal import Journal, state
-from tests.journal.histories import Model, ram
+from tests.journal.model import Model, ram
 
 
-def test_what_is_kept_is_bounded(journal: Journal, model: Model) -> None:
-    journal.checked = state.Checked(generation_bytes=10_000)
+def test_cache_of_checked_rows_is_bounded(journal: Journal, model: Model) -> None:
+    journal.checked = state.CheckedRows(generation_bytes=10_000)
     for _ in range(5):
         journal.append([model.put(f"n{i:02d}", filler="x" * 900) for i in range(60)])
         with journal.read() as view:
@@ -23,7 +23,7 @@ def test_what_is_kept_is_bounded(journal: Journal, model: Model) -> None:
         assert journal.statistics()["checked_rows"] < 20
 
 
-def test_what_is_read_once_is_not_kept(journal: Journal, model: Model) -> None:
+def test_rows_read_once_are_not_cached(journal: Journal, model: Model) -> None:
     journal.append([model.put(f"n{i:02d}") for i in range(60)])
     with journal.read() as view:
         view.page(1, None)
@@ -32,7 +32,7 @@ def test_what_is_read_once_is_not_kept(journal: Journal, model: Model) -> None:
         assert journal.statistics()["checked_rows"] == 60
 
 
-def test_long_scans_are_not_kept(journal: Journal, model: Model) -> None:
+def test_rows_of_long_scans_are_not_cached(journal: Journal, model: Model) -> None:
     template = model.put("a")
     count = state.CACHEABLE_ROWS + 1
     journal.append(
@@ -49,8 +49,8 @@ def test_long_scans_are_not_kept(journal: Journal, model: Model) -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(st.sets(st.integers(0, 9)))
-def test_rows_changed_anywhere_are_read_again(changed: set[int]) -> None:
-    """The kept rows of a chunk may have holes at any place."""
+def test_changed_rows_are_read_again(changed: set[int]) -> None:
+    """Any of the rows of a cached chunk may be missing from the cache."""
     with tempfile.TemporaryDirectory(dir=ram()) as folder:
         journal, model = Journal.open(Path(folder)), Model()
         journal.append([model.put(f"n{i}") for i in range(10)])

@@ -1,4 +1,4 @@
-"""A list is looked up row by row once, and again as soon as anything of its type was written, never later."""
+"""A repeated list needs no lookup of rows until something of its type is written."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ import pytest
 
 from journal import Journal, keys, state
 from journal.retention import advance
-from tests.journal.histories import Model
+from tests.journal.model import Model
 
 
 @pytest.fixture
 def looked_up(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many rows each lookup gave."""
+    """The number of rows of each lookup."""
     lookups: list[int] = []
-    rows = state.Checked._rows
+    rows = state.CheckedRows._rows
 
-    def counted(self: state.Checked, *where: Any) -> list[state.Entry]:
+    def counted(self: state.CheckedRows, *where: Any) -> list[state.Entry]:
         found = rows(self, *where)
         lookups.append(len(found))
         return found
 
-    monkeypatch.setattr(state.Checked, "_rows", counted)
+    monkeypatch.setattr(state.CheckedRows, "_rows", counted)
     return lookups
 
 
@@ -37,18 +37,18 @@ def bodies(model: Model) -> list[bytes]:
 
 def filled(journal: Journal, model: Model, count: int = 10, filler: str = "") -> None:
     journal.append([model.put(f"n{i}", filler=filler) for i in range(count)])
-    for _ in range(2):  # what is read twice is kept
+    for _ in range(2):  # rows that are read twice are cached
         assert listed(journal) == bodies(model)
 
 
-def test_an_unchanged_list(journal: Journal, model: Model, looked_up: list[int]) -> None:
+def test_unchanged_list_needs_no_lookup(journal: Journal, model: Model, looked_up: list[int]) -> None:
     filled(journal, model)
     looked_up.clear()
     assert listed(journal) == listed(journal) == bodies(model)
     assert looked_up == []
 
 
-def test_a_write_of_another_type(journal: Journal, model: Model, looked_up: list[int]) -> None:
+def test_write_of_another_type_needs_no_lookup(journal: Journal, model: Model, looked_up: list[int]) -> None:
     filled(journal, model)
     looked_up.clear()
     journal.append([model.put("other", type_id=2)])
@@ -56,7 +56,7 @@ def test_a_write_of_another_type(journal: Journal, model: Model, looked_up: list
     assert looked_up == []
 
 
-def test_every_write_of_the_type_is_seen(journal: Journal, model: Model, looked_up: list[int]) -> None:
+def test_list_shows_every_write_of_its_type(journal: Journal, model: Model, looked_up: list[int]) -> None:
     filled(journal, model)
     for event in (lambda: model.put("n3"), lambda: model.put("new"), lambda: model.remove("n0")):
         journal.append([event()])
@@ -65,31 +65,34 @@ def test_every_write_of_the_type_is_seen(journal: Journal, model: Model, looked_
             assert listed(journal, "default") == bodies(model)
 
 
-def test_whoever_gets_a_list_may_change_it(journal: Journal, model: Model) -> None:
+def test_caller_may_change_a_returned_list(journal: Journal, model: Model) -> None:
     filled(journal, model)
     listed(journal).clear()
     assert listed(journal) == bodies(model)
 
 
-def test_a_removal_that_retention_has_forgotten(journal: Journal, model: Model) -> None:
+def test_list_shows_a_removal_whose_event_was_compacted(journal: Journal, model: Model) -> None:
     filled(journal, model)
     journal.append([model.remove("n3"), model.put("other", type_id=2)])
     assert advance(journal, journal.head).done
     with journal.read() as view:
-        assert view._mark(keys.pack_type(1)) == (10, 9)  # the newest event is that of when the list was read
+        assert view._mark(keys.pack_type(1)) == (
+            10,
+            9,
+        )  # the newest event is the same as when the list was read
     assert listed(journal) == bodies(model)
     assert len(bodies(model)) == 9
 
 
-def test_a_type_that_is_empty_again(journal: Journal, model: Model) -> None:
+def test_list_of_a_type_that_became_empty(journal: Journal, model: Model) -> None:
     filled(journal, model, count=2)
     journal.append([model.remove("n0"), model.remove("n1"), model.put("other", type_id=2)])
     assert advance(journal, journal.head).done
     assert listed(journal) == listed(journal) == []
 
 
-def test_rows_that_no_generation_keeps(journal: Journal, model: Model, looked_up: list[int]) -> None:
-    journal.checked = state.Checked(generation_bytes=5_000)
+def test_runs_hold_no_evicted_rows(journal: Journal, model: Model, looked_up: list[int]) -> None:
+    journal.checked = state.CheckedRows(generation_bytes=5_000)
     filled(journal, model, filler="x" * 2_000)
     listed(journal)
     assert journal.statistics()["checked_runs"] == 0

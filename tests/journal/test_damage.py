@@ -1,4 +1,4 @@
-"""Nothing wrong is ever served: damage behind the tail is found by the read that meets it, and by verify."""
+"""Damaged records are never returned: the read that finds the damage raises, and so does verify."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from journal import Journal, keys, records, verify
 from journal.errors import Damaged
 from journal.view import View
-from tests.journal.histories import Model
+from tests.journal.model import Model
 
 KEY = keys.of_object(1, "default", "n05")
 OTHER = keys.of_object(1, "default", "n06")
@@ -24,7 +24,7 @@ def filled(journal: Journal, model: Model) -> Journal:
 
 
 def put(journal: Journal, database: str, key: bytes, value: bytes | None) -> None:
-    """Change a record behind the journal's back."""
+    """Change a record without the journal's checks."""
     handle = getattr(journal.environment.databases, database)
 
     def change(txn: Any) -> None:
@@ -55,7 +55,7 @@ READS: list[Callable[[View], object]] = [
 
 
 @pytest.mark.parametrize("read", READS)
-def test_a_damaged_row_is_not_served(filled: Journal, read: Callable[[View], object]) -> None:
+def test_damaged_row_is_not_returned(filled: Journal, read: Callable[[View], object]) -> None:
     row = stored(filled, "state", KEY)
     put(filled, "state", KEY, bytes([row[0] ^ 1]) + row[1:])
     with pytest.raises(Damaged, match="n05"), filled.read() as view:
@@ -63,11 +63,11 @@ def test_a_damaged_row_is_not_served(filled: Journal, read: Callable[[View], obj
 
 
 @pytest.mark.parametrize("read", READS[1:])
-def test_neither_is_it_after_something_else_was_written(
+def test_damaged_row_is_not_returned_after_another_write(
     filled: Journal, read: Callable[[View], object]
 ) -> None:
     with filled.read() as view:
-        for _ in range(2):  # what is read twice is kept
+        for _ in range(2):  # rows that are read twice are cached
             read(view)
     row = stored(filled, "state", KEY)
     put(filled, "state", KEY, bytes([row[0] ^ 1]) + row[1:])
@@ -76,9 +76,9 @@ def test_neither_is_it_after_something_else_was_written(
         read(view)
 
 
-def test_a_copy_made_before_the_damage_may_be_served(filled: Journal, model: Model) -> None:
+def test_cached_copy_from_before_the_damage_may_be_returned(filled: Journal, model: Model) -> None:
     with filled.read() as view:
-        for _ in range(2):  # what is read twice is kept
+        for _ in range(2):  # rows that are read twice are cached
             view.page(1, None)
     put(filled, "state", KEY, flipped(stored(filled, "state", KEY)))
     with filled.read() as view:
@@ -86,19 +86,19 @@ def test_a_copy_made_before_the_damage_may_be_served(filled: Journal, model: Mod
 
 
 @pytest.mark.parametrize("read", READS[:3])
-def test_a_row_in_the_place_of_another_is_not_served(filled: Journal, read: Callable[[View], object]) -> None:
+def test_row_under_another_key_is_not_returned(filled: Journal, read: Callable[[View], object]) -> None:
     put(filled, "state", KEY, stored(filled, "state", OTHER))
     with pytest.raises(Damaged, match="n05"), filled.read() as view:
         read(view)
 
 
-def test_a_list_that_lost_an_object_is_not_served(filled: Journal) -> None:
+def test_list_with_a_missing_row_is_not_returned(filled: Journal) -> None:
     put(filled, "state", KEY, None)
     with pytest.raises(Damaged, match="says 10 objects"), filled.read() as view:
         view.page(1, None)
 
 
-def test_a_list_with_too_small_a_count_is_not_served(filled: Journal) -> None:
+def test_list_with_a_wrong_count_is_not_returned(filled: Journal) -> None:
     scope = keys.pack_type(1)
     put(filled, "counts", scope, records.encode_count(scope, 4))
     with filled.read() as view:
@@ -107,13 +107,13 @@ def test_a_list_with_too_small_a_count_is_not_served(filled: Journal) -> None:
         view.page(1, None)
 
 
-def test_a_damaged_count_is_not_served(filled: Journal) -> None:
+def test_damaged_count_is_not_returned(filled: Journal) -> None:
     put(filled, "counts", keys.pack_type(1), b"\0" * 12)
     with pytest.raises(Damaged), filled.read() as view:
         view.count(1, None)
 
 
-def test_a_damaged_event_is_not_served(filled: Journal) -> None:
+def test_damaged_event_is_not_returned(filled: Journal) -> None:
     put(filled, "events", keys.pack_offset(6), flipped(stored(filled, "events", keys.pack_offset(6))))
     reads: list[Callable[[View], object]] = [
         lambda view: view.event(6),
@@ -128,27 +128,27 @@ def test_a_damaged_event_is_not_served(filled: Journal) -> None:
             read(view)
 
 
-def test_a_lost_event_is_not_passed_over(filled: Journal) -> None:
+def test_missing_event_raises_damaged(filled: Journal) -> None:
     put(filled, "events", keys.pack_offset(6), None)
     for read in (lambda view: list(view.events(0, type_id=1)), lambda view: view.at(10).page(1, None)):
         with pytest.raises(Damaged, match=r"event 6 .* is missing"), filled.read() as view:
             read(view)
 
 
-def test_a_lost_index_entry_is_noticed(filled: Journal) -> None:
+def test_missing_index_entry_raises_damaged(filled: Journal) -> None:
     put(filled, "by_object", keys.by_object(KEY, 16), None)
     with pytest.raises(Damaged, match="lost an event"), filled.read() as view:
         view.at(10).get(1, "default", "n05")
 
 
-def test_an_index_entry_that_points_elsewhere(filled: Journal) -> None:
+def test_index_entry_of_another_object_raises_damaged(filled: Journal) -> None:
     put(filled, "by_object", keys.by_object(KEY, 7), b"")
     with pytest.raises(Damaged, match="event 7 is not the one"), filled.read() as view:
         list(view.history(1, "default", "n05"))
 
 
 @pytest.mark.parametrize(
-    ("database", "key", "change", "told"),
+    ("database", "key", "change", "expected"),
     [
         ("events", keys.pack_offset(6), flipped, "event 6 does not match its checksum"),
         ("state", KEY, flipped, "the state of type 1, default/n05 does not match its checksum"),
@@ -162,15 +162,15 @@ def test_an_index_entry_that_points_elsewhere(filled: Journal) -> None:
         ("counts", keys.pack_type(1), lambda _: None, "0 objects are counted in type 1, , a replay says 10"),
     ],
 )
-def test_verify_finds(
-    filled: Journal, database: str, key: bytes, change: Callable[[bytes], bytes | None], told: str
+def test_verify_finds_damage(
+    filled: Journal, database: str, key: bytes, change: Callable[[bytes], bytes | None], expected: str
 ) -> None:
     value = change(stored_or_nothing(filled, database, key))
     put(filled, database, key, value)
     with filled.read() as view:
         report = verify.verify(view)
     assert not report.sound
-    assert any(told in difference for difference in report.differences), report.differences
+    assert any(expected in difference for difference in report.differences), report.differences
 
 
 def stored_or_nothing(journal: Journal, database: str, key: bytes) -> bytes:
@@ -178,7 +178,7 @@ def stored_or_nothing(journal: Journal, database: str, key: bytes) -> bytes:
         return bytes(view.txn.get(key, default=b"", db=getattr(journal.environment.databases, database)))
 
 
-def test_verify_finds_a_row_that_no_event_says(filled: Journal) -> None:
+def test_verify_finds_row_that_differs_from_its_event(filled: Journal) -> None:
     put(filled, "state", KEY, records.encode_row(KEY, 16, b"", b"{}"))
     with filled.read() as view:
         assert verify.verify(view).differences == [
@@ -186,13 +186,13 @@ def test_verify_finds_a_row_that_no_event_says(filled: Journal) -> None:
         ]
 
 
-def test_verify_finds_times_that_fall(filled: Journal, model: Model) -> None:
+def test_verify_finds_decreasing_times(filled: Journal, model: Model) -> None:
     filled.append([model.put("n05")._replace(time=5)])
     with filled.read() as view:
         assert verify.verify(view).differences == ["event 21 is earlier than the one before it"]
 
 
-def test_verify_tells_the_first_differences_and_counts_all(journal: Journal, model: Model) -> None:
+def test_verify_lists_the_first_differences_and_counts_all(journal: Journal, model: Model) -> None:
     journal.append([model.put(f"n{i:02d}") for i in range(50)])
     for i in range(50):
         put(journal, "state", keys.of_object(1, "default", f"n{i:02d}"), None)
@@ -201,9 +201,9 @@ def test_verify_tells_the_first_differences_and_counts_all(journal: Journal, mod
     assert (report.wrong, len(report.differences)) == (50, verify.SHOWN)
 
 
-def test_verify_tells_how_far_it_is(filled: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verify_reports_progress(filled: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verify, "STEP", 10)
-    told: list[int] = []
+    progress: list[int] = []
     with filled.read() as view:
-        report = verify.verify(view, told.append)
-    assert (report.sound, report.events, report.rows, told) == (True, 20, 10, [10, 20, 30])
+        report = verify.verify(view, progress.append)
+    assert (report.sound, report.events, report.rows, progress) == (True, 20, 10, [10, 20, 30])

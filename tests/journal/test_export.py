@@ -1,4 +1,4 @@
-"""An export makes the same journal again, before and after retention has been at work."""
+"""An import restores the exported journal, before and after compaction."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from journal import Event, Journal, retention, snapshot_writer, verify
 from journal.errors import JournalExists, NewerLayout
 from journal.transfer.export import MAGIC, Header, _Frames, export
 from journal.transfer.restore import restore
-from tests.journal.histories import Model
+from tests.journal.model import Model
 
 BODY = b'{"a":1}'
 
@@ -27,7 +27,7 @@ def exported(journal: Journal) -> bytes:
 
 
 def everything(journal: Journal) -> list[object]:
-    """All that can be asked of a journal."""
+    """Everything that can be read from a journal."""
     with journal.read() as view:
         events = list(view.all_events(0))
         rows = {number: list(view.rows(number)) for number in journal.types().values()}
@@ -54,7 +54,7 @@ def fill(journal: Journal, model: Model, count: int = 120) -> None:
     journal.append(events)
 
 
-def made_again(file: bytes, folder: Path) -> list[object]:
+def restored(file: bytes, folder: Path) -> list[object]:
     restore(io.BytesIO(file), folder)
     journal = Journal.open(folder, readonly=True)
     try:
@@ -63,36 +63,38 @@ def made_again(file: bytes, folder: Path) -> list[object]:
         journal.close()
 
 
-def test_the_same_journal_again(journal: Journal, model: Model, tmp_path: Path) -> None:
+def test_import_restores_the_exported_journal(journal: Journal, model: Model, tmp_path: Path) -> None:
     fill(journal, model)
-    assert made_again(exported(journal), tmp_path / "copy") == everything(journal)
+    assert restored(exported(journal), tmp_path / "copy") == everything(journal)
 
 
 @pytest.mark.parametrize("floor", [1, 77, 119])
-def test_the_same_after_retention(journal: Journal, model: Model, tmp_path: Path, floor: int) -> None:
+def test_import_restores_a_compacted_journal(
+    journal: Journal, model: Model, tmp_path: Path, floor: int
+) -> None:
     fill(journal, model)
     while not retention.advance(journal, floor).done:
         pass
     list(snapshot_writer.take(journal))
-    assert made_again(exported(journal), tmp_path / "copy") == everything(journal)
+    assert restored(exported(journal), tmp_path / "copy") == everything(journal)
 
 
-def test_an_empty_journal(journal: Journal, tmp_path: Path) -> None:
-    assert made_again(exported(journal), tmp_path / "copy") == everything(journal)
+def test_empty_journal_can_be_exported(journal: Journal, tmp_path: Path) -> None:
+    assert restored(exported(journal), tmp_path / "copy") == everything(journal)
 
 
-def test_a_copy_of_a_copy_has_the_same_records(journal: Journal, model: Model, tmp_path: Path) -> None:
+def test_second_export_has_the_same_records(journal: Journal, model: Model, tmp_path: Path) -> None:
     fill(journal, model, 40)
     first = exported(journal)
     restore(io.BytesIO(first), tmp_path / "copy")
     copy = Journal.open(tmp_path / "copy", readonly=True)
     second = exported(copy)
     copy.close()
-    # Only the header tells them apart: it has the time of the export.
+    # Only the header differs: it has the time of the export.
     assert len(first) == len(second)
 
 
-def test_a_copy_can_be_written_to(journal: Journal, model: Model, tmp_path: Path) -> None:
+def test_imported_journal_accepts_appends(journal: Journal, model: Model, tmp_path: Path) -> None:
     fill(journal, model, 40)
     while not retention.advance(journal, 30).done:
         pass
@@ -103,19 +105,30 @@ def test_a_copy_can_be_written_to(journal: Journal, model: Model, tmp_path: Path
     copy.close()
 
 
-def test_large_events_and_many(journal: Journal, model: Model, tmp_path: Path) -> None:
+def test_many_large_events_are_imported_in_batches(journal: Journal, model: Model, tmp_path: Path) -> None:
     journal.register_type("configmaps")
     large = model.put("n", filler=', "x":"' + "y" * 900_000 + '"')
     small = model.put("m")
     journal.append([large._replace(offset=1 + i, name=f"n{i}") for i in range(12)])
     journal.append([small._replace(offset=13 + i, name=f"m{i}") for i in range(2500)])
-    told: list[tuple[int, int]] = []
-    restore(io.BytesIO(exported(journal)), tmp_path / "copy", lambda done, total: told.append((done, total)))
-    assert told == sorted(told)
-    assert told[-1] == (2512, 2512)
+    progress: list[tuple[int, int]] = []
+    restore(
+        io.BytesIO(exported(journal)), tmp_path / "copy", lambda done, total: progress.append((done, total))
+    )
+    assert progress == sorted(progress)
+    assert progress[-1] == (2512, 2512)
 
 
-def test_through_gzip(journal: Journal, model: Model, tmp_path: Path) -> None:
+def test_export_has_the_types_of_its_transaction(journal: Journal, model: Model) -> None:
+    journal.register_type("configmaps")
+    journal.append([model.put("a")])
+    with journal.read() as view:
+        journal.register_type("secrets")
+        header = export(view, io.BytesIO())
+    assert (header.types, header.dialect) == ({"configmaps": 1}, "cluster")
+
+
+def test_export_survives_gzip(journal: Journal, model: Model, tmp_path: Path) -> None:
     fill(journal, model, 40)
     packed = gzip.compress(exported(journal))
     with gzip.open(io.BytesIO(packed)) as stream:
@@ -123,7 +136,7 @@ def test_through_gzip(journal: Journal, model: Model, tmp_path: Path) -> None:
     assert (tmp_path / "copy" / "data.mdb").exists()
 
 
-def test_a_folder_with_a_journal_is_left_alone(journal: Journal, model: Model) -> None:
+def test_import_refuses_a_folder_with_a_journal(journal: Journal, model: Model) -> None:
     fill(journal, model, 5)
     before = everything(journal)
     with pytest.raises(JournalExists, match="import into another data folder"):
@@ -131,7 +144,7 @@ def test_a_folder_with_a_journal_is_left_alone(journal: Journal, model: Model) -
     assert everything(journal) == before
 
 
-def test_a_file_of_a_newer_release_is_told_apart_from_damage(journal: Journal, tmp_path: Path) -> None:
+def test_file_of_a_newer_release_is_refused_as_newer(journal: Journal, tmp_path: Path) -> None:
     stream = io.BytesIO()
     _Frames(stream).write(msgpack.packb({"version": 2, "something": "else"}))
     assert stream.getvalue().startswith(MAGIC)
@@ -139,7 +152,7 @@ def test_a_file_of_a_newer_release_is_told_apart_from_damage(journal: Journal, t
         restore(io.BytesIO(stream.getvalue()), tmp_path / "copy")
 
 
-# Written by the first release: it must stay readable for ever.
+# Written by the first release: it must stay readable forever.
 VERSION_1 = bytes.fromhex(
     "7265776f756e64206a6f75726e616c0a00000050d3879bd387a776657273696f6e01a76469616c656374a763"
     "6c7573746572a5747970657381aa636f6e6669676d61707301a5666c6f6f7200a46865616403a66576656e74"
@@ -151,7 +164,7 @@ VERSION_1 = bytes.fromhex(
 )
 
 
-def test_the_bytes_of_version_1(tmp_path: Path) -> None:
+def test_bytes_of_version_1(tmp_path: Path) -> None:
     header = restore(io.BytesIO(VERSION_1), tmp_path / "copy")
     assert header == Header(1, "cluster", {"configmaps": 1}, 0, 3, 2, 1_700_000_000_000_000)
     copy = Journal.open(tmp_path / "copy", readonly=True)

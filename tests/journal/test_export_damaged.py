@@ -1,4 +1,4 @@
-"""A damaged or truncated export is refused with the position, and nothing half-made is left behind."""
+"""A damaged or truncated export is refused with its position, and the import leaves nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from journal import Journal
 from journal.errors import DamagedFile, JournalError
 from journal.transfer.export import export
 from journal.transfer.restore import restore
-from tests.journal.histories import Model, ram
+from tests.journal.model import Model, ram
 
 
 @pytest.fixture
@@ -38,18 +38,18 @@ def refusal(damaged: bytes, folder: Path) -> JournalError:
     place = folder / "deep" / "data" / "journal"
     with pytest.raises(JournalError) as refused:
         restore(io.BytesIO(damaged), place)
-    assert not (folder / "deep").exists(), "something was left behind"
+    assert not (folder / "deep").exists(), "something was left"
     return refused.value
 
 
-def test_every_flipped_byte_is_found(file: bytes, folder: Path) -> None:
+def test_flipped_byte_is_found(file: bytes, folder: Path) -> None:
     for position in range(len(file)):
         damaged = bytearray(file)
         damaged[position] ^= 0x40
         refusal(bytes(damaged), folder)
 
 
-def test_every_cut_is_found_at_its_position(file: bytes, folder: Path) -> None:
+def test_truncation_is_found_at_its_position(file: bytes, folder: Path) -> None:
     for length in range(len(file)):
         refused = refusal(file[:length], folder)
         assert isinstance(refused, DamagedFile)
@@ -57,7 +57,7 @@ def test_every_cut_is_found_at_its_position(file: bytes, folder: Path) -> None:
         assert str(refused).startswith(f"the file is damaged at byte {length} (")
 
 
-def test_a_lost_a_doubled_and_a_moved_record(file: bytes, folder: Path) -> None:
+def test_missing_repeated_or_moved_record_is_found(file: bytes, folder: Path) -> None:
     starts = [16]
     while starts[-1] < len(file):
         starts.append(starts[-1] + 8 + int.from_bytes(file[starts[-1] : starts[-1] + 4], "big"))
@@ -72,17 +72,17 @@ def test_a_lost_a_doubled_and_a_moved_record(file: bytes, folder: Path) -> None:
         assert "does not match its checksum" in str(refused)
 
 
-def test_what_goes_on_behind_its_end(file: bytes, folder: Path) -> None:
+def test_bytes_after_the_end_are_refused(file: bytes, folder: Path) -> None:
     refused = refusal(file + b"x", folder)
     assert str(refused).startswith(f"the file is damaged at byte {len(file)} (it goes on after its end)")
 
 
-def test_no_export_at_all(folder: Path) -> None:
+def test_other_files_are_refused(folder: Path) -> None:
     assert "it does not begin like an export" in str(refusal(b"", folder))
     assert "it does not begin like an export" in str(refusal(b"SQLite format 3\0" * 10, folder))
 
 
-def test_a_cut_compressed_file(file: bytes, folder: Path) -> None:
+def test_truncated_gzip_is_refused(file: bytes, folder: Path) -> None:
     packed = gzip.compress(file)
     for damaged in (packed[: len(packed) // 2], packed[:-4], packed[:-6] + b"\0" + packed[-5:]):
         with pytest.raises(DamagedFile), gzip.open(io.BytesIO(damaged)) as stream:
@@ -90,7 +90,7 @@ def test_a_cut_compressed_file(file: bytes, folder: Path) -> None:
         assert not (folder / "x").exists()
 
 
-def test_a_folder_that_was_there_stays(file: bytes, folder: Path) -> None:
+def test_existing_empty_folder_stays(file: bytes, folder: Path) -> None:
     data = folder / "data"
     (data / "pki").mkdir(parents=True)
     with pytest.raises(DamagedFile):

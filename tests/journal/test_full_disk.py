@@ -1,4 +1,4 @@
-"""A disk that is full refuses writes, goes on serving reads, and takes writes again when there is room."""
+"""A full disk refuses writes, still serves reads, and accepts writes again when there is space."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ import pytest
 
 from journal import Event, Journal, verify
 from journal.errors import StorageFailed, StorageFull
-from tests.journal.histories import Model
+from tests.journal.model import Model
 
 ROOM = 300 << 10
 
 
 def scenario(path: str) -> None:
-    """In a process of its own, because the file size limit that plays the full disk is the process's."""
+    """Runs in its own process, because the file size limit that simulates a full disk applies to the process."""
     journal, model = Journal.open(Path(path)), Model()
     journal.append([model.put("first")])
     limit = (Path(path) / "data.mdb").stat().st_size + ROOM
@@ -44,7 +44,7 @@ def scenario(path: str) -> None:
 
 
 def fill(journal: Journal, model: Model) -> int:
-    """Append until the journal refuses, and once more; the newest offset that it accepted."""
+    """Append until the journal refuses, and once more; returns the newest accepted offset."""
     while True:
         accepted = model.head
         batch = [model.put(f"n{model.head}", filler="x" * 5000) for _ in range(8)]
@@ -61,7 +61,7 @@ def refused(journal: Journal, batch: list[Event]) -> bool:
     return False
 
 
-def test_a_full_disk_refuses_writes_and_serves_reads(tmp_path: Path) -> None:
+def test_full_disk_refuses_writes_and_serves_reads(tmp_path: Path) -> None:
     script = f"from tests.journal.test_full_disk import scenario; scenario({str(tmp_path)!r})"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("held\n", "")
@@ -86,7 +86,7 @@ class Failing:
         (errno.EROFS, StorageFailed),
     ],
 )
-def test_other_failures_are_told_as_what_they_are(
+def test_each_errno_raises_its_error(
     journal: Journal, model: Model, monkeypatch: pytest.MonkeyPatch, code: int, expected: type[Exception]
 ) -> None:
     with monkeypatch.context() as patched:

@@ -1,4 +1,4 @@
-"""The stored bytes of every layout, written down: a journal of today must open with every later release."""
+"""The stored bytes of every layout: every later release must read them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_count() -> None:
 
 
 @pytest.mark.parametrize("position", range(len(EVENT_1)))
-def test_no_flipped_bit_of_an_event_is_decoded(position: int) -> None:
+def test_event_with_a_flipped_bit_is_damaged(position: int) -> None:
     damaged = bytearray(EVENT_1)
     damaged[position] ^= 1 << (position % 8)
     with pytest.raises(Damaged, match="2024"):
@@ -75,14 +75,14 @@ def test_no_flipped_bit_of_an_event_is_decoded(position: int) -> None:
 
 
 @pytest.mark.parametrize("position", range(len(ROW_1)))
-def test_no_flipped_bit_of_a_row_is_decoded(position: int) -> None:
+def test_row_with_a_flipped_bit_is_damaged(position: int) -> None:
     damaged = bytearray(ROW_1)
     damaged[position] ^= 1 << (position % 8)
     with pytest.raises(Damaged, match="default/web"):
         records.decode_row(STATE_KEY, memoryview(damaged))
 
 
-def test_a_sound_record_under_another_key_is_damage() -> None:
+def test_record_under_another_key_is_damaged() -> None:
     with pytest.raises(Damaged):
         records.decode_event(2025, EVENT_1)
     with pytest.raises(Damaged):
@@ -94,7 +94,7 @@ def test_a_sound_record_under_another_key_is_damage() -> None:
 
 
 @pytest.mark.parametrize("length", [0, 3, 12])
-def test_a_record_cut_short_is_damage(length: int) -> None:
+def test_truncated_record_is_damaged(length: int) -> None:
     with pytest.raises(Damaged):
         records.decode_event(2024, EVENT_1[:length])
     with pytest.raises(Damaged):
@@ -105,7 +105,7 @@ def test_a_record_cut_short_is_damage(length: int) -> None:
         records.decode_count(b"\0\3", COUNT_1[: min(length, 11)])
 
 
-def test_old_layouts_are_raised_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_layouts_are_upcast_step_by_step(monkeypatch: pytest.MonkeyPatch) -> None:
     def without_manager(fields: records.Fields) -> records.Fields:
         return [*fields[:8], "unknown", *fields[9:]]
 
@@ -117,7 +117,7 @@ def test_old_layouts_are_raised_step_by_step(monkeypatch: pytest.MonkeyPatch) ->
     assert records.decode_event(2024, EVENT_1) == EVENT._replace(manager="unknown", verb="UPDATE")
 
 
-def test_a_layout_of_a_later_release_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_newer_layout_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("EVENT_LAYOUT", "ROW_LAYOUT", "LINK_LAYOUT"):
         monkeypatch.setattr(records, name, 0)
     with pytest.raises(NewerLayout, match="newer release"):

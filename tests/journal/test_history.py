@@ -1,17 +1,17 @@
 from __future__ import annotations
 
 from journal import Journal
-from tests.journal.histories import NOON, Model
+from tests.journal.model import NOON, Model
 
 
-def test_the_history_of_an_object_goes_through_its_removal(journal: Journal, model: Model) -> None:
+def test_history_continues_after_removal(journal: Journal, model: Model) -> None:
     journal.append([model.put("a"), model.put("b"), model.put("a"), model.remove("a"), model.put("a")])
     with journal.read() as view:
-        told = [(event.offset, event.verb, event.previous) for event in view.history(1, "default", "a")]
-    assert told == [(1, "create", 0), (3, "update", 1), (4, "delete", 3), (5, "create", 0)]
+        found = [(event.offset, event.verb, event.previous) for event in view.history(1, "default", "a")]
+    assert found == [(1, "create", 0), (3, "update", 1), (4, "delete", 3), (5, "create", 0)]
 
 
-def test_the_offset_of_a_moment(journal: Journal, model: Model) -> None:
+def test_offset_at_a_time(journal: Journal, model: Model) -> None:
     times = [(3, 10), (4, 10), (9, 10), (10, 20), (50, 30), (51, 30), (400, 45)]
     journal.append([model.put(f"n{at}")._replace(offset=at, time=NOON + time) for at, time in times])
     with journal.read() as view:
@@ -20,6 +20,6 @@ def test_the_offset_of_a_moment(journal: Journal, model: Model) -> None:
             assert view.offset_at(NOON + moment) == expected
 
 
-def test_an_empty_journal_has_no_moments(journal: Journal) -> None:
+def test_offset_at_a_time_in_an_empty_journal_is_0(journal: Journal) -> None:
     with journal.read() as view:
         assert view.offset_at(NOON) == 0

@@ -12,7 +12,7 @@ import pytest
 
 from journal import Journal, environment, verify
 from journal.errors import StorageFailed
-from tests.journal.histories import Model
+from tests.journal.model import Model
 
 TINY = 128 << 10
 FILLER = "x" * 2000
@@ -23,7 +23,7 @@ def grow(journal: Journal, model: Model, batches: int = 20) -> None:
         journal.append([model.put(f"n{model.head % 50:02d}-{i}", filler=FILLER) for i in range(10)])
 
 
-def test_the_map_grows_by_itself(tmp_path: Path, model: Model) -> None:
+def test_map_grows_when_it_is_full(tmp_path: Path, model: Model) -> None:
     journal = Journal.open(tmp_path, map_size=TINY)
     grow(journal, model)
     assert journal.statistics()["grown"] > 1
@@ -37,7 +37,7 @@ def test_the_map_grows_by_itself(tmp_path: Path, model: Model) -> None:
     again.close()
 
 
-def test_growing_waits_for_the_reads_under_way(tmp_path: Path, model: Model) -> None:
+def test_map_growth_waits_for_open_reads(tmp_path: Path, model: Model) -> None:
     journal = Journal.open(tmp_path, map_size=TINY)
     journal.append([model.put("first")])
     writer = threading.Thread(target=grow, args=(journal, model))
@@ -54,10 +54,10 @@ def test_growing_waits_for_the_reads_under_way(tmp_path: Path, model: Model) -> 
     journal.close()
 
 
-def test_a_read_left_open_does_not_hang_the_writer(
+def test_read_left_open_fails_the_write_after_a_timeout(
     tmp_path: Path, model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(environment, "PATIENCE", 0.01)
+    monkeypatch.setattr(environment, "RESIZE_TIMEOUT", 0.01)
     journal = Journal.open(tmp_path, map_size=TINY)
     with journal.read() as view:
         with pytest.raises(StorageFailed, match="a read was left open"):
@@ -68,8 +68,8 @@ def test_a_read_left_open_does_not_hang_the_writer(
     journal.close()
 
 
-def answer(path: str) -> None:
-    """The other process: reads the journal whenever it is asked, and says what it saw."""
+def print_reads(path: str) -> None:
+    """The other process: reads the journal for each line of stdin, and prints what it read."""
     journal = Journal.open(Path(path), readonly=True, map_size=TINY)
     for _ in sys.stdin:
         with journal.read() as view:
@@ -81,7 +81,7 @@ def answer(path: str) -> None:
 
 @contextmanager
 def other_process(path: Path) -> Iterator[tuple[IO[str], IO[str]]]:
-    script = f"from tests.journal.test_map_growth import answer; answer({str(path)!r})"
+    script = f"from tests.journal.test_map_growth import print_reads; print_reads({str(path)!r})"
     with subprocess.Popen(
         [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as reader:
@@ -91,14 +91,14 @@ def other_process(path: Path) -> Iterator[tuple[IO[str], IO[str]]]:
         assert reader.wait() == 0
 
 
-def test_a_reader_in_another_process_follows(tmp_path: Path, model: Model) -> None:
+def test_reader_in_another_process_sees_a_grown_map(tmp_path: Path, model: Model) -> None:
     journal = Journal.open(tmp_path, map_size=TINY)
-    with other_process(tmp_path) as (ask, told):
+    with other_process(tmp_path) as (stdin, stdout):
         for _ in range(12):
             grow(journal, model, 3)
-            ask.write("read\n")
-            ask.flush()
+            stdin.write("read\n")
+            stdin.flush()
             live, old = len(model.state()), len(model.state(model.head // 2))
-            assert told.readline().split() == [str(n) for n in (model.head, model.head, live, live, old)]
+            assert stdout.readline().split() == [str(n) for n in (model.head, model.head, live, live, old)]
     assert journal.statistics()["grown"] > 1
     journal.close()

@@ -4,13 +4,13 @@ import pytest
 
 from journal import Journal, keys
 from journal.errors import BadName, CannotStore, NameTooLong
-from tests.journal.histories import Model
+from tests.journal.model import Model
 
 IMPOSSIBLE = ["", "a\0b", "\ud800", "n" * (keys.MAX_NAMES + 1), "é" * 300]
 
 
 @pytest.mark.parametrize("name", IMPOSSIBLE, ids=["empty", "zero", "surrogate", "long", "long-in-bytes"])
-def test_a_name_that_cannot_be_stored_is_not_found(journal: Journal, model: Model, name: str) -> None:
+def test_name_that_cannot_be_stored_is_not_found(journal: Journal, model: Model, name: str) -> None:
     journal.append([model.put("a")])
     journal.append([model.put("a")])
     with journal.read() as view:
@@ -23,7 +23,7 @@ def test_a_name_that_cannot_be_stored_is_not_found(journal: Journal, model: Mode
 
 
 @pytest.mark.parametrize("namespace", ["a\0b", "\ud800", "n" * 600])
-def test_a_namespace_that_cannot_be_stored_is_empty(journal: Journal, model: Model, namespace: str) -> None:
+def test_namespace_that_cannot_be_stored_is_empty(journal: Journal, model: Model, namespace: str) -> None:
     journal.append([model.put("a")])
     journal.append([model.put("a")])
     with journal.read() as view:
@@ -34,14 +34,14 @@ def test_a_namespace_that_cannot_be_stored_is_empty(journal: Journal, model: Mod
             assert list(past.rows(1, namespace)) == []
 
 
-def test_what_a_write_is_told() -> None:
+def test_write_with_a_bad_name_is_refused() -> None:
     with pytest.raises(NameTooLong, match=f"600 bytes; the journal takes at most {keys.MAX_NAMES}"):
         keys.of_object(1, "n" * 100, "x" * 500)
     with pytest.raises(BadName, match="zero character"):
         keys.of_object(1, "n", "a\0b")
 
 
-def test_the_longest_name(journal: Journal, model: Model) -> None:
+def test_longest_name_can_be_stored(journal: Journal, model: Model) -> None:
     longest = "n" * (keys.MAX_NAMES - len("default"))
     journal.append([model.put(longest)])
     journal.append([model.put(longest)])
@@ -52,7 +52,7 @@ def test_the_longest_name(journal: Journal, model: Model) -> None:
         assert view.page(1, None, after=("default", longest), limit=1).bodies == []
 
 
-def test_names_that_begin_alike_have_histories_of_their_own(journal: Journal, model: Model) -> None:
+def test_names_with_a_common_prefix_have_separate_histories(journal: Journal, model: Model) -> None:
     journal.append([model.put("a"), model.put("a-b"), model.put("a", namespace="d"), model.put("a")])
     with journal.read() as view:
         assert [event.offset for event in view.history(1, "default", "a")] == [1, 4]

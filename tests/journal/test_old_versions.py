@@ -1,4 +1,4 @@
-"""Every version from the floor to the head reads exactly as a naive model says, however it is rebuilt."""
+"""Every version from the floor to the head equals a simple model, however it is rebuilt."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from journal import Journal, replay, retention, snapshot_writer, verify
 from journal.errors import Compacted, FutureVersion
 from journal.view import View
-from tests.journal.histories import Model, ram
+from tests.journal.model import Model, ram
 
 NAMES = ["a", "a-b", "a.b", "b", "c"]
 NAMESPACES = ["", "n", "n-m", "o"]
@@ -33,7 +33,7 @@ def near(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.usefixtures("near")
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps)
-def test_every_version_is_exact(history: list[tuple[object, ...]]) -> None:
+def test_every_version_equals_the_model(history: list[tuple[object, ...]]) -> None:
     with tempfile.TemporaryDirectory(dir=ram()) as folder:
         journal, model = Journal.open(Path(folder)), Model()
         for name in ("things", "others"):
@@ -104,13 +104,13 @@ def compare_pages(past: View | replay.PastView, type_id: int, namespace: str | N
                 left, after = left[limit:], page.last
 
 
-def test_a_version_ahead_is_refused(journal: Journal, model: Model) -> None:
+def test_future_version_is_refused(journal: Journal, model: Model) -> None:
     journal.append([model.put("a")])
     with journal.read() as view, pytest.raises(FutureVersion):
         view.at(2)
 
 
-def test_an_older_view_is_not_misled_by_what_a_newer_one_learned(journal: Journal, model: Model) -> None:
+def test_older_view_is_exact_after_a_newer_view_extended_the_version(journal: Journal, model: Model) -> None:
     journal.append([model.put("a"), model.put("b")])
     journal.append([model.put("a")])
     with journal.read() as older:
@@ -121,7 +121,9 @@ def test_an_older_view_is_not_misled_by_what_a_newer_one_learned(journal: Journa
         compare(older, model, 1)
 
 
-def test_a_list_under_way_is_not_disturbed_by_newer_ones(journal: Journal, model: Model) -> None:
+def test_list_in_progress_is_exact_while_a_newer_view_extends_the_version(
+    journal: Journal, model: Model
+) -> None:
     journal.append([model.put(f"n{i:03d}") for i in range(0, 2 * replay.CHUNK_ROWS, 2)])
     at = model.head
     journal.append([model.put(f"n{i:03d}") for i in range(0, 2 * replay.CHUNK_ROWS, 4)])
@@ -137,9 +139,7 @@ def test_a_list_under_way_is_not_disturbed_by_newer_ones(journal: Journal, model
     assert read == expected
 
 
-def test_old_versions_under_way_are_bounded(
-    journal: Journal, model: Model, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cached_versions_are_bounded(journal: Journal, model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replay, "VERSION_KEYS", 10)
     for i in range(40):
         journal.append([model.put(f"n{i % 7}")])
@@ -151,7 +151,7 @@ def test_old_versions_under_way_are_bounded(
     assert statistics["old_version_keys"] <= 10 + 7
 
 
-def test_many_removed_objects_are_fetched_a_piece_at_a_time(journal: Journal, model: Model) -> None:
+def test_removed_objects_are_read_in_chunks(journal: Journal, model: Model) -> None:
     count = 3 * replay.CHUNK_ROWS
     journal.append([model.put(f"n{i:04d}") for i in range(count)])
     journal.append([model.remove(f"n{i:04d}") for i in range(count)])

@@ -17,10 +17,10 @@ from journal.errors import (
     NotAJournal,
     WrongDialect,
 )
-from tests.journal.histories import Model
+from tests.journal.model import Model
 
 
-def test_a_folder_speaks_one_dialect_for_life(tmp_path: Path) -> None:
+def test_dialect_of_a_folder_cannot_change(tmp_path: Path) -> None:
     Journal.open(tmp_path, dialect="kubernetes").close()
     with pytest.raises(WrongDialect, match="start with --dialect kubernetes, or use another data folder"):
         Journal.open(tmp_path, dialect="cluster")
@@ -29,14 +29,14 @@ def test_a_folder_speaks_one_dialect_for_life(tmp_path: Path) -> None:
     again.close()
 
 
-def test_a_reader_takes_the_dialect_it_finds(tmp_path: Path) -> None:
+def test_reader_takes_the_stored_dialect(tmp_path: Path) -> None:
     Journal.open(tmp_path, dialect="kubernetes").close()
     reader = Journal.open(tmp_path, readonly=True)
     assert reader.dialect == "kubernetes"
     reader.close()
 
 
-def test_one_process_writes(tmp_path: Path) -> None:
+def test_second_writing_process_is_refused(tmp_path: Path) -> None:
     first = Journal.open(tmp_path)
     script = f"from journal import Journal; from pathlib import Path; Journal.open(Path({str(tmp_path)!r}))"
     second = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
@@ -48,14 +48,14 @@ def test_one_process_writes(tmp_path: Path) -> None:
     Journal.open(tmp_path).close()
 
 
-def test_a_reader_needs_a_journal(tmp_path: Path) -> None:
+def test_reader_of_an_empty_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NoJournal, match="start the server once"):
         Journal.open(tmp_path / "nothing", readonly=True)
     assert not (tmp_path / "nothing").exists()
 
 
 @pytest.mark.parametrize("content", [b"", b"no journal at all" * 1000, b"\0" * 8192])
-def test_a_file_that_is_no_journal(tmp_path: Path, content: bytes) -> None:
+def test_file_that_is_not_a_journal_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "data.mdb").write_bytes(content)
     for readonly in (False, True):
         with pytest.raises(NotAJournal, match="restore the folder from a backup"):
@@ -63,7 +63,7 @@ def test_a_file_that_is_no_journal(tmp_path: Path, content: bytes) -> None:
     assert (tmp_path / "data.mdb").read_bytes() == content
 
 
-def test_a_newer_layout_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_newer_layout_is_refused_and_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log, "LAYOUT", 9)
     Journal.open(tmp_path).close()
     monkeypatch.undo()
@@ -80,7 +80,7 @@ def written(path: Path, model: Model) -> None:
 
 
 def raw(path: Path, database: str, key: bytes, value: bytes | None) -> None:
-    """Change a record behind the journal's back."""
+    """Change a record without the journal's checks."""
     env = lmdb.open(str(path), max_dbs=10)
     handle = env.open_db(database.encode())
     with env.begin(write=True) as txn:
@@ -91,16 +91,16 @@ def raw(path: Path, database: str, key: bytes, value: bytes | None) -> None:
     env.close()
 
 
-def test_a_damaged_event_in_the_tail_is_told_with_its_offset(tmp_path: Path, model: Model) -> None:
+def test_damaged_tail_is_refused_with_its_offset(tmp_path: Path, model: Model) -> None:
     written(tmp_path, model)
     data = bytearray((tmp_path / "data.mdb").read_bytes())
     damaged = data.index(model.events[11].body)
     data[damaged + 100] ^= 4
     (tmp_path / "data.mdb").write_bytes(data)
-    with pytest.raises(DamagedTail, match=r"damaged at offset 12 .*restore it from a backup") as told:
+    with pytest.raises(DamagedTail, match=r"damaged at offset 12 .*restore it from a backup") as raised:
         Journal.open(tmp_path)
-    assert told.value.offset == 12
-    assert isinstance(told.value, CannotOpen)
+    assert raised.value.offset == 12
+    assert isinstance(raised.value, CannotOpen)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_a_damaged_event_in_the_tail_is_told_with_its_offset(tmp_path: Path, mod
         ("counts", keys.pack_type(1), b"\0" * 12, 21, "the count of type 1,  does not match its checksum"),
     ],
 )
-def test_a_tail_that_does_not_hold_together(
+def test_inconsistent_tail_is_refused(
     tmp_path: Path, model: Model, database: str, key: bytes, value: bytes | None, offset: int, why: str
 ) -> None:
     written(tmp_path, model)
@@ -128,7 +128,7 @@ def test_a_tail_that_does_not_hold_together(
         Journal.open(tmp_path)
 
 
-def test_a_removed_object_that_came_back_by_itself(tmp_path: Path, model: Model) -> None:
+def test_row_of_a_removed_object_in_the_tail_is_refused(tmp_path: Path, model: Model) -> None:
     written(tmp_path, model)
     key = keys.of_object(1, "default", "n03")
     raw(tmp_path, "state", key, records.encode_row(key, 4, b"", b"{}"))
@@ -137,7 +137,7 @@ def test_a_removed_object_that_came_back_by_itself(tmp_path: Path, model: Model)
 
 
 @pytest.mark.parametrize("pages", [10, 20, 40])
-def test_a_file_cut_off_is_damage_and_no_crash(tmp_path: Path, model: Model, pages: int) -> None:
+def test_truncated_file_raises_damaged(tmp_path: Path, model: Model, pages: int) -> None:
     written(tmp_path, model)
     data = tmp_path / "data.mdb"
     with data.open("r+b") as file:
@@ -147,10 +147,10 @@ def test_a_file_cut_off_is_damage_and_no_crash(tmp_path: Path, model: Model, pag
             Journal.open(tmp_path, readonly=readonly)
 
 
-def test_who_verifies_all_may_open_what_is_damaged(tmp_path: Path, model: Model) -> None:
+def test_damaged_journal_opens_without_check_of_the_tail(tmp_path: Path, model: Model) -> None:
     written(tmp_path, model)
     raw(tmp_path, "events", keys.pack_offset(20), b"\1garbage")
-    journal = Journal.open(tmp_path, readonly=True, proved=False)
+    journal = Journal.open(tmp_path, readonly=True, check_tail=False)
     with journal.read() as view:
         report = verify.verify(view)
     journal.close()

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from journal import Journal
-from tests.journal.histories import Model
+from tests.journal.model import Model
 
 
 def look(path: str) -> None:
@@ -24,7 +24,7 @@ def seen_by_another(path: Path) -> object:
     return json.loads(done.stdout)
 
 
-def test_a_reader_beside_a_live_writer_and_after_it(tmp_path: Path, model: Model) -> None:
+def test_reader_beside_a_running_writer_and_after_it(tmp_path: Path, model: Model) -> None:
     journal = Journal.open(tmp_path)
     kind = journal.register_type("configmaps")
     assert seen_by_another(tmp_path) == [0, [], {"configmaps": kind}, 0]

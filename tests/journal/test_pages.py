@@ -4,7 +4,7 @@ import pytest
 
 from journal import Journal
 from journal.state import CACHEABLE_ROWS
-from tests.journal.histories import Model
+from tests.journal.model import Model
 
 
 def fill(journal: Journal, model: Model) -> None:
@@ -14,7 +14,7 @@ def fill(journal: Journal, model: Model) -> None:
     journal.append([model.put("other", type_id=2), model.put("n00", type_id=3, namespace="a")])
 
 
-def test_order_is_by_bytes_of_namespace_then_name(journal: Journal, model: Model) -> None:
+def test_lists_are_ordered_by_namespace_then_name(journal: Journal, model: Model) -> None:
     for namespace, name in [
         ("b", "x"),
         ("a-b", "x"),
@@ -31,7 +31,7 @@ def test_order_is_by_bytes_of_namespace_then_name(journal: Journal, model: Model
     assert found == expected
 
 
-def test_a_page_is_followed_by_the_next(journal: Journal, model: Model) -> None:
+def test_pages_cover_the_whole_list(journal: Journal, model: Model) -> None:
     fill(journal, model)
     with journal.read() as view:
         for namespace, total in ((None, 30), ("a", 10), ("a-b", 10), ("missing", 0)):
@@ -49,7 +49,7 @@ def test_a_page_is_followed_by_the_next(journal: Journal, model: Model) -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 2, 5, 14, 15, 16, None])
-def test_more_means_that_a_further_one_matches(journal: Journal, model: Model, limit: int | None) -> None:
+def test_more_is_set_when_another_object_matches(journal: Journal, model: Model, limit: int | None) -> None:
     fill(journal, model)
     matching = [row.body for _, _, row in model.rows(1) if row.facts == b"even"]
     with journal.read() as view:
@@ -58,7 +58,7 @@ def test_more_means_that_a_further_one_matches(journal: Journal, model: Model, l
     assert page.more == (limit is not None and limit < len(matching))
 
 
-def test_a_page_may_begin_behind_something_that_is_not_there(journal: Journal, model: Model) -> None:
+def test_page_may_start_after_a_missing_object(journal: Journal, model: Model) -> None:
     fill(journal, model)
     with journal.read() as view:
         page = view.page(1, None, after=("a", "n03x"), limit=2, match=None)
@@ -67,7 +67,7 @@ def test_a_page_may_begin_behind_something_that_is_not_there(journal: Journal, m
         assert view.page(1, "a", after=("b" * 600, "\ud800"), limit=2, match=None).bodies == []
 
 
-def test_scans_longer_than_the_cache_takes(journal: Journal, model: Model) -> None:
+def test_scan_longer_than_the_cache(journal: Journal, model: Model) -> None:
     total = CACHEABLE_ROWS + 700
     events = [model.put(f"n{i:05d}", namespace="a") for i in range(3)]
     template = events[0]
@@ -86,7 +86,7 @@ def test_scans_longer_than_the_cache_takes(journal: Journal, model: Model) -> No
         assert view.page(1, None, limit=5, match=lambda facts: False).bodies == []
 
 
-def test_pages_follow_changes(journal: Journal, model: Model) -> None:
+def test_pages_show_changes(journal: Journal, model: Model) -> None:
     fill(journal, model)
     with journal.read() as view:
         view.page(1, None)

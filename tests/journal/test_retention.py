@@ -6,7 +6,7 @@ import pytest
 
 from journal import Journal, retention, verify
 from journal.errors import Compacted
-from tests.journal.histories import Model
+from tests.journal.model import Model
 
 
 def example(journal: Journal, model: Model) -> None:
@@ -18,7 +18,7 @@ def surviving(journal: Journal) -> list[int]:
         return [event.offset for event in view.all_events(0)]
 
 
-def test_what_is_left_up_to_the_floor_is_the_state_there(journal: Journal, model: Model) -> None:
+def test_events_up_to_the_floor_are_the_state_at_the_floor(journal: Journal, model: Model) -> None:
     example(journal, model)
     progress = retention.advance(journal, 4)
     assert progress == retention.Progress(floor=4, passed=4, deleted=3, done=True)
@@ -30,7 +30,7 @@ def test_what_is_left_up_to_the_floor_is_the_state_there(journal: Journal, model
         assert verify.verify(view).differences == []
 
 
-def test_it_goes_in_steps(journal: Journal, model: Model) -> None:
+def test_floor_advances_in_steps(journal: Journal, model: Model) -> None:
     example(journal, model)
     floors = []
     while not (progress := retention.advance(journal, 4, max_events=1)).done:
@@ -41,7 +41,7 @@ def test_it_goes_in_steps(journal: Journal, model: Model) -> None:
     assert surviving(journal) == [3, 5]
 
 
-def test_the_newest_event_always_stays(tmp_path: Path, model: Model) -> None:
+def test_newest_event_is_never_removed(tmp_path: Path, model: Model) -> None:
     journal = Journal.open(tmp_path)
     journal.append([model.put("a"), model.remove("a")])
     assert retention.advance(journal, 99).floor == 1
@@ -52,17 +52,17 @@ def test_the_newest_event_always_stays(tmp_path: Path, model: Model) -> None:
     again.close()
 
 
-def test_the_floor_never_sinks(journal: Journal, model: Model) -> None:
+def test_floor_never_decreases(journal: Journal, model: Model) -> None:
     example(journal, model)
     retention.advance(journal, 3)
     assert retention.advance(journal, 1) == retention.Progress(3, 0, 0, True)
 
 
-def test_an_empty_journal_keeps_its_floor(journal: Journal) -> None:
+def test_floor_of_an_empty_journal_stays_0(journal: Journal) -> None:
     assert retention.advance(journal, 10) == retention.Progress(0, 0, 0, True)
 
 
-def test_what_is_below_the_floor_is_refused(journal: Journal, model: Model) -> None:
+def test_versions_below_the_floor_are_refused(journal: Journal, model: Model) -> None:
     example(journal, model)
     retention.advance(journal, 3)
     with journal.read() as view:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from journal import Journal, history, keys, replay, retention, snapshot_writer, snapshots, verify
-from tests.journal.histories import Model
+from tests.journal.model import Model
 
 
 def take(journal: Journal, rows: int = 3) -> None:
@@ -19,7 +19,7 @@ def expected(model: Model, type_id: int, at: int) -> dict[bytes, int]:
     }
 
 
-def test_a_snapshot_is_the_state_at_its_offset(journal: Journal, model: Model) -> None:
+def test_snapshot_has_the_state_at_its_offset(journal: Journal, model: Model) -> None:
     journal.append([model.put(f"n{i}", type_id=1 + i % 3) for i in range(20)])
     journal.append([model.remove("n3"), model.put("n4", type_id=2)])
     take(journal)
@@ -30,7 +30,7 @@ def test_a_snapshot_is_the_state_at_its_offset(journal: Journal, model: Model) -
             assert snapshots.load(view, 22, type_id) == expected(model, type_id, 22)
 
 
-def test_what_is_written_meanwhile_is_not_in_it(journal: Journal, model: Model) -> None:
+def test_snapshot_excludes_later_writes(journal: Journal, model: Model) -> None:
     journal.append([model.put(f"n{i}", type_id=1 + i % 2) for i in range(20)])
     at = model.head
     for step, _ in enumerate(snapshot_writer.take(journal, chunk_rows=2)):
@@ -44,7 +44,7 @@ def test_what_is_written_meanwhile_is_not_in_it(journal: Journal, model: Model) 
         assert verify.verify(view).differences == []
 
 
-def test_replays_start_from_the_nearest(
+def test_replay_starts_from_the_nearest_snapshot(
     journal: Journal, model: Model, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     journal.append([model.put(f"n{i}") for i in range(10)])
@@ -66,7 +66,7 @@ def test_replays_start_from_the_nearest(
     assert read == [(11, 12)]
 
 
-def test_a_half_written_one_is_ignored_and_then_removed(journal: Journal, model: Model) -> None:
+def test_unfinished_snapshot_is_ignored_and_then_removed(journal: Journal, model: Model) -> None:
     journal.append([model.put(f"n{i}") for i in range(10)])
     halted = snapshot_writer.take(journal, chunk_rows=3)
     next(halted)
@@ -80,7 +80,7 @@ def test_a_half_written_one_is_ignored_and_then_removed(journal: Journal, model:
         assert view.txn.stat(journal.environment.databases.snapshots)["entries"] == 5
 
 
-def test_one_that_retention_overtakes_comes_to_nothing(journal: Journal, model: Model) -> None:
+def test_snapshot_below_the_new_floor_is_abandoned(journal: Journal, model: Model) -> None:
     journal.append([model.put(f"n{i}") for i in range(10)])
     steps = snapshot_writer.take(journal, chunk_rows=3)
     next(steps)
@@ -92,7 +92,7 @@ def test_one_that_retention_overtakes_comes_to_nothing(journal: Journal, model: 
         assert view.txn.stat(journal.environment.databases.snapshots)["entries"] == 0
 
 
-def test_those_below_the_floor_are_not_used(journal: Journal, model: Model) -> None:
+def test_snapshots_below_the_floor_are_not_used(journal: Journal, model: Model) -> None:
     journal.append([model.put(f"n{i}") for i in range(10)])
     take(journal)
     journal.append([model.remove("n0"), model.put("n1"), model.put("n2")])
@@ -105,7 +105,7 @@ def test_those_below_the_floor_are_not_used(journal: Journal, model: Model) -> N
         assert snapshots.finished(view) == []
 
 
-def test_the_newest_are_kept(journal: Journal, model: Model) -> None:
+def test_prune_keeps_the_newest_snapshots(journal: Journal, model: Model) -> None:
     for i in range(4):
         journal.append([model.put(f"n{i}")])
         take(journal)
@@ -115,7 +115,7 @@ def test_the_newest_are_kept(journal: Journal, model: Model) -> None:
         assert (snapshots.nearest(view, 3), snapshots.nearest(view, 2)) == (3, 0)
 
 
-def test_when_one_is_due(journal: Journal, model: Model) -> None:
+def test_snapshot_is_due_after_enough_events(journal: Journal, model: Model) -> None:
     with journal.read() as view:
         assert not snapshots.due(view, 3)
     journal.append([model.put(f"n{i}") for i in range(3)])
@@ -126,7 +126,7 @@ def test_when_one_is_due(journal: Journal, model: Model) -> None:
         assert not snapshots.due(view, 3)
 
 
-def test_nothing_new_makes_no_snapshot(journal: Journal, model: Model) -> None:
+def test_no_snapshot_without_new_events(journal: Journal, model: Model) -> None:
     take(journal)
     journal.append([model.put("a")])
     take(journal)

@@ -21,7 +21,7 @@ def add_flags(parser: Parser) -> None:
 
 def run(options: Options, output: Output) -> int:
     # Every other command refuses a folder whose newest records are damaged; here they are to be found.
-    journal = Journal.open(options.data_dir / JOURNAL, readonly=True, proved=False)
+    journal = Journal.open(options.data_dir / JOURNAL, readonly=True, check_tail=False)
     try:
         report = _proved(journal)
     finally:

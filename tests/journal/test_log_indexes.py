@@ -1,4 +1,4 @@
-"""The log is walked both ways, whole, by type and by object; gaps and neighbours never leak in."""
+"""The log can be read ascending and descending: all of it, by type and by object."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from journal import Journal, history, keys
+from journal import Journal, View, history, keys
 from journal.history import Index
-from tests.journal.histories import Model
+from tests.journal.model import Model
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def filled(journal: Journal, model: Model) -> Journal:
 
 
 @pytest.mark.parametrize("way", ["whole", "type", "object"])
-def test_both_ways_from_anywhere(filled: Journal, model: Model, way: str) -> None:
+def test_offsets_ascending_and_descending_from_any_start(filled: Journal, model: Model, way: str) -> None:
     with filled.read() as view:
         object_key = keys.of_object(2, "default", "b")
         index, expected = {
@@ -46,23 +46,23 @@ def test_both_ways_from_anywhere(filled: Journal, model: Model, way: str) -> Non
             ]
 
 
-def test_an_empty_log_has_nothing_either_way(journal: Journal) -> None:
+def test_empty_log_has_no_offsets(journal: Journal) -> None:
     with journal.read() as view:
         for index in (
             history.whole_log(view),
             history.of_type(view, 1),
             history.of_object(view, b"\0\1a\0b"),
         ):
-            assert walked(view, index) == ([], [])
+            assert offsets(view, index) == ([], [])
 
 
-def walked(view: history.View, index: Index) -> tuple[list[int], list[int]]:
+def offsets(view: View, index: Index) -> tuple[list[int], list[int]]:
     return list(history.ascending(view, index, 0)), list(history.descending(view, index, keys.MAX_OFFSET))
 
 
 @pytest.mark.parametrize(("after", "upto"), [(0, 200), (0, 0), (50, 120), (199, 200), (120, 120)])
-def test_what_was_touched_between_two_versions(filled: Journal, model: Model, after: int, upto: int) -> None:
-    before, behind = model.state(after), model.state(upto)
+def test_changed_objects_between_two_versions(filled: Journal, model: Model, after: int, upto: int) -> None:
+    before, later = model.state(after), model.state(upto)
     with filled.read() as view:
         found = {
             (kind, *keys.names_of(key)): ends
@@ -70,8 +70,8 @@ def test_what_was_touched_between_two_versions(filled: Journal, model: Model, af
             for key, ends in history.changed_objects(view, kind, after, upto).items()
         }
     for key, ends in found.items():
-        assert ends[:2] == tuple(state[key].offset if key in state else 0 for state in (before, behind))
+        assert ends[:2] == tuple(state[key].offset if key in state else 0 for state in (before, later))
         of_it = [e.offset for e in model.events if (e.type_id, e.namespace, e.name) == key]
         assert ends.last == max(offset for offset in of_it if offset <= upto)
-    changed = {key for key in before.keys() | behind.keys() if before.get(key) != behind.get(key)}
+    changed = {key for key in before.keys() | later.keys() if before.get(key) != later.get(key)}
     assert changed <= found.keys()

@@ -1,4 +1,4 @@
-"""Histories to write into a journal under test, and the naive model that says what must be read back."""
+"""Events to write into a journal under test, and a simple model of what it must return."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NOON = 1_700_000_000_000_000
 
 @dataclass
 class Model:
-    """What a journal holds, the slow and obvious way: every event in a list."""
+    """The contents of a journal as a list of all events."""
 
     events: list[Event] = field(default_factory=list)
 
@@ -72,5 +72,5 @@ class Model:
 
 
 def ram() -> str | None:
-    """A folder in memory where there is one: histories of many small commits need no real disk."""
+    """A folder in memory, if there is one: tests with many small commits need no disk."""
     return "/dev/shm" if Path("/dev/shm").is_dir() else None
