@@ -1,17 +1,13 @@
-"""Builds the server from its settings, runs it, and takes it down again without losing anything.
+"""Builds the server from its settings, runs it, and stops it without losing a write.
 
-The one place that knows every part. Start: journal, committer, actors, controllers, then the doors; ready when
-the first namespaces exist. Stop: readyz fails first, then (after --shutdown-delay-duration) no new connections,
-running requests end, the committer drains, the journal closes.
+The one place that knows every part; `run` shows the order. Start: open the store (journal, committer, actors,
+controllers), create the namespaces, listen, create the other initial objects, report ready. Stop: /readyz fails first,
+then (after --shutdown-delay-duration) no new connections, running requests end, the committer drains, the journal
+closes. A start that fails removes what it created in the data folder.
 """
 
 from __future__ import annotations
 
-import os
-import resource
-import signal
-import ssl
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -26,12 +22,9 @@ from actors.access.reviews import Reviews
 from actors.access.tokens import read_tokens
 from actors.admission.chain import Admission
 from actors.admission.roster import plugins
-from actors.bootstrap.ensure import ensure
-from actors.bootstrap.objects import Whereabouts, api_service, namespaces, priority_classes
-from actors.certificates.context import server_context
-from actors.certificates.kubeconfig import server_url, write_kubeconfig
-from actors.certificates.names import serving_names
-from actors.certificates.store import Certificates, prepare
+from actors.bootstrap.bootstrap import Bootstrap
+from actors.bootstrap.objects import ServingAddress
+from actors.certificates.addresses import reachable_addresses
 from actors.clock import Clock, WallClock
 from actors.controllers.roster import controllers
 from actors.kinds.catalog import Catalog
@@ -47,6 +40,7 @@ from actors.store.reads import Reads
 from actors.supervisor import Supervisor
 from gateway.connections.limits import Limits
 from gateway.connections.server import Server
+from gateway.data_folder import CreatedPaths
 from gateway.describe.discovery import Discovery
 from gateway.describe.openapi.door import OpenApi
 from gateway.handlers.dispatch import Dispatch
@@ -60,14 +54,15 @@ from gateway.release import RELEASE, SERVED_VERSION
 from gateway.requests.errors import plain_failure
 from gateway.requests.observer import RequestObserver
 from gateway.requests.request import Response
-from gateway.settings import Addresses, Settings
+from gateway.secure_port import prepare_tls, write_admin_kubeconfig
+from gateway.settings import Addresses, Settings, host_and_port
 from gateway.watch.hub import Hub
 from gateway.wire.protobuf.messages import Messages
+from journal.errors import AlreadyOpen
 from journal.log import Journal
 
-# After the doors are closed, how long running requests may take to end.
+# How long running requests may take to end after the listeners are closed.
 GRACE = 60.0
-HTTPS = 443  # where the Service of a server without a secure port points
 
 Announce = Callable[[Addresses], None]
 
@@ -100,30 +95,6 @@ class Store:
     supervisor: Supervisor
 
 
-async def serve(settings: Settings, announce: Announce) -> None:
-    """Serve until SIGTERM or SIGINT; a second signal ends the process at once."""
-    _raise_file_limit()
-    stop = trio.Event()
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(_stop_on_signal, stop)
-        await run(settings, announce, stop)
-        nursery.cancel_scope.cancel()
-
-
-def _raise_file_limit() -> None:
-    """Every watcher is a file: take as many as this process may have, not the few it was given."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-async def _stop_on_signal(stop: trio.Event) -> None:
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-        async for number in signals:
-            if stop.is_set():
-                os._exit(128 + number)
-            stop.set()
-
-
 async def run(
     settings: Settings,
     announce: Announce,
@@ -131,38 +102,34 @@ async def run(
     clock: Clock | None = None,
     extensions: Extensions = NO_EXTENSIONS,
 ) -> None:
-    clock = clock or WallClock()
+    """Serve until `stop` is set. `announce` gets the addresses when the server is ready."""
+    created = CreatedPaths(settings)
     health = Health(trio.current_time, settings.livez_grace_period)
-    async with _open_store(settings, clock) as store, trio.open_nursery() as nursery:
-        closing = trio.Event()
-        # Before the doors open: a list of an empty journal would have version 0, which in a watch means any.
-        await ensure(namespaces(store.names), store.catalog, store.journal, store.directory, store.stamps)
-        doors = _Doors(settings, store, health, nursery, extensions)
-        addresses = await nursery.start(doors.serve, closing)
-        await furnish(settings, store)
+    async with _open_store(settings, clock or WallClock(), created) as store, trio.open_nursery() as nursery:
+        bootstrap = Bootstrap(store.names, store.catalog, store.journal, store.directory, store.stamps)
+        await bootstrap.create_namespaces()
+        server = _ApiServer(settings, store, health, nursery, extensions)
+        addresses = await nursery.start(server.serve)
+        await bootstrap.create_objects(settings.service_ranges, _serving_address(settings, addresses))
         health.finish_start()
+        created.keep()
         announce(addresses)
         await stop.wait()
         health.begin_shutdown()
         await trio.sleep(settings.shutdown_delay_duration)
-        closing.set()
-        await doors.end_watches()
-        await doors.closed.wait()
+        await server.stop()
         nursery.cancel_scope.cancel()
 
 
-async def furnish(settings: Settings, store: Store) -> None:
-    """Store what every cluster has besides its namespaces."""
-    names, parts = store.names, (store.catalog, store.journal, store.directory, store.stamps)
-    await ensure(priority_classes(names), *parts)
-    where = Whereabouts(settings.bind_address, settings.secure_port or HTTPS)
-    await ensure(api_service(names, settings.service_ranges, where), *parts)
+def _serving_address(settings: Settings, addresses: Addresses) -> ServingAddress:
+    """For the Service of this server; a server without a secure port is reached at its plain one."""
+    return ServingAddress(addresses.hosts[0], settings.secure_port or settings.insecure_port)
 
 
 @asynccontextmanager
-async def _open_store(settings: Settings, clock: Clock) -> AsyncIterator[Store]:
-    """The journal with its actors and controllers at work; leaving drains and closes it."""
-    journal = Journal.open(settings.data_dir / "journal", dialect=settings.dialect)
+async def _open_store(settings: Settings, clock: Clock, created: CreatedPaths) -> AsyncIterator[Store]:
+    """Open the journal and run its actors and controllers; on leaving, drain the committer and close the journal."""
+    journal = _open_journal(settings, created)
     try:
         async with trio.open_nursery() as nursery:
             store = _build_store(settings, journal, clock, nursery)
@@ -173,7 +140,21 @@ async def _open_store(settings: Settings, clock: Clock) -> AsyncIterator[Store]:
                     await store.committer.drained()
                 nursery.cancel_scope.cancel()
     finally:
+        created.remove()
         journal.close()
+
+
+def _open_journal(settings: Settings, created: CreatedPaths) -> Journal:
+    try:
+        journal = Journal.open(settings.journal, dialect=settings.dialect)
+    except AlreadyOpen:
+        raise  # another server uses the folder, and may have created it a moment ago
+    except BaseException:
+        created.remove()
+        raise
+    if journal.head:
+        created.keep()  # somebody wrote to it: this start did not create it
+    return journal
 
 
 def _build_store(settings: Settings, journal: Journal, clock: Clock, nursery: trio.Nursery) -> Store:
@@ -208,8 +189,8 @@ def _build_store(settings: Settings, journal: Journal, clock: Clock, nursery: tr
     return store
 
 
-class _Doors:
-    """The gateway over one store: pipeline, connections, and what they report."""
+class _ApiServer:
+    """The API over HTTP for one store: request pipeline, listeners, health checks and metrics."""
 
     def __init__(
         self,
@@ -224,7 +205,7 @@ class _Doors:
         self._store = store
         self._hub = Hub(store.journal, store.feed, store.horizon.floor, nursery)
         self._addresses = Addresses(None, None)
-        self.closed = trio.Event()
+        self._stop, self._stopped = trio.Event(), trio.Event()
         self._metrics = Metrics(RELEASE, store.catalog.serves)
         self._add_checks(health)
         pipeline = self._pipeline(health)
@@ -263,64 +244,45 @@ class _Doors:
 
     def _add_checks(self, health: Health) -> None:
         committer, supervisor = self._store.committer, self._store.supervisor
-        # Not livez: a server that still reads is no better off for being killed because the disk is full.
+        # Not for livez: restarting a server that still serves reads does not help when its disk is full.
         health.add("journal", lambda: committer.last_failure or None, kinds=("readyz", "healthz"))
         health.add("actors", lambda: ", ".join(supervisor.failing()) or None)
 
     def _advertised(self) -> str:
-        secure = self._addresses.secure or self._addresses.insecure
-        return f"{secure[0]}:{secure[1]}" if secure else ""
+        """The address in /api by which clients are to reach this server."""
+        listening = self._addresses.secure or self._addresses.insecure
+        return host_and_port(self._addresses.hosts[0], listening[1]) if listening else ""
 
-    async def serve(
-        self, closing: trio.Event, task_status: trio.TaskStatus[Addresses] = trio.TASK_STATUS_IGNORED
-    ) -> None:
+    async def serve(self, task_status: trio.TaskStatus[Addresses] = trio.TASK_STATUS_IGNORED) -> None:
+        """Listen until `stop`; returns when every request has ended."""
         settings = self._settings
-        tls, certificates = self._tls()
+        tls = prepare_tls(settings, self._store.names)
         async with trio.open_nursery() as nursery:
             secure, insecure = await nursery.start(
                 lambda task_status: self._server.serve(
                     secure=settings.secure,
                     insecure=settings.insecure,
-                    tls=tls,
-                    stop=closing,
+                    tls=None if tls is None else tls.context,
+                    stop=self._stop,
                     grace=GRACE,
                     task_status=task_status,
                 )
             )
-            self._addresses = Addresses(secure, insecure)
-            if secure is not None and certificates is not None:
-                self._write_kubeconfig(certificates, secure[1])
+            hosts = reachable_addresses(secure[0] if secure else insecure[0])
+            self._addresses = Addresses(secure, insecure, hosts)
+            if tls is not None:
+                write_admin_kubeconfig(settings, tls, secure[1])
             task_status.started(self._addresses)
-        self.closed.set()
+        self._stopped.set()
 
-    async def end_watches(self) -> None:
+    async def stop(self) -> None:
+        """Close the listeners, end the watches, and wait for running requests."""
+        self._stop.set()
         await self._hub.close()
-
-    def _tls(self) -> tuple[ssl.SSLContext | None, Certificates | None]:
-        settings = self._settings
-        if not settings.secure_port:
-            return None, None
-        names = serving_names(self._store.names, settings.bind_address)
-        certificates = prepare(settings.pki, names, time.time())
-        own = certificates.certificate("server"), certificates.key("server")
-        authorities = [certificates.authority]
-        if settings.client_ca_file:
-            authorities.append(settings.client_ca_file)
-        return (
-            server_context(
-                settings.tls_cert_file or own[0], settings.tls_private_key_file or own[1], authorities
-            ),
-            certificates,
-        )
-
-    def _write_kubeconfig(self, certificates: Certificates, port: int) -> None:
-        settings = self._settings
-        url = server_url(settings.bind_address, port)
-        authority = settings.tls_cert_file or certificates.authority
-        write_kubeconfig(settings.kubeconfig, url, authority, certificates)
+        await self._stopped.wait()
 
 
 def refuse(status: int, message: str) -> Response:
-    """What a connection answers to bytes that are no request."""
+    """The response to bytes that are no HTTP request."""
     failed = plain_failure(status, message)
     return Response(status, orjson.dumps(failed.document()), headers=failed.headers)

@@ -1,8 +1,7 @@
-"""What a server is told at start: one frozen value, made from the command line, read by `compose`.
+"""The settings of a server: one frozen value, made from the command line, read by `compose`.
 
-Every rule about the settings is here, so that a `Settings` that exists can be served: files are there,
-certificates come with keys, something is listened on. A mistake names the flag and says what to do next.
-Times are in seconds.
+Every rule about the settings is here, so that a `Settings` that exists can be served: files exist, certificates have
+keys, at least one port is open. An error names the flag and says what to do next. Times are in seconds.
 """
 
 from __future__ import annotations
@@ -30,6 +29,11 @@ LOOPBACK = "127.0.0.1"
 Address = tuple[str, int]
 
 
+def host_and_port(host: str, port: int) -> str:
+    """As in a URL."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 class SettingsError(Exception):
     """A setting that cannot be served; `flag` is the one to change."""
 
@@ -40,10 +44,11 @@ class SettingsError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Where a running server is reached: the ports it really has."""
+    """What a running server listens on, and the hosts at which others reach its secure port, preferred one first."""
 
     secure: Address | None
     insecure: Address | None
+    hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +76,7 @@ class Settings:
     shutdown_delay_duration: float = 0.0
 
     def __post_init__(self) -> None:
-        self._check_words()
+        self._check_names()
         self._check_ports()
         self._check_files()
         self._check_access()
@@ -89,6 +94,10 @@ class Settings:
         return (LOOPBACK, self.insecure_port) if self.insecure_port else None
 
     @property
+    def journal(self) -> Path:
+        return self.data_dir / "journal"
+
+    @property
     def pki(self) -> Path:
         return self.data_dir / "pki"
 
@@ -96,7 +105,7 @@ class Settings:
     def kubeconfig(self) -> Path:
         return self.data_dir / "admin.kubeconfig"
 
-    def _check_words(self) -> None:
+    def _check_names(self) -> None:
         _choice("--dialect", self.dialect, tuple(NAMES))
         _choice("--authorization-mode", self.authorization_mode, MODES)
         if not self.bind_address:

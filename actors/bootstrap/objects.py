@@ -1,16 +1,15 @@
-"""What every cluster holds from its first moment: namespaces, the classes of its most important pods, and the
-Service by which those inside it find this server.
+"""The objects that every cluster has from the start: namespaces, the system's priority classes, and the Service by
+which clients inside the cluster find this server, with its Endpoints and EndpointSlice.
 
-Pure: documents and where they belong, for `ensure` to store. In two steps, because the Service lives in a namespace.
+Pure: documents, for `Bootstrap` to store.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from actors.allocation.ranges import ServiceRanges, first_address
-from actors.certificates.names import address_of
+from actors.certificates.addresses import address_of
 from actors.kinds.scheduling import SYSTEM
 from actors.messages import Object
 from actors.names import Names
@@ -23,70 +22,74 @@ _DESCRIPTIONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Seed:
+class InitialObject:
+    """An object to create where it is missing. What exists stays as it is, except for two sets of fields."""
+
     type_name: str
     document: Object
-    renewed: tuple[
-        str, ...
-    ] = ()  # paths that are put right at every start, such as where this server listens
+    updated: tuple[str, ...] = ()  # paths that every start sets again, such as this server's address
+    immutable: tuple[str, ...] = ()  # paths that only a new object can change
 
 
 @dataclass(frozen=True, slots=True)
-class Whereabouts:
-    """Where this server is reached: the address it listens on, and its port."""
+class ServingAddress:
+    """The IP address and port at which clients reach this server."""
 
     address: str
     port: int
 
-    @property
-    def reachable(self) -> bool:
-        """Whether others can reach that address, too."""
-        address = address_of(self.address)
-        return address is not None and not address.is_loopback and not address.is_unspecified
 
-
-def namespaces(names: Names) -> list[Seed]:
+def namespaces(names: Names) -> list[InitialObject]:
     wanted = ("default", names.system_namespace, names.public_namespace, names.node_lease_namespace)
-    return [Seed("namespaces", {"metadata": {"name": name}}) for name in wanted]
+    return [InitialObject("namespaces", {"metadata": {"name": name}}) for name in wanted]
 
 
-def priority_classes(names: Names) -> list[Seed]:
+def priority_classes(names: Names) -> list[InitialObject]:
     type_name = f"priorityclasses.{names.group('scheduling')}"
     return [
-        Seed(type_name, {"metadata": {"name": name}, "value": value, "description": _DESCRIPTIONS[name]})
+        InitialObject(
+            type_name, {"metadata": {"name": name}, "value": value, "description": _DESCRIPTIONS[name]}
+        )
         for name, value in SYSTEM.items()
     ]
 
 
-def api_service(names: Names, ranges: ServiceRanges, where: Whereabouts) -> Iterator[Seed]:
-    name = names.api_service
-    port = {"name": "https", "port": 443, "targetPort": where.port, "protocol": "TCP"}
+def api_service(names: Names, ranges: ServiceRanges, serving: ServingAddress) -> list[InitialObject]:
+    """The Service of this server, its Endpoints and its EndpointSlice, as v1.25's endpoint reconciler writes them."""
+    return [_service(names, ranges, serving), _endpoints(names, serving), _slice(names, serving)]
+
+
+def _service(names: Names, ranges: ServiceRanges, serving: ServingAddress) -> InitialObject:
+    port = {"name": "https", "port": 443, "targetPort": serving.port, "protocol": "TCP"}
     labels = {"component": "apiserver", "provider": "kubernetes"}
     spec = {"clusterIP": first_address(ranges), "ports": [port]}
-    yield Seed("services", _named(name, labels, spec=spec), ("spec.ports",))
-    if where.reachable:
-        yield _endpoints(names, where)
-        yield _slice(names, where)
+    return InitialObject("services", _in_default(names.api_service, labels, spec=spec), ("spec.ports",))
 
 
-def _endpoints(names: Names, where: Whereabouts) -> Seed:
+def _endpoints(names: Names, serving: ServingAddress) -> InitialObject:
+    # The EndpointSlice below is written by this server, not mirrored from these Endpoints.
     labels = {names.key("skip-mirror", "endpointslice"): "true"}
-    ports = [{"name": "https", "port": where.port, "protocol": "TCP"}]
-    subsets = [{"addresses": [{"ip": where.address}], "ports": ports}]
-    return Seed("endpoints", _named(names.api_service, labels, subsets=subsets), ("subsets",))
+    subsets = [{"addresses": [{"ip": serving.address}], "ports": [_port(serving)]}]
+    document = _in_default(names.api_service, labels, subsets=subsets)
+    return InitialObject("endpoints", document, ("subsets",))
 
 
-def _slice(names: Names, where: Whereabouts) -> Seed:
-    address = address_of(where.address)
-    made = _named(
+def _slice(names: Names, serving: ServingAddress) -> InitialObject:
+    address = address_of(serving.address)
+    document = _in_default(
         names.api_service,
         {names.key("service-name"): names.api_service},
         addressType=f"IPv{address.version if address else 4}",
-        endpoints=[{"addresses": [where.address], "conditions": {"ready": True}}],
-        ports=[{"name": "https", "port": where.port, "protocol": "TCP"}],
+        endpoints=[{"addresses": [serving.address], "conditions": {"ready": True}}],
+        ports=[_port(serving)],
     )
-    return Seed(f"endpointslices.{names.group('discovery')}", made, ("endpoints", "ports"))
+    type_name = f"endpointslices.{names.group('discovery')}"
+    return InitialObject(type_name, document, ("endpoints", "ports"), immutable=("addressType",))
 
 
-def _named(name: str, labels: dict[str, str], **content: object) -> Object:
+def _port(serving: ServingAddress) -> Object:
+    return {"name": "https", "port": serving.port, "protocol": "TCP"}
+
+
+def _in_default(name: str, labels: dict[str, str], **content: object) -> Object:
     return {"metadata": {"name": name, "namespace": "default", "labels": labels}, **content}

@@ -1,11 +1,11 @@
-"""`admin.kubeconfig`: all that a client needs to be the administrator, in one file for its owner's eyes."""
+"""`admin.kubeconfig`: address, CA, certificate and key of the administrator, in one file that only its owner reads."""
 
 from __future__ import annotations
 
 import base64
 from pathlib import Path
 
-from actors.certificates.names import address_of
+from actors.certificates.addresses import address_of
 from actors.certificates.store import Certificates, write_atomically
 
 _TEMPLATE = """\
@@ -31,9 +31,9 @@ users:
 
 
 def write_kubeconfig(path: Path, url: str, authority: Path, certificates: Certificates) -> bool:
-    """True if the file had to be written: the address or a certificate is another than last time.
+    """Write the file where its contents change; True if they did.
 
-    `authority` vouches for the serving certificate; where an operator gave that one, it is its own file.
+    `authority` is the CA of the serving certificate, or that certificate itself where an operator gave it.
     """
     text = _TEMPLATE.format(
         server=url,
@@ -48,7 +48,7 @@ def write_kubeconfig(path: Path, url: str, authority: Path, certificates: Certif
 
 
 def server_url(bind_address: str, port: int) -> str:
-    """Where a client on this machine reaches a server bound there."""
+    """The URL for clients on this machine."""
     address = address_of(bind_address)
     if address is None:
         return f"https://{bind_address}:{port}"

@@ -1,25 +1,26 @@
-"""The names a serving certificate answers to: this machine's, the bind address, the in-cluster Service."""
+"""The names and addresses that a serving certificate is valid for: this machine's, and the API's Service."""
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import socket
 
+from actors.certificates.addresses import address_of, reachable_addresses
 from actors.names import Names
 
 _DNS_NAME = re.compile(r"(?!-)[A-Za-z0-9-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9-]{1,63}(?<!-))*")
 
 
-def serving_names(names: Names, bind_address: str) -> tuple[str, ...]:
-    """Host names and addresses, each once. An address that stands for all of them is not a name."""
+def serving_names(names: Names, bind_address: str, service_address: str = "") -> tuple[str, ...]:
+    """Host names and addresses, each once. 0.0.0.0 and :: stand for every address of the machine."""
     service = f"{names.api_service}.default"
     wanted = [
         "localhost",
         "127.0.0.1",
         "::1",
         socket.gethostname(),
-        bind_address,
+        *reachable_addresses(bind_address),
+        service_address,
         names.api_service,
         service,
         f"{service}.svc",
@@ -29,15 +30,8 @@ def serving_names(names: Names, bind_address: str) -> tuple[str, ...]:
 
 
 def _canonical(name: str) -> str:
-    """Empty where a certificate cannot carry it."""
+    """Empty for a name that a certificate cannot contain."""
     address = address_of(name)
     if address is not None:
         return "" if address.is_unspecified else str(address)
     return name.lower() if len(name) <= 253 and _DNS_NAME.fullmatch(name) else ""
-
-
-def address_of(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    try:
-        return ipaddress.ip_address(name)
-    except ValueError:
-        return None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
+from actors.kinds.core.endpoints import of_api_service
 from actors.kinds.core.references import OBJECT_REFERENCE
 from actors.kinds.declaration.columns import AGE, NAME, Column, at
 from actors.kinds.declaration.definition import Definition, Table
@@ -111,8 +113,8 @@ def declare(names: Names) -> tuple[Definition, ...]:
         strategy=Strategy(
             prepare_for_create=prepare_create,
             prepare_for_update=prepare_update,
-            validate_create=rules,
-            validate_update=change_rules,
+            validate_create=partial(rules, names),
+            validate_update=partial(change_rules, names),
         ),
     )
     return (endpoint_slice,)
@@ -140,18 +142,19 @@ def _drop_topology(new: Object) -> None:
         ]
 
 
-def rules(new: Object) -> list[FieldError]:
+def rules(names: Names, new: Object) -> list[FieldError]:
+    loopback = of_api_service(names, new["metadata"])
     return [
         *_address_type(new["addressType"]),
-        *_endpoints(new["endpoints"] or [], new["addressType"]),
+        *_endpoints(new["endpoints"] or [], new["addressType"], loopback=loopback),
         *_ports(new["ports"] or []),
     ]
 
 
-def change_rules(new: Object, old: Object) -> list[FieldError]:
+def change_rules(names: Names, new: Object, old: Object) -> list[FieldError]:
     return [
         *metadata_rules(new["metadata"], namespaced=True, check_name=name_is_subdomain),
-        *rules(new),
+        *rules(names, new),
         *unchanged("addressType", new["addressType"], old["addressType"]),
     ]
 
@@ -162,18 +165,18 @@ def _address_type(kind: str) -> list[FieldError]:
     return [not_supported("addressType", kind, ADDRESS_TYPES) if kind else required("addressType")]
 
 
-def _endpoints(endpoints: list[Object], kind: str) -> list[FieldError]:
+def _endpoints(endpoints: list[Object], kind: str, *, loopback: bool) -> list[FieldError]:
     if len(endpoints) > MOST_ENDPOINTS:
         return [too_many("endpoints", len(endpoints), MOST_ENDPOINTS)]
     return [
         error
         for index, endpoint in enumerate(endpoints)
-        for error in _endpoint(endpoint, kind, f"endpoints[{index}]")
+        for error in _endpoint(endpoint, kind, f"endpoints[{index}]", loopback=loopback)
     ]
 
 
-def _endpoint(endpoint: Object, kind: str, field: str) -> list[FieldError]:
-    errors = _addresses(endpoint["addresses"] or [], kind, f"{field}.addresses")
+def _endpoint(endpoint: Object, kind: str, field: str, *, loopback: bool) -> list[FieldError]:
+    errors = _addresses(endpoint["addresses"] or [], kind, f"{field}.addresses", loopback=loopback)
     if "nodeName" in endpoint:
         errors += each(f"{field}.nodeName", endpoint["nodeName"], dns_subdomain(endpoint["nodeName"]))
     if "hostname" in endpoint:
@@ -181,7 +184,7 @@ def _endpoint(endpoint: Object, kind: str, field: str) -> list[FieldError]:
     return errors + _zones(endpoint.get("hints", {}).get("forZones", []), f"{field}.hints.forZones")
 
 
-def _addresses(addresses: list[str], kind: str, field: str) -> list[FieldError]:
+def _addresses(addresses: list[str], kind: str, field: str, *, loopback: bool) -> list[FieldError]:
     errors: list[FieldError] = []
     if not addresses:
         errors.append(required(field, "must contain at least 1 address"))
@@ -193,7 +196,7 @@ def _addresses(addresses: list[str], kind: str, field: str) -> list[FieldError]:
             errors += _full_domain(address, here)
         elif kind in ADDRESS_TYPES:
             errors += _of_family(address, kind, here)
-            errors += each(here, address, ordinary_ip(address))
+            errors += each(here, address, ordinary_ip(address, loopback=loopback))
     return errors
 
 

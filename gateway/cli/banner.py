@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gateway.release import RELEASE
-from gateway.settings import Address, Addresses, Settings
+from gateway.settings import Address, Addresses, Settings, host_and_port
 
+_LOOPBACKS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 _SIGN_IN = "callers still sign in"
 _ROLES = "roles and bindings are stored but not consulted yet: resources are for system:masters only"
 
@@ -24,10 +25,12 @@ def banner(settings: Settings, addresses: Addresses) -> str:
 
 def _facts(settings: Settings, addresses: Addresses) -> Iterator[tuple[str, str]]:
     if addresses.secure is not None:
-        yield "secure", f"https://{_host(addresses.secure)}"
+        yield "secure", f"https://{_local(addresses.secure)}"
+        for host in _elsewhere(addresses):
+            yield "", f"https://{host_and_port(host, addresses.secure[1])} (from other machines)"
     if addresses.insecure is not None:
         sign_in = "nobody can sign in: give --token-auth-file" if settings.nobody_signs_in_plain else _SIGN_IN
-        yield "plain", f"http://{_host(addresses.insecure)} (this machine only; {sign_in})"
+        yield "plain", f"http://{_local(addresses.insecure)} (this machine only; {sign_in})"
     yield "data", f"{settings.data_dir} (dialect {settings.dialect})"
     if settings.dialect != "kubernetes":
         yield "", "for kubectl and other Kubernetes clients: a new folder with --dialect kubernetes"
@@ -38,9 +41,9 @@ def _facts(settings: Settings, addresses: Addresses) -> Iterator[tuple[str, str]
 
 def _next_steps(settings: Settings, addresses: Addresses) -> list[str]:
     if addresses.secure is not None:
-        return _with_certificates(settings, f"https://{_host(addresses.secure)}")
+        return _with_certificates(settings, f"https://{_local(addresses.secure)}")
     assert addresses.insecure is not None
-    url = f"http://{_host(addresses.insecure)}"
+    url = f"http://{_local(addresses.insecure)}"
     if settings.token_auth_file is None:
         return (
             [f"curl {url}/version"] if settings.anonymous_auth else ["rewound serve --token-auth-file FILE"]
@@ -64,11 +67,17 @@ def _with_certificates(settings: Settings, url: str) -> list[str]:
     return steps
 
 
-def _host(address: Address) -> str:
-    """As a client on this machine would write it."""
+def _local(address: Address) -> str:
+    """Host and port for a client on this machine."""
     host, port = address
-    here = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
-    return f"[{here}]:{port}" if ":" in here else f"{here}:{port}"
+    return host_and_port(_LOOPBACKS.get(host, host), port)
+
+
+def _elsewhere(addresses: Addresses) -> tuple[str, ...]:
+    """The hosts by which other machines reach a server that listens on every address."""
+    if addresses.secure is None or addresses.secure[0] not in _LOOPBACKS:
+        return ()
+    return tuple(host for host in addresses.hosts if host not in _LOOPBACKS.values())
 
 
 def _quoted(path: Path | None) -> str:

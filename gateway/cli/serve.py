@@ -1,4 +1,4 @@
-"""`rewound serve`: flags to settings, settings to a running server, failures to sentences."""
+"""`rewound serve`: parse the flags, run the server, and report a failed start in one sentence."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ def serve(arguments: Sequence[str]) -> int:
     try:
         settings, warnings = parse_flags(arguments)
     except SettingsError as error:
-        _say(str(error))
+        _print_error(str(error))
         return 2
     for warning in warnings:
-        _say(f"warning: {warning}")
+        _print_error(f"warning: {warning}")
     return _run(settings)
 
 
 def _run(settings: Settings) -> int:
-    # Loaded only now: a mistake in the flags should not take as long as a start.
+    # Imported only now: reporting a wrong flag should not take as long as a start.
     import logging
 
     import trio
 
-    from gateway import compose
     from gateway.cli.failures import explain
     from gateway.cli.memory import keep_memory
+    from gateway.cli.process import serve_until_signal
 
     keep_memory()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -38,17 +38,17 @@ def _run(settings: Settings) -> int:
         print(banner(settings, addresses), flush=True)
 
     try:
-        trio.run(compose.serve, settings, announce)
+        trio.run(serve_until_signal, settings, announce)
     except KeyboardInterrupt:
         return 130
     except BaseException as error:
-        said = explain(error, settings)
-        if said is None:
+        explanation = explain(error, settings)
+        if explanation is None:
             raise
-        _say(said)
+        _print_error(explanation)
         return 1
     return 0
 
 
-def _say(text: str) -> None:
+def _print_error(text: str) -> None:
     print(f"rewound: {text}", file=sys.stderr, flush=True)

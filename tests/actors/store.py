@@ -23,8 +23,7 @@ import trio
 
 from actors.admission.chain import Admission
 from actors.admission.roster import plugins
-from actors.bootstrap.ensure import ensure
-from actors.bootstrap.objects import namespaces
+from actors.bootstrap.bootstrap import Bootstrap
 from actors.errors import RequestError
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
@@ -141,7 +140,7 @@ class Store:
         )
         horizon = Horizon(self.journal, self.clock, WATCH_HISTORY * 1_000_000)
         self.reads = Reads(self.journal, self.feed, horizon, self.clock)
-        await ensure(namespaces(CLUSTER), self.catalog, self.journal, self.directory, self.stamps)
+        await Bootstrap(CLUSTER, self.catalog, self.journal, self.directory, self.stamps).create_namespaces()
 
     async def _tend(self, task_status: trio.TaskStatus[trio.Nursery]) -> None:
         with self._tasks:

@@ -31,7 +31,7 @@ _folder = tempfile.TemporaryDirectory(prefix="rewound-pki-")
 @cache
 def _made(dialect: str) -> Path:
     folder = Path(_folder.name) / dialect
-    prepare(folder, serving_names(NAMES[dialect], "127.0.0.1"), time.time())
+    prepare(folder, serving_names(NAMES[dialect], "127.0.0.1", "10.0.0.1"), time.time())
     return folder
 
 

@@ -1,4 +1,4 @@
-"""What a server has stored when it says that it is ready, and what a restart makes of it: nothing more."""
+"""The objects of a fresh server when it is ready; a restart creates no more."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from actors.names import NAMES
 from tests.gateway.api import Api, names, served
 
 SERVICE = "/api/v1/namespaces/default/services/kubernetes"
@@ -24,15 +25,34 @@ async def test_a_fresh_server_has_what_every_cluster_has() -> None:
             "namespaces": ["cluster-node-lease", "cluster-public", "cluster-system", "default"],
             "priorityclasses": ["system-cluster-critical", "system-node-critical"],
             "services": ["kubernetes"],
-            "endpoints": [],  # a server on loopback is reached by nobody else
-            "endpointslices": [],
+            "endpoints": ["kubernetes"],
+            "endpointslices": ["kubernetes"],
         }
         service = (await api.ask("GET", SERVICE)).expect(200)
         assert service["metadata"]["labels"] == {"component": "apiserver", "provider": "kubernetes"}
         assert service["spec"]["clusterIPs"] == ["10.0.0.1"]
         assert service["spec"]["ports"] == [
-            {"name": "https", "protocol": "TCP", "port": 443, "targetPort": 443}
+            {"name": "https", "protocol": "TCP", "port": 443, "targetPort": api.settings.insecure_port}
         ]
+
+
+@pytest.mark.parametrize("dialect", sorted(NAMES))
+async def test_endpoints_of_the_api_service_have_the_form_of_a_reference_server(dialect: str) -> None:
+    async with served(dialect=dialect) as api:
+        spelled, port = NAMES[dialect], api.settings.insecure_port
+        endpoints = await api.get("endpoints", "kubernetes")
+        assert endpoints["metadata"]["labels"] == {spelled.key("skip-mirror", "endpointslice"): "true"}
+        assert endpoints["subsets"] == [
+            {
+                "addresses": [{"ip": "127.0.0.1"}],
+                "ports": [{"name": "https", "port": port, "protocol": "TCP"}],
+            }
+        ]
+        slice_ = await api.get("endpointslices", "kubernetes")
+        assert slice_["metadata"]["labels"] == {spelled.key("service-name"): "kubernetes"}
+        assert slice_["addressType"] == "IPv4"
+        assert slice_["endpoints"] == [{"addresses": ["127.0.0.1"], "conditions": {"ready": True}}]
+        assert slice_["ports"] == [{"name": "https", "port": port, "protocol": "TCP"}]
 
 
 async def test_a_restart_stores_nothing_again(tmp_path: Path) -> None:
@@ -66,7 +86,7 @@ async def test_the_service_is_of_the_given_range() -> None:
         assert (await api.ask("GET", SERVICE)).document["spec"]["clusterIP"] == "fd00::1"
 
 
-async def test_an_address_that_somebody_else_has_is_told_and_no_reason_not_to_start(
+async def test_server_starts_and_logs_when_its_cluster_ip_is_taken(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with served(tmp_path) as api:

@@ -30,11 +30,21 @@ def test_paths_can_be_pasted_into_a_shell() -> None:
     assert "--cacert 'my data/pki/ca.crt'" in text
 
 
-def test_everywhere_is_reached_by_loopback() -> None:
-    assert "https://127.0.0.1:6443\n" in banner(
-        Settings(bind_address="0.0.0.0"), Addresses(("0.0.0.0", 6443), None)
+def test_every_address_of_the_machine_is_listed() -> None:
+    text = banner(
+        Settings(bind_address="0.0.0.0"), Addresses(("0.0.0.0", 6443), None, ("192.0.2.1", "192.0.2.9"))
     )
-    assert "https://[::1]:6443\n" in banner(Settings(bind_address="::"), Addresses(("::", 6443), None))
+    assert "secure   https://127.0.0.1:6443\n" in text
+    assert "https://192.0.2.1:6443 (from other machines)\n" in text
+    assert "https://192.0.2.9:6443 (from other machines)\n" in text
+    text = banner(Settings(bind_address="::"), Addresses(("::", 6443), None, ("2001:db8::1",)))
+    assert "secure   https://[::1]:6443\n" in text
+    assert "https://[2001:db8::1]:6443 (from other machines)\n" in text
+
+
+def test_machine_without_addresses_has_loopback_only() -> None:
+    text = banner(Settings(bind_address="0.0.0.0"), Addresses(("0.0.0.0", 6443), None, ("127.0.0.1",)))
+    assert "other machines" not in text
 
 
 def test_a_given_certificate_vouches_for_itself(tmp_path: Path) -> None:

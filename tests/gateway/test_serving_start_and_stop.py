@@ -1,14 +1,16 @@
-"""What health says while the server starts and stops, and what is still served meanwhile."""
+"""Health checks while the server starts and stops, and which requests it still serves meanwhile."""
 
 from __future__ import annotations
 
 import socket
+from typing import Any
 
 import httpx
 import pytest
 import trio
 from trio.testing import MockClock
 
+from actors.bootstrap.bootstrap import Bootstrap
 from gateway import compose
 from tests.actors.store import ManualClock, memory_folder
 from tests.gateway.api import ADMIN, Api, SlowDisk, config_map, served, settings
@@ -22,24 +24,26 @@ def free_port() -> int:
 
 
 class Gate:
-    """Stands where the last step of a start stands, and holds it."""
+    """Holds the last step of a start until `open` is set."""
 
-    def __init__(self) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.entered, self.open = trio.Event(), trio.Event()
-        self._step = compose.furnish
+        step = Bootstrap.create_objects
 
-    async def __call__(self, *parts: object) -> None:
-        self.entered.set()
-        await self.open.wait()
-        await self._step(*parts)  # type: ignore[arg-type]
+        async def held(bootstrap: Bootstrap, *rest: Any) -> None:
+            self.entered.set()
+            await self.open.wait()
+            await step(bootstrap, *rest)
+
+        monkeypatch.setattr(Bootstrap, "create_objects", held)
 
 
 async def statuses(client: httpx.AsyncClient) -> list[int]:
     return [(await client.get(f"/{kind}")).status_code for kind in ("livez", "readyz", "healthz")]
 
 
-async def test_the_first_list_of_all_has_a_version_to_watch_from(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compose, "furnish", gate := Gate())
+async def test_first_list_has_a_resource_version_to_watch_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = Gate(monkeypatch)
     with memory_folder() as folder:
         port = free_port()
         async with trio.open_nursery() as nursery:
@@ -56,10 +60,10 @@ async def test_the_first_list_of_all_has_a_version_to_watch_from(monkeypatch: py
 
 
 @pytest.mark.parametrize("grace", [0.0, 30.0])
-async def test_an_unfinished_start(
+async def test_health_checks_fail_until_the_start_is_finished(
     grace: float, mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compose, "furnish", gate := Gate())
+    gate = Gate(monkeypatch)
     with memory_folder() as folder:
         port = free_port()
         asked = settings(folder, insecure_port=port, livez_grace_period=grace)
@@ -113,7 +117,7 @@ async def test_readyz_fails_during_the_delay_while_requests_are_served(mock_cloc
         await api.stopped.wait()
 
 
-async def test_without_a_delay_the_doors_close_at_once() -> None:
+async def test_without_a_delay_the_listeners_close_at_once() -> None:
     async with served() as api:
         await stopping(api)
         await api.stopped.wait()

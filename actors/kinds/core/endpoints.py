@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from actors.kinds.core.cells import ENDPOINTS as COLUMNS
@@ -54,7 +55,7 @@ SUBSET = Struct(
 ENDPOINTS = Struct("core.v1.Endpoints", METADATA, Field("subsets", ListOf(SUBSET), 2))
 
 
-def define(_: Names) -> Definition:
+def define(names: Names) -> Definition:
     return Definition(
         group="",
         version="v1",
@@ -67,48 +68,54 @@ def define(_: Names) -> Definition:
         table=Table(COLUMNS),
         strategy=Strategy(
             allow_create_on_update=True,
-            validate_create=rules,
-            validate_update=change_rules,
+            validate_create=partial(rules, names),
+            validate_update=partial(change_rules, names),
         ),
     )
 
 
-def rules(new: Object) -> list[FieldError]:
+def of_api_service(names: Names, metadata: Object) -> bool:
+    """Whether these are endpoints of this server's own Service: the only ones that may point at loopback."""
+    return metadata.get("namespace") == "default" and metadata.get("name") == names.api_service
+
+
+def rules(names: Names, new: Object) -> list[FieldError]:
+    loopback = of_api_service(names, new["metadata"])
     errors: list[FieldError] = []
     for index, subset in enumerate(new.get("subsets", ())):
-        errors += _subset(subset, f"subsets[{index}]")
+        errors += _subset(subset, f"subsets[{index}]", loopback=loopback)
     return errors
 
 
-def change_rules(new: Object, old: Object) -> list[FieldError]:
+def change_rules(names: Names, new: Object, old: Object) -> list[FieldError]:
     return [
         *metadata_change_rules(new["metadata"], old["metadata"]),
         *metadata_rules(new["metadata"], namespaced=True, check_name=name_is_subdomain),
-        *rules(new),
+        *rules(names, new),
     ]
 
 
-def _subset(subset: Object, field: str) -> list[FieldError]:
+def _subset(subset: Object, field: str, *, loopback: bool) -> list[FieldError]:
     errors: list[FieldError] = []
     if not subset.get("addresses") and not subset.get("notReadyAddresses"):
         errors.append(required(field, "must specify `addresses` or `notReadyAddresses`"))
     for part in ("addresses", "notReadyAddresses"):
         for index, address in enumerate(subset.get(part, ())):
-            errors += _address(address, f"{field}.{part}[{index}]")
+            errors += _address(address, f"{field}.{part}[{index}]", loopback=loopback)
     ports = subset.get("ports", ())
     for index, port in enumerate(ports):
         errors += _port(port, f"{field}.ports[{index}]", needs_name=len(ports) > 1)
     return errors
 
 
-def _address(address: Object, field: str) -> list[FieldError]:
+def _address(address: Object, field: str, *, loopback: bool) -> list[FieldError]:
     ip = address["ip"]
     errors = each(f"{field}.ip", ip, ip_address(ip))
     if "hostname" in address:
         errors += each(f"{field}.hostname", address["hostname"], dns_label(address["hostname"]))
     if "nodeName" in address:
         errors += each(f"{field}.nodeName", address["nodeName"], dns_subdomain(address["nodeName"]))
-    return errors + each(f"{field}.ip", ip, ordinary_ip(ip))
+    return errors + each(f"{field}.ip", ip, ordinary_ip(ip, loopback=loopback))
 
 
 def _port(port: Object, field: str, *, needs_name: bool) -> list[FieldError]:

@@ -315,14 +315,16 @@ _SPECIAL: Final[Sequence[tuple[str, str]]] = (
 )
 
 
-def ordinary_ip(value: str) -> list[str]:
-    """An address that another machine could answer on."""
+def ordinary_ip(value: str, *, loopback: bool = False) -> list[str]:
+    """An address of another machine; with `loopback`, also one of this machine alone."""
     address = parse_ip(value)
     if address is None:
         return ["must be a valid IP address"]
     address = getattr(address, "ipv4_mapped", None) or address
     wrong = [f"may not be unspecified ({value})"] if address.is_unspecified else []
-    wrong += [text for trait, text in _SPECIAL if getattr(address, trait)]
+    wrong += [
+        text for trait, text in _SPECIAL if getattr(address, trait) and not (loopback and address.is_loopback)
+    ]
     if any(address in network for network in _LINK_LOCAL_MULTICAST if network.version == address.version):
         wrong.append("may not be in the link-local multicast range (224.0.0.0/24, ff02::/10)")
     return wrong

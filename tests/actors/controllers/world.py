@@ -22,8 +22,7 @@ from trio.testing import wait_all_tasks_blocked
 from actors.admission.chain import Admission
 from actors.admission.namespaces import Namespaces
 from actors.admission.plugins.namespace_lifecycle import NamespaceLifecycle
-from actors.bootstrap.ensure import ensure
-from actors.bootstrap.objects import namespaces
+from actors.bootstrap.bootstrap import Bootstrap
 from actors.controllers.roster import controllers as roster
 from actors.controllers.writer import Writer
 from actors.kinds.catalog import Catalog
@@ -92,7 +91,7 @@ class Cluster:
         self._nursery = nursery
 
     async def begin(self, controllers: bool) -> None:
-        await ensure(namespaces(CLUSTER), self.catalog, self.journal, self.directory, self.stamps)
+        await Bootstrap(CLUSTER, self.catalog, self.journal, self.directory, self.stamps).create_namespaces()
         if controllers:
             self.begin_controllers()
             await self.settle()

@@ -1,0 +1,127 @@
+"""Creates the initial objects of a cluster where they are missing; `compose` calls it at every start.
+
+Every object goes to its actor like any other write, side by side, so that one commit carries a step. An object that
+exists is left alone, except for the fields that hold this server's address. A refused write is logged and does not
+stop the server: an operator who has taken the API's cluster IP away needs a running server to repair that.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from actors.allocation.ranges import ServiceRanges
+from actors.bootstrap.objects import (
+    InitialObject,
+    ServingAddress,
+    api_service,
+    namespaces,
+    priority_classes,
+)
+from actors.controllers.together import together
+from actors.controllers.writer import Writer
+from actors.errors import AlreadyExists
+from actors.kinds.catalog import Catalog
+from actors.messages import DeleteOptions, Object
+from actors.names import Names
+from actors.resource.directory import Directory
+from actors.stamps import SERVER_MANAGER, SERVER_USER, Stamps
+from actors.store.document import decode
+from journal.log import Journal
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """A write that is needed: `new` replaces the stored object, or is created, after a delete where it exists."""
+
+    type_name: str
+    new: Object
+    exists: bool
+    recreate: bool = False
+
+
+class Bootstrap:
+    def __init__(
+        self, names: Names, catalog: Catalog, journal: Journal, directory: Directory, stamps: Stamps
+    ) -> None:
+        self._names = names
+        self._catalog = catalog
+        self._journal = journal
+        self._writer = Writer(directory, stamps, SERVER_USER, SERVER_MANAGER)
+
+    async def create_namespaces(self) -> None:
+        """Before the server listens: a list of an empty journal would have version 0, which means any in a watch."""
+        await self._ensure(namespaces(self._names))
+
+    async def create_objects(self, ranges: ServiceRanges, serving: ServingAddress) -> None:
+        """Everything else; the Service needs the namespace `default`."""
+        await self._ensure([*priority_classes(self._names), *api_service(self._names, ranges, serving)])
+
+    async def _ensure(self, objects: Iterable[InitialObject]) -> None:
+        for refusal in await together(self._write, self._changes(objects)):
+            _log.warning("an object that every cluster has could not be stored: %s", refusal)
+
+    async def _write(self, change: _Change) -> None:
+        definition = self._catalog.storage(change.type_name)
+        metadata = change.new["metadata"]
+        namespace = metadata.get("namespace", "")
+        if change.recreate:
+            await self._writer.delete(definition, namespace, metadata["name"], DeleteOptions())
+        elif change.exists:
+            await self._writer.replace(definition, change.new)
+            return
+        try:
+            await self._writer.create(definition, namespace, change.new)
+        except AlreadyExists:
+            return
+
+    def _changes(self, objects: Iterable[InitialObject]) -> list[_Change]:
+        """One lookup per object; no change for those that are stored as wanted."""
+        with self._journal.read() as view:
+            found = [(one, view.get(self._journal.type_id(one.type_name), *_key(one))) for one in objects]
+            rows = [(one, None if row is None else decode(row.body)) for one, row in found]
+        return [change for one, stored in rows if (change := self._change(one, stored)) is not None]
+
+    def _change(self, wanted: InitialObject, stored: Object | None) -> _Change | None:
+        if stored is None:
+            return _Change(wanted.type_name, self._decoded(wanted), exists=False)
+        if not wanted.updated:
+            return None
+        new = self._decoded(wanted)
+        if any(_value(new, path) != _value(stored, path) for path in wanted.immutable):
+            return _Change(wanted.type_name, new, exists=True, recreate=True)
+        if _update(stored, new, wanted.updated):
+            return _Change(wanted.type_name, stored, exists=True)
+        return None
+
+    def _decoded(self, wanted: InitialObject) -> Object:
+        return self._catalog.storage(wanted.type_name).schema.decode_object(wanted.document).object
+
+
+def _key(wanted: InitialObject) -> tuple[str, str]:
+    metadata = wanted.document["metadata"]
+    return metadata.get("namespace", ""), metadata["name"]
+
+
+def _update(stored: Object, new: Object, paths: tuple[str, ...]) -> bool:
+    """Give the stored object the new values at these paths; False when it has them already."""
+    changed = False
+    for path in paths:
+        *parents, name = path.split(".")
+        old, wanted = stored, new
+        for parent in parents:
+            old, wanted = old[parent], wanted[parent]
+        if old.get(name) != wanted.get(name):
+            old[name] = wanted[name]
+            changed = True
+    return changed
+
+
+def _value(document: Object, path: str) -> object:
+    value: object = document
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return value

@@ -1,0 +1,36 @@
+"""The server as a process: its limit of open files, and the signals that stop it."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+
+import trio
+
+from gateway.compose import Announce, run
+from gateway.settings import Settings
+
+
+async def serve_until_signal(settings: Settings, announce: Announce) -> None:
+    """Serve until SIGTERM or SIGINT; a second signal ends the process at once."""
+    _raise_file_limit()
+    stop = trio.Event()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(_stop_on_signal, stop)
+        await run(settings, announce, stop)
+        nursery.cancel_scope.cancel()
+
+
+def _raise_file_limit() -> None:
+    """Every watch holds a socket: use as many file descriptors as this process may have."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+async def _stop_on_signal(stop: trio.Event) -> None:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async for number in signals:
+            if stop.is_set():
+                os._exit(128 + number)
+            stop.set()

@@ -1,0 +1,50 @@
+"""The secure port: its certificates, its TLS context, and the kubeconfig of the administrator.
+
+The certificates are those of the data folder (`actors.certificates`); an operator may give another serving
+certificate and further client CAs. `compose` calls `prepare_tls` before it listens and `write_admin_kubeconfig` when
+the port is known.
+"""
+
+from __future__ import annotations
+
+import ssl
+import time
+from dataclasses import dataclass
+
+from actors.allocation.ranges import first_address
+from actors.certificates.context import server_context
+from actors.certificates.kubeconfig import server_url, write_kubeconfig
+from actors.certificates.names import serving_names
+from actors.certificates.store import Certificates, prepare
+from actors.names import Names
+from gateway.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    context: ssl.SSLContext
+    certificates: Certificates
+
+
+def prepare_tls(settings: Settings, names: Names) -> Tls | None:
+    """None when the secure port is off."""
+    if not settings.secure_port:
+        return None
+    service_address = first_address(settings.service_ranges)
+    wanted = serving_names(names, settings.bind_address, service_address)
+    certificates = prepare(settings.pki, wanted, time.time())
+    client_authorities = [certificates.authority]
+    if settings.client_ca_file:
+        client_authorities.append(settings.client_ca_file)
+    context = server_context(
+        settings.tls_cert_file or certificates.certificate("server"),
+        settings.tls_private_key_file or certificates.key("server"),
+        client_authorities,
+    )
+    return Tls(context, certificates)
+
+
+def write_admin_kubeconfig(settings: Settings, tls: Tls, port: int) -> None:
+    authority = settings.tls_cert_file or tls.certificates.authority
+    url = server_url(settings.bind_address, port)
+    write_kubeconfig(settings.kubeconfig, url, authority, tls.certificates)
