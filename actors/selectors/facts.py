@@ -17,20 +17,11 @@ key can look like a label.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import msgpack
 
 _LABEL, _FIELD = -1, -2
 _EMPTY_LIST = 0x90
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    labels: dict[str, str]
-    fields: dict[str, str]
-    uid: str
-    owners: tuple[str, ...]  # uids of the objects in metadata.ownerReferences
 
 
 def pack_facts(
@@ -46,17 +37,13 @@ def pack_facts(
     return _packed((of_labels, of_fields, uid, owners))
 
 
-def unpack_facts(packed: bytes) -> Facts:
-    labels, fields, uid, *_, owners = msgpack.unpackb(packed)
-    return Facts(_paired(labels), _paired(fields), uid, tuple(owners))
-
-
 def unpack_labels(packed: bytes) -> dict[str, str]:
-    return _paired(msgpack.unpackb(packed)[0])
+    flat = msgpack.unpackb(packed)[0]
+    return dict(zip(flat[::3], flat[2::3], strict=True))
 
 
 def unpack_uids(packed: bytes) -> tuple[str, tuple[str, ...]]:
-    """The object's own uid and those of its owners, at a third of the cost of all facts."""
+    """The uid of the object and those in its metadata.ownerReferences."""
     _, _, uid, *_, owners = msgpack.unpackb(packed)
     return uid, tuple(owners)
 
@@ -80,7 +67,3 @@ def _packed(value: object) -> bytes:
     # A selector may hold what no stored text can (half of a surrogate pair): it then finds nothing.
     packed: bytes = msgpack.packb(value, unicode_errors="replace")
     return packed
-
-
-def _paired(flat: list[str]) -> dict[str, str]:
-    return dict(zip(flat[::3], flat[2::3], strict=True))

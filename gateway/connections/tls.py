@@ -15,7 +15,6 @@ import ssl
 import sys
 from collections.abc import Sequence
 from fcntl import ioctl
-from pathlib import Path
 from termios import TIOCOUTQ
 
 from trio import ClosedResourceError, current_time
@@ -51,18 +50,6 @@ class NotTLS(Exception):
 
 class HandshakeFailed(Exception):
     """The peer and we could not agree; it has been told by an alert where that is possible."""
-
-
-def serving_context(certificate: Path, key: Path, client_ca: Path | None = None) -> ssl.SSLContext:
-    """A context for `Server.serve`: TLS 1.2 or newer; client certificates are asked for, not demanded."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.options |= ssl.OP_NO_RENEGOTIATION
-    context.load_cert_chain(certificate, key)
-    if client_ca is not None:
-        context.load_verify_locations(client_ca)
-        context.verify_mode = ssl.CERT_OPTIONAL
-    return context
 
 
 class Desk:

@@ -22,10 +22,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from actors.certificates.context import server_context
 from gateway.connections.limits import Limits
 from gateway.connections.server import Server
 from gateway.connections.serving import ServerStatistics
-from gateway.connections.tls import serving_context
 from gateway.requests.observer import RequestObserver
 from gateway.requests.request import Request, Response
 
@@ -41,7 +41,7 @@ class Authority:
     client_key: Path
 
     def server_context(self) -> ssl.SSLContext:
-        return serving_context(self.certificate, self.key, self.ca)
+        return server_context(self.certificate, self.key, [self.ca])
 
     def client_context(self, *, certificate: bool = False, alpn: tuple[str, ...] = ()) -> ssl.SSLContext:
         context = ssl.create_default_context(cafile=str(self.ca))

@@ -128,16 +128,6 @@ def members(fields: Fields) -> Iterator[Path]:
             yield (element, *path)
 
 
-def of_members(*paths: Path) -> Fields:
-    fields: Fields = {}
-    for path in paths:
-        below: Fields = {}
-        for element in reversed(path):
-            below = {element: below}
-        fields = union(fields, below)
-    return fields
-
-
 def arranged(fields: Fields) -> Fields:
     """The same set in order, whatever order it was sent in."""
     return {element: arranged(fields[element]) for element in sorted(fields)}

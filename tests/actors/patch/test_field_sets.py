@@ -6,13 +6,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.patch.managed_fields.field_path import read_fields
-from actors.patch.managed_fields.field_set import difference, intersection, members, of_members, union
+from actors.patch.managed_fields.field_set import Fields, difference, intersection, members, union
 
 ELEMENTS = st.sampled_from(
     ["f:a", "f:b", "f:spec", 'k:{"name":"x"}', 'k:{"port":80,"protocol":"TCP"}', 'v:"x"', "i:0"]
 )
 PATHS = st.lists(ELEMENTS, min_size=1, max_size=4).map(tuple)
 PATH_SETS = st.frozensets(PATHS, max_size=8)
+
+
+def of_members(*paths: tuple[str, ...]) -> Fields:
+    """The set with these members."""
+    fields: Fields = {}
+    for path in paths:
+        below: Fields = {}
+        for element in reversed(path):
+            below = {element: below}
+        fields = union(fields, below)
+    return fields
+
+
 SETS = PATH_SETS.map(lambda paths: of_members(*paths))
 
 
