@@ -1,18 +1,58 @@
-"""What tests say about kinds, in few words: decode, create, replace, and the causes of a refusal."""
+"""Kinds in tests: decode a document, create or replace an object as the server does, and the causes of a refusal."""
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import orjson
 
+from actors.errors import Invalid
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.validation.checks import FieldError
-from actors.resource.metadata import validate_metadata_create, validate_metadata_update
+from actors.messages import Create, Object, Replace, Stamp
+from actors.resource.decide import (
+    Current,
+    decide_create,
+    decide_replace,
+    generate_name,
+    prepare_create,
+    prepare_replace,
+    working_copy,
+)
 
-SYSTEM = {"uid": "u-1", "creationTimestamp": "2020-01-01T00:00:00Z"}
+STAMP = Stamp(time=1_577_836_800_000_000, user="tester", manager="tests", uid="u-1", suffix="abcde")
+SYSTEM = {"uid": STAMP.uid, "creationTimestamp": "2020-01-01T00:00:00Z"}
+OFFSET = 7  # of the write that stored the object that a replace finds
+
+Causes = list[tuple[str, str]]  # (field, message)
+
+
+def create(definition: Definition, sent: Object, namespace: str = "ns") -> tuple[Object, Causes]:
+    """What a create makes of an object in storage form, and everything that is wrong with it."""
+    new = working_copy(sent)
+    generate_name(new["metadata"], STAMP.suffix)
+    try:
+        prepare_create(definition, Create(definition.version, namespace, sent, STAMP), new)
+    except Invalid as error:
+        return new, _causes(error)
+    return decide_create(definition, None, new).object, []
+
+
+def replace(
+    definition: Definition, sent: Object, old: Object, subresource: str = ""
+) -> tuple[Object, Causes]:
+    """What a replace of the stored `old` makes of an object in storage form, and everything that is wrong with it."""
+    new, current = working_copy(sent), Current(OFFSET, old)
+    new["metadata"].setdefault("resourceVersion", str(OFFSET))
+    namespace, name = (old["metadata"].get(key, "") for key in ("namespace", "name"))
+    command = Replace(definition.version, namespace, name, sent, STAMP, subresource)
+    try:
+        prepared = prepare_replace(definition, current, command, new)
+    except Invalid as error:
+        return new, _causes(error)
+    decide_replace(definition, current, prepared)
+    return prepared, []
 
 
 class Declared:
@@ -36,53 +76,32 @@ class Declared:
 
     def stored(self, plural: str, document: Any, namespace: str = "ns") -> dict[str, Any]:
         """A new object as it would be stored, valid or not."""
-        definition = self[plural]
-        new = self.decode(plural, document)
-        if definition.storage.conversion is not None:
-            new = definition.storage.conversion.to_storage(new)
-        new["metadata"].update(SYSTEM)
-        if definition.namespaced:
-            new["metadata"]["namespace"] = namespace
-        definition.strategy.prepare_for_create(new)
-        return new
+        return create(self[plural], self._in_storage_form(plural, document), namespace)[0]
 
-    def created(self, plural: str, document: Any, namespace: str = "ns") -> list[tuple[str, str]]:
-        """(field, message) of everything wrong with a create."""
-        new = self.stored(plural, document, namespace)
-        errors = validate_metadata_create(new["metadata"], self[plural])
-        return told(errors + self[plural].strategy.validate_create(new))
+    def created(self, plural: str, document: Any, namespace: str = "ns") -> Causes:
+        """Everything wrong with a create."""
+        return create(self[plural], self._in_storage_form(plural, document), namespace)[1]
 
     def replaced(
         self, plural: str, before: Any, after: Any, subresource: str = ""
-    ) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-        """What a replace would store, and what is wrong with it."""
-        definition = self[plural]
+    ) -> tuple[dict[str, Any], Causes]:
+        """What a replace stores, and what is wrong with it."""
         old = self.stored(plural, before)
-        new = self.decode(plural, after)
-        if definition.storage.conversion is not None:
-            new = definition.storage.conversion.to_storage(new)
-        inherited = {
-            key: old["metadata"][key] for key in ("namespace", "generation") if key in old["metadata"]
-        }
-        new["metadata"] = {**SYSTEM, **inherited, **new["metadata"]}
-        return new, told(self._judge(definition, new, copy.deepcopy(old), subresource))
+        return replace(self[plural], self._in_storage_form(plural, after), old, subresource)
 
-    def _judge(
-        self, definition: Definition, new: dict[str, Any], old: dict[str, Any], subresource: str
-    ) -> list[FieldError]:
-        if subresource:
-            definition.prepare_subresource(subresource, new, old)
-            own = definition.validate_subresource(subresource, new, old)
-        else:
-            definition.strategy.prepare_for_update(new, old)
-            own = definition.strategy.validate_update(new, old)
-        return validate_metadata_update(new["metadata"], old["metadata"], definition) + own
+    def _in_storage_form(self, plural: str, document: Any) -> dict[str, Any]:
+        decoded, conversion = self.decode(plural, document), self[plural].storage.conversion
+        return decoded if conversion is None else conversion.to_storage(decoded)
 
 
-def told(errors: list[FieldError]) -> list[tuple[str, str]]:
+def _causes(error: Invalid) -> Causes:
+    return [(cause.field, cause.message) for cause in error.causes]
+
+
+def told(errors: list[FieldError]) -> Causes:
     return [(error.field, error.message) for error in errors]
 
 
-def once(causes: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Causes as the message of an answer lists them: each one once."""
+def once(causes: Causes) -> Causes:
+    """Causes as the message of a response lists them: each one once."""
     return list(dict.fromkeys(causes))

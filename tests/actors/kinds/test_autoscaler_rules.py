@@ -216,7 +216,11 @@ def test_status_has_its_own_path(kinds: Declared) -> None:
             [metric("Object", describedObject=TARGET, metric=NAMED, current={"value": "3"})],
             "3/5",
         ),
-        ([CPU] * 4, [], "<unknown>/80%, <unknown>/80% + 2 more..."),
+        (
+            [CPU, *[metric("Pods", metric=NAMED, target=AVERAGE)] * 3],
+            [],
+            "<unknown>/5, <unknown>/5 + 2 more...",
+        ),
     ],
 )
 def test_cells(kinds: Declared, metrics: Any, found: Any, text: str) -> None:
