@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-import orjson
 import trio
 
 from actors.access.authenticate import Authenticator, TokenMethod
@@ -57,6 +56,7 @@ from gateway.requests.request import Response
 from gateway.secure_port import prepare_tls, write_admin_kubeconfig
 from gateway.settings import Addresses, Settings, host_and_port
 from gateway.watch.hub import Hub
+from gateway.wire.json import dump_line
 from gateway.wire.protobuf.messages import Messages
 from journal.errors import AlreadyOpen
 from journal.log import Journal
@@ -285,4 +285,4 @@ class _ApiServer:
 def refuse(status: int, message: str) -> Response:
     """The response to bytes that are no HTTP request."""
     failed = plain_failure(status, message)
-    return Response(status, orjson.dumps(failed.document()), headers=failed.headers)
+    return Response(status, dump_line(failed.document()), headers=failed.headers)

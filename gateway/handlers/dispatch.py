@@ -7,9 +7,7 @@ and frames the answer.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
-
-import trio
+from typing import Any
 
 from actors.access.attributes import Attributes
 from actors.access.authorize import Authorizer, Decision
@@ -26,8 +24,10 @@ from actors.resource.evictions import Evictions
 from actors.selectors import FieldSelector, LabelSelector
 from actors.stamps import Stamps
 from actors.store.addressing import check_name, settle_namespace
-from actors.store.reads import Listing, ListOptions, Reads
+from actors.store.reads import ListOptions, Reads
 from gateway.handlers.bodies import decode_body, decode_delete_options
+from gateway.handlers.deadline import Deadline
+from gateway.handlers.forms import Form, Forms
 from gateway.handlers.methods import PROXY, check_method
 from gateway.handlers.patches import Patches
 from gateway.handlers.reviews import ReviewHandler
@@ -38,18 +38,11 @@ from gateway.requests.call import Call
 from gateway.requests.errors import NoSuchPath
 from gateway.requests.request import Response
 from gateway.requests.route import Route
-from gateway.wire.documents import frame_of, list_metadata
-from gateway.wire.forms import PartialForm, TableForm
+from gateway.wire.documents import list_metadata
 from gateway.wire.negotiate import NotAcceptable, streamed_media
 from journal.log import Journal
 
 NAMESPACES = Resource("", "namespaces")
-
-
-class Form(Protocol):
-    def item(self, body: bytes) -> bytes: ...
-
-    def listing(self, listing: Listing) -> bytes: ...
 
 
 class Dispatch:
@@ -75,6 +68,7 @@ class Dispatch:
         self._patches = Patches(names, stamps, reads, self._may_create)
         self._authorizer = authorizer
         self._opening = opening
+        self._forms = Forms(names, stamps.now)
         self._chunking = chunking  # lists may be asked for in pages
         evictions = Evictions(catalog, journal, directory)
         self._reviews = ReviewHandler(names, reviews)
@@ -142,8 +136,8 @@ class Dispatch:
             shown, body = self._below(definition, route)
         else:
             body = self._reads.get(definition, _namespace(definition, route), route.name)
-        item = self._form(call, shown).item(body)
-        return render.at_once(call, item) or await render.answer(call, item)
+        document = self._forms.of(call, shown).document(body)
+        return render.at_once(call, document) or await render.answer(call, document)
 
     def _below(self, definition: Definition, route: Route) -> tuple[Definition, bytes]:
         """How an object is seen through a subresource, and the object."""
@@ -159,23 +153,24 @@ class Dispatch:
     async def _list(self, call: Call, definition: Definition) -> Response:
         wanted = self._list_options(call, definition)
         try:
-            with _deadline(call):
+            with Deadline(call):
                 listing = await self._reads.listing(definition, call.route.namespace or None, wanted)
         except TimedOut:
             self._reads.check_reached(wanted)
             raise
-        return await render.answer(call, self._form(call, definition).listing(listing))
+        return await render.answer(call, self._forms.of(call, definition).listing(listing))
 
     async def _watch(self, call: Call, definition: Definition) -> Response:
         wanted = self._list_options(call, definition)
         shown = call.representation
-        if shown.media == "yaml" or (shown.media == "protobuf" and shown.form == "Table"):
+        if shown.media == "yaml":
             raise NotAcceptable(streamed_media(self._names)[-2:])
         warnings = [(b"warning", text) for text in render.warning_headers(call.warnings)]
-        stream = self._opening.watch(call, definition, wanted, self._form(call, definition))
+        stream = self._opening.watch(call, definition, wanted, self._forms.of(call, definition))
         return Response(200, b"", shown.content_type, warnings, stream)
 
     async def _create(self, call: Call, definition: Definition) -> Response:
+        form = self._forms.of(call, definition)
         write = self._write_options(call, "CreateOptions")
         if call.route.subresource or definition.storage.submits_to[0]:
             return await self._submit(call, definition, write)
@@ -191,7 +186,7 @@ class Dispatch:
         command = Create(
             definition.api_version, _namespace(definition, call.route), body.object, stamp, write.dry_run
         )
-        return await self._write(call, definition, command, body.problems)
+        return await self._write(call, definition, form, command, body.problems)
 
     async def _submit(self, call: Call, definition: Definition, write: options.WriteOptions) -> Response:
         plural, name = definition.storage.submits_to
@@ -205,6 +200,7 @@ class Dispatch:
     async def _replace(self, call: Call, definition: Definition) -> Response:
         write = self._write_options(call, "UpdateOptions")
         shown = definition.definition_at(call.route.subresource)
+        form = self._forms.of(call, shown)
         body = await decode_body(call, shown, self._names, write.field_validation)
         settle_namespace(_namespace(definition, call.route), body.object)
         check_name(call.route.name, body.object)
@@ -218,11 +214,12 @@ class Dispatch:
             write.dry_run,
             may_create=definition.strategy.allow_create_on_update and await self._may_create(call),
         )
-        return await self._write(call, definition, command, body.problems)
+        return await self._write(call, definition, form, command, body.problems)
 
     async def _patch(self, call: Call, definition: Definition) -> Response:
+        form = self._forms.of(call, definition.definition_at(call.route.subresource))
         asked = await self._patches.read(call, definition, _namespace(definition, call.route))
-        return await self._write(call, definition, asked.command, asked.problems)
+        return await self._write(call, definition, form, asked.command, asked.problems)
 
     async def _may_create(self, call: Call) -> bool:
         """Whether the caller may also create: asked of an apply, and of a PUT to kinds that it creates."""
@@ -248,6 +245,7 @@ class Dispatch:
         self,
         call: Call,
         definition: Definition,
+        form: Form,
         command: Create | Replace | Patch,
         problems: tuple[str, ...] = (),
     ) -> Response:
@@ -259,11 +257,10 @@ class Dispatch:
             raise
         assert isinstance(outcome, Written)
         call.warnings.extend(outcome.warnings)
-        shown = definition.definition_at(call.route.subresource)
-        answer = self._form(call, shown).item(outcome.body)
-        return await render.answer(call, answer, 201 if outcome.created else 200)
+        return await render.answer(call, form.document(outcome.body), 201 if outcome.created else 200)
 
     async def _delete(self, call: Call, definition: Definition) -> Response:
+        form = self._forms.of(call, definition)
         chosen, orphaned = await self._delete_options(call, definition)
         stamp = self._stamps.make(call.user, call.manager)
         command = Delete(
@@ -273,15 +270,16 @@ class Dispatch:
         assert isinstance(outcome, Deleted)
         status = 202 if orphaned is False and not outcome.gone else 200
         if definition.deletion.returns_object:
-            return await render.answer(call, self._form(call, definition).item(outcome.body), status)
+            return await render.answer(call, form.document(outcome.body), status)
         return await render.document(call, _deleted(definition, outcome), status)
 
     async def _delete_collection(self, call: Call, definition: Definition) -> Response:
+        self._forms.of(call, definition)  # the response is a Status, but what cannot be shown is refused
         listed = self._list_options(call, definition)
         chosen, _ = await self._delete_options(call, definition)
         stamp = self._stamps.make(call.user, call.manager)
         try:
-            with _deadline(call):
+            with Deadline(call):
                 listing = await delete_collection(
                     self._reads,
                     self._directory,
@@ -299,16 +297,6 @@ class Dispatch:
         if listing.token:
             status["metadata"] = list_metadata(listing)
         return await render.document(call, status)
-
-    def _form(self, call: Call, definition: Definition) -> Form:
-        """How this definition's objects are shown to this caller."""
-        wanted = call.representation
-        if not wanted.form:
-            return frame_of(definition)
-        if wanted.form != "Table":
-            return PartialForm(definition, self._names, wanted.form_version)
-        include = call.parameters.first("includeObject") or ""
-        return TableForm(definition, self._names, wanted.form_version, include, self._stamps.now)
 
     def _list_options(self, call: Call, definition: Definition) -> ListOptions:
         parameters = call.parameters
@@ -371,30 +359,6 @@ def _known_fields(definition: Definition, fields: FieldSelector) -> FieldSelecto
         if not definition.selects(label):
             raise BadRequest(definition.unsupported_field_text(label))
     return fields.renamed(definition.stored_field)
-
-
-def _deadline(call: Call) -> _Deadline:
-    return _Deadline(call.seconds("timeoutSeconds"))
-
-
-class _Deadline:
-    """`with` a time limit of the client's: what is not done by then is a 504."""
-
-    __slots__ = ("_scope",)
-
-    def __init__(self, seconds: float | None) -> None:
-        self._scope = trio.move_on_after(seconds) if seconds is not None else None
-
-    def __enter__(self) -> None:
-        if self._scope is not None:
-            self._scope.__enter__()
-
-    def __exit__(self, *error: Any) -> None:
-        if self._scope is None:
-            return
-        self._scope.__exit__(*error)
-        if self._scope.cancelled_caught:
-            raise TimedOut("Timeout: the request did not finish within the time it allowed (timeoutSeconds)")
 
 
 def _deleted(definition: Definition, outcome: Deleted) -> dict[str, Any]:

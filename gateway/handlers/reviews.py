@@ -45,7 +45,7 @@ class ReviewHandler:
         if definition.kind == _RULES:
             metadata, spec = {"creationTimestamp": None}, {}
         shown = orjson.dumps({"metadata": metadata, "spec": spec, "status": status})
-        return await render.answer(call, frame_of(definition).item(shown), 201)
+        return await render.answer(call, frame_of(definition).document(shown), 201)
 
 
 def _metadata(definition: Definition, review: Object, stamp: Stamp) -> Object:

@@ -1,6 +1,7 @@
 """From a document's JSON bytes to the answer that the client asked for.
 
-JSON bytes come ready from the journal; they go out untouched unless YAML, protobuf or pretty printing was asked for.
+JSON bytes come ready from the journal, with a newline at their end; they go out untouched unless YAML, protobuf or
+pretty printing was asked for.
 """
 
 from __future__ import annotations
@@ -8,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import orjson
-
 from actors.kinds.schema.problems import problems_in
 from gateway.requests.call import Call
 from gateway.requests.errors import Failure
 from gateway.requests.request import Response
 from gateway.wire import compression, yaml
-from gateway.wire.json import pretty
+from gateway.wire.json import dump_line, pretty
 
 # Of all warnings of one answer together, and of one of them where they are too many. Many clients take heads of
 # 16 KiB at most.
@@ -57,7 +56,7 @@ async def answer(call: Call, body: bytes, status: int = 200) -> Response:
 
 
 async def document(call: Call, value: Any, status: int = 200) -> Response:
-    return await answer(call, orjson.dumps(value), status)
+    return await answer(call, dump_line(value), status)
 
 
 async def failure(call: Call, failed: Failure) -> Response:

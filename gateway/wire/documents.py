@@ -26,17 +26,22 @@ class Frame:
         self._convert = definition.storage.conversion.from_storage if definition.storage.conversion else None
 
     def item(self, body: bytes) -> bytes:
+        """An object as part of something else, such as an event."""
         return self._prefix + self._shown(body)[1:]
+
+    def document(self, body: bytes) -> bytes:
+        """An object as a whole response; the newline at its end costs no further copy of it."""
+        return b"%b%b\n" % (self._prefix, self._shown(body)[1:])
 
     def listing(self, listing: Listing) -> bytes:
         bodies = listing.bodies
         head = self._list_head + b'"metadata":' + orjson.dumps(list_metadata(listing)) + b',"items":['
         if not bodies:
-            return head + b"]}"
+            return head + b"]}\n"
         if self._convert is not None:
             bodies = [self._shown(body) for body in bodies]
         bodies[0] = head + bodies[0]
-        bodies[-1] += b"]}"
+        bodies[-1] += b"]}\n"
         return b",".join(bodies)
 
     def _shown(self, body: bytes) -> bytes:

@@ -19,6 +19,7 @@ from actors.names import Names
 from actors.store.document import decode
 from actors.store.reads import Listing
 from gateway.wire.documents import Frame, list_metadata
+from gateway.wire.json import dump_line
 
 INCLUDED = ("", "Metadata", "Object", "None")
 
@@ -49,10 +50,13 @@ class PartialForm:
     def item(self, body: bytes) -> bytes:
         return orjson.dumps(self.of(decode(body)))
 
+    def document(self, body: bytes) -> bytes:
+        return dump_line(self.of(decode(body)))
+
     def listing(self, listing: Listing) -> bytes:
         items = [self.of(decode(body)) for body in listing.bodies]
         kind = {**self._type, "kind": "PartialObjectMetadataList"}
-        return orjson.dumps({**kind, "metadata": list_metadata(listing), "items": items})
+        return dump_line({**kind, "metadata": list_metadata(listing), "items": items})
 
 
 class TableForm:
@@ -78,19 +82,24 @@ class TableForm:
         self._now = now
 
     def item(self, body: bytes, *, columns: bool = True) -> bytes:
+        return orjson.dumps(self._of_one(body, columns))
+
+    def document(self, body: bytes) -> bytes:
+        return dump_line(self._of_one(body, True))
+
+    def listing(self, listing: Listing) -> bytes:
+        rows = [self._row(body, decode(body)) for body in listing.bodies]
+        return dump_line(self._table(list_metadata(listing), rows, True))
+
+    def _of_one(self, body: bytes, columns: bool) -> Object:
         made = decode(body)
         version = made["metadata"].get("resourceVersion")  # none yet where the write is only tried
         metadata = {"resourceVersion": version} if version else {}
         return self._table(metadata, [self._row(body, made)], columns)
 
-    def listing(self, listing: Listing) -> bytes:
-        rows = [self._row(body, decode(body)) for body in listing.bodies]
-        return self._table(list_metadata(listing), rows, True)
-
-    def _table(self, metadata: Object, rows: list[Any], columns: bool) -> bytes:
+    def _table(self, metadata: Object, rows: list[Any], columns: bool) -> Object:
         described = [_described(column) for column in self._columns] if columns else None
-        document = {**self._type, "metadata": metadata, "columnDefinitions": described, "rows": rows}
-        return orjson.dumps(document)
+        return {**self._type, "metadata": metadata, "columnDefinitions": described, "rows": rows}
 
     def _row(self, body: bytes, made: Object) -> Object:
         now = self._now()

@@ -68,6 +68,9 @@ _FORMS: dict[Shape, tuple[str, ...]] = {
 _USUAL_HOME = ("meta", ("v1", "v1beta1"))
 _HOMES = {DISCOVERY_LIST: ("apidiscovery", ("v2", "v2beta1"))}  # group and versions of a form
 
+# Cells of a table are of any type, which protobuf has no message for.
+_NOT_IN: dict[str, tuple[Media, ...]] = {"Table": ("protobuf",), DISCOVERY_LIST: ("protobuf", "yaml")}
+
 _chosen: dict[tuple[str, Shape, bytes], Representation] = {}
 _bodies: dict[tuple[str, bytes], Media] = {}
 
@@ -162,7 +165,7 @@ def _represent(
     if form or "g" in wanted or "v" in wanted:
         group, versions = _HOMES.get(form, _USUAL_HOME)
         served = wanted.get("g") == names.group(group) and wanted.get("v") in versions
-        if not served or form not in _FORMS[shape] or (form == DISCOVERY_LIST and media != "json"):
+        if not served or form not in _FORMS[shape] or media in _NOT_IN.get(form, ()):
             return None
     pretty = wanted.get("pretty") == "1"
     if shape == "watch" and media == "protobuf":

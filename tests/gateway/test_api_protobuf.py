@@ -80,8 +80,7 @@ async def test_a_table_has_no_such_form() -> None:
         table = ";as=Table;g=meta.cluster.io;v=v1"
         for path in (PATH, f"{PATH}?watch=1"):
             answer = await api.ask("GET", path, headers={"accept": MEDIA + table})
-            assert answer.status == 406
-            assert opened(answer.body).reason == "NotAcceptable"
+            assert answer.expect(406)["reason"] == "NotAcceptable"
         answer = await api.ask("GET", PATH, headers={"accept": f"application/json{table}, {MEDIA}"})
         assert answer.expect(200)["kind"] == "Table"
 

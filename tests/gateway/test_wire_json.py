@@ -2,17 +2,17 @@
 
 import orjson
 
-from gateway.wire.json import dumps, pretty
+from gateway.wire.json import dump_line, pretty
 
 
 def test_compact() -> None:
-    assert dumps({"a": [1, "é"]}) == '{"a":[1,"é"]}'.encode()
+    assert dump_line({"a": [1, "é"]}) == '{"a":[1,"é"]}\n'.encode()
 
 
 def test_pretty() -> None:
     body = b'{"kind":"List","items":[{"a":1}],"e":{},"n":[]}'
     expected = (
-        '{\n  "kind": "List",\n  "items": [\n    {\n      "a": 1\n    }\n  ],\n  "e": {},\n  "n": []\n}\n'
+        '{\n  "kind": "List",\n  "items": [\n    {\n      "a": 1\n    }\n  ],\n  "e": {},\n  "n": []\n}'
     )
     assert pretty(body) == expected.encode()
 
