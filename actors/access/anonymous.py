@@ -1,4 +1,4 @@
-"""The caller without credentials: a user like any other, with rights of its own and no more."""
+"""The user of requests without credentials: authorized like any other, by its name and group."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""The rights that every cluster starts with: everything to system:masters, and a little to others.
+"""RBAC without stored roles: everything to system:masters, and what a fresh cluster's default roles give to others.
 
-This is the part of role-based access control that needs no stored roles. It is written as the roles of a
-fresh cluster are (system:public-info-viewer, system:discovery, system:basic-user), so that stored roles and
-bindings join it without a change for those who ask. Until they do, nobody outside system:masters may touch a
-resource but to ask about their own rights.
+The rules are those of system:public-info-viewer, system:discovery and system:basic-user. Roles and bindings that
+clients store are not consulted yet: nobody outside system:masters may do anything to a resource but review their
+own access.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ DISCOVERY = PathRule(
 
 
 def basic_user(names: Names) -> ResourceRule:
-    """Asking what one may do oneself."""
+    """Reviews of one's own access."""
     reviews = ("selfsubjectaccessreviews", "selfsubjectrulesreviews")
     return ResourceRule(("create",), (names.group("authorization"),), reviews)
 

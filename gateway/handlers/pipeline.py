@@ -1,7 +1,7 @@
-"""The life of a request, readable top to bottom: authenticate, impersonate, authorize, decode, dispatch, encode.
+"""The steps of a request, top to bottom: authenticate, impersonate, authorize, negotiate, dispatch.
 
-`handle` never raises: whatever goes wrong becomes a Status. A stage that fails ends the request, and no later
-stage has been reached, so a refused request has changed nothing.
+`handle` never raises: every error becomes a Status. A step that fails ends the request before any later step has
+begun, so a refused request has changed nothing. Connections call it once per request and send its response.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class Pipeline:
         return self._authenticator.authenticate(authorization, request.peer.certificate)
 
     def _token_of_websocket(self, request: Request) -> bytes | None:
-        """Where no Authorization header can be set, the token comes as a subprotocol."""
+        """A browser cannot set an Authorization header on a WebSocket: the token comes as a subprotocol."""
         if not wants_websocket(request.headers):
             return None
         token = take_bearer(request.headers, self._bearer_prefix)
@@ -135,7 +135,7 @@ class Pipeline:
                 raise Forbidden(None, "", why)
 
     def _agree(self, call: Call) -> None:
-        """On a representation; what is not there at all is told first, in one that everybody reads."""
+        """Negotiate the representation; a resource that does not exist is a 404 before it is a 406."""
         try:
             self._negotiate(call)
         except NotAcceptable:
@@ -197,5 +197,5 @@ def _selected_name(call: Call) -> str:
     try:
         name = FieldSelector.parse(text).exact("metadata.name") or ""
     except BadRequest:
-        return ""  # who may ask at all is told what is wrong with it
+        return ""  # dispatch refuses the selector, once the request is authorized
     return "" if name in (".", "..") or "/" in name or "%" in name else name

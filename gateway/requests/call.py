@@ -1,4 +1,4 @@
-"""One request on its way through the pipeline: what was asked, by whom, and what to tell besides the answer."""
+"""One request on its way through the pipeline: route, parameters, user, representation, and warnings to send."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Call:
 
 
 def _manager_called(program: str) -> str:
-    """A program's name as a manager's: no client chose it as one, so it is cut to fit, not refused."""
+    """A user agent as a field manager: the client did not choose it as one, so it is cut to fit, not refused."""
     if not program.isprintable():
         program = "".join(letter for letter in program if letter.isprintable())
     return program.encode()[:MANAGER_BYTES].decode(errors="ignore")

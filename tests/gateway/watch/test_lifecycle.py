@@ -206,3 +206,15 @@ async def test_an_http_1_0_client_gets_no_chunks(mock_clock: MockClock) -> None:
         record, _ = await observer.ended(2, PATH)
         assert record.end == (200, len(received.partition(b"\r\n\r\n")[2]), False)
         await stream.aclose()
+
+
+async def test_a_sweep_of_http2_streams_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    observer = Observer()
+    async with served(extensions=Extensions(observer=observer)) as api, connection(api) as client:
+        watch = await client.watch(PATH)
+        monkeypatch.setattr(Selection, "show", lambda *_: 1 / 0)
+        await api.create("secrets", config_map("a"))
+        await watch.end()
+        [record, _] = await observer.ended(2, PATH)
+    assert record.stages == [*STAGES[:-1], "panic", "complete"]
+    assert record.end == (200, size(watch, "http2"), False)
