@@ -1,14 +1,11 @@
-"""The actor that owns one resource type: takes commands in order, decides, and hands events to the committer.
+"""The actor that owns one resource type: takes commands in order, decides, and proposes events to the committer.
 
 Invariant: a command is decided on the newest state there is, committed or pending. `_pending` holds what was
-decided but is not yet durable; a reply that depends on it waits for it. When a commit fails, everything
+proposed but is not yet durable; a reply that depends on it waits for it. When a commit fails, everything
 pending is forgotten and the journal is the truth again, which is also what a restart after a crash amounts to.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
-from typing import Any
 
 import orjson
 import trio
@@ -16,14 +13,14 @@ import trio
 from actors.admission.chain import Admission
 from actors.kinds.declaration.definition import Definition
 from actors.mailbox import Mailbox, MailboxStatistics, Reply
-from actors.messages import Command, Delete, Deleted, Object, Outcome, Written
+from actors.messages import Command, Object, Outcome
 from actors.resource.commands import Attempt, Commands, Decided
-from actors.resource.decide import Current, Decision, Keep, Remove, Store
-from actors.resource.replies import CommitCallback, PendingReply
+from actors.resource.decide import Current, Keep, Remove, Store
+from actors.resource.replies import Body, CommitCallback, Envelope, PendingReply
 from actors.store.committer import Committer
-from actors.store.document import encode, facts_of
+from actors.store.document import encode, encode_unversioned, facts_of
+from actors.store.proposal import Proposal
 from journal.log import Journal
-from journal.records import Event
 from journal.view import View
 
 # A command waits for at most one fsync in front of it; at a few thousand writes a second this is about a second
@@ -31,18 +28,6 @@ from journal.view import View
 MAILBOX_CAPACITY = 4096
 
 Key = tuple[str, str]
-
-
-@dataclass(slots=True)
-class Envelope:
-    command: Command
-    reply: Reply[Outcome]
-
-
-@dataclass(frozen=True, slots=True)
-class _Pending:
-    offset: int
-    body: bytes | None  # None: removed
 
 
 class ResourceActor:
@@ -60,7 +45,7 @@ class ResourceActor:
         self._commands = Commands(definitions, storage, admission, self._current)
         self.type_id = journal.type_id(storage.type_name)
         self._mailbox: Mailbox[Envelope] = Mailbox(MAILBOX_CAPACITY)
-        self._pending: dict[Key, _Pending] = {}
+        self._pending: dict[Key, Proposal] = {}  # the last one of each object
 
     @property
     def name(self) -> str:
@@ -95,125 +80,119 @@ class ResourceActor:
 
     def handle(self, envelopes: list[Envelope]) -> None:
         """Decide a batch and submit it. Every envelope gets a reply, whatever happens to its neighbours."""
-        events: list[Event] = []
+        proposals: list[Proposal] = []
         replies: list[PendingReply] = []
         with self._journal.read() as view:
             for envelope in envelopes:
-                reply, depends = self._execute(view, envelope, events)
-                if depends:
+                before = len(proposals)
+                reply = self._execute(view, envelope, proposals)
+                if len(proposals) > before or self._pending:
                     replies.append(reply)
                 else:
                     reply.complete(None)
         if replies:
-            self._committer.submit(events, CommitCallback(self._committed, events, replies))
+            self._committer.submit(proposals, CommitCallback(self._committed, proposals, replies))
 
-    def _execute(self, view: View, envelope: Envelope, events: list[Event]) -> tuple[PendingReply, bool]:
-        """The reply to one command, and whether it has to wait for a commit."""
-        before = len(events)
-        command = envelope.command
-        outcome: Outcome | None = None
-        error: Exception | None = None
+    def _execute(self, view: View, envelope: Envelope, proposals: list[Proposal]) -> PendingReply:
+        """Decide one command. Unless it proposes something, its admission is complete."""
+        before, command = len(proposals), envelope.command
         attempt = Attempt(command, view)
         try:
-            outcome = self._record_decision(command, self._commands.decide(attempt), events)
-        except Exception as refused:
-            error = refused
-        request = attempt.request
-        recorded = len(events) > before
-        if request is not None and not recorded:
-            request.complete(False)
-        reply = PendingReply(envelope.reply, outcome, error, request if recorded else None)
-        return reply, recorded or bool(self._pending)
+            decided = self._commands.decide(attempt)
+            body = self._propose(decided, command, proposals)
+        except Exception as error:
+            reply = PendingReply(envelope, None, b"", error)
+        else:
+            reply = PendingReply(envelope, decided, body, None)
+        if attempt.request is not None:
+            if len(proposals) > before:
+                reply.request = attempt.request
+            else:
+                attempt.request.complete(False)
+        return reply
 
-    def _record_decision(self, command: Command, decided: Decided, events: list[Event]) -> Outcome:
-        current = decided.current
-        body = self._apply(decided.decision, current, command, decided.verb, events)
-        if isinstance(command, Delete):
-            assert current is not None
-            gone = isinstance(decided.decision, Remove)
-            return Deleted(body, command.name, current.object["metadata"]["uid"], gone=gone)
-        return Written(body, decided.created, decided.warnings)
-
-    def _apply(
-        self, decision: Decision, current: Current | None, command: Command, verb: str, events: list[Event]
-    ) -> bytes:
-        """Turn a decision into its events, and the body of the response."""
-        stored_version = current.offset if current else 0
+    def _propose(self, decided: Decided, command: Command, proposals: list[Proposal]) -> Body:
+        """Turn a decision into proposed events, and the body of the response."""
+        current, decision = decided.current, decided.decision
         match decision:
             case Keep():
                 assert current is not None
-                return encode(current.object, current.offset)
+                return current.proposal or encode(current.object, current.offset)
             case Store(object=new) if command.dry_run:
-                return encode(new, stored_version)
+                return _shown(new, current)
             case Store(object=new):
-                self._record(new, current, command, verb, events)
-                return events[-1].body
+                return self._record(new, current.written if current else 0, command, decided.verb, proposals)
             case Remove(last=dict(last)):
                 assert current is not None
                 if command.dry_run:
-                    return encode(last, stored_version)
-                offset = self._record(last, current, command, verb, events)
-                shown = events[-1].body
-                self._record(last, Current(offset, last), command, verb, events, removed=True)
-                return shown
+                    return _shown(last, current)
+                stored = self._record(last, current.written, command, decided.verb, proposals)
+                self._record(last, stored, command, decided.verb, proposals, removed=True)
+                return stored
             case Remove(answer=answer):
                 assert current is not None
                 if not command.dry_run:
-                    self._record(current.object, current, command, verb, events, removed=True)
-                return encode(answer or current.object, current.offset)
+                    written = current.written
+                    self._record(current.object, written, command, decided.verb, proposals, removed=True)
+                return _shown(answer or current.object, current)
 
     def _record(
         self,
         stored: Object,
-        current: Current | None,
+        previous: int | Proposal,
         command: Command,
         verb: str,
-        events: list[Event],
+        proposals: list[Proposal],
         *,
         removed: bool = False,
-    ) -> int:
-        offset, time = self._committer.reserve(command.stamp.time)
-        metadata = stored["metadata"]
+    ) -> Proposal:
+        stamp, metadata = command.stamp, stored["metadata"]
         namespace, name = metadata.get("namespace", ""), metadata["name"]
-        body = encode(stored, offset)
-        events.append(
-            Event(
-                offset=offset,
-                type_id=self.type_id,
-                verb=verb,
-                namespace=namespace,
-                name=name,
-                previous=current.offset if current else 0,
-                removed=removed,
-                time=time,
-                user=command.stamp.user,
-                manager=command.stamp.manager,
-                facts=facts_of(self._storage, stored),
-                body=body,
-            )
+        proposal = Proposal(
+            self.type_id,
+            verb,
+            namespace,
+            name,
+            previous,
+            removed,
+            stamp.time,
+            stamp.user,
+            stamp.manager,
+            facts_of(self._storage, stored),
+            encode_unversioned(stored),
         )
-        self._pending[namespace, name] = _Pending(offset, None if removed else body)
-        return offset
+        proposals.append(proposal)
+        self._pending[namespace, name] = proposal
+        return proposal
 
     def _current(self, view: View, namespace: str, name: str) -> Current | None:
         pending = self._pending.get((namespace, name))
         if pending is not None:
-            return _parse(pending.offset, pending.body) if pending.body is not None else None
+            return None if pending.removed else Current(0, _parse(pending.body), pending)
         row = view.get(self.type_id, namespace, name)
-        return _parse(row.offset, row.body) if row is not None else None
+        return Current(row.offset, _parse(row.body)) if row is not None else None
 
-    def _committed(self, events: list[Event], failure: Exception | None) -> None:
+    def _committed(self, proposals: list[Proposal], failure: Exception | None) -> None:
         """A commit has ended: what was pending is durable, or lost."""
         if failure is not None:
             self._pending.clear()
             return
-        for event in events:
-            pending = self._pending.get((event.namespace, event.name))
-            if pending is not None and pending.offset == event.offset:
-                del self._pending[event.namespace, event.name]
+        for proposal in proposals:
+            key = proposal.namespace, proposal.name
+            if self._pending.get(key) is proposal:
+                del self._pending[key]
 
 
-def _parse(offset: int, body: bytes) -> Current:
-    parsed: dict[str, Any] = orjson.loads(body)
+def _shown(stored: Object, current: Current | None) -> Body:
+    """The body of an object at the version of the current one; without a current one it has none."""
+    if current is None:
+        return encode(stored, 0)
+    if current.proposal is None:
+        return encode(stored, current.offset)
+    return encode_unversioned(stored), current.proposal
+
+
+def _parse(body: bytes) -> Object:
+    parsed: Object = orjson.loads(body)
     parsed["metadata"].pop("resourceVersion", None)
-    return Current(offset, parsed)
+    return parsed

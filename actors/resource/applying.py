@@ -40,7 +40,7 @@ def apply_object(
     if current is None:
         metadata["name"] = command.name
     else:
-        metadata["resourceVersion"] = sent.get("resourceVersion") or str(current.offset)
+        metadata["resourceVersion"] = sent.get("resourceVersion") or current.version or ""
         metadata["uid"] = sent.get("uid") or metadata["uid"]
     return wanted
 

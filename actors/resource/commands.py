@@ -166,7 +166,7 @@ class Commands:
             self._set_managers(command, new, current.object)
         new = self._admit(attempt, UPDATE, command.name, new, current.object)
         warnings += drop_repeated_owners(new["metadata"], AFTER_ADMISSION)
-        prepared = prepare_replace(definition, current, command, new)
+        prepared = prepare_replace(definition, current, command, new, patched=verb != "update")
         self._validate(attempt, new)
         decision = decide_replace(definition, current, prepared)
         warnings = (*warnings, *seen.strategy.warnings(new, current.object))

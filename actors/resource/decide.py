@@ -22,6 +22,7 @@ from actors.patch.managed_fields.managers import same_but_for_times
 from actors.resource.metadata import validate_metadata_create, validate_metadata_update
 from actors.resource.preconditions import check_delete, check_given_version, check_sent
 from actors.store.addressing import missing
+from actors.store.proposal import Proposal
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 LONGEST_GENERATED_BASE = 58  # 63 characters less the five random ones
@@ -29,10 +30,22 @@ LONGEST_GENERATED_BASE = 58  # 63 characters less the five random ones
 
 @dataclass(frozen=True, slots=True)
 class Current:
-    """An object as it stands: its content and the offset that wrote it."""
+    """An object as it stands: its content and the offset of the event that wrote it.
+
+    While that event is not committed its offset counts as unknown, and is 0: no client can name it yet.
+    """
 
     offset: int
     object: Object
+    proposal: Proposal | None = None  # the event that is not committed yet
+
+    @property
+    def version(self) -> str | None:
+        return None if self.proposal is not None else str(self.offset)
+
+    @property
+    def written(self) -> int | Proposal:
+        return self.offset if self.proposal is None else self.proposal
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +104,16 @@ def _validate_new(definition: Definition, created: Object) -> list[FieldError]:
     return errors
 
 
-def prepare_replace(definition: Definition, current: Current, command: Replace, new: Object) -> Object:
-    """What would be stored: `new`, a working copy, or the current object changed by what a view of it says."""
-    old = current.object
-    _check_version(definition, command.name, new["metadata"].pop("resourceVersion", ""), current.offset)
+def prepare_replace(
+    definition: Definition, current: Current, command: Replace, new: Object, *, patched: bool = False
+) -> Object:
+    """What would be stored: `new`, a working copy, or the current object changed by what a view of it says.
+
+    Something `patched` that has no version means the current one where that is unknown.
+    """
+    old, version = current.object, new["metadata"].pop("resourceVersion", "")
+    if version or not patched or current.proposal is None:
+        _check_version(definition, command.name, version, current)
     subresource = definition.subresource(command.subresource)
     if subresource is not None and subresource.update_object is not None:
         _validate_sent(subresource, new)
@@ -138,7 +157,7 @@ def decide_submit(
     if current is None:
         raise missing(definition, command.name)
     check_sent(definition, command.name, metadata.get("uid"), current.object["metadata"]["uid"])
-    check_given_version(definition, command.name, metadata.get("resourceVersion"), current.offset)
+    check_given_version(definition, command.name, metadata.get("resourceVersion"), current.version)
     new = subresource.submit(document, working_copy(current.object), command.stamp.time)
     return Store(new, created=False)
 
@@ -155,7 +174,7 @@ def decide_delete(definition: Definition, current: Current, command: Delete) -> 
     if command.verb == "delete" and command.name in definition.deletion.undeletable:
         raise Forbidden(definition.resource, command.name, definition.deletion.undeletable[command.name])
     options, metadata = command.options, current.object["metadata"]
-    check_delete(definition, command.name, options, metadata["uid"], current.offset)
+    check_delete(definition, command.name, options, metadata["uid"], current.version)
     asked = options.grace_period_seconds
     finalizers = _finalizers_for(_policy_of(definition, command, metadata), metadata.get("finalizers", []))
     if "deletionTimestamp" in metadata:
@@ -231,7 +250,7 @@ def refuse_other_uid(definition: Definition, command: Replace, current: Current 
     check_sent(definition, command.name, command.object["metadata"].get("uid"), actual)
 
 
-def _check_version(definition: Definition, name: str, version: str, offset: int) -> None:
+def _check_version(definition: Definition, name: str, version: str, current: Current) -> None:
     if version in ("", "0"):
         if definition.strategy.allow_unconditional_update:
             return
@@ -245,7 +264,7 @@ def _check_version(definition: Definition, name: str, version: str, offset: int)
         raise BadRequest(
             f'metadata.resourceVersion: Invalid value: "{version}": must be a version this API gave'
         )
-    if version != str(offset):
+    if version != current.version:
         raise Conflict(definition.resource, name, STALE)
 
 

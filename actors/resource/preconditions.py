@@ -11,6 +11,8 @@ from actors.errors import Conflict, Resource
 from actors.kinds.declaration.definition import Definition
 from actors.messages import DeleteOptions
 
+UNCOMMITTED = "not committed yet"
+
 
 def check_sent(definition: Definition, name: str, uid: str | None, actual: str) -> None:
     """The uid in an object that was sent."""
@@ -18,26 +20,30 @@ def check_sent(definition: Definition, name: str, uid: str | None, actual: str) 
         _check_uid(definition, name, uid, actual)
 
 
-def check_given_version(definition: Definition, name: str, version: str | None, offset: int) -> None:
-    if version is not None and version != str(offset):
-        why = f"ResourceVersion in precondition: {version}, ResourceVersion in object meta: {offset}"
+def check_given_version(definition: Definition, name: str, version: str | None, actual: str | None) -> None:
+    """`actual` is None while the object's last write is not committed: no client can name its version yet."""
+    if version is not None and version != actual:
+        meta = actual or UNCOMMITTED
+        why = f"ResourceVersion in precondition: {version}, ResourceVersion in object meta: {meta}"
         raise Conflict(definition.resource, name, f"Precondition failed: {why}")
 
 
-def check_delete(definition: Definition, name: str, options: DeleteOptions, uid: str, offset: int) -> None:
-    """`uid` and `offset` are those of the object that is there."""
+def check_delete(
+    definition: Definition, name: str, options: DeleteOptions, uid: str, actual: str | None
+) -> None:
+    """`uid` and `actual` are the uid and the version of the object that is there."""
     if definition.deletion.conflicts_as_update:
         if options.uid is not None:
             _check_uid(definition, name, options.uid, uid)
-        check_given_version(definition, name, options.resource_version, offset)
+        check_given_version(definition, name, options.resource_version, actual)
         return
     kind = Resource(definition.error_group, definition.kind)
     if options.uid is not None and options.uid != uid:
         why = f"the UID in the precondition ({options.uid}) does not match the UID in record ({uid})"
         raise Conflict(kind, name, f"{why}. The object might have been deleted and then recreated")
     version = options.resource_version
-    if version is not None and version != str(offset):
-        record = f"does not match the ResourceVersion in record ({offset})"
+    if version is not None and version != actual:
+        record = f"does not match the ResourceVersion in record ({actual or UNCOMMITTED})"
         why = f"the ResourceVersion in the precondition ({version}) {record}"
         raise Conflict(kind, name, f"{why}. The object might have been modified")
 

@@ -1,8 +1,9 @@
 """The only writer of the journal: gathers what all actors decided into one durable transaction.
 
-Actors reserve offsets and submit events in the same synchronous step, so the order of submission is the order of
-the log. Everything submitted while a batch is being written becomes the next batch (group commit). Nobody is
-told of success before the fsync. When a batch fails, everything submitted after it was decided on a state that
+Actors submit proposals; the committer alone orders them, which gives each its offset and its time. Here the order is
+that of submission; nothing above relies on knowing an offset before its batch is ordered, so that an order made
+elsewhere could give it. Everything submitted while a batch is being written becomes the next batch (group commit).
+Nobody gets a response before the fsync. When a batch fails, everything submitted after it was decided on a state that
 never came to be, so it fails too; offsets are not reused (resourceVersions never go back) and the actors forget
 what they had pending.
 
@@ -27,6 +28,7 @@ import trio
 from actors.errors import StorageRefused
 from actors.mailbox import Reply
 from actors.store.feed import Feed
+from actors.store.proposal import Proposal
 from journal.errors import JournalError
 from journal.log import Journal
 from journal.records import Event
@@ -57,7 +59,7 @@ class CommitterStatistics:
 
 @dataclass(slots=True)
 class _Batch:
-    events: list[Event] = field(default_factory=list)
+    proposals: list[Proposal] = field(default_factory=list)
     done: list[Done] = field(default_factory=list)
 
 
@@ -70,46 +72,31 @@ class _Job:
 
 
 class Committer:
-    def __init__(self, journal: Journal, feed: Feed, *, inline: bool = False) -> None:
+    def __init__(self, journal: Journal, feed: Feed) -> None:
         self._journal = journal
         self._feed = feed
-        self._inline = inline  # commit inside submit: for tests in virtual time
         self._next = journal.head + 1
         self._last_time = journal.time  # a clock set back between two starts must not reach the log
         self._pending = _Batch()
         self._jobs: deque[_Job] = deque()
         self._writing = 0  # events of the batch under way
         self._asleep: trio.lowlevel.Task | None = None
-        self._settled = trio.lowlevel.ParkingLot()
-        self._gone = False  # the one who writes was cancelled
+        self._completed = trio.lowlevel.ParkingLot()
+        self._cancelled = False
         self._pace = 0.0  # seconds a commit takes, smoothed
         self._in_thread = False
         self._commits = self._events = self._failures = self._largest = 0
         self._seconds = 0.0
         self.last_failure = ""
 
-    def reserve(self, time: int) -> tuple[int, int]:
-        """The next offset, and the event's time: never before that of the event in front of it."""
-        offset = self._next
-        self._next = offset + 1
-        if time > self._last_time:
-            self._last_time = time
-        return offset, self._last_time
-
-    def submit(self, events: Sequence[Event], done: Done) -> None:
-        """`done(None)` is called once these and all events submitted before are durable."""
-        if self._inline:
-            batch = _Batch(list(events), [done])
-            self._settle(batch, self._append(batch))
-            return
-        self._pending.events.extend(events)
+    def submit(self, proposals: Sequence[Proposal], done: Done) -> None:
+        """`done(None)` is called once these and all proposals submitted before are durable."""
+        self._pending.proposals.extend(proposals)
         self._pending.done.append(done)
         self._wake()
 
     async def perform(self, work: Callable[[], T]) -> T:
         """Run `work`, which writes to the journal, between two batches; short, or it holds up commits."""
-        if self._inline:
-            return work()
         job = _Job(work, Reply())
         self._jobs.append(job)
         self._wake()
@@ -118,7 +105,7 @@ class Committer:
 
     async def run(self) -> None:
         """Write for ever. Cancel only after `drained`."""
-        self._gone = False
+        self._cancelled = False
         try:
             while True:
                 await self._work()
@@ -128,21 +115,21 @@ class Committer:
                     job = self._jobs.popleft()
                     job.reply.complete(await trio.to_thread.run_sync(outcome.capture, job.work))
         except trio.Cancelled:
-            self._gone = True
-            self._settled.unpark_all()
+            self._cancelled = True
+            self._completed.unpark_all()
             raise
 
     async def drained(self) -> None:
         """Wait until all that was submitted is durable or refused, or nobody is left to write it."""
-        while (self._pending.done or self._writing) and not self._gone:
-            await self._settled.park()
+        while (self._pending.done or self._writing) and not self._cancelled:
+            await self._completed.park()
 
     def statistics(self) -> CommitterStatistics:
         return CommitterStatistics(
             self._commits,
             self._events,
             self._failures,
-            len(self._pending.events) + self._writing,
+            len(self._pending.proposals) + self._writing,
             self._largest,
             self._seconds,
             self._in_thread,
@@ -169,21 +156,34 @@ class Committer:
 
     async def _write_next(self) -> None:
         batch, self._pending = self._pending, _Batch()
-        self._writing = len(batch.events)
+        events = self._order(batch.proposals)
+        self._writing = len(events)
         began = time.perf_counter()
         if self._in_thread:
-            error = await trio.to_thread.run_sync(self._append, batch)
+            error = await trio.to_thread.run_sync(self._append, events)
         else:
-            error = self._append(batch)
-        if batch.events:
+            error = self._append(events)
+        if events:
             self._note_pace(time.perf_counter() - began)
         self._writing = 0
-        self._settle(batch, error)
+        self._complete(events, batch.done, error)
         if error is not None:
             self._refuse_pending(error)
-        self._settled.unpark_all()
+        self._completed.unpark_all()
         if not self._in_thread:
             await trio.lowlevel.checkpoint()
+
+    def _order(self, proposals: list[Proposal]) -> list[Event]:
+        """Give each the next offset, and a time that is never before that of the event in front of it."""
+        events: list[Event] = []
+        offset, last = self._next, self._last_time
+        for proposal in proposals:
+            if proposal.time > last:
+                last = proposal.time
+            events.append(proposal.order(offset, last))
+            offset += 1
+        self._next, self._last_time = offset, last
+        return events
 
     def _note_pace(self, seconds: float) -> None:
         self._seconds += seconds
@@ -196,11 +196,11 @@ class Committer:
             self._in_thread = False
             sys.setswitchinterval(SWITCH_USUAL)
 
-    def _append(self, batch: _Batch) -> Exception | None:
-        if not batch.events:
+    def _append(self, events: list[Event]) -> Exception | None:
+        if not events:
             return None
         try:
-            self._journal.append(batch.events)
+            self._journal.append(events)
         except JournalError as error:
             return StorageRefused(str(error))
         except Exception as error:
@@ -208,21 +208,21 @@ class Committer:
             return StorageRefused(f"{type(error).__name__}: {error}")
         return None
 
-    def _settle(self, batch: _Batch, error: Exception | None) -> None:
+    def _complete(self, events: list[Event], callbacks: list[Done], error: Exception | None) -> None:
         if error is not None:
             self._failures += 1
             self.last_failure = str(error)
-        elif batch.events:
+        elif events:
             self.last_failure = ""
             self._commits += 1
-            self._events += len(batch.events)
-            self._largest = max(self._largest, len(batch.events))
+            self._events += len(events)
+            self._largest = max(self._largest, len(events))
         try:
-            if error is None and batch.events:
-                self._feed.publish(batch.events)
+            if error is None and events:
+                self._feed.publish(events)
         finally:
-            # A follower that fails must not leave those who wrote without an answer: it is durable.
-            for done in batch.done:
+            # A follower that fails must not leave those who wrote without a response: it is durable.
+            for done in callbacks:
                 done(error)
 
     def _refuse_pending(self, error: Exception) -> None:

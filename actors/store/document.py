@@ -52,11 +52,30 @@ def facts_of(storage: Definition, stored: Object) -> bytes:
 
 def encode(stored: Object, offset: int) -> bytes:
     """The object's bytes at a version; offset 0 is a dry run's create, which has no version."""
+    return _encode(stored, str(offset) if offset else None)
+
+
+def encode_unversioned(stored: Object) -> bytes:
+    """The object's bytes with an empty resourceVersion, which `at_version` fills in."""
+    return _encode(stored, "")
+
+
+def at_version(unversioned: bytes, offset: int) -> bytes:
+    """Only strings stand before the version in metadata, and quotes inside strings are escaped."""
+    hole = unversioned.index(_EMPTY_VERSION) + _HOLE
+    return b"%b%d%b" % (unversioned[:hole], offset, unversioned[hole:])
+
+
+_EMPTY_VERSION = b'"resourceVersion":""'
+_HOLE = len(_EMPTY_VERSION) - 1
+
+
+def _encode(stored: Object, version: str | None) -> bytes:
     metadata = stored["metadata"]
     ordered = {
-        key: metadata[key] if key != "resourceVersion" else str(offset)
+        key: metadata[key] if key != "resourceVersion" else version
         for key in _ORDER
-        if key in metadata or (key == "resourceVersion" and offset)
+        if key in metadata or (key == "resourceVersion" and version is not None)
     }
     return orjson.dumps({"metadata": ordered, **{k: v for k, v in stored.items() if k != "metadata"}})
 

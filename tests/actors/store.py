@@ -131,10 +131,11 @@ class Store:
             one.type_name for one in self.catalog.declared if not one.storage.ephemeral
         )
         self.feed = Feed(self.journal.head)
-        self.committer = Committer(self.journal, self.feed, inline=True)
+        self.committer = Committer(self.journal, self.feed)
         self.supervisor = Supervisor()
         admission = Admission(plugins(CLUSTER, self.journal, self.feed))
         inner = await nursery.start(self._tend)
+        inner.start_soon(self.committer.run)
         self.directory = Directory(
             self.catalog, self.journal, self.committer, admission, self.supervisor, inner
         )

@@ -9,16 +9,16 @@ from trio.testing import wait_all_tasks_blocked
 from actors.errors import StorageRefused
 from actors.store.committer import Committer
 from actors.store.feed import Feed
+from actors.store.proposal import Proposal, offset_of
 from journal.errors import StorageFull
 from journal.log import Journal
 from journal.records import Event
 
+BODY = b'{"metadata":{"name":"x","resourceVersion":""}}'
 
-def event(committer: Committer, name: str, time: int = 1) -> Event:
-    offset, at = committer.reserve(time)
-    return Event(
-        offset, 1, "create", "ns", name, 0, False, at, "user", "manager", b"\x90", b'{"metadata":{}}'
-    )
+
+def proposal(name: str, time: int = 1, previous: int | Proposal = 0) -> Proposal:
+    return Proposal(1, "create", "ns", name, previous, False, time, "user", "manager", b"\x90", BODY)
 
 
 @pytest.fixture
@@ -36,12 +36,14 @@ class Log:
 
     def __init__(self) -> None:
         self.batches: list[list[str]] = []
+        self.events: list[Event] = []
         self.failing = False
 
     def append(self, events):
         if self.failing:
             raise StorageFull(Path("data"), "No space left on device")
         self.batches.append([one.name for one in events])
+        self.events += events
 
 
 async def test_events_are_durable_when_done_is_called(journal):
@@ -50,7 +52,7 @@ async def test_events_are_durable_when_done_is_called(journal):
     seen: list[tuple[Exception | None, int]] = []
     async with trio.open_nursery() as nursery:
         nursery.start_soon(committer.run)
-        committer.submit([event(committer, "a")], lambda failure: seen.append((failure, journal.head)))
+        committer.submit([proposal("a")], lambda failure: seen.append((failure, journal.head)))
         await committer.drained()
         nursery.cancel_scope.cancel()
     assert seen == [(None, 1)]
@@ -64,7 +66,7 @@ async def test_what_is_submitted_together_is_one_commit():
         nursery.start_soon(committer.run)
         await wait_all_tasks_blocked()
         for name in "abc":
-            committer.submit([event(committer, name)], lambda failure: None)
+            committer.submit([proposal(name)], lambda failure: None)
         await committer.drained()
         nursery.cancel_scope.cancel()
     assert log.batches == [["a", "b", "c"]]
@@ -76,7 +78,7 @@ async def test_an_empty_submission_waits_for_those_before_it():
     committer = Committer(log, Feed(0))
     order: list[str] = []
     async with trio.open_nursery() as nursery:
-        committer.submit([event(committer, "a")], lambda failure: order.append("a"))
+        committer.submit([proposal("a")], lambda failure: order.append("a"))
         committer.submit([], lambda failure: order.append("nothing"))
         nursery.start_soon(committer.run)
         await committer.drained()
@@ -91,23 +93,49 @@ async def test_a_failed_batch_is_told_and_offsets_are_not_reused():
     failures: list[Exception | None] = []
     async with trio.open_nursery() as nursery:
         nursery.start_soon(committer.run)
-        committer.submit([event(committer, "a")], failures.append)
+        committer.submit([proposal("a")], failures.append)
         await committer.drained()
         log.failing = False
-        later = event(committer, "b")
+        later = proposal("b")
         committer.submit([later], failures.append)
         await committer.drained()
         nursery.cancel_scope.cancel()
     assert isinstance(failures[0], StorageRefused)
     assert "No space left" in str(failures[0])
     assert failures[1] is None
-    assert later.offset == 2
+    assert offset_of(later) == 2
     assert log.batches == [["b"]]
 
 
+async def committed(*proposals: Proposal) -> list[Event]:
+    log = Log()
+    committer = Committer(log, Feed(0))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(committer.run)
+        committer.submit(proposals, lambda failure: None)
+        await committer.drained()
+        nursery.cancel_scope.cancel()
+    return log.events
+
+
 async def test_time_never_goes_back_along_the_log():
-    committer = Committer(Log(), Feed(0))
-    assert [committer.reserve(time) for time in (5, 3, 9)] == [(1, 5), (2, 5), (3, 9)]
+    events = await committed(*(proposal("a", time) for time in (5, 3, 9)))
+    assert [(event.offset, event.time) for event in events] == [(1, 5), (2, 5), (3, 9)]
+
+
+async def test_bodies_and_predecessors_get_the_offsets_of_the_order():
+    first = proposal("a")
+    events = await committed(proposal("b"), first, proposal("a", previous=first), proposal("c", previous=7))
+    assert [event.previous for event in events] == [0, 0, 2, 7]
+    assert [event.body for event in events] == [
+        b'{"metadata":{"name":"x","resourceVersion":"%d"}}' % offset for offset in (1, 2, 3, 4)
+    ]
+
+
+async def test_nothing_has_an_offset_before_the_batch_is_ordered():
+    committer, submitted = Committer(Log(), Feed(0)), proposal("a")
+    committer.submit([submitted], lambda failure: None)
+    assert submitted.event is None
 
 
 async def test_a_slow_disk_moves_commits_to_a_thread(monkeypatch):
@@ -117,7 +145,7 @@ async def test_a_slow_disk_moves_commits_to_a_thread(monkeypatch):
     async with trio.open_nursery() as nursery:
         nursery.start_soon(committer.run)
         for name in "ab":
-            committer.submit([event(committer, name)], lambda failure: None)
+            committer.submit([proposal(name)], lambda failure: None)
             await committer.drained()
         assert committer.statistics().in_thread
         nursery.cancel_scope.cancel()

@@ -10,6 +10,7 @@ from trio.testing import MockClock
 
 from actors.store.committer import Committer
 from actors.store.feed import Feed
+from actors.store.proposal import Proposal
 from actors.supervisor import Supervisor
 from journal import Event, Journal
 
@@ -29,10 +30,9 @@ async def test_writers_are_answered_and_the_committer_goes_on(
     async with trio.open_nursery() as nursery:
         nursery.start_soon(Supervisor().keep, "committer", committer.run)
         for name in "ab":
-            offset, time = committer.reserve(1)
-            body = b'{"metadata":{}}'
-            event = Event(offset, type_id, "create", "ns", name, 0, False, time, "u", "m", b"\x90", body)
-            committer.submit([event], answers.append)
+            body = b'{"metadata":{"resourceVersion":""}}'
+            proposal = Proposal(type_id, "create", "ns", name, 0, False, 1, "u", "m", b"\x90", body)
+            committer.submit([proposal], answers.append)
             await trio.sleep(1)
         nursery.cancel_scope.cancel()
     assert answers == [None, None]

@@ -4,31 +4,37 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import trio
+
 from actors.store.committer import Committer
 from actors.store.feed import Feed
-from journal import Event, Journal, verify
+from actors.store.proposal import Proposal
+from journal import Journal, verify
 
 LATE, EARLY = 9_000, 1_000
 
 
-def write(folder: Path, name: str, time: int) -> tuple[int, int]:
+async def write(folder: Path, name: str, time: int) -> tuple[int, int]:
     """One write by a server that is started for it, at a time that its clock gives."""
     journal = Journal.open(folder)
-    committer = Committer(journal, Feed(journal.head), inline=True)
-    offset, at = committer.reserve(time)
-    type_id = journal.register_type("things")
-    event = Event(offset, type_id, "create", "ns", name, 0, False, at, "u", "m", b"\x90", b'{"metadata":{}}')
+    committer = Committer(journal, Feed(journal.head))
+    type_id, body = journal.register_type("things"), b'{"metadata":{"resourceVersion":""}}'
+    proposal = Proposal(type_id, "create", "ns", name, 0, False, time, "u", "m", b"\x90", body)
     failures: list[Exception | None] = []
-    committer.submit([event], failures.append)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(committer.run)
+        committer.submit([proposal], failures.append)
+        await committer.drained()
+        nursery.cancel_scope.cancel()
     journal.close()
-    assert failures == [None]
-    return offset, at
+    assert failures == [None] and proposal.event is not None
+    return proposal.event.offset, proposal.event.time
 
 
-def test_a_clock_that_was_set_back_does_not_reach_the_log(tmp_path: Path) -> None:
-    assert write(tmp_path, "a", LATE) == (1, LATE)
-    assert write(tmp_path, "b", EARLY) == (2, LATE)
-    assert write(tmp_path, "c", LATE + 1) == (3, LATE + 1)
+async def test_a_clock_that_was_set_back_does_not_reach_the_log(tmp_path: Path) -> None:
+    assert await write(tmp_path, "a", LATE) == (1, LATE)
+    assert await write(tmp_path, "b", EARLY) == (2, LATE)
+    assert await write(tmp_path, "c", LATE + 1) == (3, LATE + 1)
     journal = Journal.open(tmp_path, readonly=True)
     with journal.read() as view:
         assert verify.verify(view).differences == []

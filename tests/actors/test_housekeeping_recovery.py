@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+import trio
 
 from actors.clock import WallClock
 from actors.store.committer import Committer
@@ -23,16 +24,19 @@ class Full(Journal):
 
 async def test_the_failure_is_forgotten_once_a_write_succeeds(tmp_path):
     journal = Full.open(tmp_path)
-    committer = Committer(journal, Feed(journal.head), inline=True)
+    committer = Committer(journal, Feed(journal.head))
     housekeeping = Housekeeping(journal, committer, WallClock(), None)
     committer.last_failure = "full"
-    with pytest.raises(StorageFull):
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(committer.run)
+        with pytest.raises(StorageFull):
+            await housekeeping.tidy()
+        assert committer.last_failure == "full"
+        journal.full = False
         await housekeeping.tidy()
-    assert committer.last_failure == "full"
-    journal.full = False
-    await housekeeping.tidy()
-    assert committer.last_failure == ""
-    assert journal.head == 0
+        assert committer.last_failure == ""
+        assert journal.head == 0
+        nursery.cancel_scope.cancel()
     journal.close()
 
 

@@ -83,7 +83,8 @@ class Cluster:
         self.stamps = Stamps(VirtualClock())
         self.namespaces = Blindable(journal, self.feed)
         self.admission = Admission([NamespaceLifecycle(CLUSTER, self.namespaces)])
-        committer = Committer(journal, self.feed, inline=True)
+        committer = Committer(journal, self.feed)
+        nursery.start_soon(committer.run)
         self.directory = Interruptible(
             self.catalog, journal, committer, self.admission, self.supervisor, nursery
         )

@@ -1,0 +1,10 @@
+"""Commits happen in the event loop's own thread, however slow the machine: virtual time does not wait for threads."""
+
+import math
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def commits_in_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actors.store.committer.QUICK", math.inf)

@@ -1,0 +1,142 @@
+"""Writes that meet a write of the same object on its way to the log: its offset is nobody's to know yet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import trio
+
+from actors.errors import RequestError
+from actors.messages import Command, Delete, DeleteOptions, Patch, Replace
+from journal.records import Event
+from tests.actors.store import Store, stored
+
+
+def config_map(**data: str) -> dict[str, Any]:
+    return {"metadata": {"name": "a"}, "data": data}
+
+
+async def together(store: Store, plural: str, *commands: Command) -> list[Any]:
+    """Outcomes or errors of commands that arrive at once, so that they are decided in one batch."""
+    results: list[Any] = [None] * len(commands)
+
+    async def ask(index: int, command: Command) -> None:
+        try:
+            results[index] = await store.directory.ask(store.definition(plural), command)
+        except RequestError as error:
+            results[index] = error
+
+    before = store.committer.statistics().commits
+    async with trio.open_nursery() as nursery:
+        for index, command in enumerate(commands):
+            nursery.start_soon(ask, index, command)
+    assert store.committer.statistics().commits <= before + 1
+    return results
+
+
+def events(store: Store, plural: str) -> list[Event]:
+    with store.journal.read() as view:
+        return list(view.events(0, type_id=store.journal.type_id(store.definition(plural).type_name)))
+
+
+def body(result: Any) -> Any:
+    return orjson.loads(result.body)
+
+
+def replaced(store: Store, version: str = "", **data: str) -> Replace:
+    new = store.definition("configmaps").schema.decode_object(config_map(**data)).object
+    if version:
+        new["metadata"]["resourceVersion"] = version
+    return Replace("v1", "default", "a", new, store.stamps.make("u", "m"))
+
+
+def patched(store: Store, patch: Any, **more: Any) -> Patch:
+    return Patch("v1", "default", "a", "merge", patch, store.stamps.make("u", "m"), **more)
+
+
+async def test_each_shows_the_version_of_its_own_event() -> None:
+    async with stored() as store:
+        await store.create("configmaps", config_map(x="0"))
+        results = await together(store, "configmaps", *(replaced(store, x=text) for text in "123"))
+        first, *later = events(store, "configmaps")
+        assert [event.previous for event in later] == [first.offset, later[0].offset, later[1].offset]
+        shown = {body(one)["data"]["x"]: body(one)["metadata"]["resourceVersion"] for one in results}
+        stored_ = {orjson.loads(one.body)["data"]["x"]: str(one.offset) for one in later}
+        assert shown == stored_
+        assert all(orjson.loads(one.body)["metadata"]["resourceVersion"] == str(one.offset) for one in later)
+
+
+async def test_a_version_that_was_named_is_a_conflict() -> None:
+    async with stored() as store:
+        made = await store.create("configmaps", config_map(x="0"))
+        version = made["metadata"]["resourceVersion"]
+        results = await together(store, "configmaps", *(replaced(store, version, x=text) for text in "12"))
+        assert sorted(type(one).__name__ for one in results) == ["Conflict", "Written"]
+        deletes = [
+            Delete(
+                "v1", "default", "a", store.stamps.make("u", "m"), DeleteOptions(resource_version=str(number))
+            )
+            for number in range(3)
+        ]
+        results = await together(store, "configmaps", replaced(store, x="3"), *deletes)
+        assert sorted(type(one).__name__ for one in results) == ["Conflict"] * 3 + ["Written"]
+
+
+async def test_patches_and_what_changes_nothing() -> None:
+    async with stored() as store:
+        await store.create("configmaps", config_map(x="0"))
+        results = await together(
+            store,
+            "configmaps",
+            patched(store, {"data": {"x": "1"}}),
+            patched(store, {"data": {"x": "1"}}),
+            patched(store, {"data": {"y": "1"}}),
+            patched(store, {"data": {"x": "1", "z": "1"}}, dry_run=True),
+            patched(store, {"data": {}, "metadata": {"resourceVersion": "1"}}),
+        )
+        assert [type(one).__name__ for one in results].count("Written") == 4
+        known = {str(event.offset) for event in events(store, "configmaps")}
+        written = [body(one) for one in results if not isinstance(one, RequestError)]
+        assert {one["metadata"]["resourceVersion"] for one in written} <= known
+        assert [type(one).__name__ for one in results if isinstance(one, RequestError)] == ["Conflict"]
+        final = await store.get("configmaps", "a")
+        assert final["data"] == {"x": "1", "y": "1"}
+
+
+async def test_a_kind_that_needs_a_version_can_be_patched_twice_at_once() -> None:
+    async with stored() as store:
+        lease = {"metadata": {"name": "a"}, "spec": {"holderIdentity": "x"}}
+        made = await store.create("leases", lease)
+        version = store.definition("leases").api_version
+        commands = [
+            Patch(
+                version,
+                "default",
+                "a",
+                "merge",
+                {"spec": {"leaseTransitions": count}},
+                store.stamps.make("u", "m"),
+            )
+            for count in (1, 2, 3)
+        ]
+        results = await together(store, "leases", *commands)
+        assert [type(one).__name__ for one in results] == ["Written"] * 3
+        assert len(events(store, "leases")) == 4
+        assert int((await store.get("leases", "a"))["metadata"]["resourceVersion"]) > int(
+            made["metadata"]["resourceVersion"]
+        )
+
+
+async def test_a_delete_of_what_is_not_committed_shows_its_version() -> None:
+    async with stored() as store:
+        await store.create("configmaps", config_map(x="0"))
+        stamp = store.stamps.make("u", "m")
+        results = await together(
+            store, "configmaps", replaced(store, x="1"), Delete("v1", "default", "a", stamp)
+        )
+        by_type = {type(one).__name__: one for one in results}
+        _, *later = events(store, "configmaps")
+        if "NotFound" not in by_type and len(later) == 2 and later[1].removed:
+            assert body(by_type["Deleted"])["metadata"]["resourceVersion"] == str(later[0].offset)
+            assert later[1].previous == later[0].offset
