@@ -1,6 +1,6 @@
-"""Failures of a start that are no fault of the program: one sentence each, with what to do next.
+"""Explains errors of a start that the operator can fix: one sentence each, with what to do next.
 
-What is not known here is a fault of the program, and its traceback is worth having.
+Every other error is a bug of the server, which then prints its traceback.
 """
 
 from __future__ import annotations
@@ -14,42 +14,42 @@ from gateway.settings import Address, Settings, SettingsError
 from journal.errors import JournalError
 
 _KNOWN = (SettingsError, TokenFileError, CertificateError, JournalError)
-_LISTENING = (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES)
+_BIND_ERRNOS = (errno.EADDRINUSE, errno.EADDRNOTAVAIL, errno.EACCES)
 
 
 def explain(error: BaseException, settings: Settings) -> str | None:
-    """None for a failure that nobody foresaw."""
+    """None for an error that the operator cannot fix."""
     if isinstance(error, BaseExceptionGroup):
         explained = [explain(one, settings) for one in error.exceptions]
-        # One unforeseen failure among several makes the whole unforeseen.
+        # A group is explained only if every error in it is.
         return explained[0] if None not in explained else None
     if isinstance(error, _KNOWN):
         return str(error)
     if isinstance(error, socket.gaierror):
         return f"--bind-address: {settings.bind_address} is not known here; give an address of this machine"
     if isinstance(error, OSError):
-        return _about_folder(error, settings) if error.filename else _about_listening(error, settings)
+        return _folder_error(error, settings) if error.filename else _listener_error(error, settings)
     return None
 
 
-def _about_folder(error: OSError, settings: Settings) -> str | None:
+def _folder_error(error: OSError, settings: Settings) -> str | None:
     if not str(error.filename).startswith(str(settings.data_dir)):
         return None
     return f"--data-dir: {error.filename}: {error.strerror}; make it readable and writable, or name another folder"
 
 
-def _about_listening(error: OSError, settings: Settings) -> str | None:
-    if error.errno not in _LISTENING:
+def _listener_error(error: OSError, settings: Settings) -> str | None:
+    if error.errno not in _BIND_ERRNOS:
         return None
-    doors = (("--secure-port", settings.secure), ("--insecure-port", settings.insecure))
-    for flag, address in doors:
-        if address is not None and (number := _refused(address)):
-            return _told(flag, address, number)
+    listeners = (("--secure-port", settings.secure), ("--insecure-port", settings.insecure))
+    for flag, address in listeners:
+        if address is not None and (number := _bind_errno(address)):
+            return _listen_error(flag, address, number)
     return None
 
 
-def _refused(address: Address) -> int:
-    """Which error listening there gives; tried again because the failure itself does not say where it was."""
+def _bind_errno(address: Address) -> int:
+    """The errno of binding this address; tried again because the first error does not name its address."""
     family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -60,7 +60,7 @@ def _refused(address: Address) -> int:
     return 0
 
 
-def _told(flag: str, address: Address, number: int) -> str:
+def _listen_error(flag: str, address: Address, number: int) -> str:
     host, port = address
     if number == errno.EADDRNOTAVAIL:
         return f"--bind-address: {host} is no address of this machine; give one that is, or 0.0.0.0 for all"

@@ -160,7 +160,7 @@ def _add_kinds(group: Any) -> None:
         "KEY[=BOOL],...",
         "switch <group>/<version>[/<resource>], v1, api/all, api/ga, api/beta or api/alpha on or off",
     )
-    _add_list(group, "--feature-gates", "NAME=BOOL,...", "switch features that are off unless asked for")
+    _add_list(group, "--feature-gates", "NAME=BOOL,...", "switch features that are off by default")
 
 
 def _add_services(group: Any) -> None:

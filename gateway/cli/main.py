@@ -1,4 +1,4 @@
-"""The command `rewound`. Each subcommand is loaded when it is called, so that a small question stays cheap."""
+"""The command `rewound`. Each subcommand is imported when it runs, so that the others start fast."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ USAGE = """\
 usage: rewound <command> [flags]
 
   rewound serve         serve the API; `rewound serve --help` lists the flags
-  rewound journal       read the journal of a data folder; `rewound journal --help` lists the ways
+  rewound journal       read the journal of a data folder; `rewound journal --help` lists the commands
   rewound --version     the release
 """
 

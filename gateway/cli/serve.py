@@ -28,10 +28,10 @@ def _run(settings: Settings) -> int:
     import trio
 
     from gateway.cli.failures import explain
-    from gateway.cli.memory import keep_memory
+    from gateway.cli.malloc import configure_malloc
     from gateway.cli.process import serve_until_signal
 
-    keep_memory()
+    configure_malloc()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
 
     def announce(addresses: Addresses) -> None:

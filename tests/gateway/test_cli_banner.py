@@ -8,7 +8,7 @@ from gateway.settings import Addresses, Settings
 SECURE = Addresses(("127.0.0.1", 6443), None)
 
 
-def test_says_what_is_served_where_and_what_to_type_next() -> None:
+def test_banner_shows_addresses_and_next_commands() -> None:
     text = banner(Settings(), SECURE)
     assert "https://127.0.0.1:6443\n" in text
     assert "rewound-data (dialect cluster)" in text
@@ -20,12 +20,12 @@ def test_says_what_is_served_where_and_what_to_type_next() -> None:
     assert "http://" not in text
 
 
-def test_kubectl_is_named_where_it_works() -> None:
+def test_banner_of_kubernetes_dialect_shows_kubectl() -> None:
     text = banner(Settings(dialect="kubernetes"), SECURE)
     assert "kubectl --kubeconfig rewound-data/admin.kubeconfig get namespaces\n" in text
 
 
-def test_paths_can_be_pasted_into_a_shell() -> None:
+def test_paths_are_quoted_for_the_shell() -> None:
     text = banner(Settings(data_dir=Path("my data")), SECURE)
     assert "--cacert 'my data/pki/ca.crt'" in text
 
@@ -47,7 +47,7 @@ def test_machine_without_addresses_has_loopback_only() -> None:
     assert "other machines" not in text
 
 
-def test_a_given_certificate_vouches_for_itself(tmp_path: Path) -> None:
+def test_given_certificate_is_its_own_ca_file(tmp_path: Path) -> None:
     file = tmp_path / "tls.pem"
     file.write_text("")
     text = banner(Settings(tls_cert_file=file, tls_private_key_file=file), SECURE)
@@ -57,7 +57,7 @@ def test_a_given_certificate_vouches_for_itself(tmp_path: Path) -> None:
 PLAIN = Addresses(None, ("127.0.0.1", 8080))
 
 
-def test_plain_http_alone_asks_for_a_token(tmp_path: Path) -> None:
+def test_plain_http_alone_shows_a_token(tmp_path: Path) -> None:
     tokens = tmp_path / "tokens.csv"
     tokens.write_text("")
     settings = Settings(secure_port=0, insecure_port=8080, token_auth_file=tokens)
@@ -80,8 +80,8 @@ def test_cluster_dialect_mentions_the_other_one() -> None:
 
 
 def test_stored_roles_that_are_not_consulted_are_mentioned() -> None:
-    said = "roles and bindings are stored but not consulted yet"
+    text = "roles and bindings are stored but not consulted yet"
     for mode in ("RBAC", "Node,RBAC"):
-        assert said in banner(Settings(authorization_mode=mode), SECURE)
+        assert text in banner(Settings(authorization_mode=mode), SECURE)
     allowing = Settings(authorization_mode="AlwaysAllow", anonymous_auth=False)
-    assert said not in banner(allowing, SECURE)
+    assert text not in banner(allowing, SECURE)

@@ -19,15 +19,15 @@ def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert "rewound serve" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("arguments", "said"), [([], "usage:"), (["srve"], "'srve' is not a command")])
-def test_no_or_an_unknown_command_is_told_how(
-    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("arguments", "text"), [([], "usage:"), (["srve"], "'srve' is not a command")])
+def test_missing_or_unknown_command_prints_usage(
+    arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments) == 2
-    assert said in capsys.readouterr().err
+    assert text in capsys.readouterr().err
 
 
-def test_a_mistake_in_a_flag_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_flag_is_reported_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--secure-port=x"]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -35,14 +35,14 @@ def test_a_mistake_in_a_flag_is_one_line(capsys: pytest.CaptureFixture[str]) -> 
     assert captured.err.count("\n") == 1
 
 
-def test_help_for_serve_comes_before_anything_else(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_for_serve_needs_no_valid_flags(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
         main(["serve", "--secure-port=0", "--help"])
     assert stopped.value.code == 0
     assert "--bind-address ADDRESS" in capsys.readouterr().out
 
 
-def test_a_small_question_loads_little() -> None:
+def test_version_imports_little() -> None:
     program = (
         "import sys; from gateway.cli.main import main; main(['--version'])\n"
         "heavy = {'trio', 'argparse', 'ssl', 'lmdb', 'orjson', 'hypercorn', 'cryptography'} & set(sys.modules)\n"

@@ -21,16 +21,16 @@ from gateway.cli.durations import duration
         ("1us", 1e-6),
     ],
 )
-def test_reads(text: str, seconds: float) -> None:
+def test_durations_are_parsed(text: str, seconds: float) -> None:
     assert duration(text) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize("text", ["", "5", "m", "-5m", "5 m", "5m ", "5x", "1h30", "1e3s", "infs", "٥m"])
-def test_refuses_what_is_none(text: str) -> None:
+def test_other_text_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a duration; write it like"):
         duration(text)
 
 
-def test_refuses_what_no_clock_can_hold() -> None:
+def test_durations_over_a_century_are_refused() -> None:
     with pytest.raises(ValueError, match="more than a century"):
         duration("9" * 400 + "h")

@@ -32,13 +32,13 @@ def file(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_without_flags_the_defaults_are_served() -> None:
+def test_without_flags_settings_have_defaults() -> None:
     assert parse_flags([]) == (Settings(), [])
     assert settings().secure == ("127.0.0.1", 6443)
     assert settings().insecure is None
 
 
-def test_each_flag_has_its_setting(file: str) -> None:
+def test_each_flag_sets_its_setting(file: str) -> None:
     path = Path(file)
     assert settings(
         "--data-dir=somewhere",
@@ -75,15 +75,15 @@ def test_each_flag_has_its_setting(file: str) -> None:
     )
 
 
-def test_a_value_may_stand_apart() -> None:
+def test_value_may_be_a_separate_argument() -> None:
     assert settings("--secure-port", "0", "--insecure-port", "8080").insecure == ("127.0.0.1", 8080)
 
 
-def test_the_last_of_several_stands() -> None:
+def test_last_of_repeated_flags_wins() -> None:
     assert settings("--secure-port=1", "--secure-port=2").secure_port == 2
 
 
-def test_plain_http_stays_on_loopback() -> None:
+def test_insecure_port_binds_loopback() -> None:
     assert settings("--bind-address=0.0.0.0", "--insecure-port=8080").insecure == ("127.0.0.1", 8080)
 
 
@@ -91,18 +91,18 @@ def test_plain_http_stays_on_loopback() -> None:
     ("written", "on"),
     [(["--anonymous-auth"], True), (["--anonymous-auth=true"], True), (["--anonymous-auth", "false"], False)],
 )
-def test_a_switch_may_come_bare(written: list[str], on: bool) -> None:
+def test_boolean_flag_needs_no_value(written: list[str], on: bool) -> None:
     assert settings(*written).anonymous_auth is on
 
 
-def test_always_allow_turns_anonymous_off_unless_asked_for() -> None:
+def test_always_allow_disables_anonymous_by_default() -> None:
     assert settings("--authorization-mode=AlwaysAllow").anonymous_auth is False
     assert "would give everything to everyone" in refusal(
         "--authorization-mode=AlwaysAllow", "--anonymous-auth=true"
     )
 
 
-def test_retention_of_zero_is_for_ever() -> None:
+def test_retention_of_zero_keeps_events_forever() -> None:
     assert settings("--journal-retention=0").journal_retention is None
 
 
@@ -155,12 +155,12 @@ def test_plain_port_without_a_token_file_is_warned_of(file: str) -> None:
     assert parse_flags(["--insecure-port=8080", f"--token-auth-file={file}"])[1] == []
 
 
-def test_a_switch_turned_off_needs_no_warning() -> None:
+def test_disabled_boolean_flag_has_no_warning() -> None:
     assert parse_flags(["--enable-bootstrap-token-auth=false"]) == (Settings(), [])
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "text"),
     [
         (["--secure-port=x"], "--secure-port: 'x' is not a port"),
         (["--secure-port=-1"], "--secure-port: '-1' is not a port"),
@@ -186,11 +186,11 @@ def test_a_switch_turned_off_needs_no_warning() -> None:
         (["now"], "now: is not a flag"),
     ],
 )
-def test_a_mistake_names_the_flag_and_what_to_do(arguments: list[str], said: str) -> None:
-    assert refusal(*arguments).startswith(said)
+def test_wrong_flag_is_named_with_what_to_do(arguments: list[str], text: str) -> None:
+    assert refusal(*arguments).startswith(text)
 
 
-def test_a_certificate_needs_its_key(file: str) -> None:
+def test_certificate_needs_its_key(file: str) -> None:
     assert refusal(f"--tls-cert-file={file}") == (
         "--tls-cert-file: needs its key; give it with --tls-private-key-file"
     )
@@ -199,18 +199,18 @@ def test_a_certificate_needs_its_key(file: str) -> None:
     )
 
 
-def test_the_data_folder_is_no_file(file: str) -> None:
+def test_data_dir_must_not_be_a_file(file: str) -> None:
     assert refusal(f"--data-dir={file}").startswith("--data-dir: ")
 
 
-def test_help_tells_each_flag_and_its_default() -> None:
+def test_help_shows_each_flag_and_its_default() -> None:
     text = make_parser().format_help()
     assert "--journal-retention TIME" in text
     assert "(default 6443)" in text
     assert "None" not in text
 
 
-def test_ranges_of_services() -> None:
+def test_service_ranges_are_parsed() -> None:
     chosen = settings("--service-cluster-ip-range=10.1.0.0/16,fd00::/108", "--service-node-port-range=1-5")
     assert chosen.service_ranges.networks == ("10.1.0.0/16", "fd00::/108")
     assert chosen.service_ranges.node_ports == (1, 5)
@@ -220,7 +220,7 @@ def test_ranges_of_services() -> None:
     assert refusal("--service-node-port-range=5-1").startswith("--service-node-port-range: ")
 
 
-def test_kinds_and_features_may_be_switched_in_several_flags() -> None:
+def test_runtime_config_and_feature_gates_may_be_repeated() -> None:
     given = settings("--runtime-config=api/beta=false", "--runtime-config", "policy/v1beta1,apps/v1=false")
     assert given.runtime_config == "api/beta=false,policy/v1beta1,apps/v1=false"
     assert given.enablement.stages == {"api/beta": False}
@@ -229,7 +229,7 @@ def test_kinds_and_features_may_be_switched_in_several_flags() -> None:
     assert "HPAScaleToZero" in given.features and "ProcMountType" not in given.features
 
 
-def test_the_old_key_of_the_core_group_is_warned_of() -> None:
+def test_api_legacy_gets_a_warning() -> None:
     given, warnings = parse_flags(["--runtime-config=api/legacy=true"])
     assert given.enablement.keys == {}
     assert warnings == ["--runtime-config: api/legacy has no effect any more; v1 is the core group"]
@@ -247,10 +247,10 @@ def test_the_old_key_of_the_core_group_is_warned_of() -> None:
         ("--feature-gates=DryRun=false", "--feature-gates: DryRun cannot be switched off"),
     ],
 )
-def test_kinds_and_features_that_make_no_sense(flag: str, why: str) -> None:
+def test_unknown_kinds_and_features_are_refused(flag: str, why: str) -> None:
     assert refusal(flag).startswith(why)
 
 
-def test_groups_are_named_as_the_dialect_has_them() -> None:
+def test_runtime_config_uses_group_names_of_the_dialect() -> None:
     assert settings("--dialect=kubernetes", "--runtime-config=storage.k8s.io/v1beta1=false")
     assert "no group 'storage.k8s.io'" in refusal("--runtime-config=storage.k8s.io/v1beta1=false")

@@ -5,22 +5,22 @@ from pathlib import Path
 import pytest
 
 from journal import Journal, retention
-from tests.gateway.chronicle import ask, gone, put, tell
+from tests.gateway.journal_commands import delete, put, run_journal, write_history
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    tell(
+    write_history(
         tmp_path,
         [
             put("web", {"color": "blue"}),
             put("old", {"a": "1"}),
             put("same", {"a": "1"}),
             put("web", {"color": "red"}, user="bob"),
-            gone("old", user="carol"),
+            delete("old", user="carol"),
             put("new", {"a": "1"}),
             put("brief"),
-            gone("brief"),
+            delete("brief"),
             put("key", type_name="secrets", namespace="prod"),
             put("web", {"color": "red", "size": "xl"}),
         ],
@@ -28,10 +28,10 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_created_deleted_and_changed(folder: Path) -> None:
-    said = ask("diff", "3", "10", f"--data-dir={folder}")
-    assert said.code == 0
-    lines = [line.partition(" at 2024")[0] for line in said.lines]
+def test_diff_shows_created_deleted_and_changed_objects(folder: Path) -> None:
+    result = run_journal("diff", "3", "10", f"--data-dir={folder}")
+    assert result.code == 0
+    lines = [line.partition(" at 2024")[0] for line in result.lines]
     assert lines[:-1] == [
         "+ ConfigMap default/new  6, last create by alice",
         "- ConfigMap default/old  2, last delete by carol",
@@ -43,8 +43,8 @@ def test_created_deleted_and_changed(folder: Path) -> None:
     assert lines[-1].startswith("2 created, 1 deleted, 1 changed between 3 (2024-05-01")
 
 
-def test_for_programs(folder: Path) -> None:
-    document = ask("diff", "3", "-o", "json", "--kind=cm", f"--data-dir={folder}").document
+def test_diff_as_json(folder: Path) -> None:
+    document = run_journal("diff", "3", "-o", "json", "--kind=cm", f"--data-dir={folder}").document
     assert document["from"] == {"offset": 3, "time": "2024-05-01T12:00:03.000000Z"}
     assert document["to"] == {"offset": 10, "time": "2024-05-01T12:00:10.000000Z"}
     assert [(one["name"], one["after"]) for one in document["created"]] == [("new", 6)]
@@ -59,8 +59,8 @@ def test_for_programs(folder: Path) -> None:
     assert (changed["before"], changed["after"], changed["last"]["offset"]) == (1, 10, 10)
 
 
-def test_backwards(folder: Path) -> None:
-    document = ask("diff", "10", "3", "-o", "json", f"--data-dir={folder}").document
+def test_diff_in_reverse(folder: Path) -> None:
+    document = run_journal("diff", "10", "3", "-o", "json", f"--data-dir={folder}").document
     assert [one["name"] for one in document["created"]] == ["old"]
     assert [one["name"] for one in document["deleted"]] == ["new", "key"]
     assert document["changed"][0]["changes"][0] == {"path": "data.color", "before": "red", "after": "blue"}
@@ -75,38 +75,41 @@ def test_backwards(folder: Path) -> None:
         (["--kind=cm", "--namespace=default", "--name=new"], ["new"]),
     ],
 )
-def test_filters(folder: Path, flags: list[str], names: list[str]) -> None:
-    document = ask("diff", "3", "10", "-o", "json", f"--data-dir={folder}", *flags).document
+def test_diff_with_filters(folder: Path, flags: list[str], names: list[str]) -> None:
+    document = run_journal("diff", "3", "10", "-o", "json", f"--data-dir={folder}", *flags).document
     assert [one["name"] for one in document["created"]] == names
     assert document["changed"] == []
 
 
-def test_times_and_nothing_in_between(folder: Path) -> None:
-    said = ask("diff", "2024-05-01T12:00:06Z", "2024-05-01T12:00:08Z", f"--data-dir={folder}")
-    assert said.lines[0].startswith("nothing changed between 6 (")
-    said = ask("diff", "0", "1", f"--data-dir={folder}")
-    assert said.lines[0].startswith("+ ConfigMap default/web  1, last create by alice at ")
+def test_diff_between_times_without_changes(folder: Path) -> None:
+    result = run_journal("diff", "2024-05-01T12:00:06Z", "2024-05-01T12:00:08Z", f"--data-dir={folder}")
+    assert result.lines[0].startswith("nothing changed between 6 (")
+    result = run_journal("diff", "0", "1", f"--data-dir={folder}")
+    assert result.lines[0].startswith("+ ConfigMap default/web  1, last create by alice at ")
 
 
-def test_beyond_the_floor(folder: Path) -> None:
+def test_diff_below_the_floor_is_refused(folder: Path) -> None:
     journal = Journal.open(folder / "journal")
     while not retention.advance(journal, 4).done:
         pass
     journal.close()
-    said = ask("diff", "3", "10", f"--data-dir={folder}")
-    assert (said.code, said.out) == (1, "")
-    assert said.err.startswith(
-        "rewound: version 3 is further back than the journal keeps; the oldest version is 4"
+    result = run_journal("diff", "3", "10", f"--data-dir={folder}")
+    assert (result.code, result.out) == (1, "")
+    assert result.err.startswith(
+        "rewound: version 3 is older than the journal keeps; the oldest version is 4"
     )
-    assert "- ConfigMap default/old  2, last delete by carol" in ask("diff", "4", f"--data-dir={folder}").out
+    assert (
+        "- ConfigMap default/old  2, last delete by carol"
+        in run_journal("diff", "4", f"--data-dir={folder}").out
+    )
 
 
-def test_more_than_one_slice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_diff_of_more_than_one_slice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from gateway.cli.journal import diff
 
     monkeypatch.setattr(diff, "SLICE", 3)
-    tell(
+    write_history(
         tmp_path, [put(f"n{at:02}") for at in range(10)] + [put(f"n{at:02}", {"a": "b"}) for at in range(10)]
     )
-    document = ask("diff", "10", "-o", "json", f"--data-dir={tmp_path}").document
+    document = run_journal("diff", "10", "-o", "json", f"--data-dir={tmp_path}").document
     assert len(document["changed"]) == 10

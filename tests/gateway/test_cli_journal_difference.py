@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.cli.journal.printing.wording import signed, summed_up, told
+from gateway.cli.journal.printing.wording import describe, signed, summarize
 from gateway.cli.journal.query.difference import ABSENT, Change, difference
 
 
-def said(before: Any, after: Any) -> list[str]:
-    return [f"{change.sign} {told(change)}" for change in difference(before, after)]
+def result(before: Any, after: Any) -> list[str]:
+    return [f"{change.sign} {describe(change)}" for change in difference(before, after)]
 
 
 @pytest.mark.parametrize(
@@ -27,66 +27,66 @@ def said(before: Any, after: Any) -> list[str]:
         ({"a": 1, "b": 2}, {"b": 2, "a": 1}, []),
     ],
 )
-def test_fields(before: Any, after: Any, expected: list[str]) -> None:
-    assert said(before, after) == expected
+def test_changed_added_and_removed_fields(before: Any, after: Any, expected: list[str]) -> None:
+    assert result(before, after) == expected
 
 
-def test_a_key_that_is_no_plain_word_is_quoted() -> None:
+def test_key_that_is_not_an_identifier_is_quoted() -> None:
     before: dict[str, Any] = {"metadata": {"labels": {}}}
     after = {"metadata": {"labels": {"app.example/name": "web", "plain-key": "x"}}}
-    assert said(before, after) == [
+    assert result(before, after) == [
         '+ metadata.labels["app.example/name"]: "web"',
         '+ metadata.labels.plain-key: "x"',
     ]
 
 
-def test_the_version_is_not_a_change() -> None:
-    assert said({"metadata": {"resourceVersion": "1"}}, {"metadata": {"resourceVersion": "2"}}) == []
+def test_resource_version_is_ignored() -> None:
+    assert result({"metadata": {"resourceVersion": "1"}}, {"metadata": {"resourceVersion": "2"}}) == []
 
 
-def test_ignored_fields_are_not_looked_at() -> None:
+def test_ignored_fields_are_not_compared() -> None:
     before, after = {"a": {"b": 1, "c": 1}}, {"a": {"b": 2, "c": 2}}
     assert difference(before, after, {"a.b"}) == [Change("a.c", 1, 2)]
 
 
-def test_lists_of_plain_values_tell_what_came_and_went() -> None:
-    assert said({"f": ["a", "b"]}, {"f": ["c", "b"]}) == ['- f[]: "a"', '+ f[]: "c"']
-    assert said({"f": ["a", "b"]}, {"f": ["b", "a"]}) == ['~ f[order]: ["a","b"] -> ["b","a"]']
+def test_lists_of_scalars_show_added_and_removed_items() -> None:
+    assert result({"f": ["a", "b"]}, {"f": ["c", "b"]}) == ['- f[]: "a"', '+ f[]: "c"']
+    assert result({"f": ["a", "b"]}, {"f": ["b", "a"]}) == ['~ f[order]: ["a","b"] -> ["b","a"]']
 
 
-def test_plain_values_of_other_types_are_others() -> None:
-    assert said({"f": [1, 2]}, {"f": [True, 2]}) == ["- f[]: 1", "+ f[]: true"]
+def test_scalars_of_different_types_differ() -> None:
+    assert result({"f": [1, 2]}, {"f": [True, 2]}) == ["- f[]: 1", "+ f[]: true"]
 
 
 def test_lists_of_named_items_are_matched_by_name() -> None:
     web, side = {"name": "web", "image": "web:1"}, {"name": "side", "image": "s"}
     newer = {"name": "web", "image": "web:2"}
-    assert said({"c": [web]}, {"c": [side, newer]}) == [
+    assert result({"c": [web]}, {"c": [side, newer]}) == [
         '~ c[name=web].image: "web:1" -> "web:2"',
         '+ c[name=side]: {"name":"side","image":"s"}',
     ]
-    assert said({"c": [web, side]}, {"c": [side, web]}) == ['~ c[order]: ["web","side"] -> ["side","web"]']
+    assert result({"c": [web, side]}, {"c": [side, web]}) == ['~ c[order]: ["web","side"] -> ["side","web"]']
 
 
 def test_conditions_are_matched_by_type() -> None:
     before = {"conditions": [{"type": "Ready", "status": "False"}, {"type": "Disk", "status": "True"}]}
     after = {"conditions": [{"type": "Ready", "status": "True"}, {"type": "Disk", "status": "True"}]}
-    assert said(before, after) == ['~ conditions[type=Ready].status: "False" -> "True"']
+    assert result(before, after) == ['~ conditions[type=Ready].status: "False" -> "True"']
 
 
-def test_other_lists_go_by_position() -> None:
-    assert said({"r": [{"p": 1}, [1]]}, {"r": [{"p": 2}, [1], 3]}) == ["~ r[0].p: 1 -> 2", "+ r[2]: 3"]
+def test_other_lists_are_matched_by_position() -> None:
+    assert result({"r": [{"p": 1}, [1]]}, {"r": [{"p": 2}, [1], 3]}) == ["~ r[0].p: 1 -> 2", "+ r[2]: 3"]
 
 
-def test_long_values_are_shown_where_they_part() -> None:
+def test_long_values_are_shown_from_their_first_difference() -> None:
     before, after = "x" * 500 + "blue" + "y" * 500, "x" * 500 + "red" + "y" * 500
-    (line,) = said({"data": {"text": before}}, {"data": {"text": after}})
+    (line,) = result({"data": {"text": before}}, {"data": {"text": after}})
     assert len(line) < 200
     assert "xxblue" in line
     assert "xxred" in line
 
 
-def test_depth_does_not_matter() -> None:
+def test_deeply_nested_documents_are_compared() -> None:
     one: Any = 1
     other: Any = 2
     for _ in range(20_000):
@@ -95,15 +95,15 @@ def test_depth_does_not_matter() -> None:
     assert (change.before, change.after) == (1, 2)
 
 
-def test_a_line_names_contents_first_and_counts_the_rest() -> None:
+def test_summary_shows_contents_first_and_counts_the_rest() -> None:
     before = {"metadata": {"generation": 1, "labels": {"a": "1"}}, "data": {"x": "1"}}
     after = {"metadata": {"generation": 2, "labels": {"a": "2"}}, "data": {"x": "2", "y": "3"}}
     changes = difference(before, after)
-    assert summed_up(changes) == 'data.x: "1" -> "2"; +data.y: "3"; 1 more'
+    assert summarize(changes) == 'data.x: "1" -> "2"; +data.y: "3"; 1 more'
     assert signed(changes[0]) == "metadata.generation: 1 -> 2"
 
 
-def test_as_a_document() -> None:
+def test_change_as_a_document() -> None:
     documents = [change.document() for change in difference({"a": 1, "b": 1}, {"a": 2, "c": None})]
     assert documents == [
         {"path": "a", "before": 1, "after": 2},
@@ -120,7 +120,7 @@ json_values = st.recursive(
 
 
 def same(one: Any, other: Any) -> bool:
-    """Equal, with true and 1 told apart."""
+    """Equal, but true differs from 1."""
     if type(one) is not type(other):
         return False
     if isinstance(one, dict):
@@ -131,12 +131,12 @@ def same(one: Any, other: Any) -> bool:
 
 
 @given(json_values, json_values)
-def test_there_is_a_change_exactly_where_values_differ(one: Any, other: Any) -> None:
+def test_changes_exist_exactly_where_values_differ(one: Any, other: Any) -> None:
     assert bool(difference(one, other)) == (not same(one, other))
 
 
 @given(json_values, json_values)
-def test_backwards_is_the_same_with_sides_exchanged(one: Any, other: Any) -> None:
+def test_reverse_difference_swaps_before_and_after(one: Any, other: Any) -> None:
     there = {(change.path, repr(change.before), repr(change.after)) for change in difference(one, other)}
     back = {(change.path, repr(change.after), repr(change.before)) for change in difference(other, one)}
     assert there == back

@@ -1,4 +1,4 @@
-"""`log -f` shows what is appended: while the map grows, while retention goes on, until Ctrl-C."""
+"""`log -f` shows appended events: while the map grows, while retention compacts, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from pathlib import Path
 import orjson
 import pytest
 
+from gateway.cli.journal.query.event_reader import Entry, EventReader
 from gateway.cli.journal.query.failure import Failure
 from gateway.cli.journal.query.follow import follow
-from gateway.cli.journal.query.reading import Entry, Reading
 from gateway.cli.journal.query.selection import Selection
 from journal import Journal, retention
-from tests.gateway.chronicle import Teller, gone, put
+from tests.gateway.journal_commands import HistoryWriter, delete, put
 from tests.gateway.processes import heed_ctrl_c
 
 
 @pytest.fixture
 def journal(tmp_path: Path) -> Iterator[Journal]:
-    opened = Journal.open(tmp_path / "journal", map_size=1 << 20)
-    yield opened
-    opened.close()
+    open_folder = Journal.open(tmp_path / "journal", map_size=1 << 20)
+    yield open_folder
+    open_folder.close()
 
 
 def followed(journal: Journal, cursor: int, *meanwhile: Callable[[], object]) -> list[int]:
-    """Offsets that are shown while these things happen, one each time that there is nothing new."""
+    """The offsets that are shown while the actions run, one each time there is nothing new."""
     shown: list[int] = []
     left = list(meanwhile)
 
@@ -41,45 +41,45 @@ def followed(journal: Journal, cursor: int, *meanwhile: Callable[[], object]) ->
     def show(entries: Sequence[Entry]) -> None:
         shown.extend(entry.event.offset for entry in entries)
 
-    follow(journal, Reading(journal, Selection()), cursor, show, wait)
+    follow(journal, EventReader(journal, Selection()), cursor, show, wait)
     return shown
 
 
-def test_what_comes_in_order_and_once(journal: Journal) -> None:
-    teller = Teller(journal)
-    teller.tell([put("a"), put("b")])
+def test_new_events_are_shown_once_in_order(journal: Journal) -> None:
+    writer = HistoryWriter(journal)
+    writer.write([put("a"), put("b")])
     shown = followed(
         journal,
         1,
-        lambda: teller.tell([put("a", {"x": "y"})]),
+        lambda: writer.write([put("a", {"x": "y"})]),
         lambda: None,
-        lambda: teller.tell([gone("a"), put("c")]),
+        lambda: writer.write([delete("a"), put("c")]),
     )
     assert shown == [2, 3, 4, 5]
 
 
-def test_a_gap_that_retention_made_is_told(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
-    teller = Teller(journal)
+def test_gap_made_by_retention_gets_a_warning(journal: Journal, capsys: pytest.CaptureFixture[str]) -> None:
+    writer = HistoryWriter(journal)
 
     def much() -> None:
-        teller.tell([put("a", {"at": str(at)}) for at in range(9)])
+        writer.write([put("a", {"at": str(at)}) for at in range(9)])
         while not retention.advance(journal, 6).done:
             pass
 
     assert followed(journal, 0, much) == [6, 7, 8, 9]
     assert capsys.readouterr().err == (
-        "rewound: events between 0 and 6 may be missing: retention was faster than this\n"
+        "rewound: events between 0 and 6 may be missing: retention removed them first\n"
     )
 
 
-def test_a_folder_that_is_replaced_ends_it(journal: Journal) -> None:
+def test_replaced_folder_ends_following(journal: Journal) -> None:
     with pytest.raises(Failure, match="was removed or replaced; start again to follow it"):
         followed(journal, 0, lambda: os.rename(journal.path / "data.mdb", journal.path / "old"), lambda: None)
 
 
-def test_another_process_that_grows_its_map_and_lets_go_of_history(journal: Journal, tmp_path: Path) -> None:
-    teller = Teller(journal)
-    teller.tell([put("first")])
+def test_follows_a_process_that_grows_its_map_and_compacts(journal: Journal, tmp_path: Path) -> None:
+    writer = HistoryWriter(journal)
+    writer.write([put("first")])
     command = [sys.executable, "-m", "gateway.cli.main", "journal", "log", "-f", "-o", "json"]
     with subprocess.Popen(
         [*command, f"--data-dir={tmp_path}"],
@@ -91,7 +91,7 @@ def test_another_process_that_grows_its_map_and_lets_go_of_history(journal: Jour
         assert following.stderr is not None
         seen = [orjson.loads(following.stdout.readline())["offset"]]
         for turn in range(4):
-            teller.tell([put(f"n{at}", {"filler": str(turn) * 20_000}) for at in range(40)])
+            writer.write([put(f"n{at}", {"filler": str(turn) * 20_000}) for at in range(40)])
             seen += [orjson.loads(following.stdout.readline())["offset"] for _ in range(40)]
             while not retention.advance(journal, journal.head).done:
                 pass

@@ -1,4 +1,4 @@
-"""The command line beside a live server, a process of its own, and across its restart."""
+"""The command line beside a live server, and across its restart."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.gateway.chronicle import ask
+from tests.gateway.journal_commands import run_journal
 from tests.gateway.processes import heed_ctrl_c
 from tests.robustness.cluster import LOOPBACK, TOKEN, Cluster
 
@@ -46,7 +46,7 @@ def config_map(color: str) -> dict[str, Any]:
     return {"metadata": {"name": "web"}, "data": {"color": color}}
 
 
-def test_following_across_a_restart(cluster: Cluster) -> None:
+def test_follow_continues_across_a_restart(cluster: Cluster) -> None:
     data = cluster.folder / "data"
     words = ["journal", "log", "-f", "--kind=cm", "-o", "json", f"--data-dir={data}"]
     with subprocess.Popen(
@@ -73,7 +73,7 @@ def test_following_across_a_restart(cluster: Cluster) -> None:
         assert following.wait(60) == 0
 
 
-def test_a_reader_that_stops_following_ends_it(cluster: Cluster) -> None:
+def test_closed_pipe_ends_following(cluster: Cluster) -> None:
     data = cluster.folder / "data"
     words = ["journal", "log", "-f", f"--data-dir={data}"]
     following = subprocess.Popen(
@@ -89,41 +89,41 @@ def test_a_reader_that_stops_following_ends_it(cluster: Cluster) -> None:
     following.stderr.close()
 
 
-def test_every_reading_agrees_with_the_server(cluster: Cluster, tmp_path: Path) -> None:
+def test_commands_agree_with_the_server(cluster: Cluster, tmp_path: Path) -> None:
     data = f"--data-dir={cluster.folder / 'data'}"
     old = call(cluster, "POST", MAPS, config_map("blue"))["metadata"]["resourceVersion"]
     call(cluster, "PUT", f"{MAPS}/web", config_map("red"))
     served = call(cluster, "GET", f"{MAPS}?resourceVersion={old}&resourceVersionMatch=Exact")
-    listed = ask("state", f"--at={old}", "--kind=cm", "-o", "json", data).document
+    listed = run_journal("state", f"--at={old}", "--kind=cm", "-o", "json", data).document
     bare = [{k: v for k, v in item.items() if k not in ("kind", "apiVersion")} for item in listed["items"]]
     assert bare == served["items"]
     current = call(cluster, "GET", f"{MAPS}/web")
-    versions = ask("history", "cm", "default/web", "-o", "json", data).document["versions"]
+    versions = run_journal("history", "cm", "default/web", "-o", "json", data).document["versions"]
     assert versions[-1]["object"] == current
     assert [version["verb"] for version in versions] == ["create", "update"]
-    assert ask("diff", old, "--kind=cm", "-o", "json", data).document["changed"][0]["changes"] == [
+    assert run_journal("diff", old, "--kind=cm", "-o", "json", data).document["changed"][0]["changes"] == [
         {"path": "data.color", "before": "blue", "after": "red"}
     ]
-    assert ask("verify", data).lines[-1] == "sound"
-    head = ask("stats", "-o", "json", data).document["head"]
-    assert ask("export", tmp_path / "x.gz", data).code == 0
-    assert ask("import", tmp_path / "x.gz", f"--data-dir={tmp_path / 'copy'}").code == 0
-    copied = ask("log", "-o", "json", f"--data-dir={tmp_path / 'copy'}")
-    assert copied.out == ask("log", "-o", "json", f"--until={head}", data).out
+    assert run_journal("verify", data).lines[-1] == "sound"
+    head = run_journal("stats", "-o", "json", data).document["head"]
+    assert run_journal("export", tmp_path / "x.gz", data).code == 0
+    assert run_journal("import", tmp_path / "x.gz", f"--data-dir={tmp_path / 'copy'}").code == 0
+    copied = run_journal("log", "-o", "json", f"--data-dir={tmp_path / 'copy'}")
+    assert copied.out == run_journal("log", "-o", "json", f"--until={head}", data).out
     # All of that while the server went on.
     call(cluster, "DELETE", f"{MAPS}/web")
 
 
-def test_a_server_serves_what_was_imported(cluster: Cluster, tmp_path: Path) -> None:
+def test_server_serves_an_imported_journal(cluster: Cluster, tmp_path: Path) -> None:
     made = call(cluster, "POST", MAPS, config_map("blue"))
     data = cluster.folder / "data"
-    assert ask("export", tmp_path / "x", f"--data-dir={data}").code == 0
+    assert run_journal("export", tmp_path / "x", f"--data-dir={data}").code == 0
     other = tmp_path / "other"
     other.mkdir()
-    assert ask("import", tmp_path / "x", f"--data-dir={other / 'data'}").code == 0
+    assert run_journal("import", tmp_path / "x", f"--data-dir={other / 'data'}").code == 0
     with Cluster(other) as second:
         second.start()
         assert call(second, "GET", f"{MAPS}/web") == made
         newer = call(second, "PUT", f"{MAPS}/web", config_map("red"))
         assert int(newer["metadata"]["resourceVersion"]) > int(made["metadata"]["resourceVersion"])
-    assert ask("verify", f"--data-dir={other / 'data'}").lines[-1] == "sound"
+    assert run_journal("verify", f"--data-dir={other / 'data'}").lines[-1] == "sound"

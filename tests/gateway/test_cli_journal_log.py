@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from journal import Journal, retention
-from tests.gateway.chronicle import Said, ask, gone, put, tell
+from tests.gateway.journal_commands import Result, delete, put, run_journal, write_history
 
 LEASE = "leases.coordination.cluster.io"
 STORY = [
@@ -13,7 +13,7 @@ STORY = [
     put("web", {"color": "red", "size": "xl"}, user="bob", manager="deployer"),
     put("key", {"k": "v"}, type_name="secrets", namespace="prod"),
     put("default", namespace="", type_name="namespaces", user="system:admin"),
-    gone("web", user="carol"),
+    delete("web", user="carol"),
     put("lock", type_name=LEASE, namespace="prod", user="system:node:a"),
     put("web", {"color": "green"}),
     put("web", {"color": "green"}),
@@ -22,14 +22,14 @@ STORY = [
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    tell(tmp_path, STORY)
+    write_history(tmp_path, STORY)
     return tmp_path
 
 
-def log(folder: Path, *flags: str) -> Said:
-    said = ask("log", f"--data-dir={folder}", *flags)
-    assert (said.code, said.err) == (0, "")
-    return said
+def log(folder: Path, *flags: str) -> Result:
+    result = run_journal("log", f"--data-dir={folder}", *flags)
+    assert (result.code, result.err) == (0, "")
+    return result
 
 
 def offsets(folder: Path, *flags: str) -> list[int]:
@@ -39,7 +39,7 @@ def offsets(folder: Path, *flags: str) -> list[int]:
     return found
 
 
-def test_one_line_per_event(folder: Path) -> None:
+def test_log_has_one_line_per_event(folder: Path) -> None:
     title, *lines = log(folder).lines
     assert title.split() == ["OFFSET", "TIME", "USER", "VERB", "KIND", "OBJECT", "MANAGER", "WHAT"]
     assert len(lines) == len(STORY)
@@ -86,11 +86,11 @@ def test_one_line_per_event(folder: Path) -> None:
         (["--reverse", "--kind=cm", "--since=2"], [8, 7, 5, 2]),
     ],
 )
-def test_filters(folder: Path, flags: list[str], expected: list[int]) -> None:
+def test_log_with_filters(folder: Path, flags: list[str], expected: list[int]) -> None:
     assert offsets(folder, *flags) == expected
 
 
-def test_programs_get_everything(folder: Path) -> None:
+def test_log_as_json_has_all_fields(folder: Path) -> None:
     documents = log(folder, "-o", "json").documents
     assert documents[1] == {
         "offset": 2,
@@ -121,8 +121,10 @@ def test_programs_get_everything(folder: Path) -> None:
     assert documents[4]["removed"] is True
 
 
-def test_a_type_that_no_release_declares_is_shown_by_its_name(tmp_path: Path) -> None:
-    tell(tmp_path, [put("a", type_name="widgets.example.org"), put("b", type_name="widgets.example.org")])
+def test_unknown_type_is_shown_by_its_stored_name(tmp_path: Path) -> None:
+    write_history(
+        tmp_path, [put("a", type_name="widgets.example.org"), put("b", type_name="widgets.example.org")]
+    )
     assert offsets(tmp_path, "--kind=widgets") == [1, 2]
     assert offsets(tmp_path, "--kind=widgets.example.org", "--name=b") == [2]
     assert log(tmp_path).lines[1].split()[5] == "widgets.example.org"
@@ -130,35 +132,35 @@ def test_a_type_that_no_release_declares_is_shown_by_its_name(tmp_path: Path) ->
     assert "kind" not in first["object"]
 
 
-def test_the_other_dialect_has_its_own_names(tmp_path: Path) -> None:
-    tell(tmp_path, [put("lock", type_name="leases.coordination.k8s.io")], dialect="kubernetes")
+def test_log_of_kubernetes_dialect_has_its_names(tmp_path: Path) -> None:
+    write_history(tmp_path, [put("lock", type_name="leases.coordination.k8s.io")], dialect="kubernetes")
     assert offsets(tmp_path, "--kind=leases.coordination.k8s.io") == [1]
     (lease,) = log(tmp_path, "-o", "json").documents
     assert lease["apiVersion"] == "coordination.k8s.io/v1"
 
 
-def test_an_empty_journal_has_an_empty_log(tmp_path: Path) -> None:
-    tell(tmp_path, [])
+def test_log_of_an_empty_journal_is_empty(tmp_path: Path) -> None:
+    write_history(tmp_path, [])
     assert log(tmp_path).out == ""
     assert log(tmp_path, "-n", "5", "-o", "json").out == ""
 
 
-def test_what_retention_left_is_shown(folder: Path) -> None:
+def test_log_shows_events_that_retention_left(folder: Path) -> None:
     journal = Journal.open(folder / "journal")
     while not retention.advance(journal, 7).done:
         pass
     journal.close()
     assert offsets(folder) == [3, 4, 6, 7, 8]
-    # Its content before is gone, so there is nothing to compare.
+    # Its content before is delete, so there is nothing to compare.
     assert log(folder, "--since=7", "--until=7").lines[1].endswith(" B")
 
 
-def test_more_than_one_slice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gateway.cli.journal.query import reading
+def test_log_of_more_than_one_slice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from gateway.cli.journal.query import event_reader as reading
 
     monkeypatch.setattr(reading, "SLICE", 3)
     monkeypatch.setattr(reading, "SCAN", 5)
-    tell(tmp_path, [put(f"n{at % 7}", {"at": str(at)}) for at in range(40)])
+    write_history(tmp_path, [put(f"n{at % 7}", {"at": str(at)}) for at in range(40)])
     assert offsets(tmp_path) == list(range(1, 41))
     assert offsets(tmp_path, "--reverse") == list(range(40, 0, -1))
     assert offsets(tmp_path, "--name=n3") == [4, 11, 18, 25, 32, 39]

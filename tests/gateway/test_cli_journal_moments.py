@@ -10,7 +10,7 @@ import pytest
 
 from gateway.cli.journal.query.moments import Moment, parse_moment
 from journal import Journal
-from tests.gateway.chronicle import NOON, Teller, put
+from tests.gateway.journal_commands import NOON, HistoryWriter, put
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +28,7 @@ def zone() -> Iterator[None]:
 
 
 def at(text: str) -> str:
-    """What a text means at ten past two in the afternoon of a summer day, in UTC."""
+    """The UTC time of a text, at ten past two in the afternoon of a summer day."""
     now = datetime(2024, 5, 1, 14, 10, 30).astimezone()
     moment = parse_moment(text, now)
     assert moment.time is not None
@@ -53,11 +53,11 @@ def at(text: str) -> str:
         ("1h30m", "2024-05-01 10:40:30+00:00"),
     ],
 )
-def test_times(text: str, expected: str) -> None:
+def test_times_are_parsed(text: str, expected: str) -> None:
     assert at(text) == expected
 
 
-def test_offsets_and_now() -> None:
+def test_offsets_and_now_are_parsed() -> None:
     assert parse_moment("1042") == Moment(offset=1042)
     assert parse_moment("0") == Moment(offset=0)
     assert parse_moment("9" * 400).offset == 2**64 - 1
@@ -67,14 +67,14 @@ def test_offsets_and_now() -> None:
 @pytest.mark.parametrize(
     "text", ["", "foo", "-5", "12:60", "25:00", "2024-13-01", "2024-05-01T", "٥", "1.5", "0001-01-01"]
 )
-def test_refuses_what_is_none(text: str) -> None:
-    with pytest.raises(ValueError, match=r"is no moment; write an offset \(1042\)"):
+def test_other_text_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"is not a moment; write an offset \(1042\)"):
         parse_moment(text)
 
 
-def test_where_a_moment_lies_in_the_log(tmp_path: Path) -> None:
+def test_moments_resolve_to_offsets(tmp_path: Path) -> None:
     journal = Journal.open(tmp_path)
-    Teller(journal).tell([put("a"), put("b"), put("c")])
+    HistoryWriter(journal).write([put("a"), put("b"), put("c")])
     with journal.read() as view:
         second = Moment(time=NOON + 2_000_000)
         between = Moment(time=NOON + 2_500_000)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from gateway.cli.journal.printing.columns import Columns
-from gateway.cli.journal.printing.output import Output, harmless
-from tests.gateway.chronicle import ask, put, tell
+from gateway.cli.journal.printing.output import Output, escaped
+from tests.gateway.journal_commands import put, run_journal, write_history
 
 
 class Terminal(io.StringIO):
@@ -20,7 +20,7 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize(
-    ("stream", "color", "surroundings", "expected"),
+    ("stream", "color", "environ", "expected"),
     [
         (Terminal(), "auto", {}, True),
         (Terminal(), "auto", {"NO_COLOR": "1"}, False),
@@ -31,50 +31,50 @@ class Terminal(io.StringIO):
         (io.StringIO(), "always", {"NO_COLOR": "1"}, True),
     ],
 )
-def test_colours_are_for_terminals(
-    stream: io.StringIO, color: str, surroundings: dict[str, str], expected: bool
+def test_colours_appear_on_terminals_only(
+    stream: io.StringIO, color: str, environ: dict[str, str], expected: bool
 ) -> None:
-    assert Output.of(stream, color, surroundings).colored is expected
+    assert Output.of(stream, color, environ).colored is expected
 
 
-def test_on_a_terminal_and_off_it(tmp_path: Path) -> None:
-    tell(tmp_path, [put("web", {"color": "blue"}), put("web", {"color": "red"})])
-    assert "\x1b[" not in ask("log", f"--data-dir={tmp_path}").out
-    assert "\x1b[" in ask("log", "--color=always", f"--data-dir={tmp_path}").out
+def test_output_on_a_terminal_and_in_a_pipe(tmp_path: Path) -> None:
+    write_history(tmp_path, [put("web", {"color": "blue"}), put("web", {"color": "red"})])
+    assert "\x1b[" not in run_journal("log", f"--data-dir={tmp_path}").out
+    assert "\x1b[" in run_journal("log", "--color=always", f"--data-dir={tmp_path}").out
     assert "\x1b[33m" in on_a_terminal(tmp_path, {})
     assert "\x1b[" not in on_a_terminal(tmp_path, {"NO_COLOR": "1"})
 
 
-def on_a_terminal(folder: Path, surroundings: dict[str, str]) -> str:
+def on_a_terminal(folder: Path, environ: dict[str, str]) -> str:
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "gateway.cli.main", "journal", "log", f"--data-dir={folder}"]
     inherited = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "TERM")}
-    subprocess.run(command, stdout=theirs, env={**inherited, **surroundings}, check=True)
+    subprocess.run(command, stdout=theirs, env={**inherited, **environ}, check=True)
     os.close(theirs)
-    said = b""
+    result = b""
     try:
         while piece := os.read(ours, 65536):
-            said += piece
+            result += piece
     except OSError:  # how Linux says that the other side is closed
         pass
     os.close(ours)
-    return said.decode()
+    return result.decode()
 
 
-def test_a_terminal_obeys_nothing_from_the_journal(tmp_path: Path) -> None:
-    tell(tmp_path, [put("a", {"k": "\x1b]0;title\x07\x9b31m"}, user="evil\x1b[2J\nroot")])
+def test_control_characters_are_escaped(tmp_path: Path) -> None:
+    write_history(tmp_path, [put("a", {"k": "\x1b]0;title\x07\x9b31m"}, user="evil\x1b[2J\nroot")])
     for command in (["log"], ["show", "1"], ["history", "cm", "default/a"], ["diff", "0"]):
-        said = ask(*command, f"--data-dir={tmp_path}").out
-        assert not {"\x1b", "\x07", "\x9b"} & {*said}
-    assert "evil\\x1b[2J\\nroot" in ask("log", f"--data-dir={tmp_path}").out
+        result = run_journal(*command, f"--data-dir={tmp_path}").out
+        assert not {"\x1b", "\x07", "\x9b"} & {*result}
+    assert "evil\\x1b[2J\\nroot" in run_journal("log", f"--data-dir={tmp_path}").out
 
 
-def test_harmless_leaves_all_that_can_be_printed() -> None:
-    assert harmless("größe 日本 …") == "größe 日本 …"
-    assert harmless("a\tb\u202ec") == "a\\tb\\u202ec"
+def test_printable_characters_are_not_escaped() -> None:
+    assert escaped("größe 日本 …") == "größe 日本 …"
+    assert escaped("a\tb\u202ec") == "a\\tb\\u202ec"
 
 
-def test_columns_grow_and_line_up() -> None:
+def test_columns_grow_and_align() -> None:
     stream = io.StringIO()
     columns = Columns(Output(stream), ("N", "NAME", "WHAT"), ("N",))
     columns.rows([("1", "a", "first")])
@@ -87,7 +87,7 @@ def test_columns_grow_and_line_up() -> None:
     ]
 
 
-def test_a_terminal_cuts_the_last_column_and_shortens_names() -> None:
+def test_terminal_width_cuts_the_last_column_and_shortens_names() -> None:
     stream = io.StringIO()
     columns = Columns(Output(stream, width=60), ("USER", "WHAT"), shares={"USER": 4})
     columns.rows([("system:serviceaccount:cluster-system:controller", "x" * 100)])
@@ -98,7 +98,7 @@ def test_a_terminal_cuts_the_last_column_and_shortens_names() -> None:
     assert line.endswith("x…")
 
 
-def test_a_character_that_the_terminal_lacks_is_escaped() -> None:
+def test_character_outside_the_encoding_is_escaped() -> None:
     raw = io.BytesIO()
     output = Output.of(io.TextIOWrapper(raw, "ascii"), "auto", {})
     output.line("größe")

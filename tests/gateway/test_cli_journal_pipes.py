@@ -1,4 +1,4 @@
-"""Whoever reads the output may stop: the command ends without a word."""
+"""A command whose output pipe is closed exits without an error text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.chronicle import put, tell
+from tests.gateway.journal_commands import put, write_history
 
 COMMAND = [sys.executable, "-m", "gateway.cli.main", "journal"]
 
@@ -16,12 +16,12 @@ COMMAND = [sys.executable, "-m", "gateway.cli.main", "journal"]
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     # More than a pipe holds, so that the writer is still at it when the reader goes.
-    tell(tmp_path, [put(f"n{at}", {"filler": "x" * 2000}) for at in range(200)])
+    write_history(tmp_path, [put(f"n{at}", {"filler": "x" * 2000}) for at in range(200)])
     return tmp_path
 
 
 @pytest.mark.parametrize("words", [["log", "-o", "json"], ["state", "-o", "yaml"], ["export", "-"]])
-def test_a_reader_that_stops(folder: Path, words: list[str]) -> None:
+def test_closed_pipe_exits_141(folder: Path, words: list[str]) -> None:
     running = subprocess.Popen(
         [*COMMAND, *words, f"--data-dir={folder}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
@@ -34,7 +34,7 @@ def test_a_reader_that_stops(folder: Path, words: list[str]) -> None:
     running.stderr.close()
 
 
-def test_a_reader_that_was_never_there(folder: Path) -> None:
+def test_pipe_closed_from_the_start_exits_141(folder: Path) -> None:
     running = subprocess.Popen(
         [*COMMAND, "stats", f"--data-dir={folder}"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )

@@ -18,7 +18,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def test_a_bar_for_long_work_on_a_terminal_that_clears_itself() -> None:
+def test_long_work_on_a_terminal_shows_a_bar_and_clears_it() -> None:
     stream, clock = Terminal(), Clock()
     with Progress("verify", 1_000_000, stream, clock) as progress:
         clock.now = 4.0
@@ -32,7 +32,7 @@ def test_a_bar_for_long_work_on_a_terminal_that_clears_itself() -> None:
     assert stream.getvalue().endswith("\r\x1b[K")
 
 
-def test_short_work_shows_none() -> None:
+def test_short_work_shows_no_bar() -> None:
     stream, clock = Terminal(), Clock()
     with Progress("verify", 10, stream, clock) as progress:
         clock.now = 0.1
@@ -40,7 +40,7 @@ def test_short_work_shows_none() -> None:
     assert stream.getvalue() == ""
 
 
-def test_none_without_a_terminal() -> None:
+def test_no_bar_without_a_terminal() -> None:
     stream, clock = io.StringIO(), Clock()
     with Progress("verify", 10, stream, clock) as progress:
         clock.now = 100.0
@@ -48,7 +48,7 @@ def test_none_without_a_terminal() -> None:
     assert stream.getvalue() == ""
 
 
-def test_nothing_to_do_is_done() -> None:
+def test_total_of_zero_is_complete() -> None:
     stream, clock = Terminal(), Clock()
     with Progress("verify", 0, stream, clock) as progress:
         clock.now = 1.0

@@ -7,19 +7,19 @@ import pytest
 
 from gateway.wire.yaml import load
 from journal import Journal, retention
-from tests.gateway.chronicle import ask, gone, put, tell
+from tests.gateway.journal_commands import delete, put, run_journal, write_history
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    tell(
+    write_history(
         tmp_path,
         [
             put("web", {"color": "blue"}),
             put("key", type_name="secrets", namespace="prod"),
             put("web", {"color": "red"}),
             put("prod", namespace="", type_name="namespaces"),
-            gone("key", type_name="secrets", namespace="prod"),
+            delete("key", type_name="secrets", namespace="prod"),
             put("lock", namespace="prod", type_name="leases.coordination.cluster.io"),
         ],
     )
@@ -27,12 +27,12 @@ def folder(tmp_path: Path) -> Path:
 
 
 def items(folder: Path, *flags: str) -> list[tuple[str, str, str]]:
-    said = ask("state", "-o", "json", f"--data-dir={folder}", *flags)
-    assert (said.code, said.err) == (0, "")
-    printed = ask("state", "-o", "yaml", f"--data-dir={folder}", *flags).out
-    assert load(printed.encode()).value == said.document
-    listed = ask("state", f"--data-dir={folder}", *flags).lines
-    found = said.document["items"]
+    result = run_journal("state", "-o", "json", f"--data-dir={folder}", *flags)
+    assert (result.code, result.err) == (0, "")
+    printed = run_journal("state", "-o", "yaml", f"--data-dir={folder}", *flags).out
+    assert load(printed.encode()).value == result.document
+    listed = run_journal("state", f"--data-dir={folder}", *flags).lines
+    found = result.document["items"]
     assert len(listed) == (len(found) + 2 if found else 1)
     return [(item["kind"], item["metadata"]["name"], item["metadata"]["resourceVersion"]) for item in found]
 
@@ -54,19 +54,19 @@ def items(folder: Path, *flags: str) -> list[tuple[str, str, str]]:
         (["--name=web"], [("ConfigMap", "web", "3")]),
     ],
 )
-def test_what_was_there(folder: Path, flags: list[str], expected: list[tuple[str, str, str]]) -> None:
+def test_state_at_a_moment(folder: Path, flags: list[str], expected: list[tuple[str, str, str]]) -> None:
     assert items(folder, *flags) == expected
 
 
-def test_the_list_says_where_it_is(folder: Path) -> None:
-    said = ask("state", "--at=4", f"--data-dir={folder}")
-    assert said.lines[0].split() == ["KIND", "NAMESPACE", "NAME", "VERSION", "CHANGED", "SIZE"]
-    assert said.lines[1].split()[:4] == ["ConfigMap", "default", "web", "3"]
-    assert said.lines[-1] == "3 objects at version 4"
+def test_state_shows_its_version(folder: Path) -> None:
+    result = run_journal("state", "--at=4", f"--data-dir={folder}")
+    assert result.lines[0].split() == ["KIND", "NAMESPACE", "NAME", "VERSION", "CHANGED", "SIZE"]
+    assert result.lines[1].split()[:4] == ["ConfigMap", "default", "web", "3"]
+    assert result.lines[-1] == "3 objects at version 4"
 
 
-def test_whole_objects_as_a_list(folder: Path) -> None:
-    document: Any = ask("state", "--at=1", "-o", "json", f"--data-dir={folder}").document
+def test_state_as_json_and_yaml_is_a_list(folder: Path) -> None:
+    document: Any = run_journal("state", "--at=1", "-o", "json", f"--data-dir={folder}").document
     assert document == {
         "kind": "List",
         "apiVersion": "v1",
@@ -82,29 +82,29 @@ def test_whole_objects_as_a_list(folder: Path) -> None:
     }
 
 
-def test_versions_out_of_reach(folder: Path) -> None:
+def test_versions_outside_the_journal_are_refused(folder: Path) -> None:
     journal = Journal.open(folder / "journal")
     while not retention.advance(journal, 4).done:
         pass
     journal.close()
     assert items(folder, "--at=4")[0] == ("ConfigMap", "web", "3")
     for moment, why in (
-        ("3", "version 3 is further back than the journal keeps; the oldest version is 4 (shortly before "),
-        ("2024-05-01T12:00:02Z", "that time is further back than the journal keeps; the oldest version is 4"),
+        ("3", "version 3 is older than the journal keeps; the oldest version is 4 (shortly before "),
+        ("2024-05-01T12:00:02Z", "that time is older than the journal keeps; the oldest version is 4"),
         ("7", "version 7 is ahead of the journal, which is at 6"),
     ):
-        said = ask("state", f"--at={moment}", f"--data-dir={folder}")
-        assert (said.code, said.out) == (1, "")
-        assert said.err.startswith(f"rewound: {why}")
+        result = run_journal("state", f"--at={moment}", f"--data-dir={folder}")
+        assert (result.code, result.out) == (1, "")
+        assert result.err.startswith(f"rewound: {why}")
 
 
-def test_more_than_one_slice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_state_of_more_than_one_slice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from gateway.cli.journal import state
 
     monkeypatch.setattr(state, "SLICE", 4)
-    tell(
+    write_history(
         tmp_path,
-        [put(f"n{at:02}", namespace=f"ns{at % 3}") for at in range(21)] + [gone("n20", namespace="ns2")],
+        [put(f"n{at:02}", namespace=f"ns{at % 3}") for at in range(21)] + [delete("n20", namespace="ns2")],
     )
     assert len(items(tmp_path)) == 20
     assert len(items(tmp_path, "--at=21")) == 21

@@ -3,12 +3,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from journal import Journal, retention, snapshot_writer
-from tests.gateway.chronicle import ask, gone, put, tell
+from tests.gateway.journal_commands import delete, put, run_journal, write_history
 
 
-def test_counts_by_type(tmp_path: Path) -> None:
-    tell(tmp_path, [put("a"), put("a", {"x": "y"}), put("b"), gone("b"), put("k", type_name="secrets")])
-    document = ask("stats", "-o", "json", f"--data-dir={tmp_path}").document
+def test_stats_count_by_type(tmp_path: Path) -> None:
+    write_history(
+        tmp_path, [put("a"), put("a", {"x": "y"}), put("b"), delete("b"), put("k", type_name="secrets")]
+    )
+    document = run_journal("stats", "-o", "json", f"--data-dir={tmp_path}").document
     assert (document["head"], document["floor"], document["dialect"]) == (5, 0, "cluster")
     assert [document["oldest"], document["newest"]] == [
         "2024-05-01T12:00:01.000000Z",
@@ -22,27 +24,27 @@ def test_counts_by_type(tmp_path: Path) -> None:
     assert document["map_bytes"] == 64 << 20
 
 
-def test_floor_and_snapshots(tmp_path: Path) -> None:
-    tell(tmp_path, [put(f"n{at % 5}") for at in range(20)])
+def test_stats_show_floor_and_snapshots(tmp_path: Path) -> None:
+    write_history(tmp_path, [put(f"n{at % 5}") for at in range(20)])
     journal = Journal.open(tmp_path / "journal")
     while not retention.advance(journal, 10).done:
         pass
     list(snapshot_writer.take(journal))
     journal.close()
-    document = ask("stats", "-o", "json", f"--data-dir={tmp_path}").document
+    document = run_journal("stats", "-o", "json", f"--data-dir={tmp_path}").document
     assert document["floor"] == 10
     assert document["snapshots"] == [{"offset": 20, "objects": 5}]
-    lines = ask("stats", f"--data-dir={tmp_path}").lines
+    lines = run_journal("stats", f"--data-dir={tmp_path}").lines
     assert "floor      10" in lines
     assert "snapshots  20 (5 objects)" in lines
     assert lines[-2].split()[:3] == ["ConfigMap", "configmaps", "15"]
     assert lines[-1].split()[0] == "all"
 
 
-def test_an_empty_journal(tmp_path: Path) -> None:
-    tell(tmp_path, [])
-    said = ask("stats", f"--data-dir={tmp_path}")
-    assert said.code == 0
-    assert "newest     none" in said.lines
-    document = ask("stats", "-o", "json", f"--data-dir={tmp_path}").document
+def test_stats_of_an_empty_journal(tmp_path: Path) -> None:
+    write_history(tmp_path, [])
+    result = run_journal("stats", f"--data-dir={tmp_path}")
+    assert result.code == 0
+    assert "newest     none" in result.lines
+    document = run_journal("stats", "-o", "json", f"--data-dir={tmp_path}").document
     assert (document["newest"], document["types"]) == (None, [])

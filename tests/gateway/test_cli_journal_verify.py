@@ -6,7 +6,7 @@ import lmdb
 import pytest
 
 from journal import Journal, keys
-from tests.gateway.chronicle import ask, put, tell
+from tests.gateway.journal_commands import put, run_journal, write_history
 
 
 def damage(folder: Path, offset: int) -> None:
@@ -19,15 +19,15 @@ def damage(folder: Path, offset: int) -> None:
     environment.close()
 
 
-def test_a_new_journal_is_sound(tmp_path: Path) -> None:
+def test_new_journal_is_sound(tmp_path: Path) -> None:
     Journal.open(tmp_path / "journal").close()
-    said = ask("verify", f"--data-dir={tmp_path}")
-    assert (said.code, said.out) == (0, "0 events, 0 objects, 0 snapshots\nsound\n")
+    result = run_journal("verify", f"--data-dir={tmp_path}")
+    assert (result.code, result.out) == (0, "0 events, 0 objects, 0 snapshots\nsound\n")
 
 
-def test_for_programs(tmp_path: Path) -> None:
-    tell(tmp_path, [put("a"), put("b"), put("a")])
-    assert ask("verify", "-o", "json", f"--data-dir={tmp_path}").document == {
+def test_verify_as_json(tmp_path: Path) -> None:
+    write_history(tmp_path, [put("a"), put("b"), put("a")])
+    assert run_journal("verify", "-o", "json", f"--data-dir={tmp_path}").document == {
         "sound": True,
         "events": 3,
         "objects": 2,
@@ -37,36 +37,36 @@ def test_for_programs(tmp_path: Path) -> None:
     }
 
 
-def test_damage_far_back_is_found(tmp_path: Path) -> None:
-    tell(tmp_path, [put("a")] + [put("b")] * 600)
+def test_damage_before_the_tail_is_found(tmp_path: Path) -> None:
+    write_history(tmp_path, [put("a")] + [put("b")] * 600)
     damage(tmp_path, 1)
-    said = ask("verify", f"--data-dir={tmp_path}")
-    assert said.code == 1
-    assert "wrong: event 1 does not match its checksum" in said.lines
-    assert said.lines[-1].endswith("wrong: restore the folder from a backup")
-    assert ask("verify", "-o", "json", f"--data-dir={tmp_path}").document["sound"] is False
+    result = run_journal("verify", f"--data-dir={tmp_path}")
+    assert result.code == 1
+    assert "wrong: event 1 does not match its checksum" in result.lines
+    assert result.lines[-1].endswith("wrong: restore the folder from a backup")
+    assert run_journal("verify", "-o", "json", f"--data-dir={tmp_path}").document["sound"] is False
 
 
-def test_a_damaged_tail_is_examined_here_and_refused_elsewhere(tmp_path: Path) -> None:
-    tell(tmp_path, [put("a"), put("b")])
+def test_verify_reports_a_damaged_tail_that_other_commands_refuse(tmp_path: Path) -> None:
+    write_history(tmp_path, [put("a"), put("b")])
     damage(tmp_path, 2)
-    said = ask("verify", f"--data-dir={tmp_path}")
-    assert said.code == 1
-    assert "wrong: event 2 does not match its checksum" in said.lines
-    said = ask("log", f"--data-dir={tmp_path}")
-    assert (said.code, said.out) == (1, "")
-    assert "is damaged at offset 2" in said.err
-    assert "run `rewound journal verify`" in said.err
+    result = run_journal("verify", f"--data-dir={tmp_path}")
+    assert result.code == 1
+    assert "wrong: event 2 does not match its checksum" in result.lines
+    result = run_journal("log", f"--data-dir={tmp_path}")
+    assert (result.code, result.out) == (1, "")
+    assert "is damaged at offset 2" in result.err
+    assert "run `rewound journal verify`" in result.err
 
 
-def test_where_there_is_nothing(tmp_path: Path) -> None:
-    said = ask("verify", "--data-dir", tmp_path)
-    assert said.code == 1
-    assert "there is no journal in" in said.err
+def test_verify_of_an_empty_folder_is_refused(tmp_path: Path) -> None:
+    result = run_journal("verify", "--data-dir", tmp_path)
+    assert result.code == 1
+    assert "there is no journal in" in result.err
 
 
 @pytest.mark.parametrize("command", ["verify", "srve"])
-def test_the_old_place_is_gone(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_top_level_verify_is_not_a_command(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     from gateway.cli.main import main
 
     assert main([command]) == 2

@@ -10,7 +10,7 @@ import pytest
 
 PROGRAM = """
 import resource, sys
-from gateway.cli.memory import keep_memory
+from gateway.cli.malloc import keep_memory
 if sys.argv[1] == "kept":
     assert keep_memory()
 def large():

@@ -1,8 +1,8 @@
-"""The commands of `rewound journal`: which there are, how one is run, and how each way to fail is told.
+"""The commands of `rewound journal`: runs one and reports its errors.
 
-Called by `gateway.cli.main`. A command is a module with `add_flags(parser)` and `run(options, output)`, loaded when
-it is called. Exit codes: 0, 1 for what is wrong with the data, 2 for what is wrong with the words, 130 after
-Ctrl-C, 141 when the reader of the output has gone.
+`gateway.cli.main` calls it. A command is a module with `add_flags(parser)` and `run(options, output)`, imported
+when it runs. Exit codes: 0, 1 for wrong data, 2 for wrong arguments, 130 after Ctrl-C, 141 when the reader of the
+output has closed the pipe.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from journal.errors import JournalError
 
 COMMANDS = {
     "log": ("log", "who did what, when; -f follows a live server"),
-    "show": ("show", "one event whole, and what it changed"),
+    "show": ("show", "one event with its object, and what it changed"),
     "history": ("history", "all versions of one object"),
-    "state": ("state", "what was there at a version or a time"),
+    "state": ("state", "all objects at a version or a time"),
     "diff": ("diff", "what changed between two versions or times"),
     "stats": ("stats", "sizes, counts and rates"),
-    "verify": ("verify", "prove that every record is sound and that state equals replay"),
+    "verify": ("verify", "check every record, and that the state equals a replay"),
     "export": ("export", "write the journal to one portable file"),
-    "import": ("importing", "make a new data folder from such a file"),
+    "import": ("importing", "create a new data folder from such a file"),
 }
 _LINES = "".join(f"  rewound journal {name:9} {text}\n" for name, (_, text) in COMMANDS.items())
 USAGE = f"""\
@@ -52,7 +52,7 @@ def journal(arguments: Sequence[str]) -> int:
     try:
         return _run(name, command, rest)
     except BrokenPipeError:
-        return _nobody_reads()
+        return _broken_pipe()
     except KeyboardInterrupt:
         return 130
     except UsageError as error:
@@ -61,7 +61,7 @@ def journal(arguments: Sequence[str]) -> int:
         return _fail(str(error), 1)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        return _fail(f"{where}{error.strerror or error}; check the path and its rights", 1)
+        return _fail(f"{where}{error.strerror or error}; check the path and its permissions", 1)
 
 
 def _run(name: str, command: Any, rest: Sequence[str]) -> int:
@@ -82,8 +82,8 @@ def _unknown(name: str) -> str:
     return f"rewound: {name!r} is not a command of the journal{meant}\n\n"
 
 
-def _nobody_reads() -> int:
-    # What is still buffered would be tried once more when the interpreter ends, and complained about.
+def _broken_pipe() -> int:
+    # The interpreter would try to flush its buffer at exit and print an error.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 141
 
@@ -92,6 +92,6 @@ def _fail(text: str, code: int) -> int:
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        return _nobody_reads()
+        return _broken_pipe()
     print(f"rewound: {text}", file=sys.stderr)
     return code

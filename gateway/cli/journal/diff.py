@@ -1,7 +1,7 @@
 """`rewound journal diff`: what changed between two versions or times.
 
-Objects created, deleted and changed in between, and how, field by field. Only what was touched is looked at, so
-two near versions of a large journal are compared at once. With B before A the difference is told backwards.
+Objects created, deleted and changed in between, field by field. Only objects with events in between are read, so
+two near versions of a large journal are compared quickly. With B before A the differences are reversed.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from typing import Any
 
 from gateway.cli.journal.printing.document import identity
 from gateway.cli.journal.printing.lines import object_name
-from gateway.cli.journal.printing.output import OF_SIGN, Output, harmless
-from gateway.cli.journal.printing.wording import told
+from gateway.cli.journal.printing.output import SIGN_COLORS, Output, escaped
+from gateway.cli.journal.printing.wording import describe
 from gateway.cli.journal.query.difference import Change
+from gateway.cli.journal.query.event_reader import compared
 from gateway.cli.journal.query.flags import (
     Options,
     Parser,
@@ -25,13 +26,12 @@ from gateway.cli.journal.query.flags import (
     add_output,
     moment,
 )
-from gateway.cli.journal.query.folder import Folder, opened
+from gateway.cli.journal.query.folder import Folder, open_folder
 from gateway.cli.journal.query.kinds import Kind
 from gateway.cli.journal.query.moments import Moment
-from gateway.cli.journal.query.reading import compared
-from gateway.cli.journal.query.selection import Selection, selected
+from gateway.cli.journal.query.selection import Selection, parse_selection
 from gateway.cli.journal.query.times import exact, local, rfc3339
-from gateway.cli.journal.query.versions import reach
+from gateway.cli.journal.query.versions import resolve
 from journal import history, keys
 from journal.errors import Compacted
 from journal.history import ObjectChange
@@ -48,9 +48,9 @@ class Difference:
     kind: Kind
     namespace: str
     name: str
-    before: int  # 0: was not there
+    before: int  # 0: did not exist
     after: int
-    last: Event  # what happened to it last in between
+    last: Event  # its last event in between
     changes: list[Change]
 
     @property
@@ -69,10 +69,10 @@ def add_flags(parser: Parser) -> None:
 
 
 def run(options: Options, output: Output) -> int:
-    with opened(options.data_dir) as folder:
-        selection = selected(folder.kinds, options)
+    with open_folder(options.data_dir) as folder:
+        selection = parse_selection(folder.kinds, options)
         with folder.journal.read() as view:
-            a, b = reach(view, options.a), reach(view, options.b)
+            a, b = resolve(view, options.a), resolve(view, options.b)
             times = [_time(view, version) for version in (a, b)]
         differences = _differences(folder, selection, (a, b), managed_fields=options.show_managed_fields)
         if options.output == "json":
@@ -95,24 +95,24 @@ def _differences(
     low, high = sorted(ends)
     for kind in selection.kinds or folder.kinds.all():
         with folder.journal.read() as view:
-            _prove_kept(view, low)
-            touched = history.changed_objects(view, folder.kinds.number(kind), low, high)
-        objects = iter(sorted(item for item in touched.items() if _wanted(selection, item[0])))
+            _check_floor(view, low)
+            changed = history.changed_objects(view, folder.kinds.type_id(kind), low, high)
+        objects = iter(sorted(item for item in changed.items() if _matches(selection, item[0])))
         while some := list(islice(objects, SLICE)):
             with folder.journal.read() as view:
-                _prove_kept(view, low)
+                _check_floor(view, low)
                 found = [_one(view, kind, one, ends, managed_fields=managed_fields) for one in some]
             yield from (one for one in found if one is not None)
 
 
-def _prove_kept(view: View, low: int) -> None:
-    """Retention goes on meanwhile, and what it took must not look like damage."""
+def _check_floor(view: View, low: int) -> None:
+    """Retention may remove events meanwhile, which must not look like damage."""
     if low < view.floor:
         raise Compacted(low, view.floor)
 
 
-def _wanted(selection: Selection, key: bytes) -> bool:
-    return selection.names(*keys.names_of(key))
+def _matches(selection: Selection, key: bytes) -> bool:
+    return selection.matches_names(*keys.names_of(key))
 
 
 def _one(
@@ -137,19 +137,19 @@ def _print(
     for one in differences:
         counts[one.sign] += 1
         title = f"{one.sign} {one.kind.kind} {object_name(one.namespace, one.name)}"
-        painted = output.paint(harmless(title), OF_SIGN[one.sign])
-        output.line(f"{painted}  {output.paint(harmless(_by(one)), 'dim')}")
+        painted = output.paint(escaped(title), SIGN_COLORS[one.sign])
+        output.line(f"{painted}  {output.paint(escaped(_last_change(one)), 'dim')}")
         for change in one.changes:
-            text = output.fit(harmless(f"    {change.sign} {told(change)}"))
-            output.line(output.paint(text, OF_SIGN[change.sign]))
-    said = ", ".join(f"{counts[sign]} {word}" for sign, word in _WORDS.items() if counts[sign])
+            text = output.fit(escaped(f"    {change.sign} {describe(change)}"))
+            output.line(output.paint(text, SIGN_COLORS[change.sign]))
+    counted = ", ".join(f"{counts[sign]} {word}" for sign, word in _WORDS.items() if counts[sign])
     moments = [
         f"{version} ({exact(at)})" if at else str(version) for version, at in zip(ends, times, strict=True)
     ]
-    output.line(output.paint(f"{said or 'nothing changed'} between {' and '.join(moments)}", "dim"))
+    output.line(output.paint(f"{counted or 'nothing changed'} between {' and '.join(moments)}", "dim"))
 
 
-def _by(one: Difference) -> str:
+def _last_change(one: Difference) -> str:
     versions = " -> ".join(str(version) for version in (one.before, one.after) if version)
     return f"{versions}, last {one.last.verb} by {one.last.user} at {local(one.last.time)}"
 
@@ -163,9 +163,9 @@ def _print_document(
     }
     document |= {word: [] for word in _WORDS.values()}
     for one in differences:
-        told_as: dict[str, Any] = identity(one.kind, one.namespace, one.name)
-        told_as |= {side: at for side, at in (("before", one.before), ("after", one.after)) if at}
-        told_as["last"] = {
+        entry: dict[str, Any] = identity(one.kind, one.namespace, one.name)
+        entry |= {side: at for side, at in (("before", one.before), ("after", one.after)) if at}
+        entry["last"] = {
             "offset": one.last.offset,
             "time": rfc3339(one.last.time),
             "user": one.last.user,
@@ -173,6 +173,6 @@ def _print_document(
             "manager": one.last.manager,
         }
         if one.sign == "~":
-            told_as["changes"] = [change.document() for change in one.changes]
-        document[_WORDS[one.sign]].append(told_as)
+            entry["changes"] = [change.document() for change in one.changes]
+        document[_WORDS[one.sign]].append(entry)
     output.json(document)

@@ -1,7 +1,7 @@
 """`rewound journal export`: write the journal to one portable file.
 
-Everything that is kept, checked record by record: events with their offsets, times, users and contents. A name
-that ends in .gz is compressed; - is stdout. `rewound journal import` makes a data folder of it.
+All events that are kept, each checked: with offset, time, user and content. A file name that ends in .gz is
+compressed; - is stdout. `rewound journal import` creates a data folder from the file.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from gateway.cli.journal.ending import orderly
 from gateway.cli.journal.printing.output import Output
 from gateway.cli.journal.printing.progress import Progress
 from gateway.cli.journal.query.failure import Failure
 from gateway.cli.journal.query.flags import Options, Parser, add_output
-from gateway.cli.journal.query.folder import Folder, opened
+from gateway.cli.journal.query.folder import Folder, open_folder
+from gateway.cli.journal.sigterm import exit_on_sigterm
 from journal.transfer.export import Header
 from journal.transfer.export import export as write_export
 
-LEVEL = 6  # of compression: the next ones cost twice the time for a hundredth of the size
+LEVEL = 6  # of compression: higher ones take twice the time for a hundredth of the size
 
 
 def add_flags(parser: Parser) -> None:
     parser.add_argument("file", metavar="FILE", help="- is stdout; .gz is compressed")
-    parser.add_argument("--force", action="store_true", help="replace a file that is there")
+    parser.add_argument("--force", action="store_true", help="replace an existing file")
     add_output(parser, "json")
 
 
@@ -37,7 +37,11 @@ def run(options: Options, output: Output) -> int:
     if options.file == "-":
         return _to_stdout(options)
     path = Path(options.file)
-    with opened(options.data_dir) as folder, orderly(), _written(path, force=options.force) as stream:
+    with (
+        open_folder(options.data_dir) as folder,
+        exit_on_sigterm(),
+        _written(path, force=options.force) as stream,
+    ):
         header = _export(folder, stream, compressed=path.suffix == ".gz")
     if options.output == "json":
         output.json({"file": str(path), "bytes": path.stat().st_size, **summary(header)})
@@ -48,8 +52,8 @@ def run(options: Options, output: Output) -> int:
 
 def _to_stdout(options: Options) -> int:
     if sys.stdout.isatty():
-        raise Failure("an export is not for a terminal; name a file, or put `> FILE` or `| ...` behind it")
-    with opened(options.data_dir) as folder:
+        raise Failure("an export is not for a terminal; name a file, or redirect the output with `> FILE`")
+    with open_folder(options.data_dir) as folder:
         _export(folder, sys.stdout.buffer, compressed=False)
     return 0
 
@@ -70,20 +74,20 @@ def _export(folder: Folder, stream: BinaryIO, *, compressed: bool) -> Header:
         with Progress("export", total) as progress:
             if not compressed:
                 return write_export(view, stream, progress)
-            # Without a time in it, the same journal gives the same bytes.
+            # Without a timestamp the same journal gives the same bytes.
             with gzip.GzipFile(fileobj=stream, mode="wb", compresslevel=LEVEL, mtime=0) as packed:
                 return write_export(view, cast(BinaryIO, packed), progress)
 
 
 @contextmanager
 def _written(path: Path, *, force: bool) -> Iterator[BinaryIO]:
-    """A file that appears under its name when it is whole. It holds secrets, so only its owner may read it."""
+    """A file that gets its name when it is complete. It contains secrets, so only its owner can read it."""
     if path.exists() and not path.is_file():
         with path.open("wb") as device:
             yield device
         return
     if path.exists() and not force:
-        raise Failure(f"{path} is there already; name another file, or replace it with --force")
+        raise Failure(f"{path} already exists; name another file, or replace it with --force")
     handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as stream:

@@ -1,6 +1,6 @@
 """`rewound journal history`: all versions of one object that are still kept.
 
-Who made each, when, and what changed, field by field; through deletions and re-creations.
+Who wrote each version, when, and what changed, field by field; also across deletions.
 """
 
 from __future__ import annotations
@@ -8,29 +8,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gateway.cli.journal.printing.document import event_document, identity
-from gateway.cli.journal.printing.lines import object_name, print_changes, verb_color, what
-from gateway.cli.journal.printing.output import Output, harmless
+from gateway.cli.journal.printing.lines import effect, object_name, print_changes, verb_color
+from gateway.cli.journal.printing.output import Output, escaped
 from gateway.cli.journal.printing.wording import size
+from gateway.cli.journal.query.event_reader import Entry, EventReader
 from gateway.cli.journal.query.failure import Failure, UsageError
 from gateway.cli.journal.query.flags import Options, Parser, add_limits, add_managed_fields, add_output
-from gateway.cli.journal.query.folder import Folder, opened
+from gateway.cli.journal.query.folder import Folder, open_folder
 from gateway.cli.journal.query.kinds import Kind
-from gateway.cli.journal.query.reading import Entry, Reading
 from gateway.cli.journal.query.selection import Selection
 from gateway.cli.journal.query.times import local
 
 
 def add_flags(parser: Parser) -> None:
     parser.add_argument("kind", metavar="KIND", help="ConfigMap, configmaps, cm or configmaps.<group>")
-    parser.add_argument("object", metavar="NAMESPACE/NAME", help="NAME alone for what is in no namespace")
+    parser.add_argument("object", metavar="NAMESPACE/NAME", help="NAME alone for cluster-scoped kinds")
     add_limits(parser)
     add_managed_fields(parser)
     add_output(parser, "json")
 
 
 def run(options: Options, output: Output) -> int:
-    with opened(options.data_dir) as folder:
-        kind = folder.kinds.named(options.kind)
+    with open_folder(options.data_dir) as folder:
+        kind = folder.kinds.find(options.kind)
         namespace, name = _names(kind, options.object)
         entries = _entries(folder, Selection((kind,), namespace, name), options)
         first = next(entries, None)
@@ -51,28 +51,28 @@ def run(options: Options, output: Output) -> int:
 def _names(kind: Kind, text: str) -> tuple[str, str]:
     namespace, slash, name = text.rpartition("/")
     if kind.namespaced and not namespace:
-        raise UsageError(f"{kind.type_name} are in namespaces; write NAMESPACE/NAME, as in default/{name}")
+        raise UsageError(f"{kind.type_name} are namespaced; write NAMESPACE/NAME, as in default/{name}")
     if kind.namespaced is False and slash:
-        raise UsageError(f"{kind.type_name} are in no namespace; write the name alone: {name}")
+        raise UsageError(f"{kind.type_name} are cluster-scoped; write the name alone: {name}")
     if "*" in text or "?" in text or "[" in text:
         raise UsageError(f"{text!r} is not one object; `rewound journal log --name` takes wildcards")
     return namespace, name
 
 
 def _entries(folder: Folder, selection: Selection, options: Options) -> Iterator[Entry]:
-    reading = Reading(folder.journal, selection)
+    reader = EventReader(folder.journal, selection)
     head = folder.journal.head
-    first = reading.newest(options.limit, 0, head) if options.limit else 0
-    for entries in (reading.backward if options.reverse else reading.forward)(first, head):
+    first = reader.newest(options.limit, 0, head) if options.limit else 0
+    for entries in (reader.backward if options.reverse else reader.forward)(first, head):
         yield from entries
 
 
 def _print(output: Output, entry: Entry, options: Options) -> None:
     event = entry.event
-    did = output.paint(event.verb, verb_color(event))
+    verb = output.paint(event.verb, verb_color(event))
     where = f"{output.paint(f'{event.offset:6}', 'cyan')}  {output.paint(local(event.time), 'dim')}"
-    manager = f" with {harmless(event.manager)}" if event.manager else ""
-    output.line(f"{where}  {harmless(event.user)}  {did}{manager}: {_outcome(entry)}")
+    manager = f" with {escaped(event.manager)}" if event.manager else ""
+    output.line(f"{where}  {escaped(event.user)}  {verb}{manager}: {_outcome(entry)}")
     print_changes(output, entry, " " * 8, managed_fields=options.show_managed_fields)
 
 
@@ -82,8 +82,8 @@ def _outcome(entry: Entry) -> str:
     if entry.event.previous and not entry.follows:
         return f"{size(len(entry.event.body))}; what it changed is no longer kept"
     if not entry.event.previous:
-        return f"made, {size(len(entry.event.body))}"
-    return what(entry) if not entry.changes else f"{len(entry.changes)} changed"
+        return f"created, {size(len(entry.event.body))}"
+    return effect(entry) if not entry.changes else f"{len(entry.changes)} changed"
 
 
 def _print_document(

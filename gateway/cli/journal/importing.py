@@ -1,7 +1,7 @@
-"""`rewound journal import`: make a new data folder from an export.
+"""`rewound journal import`: create a new data folder from an export.
 
-Offsets, times, users, contents and state come out as they were; every checksum is proved. The folder must not
-have a journal. A damaged file is refused with the place of the damage, and nothing is left behind.
+Offsets, times, users, contents and state are the same; every checksum is verified. The folder must not have a
+journal. A damaged file is refused with the position of the damage, and the command leaves nothing.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from gateway.cli.journal.ending import orderly
 from gateway.cli.journal.export import summary
 from gateway.cli.journal.printing.output import Output
 from gateway.cli.journal.printing.progress import Progress
 from gateway.cli.journal.query.flags import Options, Parser, add_output
 from gateway.cli.journal.query.folder import JOURNAL
+from gateway.cli.journal.sigterm import exit_on_sigterm
 from journal.transfer.export import Header
 from journal.transfer.restore import restore
 
@@ -34,13 +34,13 @@ def add_flags(parser: Parser) -> None:
 
 def run(options: Options, output: Output) -> int:
     target = options.data_dir / JOURNAL
-    with orderly(), _read(options.file) as stream, Progress("import", 0) as progress:
+    with exit_on_sigterm(), _read(options.file) as stream, Progress("import", 0) as progress:
 
-        def told(done: int, total: int) -> None:
+        def report(done: int, total: int) -> None:
             progress.total = total
             progress(done)
 
-        header = restore(stream, target, told)
+        header = restore(stream, target, report)
     if options.output == "json":
         output.json({"folder": str(options.data_dir), **summary(header)})
     else:
@@ -56,15 +56,15 @@ def _print(output: Output, folder: Path, header: Header) -> None:
 
 @contextmanager
 def _read(file: str) -> Iterator[BinaryIO]:
-    """The file's bytes, decompressed where they begin like gzip; a name says nothing about a pipe."""
+    """The file's bytes, decompressed if they begin like gzip, because a pipe has no name."""
     if file == "-":
-        yield _unpacked(sys.stdin.buffer)
+        yield _decompressed(sys.stdin.buffer)
     else:
         with Path(file).open("rb") as stream:
-            yield _unpacked(stream)
+            yield _decompressed(stream)
 
 
-def _unpacked(stream: io.BufferedReader | BinaryIO) -> BinaryIO:
+def _decompressed(stream: io.BufferedReader | BinaryIO) -> BinaryIO:
     buffered = (
         stream if isinstance(stream, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, stream))
     )

@@ -1,9 +1,9 @@
 """`rewound journal log`: who did what, when. One line per event, oldest first.
 
 --since and --until take an offset (1042), a time (2024-05-01T12:03:00Z, 12:03) or how long ago (10m).
-With -f it goes on with what a live server writes, after the newest 10 unless --limit or --since says more;
-Ctrl-C ends it. Events at or below the retention floor (see stats) are what is left of older history: the
-version of each object that was current there.
+With -f it follows a live server, after the newest 10 events unless --limit or --since says more; Ctrl-C ends it.
+Events at or below the retention floor (see stats) are what is left of older history: the version of each object
+that was current there.
 """
 
 from __future__ import annotations
@@ -14,40 +14,40 @@ from dataclasses import replace
 from gateway.cli.journal.printing.document import event_document
 from gateway.cli.journal.printing.lines import LogLines
 from gateway.cli.journal.printing.output import Output
+from gateway.cli.journal.query.event_reader import Entry, EventReader
 from gateway.cli.journal.query.failure import UsageError
 from gateway.cli.journal.query.flags import Options, Parser, add_kinds, add_limits, add_output, moment
-from gateway.cli.journal.query.folder import Folder, opened
+from gateway.cli.journal.query.folder import Folder, open_folder
 from gateway.cli.journal.query.follow import follow
-from gateway.cli.journal.query.reading import Entry, Reading
-from gateway.cli.journal.query.selection import selected
+from gateway.cli.journal.query.selection import parse_selection
 
-BEFORE_FOLLOWING = 10  # events that show what the next ones are about
+BEFORE_FOLLOWING = 10  # events shown first, for context
 
 Show = Callable[[Sequence[Entry]], None]
 
 
 def add_flags(parser: Parser) -> None:
     add_kinds(parser)
-    parser.add_argument("--user", metavar="NAME", help="events of this user; * stands for anything")
+    parser.add_argument("--user", metavar="NAME", help="events of this user; * is a wildcard")
     parser.add_argument("--verb", metavar="VERB", help="create, update, delete, deletecollection, ...")
-    parser.add_argument("--since", type=moment, metavar="MOMENT", help="this one and what came behind it")
-    parser.add_argument("--until", type=moment, metavar="MOMENT", help="this one and what came before it")
+    parser.add_argument("--since", type=moment, metavar="MOMENT", help="this event and later ones")
+    parser.add_argument("--until", type=moment, metavar="MOMENT", help="this event and earlier ones")
     add_limits(parser)
-    parser.add_argument("-f", "--follow", action="store_true", help="go on with what comes")
+    parser.add_argument("-f", "--follow", action="store_true", help="follow new events")
     add_output(parser, "json")
 
 
 def run(options: Options, output: Output) -> int:
     if options.follow and (options.until or options.reverse):
-        raise UsageError("--follow: goes on without an end, so --until and --reverse make no sense with it")
-    with opened(options.data_dir) as folder:
+        raise UsageError("--follow: has no end, so leave out --until and --reverse")
+    with open_folder(options.data_dir) as folder:
         _log(folder, options, output)
     return 0
 
 
 def _log(folder: Folder, options: Options, output: Output) -> None:
-    selection = replace(selected(folder.kinds, options), user=options.user, verb=options.verb)
-    reading = Reading(folder.journal, selection)
+    selection = replace(parse_selection(folder.kinds, options), user=options.user, verb=options.verb)
+    reader = EventReader(folder.journal, selection)
     with folder.journal.read() as view:
         first = options.since.first(view) if options.since else 0
         head = view.head
@@ -55,22 +55,24 @@ def _log(folder: Folder, options: Options, output: Output) -> None:
     limit = options.limit
     if options.follow and options.since is None:
         limit = limit or BEFORE_FOLLOWING
-    show = _showing(folder, options, output)
-    _print(reading, (first, last), limit, options.reverse, show)
+    show = _show(folder, options, output)
+    _print(reader, (first, last), limit, options.reverse, show)
     if options.follow:
         output.flush()
-        follow(folder.journal, reading, head, _at_once(show, output))
+        follow(folder.journal, reader, head, _flushing(show, output))
 
 
-def _print(reading: Reading, bounds: tuple[int, int], limit: int | None, reverse: bool, show: Show) -> None:
+def _print(
+    reader: EventReader, bounds: tuple[int, int], limit: int | None, reverse: bool, show: Show
+) -> None:
     first, last = bounds
     if limit is not None:
-        first = reading.newest(limit, first, last)
-    for entries in (reading.backward if reverse else reading.forward)(first, last):
+        first = reader.newest(limit, first, last)
+    for entries in (reader.backward if reverse else reader.forward)(first, last):
         show(entries)
 
 
-def _at_once(show: Show, output: Output) -> Show:
+def _flushing(show: Show, output: Output) -> Show:
     def flushed(entries: Sequence[Entry]) -> None:
         show(entries)
         output.flush()
@@ -78,12 +80,12 @@ def _at_once(show: Show, output: Output) -> Show:
     return flushed
 
 
-def _showing(folder: Folder, options: Options, output: Output) -> Show:
+def _show(folder: Folder, options: Options, output: Output) -> Show:
     if options.output == "text":
         return LogLines(output, folder.kinds).print
 
     def show(entries: Sequence[Entry]) -> None:
         for entry in entries:
-            output.json(event_document(entry, folder.kinds.of_number(entry.event.type_id)))
+            output.json(event_document(entry, folder.kinds.of_type_id(entry.event.type_id)))
 
     return show

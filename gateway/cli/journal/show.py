@@ -1,6 +1,6 @@
-"""`rewound journal show`: one event whole.
+"""`rewound journal show`: one event with its object.
 
-Who did it, when and with what, how it differs from the version before, and the object as it was stored.
+Who wrote it, when and with what, how it differs from the version before, and the object as it was stored.
 """
 
 from __future__ import annotations
@@ -9,13 +9,13 @@ import orjson
 
 from gateway.cli.journal.printing.document import event_document, object_bytes
 from gateway.cli.journal.printing.lines import object_name, print_changes, verb_color
-from gateway.cli.journal.printing.output import Output, harmless
+from gateway.cli.journal.printing.output import Output, escaped
 from gateway.cli.journal.printing.wording import size
+from gateway.cli.journal.query.event_reader import Entry, entry_for
 from gateway.cli.journal.query.failure import Failure
 from gateway.cli.journal.query.flags import Options, Parser, add_managed_fields, add_output, offset
-from gateway.cli.journal.query.folder import Folder, opened
+from gateway.cli.journal.query.folder import Folder, open_folder
 from gateway.cli.journal.query.kinds import Kind
-from gateway.cli.journal.query.reading import Entry, entry_of
 from gateway.cli.journal.query.times import exact
 from journal import history
 from journal.view import View
@@ -28,9 +28,9 @@ def add_flags(parser: Parser) -> None:
 
 
 def run(options: Options, output: Output) -> int:
-    with opened(options.data_dir) as folder:
+    with open_folder(options.data_dir) as folder:
         entry = _found(folder, options.offset)
-        kind = folder.kinds.of_number(entry.event.type_id)
+        kind = folder.kinds.of_type_id(entry.event.type_id)
     if options.output == "text":
         _print(output, entry, kind, managed_fields=options.show_managed_fields)
     else:
@@ -44,7 +44,7 @@ def _found(folder: Folder, wanted: int) -> Entry:
         event = view.event(wanted)
         if event is None:
             raise Failure(_missing(view, wanted))
-        return entry_of(view, event)
+        return entry_for(view, event)
 
 
 def _missing(view: View, wanted: int) -> str:
@@ -52,7 +52,7 @@ def _missing(view: View, wanted: int) -> str:
     if wanted > head:
         return f"there is no event {wanted} yet: the newest is {head}"
     if wanted <= floor:
-        return f"event {wanted} is no longer kept: the journal has all events behind {floor}"
+        return f"event {wanted} is no longer kept: the journal has all events after {floor}"
     near = next(history.ascending(view, history.whole_log(view), wanted))
     return f"there is no event {wanted}: nothing was committed under that offset; the next one is {near}"
 
@@ -60,25 +60,25 @@ def _missing(view: View, wanted: int) -> str:
 def _print(output: Output, entry: Entry, kind: Kind, *, managed_fields: bool) -> None:
     event = entry.event
     output.line(output.paint(f"event {event.offset}", "bold"))
-    gone = "" if entry.follows or not event.previous else " (no longer kept)"
+    removed = "" if entry.follows or not event.previous else " (no longer kept)"
     fields = {
         "time": exact(event.time),
         "user": event.user,
         "manager": event.manager,
-        "verb": event.verb + (", the object is gone" if event.removed else ""),
+        "verb": event.verb + (", the object was removed" if event.removed else ""),
         "object": f"{kind.kind} {object_name(event.namespace, event.name)}",
         "type": " ".join(filter(None, (kind.type_name, kind.api_version))),
-        "follows": f"{event.previous}{gone}" if event.previous else "nothing: it did not exist",
+        "follows": f"{event.previous}{removed}" if event.previous else "nothing: it did not exist",
         "size": size(len(event.body)),
     }
     for name, value in fields.items():
         color = verb_color(event) if name == "verb" else ""
-        output.line(f"  {output.paint(f'{name:8}', 'dim')} {output.paint(harmless(value), color)}")
+        output.line(f"  {output.paint(f'{name:8}', 'dim')} {output.paint(escaped(value), color)}")
     if entry.follows:
         _print_difference(output, entry, managed_fields=managed_fields)
     output.line(output.paint("object", "bold"))
     for line in _yaml(object_bytes(kind, event.body)).splitlines():
-        output.line(f"  {harmless(line)}")
+        output.line(f"  {escaped(line)}")
 
 
 def _print_difference(output: Output, entry: Entry, *, managed_fields: bool) -> None:
@@ -96,7 +96,7 @@ def _print_document(output: Output, document: object, form: str) -> None:
 
 
 def _yaml(body: bytes) -> str:
-    # Loaded when it is wanted: it brings the server's machinery with it.
+    # Imported when needed: it imports much of the server.
     from gateway.wire.yaml import from_json
 
     return from_json(body).decode()

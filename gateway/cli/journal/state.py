@@ -1,6 +1,6 @@
-"""`rewound journal state`: what was there at a version or a time.
+"""`rewound journal state`: all objects at a version or a time.
 
-A table for people; with -o json or -o yaml whole objects, in one document of kind List.
+A table for people; with -o json or -o yaml the objects, in one document of kind List.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from gateway.cli.journal.printing.document import object_bytes
 from gateway.cli.journal.printing.output import Output
 from gateway.cli.journal.printing.wording import size
 from gateway.cli.journal.query.flags import Options, Parser, add_kinds, add_output, moment
-from gateway.cli.journal.query.folder import Folder, opened
+from gateway.cli.journal.query.folder import Folder, open_folder
 from gateway.cli.journal.query.kinds import Kind
 from gateway.cli.journal.query.moments import Moment
-from gateway.cli.journal.query.selection import Selection, selected
+from gateway.cli.journal.query.selection import Selection, parse_selection
 from gateway.cli.journal.query.times import local
-from gateway.cli.journal.query.versions import reach
+from gateway.cli.journal.query.versions import resolve
 from journal.view import View
 
 SLICE = 500  # objects read in one view
@@ -33,7 +33,7 @@ SLICE = 500  # objects read in one view
 class Stored:
     kind: Kind
     body: bytes
-    time: int = 0  # of the event that made it so; 0 when that is not asked for or not kept
+    time: int = 0  # of the event that wrote it; 0 when not requested or not kept
 
     @cached_property
     def metadata(self) -> dict[str, Any]:
@@ -44,7 +44,7 @@ class Stored:
     def names(self) -> tuple[str, str]:
         return self.metadata.get("namespace", ""), self.metadata["name"]
 
-    def dated(self, view: View) -> Stored:
+    def with_time(self, view: View) -> Stored:
         event = view.event(int(self.metadata["resourceVersion"]))
         return self if event is None else replace(self, time=event.time)
 
@@ -58,30 +58,32 @@ def add_flags(parser: Parser) -> None:
 
 
 def run(options: Options, output: Output) -> int:
-    with opened(options.data_dir) as folder:
-        selection = selected(folder.kinds, options)
+    with open_folder(options.data_dir) as folder:
+        selection = parse_selection(folder.kinds, options)
         with folder.journal.read() as view:
-            version = reach(view, options.at)
+            version = resolve(view, options.at)
             view.at(version)
         printing = {"text": _print_list, "json": _print_json, "yaml": _print_yaml}[options.output]
-        printing(output, version, _objects(folder, selection, version, dated=options.output == "text"))
+        printing(output, version, _objects(folder, selection, version, with_time=options.output == "text"))
     return 0
 
 
-def _objects(folder: Folder, selection: Selection, version: int, *, dated: bool) -> Iterator[list[Stored]]:
-    """In slices, each from a view of its own; all of them show the same version."""
+def _objects(
+    folder: Folder, selection: Selection, version: int, *, with_time: bool
+) -> Iterator[list[Stored]]:
+    """In slices, each from its own view, all at the same version."""
     for kind in selection.kinds or folder.kinds.all():
-        number, where = folder.kinds.number(kind), selection.one_namespace
+        number, where = folder.kinds.type_id(kind), selection.one_namespace
         after: tuple[str, str] | None = None
         more = True
         while more:
             with folder.journal.read() as view:
                 page = view.at(version).page(number, where, after=after, limit=SLICE)
                 found = [Stored(kind, body) for body in page.bodies]
-                if selection.names_some:
-                    found = [one for one in found if selection.names(*one.names)]
-                if dated:
-                    found = [one.dated(view) for one in found]
+                if selection.selects_names:
+                    found = [one for one in found if selection.matches_names(*one.names)]
+                if with_time:
+                    found = [one.with_time(view) for one in found]
             after, more = page.last, page.more
             yield found
 
@@ -91,12 +93,12 @@ def _print_list(output: Output, version: int, slices: Iterator[list[Stored]]) ->
         output, ("KIND", "NAMESPACE", "NAME", "VERSION", "CHANGED", "SIZE"), ("VERSION", "SIZE")
     )
     count, each = 0, chain.from_iterable(slices)
-    # Many kinds have a few objects each: together they are one table.
+    # Many kinds have a few objects each: print them as one table.
     while objects := list(islice(each, SLICE)):
         columns.rows([_cells(one) for one in objects], [_COLORS] * len(objects))
         count += len(objects)
-    things = "1 object" if count == 1 else f"{count} objects"
-    output.line(output.paint(f"{things} at version {version}", "dim"))
+    counted = "1 object" if count == 1 else f"{count} objects"
+    output.line(output.paint(f"{counted} at version {version}", "dim"))
 
 
 _COLORS = ["", "", "bold", "cyan", "dim", ""]

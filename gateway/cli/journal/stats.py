@@ -1,7 +1,6 @@
-"""`rewound journal stats`: how large the journal is, of what, and how fast it grows.
+"""`rewound journal stats`: how large the journal is, per type, and how fast it grows.
 
-Bytes of a type are those of its events. The floor is what retention has reached: any version from there to the
-head can be asked for.
+The bytes of a type are those of its events. Every version from the retention floor to the head can be shown.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from gateway.cli.journal.printing.output import Output
 from gateway.cli.journal.printing.progress import Progress
 from gateway.cli.journal.printing.wording import size
 from gateway.cli.journal.query.flags import Options, Parser, add_output
-from gateway.cli.journal.query.folder import Folder, opened
+from gateway.cli.journal.query.folder import Folder, open_folder
 from gateway.cli.journal.query.times import exact, rfc3339, span
 from journal import history, keys, snapshots
 from journal.environment import DATA
@@ -56,7 +55,7 @@ def add_flags(parser: Parser) -> None:
 
 
 def run(options: Options, output: Output) -> int:
-    with opened(options.data_dir) as folder, folder.journal.read() as view:
+    with open_folder(options.data_dir) as folder, folder.journal.read() as view:
         stats = _stats(folder, view)
     (_print_document if options.output == "json" else _print)(output, stats)
     return 0
@@ -87,7 +86,7 @@ def _time_of(view: View, offset: int) -> int:
 
 
 def _rates(view: View, now: int) -> dict[str, float]:
-    """Over the last minute, the last hour, and all that is kept whole. Offsets count events, but for rare gaps."""
+    """Over the last minute, the last hour, and since the floor. Offsets count events, except for rare gaps."""
     rates = {
         name: (view.head - max(view.offset_at(now - seconds * 1_000_000), view.floor)) / seconds
         for name, seconds in (("minute", MINUTE), ("hour", HOUR))
@@ -102,7 +101,7 @@ def _types(folder: Folder, view: View) -> list[TypeStats]:
     found, done = [], 0
     with Progress("stats", view.txn.stat(databases.events)["entries"]) as progress:
         for kind in folder.kinds.all():
-            number, events, total = folder.kinds.number(kind), 0, 0
+            number, events, total = folder.kinds.type_id(kind), 0, 0
             for offset in history.ascending(view, history.of_type(view, number), 0):
                 events += 1
                 total += len(view.txn.get(keys.pack_offset(offset), b"", databases.events))
@@ -120,11 +119,11 @@ def _print(output: Output, stats: Stats) -> None:
     fields = {
         "folder": f"{stats.folder} (dialect {stats.dialect})",
         "head": str(stats.head),
-        "floor": f"{stats.floor}" + ("" if stats.floor else " (nothing was let go)"),
+        "floor": f"{stats.floor}" + ("" if stats.floor else " (nothing was removed)"),
         "newest": newest,
         "oldest": (exact(stats.oldest) if stats.oldest else "none") + passed,
         "rate": f"{rates['minute']:.1f}/s in the last minute, {rates['hour']:.1f}/s in the last hour, "
-        f"{rates['kept']:.1f}/s in all that is kept",
+        f"{rates['kept']:.1f}/s since the floor",
         "snapshots": ", ".join(f"{at} ({rows} objects)" for at, rows in stats.snapshots) or "none",
         "file": f"{size(stats.file_bytes)}, {size(stats.used_bytes)} in use, map {size(stats.map_bytes)}",
     }

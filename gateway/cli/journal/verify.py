@@ -1,7 +1,7 @@
-"""`rewound journal verify`: prove that every record is sound.
+"""`rewound journal verify`: check every record.
 
-Reads every record and replays all events, from the first one and from the newest snapshot: state, indexes and
-counts must be what that leads to. Exit code 1 when anything is not.
+It reads every record and replays all events, from the first one and from the newest snapshot, and compares the
+result with state, indexes and counts. Exit code 1 when anything differs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from gateway.cli.journal.query.flags import Options, Parser, add_output
 from gateway.cli.journal.query.folder import JOURNAL
 from journal.log import Journal
 from journal.verify import Report
-from journal.verify import verify as prove
+from journal.verify import verify as verify_journal
 
 
 def add_flags(parser: Parser) -> None:
@@ -20,22 +20,22 @@ def add_flags(parser: Parser) -> None:
 
 
 def run(options: Options, output: Output) -> int:
-    # Every other command refuses a folder whose newest records are damaged; here they are to be found.
+    # Every other command refuses a journal with a damaged tail; this one reports the damage.
     journal = Journal.open(options.data_dir / JOURNAL, readonly=True, check_tail=False)
     try:
-        report = _proved(journal)
+        report = _verified(journal)
     finally:
         journal.close()
     (_print_document if options.output == "json" else _print)(output, report)
     return 0 if report.sound else 1
 
 
-def _proved(journal: Journal) -> Report:
+def _verified(journal: Journal) -> Report:
     with journal.read() as view:
         databases = (view.databases.events, view.databases.state)
         total = sum(view.txn.stat(database)["entries"] for database in databases)
         with Progress("verify", total) as progress:
-            return prove(view, progress)
+            return verify_journal(view, progress)
 
 
 def _print(output: Output, report: Report) -> None:

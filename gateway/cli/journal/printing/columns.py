@@ -1,23 +1,23 @@
-"""Aligned columns of a table that grows as it is printed: widths only ever grow, so nothing jumps back.
+"""Aligned columns of a table that is printed in batches: widths only grow.
 
-`log -f` prints a few rows at a time and never knows what is coming; whole tables are one batch. On a terminal long
-names give way to the last column, which says most, and that one is cut at the edge.
+`log -f` prints a few rows at a time; other tables are one batch. On a terminal, long names are shortened in favour
+of the last column, which has the most information, and that one is cut at the edge.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from gateway.cli.journal.printing.output import Output, harmless
+from gateway.cli.journal.printing.output import Output, escaped
 
 GAP = "  "
-WIDEST = 70  # one long name should not push everything to the right for ever
-NARROWEST = 14  # a name that is shortened keeps as much as this
-LEAST = 24  # a last column with less room than this goes on in the next line
+MAX_WIDTH = 70  # one long name should not move all later rows to the right
+MIN_NAME_WIDTH = 14  # a shortened name keeps this much
+MIN_LAST_WIDTH = 24  # with less space than this, the last column is not cut
 
 
 class Columns:
-    """`right` are titles of numbers; `shares` says what part of a terminal a long name may take, as 1/n."""
+    """`right`: titles of right-aligned columns; `shares`: a name may take 1/n of the terminal's width."""
 
     def __init__(
         self,
@@ -33,11 +33,11 @@ class Columns:
         self._titled = False
 
     def rows(self, rows: Iterable[Sequence[str]], colors: Sequence[Sequence[str]] = ()) -> None:
-        """Print rows; `colors` has the colour of each cell, or nothing."""
+        """Print rows; `colors` has the colour of each cell, or is empty."""
         cells = [[self._shown(number, cell) for number, cell in enumerate(row)] for row in rows]
         for row in cells:
             for number, cell in enumerate(row):
-                self._widths[number] = max(self._widths[number], min(len(cell), WIDEST))
+                self._widths[number] = max(self._widths[number], min(len(cell), MAX_WIDTH))
         if not self._titled and cells:
             self._titled = True
             self._print(self._titles, ["dim"] * len(self._titles))
@@ -45,15 +45,15 @@ class Columns:
             self._print(row, colors[number] if colors else [""] * len(row))
 
     def _shown(self, number: int, cell: str) -> str:
-        text, width = harmless(cell), self._output.width
+        text, width = escaped(cell), self._output.width
         if width is None or not self._shares[number]:
             return text
-        return _middle_out(text, max(NARROWEST, width // self._shares[number]))
+        return _shorten(text, max(MIN_NAME_WIDTH, width // self._shares[number]))
 
     def _print(self, cells: Sequence[str], colors: Sequence[str]) -> None:
         padded = [self._padded(number, cell) for number, cell in enumerate(cells)]
         used = sum(map(len, padded[:-1])) + len(GAP) * (len(cells) - 1)
-        if self._output.width is not None and self._output.width - used >= LEAST:
+        if self._output.width is not None and self._output.width - used >= MIN_LAST_WIDTH:
             padded[-1] = self._output.fit(padded[-1], used)
         painted = [self._output.paint(text, color) for text, color in zip(padded, colors, strict=True)]
         self._output.line(GAP.join(painted).rstrip())
@@ -64,8 +64,8 @@ class Columns:
         return cell if number == len(self._titles) - 1 else cell.ljust(self._widths[number])
 
 
-def _middle_out(text: str, room: int) -> str:
-    """Names begin alike and end alike: what is left out is in the middle."""
-    if len(text) <= room:
+def _shorten(text: str, width: int) -> str:
+    """Leave out the middle, because names often differ at both ends."""
+    if len(text) <= width:
         return text
-    return text[: room // 2 - 1] + "…" + text[-(room - room // 2) :]
+    return text[: width // 2 - 1] + "…" + text[-(width - width // 2) :]

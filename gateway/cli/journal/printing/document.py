@@ -1,4 +1,4 @@
-"""Events and objects as documents, for programs: the fields that `-o json` and `-o yaml` have."""
+"""Events and objects as documents for `-o json` and `-o yaml`."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from typing import Any
 import orjson
 
 from actors.store.document import type_prefix, typed
+from gateway.cli.journal.query.event_reader import Entry
 from gateway.cli.journal.query.kinds import Kind
-from gateway.cli.journal.query.reading import Entry
 from gateway.cli.journal.query.times import rfc3339
 
 Document = dict[str, Any]
 
 
 def object_bytes(kind: Kind, body: bytes) -> bytes:
-    """An object with its type in front, where that is known."""
+    """An object with kind and apiVersion, if they are known."""
     return typed(type_prefix(kind.kind, kind.api_version), body) if kind.api_version else body
 
 
 def identity(kind: Kind, namespace: str, name: str) -> Document:
-    told: Document = {"kind": kind.kind, "apiVersion": kind.api_version, "resource": kind.type_name}
+    document: Document = {"kind": kind.kind, "apiVersion": kind.api_version, "resource": kind.type_name}
     if namespace:
-        told["namespace"] = namespace
-    return {**told, "name": name}
+        document["namespace"] = namespace
+    return {**document, "name": name}
 
 
 def event_document(entry: Entry, kind: Kind, *, managed_fields: bool = False) -> Document:

@@ -1,23 +1,23 @@
-"""Events as lines: one each for `log`, one and its changes below it for `history`."""
+"""Events as lines: one line for `log`, one line and the changes below it for `history`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from gateway.cli.journal.printing.columns import Columns
-from gateway.cli.journal.printing.output import OF_SIGN, Output, harmless
-from gateway.cli.journal.printing.wording import size, summed_up, told
+from gateway.cli.journal.printing.output import SIGN_COLORS, Output, escaped
+from gateway.cli.journal.printing.wording import describe, size, summarize
+from gateway.cli.journal.query.event_reader import Entry
 from gateway.cli.journal.query.kinds import Kinds
-from gateway.cli.journal.query.reading import Entry
 from gateway.cli.journal.query.times import clock, local
 from journal.records import Event
 
 _TITLES = ("OFFSET", "TIME", "USER", "VERB", "KIND", "OBJECT", "MANAGER", "WHAT")
-OF_VERB = {"create": "green", "update": "yellow", "patch": "yellow", "apply": "yellow"}
+VERB_COLORS = {"create": "green", "update": "yellow", "patch": "yellow", "apply": "yellow"}
 
 
 class LogLines:
-    """Remembers its widths, so that what follows lines up with what was there."""
+    """Keeps the column widths, so that later batches line up with earlier ones."""
 
     def __init__(self, output: Output, kinds: Kinds) -> None:
         self._kinds = kinds
@@ -34,20 +34,20 @@ class LogLines:
             self._time(event.time),
             event.user,
             event.verb,
-            self._kinds.of_number(event.type_id).kind,
+            self._kinds.of_type_id(event.type_id).kind,
             object_name(event.namespace, event.name),
             event.manager,
-            what(entry),
+            effect(entry),
         ]
 
 
-def what(entry: Entry) -> str:
-    """What an event did, in a few words."""
+def effect(entry: Entry) -> str:
+    """The effect of an event, in a few words."""
     if entry.event.removed:
         return "removed"
     if not entry.follows:
         return size(len(entry.event.body))
-    return summed_up(entry.changes) or "nothing changed"
+    return summarize(entry.changes) or "nothing changed"
 
 
 def object_name(namespace: str, name: str) -> str:
@@ -55,7 +55,7 @@ def object_name(namespace: str, name: str) -> str:
 
 
 def verb_color(event: Event) -> str:
-    return "red" if event.removed else OF_VERB.get(event.verb, "")
+    return "red" if event.removed else VERB_COLORS.get(event.verb, "")
 
 
 def _colors(event: Event) -> list[str]:
@@ -64,5 +64,5 @@ def _colors(event: Event) -> list[str]:
 
 def print_changes(output: Output, entry: Entry, indent: str, *, managed_fields: bool) -> None:
     for change in entry.compared(managed_fields=managed_fields):
-        text = harmless(f"{indent}{change.sign} {told(change)}")
-        output.line(output.paint(output.fit(text), OF_SIGN[change.sign]))
+        text = escaped(f"{indent}{change.sign} {describe(change)}")
+        output.line(output.paint(output.fit(text), SIGN_COLORS[change.sign]))

@@ -1,7 +1,6 @@
-"""Where a command writes, and how: colours and a width on a terminal, plain text everywhere else.
+"""The output of a command: colours and a width on a terminal, plain text everywhere else.
 
-Text from the journal is made harmless first: names, users and values come from clients, and a terminal obeys
-what it is shown.
+Text from the journal is escaped: names, users and values come from clients, and may contain control sequences.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any, TextIO
 import orjson
 
 _CODES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "blue": "34", "cyan": "36"}
-OF_SIGN = {"+": "green", "-": "red", "~": "yellow"}
+SIGN_COLORS = {"+": "green", "-": "red", "~": "yellow"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +25,12 @@ class Output:
     width: int | None = None  # of the terminal
 
     @classmethod
-    def of(cls, stream: TextIO, color: str, surroundings: Mapping[str, str] = os.environ) -> Output:
+    def of(cls, stream: TextIO, color: str, environ: Mapping[str, str] = os.environ) -> Output:
         if isinstance(stream, TextIOWrapper):
-            # A character that this terminal cannot show is no reason to stop.
+            # Escape a character that this terminal cannot show.
             stream.reconfigure(errors="backslashreplace")
         terminal = stream.isatty()
-        wanted = terminal and not surroundings.get("NO_COLOR") and surroundings.get("TERM") != "dumb"
+        wanted = terminal and not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
         colored = color == "always" or (color == "auto" and bool(wanted))
         return cls(stream, colored, shutil.get_terminal_size().columns if terminal else None)
 
@@ -49,14 +48,14 @@ class Output:
         return f"\x1b[{_CODES[color]}m{text}\x1b[0m" if self.colored and color and text else text
 
     def fit(self, text: str, used: int = 0) -> str:
-        """Cut to what is left of the terminal's width."""
+        """Cut to the rest of the terminal's width."""
         if self.width is None or used + len(text) <= self.width:
             return text
         return text[: max(0, self.width - used - 1)] + "…"
 
 
-def harmless(text: str) -> str:
-    """Without characters that would move a cursor or change a colour."""
+def escaped(text: str) -> str:
+    """Escape control characters, which could move the cursor or change colours."""
     if text.isprintable():
         return text
     return "".join(

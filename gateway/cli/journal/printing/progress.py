@@ -1,8 +1,8 @@
-"""A progress bar for long work: on a terminal only, on stderr, and gone when the work is done.
+"""A progress bar on stderr, on a terminal only, removed when the work is done.
 
     verify  ########------------  41%  410,000 of 1,000,000  7.2s left
 
-Work that is over before anybody would wonder shows none.
+Short work shows none.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import TextIO
 from gateway.cli.journal.query.times import span
 
 WIDTH = 24
-PATIENCE = 0.4  # seconds before a bar appears
-EVERY = 0.1  # seconds between two of its pictures
+DELAY = 0.4  # seconds before a bar appears
+INTERVAL = 0.1  # seconds between two updates
 
 
 class Progress:
-    """Called with how much is done; a context manager that clears the line."""
+    """Call it with the amount done. As a context manager it clears the line."""
 
     def __init__(
         self,
@@ -32,9 +32,9 @@ class Progress:
     ) -> None:
         self._label, self.total = label, total
         self._stream, self._clock = stream or sys.stderr, clock
-        self._seen = self._stream.isatty()
+        self._enabled = self._stream.isatty()
         self._began = clock()
-        self._next = self._began + PATIENCE
+        self._next = self._began + DELAY
         self._shown = False
 
     def __enter__(self) -> Progress:
@@ -42,13 +42,13 @@ class Progress:
 
     def __call__(self, done: int) -> None:
         now = self._clock()
-        if self._seen and now >= self._next:
-            self._next = now + EVERY
+        if self._enabled and now >= self._next:
+            self._next = now + INTERVAL
             self._shown = True
-            self._stream.write(f"\r{self._picture(done, now - self._began)}\x1b[K")
+            self._stream.write(f"\r{self._bar(done, now - self._began)}\x1b[K")
             self._stream.flush()
 
-    def _picture(self, done: int, passed: float) -> str:
+    def _bar(self, done: int, passed: float) -> str:
         share = min(1.0, done / self.total) if self.total else 1.0
         filled = round(share * WIDTH)
         left = f"  {span(passed / share - passed)} left" if 0 < share < 1 else ""

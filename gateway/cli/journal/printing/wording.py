@@ -1,4 +1,4 @@
-"""Changes, values and sizes in words: for a line of a terminal, or for a list of them."""
+"""Formats changes, values and sizes for a line of a terminal."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ import orjson
 
 from gateway.cli.journal.query.difference import ABSENT, Change
 
-# Room for one value before it is cut. Whole values are in `show` and in JSON.
-ROOM = 60
-CONTEXT = 12  # of what is the same, in front of where two long values part
-SUMMED_UP = 2  # changes in one line
+# A longer value is cut. `show` and JSON have whole values.
+VALUE_WIDTH = 60
+CONTEXT = 12  # characters shown before the first difference of two long values
+SUMMARY_CHANGES = 2  # changes in a summary
 
-# Follows from other changes, so a line has better things to say.
+# Follows from other changes, so a summary leaves it out.
 _DERIVED = frozenset({"metadata.generation"})
 
 
-def told(change: Change, room: int | None = ROOM) -> str:
-    """data.color: "blue" -> "red"; the sign says the rest of what was added or removed."""
+def describe(change: Change, width: int | None = VALUE_WIDTH) -> str:
+    """data.color: "blue" -> "red"; for added and removed fields only the one value."""
     if change.before is ABSENT or change.after is ABSENT:
         value = change.after if change.before is ABSENT else change.before
-        return f"{change.path}: {_cut(_json(value), 0, room)}"
+        return f"{change.path}: {_cut(_json(value), 0, width)}"
     before, after = _json(change.before), _json(change.after)
     start = 0
-    if room is not None and max(len(before), len(after)) > room:
-        start = max(0, _parting(before, after) - CONTEXT)
-    return f"{change.path}: {_cut(before, start, room)} -> {_cut(after, start, room)}"
+    if width is not None and max(len(before), len(after)) > width:
+        start = max(0, _common_prefix(before, after) - CONTEXT)
+    return f"{change.path}: {_cut(before, start, width)} -> {_cut(after, start, width)}"
 
 
 def signed(change: Change) -> str:
-    return told(change) if change.sign == "~" else change.sign + told(change)
+    return describe(change) if change.sign == "~" else change.sign + describe(change)
 
 
-def summed_up(changes: list[Change]) -> str:
-    """The first of them, contents before metadata, and how many more there are."""
-    telling = [change for change in changes if change.path not in _DERIVED] or changes
-    telling = sorted(telling, key=lambda change: change.path.startswith("metadata."))
-    shown = "; ".join(signed(change) for change in telling[:SUMMED_UP])
-    more = len(telling) - SUMMED_UP
+def summarize(changes: list[Change]) -> str:
+    """The first changes, contents before metadata, and how many more there are."""
+    notable = [change for change in changes if change.path not in _DERIVED] or changes
+    notable = sorted(notable, key=lambda change: change.path.startswith("metadata."))
+    shown = "; ".join(signed(change) for change in notable[:SUMMARY_CHANGES])
+    more = len(notable) - SUMMARY_CHANGES
     return f"{shown}; {more} more" if more > 0 else shown
 
 
@@ -57,14 +57,14 @@ def _json(value: Any) -> str:
     return orjson.dumps(value).decode()
 
 
-def _parting(one: str, other: str) -> int:
-    """How many characters are the same at the beginning."""
+def _common_prefix(one: str, other: str) -> int:
+    """The length of the common prefix."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((at for at, (left, right) in pairs if left != right), min(len(one), len(other)))
 
 
-def _cut(text: str, start: int, room: int | None) -> str:
-    if room is None:
+def _cut(text: str, start: int, width: int | None) -> str:
+    if width is None:
         return text
-    shown = text[start : start + room]
-    return ("…" if start else "") + shown + ("…" if start + room < len(text) else "")
+    shown = text[start : start + width]
+    return ("…" if start else "") + shown + ("…" if start + width < len(text) else "")

@@ -1,15 +1,15 @@
-"""What differs between two documents, field by field. Pure: plain values in, changes out.
+"""The differences between two documents, field by field.
 
-Shared by `show`, `history`, `diff` and the lines of `log`. Paths are written as people say them:
+`show`, `history`, `diff` and `log` use it. Paths look like this:
 
     data.color                                   a field
-    metadata.labels["app.example/name"]          a key that is no plain word
+    metadata.labels["app.example/name"]          a key that needs quotes
     spec.containers[name=web].image              an item of a list whose items have names (or types, keys, ...)
     metadata.finalizers[]                        an item of a list of plain values, added or removed
     spec.rules[2].path                           anything else in a list, by position
 
-Lists are compared by what their items are called, because an item put in front would otherwise change all
-behind it. Walks with a stack of its own: documents may be nested deeper than Python may call.
+Items of lists are matched by a merge key, because otherwise an inserted item would change all later ones. It uses
+its own stack: documents may be nested deeper than the recursion limit of Python.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from typing import Any, Final
 
 import orjson
 
-# They change with every write, and whoever compares two versions knows that.
-BOOKKEEPING: Final = frozenset({"metadata.resourceVersion"})
+# It changes with every write.
+RESOURCE_VERSION: Final = frozenset({"metadata.resourceVersion"})
 MANAGED_FIELDS: Final = "metadata.managedFields"
 
-_CALLED_BY: Final = ("name", "uid", "key", "type", "ip", "port")
-_plain_word = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*").fullmatch
+_MERGE_KEYS: Final = ("name", "uid", "key", "type", "ip", "port")
+_identifier = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*").fullmatch
 
 
 class _Absent:
@@ -40,8 +40,8 @@ ABSENT: Final = _Absent()
 @dataclass(frozen=True, slots=True)
 class Change:
     path: str
-    before: Any  # ABSENT: was not there
-    after: Any  # ABSENT: is not there any more
+    before: Any  # ABSENT: did not exist
+    after: Any  # ABSENT: does not exist any more
 
     @property
     def sign(self) -> str:
@@ -50,19 +50,19 @@ class Change:
         return "-" if self.after is ABSENT else "~"
 
     def document(self) -> dict[str, Any]:
-        told: dict[str, Any] = {"path": self.path}
+        document: dict[str, Any] = {"path": self.path}
         if self.before is not ABSENT:
-            told["before"] = self.before
+            document["before"] = self.before
         if self.after is not ABSENT:
-            told["after"] = self.after
-        return told
+            document["after"] = self.after
+        return document
 
 
 _Pair = tuple[str, Any, Any]
 
 
-def difference(before: Any, after: Any, ignored: Collection[str] = BOOKKEEPING) -> list[Change]:
-    """All changes, in the order of the document. Fields whose path is in `ignored` are not looked at."""
+def difference(before: Any, after: Any, ignored: Collection[str] = RESOURCE_VERSION) -> list[Change]:
+    """All changes, in the order of the document. Fields whose path is in `ignored` are not compared."""
     changes: list[Change] = []
     left: list[_Pair] = [("", before, after)]
     while left:
@@ -87,40 +87,40 @@ def _fields(path: str, one: dict[str, Any], other: dict[str, Any]) -> Iterator[_
 
 
 def _below(path: str, key: str) -> str:
-    if _plain_word(key):
+    if _identifier(key):
         return f"{path}.{key}" if path else key
     return f"{path}[{orjson.dumps(key).decode()}]"
 
 
 def _items(path: str, one: list[Any], other: list[Any], changes: list[Change]) -> Iterable[_Pair]:
-    if _plain(one) and _plain(other):
-        changes += _plain_items(path, one, other)
+    if _scalars(one) and _scalars(other):
+        changes += _scalar_items(path, one, other)
         return ()
-    called = _called_by(one, other)
-    if not called:
+    merge_key = _merge_key(one, other)
+    if not merge_key:
         return _by_position(path, one, other)
-    first, second = ({item[called]: item for item in items} for items in (one, other))
+    first, second = ({item[merge_key]: item for item in items} for items in (one, other))
     changes += _order(path, [key for key in first if key in second], [key for key in second if key in first])
     return (
-        (f"{path}[{called}={key}]", first.get(key, ABSENT), second.get(key, ABSENT))
+        (f"{path}[{merge_key}={key}]", first.get(key, ABSENT), second.get(key, ABSENT))
         for key in dict.fromkeys((*first, *second))
     )
 
 
-def _plain(items: list[Any]) -> bool:
-    """Plain values, each once."""
+def _scalars(items: list[Any]) -> bool:
+    """Whether all items are scalars without duplicates."""
     if any(isinstance(item, (dict, list)) for item in items):
         return False
-    return len(_told_apart(items)) == len(items)
+    return len(_distinct(items)) == len(items)
 
 
-def _told_apart(items: list[Any]) -> set[tuple[type, Any]]:
-    """Python takes 1, 1.0 and true for the same."""
+def _distinct(items: list[Any]) -> set[tuple[type, Any]]:
+    """The items with their types, because 1 == 1.0 == True in Python."""
     return {(type(item), item) for item in items}
 
 
-def _plain_items(path: str, one: list[Any], other: list[Any]) -> Iterator[Change]:
-    first, second = _told_apart(one), _told_apart(other)
+def _scalar_items(path: str, one: list[Any], other: list[Any]) -> Iterator[Change]:
+    first, second = _distinct(one), _distinct(other)
     both = first & second
     stayed, still = ([item for item in items if (type(item), item) in both] for items in (one, other))
     yield from (Change(f"{path}[]", item, ABSENT) for item in one if (type(item), item) not in second)
@@ -133,14 +133,12 @@ def _order(path: str, one: list[Any], other: list[Any]) -> Iterator[Change]:
         yield Change(f"{path}[order]", one, other)
 
 
-def _called_by(one: list[Any], other: list[Any]) -> str:
-    """The field that tells the items of both lists apart; empty without one."""
-    return next(
-        (field for field in _CALLED_BY if _tells_apart(field, one) and _tells_apart(field, other)), ""
-    )
+def _merge_key(one: list[Any], other: list[Any]) -> str:
+    """The field that identifies the items of both lists; empty without one."""
+    return next((field for field in _MERGE_KEYS if _identifies(field, one) and _identifies(field, other)), "")
 
 
-def _tells_apart(field: str, items: list[Any]) -> bool:
+def _identifies(field: str, items: list[Any]) -> bool:
     if not all(isinstance(item, dict) and isinstance(item.get(field), (str, int)) for item in items):
         return False
     return len({item[field] for item in items}) == len(items)

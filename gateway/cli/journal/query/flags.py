@@ -1,4 +1,4 @@
-"""Flags that several commands share, and the parser that makes one sentence of every mistake."""
+"""Flags that several commands share, and the parser that reports every mistake in one sentence."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def _prose(text: str | None) -> str:
-    """The module's text without the title that repeats the command."""
+    """The module docstring without its first line."""
     return (text or "").partition("\n\n")[2].strip()
 
 
@@ -56,10 +56,8 @@ def add_kinds(parser: Parser) -> None:
         metavar="KIND",
         help="ConfigMap, configmaps, cm or configmaps.<group>; may be repeated",
     )
-    parser.add_argument(
-        "--namespace", metavar="NAME", help="objects of this namespace; * stands for anything"
-    )
-    parser.add_argument("--name", metavar="NAME", help="objects of this name; * stands for anything")
+    parser.add_argument("--namespace", metavar="NAME", help="objects of this namespace; * is a wildcard")
+    parser.add_argument("--name", metavar="NAME", help="objects of this name; * is a wildcard")
 
 
 def add_limits(parser: Parser) -> None:

@@ -1,4 +1,4 @@
-"""A data folder opened to be read: beside a live server or without one, never changing anything."""
+"""Opens the journal of a data folder read-only, beside a live server or without one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from gateway.cli.journal.query.kinds import Kinds
 from journal.log import Journal
 
-JOURNAL = "journal"  # the journal's place in a data folder
+JOURNAL = "journal"  # folder of the journal in a data folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Folder:
 
 
 @contextmanager
-def opened(data_dir: Path) -> Iterator[Folder]:
+def open_folder(data_dir: Path) -> Iterator[Folder]:
     journal = Journal.open(data_dir / JOURNAL, readonly=True)
     try:
         yield Folder(journal, Kinds(journal))

@@ -1,7 +1,7 @@
-"""Following a live server's folder: what is appended, as it comes.
+"""Follows the journal of a live server and shows events as they are appended.
 
-Looks for a new head every so often, which is one read of the last key. A notification between processes was
-rejected: LMDB has none, and a server should not know who reads its folder.
+It polls the head, which is one read of the last key. Notifications between processes were rejected: LMDB has
+none, and the server should not need to know the readers of its folder.
 """
 
 from __future__ import annotations
@@ -10,32 +10,32 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
+from gateway.cli.journal.query.event_reader import Entry, EventReader
 from gateway.cli.journal.query.failure import Failure
-from gateway.cli.journal.query.reading import Entry, Reading
 from journal.environment import DATA
 from journal.log import Journal
 
-EVERY = 0.1  # seconds; what a person takes for at once
+INTERVAL = 0.1  # seconds; a person does not notice it
 
 Wait = Callable[[], None]
 
 
 def follow(
     journal: Journal,
-    reading: Reading,
+    reader: EventReader,
     cursor: int,
     show: Callable[[Sequence[Entry]], object],
-    wait: Wait = lambda: time.sleep(EVERY),
+    wait: Wait = lambda: time.sleep(INTERVAL),
 ) -> None:
-    """Show what comes behind `cursor` until Ctrl-C, which is the way to end it and no failure."""
+    """Show the events after `cursor` until Ctrl-C, which ends it without an error."""
     file = _identity(journal)
     try:
         while True:
             with journal.read() as view:
                 head, floor = view.head, view.floor
             if head > cursor:
-                _tell_gap(cursor, floor)
-                for entries in reading.forward(cursor + 1, head):
+                _warn_of_gap(cursor, floor)
+                for entries in reader.forward(cursor + 1, head):
                     show(entries)
                 cursor = head
                 continue
@@ -49,7 +49,7 @@ def follow(
 
 
 def _identity(journal: Journal) -> tuple[int, int] | None:
-    """Which file this is. One that was removed stays readable for us and never changes again."""
+    """Device and inode. A removed file stays readable here and never changes again."""
     try:
         found = (journal.path / DATA).stat()
     except OSError:
@@ -57,7 +57,7 @@ def _identity(journal: Journal) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _tell_gap(cursor: int, floor: int) -> None:
+def _warn_of_gap(cursor: int, floor: int) -> None:
     if floor > cursor:
-        text = f"rewound: events between {cursor} and {floor} may be missing: retention was faster than this"
+        text = f"rewound: events between {cursor} and {floor} may be missing: retention removed them first"
         print(text, file=sys.stderr)

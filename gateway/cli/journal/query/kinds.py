@@ -1,7 +1,7 @@
-"""Kinds by the names people use, and types of the journal by the names people know.
+"""Finds kinds by the names that users write, and the kinds of the journal's types.
 
-The catalog of the folder's dialect knows most of them. A type that it does not declare (one that a newer release
-or a custom resource brought) goes by the name the journal has for it, so that nothing is ever hidden.
+The catalog of the folder's dialect has most of them. A type that it does not declare (of a newer release or a
+custom resource) is shown with the name that it has in the journal.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from journal.log import Journal
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One type of the journal, as it is shown."""
+    """One type of the journal, as commands show it."""
 
     type_name: str  # configmaps, leases.coordination.<domain>
     kind: str
@@ -31,32 +31,32 @@ class Kinds:
         self._journal = journal
         self._definitions = Catalog(NAMES[journal.dialect]).declared if journal.dialect in NAMES else ()
         self._stored = {one.type_name: _kind(one) for one in self._definitions if not one.storage.stored_as}
-        self._by_number: dict[int, Kind] = {}
+        self._by_type_id: dict[int, Kind] = {}
 
-    def named(self, text: str) -> Kind:
-        """The kind that somebody means."""
-        found = {one.type_name for one in self._definitions if text.lower() in _spellings(one)}
+    def find(self, text: str) -> Kind:
+        """The kind with this name; UsageError when there is none or several."""
+        found = {one.type_name for one in self._definitions if text.lower() in _accepted_names(one)}
         found |= {name for name in self._journal.types() if text.lower() in (name, name.partition(".")[0])}
         if text.lower() in found:
-            found = {text.lower()}  # the whole name of a type, even where other groups have a plural like it
+            found = {text.lower()}  # the full name of a type wins, even if other groups have the same plural
         if len(found) == 1:
             return self._of(found.pop())
         if found:
             raise UsageError(f"{text!r} may be {' or '.join(sorted(found))}; write one of them")
-        raise UsageError(f"{text!r} is no kind of this journal; {self._suggestion(text)}")
+        raise UsageError(f"{text!r} is not a kind of this journal; {self._suggestion(text)}")
 
-    def number(self, kind: Kind) -> int:
-        """What the journal calls it in keys; 0 when it has none yet."""
+    def type_id(self, kind: Kind) -> int:
+        """Its type id in the journal; 0 when it has none yet."""
         return self._journal.type_id(kind.type_name)
 
-    def of_number(self, type_id: int) -> Kind:
-        if type_id not in self._by_number:
+    def of_type_id(self, type_id: int) -> Kind:
+        if type_id not in self._by_type_id:
             for name, number in self._journal.types().items():
-                self._by_number[number] = self._of(name)
-        return self._by_number.get(type_id) or Kind(f"type {type_id}", f"type {type_id}", "", None)
+                self._by_type_id[number] = self._of(name)
+        return self._by_type_id.get(type_id) or Kind(f"type {type_id}", f"type {type_id}", "", None)
 
     def all(self) -> list[Kind]:
-        """Those of this journal, by name."""
+        """The kinds of this journal, by name."""
         return [self._of(name) for name in sorted(self._journal.types())]
 
     def _of(self, type_name: str) -> Kind:
@@ -64,7 +64,7 @@ class Kinds:
 
     def _suggestion(self, text: str) -> str:
         known = sorted(
-            {name for one in self._definitions for name in _spellings(one)} | {*self._journal.types()}
+            {name for one in self._definitions for name in _accepted_names(one)} | {*self._journal.types()}
         )
         near = difflib.get_close_matches(text.lower(), known, n=1)
         plurals = ", ".join(sorted({one.plural for one in self._definitions}))
@@ -75,9 +75,9 @@ def _kind(definition: Definition) -> Kind:
     return Kind(definition.type_name, definition.kind, definition.api_version, definition.namespaced)
 
 
-def _spellings(definition: Definition) -> set[str]:
+def _accepted_names(definition: Definition) -> set[str]:
     plural, group, version = definition.plural, definition.group, definition.version
-    spelled = {plural, definition.kind.lower(), definition.names.singular, *definition.names.short_names}
+    names = {plural, definition.kind.lower(), definition.names.singular, *definition.names.short_names}
     if group:
-        spelled |= {f"{plural}.{group}", f"{plural}.{version}.{group}"}
-    return {name for name in spelled if name}
+        names |= {f"{plural}.{group}", f"{plural}.{version}.{group}"}
+    return {name for name in names if name}

@@ -1,8 +1,8 @@
-"""A moment in the log as people write one: an offset, a time, or how long ago.
+"""Parses a moment of the log: an offset, a time, or how long ago.
 
 1042                     an offset
 2024-05-01T12:03:00Z     a time; without a zone it is local, without a time of day it is midnight
-12:03  12:03:30          the last time that the clock here showed this
+12:03  12:03:30          the last time that the local clock showed this
 10m  1h30m               so long ago
 now                      the newest event
 """
@@ -23,7 +23,7 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}([Tt ].*)?", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Either an offset or a time in microseconds since 1970; neither is the newest there is."""
+    """Either an offset or a time in microseconds since 1970; neither: the newest event."""
 
     offset: int | None = None
     time: int | None = None
@@ -52,7 +52,7 @@ def parse_moment(text: str, now: datetime | None = None) -> Moment:
         return Moment(time=round(_time(text, now or datetime.now().astimezone()).timestamp() * 1_000_000))
     except (ValueError, OverflowError, OSError):
         raise ValueError(
-            f"{text!r} is no moment; write an offset (1042), a time (2024-05-01T12:03:00Z, 12:03) "
+            f"{text!r} is not a moment; write an offset (1042), a time (2024-05-01T12:03:00Z, 12:03) "
             "or how long ago (10m)"
         ) from None
 
@@ -62,7 +62,7 @@ def _time(text: str, now: datetime) -> datetime:
         return _last_showing(time.fromisoformat(text.zfill(8 if text.count(":") > 1 else 5)), now)
     if _DATE.fullmatch(text):
         moment = datetime.fromisoformat(text.upper())
-        # Without a zone it is local, by the rules of its own day, summer or winter.
+        # Without a zone it is local time, with the UTC offset of that day.
         return moment if moment.tzinfo else moment.astimezone()
     return now - timedelta(seconds=duration(text))
 

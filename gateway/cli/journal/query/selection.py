@@ -1,6 +1,6 @@
-"""Which events a command is about, and the shortest way through the log to find them.
+"""Which events a command selects, and the index of the log that finds them fastest.
 
-One object goes by its own index, one type by its; everything else looks at every event in the range.
+One object has an index, one type has an index; every other selection reads all events in the range.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _WILD = frozenset("*?[")
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """All conditions must hold; None is none. Texts may have wildcards."""
+    """All conditions must hold; None: no condition. Texts may have wildcards."""
 
     kinds: tuple[Kind, ...] = ()
     namespace: str | None = None
@@ -30,19 +30,19 @@ class Selection:
     user: str | None = None
     verb: str | None = None
 
-    def way(self, view: View) -> Index:
-        numbers = self._numbers(view)
-        if len(numbers) != 1:
+    def index(self, view: View) -> Index:
+        type_ids = self._type_ids(view)
+        if len(type_ids) != 1:
             return history.whole_log(view)
-        (number,) = numbers
+        (type_id,) = type_ids
         if self.namespace is not None and self.name is not None and not _WILD & {*self.namespace, *self.name}:
-            key = keys.find_object(number, self.namespace, self.name)
+            key = keys.find_object(type_id, self.namespace, self.name)
             if key is not None:
                 return history.of_object(view, key)
-        return history.of_type(view, number)
+        return history.of_type(view, type_id)
 
-    def test(self, view: View) -> Callable[[Event], bool]:
-        numbers = self._numbers(view)
+    def matcher(self, view: View) -> Callable[[Event], bool]:
+        type_ids = self._type_ids(view)
         conditions = [
             (attribute, wanted)
             for attribute in ("namespace", "name", "user", "verb")
@@ -50,7 +50,7 @@ class Selection:
         ]
 
         def matches(event: Event) -> bool:
-            if numbers and event.type_id not in numbers:
+            if type_ids and event.type_id not in type_ids:
                 return False
             return all(fnmatchcase(getattr(event, attribute), wanted) for attribute, wanted in conditions)
 
@@ -58,32 +58,32 @@ class Selection:
 
     @property
     def one_namespace(self) -> str | None:
-        """The namespace that all must be in, where that is a plain name."""
+        """The namespace of all selected objects, if it is given without wildcards."""
         return None if self.namespace is None or _WILD & {*self.namespace} else self.namespace
 
     @property
-    def names_some(self) -> bool:
-        """Whether objects are chosen by name at all."""
+    def selects_names(self) -> bool:
+        """Whether namespace or name is given."""
         return self.namespace is not None or self.name is not None
 
-    def names(self, namespace: str, name: str) -> bool:
-        """Whether an object is meant, by its names alone."""
+    def matches_names(self, namespace: str, name: str) -> bool:
+        """Whether namespace and name match."""
         return (self.namespace is None or fnmatchcase(namespace, self.namespace)) and (
             self.name is None or fnmatchcase(name, self.name)
         )
 
-    def _numbers(self, view: View) -> frozenset[int]:
+    def _type_ids(self, view: View) -> frozenset[int]:
         # Read each time: a live server may register a type while this command runs.
         types = view.types()
         return frozenset(types.get(kind.type_name, 0) for kind in self.kinds)
 
 
-def selected(kinds: Kinds, options: Options) -> Selection:
-    """From the flags that all commands with a selection share."""
-    chosen = tuple(dict.fromkeys(kinds.named(text) for text in options.kind))
+def parse_selection(kinds: Kinds, options: Options) -> Selection:
+    """The selection of the flags that several commands share."""
+    chosen = tuple(dict.fromkeys(kinds.find(text) for text in options.kind))
     namespace: str | None = options.namespace
     if chosen and all(kind.namespaced is False for kind in chosen):
         if namespace:
-            raise UsageError(f"--namespace: {chosen[0].type_name} are in no namespace; leave it out")
+            raise UsageError(f"--namespace: {chosen[0].type_name} are cluster-scoped; leave it out")
         namespace = ""
     return Selection(chosen, namespace, options.name)

@@ -1,4 +1,4 @@
-"""Times of events in print: local and short for people, RFC 3339 in UTC for programs."""
+"""Formats times of events: local and short for people, RFC 3339 in UTC for programs."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def local(micros: int) -> str:
 
 
 def clock(micros: int) -> str:
-    """For a terminal, where room is dear: of today only the time of day."""
+    """For a terminal: without the date when it is today."""
     text, today = local(micros), datetime.now().astimezone().date().isoformat()
     return text.removeprefix(f"{today} ")
 
 
 def exact(micros: int) -> str:
-    """With everything: microseconds and the zone."""
+    """With microseconds and UTC offset."""
     return _moment(micros).astimezone().isoformat(" ", "microseconds")
 
 

@@ -1,4 +1,4 @@
-"""Journals that the real actors wrote, with their finalizers, collections and controllers."""
+"""Commands on journals that the actors wrote, with finalizers, collections and controllers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import trio
 
 from tests.actors.store import ManualClock, Store
-from tests.gateway.chronicle import ask
+from tests.gateway.journal_commands import run_journal
 
 
 async def written(folder: Path) -> None:
@@ -27,10 +27,10 @@ async def written(folder: Path) -> None:
         store.stop()
 
 
-async def test_a_deletion_in_two_steps(tmp_path: Path) -> None:
+async def test_deletion_with_finalizers_has_two_events(tmp_path: Path) -> None:
     await written(tmp_path)
     data = f"--data-dir={tmp_path}"
-    versions = ask("history", "cm", "default/held", "-o", "json", data).document["versions"]
+    versions = run_journal("history", "cm", "default/held", "-o", "json", data).document["versions"]
     assert [(version["verb"], version["removed"]) for version in versions] == [
         ("create", False),
         ("delete", False),
@@ -38,18 +38,18 @@ async def test_a_deletion_in_two_steps(tmp_path: Path) -> None:
     ]
     assert "metadata.deletionTimestamp" in {change["path"] for change in versions[1]["changes"]}
     assert versions[2]["object"]["data"] == {"a": "1"}
-    assert [line.split()[4] for line in ask("log", "--kind=secrets", data).lines[1:]] == [
+    assert [line.split()[4] for line in run_journal("log", "--kind=secrets", data).lines[1:]] == [
         "create",
         "deletecollection",
     ]
-    assert ask("verify", data).lines[-1] == "sound"
+    assert run_journal("verify", data).lines[-1] == "sound"
 
 
-async def test_there_and_back(tmp_path: Path) -> None:
+async def test_import_restores_a_journal_of_the_actors(tmp_path: Path) -> None:
     await written(tmp_path / "one")
-    assert ask("export", tmp_path / "x.gz", f"--data-dir={tmp_path / 'one'}").code == 0
-    assert ask("import", tmp_path / "x.gz", f"--data-dir={tmp_path / 'two'}").code == 0
+    assert run_journal("export", tmp_path / "x.gz", f"--data-dir={tmp_path / 'one'}").code == 0
+    assert run_journal("import", tmp_path / "x.gz", f"--data-dir={tmp_path / 'two'}").code == 0
     for words in (["log", "-o", "json"], ["state", "-o", "yaml"], ["state", "--at=6"], ["verify"]):
-        one, two = (ask(*words, f"--data-dir={tmp_path / name}") for name in ("one", "two"))
+        one, two = (run_journal(*words, f"--data-dir={tmp_path / name}") for name in ("one", "two"))
         assert one == two
         assert one.code == 0

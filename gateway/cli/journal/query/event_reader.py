@@ -1,8 +1,8 @@
-"""Events of the log in slices, each read in a short view of its own.
+"""Reads events of the log in slices, each in a short view.
 
-An open view keeps a live server from reusing pages, and output may stand still for hours in a pager: so nothing is
-printed while one is open. Between two slices the log may grow, and retention may take events away; what is gone is
-left out, as in the log itself.
+An open view keeps a live server from reusing pages, and output may block for hours in a pager: so no command
+prints while a view is open. Between two slices the log may grow, and retention may remove events; the reader
+skips removed ones.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from gateway.cli.journal.query.difference import BOOKKEEPING, MANAGED_FIELDS, Change, difference
+from gateway.cli.journal.query.difference import MANAGED_FIELDS, RESOURCE_VERSION, Change, difference
 from gateway.cli.journal.query.selection import Selection
 from journal import history
 from journal.errors import Damaged
@@ -22,16 +22,16 @@ from journal.log import Journal
 from journal.records import Event
 from journal.view import View
 
-# What is found in one view and kept until it is printed; and what is looked at, which may match nothing.
+# Per view: selected events, their bytes, and events read, of which none may match.
 SLICE, SLICE_BYTES, SCAN = 500, 4 << 20, 20_000
 
 
 @dataclass(frozen=True)
 class Entry:
-    """An event, and the content that it replaced."""
+    """An event with the content before it."""
 
     event: Event
-    before: bytes | None  # None: there was none, or it is no longer kept
+    before: bytes | None  # None: it did not exist, or retention removed it
 
     @property
     def follows(self) -> bool:
@@ -42,25 +42,25 @@ class Entry:
         return self.compared(managed_fields=False)
 
     def compared(self, *, managed_fields: bool) -> list[Change]:
-        """Without the content before, no change is known."""
+        """The changes; none when the content before is not known."""
         if self.before is None:
             return []
         return compared(self.before, self.event.body, managed_fields=managed_fields)
 
 
 def compared(before: bytes, after: bytes, *, managed_fields: bool) -> list[Change]:
-    """What differs between two stored contents."""
-    ignored = BOOKKEEPING if managed_fields else BOOKKEEPING | {MANAGED_FIELDS}
+    """The differences between two stored contents."""
+    ignored = RESOURCE_VERSION if managed_fields else RESOURCE_VERSION | {MANAGED_FIELDS}
     one: Any = orjson.loads(before)
     return difference(one, orjson.loads(after), ignored)
 
 
-def entry_of(view: View, event: Event) -> Entry:
+def entry_for(view: View, event: Event) -> Entry:
     previous = view.event(event.previous)
     return Entry(event, previous.body if previous is not None else None)
 
 
-class Reading:
+class EventReader:
     def __init__(self, journal: Journal, selection: Selection) -> None:
         self._journal, self._selection = journal, selection
 
@@ -73,7 +73,7 @@ class Reading:
             yield found
 
     def backward(self, first: int, last: int) -> Iterator[list[Entry]]:
-        """The same from the last one down."""
+        """The same, descending."""
         position: int | None = last
         while position is not None and position >= first:
             with self._journal.read() as view:
@@ -81,7 +81,7 @@ class Reading:
             yield found
 
     def newest(self, count: int, first: int, last: int) -> int:
-        """Where the newest `count` of them begin."""
+        """The offset of the first of the newest `count` entries."""
         for found in self.backward(first, last):
             if len(found) >= count:
                 return found[count - 1].event.offset
@@ -89,19 +89,19 @@ class Reading:
         return first
 
     def _slice(self, view: View, start: int, bound: int, *, backward: bool) -> tuple[list[Entry], int | None]:
-        """What was found, and where to go on; None when there is no more."""
+        """The entries of one view, and the offset of the next slice; None after the last."""
         found: list[Entry] = []
-        matches, size = self._selection.test(view), 0
-        walk = history.descending if backward else history.ascending
-        for looked, offset in enumerate(walk(view, self._selection.way(view), start)):
+        matches, size = self._selection.matcher(view), 0
+        offsets = history.descending if backward else history.ascending
+        for read, offset in enumerate(offsets(view, self._selection.index(view), start)):
             if offset < bound if backward else offset > bound:
                 return found, None
-            if looked == SCAN or len(found) == SLICE or size > SLICE_BYTES:
+            if read == SCAN or len(found) == SLICE or size > SLICE_BYTES:
                 return found, offset
             event = view.event(offset)
             if event is None:
                 raise Damaged(f"event {offset} is missing")
             if matches(event):
-                found.append(entry_of(view, event))
+                found.append(entry_for(view, event))
                 size += len(event.body)
         return found, None

@@ -1,7 +1,7 @@
-"""Small histories with known times, users and contents, and the command line asked about them.
+"""Writes small journals with known times, users and contents, and runs `rewound journal` on them.
 
-    tell(folder, [put("web", {"color": "blue"}), put("web", {"color": "red"}, user="bob"), gone("web")])
-    said = ask("log", "--data-dir", str(folder))
+    write_history(folder, [put("web", {"color": "blue"}), put("web", {"color": "red"}, user="bob"), delete("web")])
+    result = run_journal("log", "--data-dir", str(folder))
 
 Event n happens n seconds past noon UTC of one day. Nothing here needs a server: `test_cli_journal_live.py` has one.
 """
@@ -27,7 +27,7 @@ NOON = round(datetime(2024, 5, 1, 12, 0, tzinfo=UTC).timestamp() * 1_000_000)
 
 
 @dataclass(frozen=True)
-class Said:
+class Result:
     code: int
     out: str
     err: str
@@ -46,18 +46,18 @@ class Said:
         return only
 
 
-def ask(*arguments: str | Path) -> Said:
+def run_journal(*arguments: str | Path) -> Result:
     """`rewound journal ...` in this process."""
     out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = main(["journal", *map(str, arguments)])
     out.flush()
-    return Said(code, out.buffer.getvalue().decode(), err.getvalue())  # type: ignore[attr-defined]
+    return Result(code, out.buffer.getvalue().decode(), err.getvalue())  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)
 class Step:
-    """One write. `content` is the object without its name and version; None removes it."""
+    """One write. `content` is the object without its name and version; None deletes it."""
 
     name: str
     content: dict[str, Any] | None
@@ -73,19 +73,19 @@ def put(name: str, data: dict[str, Any] | None = None, **more: Any) -> Step:
     return Step(name, {"data": data} if data else {}, **more)
 
 
-def gone(name: str, **more: Any) -> Step:
+def delete(name: str, **more: Any) -> Step:
     return Step(name, None, **more)
 
 
-class Teller:
-    """Turns steps into events, each following the last of its object."""
+class HistoryWriter:
+    """Appends steps as events."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self._bodies: dict[tuple[int, str, str], dict[str, Any]] = {}
         self._offsets: dict[tuple[int, str, str], int] = {}
 
-    def tell(self, steps: Sequence[Step]) -> None:
+    def write(self, steps: Sequence[Step]) -> None:
         self._journal.append(
             [self._event(self._journal.head + 1 + at, step) for at, step in enumerate(steps)]
         )
@@ -120,8 +120,8 @@ class Teller:
         )
 
 
-def tell(folder: Path, steps: Sequence[Step], dialect: str = "cluster") -> None:
-    """Write a history into a new data folder, and close it: one process opens a journal once."""
+def write_history(folder: Path, steps: Sequence[Step], dialect: str = "cluster") -> None:
+    """Write a history into a new data folder and close it, because a journal has one writer."""
     journal = Journal.open(folder / "journal", dialect=dialect)
-    Teller(journal).tell(steps)
+    HistoryWriter(journal).write(steps)
     journal.close()
