@@ -71,21 +71,34 @@ class Mailbox(Generic[M]):
         self._owner: trio.lowlevel.Task | None = None
         self._received = 0
         self._refused = 0
+        self._closed: type[Exception] | None = None
+
+    def __len__(self) -> int:
+        return len(self._messages)
 
     def send_nowait(self, message: M) -> None:
         """Leave a message; a full mailbox refuses it rather than growing."""
         if len(self._messages) >= self._capacity:
             self._refused += 1
-            raise Overloaded
+            raise self._closed or Overloaded
         self._received += 1
         self._messages.append(message)
+        if self._owner is not None:
+            self.wake()
+
+    def wake(self) -> None:
+        """Let the owner go on, though there may be no message for it."""
         if self._owner is not None:
             owner, self._owner = self._owner, None
             trio.lowlevel.reschedule(owner)
 
+    def close(self, refusal: type[Exception]) -> None:
+        """From now on senders get this error. What has arrived stays."""
+        self._closed, self._capacity = refusal, 0
+
     async def drain(self) -> list[M]:
-        """Everything that has arrived, in order; waits while there is nothing."""
-        while not self._messages:
+        """Everything that has arrived, in order; waits for a message or for `wake`."""
+        if not self._messages:
             self._owner = trio.lowlevel.current_task()
 
             def abort(_: object) -> trio.lowlevel.Abort:
@@ -93,6 +106,10 @@ class Mailbox(Generic[M]):
                 return trio.lowlevel.Abort.SUCCEEDED
 
             await trio.lowlevel.wait_task_rescheduled(abort)
+        return self.take()
+
+    def take(self) -> list[M]:
+        """Everything that has arrived, at once."""
         taken = list(self._messages)
         self._messages.clear()
         return taken

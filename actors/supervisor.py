@@ -36,6 +36,10 @@ class Supervisor:
     def failing(self) -> list[str]:
         return [task.name for task in self._tasks.values() if task.failing]
 
+    def forget(self, name: str) -> None:
+        """Drop the statistics of a task that has ended for good."""
+        self._tasks.pop(name, None)
+
     async def keep(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
         """Run for ever; returns only when `run` returns of its own accord."""
         task = self._tasks.setdefault(name, Supervised(name))

@@ -26,8 +26,11 @@ from actors.bootstrap.objects import ServingAddress
 from actors.certificates.addresses import reachable_addresses
 from actors.clock import Clock, WallClock
 from actors.controllers.roster import controllers
+from actors.kinds.built_in import built_in
 from actors.kinds.catalog import Catalog
+from actors.kinds.declaration.definition import Definition
 from actors.kinds.features import LIST_CHUNKING
+from actors.kinds.registry import Registry
 from actors.names import NAMES, Names
 from actors.resource.directory import Directory
 from actors.stamps import Stamps
@@ -84,7 +87,7 @@ class Store:
     """Everything below HTTP."""
 
     names: Names
-    catalog: Catalog
+    registry: Registry
     journal: Journal
     feed: Feed
     committer: Committer
@@ -106,7 +109,9 @@ async def run(
     created = CreatedPaths(settings)
     health = Health(trio.current_time, settings.livez_grace_period)
     async with _open_store(settings, clock or WallClock(), created) as store, trio.open_nursery() as nursery:
-        bootstrap = Bootstrap(store.names, store.catalog, store.journal, store.directory, store.stamps)
+        bootstrap = Bootstrap(
+            store.names, store.registry.current, store.journal, store.directory, store.stamps
+        )
         await bootstrap.create_namespaces()
         server = _ApiServer(settings, store, health, nursery, extensions)
         addresses = await nursery.start(server.serve)
@@ -159,17 +164,18 @@ def _open_journal(settings: Settings, created: CreatedPaths) -> Journal:
 
 def _build_store(settings: Settings, journal: Journal, clock: Clock, nursery: trio.Nursery) -> Store:
     names = NAMES[settings.dialect]
-    catalog = Catalog(names, settings.features, settings.enablement)
-    journal.register_types(one.type_name for one in catalog.declared if not one.storage.ephemeral)
+    catalog = built_in(names, settings.features, settings.enablement)
+    journal.register_types(catalog.stored_types())
     feed, supervisor, stamps = Feed(journal.head), Supervisor(), Stamps(clock)
     committer = Committer(journal, feed)
+    registry = Registry(catalog, committer.register_types)
     available = plugins(names, journal, feed, settings.service_ranges)
     admission = Admission([one for one in available if one.name not in settings.disabled_plugins])
-    directory = Directory(catalog, journal, committer, admission, supervisor, nursery)
+    directory = Directory(registry, journal, committer, admission, supervisor, nursery)
     horizon = Horizon(journal, clock, round(settings.watch_history * 1_000_000))
     store = Store(
         names,
-        catalog,
+        registry,
         journal,
         feed,
         committer,
@@ -184,7 +190,7 @@ def _build_store(settings: Settings, journal: Journal, clock: Clock, nursery: tr
     housekeeping = Housekeeping(journal, committer, clock, keep)
     nursery.start_soon(supervisor.keep, "committer", committer.run)
     nursery.start_soon(supervisor.keep, "housekeeping", housekeeping.run)
-    for loop in controllers(catalog, journal, feed, directory, stamps, names):
+    for loop in controllers(registry, journal, feed, directory, stamps, names):
         nursery.start_soon(supervisor.keep, loop.name, loop.run)
     return store
 
@@ -203,10 +209,10 @@ class _ApiServer:
         self._settings = settings
         self._extensions = extensions
         self._store = store
-        self._hub = Hub(store.journal, store.feed, store.horizon.floor, nursery)
+        self._hub = Hub(store.journal, store.feed, store.horizon.floor, nursery, self._serves)
         self._addresses = Addresses(None, None)
         self._stop, self._stopped = trio.Event(), trio.Event()
-        self._metrics = Metrics(RELEASE, store.catalog.serves)
+        self._metrics = Metrics(RELEASE, lambda group, plural: store.registry.current.serves(group, plural))
         self._add_checks(health)
         pipeline = self._pipeline(health)
         self._server = Server(pipeline.handle, refuse, Limits(), extensions.observer)
@@ -214,6 +220,7 @@ class _ApiServer:
         meters.meter_committer(self._metrics, store.committer.statistics)
         meters.meter_journal(self._metrics, store.journal.statistics)
         meters.meter_mailboxes(self._metrics, store.directory.statistics)
+        store.registry.follow(self._kinds_changed)
         meters.meter_watches(self._metrics, self._hub.statistics, self._hub.watchers)
 
     def _pipeline(self, health: Health) -> Pipeline:
@@ -226,7 +233,7 @@ class _ApiServer:
         )
         dispatch = Dispatch(
             store.names,
-            store.catalog,
+            store.registry,
             store.journal,
             store.directory,
             store.reads,
@@ -236,11 +243,24 @@ class _ApiServer:
             Opening(store.names, self._hub, store.reads, store.journal),
             chunking=LIST_CHUNKING in settings.features,
         )
-        discovery = Discovery(store.catalog, dispatch.verbs)
-        openapi = OpenApi(store.catalog, store.names, dispatch.verbs, SERVED_VERSION)
+        discovery = Discovery(store.registry, dispatch.verbs)
+        openapi = OpenApi(store.registry, store.names, dispatch.verbs, SERVED_VERSION)
         paths = Paths(health, discovery, openapi, self._metrics.scrape, self._advertised)
-        messages = Messages(store.catalog, store.names)
+        messages = Messages(store.registry, store.names)
         return Pipeline(store.names, authenticator, authorize, dispatch, paths, self._metrics, messages)
+
+    def _serves(self, definition: Definition) -> bool:
+        return self._store.registry.current.holds(definition)
+
+    def _kinds_changed(self, previous: Catalog, following: Catalog) -> None:
+        """End the watches of definitions that went or were replaced, and forget the metrics of what went."""
+        for type_name in following.changed_since(previous):
+            before = previous.stored_type(type_name)
+            for definition in before.served if before is not None else ():
+                if not following.holds(definition):
+                    self._hub.end(definition, type_name)
+                if not following.serves(definition.group, definition.plural):
+                    self._metrics.forget(definition.group, definition.plural)
 
     def _add_checks(self, health: Health) -> None:
         committer, supervisor = self._store.committer, self._store.supervisor

@@ -194,11 +194,12 @@ class Settings:
         if self.feature_gates:
             _parsed("--feature-gates", lambda: self.features)
         if self.runtime_config:
-            from actors.kinds.catalog import Catalog  # all kinds: too much to load for a look at other flags
+            # All kinds: too much to load for a look at other flags.
+            from actors.kinds.built_in import built_in
 
             names = NAMES[self.dialect]
             said = _parsed("--runtime-config", lambda: self.enablement)
-            _parsed("--runtime-config", lambda: said.refuse_unknown(Catalog(names).declared, names))
+            _parsed("--runtime-config", lambda: said.refuse_unknown(built_in(names).declared, names))
 
 
 T = TypeVar("T")

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from actors.controllers.work import WorkQueue
 from actors.controllers.writer import Writer
 from actors.errors import Conflict, NotFound
-from actors.kinds.catalog import Catalog
+from actors.kinds.registry import Registry
 from actors.messages import DeleteOptions
 from actors.names import Names
 from actors.resource.directory import Directory
@@ -27,12 +27,12 @@ class EndpointsController:
     name = "endpoints controller"
 
     def __init__(
-        self, catalog: Catalog, journal: Journal, directory: Directory, stamps: Stamps, names: Names
+        self, registry: Registry, journal: Journal, directory: Directory, stamps: Stamps, names: Names
     ) -> None:
         self._journal = journal
         self._services = journal.type_id("services")
         self._endpoints = journal.type_id("endpoints")
-        self._definition = catalog.storage("endpoints")
+        self._definition = registry.current.storage("endpoints")
         self._writer = Writer.of_controller(directory, stamps, names, "endpoint-controller")
         self.queue: WorkQueue[Gone] = WorkQueue()
 

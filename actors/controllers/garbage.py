@@ -29,9 +29,9 @@ from actors.controllers.together import together
 from actors.controllers.work import WorkQueue
 from actors.controllers.writer import Writer
 from actors.errors import NotFound
-from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.declaration.meta import FOREGROUND, ORPHAN
+from actors.kinds.registry import Registry
 from actors.messages import DeleteOptions, Object
 from actors.names import Names
 from actors.resource.directory import Directory
@@ -69,10 +69,10 @@ class GarbageCollector:
     name = "garbage collector"
 
     def __init__(
-        self, catalog: Catalog, journal: Journal, directory: Directory, stamps: Stamps, names: Names
+        self, registry: Registry, journal: Journal, directory: Directory, stamps: Stamps, names: Names
     ) -> None:
         self._journal = journal
-        self._types = StoredTypes(catalog, journal)
+        self._types = StoredTypes(registry, journal)
         self._writer = Writer.of_controller(directory, stamps, names, "generic-garbage-collector")
         self.queue: WorkQueue[Work] = WorkQueue()
         self._dependents = Dependents()

@@ -24,9 +24,9 @@ from actors.controllers.together import together
 from actors.controllers.work import WorkQueue
 from actors.controllers.writer import Writer
 from actors.errors import NotFound
-from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.declaration.meta import NAMESPACE_FINALIZER
+from actors.kinds.registry import Registry
 from actors.kinds.values.times import seconds_text
 from actors.messages import DeleteOptions, Object
 from actors.names import Names
@@ -46,11 +46,11 @@ class NamespaceController:
     name = "namespace controller"
 
     def __init__(
-        self, catalog: Catalog, journal: Journal, directory: Directory, stamps: Stamps, names: Names
+        self, registry: Registry, journal: Journal, directory: Directory, stamps: Stamps, names: Names
     ) -> None:
         self._journal = journal
-        self._types = StoredTypes(catalog, journal)
-        self._definition = catalog.storage(NAMESPACES)
+        self._types = StoredTypes(registry, journal)
+        self._definition = registry.current.storage(NAMESPACES)
         self._type_id = journal.type_id(NAMESPACES)
         self._writer = Writer.of_controller(directory, stamps, names, "namespace-controller")
         self.queue: WorkQueue[str] = WorkQueue(FIRST_PAUSE, LONGEST_PAUSE)

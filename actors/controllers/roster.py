@@ -1,6 +1,6 @@
 """Which controllers a server runs, each in its loop, ready for the supervisor.
 
-for loop in controllers(catalog, journal, feed, directory, stamps, names):
+for loop in controllers(registry, journal, feed, directory, stamps, names):
     nursery.start_soon(supervisor.keep, loop.name, loop.run)
 """
 
@@ -13,7 +13,7 @@ from actors.controllers.garbage import GarbageCollector
 from actors.controllers.loop import Loop
 from actors.controllers.namespaces import NamespaceController
 from actors.controllers.service_accounts import ServiceAccountController
-from actors.kinds.catalog import Catalog
+from actors.kinds.registry import Registry
 from actors.names import Names
 from actors.resource.directory import Directory
 from actors.stamps import Stamps
@@ -22,11 +22,11 @@ from journal.log import Journal
 
 
 def controllers(
-    catalog: Catalog, journal: Journal, feed: Feed, directory: Directory, stamps: Stamps, names: Names
+    registry: Registry, journal: Journal, feed: Feed, directory: Directory, stamps: Stamps, names: Names
 ) -> tuple[Loop[Any], ...]:
     return (
-        Loop(EndpointsController(catalog, journal, directory, stamps, names), feed),
-        Loop(GarbageCollector(catalog, journal, directory, stamps, names), feed),
-        Loop(NamespaceController(catalog, journal, directory, stamps, names), feed),
-        Loop(ServiceAccountController(catalog, journal, directory, stamps, names), feed),
+        Loop(EndpointsController(registry, journal, directory, stamps, names), feed),
+        Loop(GarbageCollector(registry, journal, directory, stamps, names), feed),
+        Loop(NamespaceController(registry, journal, directory, stamps, names), feed),
+        Loop(ServiceAccountController(registry, journal, directory, stamps, names), feed),
     )

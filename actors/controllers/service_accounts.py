@@ -15,7 +15,7 @@ from actors.controllers.slices import Place, next_slice
 from actors.controllers.work import WorkQueue
 from actors.controllers.writer import Writer
 from actors.errors import AlreadyExists
-from actors.kinds.catalog import Catalog
+from actors.kinds.registry import Registry
 from actors.names import Names
 from actors.resource.directory import Directory
 from actors.stamps import Stamps
@@ -29,12 +29,12 @@ class ServiceAccountController:
     name = "service account controller"
 
     def __init__(
-        self, catalog: Catalog, journal: Journal, directory: Directory, stamps: Stamps, names: Names
+        self, registry: Registry, journal: Journal, directory: Directory, stamps: Stamps, names: Names
     ) -> None:
         self._journal = journal
         self._namespaces = journal.type_id("namespaces")
         self._accounts = journal.type_id("serviceaccounts")
-        self._definition = catalog.storage("serviceaccounts")
+        self._definition = registry.current.storage("serviceaccounts")
         self._writer = Writer.of_controller(directory, stamps, names, "service-account-controller")
         self.queue: WorkQueue[str] = WorkQueue()
 

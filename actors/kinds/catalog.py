@@ -1,112 +1,197 @@
-"""All kinds of one dialect, found by address, by group, or by the name they are stored under.
+"""An immutable snapshot of all kinds: found by address, by kind, by short name, or by the name they are stored under.
 
-Made once when a server starts: it holds declarations, never anything compiled. `declared` are all kinds there are;
-`definitions` are those that clients are served. Only what works on stored objects asks for the former: an object
-stays, and is emptied with its namespace, when its kind is no longer served.
+`Registry` publishes one snapshot after another; whoever handles a request or derives something takes one and keeps
+to it. A snapshot holds declarations, never anything compiled. The next snapshot is derived from the one before:
+copies of a few dicts, and work for the types that change.
+
+`declared` are all kinds there are; `definitions` are those that clients are served. Only what works on stored
+objects asks for the former: an object stays, and is deleted with its namespace, when its kind is no longer served.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import cached_property
-from types import ModuleType
+from typing import TypeVar
 
-from actors.kinds import (
-    admissionregistration,
-    apiregistration,
-    apps,
-    authentication,
-    authorization,
-    autoscaling,
-    batch,
-    certificates,
-    coordination,
-    core,
-    discovery,
-    events,
-    flowcontrol,
-    networking,
-    node,
-    policy,
-    rbac,
-    scheduling,
-    storage,
-)
 from actors.kinds.declaration.definition import Definition
-from actors.kinds.enablement import DEFAULT, Enablement
-from actors.names import Names
 
-# In the order in which discovery has always listed them.
-_GROUPS = (
-    core,
-    apiregistration,
-    apps,
-    events,
-    authentication,
-    authorization,
-    autoscaling,
-    batch,
-    certificates,
-    networking,
-    policy,
-    rbac,
-    storage,
-    admissionregistration,
-    scheduling,
-    coordination,
-    node,
-    discovery,
-    flowcontrol,
-)
-_GATED = frozenset(
-    {core, apps, autoscaling, batch, networking, policy, storage}
-)  # fields of theirs wait for features
+T = TypeVar("T")
+Address = tuple[str, str, str]  # group, version, plural
+
+
+def _everything(_: Definition) -> bool:
+    return True
+
+
+def _nothing(_: Definition) -> bool:
+    return False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredType:
+    """One type of the journal with its definitions, one for each group version. Replaced whole when one changes."""
+
+    definitions: tuple[Definition, ...]
+    served: tuple[Definition, ...]  # to clients
+
+    @property
+    def storage(self) -> Definition:
+        """The definition in whose form objects are stored."""
+        return next(one for one in self.definitions if not one.storage.stored_as)
 
 
 class Catalog:
-    def __init__(
-        self, names: Names, features: frozenset[str] = frozenset(), enabled: Enablement = DEFAULT
-    ) -> None:
-        self.declared: tuple[Definition, ...] = tuple(
-            definition for group in _GROUPS for definition in _declare(group, names, features)
-        )
-        self.definitions = tuple(filter(enabled.serves, self.declared))
-        self._by_address = {(d.group, d.version, d.plural): d for d in self.definitions}
-        self._by_storage = {d.type_name: d for d in self.declared if not d.storage.stored_as}
+    def __init__(self) -> None:
+        self._types: dict[str, StoredType] = {}
+        self._served: dict[Address, Definition] = {}
+        self._group_versions: dict[tuple[str, str], tuple[Definition, ...]] = {}
+        self._groups: dict[str, tuple[str, ...]] = {}
+        self._kinds: dict[tuple[str, str], Definition] = {}
+        self._short_names: dict[str, tuple[Definition, ...]] = {}
+
+    # The next snapshot.
+
+    def adding(
+        self, definitions: Iterable[Definition], serves: Callable[[Definition], bool] = _everything
+    ) -> Catalog:
+        """With these definitions, which are then all there are of their types.
+
+        `serves` says which of them clients are served. ValueError for an address that another type has.
+        """
+        every, by_type = tuple(definitions), dict[str, list[Definition]]()
+        for one in every:
+            by_type.setdefault(one.type_name, []).append(one)
+        made = self._copy()
+        for type_name, views in by_type.items():
+            made._take_out(type_name)
+            made._types[type_name] = StoredType(tuple(views), tuple(filter(serves, views)))
+        for one in every:
+            made._kinds[one.api_version, one.kind] = one
+            if serves(one):
+                made._add(one)
+        return made
+
+    def retiring(self, type_name: str) -> Catalog:
+        """With a type declared but not served: what is stored of it can still be deleted with its namespace."""
+        return self.adding(self._types[type_name].definitions, _nothing)
+
+    def without(self, type_name: str) -> Catalog:
+        """As if the type had never been declared; KeyError if it is not."""
+        made = self._copy()
+        made._take_out(type_name)
+        del made._types[type_name]
+        return made
+
+    def _copy(self) -> Catalog:
+        made = Catalog()
+        made._types = dict(self._types)
+        made._served = dict(self._served)
+        made._group_versions = dict(self._group_versions)
+        made._groups = dict(self._groups)
+        made._kinds = dict(self._kinds)
+        made._short_names = dict(self._short_names)
+        return made
+
+    # These three change a copy before anybody else sees it.
+
+    def _take_out(self, type_name: str) -> None:
+        """Drop every way of finding a type's definitions."""
+        old = self._types.get(type_name)
+        if old is None:
+            return
+        for one in old.definitions:
+            if self._kinds.get((one.api_version, one.kind)) is one:
+                del self._kinds[one.api_version, one.kind]
+        for one in old.served:
+            self._remove(one)
+
+    def _add(self, definition: Definition) -> None:
+        group, version = definition.group, definition.version
+        other = self._served.setdefault((group, version, definition.plural), definition)
+        if other is not definition:
+            raise ValueError(f"{definition.plural} of {definition.api_version} is {other.type_name} already")
+        self._group_versions[group, version] = (*self.of_version(group, version), definition)
+        versions = self._groups.get(group, ())
+        if version not in versions:
+            self._groups[group] = (*versions, version)
+        for name in definition.names.short_names:
+            self._short_names[name] = (*self.by_short_name(name), definition)
+
+    def _remove(self, definition: Definition) -> None:
+        group, version = definition.group, definition.version
+        del self._served[group, version, definition.plural]
+        left = _without(definition, self._group_versions.pop((group, version)))
+        if left:
+            self._group_versions[group, version] = left
+        else:
+            versions = _without(version, self._groups.pop(group))
+            if versions:
+                self._groups[group] = versions
+        for name in definition.names.short_names:
+            named = _without(definition, self._short_names.pop(name))
+            if named:
+                self._short_names[name] = named
+
+    # What is served.
+
+    @cached_property
+    def definitions(self) -> tuple[Definition, ...]:
+        return tuple(self._served.values())
 
     def find(self, group: str, version: str, plural: str) -> Definition | None:
-        return self._by_address.get((group, version, plural))
+        return self._served.get((group, version, plural))
 
-    def storage(self, type_name: str) -> Definition:
-        """The definition in whose form objects of a type are stored."""
-        return self._by_storage[type_name]
+    def holds(self, definition: Definition) -> bool:
+        """Whether this very definition is served."""
+        return self._served.get((definition.group, definition.version, definition.plural)) is definition
 
     def serves(self, group: str, plural: str) -> bool:
         """Whether some version of the group has such a resource."""
-        return (group, plural) in self._resources
+        return any((group, version, plural) in self._served for version in self._groups.get(group, ()))
+
+    def by_short_name(self, name: str) -> tuple[Definition, ...]:
+        return self._short_names.get(name, ())
+
+    def of_version(self, group: str, version: str) -> tuple[Definition, ...]:
+        """The same tuple in every snapshot in which the group version is the same."""
+        return self._group_versions.get((group, version), ())
 
     def group_exists(self, group: str) -> bool:
-        return group in self._versions
+        return group in self._groups
 
     def groups(self) -> dict[str, tuple[str, ...]]:
         """Versions by group, the preferred one first."""
-        return dict(self._versions)
+        return dict(self._groups)
+
+    # What is declared.
 
     @cached_property
-    def _resources(self) -> frozenset[tuple[str, str]]:
-        return frozenset((d.group, d.plural) for d in self.definitions)
+    def declared(self) -> tuple[Definition, ...]:
+        return tuple(definition for one in self._types.values() for definition in one.definitions)
 
-    @cached_property
-    def _versions(self) -> dict[str, tuple[str, ...]]:
-        versions: dict[str, tuple[str, ...]] = {}
-        for definition in self.definitions:
-            known = versions.setdefault(definition.group, ())
-            if definition.version not in known:
-                versions[definition.group] = (*known, definition.version)
-        return versions
+    def stored_types(self) -> list[str]:
+        """Names of the types that have objects; answers to reviews are never stored."""
+        return [
+            name for name, one in self._types.items() if not all(d.storage.ephemeral for d in one.definitions)
+        ]
+
+    def stored_type(self, type_name: str) -> StoredType | None:
+        return self._types.get(type_name)
+
+    def storage(self, type_name: str) -> Definition:
+        """The definition in whose form objects of a type are stored."""
+        return self._types[type_name].storage
+
+    def of_kind(self, api_version: str, kind: str) -> Definition | None:
+        return self._kinds.get((api_version, kind))
+
+    def changed_since(self, previous: Catalog) -> list[str]:
+        """Names of the types that came, went or have other definitions."""
+        names = self._types | previous._types
+        return [name for name in names if self._types.get(name) is not previous._types.get(name)]
 
 
-def _declare(group: ModuleType, names: Names, features: frozenset[str]) -> tuple[Definition, ...]:
-    declared: tuple[Definition, ...] = (
-        group.declare(names, features) if group in _GATED else group.declare(names)
-    )
-    return declared
+def _without(one: T, among: tuple[T, ...]) -> tuple[T, ...]:
+    return tuple(other for other in among if other is not one)

@@ -11,7 +11,8 @@ import orjson
 import trio
 
 from actors.admission.chain import Admission
-from actors.kinds.declaration.definition import Definition
+from actors.errors import NoSuchResource
+from actors.kinds.catalog import StoredType
 from actors.mailbox import Mailbox, MailboxStatistics, Reply
 from actors.messages import Command, Object, Outcome
 from actors.resource.commands import Attempt, Commands, Decided
@@ -33,17 +34,17 @@ Key = tuple[str, str]
 class ResourceActor:
     def __init__(
         self,
-        definitions: dict[str, Definition],
-        storage: Definition,
+        declared: StoredType,
         journal: Journal,
         committer: Committer,
         admission: Admission,
     ) -> None:
-        self._storage = storage
         self._journal = journal
         self._committer = committer
-        self._commands = Commands(definitions, storage, admission, self._current)
-        self.type_id = journal.type_id(storage.type_name)
+        self._admission = admission
+        self.take_over(declared)
+        self.type_id = journal.type_id(self.name)
+        assert self.type_id, f"{self.name} was never registered"
         self._mailbox: Mailbox[Envelope] = Mailbox(MAILBOX_CAPACITY)
         self._pending: dict[Key, Proposal] = {}  # the last one of each object
 
@@ -51,14 +52,35 @@ class ResourceActor:
     def name(self) -> str:
         return self._storage.type_name
 
+    def take_over(self, declared: StoredType) -> None:
+        """Use these definitions from the next command on, also for those that wait already."""
+        definitions = {one.api_version: one for one in declared.definitions}
+        self._storage = declared.storage
+        self._commands = Commands(definitions, self._storage, self._admission, self._current)
+        self._retired = False
+
+    def retire(self) -> None:
+        """Refuse what waits, as any path that nothing is served at; end once nothing is left to do."""
+        self._retired = True
+        for envelope in self._mailbox.take():
+            envelope.reply.fail(NoSuchResource())
+        self._mailbox.wake()
+
     async def ask(self, command: Command) -> Outcome:
         envelope = Envelope(command, Reply())
         self._mailbox.send_nowait(envelope)
         return await envelope.reply.wait()
 
     async def run(self) -> None:
+        """Until the actor is retired and has come to the end of its work."""
         await self._forget_undecided()
         while True:
+            if self._retired and not self._mailbox:
+                if not self._pending:
+                    self._mailbox.close(NoSuchResource)
+                    return
+                await self._forget_undecided()
+                continue
             envelopes = await self._mailbox.drain()
             try:
                 self.handle(envelopes)

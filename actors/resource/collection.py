@@ -54,7 +54,7 @@ async def _delete_some(
     async def delete_one(namespace: str, name: str) -> None:
         command = Delete(definition.api_version, namespace, name, stamp, options, verb="deletecollection")
         try:
-            await directory.ask(definition, command)
+            await directory.ask_served(definition, command)
         except NotFound:
             return
         except RequestError as error:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from actors.admission.chain import EMPTY, Admission, Chain
 from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
-from actors.errors import BadRequest, Invalid
+from actors.errors import BadRequest, Invalid, NoSuchResource
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.values.times import seconds_text
 from actors.messages import Command, Create, Delete, Object, Patch, Replace, Submit
@@ -77,7 +77,10 @@ class Commands:
         self._chains: dict[tuple[str, str, str], Chain] = {}
 
     def decide(self, attempt: Attempt) -> Decided:
-        attempt.definition = self._definitions[attempt.command.version]
+        definition = self._definitions.get(attempt.command.version)
+        if definition is None:
+            raise NoSuchResource  # the version went while the command waited
+        attempt.definition = definition
         match attempt.command:
             case Create() as create:
                 return self._create(attempt, create)

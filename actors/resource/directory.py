@@ -1,7 +1,9 @@
-"""Who owns what: one actor per stored resource type, made when first asked for.
+"""Who owns what: one actor per stored resource type, started when first needed and retired when its type goes.
 
-Built from the catalog; the gateway finds the actor of a definition here and sends it commands. Types nobody
-writes to have no actor, no mailbox and no compiled schema.
+The gateway finds the actor of a definition here and sends it commands. Types nobody writes to have no actor, no
+mailbox and no compiled schema. The directory follows the registry: an actor whose type got other definitions takes
+them over with its next command; the actor of a type that is no longer served refuses what waits in its mailbox and
+ends once its commits have. Controllers may still write to such a type (`ask`), clients may not (`ask_served`).
 """
 
 from __future__ import annotations
@@ -9,8 +11,10 @@ from __future__ import annotations
 import trio
 
 from actors.admission.chain import Admission
+from actors.errors import NoSuchResource
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
+from actors.kinds.registry import Registry
 from actors.mailbox import MailboxStatistics
 from actors.messages import Command, Outcome
 from actors.resource.actor import ResourceActor
@@ -22,36 +26,83 @@ from journal.log import Journal
 class Directory:
     def __init__(
         self,
-        catalog: Catalog,
+        registry: Registry,
         journal: Journal,
         committer: Committer,
         admission: Admission,
         supervisor: Supervisor,
         nursery: trio.Nursery,
     ) -> None:
-        self._catalog = catalog
+        self._registry = registry
         self._journal = journal
         self._committer = committer
         self._admission = admission
         self._supervisor = supervisor
         self._nursery = nursery
-        self._actors: dict[str, ResourceActor] = {}
+        self._served: dict[str, ResourceActor] = {}
+        self._unserved: dict[
+            str, ResourceActor
+        ] = {}  # of types that clients are not served; each ends when idle
+        registry.follow(self._kinds_changed)
+
+    async def ask_served(self, definition: Definition, command: Command) -> Outcome:
+        """For clients: NoSuchResource when the type has gone since the request was read."""
+        actor = self._served.get(definition.type_name)
+        if actor is None:
+            actor = self._start_served(definition.type_name)
+        return await actor.ask(command)
 
     async def ask(self, definition: Definition, command: Command) -> Outcome:
+        """For the server's own writes, also to types that are declared and not served."""
         return await self.actor(definition).ask(command)
 
     def actor(self, definition: Definition) -> ResourceActor:
-        actor = self._actors.get(definition.type_name)
-        return actor if actor is not None else self._make(definition.type_name)
+        name = definition.type_name
+        return self._served.get(name) or self._unserved.get(name) or self._start(name)
 
     def statistics(self) -> dict[str, MailboxStatistics]:
-        return {name: actor.statistics() for name, actor in self._actors.items()}
+        actors = {**self._served, **self._unserved}
+        return {name: actor.statistics() for name, actor in actors.items()}
 
-    def _make(self, type_name: str) -> ResourceActor:
-        views = {d.api_version: d for d in self._catalog.declared if d.type_name == type_name}
-        actor = ResourceActor(
-            views, self._catalog.storage(type_name), self._journal, self._committer, self._admission
-        )
-        self._actors[type_name] = actor
-        self._nursery.start_soon(self._supervisor.keep, f"actor {type_name}", actor.run)
+    def _start_served(self, type_name: str) -> ResourceActor:
+        found = self._registry.current.stored_type(type_name)
+        if found is None or not found.served:
+            raise NoSuchResource
+        return self._start(type_name)
+
+    def _start(self, type_name: str) -> ResourceActor:
+        found = self._registry.current.stored_type(type_name)
+        if found is None:
+            raise NoSuchResource
+        actor = ResourceActor(found, self._journal, self._committer, self._admission)
+        if found.served:
+            self._served[type_name] = actor
+        else:
+            actor.retire()
+            self._unserved[type_name] = actor
+        self._nursery.start_soon(self._run, actor)
         return actor
+
+    async def _run(self, actor: ResourceActor) -> None:
+        task = f"actor {actor.name}"
+
+        async def until_idle() -> None:
+            await actor.run()
+            # In one step with the end of `run`, so that nobody finds an actor that has ended.
+            del self._unserved[actor.name]
+            self._supervisor.forget(task)
+
+        await self._supervisor.keep(task, until_idle)
+
+    def _kinds_changed(self, previous: Catalog, following: Catalog) -> None:
+        for type_name in following.changed_since(previous):
+            actor = self._served.pop(type_name, None) or self._unserved.pop(type_name, None)
+            if actor is None:
+                continue
+            found = following.stored_type(type_name)
+            if found is not None and found.served:
+                self._served[type_name] = actor
+                actor.take_over(found)
+            else:
+                self._unserved[type_name] = actor
+                actor.retire()

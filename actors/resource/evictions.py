@@ -57,7 +57,7 @@ class Evictions:
         chosen = DeleteOptions(
             options.grace_period_seconds, options.propagation_policy, options.uid, version, options.dry_run
         )
-        await self._directory.ask(pods, Delete(pods.api_version, namespace, name, stamp, chosen))
+        await self._directory.ask_served(pods, Delete(pods.api_version, namespace, name, stamp, chosen))
 
     def _read(self, pods: Definition, namespace: str, name: str) -> tuple[Object, list[Object]]:
         """The pod and the budgets that protect it, of one moment."""

@@ -103,6 +103,11 @@ class Committer:
         result: T = await job.reply.wait()
         return result
 
+    async def register_types(self, names: Sequence[str]) -> None:
+        """Give types their numbers in the journal; returns at once when all have one."""
+        if not all(map(self._journal.type_id, names)):
+            await self.perform(lambda: self._journal.register_types(names))
+
     async def run(self) -> None:
         """Write for ever. Cancel only after `drained`."""
         self._cancelled = False

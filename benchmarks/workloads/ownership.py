@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from actors.kinds.catalog import Catalog
+from actors.kinds.built_in import built_in
 from actors.kinds.declaration.definition import Definition
 from actors.messages import Patch
 from actors.names import CLUSTER
@@ -35,7 +35,7 @@ class Owned:
     """An object of a kind, its views, and who owns what of it."""
 
     def __init__(self, plural: str, document: Any) -> None:
-        definition = Catalog(CLUSTER).find("", "v1", plural)
+        definition = built_in(CLUSTER).find("", "v1", plural)
         assert definition is not None
         self.definition: Definition = definition
         self.views = FieldViews({definition.api_version: definition})

@@ -49,11 +49,9 @@ def _groups(discovery: Discovery, *, core: bool) -> Iterator[Document]:
 
 
 def _version(discovery: Discovery, group: str, version: str) -> Document:
-    of_version = (
-        one for one in discovery.catalog.definitions if (one.group, one.version) == (group, version)
-    )
+    definitions = discovery.catalog.of_version(group, version)
     resources = sorted(
-        (_resource(discovery, one) for one in of_version), key=lambda one: str(one["resource"])
+        (_resource(discovery, one) for one in definitions), key=lambda one: str(one["resource"])
     )
     return {"version": version, "resources": resources, "freshness": "Current"}
 

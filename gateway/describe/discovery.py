@@ -1,22 +1,31 @@
-"""Discovery documents, derived from the catalog: /api, /apis, a group, a group version.
+"""Discovery documents, derived from the registry's current catalog: /api, /apis, a group, a group version.
 
 Only what this server serves today is listed: a verb that a kind declares but no handler answers is left out.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from base64 import b64encode
+from hashlib import sha256
+from typing import Any, Final
 
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition, Subresource
+from actors.kinds.registry import Registry
 
 Document = dict[str, Any]
 
+_STORED: Final = frozenset({"create", "get"})  # reviews cannot be read, component statuses not be made
+
 
 class Discovery:
-    def __init__(self, catalog: Catalog, verbs: frozenset[str]) -> None:
-        self.catalog = catalog
+    def __init__(self, registry: Registry, verbs: frozenset[str]) -> None:
+        self._registry = registry
         self._verbs = verbs
+
+    @property
+    def catalog(self) -> Catalog:
+        return self._registry.current
 
     def find(self, path: str, server_address: str) -> Document | None:
         """The document at a path such as /apis/storage.cluster.io/v1; None where there is none."""
@@ -69,9 +78,7 @@ class Discovery:
         return {"kind": "APIGroup", "apiVersion": "v1", **_group(group, versions)}
 
     def _resources(self, group: str, version: str) -> Document | None:
-        definitions = [
-            one for one in self.catalog.definitions if one.group == group and one.version == version
-        ]
+        definitions = self.catalog.of_version(group, version)
         if not definitions:
             return None
         resources = [entry for one in definitions for entry in self._entries(one)]
@@ -94,6 +101,8 @@ class Discovery:
             own["shortNames"] = list(definition.names.short_names)
         if definition.names.categories:
             own["categories"] = list(definition.names.categories)
+        if (version := self._storage_version(definition)) is not None:
+            own["storageVersionHash"] = version
         below = (self._below(definition, one) for one in definition.subresources)
         return [own, *(entry for entry in below if entry["verbs"])]
 
@@ -106,6 +115,17 @@ class Discovery:
         if one.version:
             entry |= {"group": one.group, "version": one.version}
         return entry | {"kind": one.kind or definition.kind, "verbs": self.served(one.verbs)}
+
+    def _storage_version(self, definition: Definition) -> str | None:
+        """The hash of the version that objects are stored in; None for what is never stored.
+
+        Equal for all versions that share a storage: clients that count or migrate objects look at one of them.
+        """
+        if not frozenset(definition.verbs) >= _STORED:
+            return None
+        storage = self.catalog.storage(definition.type_name)
+        named = f"{storage.group}/{storage.version}/{storage.kind}"
+        return b64encode(sha256(named.encode()).digest()[:8]).decode()
 
     def served(self, verbs: tuple[str, ...]) -> list[str]:
         return sorted(verb for verb in verbs if verb in self._verbs)

@@ -13,8 +13,8 @@ from actors.access.attributes import Attributes
 from actors.access.authorize import Authorizer, Decision
 from actors.access.reviews import Reviews
 from actors.errors import BadRequest, Invalid, NoSuchResource, NotFound, Resource, TimedOut
-from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
+from actors.kinds.registry import Registry
 from actors.messages import Create, Delete, Deleted, DeleteOptions, Patch, Replace, Written
 from actors.names import Names
 from actors.resource import options
@@ -49,7 +49,7 @@ class Dispatch:
     def __init__(
         self,
         names: Names,
-        catalog: Catalog,
+        registry: Registry,
         journal: Journal,
         directory: Directory,
         reads: Reads,
@@ -61,7 +61,7 @@ class Dispatch:
         chunking: bool = True,
     ) -> None:
         self._names = names
-        self._catalog = catalog
+        self._registry = registry
         self._directory = directory
         self._reads = reads
         self._stamps = stamps
@@ -70,7 +70,7 @@ class Dispatch:
         self._opening = opening
         self._forms = Forms(names, stamps.now)
         self._chunking = chunking  # lists may be asked for in pages
-        evictions = Evictions(catalog, journal, directory)
+        evictions = Evictions(registry.current, journal, directory)
         self._reviews = ReviewHandler(names, reviews)
         self._submissions = Submissions(names, directory, reads, evictions)
         self._verbs: dict[str, Callable[[Call, Definition], Awaitable[Response]]] = {
@@ -108,13 +108,14 @@ class Dispatch:
 
     def creates_review(self, route: Route) -> bool:
         """Whether what a POST to this route creates is returned and never stored."""
-        definition = self._catalog.find(route.group, route.version, route.resource)
+        definition = self._registry.current.find(route.group, route.version, route.resource)
         return definition is not None and definition.storage.ephemeral
 
     def find(self, route: Route) -> Definition:
-        definition = self._catalog.find(route.group, route.version, route.resource)
+        catalog = self._registry.current
+        definition = catalog.find(route.group, route.version, route.resource)
         if definition is None:
-            if route.group and not self._catalog.group_exists(route.group):
+            if route.group and not catalog.group_exists(route.group):
                 raise NoSuchPath
             raise NoSuchResource
         if (route.surplus and route.subresource != PROXY) or not _in_scope(definition, route):
@@ -191,7 +192,7 @@ class Dispatch:
     async def _submit(self, call: Call, definition: Definition, write: options.WriteOptions) -> Response:
         plural, name = definition.storage.submits_to
         if plural:
-            definition = self._catalog.storage(str(Resource(definition.group, plural)))
+            definition = self._registry.current.storage(str(Resource(definition.group, plural)))
         subresource = definition.subresource(name or call.route.subresource)
         assert subresource is not None
         stamp = self._stamps.make(call.user, call.manager)
@@ -250,7 +251,7 @@ class Dispatch:
         problems: tuple[str, ...] = (),
     ) -> Response:
         try:
-            outcome = await self._directory.ask(definition, command)
+            outcome = await self._directory.ask_served(definition, command)
         except Invalid as error:
             if problems:
                 raise BadRequest(f"{error}; besides: {', '.join(problems)}") from None
@@ -266,7 +267,7 @@ class Dispatch:
         command = Delete(
             definition.api_version, _namespace(definition, call.route), call.route.name, stamp, chosen
         )
-        outcome = await self._directory.ask(definition, command)
+        outcome = await self._directory.ask_served(definition, command)
         assert isinstance(outcome, Deleted)
         status = 202 if orphaned is False and not outcome.gone else 200
         if definition.deletion.returns_object:

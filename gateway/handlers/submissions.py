@@ -55,7 +55,7 @@ class Submissions:
             command = Submit(
                 definition.api_version, namespace, name, subresource.name, sent, stamp, write.dry_run
             )
-            await self._directory.ask(definition, command)
+            await self._directory.ask_served(definition, command)
         return await render.document(call, DONE, 201)
 
     async def _judge(self, call: Call, definition: Definition, view: Definition, sent: Object) -> None:

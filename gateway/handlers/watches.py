@@ -64,8 +64,7 @@ class Opening:
         shown = call.representation
         bookmarks = call.parameters.boolean("allowWatchBookmarks")
         key = (
-            definition.api_version,
-            definition.plural,
+            definition,
             namespace,
             str(options.labels or ""),
             str(options.fields or ""),
@@ -94,6 +93,7 @@ class Opening:
                 tell,
                 bookmarker(tell, prefix) if bookmarks else None,
                 binary=call.messages is not None,
+                definition=definition,
             )
 
         return self._hub.interest(key, make)

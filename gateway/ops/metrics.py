@@ -84,6 +84,10 @@ class Metrics:
             group, resource = "", OTHER
         return self._series.setdefault((verb, group, resource, status), _Series())
 
+    def forget(self, group: str, resource: str) -> None:
+        """Drop the series of a resource that is no longer served, so that kinds that come and go leave nothing."""
+        self._series = {key: one for key, one in self._series.items() if key[1:3] != (group, resource)}
+
     def gauge(self, name: str, text: str, read: Read, label: str = "") -> None:
         self._readings.append(Reading(name, text, read, counts=False, label=label))
 

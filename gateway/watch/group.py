@@ -123,6 +123,11 @@ class Group:
         """Those who wait for the sweep look about them: the time of one of them may be over."""
         self._moved.unpark_all()
 
+    async def rested(self) -> None:
+        """Wait until every member that sweeps has all that was committed."""
+        while not self.resting and not self.empty:
+            await self._moved.park()
+
     def reached(self, member: Member) -> int:
         """How far a member has been served, also in the middle of a sweep."""
         if member.pipe not in self.sweeping:

@@ -17,7 +17,7 @@ from gateway.watch.changes import Changes
 from gateway.watch.framing import Framing
 from gateway.watch.group import TURN, Group
 from gateway.watch.interest import Interest
-from gateway.watch.member import Member
+from gateway.watch.member import FAREWELL, Member
 from gateway.watch.sweeper import Sweeper
 from gateway.watch.tally import Tally, WatchStatistics
 from gateway.watch.topic import Topic
@@ -29,7 +29,15 @@ Key = tuple[tuple[Any, ...], Framing, Volley]
 
 
 class Hub:
-    def __init__(self, journal: Journal, feed: Feed, floor: Callable[[], int], nursery: trio.Nursery) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        feed: Feed,
+        floor: Callable[[], int],
+        nursery: trio.Nursery,
+        serves: Callable[[Any], bool] = lambda _: True,
+    ) -> None:
+        """`serves(definition)`: whether clients are still served what an interest is in."""
         self._journal = journal
         self._feed = feed
         self._head = feed.head
@@ -40,7 +48,8 @@ class Hub:
         self._topics: dict[int, Topic[Sweeper]] = {}
         self._interests: WeakValueDictionary[tuple[Any, ...], Interest] = WeakValueDictionary()
         self._tallies: dict[str, Tally] = {}
-        self._members: set[Member] = set()
+        self._members: dict[Member, Interest] = {}
+        self._serves = serves
         self._expecting: dict[Member, int] = {}
         feed.follow(self._committed)
 
@@ -62,9 +71,11 @@ class Hub:
 
     # Watchers.
 
-    def enter(self, member: Member) -> None:
-        """From now on the member is told when the server stops."""
-        self._members.add(member)
+    def enter(self, member: Member, interest: Interest) -> None:
+        """From now on the member ends when the server stops, or when its kind is no longer served."""
+        self._members[member] = interest
+        if not self._serves(interest.definition):
+            member.end()
 
     def join(self, interest: Interest, framing: Framing, member: Member) -> Group:
         """Into the group for an interest over a transport; it lasts while it has members."""
@@ -76,7 +87,7 @@ class Hub:
         return sweeper.group
 
     def leave(self, interest: Interest, framing: Framing, member: Member) -> None:
-        self._members.discard(member)
+        self._members.pop(member, None)
         self._expecting.pop(member, None)
         key = (interest.key, framing, member.pipe.volley)
         sweeper = self._sweepers.get(key)
@@ -97,6 +108,23 @@ class Hub:
             for member in members[first : first + TURN]:
                 member.pipe.interrupt()
             await trio.lowlevel.checkpoint()
+
+    def end(self, definition: object, type_name: str) -> None:
+        """End every watch of a kind that is no longer served; a task of its own, as there may be thousands."""
+        self.nursery.start_soon(self._end, definition, type_name)
+
+    async def _end(self, definition: object, type_name: str) -> None:
+        """Each watcher gets what was committed before, then the end of its stream."""
+        with trio.move_on_after(FAREWELL):
+            for sweeper in [one for one in self._sweepers.values() if one.interest.definition is definition]:
+                await sweeper.group.rested()
+        members = [one for one, interest in self._members.items() if interest.definition is definition]
+        for first in range(0, len(members), TURN):
+            for member in members[first : first + TURN]:
+                member.end()
+            await trio.lowlevel.checkpoint()
+        if all(sweeper.interest.type_name != type_name for sweeper in self._sweepers.values()):
+            self._tallies.pop(type_name, None)
 
     # Groups.
 
@@ -126,6 +154,8 @@ class Hub:
         topic.unfollow(sweeper.interest.selection, sweeper)
         if not topic:
             del self._topics[type_id]
+            if not self._serves(sweeper.interest.definition):
+                del self._tallies[sweeper.interest.type_name]
 
     def _committed(self, events: Sequence[Event]) -> None:
         before, self._head = self._head, events[-1].offset
@@ -147,7 +177,7 @@ class Hub:
             member.pipe.interrupt()
 
     def statistics(self) -> dict[str, WatchStatistics]:
-        """By type; a type that was ever watched stays."""
+        """By type; a type that was ever watched stays until it is no longer served."""
         groups: dict[str, list[Group]] = {name: [] for name in self._tallies}
         for sweeper in self._sweepers.values():
             groups[sweeper.interest.type_name].append(sweeper.group)

@@ -23,3 +23,4 @@ class Interest:
     tell: Told
     bookmark: Callable[[int], bytes] | None  # the document that marks an offset; None: not asked for
     binary: bool = False  # documents are no text
+    definition: object = None  # of the kind that is watched: the watch ends when it is no longer served

@@ -75,6 +75,11 @@ class Member:
         """It should end, at the next frame's end."""
         return self.ended or self._house.closing or trio.current_time() >= self.ends_at
 
+    def end(self) -> None:
+        """Its time is over now, whatever the client asked for."""
+        self.ends_at = self.pipe.deadline = trio.current_time()
+        self.pipe.interrupt()
+
     def insist(self) -> None:
         """Called while it cannot take more: one whose time is long over is cut off."""
         now = trio.current_time()

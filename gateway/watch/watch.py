@@ -47,7 +47,7 @@ class Watch:
 
     async def run(self, connection: Pipe, framing: Framing) -> Finished:
         member = Member(connection, self._ends_at, self._hub, fresh=self._interest.first is not None)
-        self._hub.enter(member)
+        self._hub.enter(member, self._interest)
         try:
             why = await self._serve(member, framing)
         finally:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from actors.kinds.core.pods.eviction import DELETE_OPTIONS
 from actors.kinds.declaration.meta import METADATA
 from actors.kinds.schema.fields import (
@@ -133,6 +135,7 @@ BUILD = Struct(
 )
 
 
+@lru_cache(maxsize=4096)  # one for each kind, because messages are compiled for each struct
 def list_of(struct: Struct) -> Struct:
     """The list of a kind's objects, which no kind declares because all are alike."""
     return Struct(

@@ -25,8 +25,10 @@ from actors.admission.chain import Admission
 from actors.admission.roster import plugins
 from actors.bootstrap.bootstrap import Bootstrap
 from actors.errors import RequestError
+from actors.kinds.built_in import built_in
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
+from actors.kinds.registry import Registry
 from actors.messages import Command, Create, Delete, DeleteOptions, Replace
 from actors.names import CLUSTER
 from actors.resource import options
@@ -111,7 +113,7 @@ def memory_folder() -> Iterator[Path]:
 @cache
 def _catalog() -> Catalog:
     """One for all tests: schemas are compiled once, and declarations never change."""
-    return Catalog(CLUSTER)
+    return built_in(CLUSTER)
 
 
 class Store:
@@ -127,17 +129,16 @@ class Store:
         self._nursery = nursery
         self._tasks = trio.CancelScope()
         self.journal = Journal.open(self._folder / "journal")
-        self.journal.register_types(
-            one.type_name for one in self.catalog.declared if not one.storage.ephemeral
-        )
+        self.journal.register_types(self.catalog.stored_types())
         self.feed = Feed(self.journal.head)
         self.committer = Committer(self.journal, self.feed)
+        self.registry = Registry(self.catalog, self.committer.register_types)
         self.supervisor = Supervisor()
         admission = Admission(plugins(CLUSTER, self.journal, self.feed))
         inner = await nursery.start(self._tend)
         inner.start_soon(self.committer.run)
         self.directory = Directory(
-            self.catalog, self.journal, self.committer, admission, self.supervisor, inner
+            self.registry, self.journal, self.committer, admission, self.supervisor, inner
         )
         horizon = Horizon(self.journal, self.clock, WATCH_HISTORY * 1_000_000)
         self.reads = Reads(self.journal, self.feed, horizon, self.clock)

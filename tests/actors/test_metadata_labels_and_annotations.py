@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from actors.kinds.catalog import Catalog
+from actors.kinds.built_in import built_in
 from actors.names import CLUSTER
 from actors.resource.metadata import validate_metadata_create
 
-CONFIG_MAPS = Catalog(CLUSTER).find("", "v1", "configmaps")
+CONFIG_MAPS = built_in(CLUSTER).find("", "v1", "configmaps")
 
 
 def errors(**metadata: Any) -> list[tuple[str, str]]:

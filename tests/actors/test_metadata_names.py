@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from actors.kinds.catalog import Catalog
+from actors.kinds.built_in import built_in
 from actors.kinds.declaration.definition import Definition
 from actors.names import CLUSTER
 from actors.resource.metadata import validate_metadata_create
 
-CATALOG = Catalog(CLUSTER)
+CATALOG = built_in(CLUSTER)
 
 
 def definition(plural: str) -> Definition:

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from actors.kinds.catalog import Catalog
+from actors.kinds.built_in import built_in
 from actors.kinds.declaration.definition import Definition
 from actors.names import CLUSTER
 from actors.resource.metadata import validate_metadata_update
 
-CATALOG = Catalog(CLUSTER)
+CATALOG = built_in(CLUSTER)
 OLD: dict[str, Any] = {"name": "a", "namespace": "n", "uid": "u", "creationTimestamp": "2020-01-01T00:00:00Z"}
 
 

@@ -153,7 +153,7 @@ async def test_an_error_of_our_own_in_one_command_spares_its_neighbours(
     async with stored() as store:
         definition = store.definition("configmaps")
         good = Create("v1", "default", config_map("good"), store.stamps.make("u", "m"))
-        bad = Create("no such version", "default", config_map("bad"), store.stamps.make("u", "m"))
+        bad = Create("v1", "default", {"data": {}}, store.stamps.make("u", "m"))  # without metadata
         results: list[object] = []
 
         async def ask(command: Create) -> None:

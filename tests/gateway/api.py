@@ -24,6 +24,7 @@ import orjson
 import pytest
 import trio
 
+from actors.kinds.built_in import built_in
 from actors.kinds.catalog import Catalog
 from actors.names import NAMES
 from actors.store.committer import Committer
@@ -210,7 +211,7 @@ class Api:
 
 @cache
 def _catalog(dialect: str) -> Catalog:
-    return Catalog(NAMES[dialect])
+    return built_in(NAMES[dialect])
 
 
 def _taken(answer: Answer) -> Document:

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from actors.kinds import catalog
+from actors.kinds import built_in
 from tests.gateway.api import Api, served
 
 GUIDE = Path(__file__).parents[2] / "CONTRIBUTING.md"
@@ -26,7 +26,7 @@ def example() -> str:
 def harbour(monkeypatch: pytest.MonkeyPatch) -> None:
     module = ModuleType("harbour")
     exec(compile(example(), str(GUIDE), "exec"), vars(module))
-    monkeypatch.setattr(catalog, "_GROUPS", (*catalog._GROUPS, module))
+    monkeypatch.setattr(built_in, "_GROUPS", (*built_in._GROUPS, module))
 
 
 def test_it_is_short() -> None:

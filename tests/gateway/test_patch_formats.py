@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from actors.kinds.catalog import Catalog
+from actors.kinds.built_in import built_in
 from actors.kinds.declaration.definition import Definition
 from actors.names import CLUSTER
 from gateway.handlers.bodies import patch_format
 from gateway.requests.errors import UnsupportedPatch, failure_of
 from gateway.wire.negotiate import UnsupportedMediaType
 
-FOUND = Catalog(CLUSTER).find("", "v1", "configmaps")
+FOUND = built_in(CLUSTER).find("", "v1", "configmaps")
 assert FOUND is not None
 BUILT_IN: Definition = FOUND
 CUSTOM = replace(BUILT_IN, strategic_merge_patch=False)

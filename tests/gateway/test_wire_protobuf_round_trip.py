@@ -5,16 +5,16 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
 from actors.names import CLUSTER, KUBERNETES
 from gateway.wire.protobuf import Messages, read_object
+from tests.actors.kinds.registries import registry_of
 from tests.gateway.describe.specimens import key, specimens
 
-CATALOG = Catalog(CLUSTER)
-MESSAGES = Messages(CATALOG, CLUSTER)
+REGISTRY = registry_of(CLUSTER)
+MESSAGES = Messages(REGISTRY, CLUSTER)
 SPECIMENS = specimens(CLUSTER)
-DEFINITIONS = {key(one): one for one in CATALOG.definitions if key(one) in SPECIMENS}
+DEFINITIONS = {key(one): one for one in REGISTRY.current.definitions if key(one) in SPECIMENS}
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS.values(), ids=DEFINITIONS.keys())
@@ -43,7 +43,7 @@ def without_types(value: object) -> object:
 
 
 def test_the_other_dialect_has_messages_of_its_own() -> None:
-    messages = Messages(Catalog(KUBERNETES), KUBERNETES)
+    messages = Messages(registry_of(KUBERNETES), KUBERNETES)
     home = KUBERNETES.group("meta")
     partial = {"kind": "PartialObjectMetadata", "apiVersion": f"{home}/v1", "metadata": {"name": "a"}}
     raw = messages.from_json(orjson.dumps(partial))

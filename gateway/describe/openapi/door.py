@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import orjson
 import trio
 
-from actors.kinds.catalog import Catalog
+from actors.kinds.registry import Registry
 from actors.names import Names
 from gateway.describe.openapi.printed import Printed, printed
 from gateway.requests.call import Call
@@ -33,8 +33,8 @@ YEAR: Final = 365 * 24 * 3600
 
 
 class OpenApi:
-    def __init__(self, catalog: Catalog, names: Names, verbs: frozenset[str], version: str) -> None:
-        self._made_of = catalog, names, verbs, version
+    def __init__(self, registry: Registry, names: Names, verbs: frozenset[str], version: str) -> None:
+        self._made_of = registry.current, names, verbs, version
         self._making = trio.Lock()
         self._two: dict[str, Printed] = {}  # by media type
         self._three: dict[str, Printed] = {}  # by name; the index has none

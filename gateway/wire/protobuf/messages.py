@@ -1,19 +1,19 @@
 """Which message an answer is, by the kind and apiVersion that its document says; and bodies, by what is expected.
 
-Made when a client first speaks protobuf. Documents are made as JSON and then said again in protobuf here: nearly
-everybody asks for JSON, which comes ready from the journal.
+Kinds are looked up in the registry's current catalog, and compiled when a client first asks for one. Documents are
+made as JSON and converted here: nearly everybody asks for JSON, which comes ready from the journal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import orjson
 
 from actors.kinds.catalog import Catalog
-from actors.kinds.declaration.definition import Definition
+from actors.kinds.registry import Registry
 from actors.kinds.schema.fields import Struct
 from actors.kinds.values.spelling import quoted
 from actors.messages import Object
@@ -30,6 +30,7 @@ _OFF_LOOP = 32 * 1024
 
 
 CheckType = Callable[[Object], None]
+Named = tuple[str, str]  # apiVersion and kind
 
 
 def _anything(_: Object) -> None:
@@ -41,9 +42,10 @@ class UnknownMessage(Exception):
 
 
 class Messages:
-    def __init__(self, catalog: Catalog, names: Names) -> None:
-        self._catalog = catalog
+    def __init__(self, registry: Registry, names: Names) -> None:
+        self._registry = registry
         self._names = names
+        self._views_of: tuple[Catalog, dict[Named, Struct]] | None = None
 
     async def from_json_off_loop(self, body: bytes) -> bytes | None:
         if len(body) <= _OFF_LOOP:
@@ -56,7 +58,7 @@ class Messages:
         if not isinstance(document, dict) or "kind" not in document:
             return None
         api_version, kind = document["apiVersion"], document["kind"]
-        struct = self._structs.get((api_version, kind))
+        struct = self._struct(api_version, kind)
         if struct is None:
             raise UnknownMessage(
                 f"{kind} in {api_version} has no protobuf representation and cannot be encoded to a protobuf "
@@ -70,8 +72,18 @@ class Messages:
         assert sealed is not None
         return event(type_, sealed)
 
+    def _struct(self, api_version: str, kind: str) -> Struct | None:
+        """Of an answer that has no kind of its own, of a kind, of its list, or of a view such as Scale."""
+        if (api_version, kind) in self._answers:
+            return self._answers[api_version, kind]
+        catalog = self._registry.current
+        if (definition := catalog.of_kind(api_version, kind)) is not None:
+            return definition.fields
+        listed = catalog.of_kind(api_version, kind.removesuffix("List")) if kind.endswith("List") else None
+        return answers.list_of(listed.fields) if listed else self._views(catalog).get((api_version, kind))
+
     @cached_property
-    def _structs(self) -> dict[tuple[str, str], Struct]:
+    def _answers(self) -> dict[Named, Struct]:
         found = {
             ("v1", "Status"): answers.STATUS,
             ("v1", "APIVersions"): answers.API_VERSIONS,
@@ -83,20 +95,17 @@ class Messages:
             home = f"{self._names.group('meta')}/{version}"
             found[home, "PartialObjectMetadata"] = answers.PARTIAL
             found[home, "PartialObjectMetadataList"] = answers.list_of(answers.PARTIAL)
-        for definition in _shown(self._catalog.definitions):
-            found.setdefault((definition.api_version, definition.kind), definition.fields)
-            found.setdefault(
-                (definition.api_version, f"{definition.kind}List"), answers.list_of(definition.fields)
-            )
         return found
 
-
-def _shown(definitions: tuple[Definition, ...]) -> Iterator[Definition]:
-    for definition in definitions:
-        yield definition
-        for subresource in definition.subresources:
-            if subresource.view is not None:
-                yield subresource.view
+    def _views(self, catalog: Catalog) -> dict[Named, Struct]:
+        """What subresources show instead of their object; kept until the catalog changes."""
+        known = self._views_of
+        if known is None or known[0] is not catalog:
+            subresources = (one for definition in catalog.definitions for one in definition.subresources)
+            views = [one.view for one in subresources if one.view is not None]
+            known = catalog, {(view.api_version, view.kind): view.fields for view in reversed(views)}
+            self._views_of = known
+        return known[1]
 
 
 def _load(body: bytes) -> Any:

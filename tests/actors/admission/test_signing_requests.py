@@ -8,11 +8,11 @@ from actors.admission.chain import Admission
 from actors.admission.completions.signing_requests import SigningRequests
 from actors.admission.request import AdmissionRequest
 from actors.identity import User
-from actors.kinds.catalog import Catalog
+from actors.kinds.built_in import built_in
 from actors.messages import Stamp
 from actors.names import CLUSTER
 
-REQUESTS = Catalog(CLUSTER).find("certificates.cluster.io", "v1", "certificatesigningrequests")
+REQUESTS = built_in(CLUSTER).find("certificates.cluster.io", "v1", "certificatesigningrequests")
 assert REQUESTS is not None
 ALICE = User("alice", "uid-alice", ("devs", "system:authenticated"), (("scopes", ("a", "b")),))
 NOON = 1_577_880_000_000_000

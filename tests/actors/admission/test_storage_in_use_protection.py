@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from actors.admission.plugins.storage_object_in_use_protection import StorageObjectInUseProtection
-from actors.kinds.catalog import Catalog
+from actors.kinds.built_in import built_in
 from actors.names import CLUSTER
 from tests.actors.admission.admitted import admitted
 
-CATALOG = Catalog(CLUSTER)
+CATALOG = built_in(CLUSTER)
 
 
 def metadata_of(plural: str, operation: str, metadata: dict[str, Any]) -> Any:

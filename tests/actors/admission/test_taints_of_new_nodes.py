@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors.admission.plugins.taint_nodes_by_condition import TaintNodesByCondition
-from actors.kinds.catalog import Catalog
+from actors.kinds.built_in import built_in
 from actors.names import CLUSTER, KUBERNETES, Names
 from tests.actors.admission.admitted import admitted
 
@@ -18,7 +18,7 @@ OTHER = {"key": "example.com/x", "effect": "NoSchedule"}
 def taints(
     spec: dict[str, Any], operation: str = "CREATE", names: Names = CLUSTER, plural: str = "nodes"
 ) -> Any:
-    definition = Catalog(names).find("", "v1", plural)
+    definition = built_in(names).find("", "v1", plural)
     assert definition is not None
     document = {"metadata": {}, "spec": spec}
     return admitted(TaintNodesByCondition(names), definition, operation, document)["spec"].get("taints")

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from actors.admission.plugins.default_toleration_seconds import DefaultTolerationSeconds
-from actors.kinds.catalog import Catalog
+from actors.kinds.built_in import built_in
 from actors.names import CLUSTER
 from tests.actors.admission.admitted import admitted
 
 KEYS = ("node.cluster.io/not-ready", "node.cluster.io/unreachable")
-PODS = Catalog(CLUSTER).find("", "v1", "pods")
+PODS = built_in(CLUSTER).find("", "v1", "pods")
 
 
 def patience(key: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from actors.admission.completions.service_allocation import ServiceAllocation
 from actors.allocation.holdings import Holdings, held_by
 from actors.allocation.ranges import ServiceRanges
 from actors.errors import Exhausted, Invalid
-from actors.kinds.catalog import Catalog
+from actors.kinds.built_in import built_in
 from actors.kinds.schema.decoder import NotDecodable
 from actors.messages import Object
 from actors.names import CLUSTER
@@ -18,7 +18,7 @@ from tests.actors.admission.admitted import admitted
 from tests.actors.kinds.documents import Documents
 from tests.actors.store import memory_folder
 
-SERVICES = Catalog(CLUSTER).find("", "v1", "services")
+SERVICES = built_in(CLUSTER).find("", "v1", "services")
 assert SERVICES is not None
 RANGES = ServiceRanges(("10.0.0.0/24", "fd00::/120"), (30000, 30200))
 

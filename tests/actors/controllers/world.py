@@ -25,8 +25,9 @@ from actors.admission.plugins.namespace_lifecycle import NamespaceLifecycle
 from actors.bootstrap.bootstrap import Bootstrap
 from actors.controllers.roster import controllers as roster
 from actors.controllers.writer import Writer
-from actors.kinds.catalog import Catalog
+from actors.kinds.built_in import built_in
 from actors.kinds.declaration.definition import Definition
+from actors.kinds.registry import Registry
 from actors.messages import Command, DeleteOptions, Object, Outcome
 from actors.names import CLUSTER
 from actors.resource.directory import Directory
@@ -76,8 +77,8 @@ class Blindable(Namespaces):
 class Cluster:
     def __init__(self, journal: Journal, nursery: trio.Nursery) -> None:
         self.journal = journal
-        self.catalog = Catalog(CLUSTER)
-        journal.register_types(one.type_name for one in self.catalog.declared if not one.storage.ephemeral)
+        self.catalog = built_in(CLUSTER)
+        journal.register_types(self.catalog.stored_types())
         self.feed = Feed(journal.head)
         self.supervisor = Supervisor()
         self.stamps = Stamps(VirtualClock())
@@ -85,8 +86,9 @@ class Cluster:
         self.admission = Admission([NamespaceLifecycle(CLUSTER, self.namespaces)])
         committer = Committer(journal, self.feed)
         nursery.start_soon(committer.run)
+        self.registry = Registry(self.catalog, committer.register_types)
         self.directory = Interruptible(
-            self.catalog, journal, committer, self.admission, self.supervisor, nursery
+            self.registry, journal, committer, self.admission, self.supervisor, nursery
         )
         self.client = Writer(self.directory, self.stamps, "client")
         self._nursery = nursery
@@ -98,7 +100,7 @@ class Cluster:
             await self.settle()
 
     def begin_controllers(self) -> None:
-        parts = (self.catalog, self.journal, self.feed, self.directory, self.stamps, CLUSTER)
+        parts = (self.registry, self.journal, self.feed, self.directory, self.stamps, CLUSTER)
         for loop in roster(*parts):
             self._nursery.start_soon(self.supervisor.keep, loop.name, loop.run)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from actors.kinds.built_in import built_in
 from actors.kinds.catalog import Catalog
 from actors.kinds.enablement import Enablement
 from actors.names import NAMES, Names
@@ -17,7 +18,7 @@ def names(request: pytest.FixtureRequest) -> Names:
 
 @pytest.fixture(scope="session")
 def catalog(names: Names) -> Catalog:
-    return Catalog(names, enabled=Enablement(every=True))
+    return built_in(names, enabled=Enablement(every=True))
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from actors.kinds.catalog import Catalog
+from actors.kinds.built_in import built_in
 from actors.kinds.declaration.columns import SECOND, human_duration, since
 from actors.kinds.values.times import micros_of
 from actors.names import NAMES
@@ -47,7 +47,7 @@ def test_no_time_is_unknown():
 def cells(plural, made, dialect="cluster"):
     [definition] = [
         one
-        for one in Catalog(NAMES[dialect]).definitions
+        for one in built_in(NAMES[dialect]).definitions
         if one.plural == plural and not one.storage.stored_as
     ]
     made = {**made, "metadata": {"name": "x", "creationTimestamp": BORN, **made.get("metadata", {})}}
@@ -124,7 +124,7 @@ def test_the_default_storage_class_is_marked(dialect):
 
 
 def test_every_kind_has_columns_that_work_on_almost_nothing():
-    for definition in Catalog(NAMES["cluster"]).definitions:
+    for definition in built_in(NAMES["cluster"]).definitions:
         made = definition.schema.decode_object({"metadata": {"name": "x"}}).object
         for column in definition.table.columns:
             column.cell(made, NOW)

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.kinds.catalog import Catalog
+from actors.kinds.built_in import built_in
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.schema.decoder import Decoded, NotDecodable
 from actors.names import CLUSTER
 from tests.actors.kinds.documents import Documents
 
-DEFINITIONS = Catalog(CLUSTER).definitions
+DEFINITIONS = built_in(CLUSTER).definitions
 MODEST = settings(max_examples=150, deadline=None)
 SEEDS = st.integers(0, 2**32)
 SPELLINGS = st.sampled_from(["compact", "spaced", "indented", "escaped"])

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from actors.kinds.catalog import Catalog
+from actors.kinds.built_in import built_in
 from actors.kinds.enablement import parse_enablement
 from actors.names import CLUSTER, KUBERNETES, Names
 
-ALL = Catalog(CLUSTER)
+ALL = built_in(CLUSTER)
 BETAS = {
     "autoscaling/v2beta2",
     "flowcontrol.apiserver.cluster.io/v1beta1",
@@ -19,11 +19,11 @@ BETAS = {
 
 
 def served(text: str) -> set[str]:
-    return {d.api_version for d in Catalog(CLUSTER, enabled=parse_enablement(text)).definitions}
+    return {d.api_version for d in built_in(CLUSTER, enabled=parse_enablement(text)).definitions}
 
 
 def resources(text: str, api_version: str) -> set[str]:
-    catalog = Catalog(CLUSTER, enabled=parse_enablement(text))
+    catalog = built_in(CLUSTER, enabled=parse_enablement(text))
     return {d.plural for d in catalog.definitions if d.api_version == api_version}
 
 
@@ -103,7 +103,7 @@ def test_what_makes_no_sense(text: str, why: str) -> None:
 
 
 def test_stored_kinds_stay_declared(names: Names) -> None:
-    catalog = Catalog(names, enabled=parse_enablement("apps/v1=false"))
+    catalog = built_in(names, enabled=parse_enablement("apps/v1=false"))
     assert catalog.find("apps", "v1", "deployments") is None and not catalog.group_exists("apps")
     assert catalog.storage("deployments.apps").kind == "Deployment"
     assert "apps" not in catalog.groups() and not catalog.serves("apps", "deployments")
@@ -123,5 +123,5 @@ def test_stored_kinds_stay_declared(names: Names) -> None:
     ],
 )
 def test_kind_off_by_default_is_served_when_a_key_asks_for_it(text: str, on: bool) -> None:
-    catalog = Catalog(KUBERNETES, enabled=parse_enablement(text))
+    catalog = built_in(KUBERNETES, enabled=parse_enablement(text))
     assert (catalog.find("policy", "v1beta1", "podsecuritypolicies") is not None) is on

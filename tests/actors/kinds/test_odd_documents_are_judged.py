@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from actors.kinds.catalog import Catalog
+from actors.kinds.built_in import built_in
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.schema.decoder import NotDecodable
 from actors.names import CLUSTER
@@ -25,7 +25,7 @@ GROUPS = {
 CORE = {"limitranges", "persistentvolumeclaims", "persistentvolumes", "resourcequotas", "services"}
 KINDS = [
     one
-    for one in Catalog(CLUSTER).definitions
+    for one in built_in(CLUSTER).definitions
     if one.group in GROUPS or (not one.group and one.plural in CORE)
 ]
 

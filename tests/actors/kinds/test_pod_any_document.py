@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.kinds.catalog import Catalog
+from actors.kinds.built_in import built_in
 from actors.kinds.core.pods.spec import POD_SPEC
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.schema.decoder import NotDecodable
 from actors.names import CLUSTER
 from tests.actors.kinds.documents import Documents
 
-KINDS = {d.plural: d for d in Catalog(CLUSTER).definitions if not d.group and not d.storage.stored_as}
+KINDS = {d.plural: d for d in built_in(CLUSTER).definitions if not d.group and not d.storage.stored_as}
 WORKLOADS = ["pods", "podtemplates", "replicationcontrollers"]
 MODEST = settings(max_examples=60, deadline=None)
 SEEDS = st.integers(0, 2**32)

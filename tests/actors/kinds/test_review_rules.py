@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from actors.kinds.authentication import token_request
-from actors.kinds.catalog import Catalog
+from actors.kinds.built_in import built_in
 from actors.kinds.declaration.definition import Definition
 from actors.names import CLUSTER
 
-CATALOG = Catalog(CLUSTER)
+CATALOG = built_in(CLUSTER)
 PODS = {"verb": "get", "resource": "pods"}
 PATH = {"verb": "get", "path": "/x"}
 ONE = "exactly one of nonResourceAttributes or resourceAttributes must be specified"

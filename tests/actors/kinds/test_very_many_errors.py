@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from actors.errors import MOST_COUNTED, Invalid
-from actors.kinds.catalog import Catalog
+from actors.kinds.built_in import built_in
 from actors.kinds.validation.checks import invalid
 from actors.kinds.validation.tally import few_enough
 from actors.messages import Create, Stamp
 from actors.names import CLUSTER
 from actors.resource.decide import prepare_create
 
-CATALOG = Catalog(CLUSTER)
+CATALOG = built_in(CLUSTER)
 MANY = 20_000
 POD = {"containers": [{"name": "c", "image": "i"}]}
 

@@ -3,13 +3,13 @@
 import pytest
 
 from actors.errors import ApplyConflict
-from actors.kinds.catalog import Catalog
+from actors.kinds.built_in import built_in
 from actors.names import CLUSTER
 from actors.patch.managed_fields.apply import Applier, apply
 from actors.patch.managed_fields.field_view import FieldViews
 from actors.patch.managed_fields.ownership import owned_after
 
-CATALOG = Catalog(CLUSTER)
+CATALOG = built_in(CLUSTER)
 CORE = CATALOG.find("", "v1", "events")
 NEW = CATALOG.find(CLUSTER.group("events"), "v1", "events")
 OLD_VERSION, NEW_VERSION = CORE.api_version, NEW.api_version

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from actors.kinds.catalog import Catalog
+from actors.kinds.built_in import built_in
 from actors.kinds.declaration.definition import Definition, Subresource
 from actors.kinds.schema.fields import zero_struct
 from actors.names import CLUSTER
@@ -36,7 +36,7 @@ def tracked(definition: Definition, subresource: str) -> set[str]:
 def views() -> list[Any]:
     return [
         pytest.param(definition, subresource, id=f"{definition.kind}-{definition.version}-{subresource.name}")
-        for definition in Catalog(CLUSTER).definitions
+        for definition in built_in(CLUSTER).definitions
         for subresource in definition.subresources
         if subresource.view is None and not subresource.kind and not subresource.served_by_node
         if (definition.kind, subresource.name) not in KEEPS_THE_BOOKS
@@ -63,7 +63,7 @@ def test_a_status_is_written_through_its_own_door(definition: Definition, subres
 
 
 def test_what_the_server_keeps_is_nobodys_anywhere() -> None:
-    for definition in Catalog(CLUSTER).definitions:
+    for definition in built_in(CLUSTER).definitions:
         shape = FieldViews({definition.api_version: definition})(definition.api_version, "").shape
         if "metadata" in definition.fields.by_name:
             metadata = shape.part("f:metadata")

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from actors.kinds.catalog import Catalog
+from actors.kinds.built_in import built_in
 from actors.kinds.enablement import Enablement
 from actors.names import NAMES
 from gateway.describe.openapi.press import Press
@@ -32,7 +32,7 @@ _WRONG: dict[str, tuple[Any, ...]] = {
 _TOO_LARGE = {"int32": 2**31, "int64": 2**63}
 
 
-CATALOGS = {dialect: Catalog(names, enabled=Enablement(every=True)) for dialect, names in NAMES.items()}
+CATALOGS = {dialect: built_in(names, enabled=Enablement(every=True)) for dialect, names in NAMES.items()}
 
 
 @cache

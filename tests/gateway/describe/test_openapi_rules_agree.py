@@ -14,7 +14,7 @@ import orjson
 import pytest
 from openapi_schema_validator import OAS30Validator, oas30_format_checker
 
-from actors.kinds.catalog import Catalog
+from actors.kinds.built_in import built_in
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.schema.decoder import NotDecodable
 from actors.names import NAMES
@@ -24,7 +24,7 @@ from tests.gateway.describe.reader import Reader, Schema, version_3
 from tests.gateway.describe.specimens import Object, key, specimens
 
 NAMES_ = NAMES["kubernetes"]
-CREATED = [one for one in Catalog(NAMES_).definitions if "create" in one.verbs]
+CREATED = [one for one in built_in(NAMES_).definitions if "create" in one.verbs]
 SPECIMENS = specimens(NAMES_)
 FOREIGN = "Nonesuch"
 # Required by description, as it has always been, and yet rules do without.

@@ -11,14 +11,14 @@ import orjson
 import pytest
 from openapi_schema_validator import OAS30Validator, oas30_format_checker
 
-from actors.kinds.catalog import Catalog
+from actors.kinds.built_in import built_in
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.schema.decoder import NotDecodable
 from actors.names import NAMES
 from tests.gateway.describe.reader import Reader, Schema, thin, version_3
 
 NAMES_ = NAMES["kubernetes"]
-DEFINITIONS = Catalog(NAMES_).definitions
+DEFINITIONS = built_in(NAMES_).definitions
 _readers = {name: Reader(document) for name, document in version_3(NAMES_.dialect).items()}
 
 

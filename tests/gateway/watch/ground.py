@@ -243,7 +243,7 @@ class Ground:
         interest = self.interest(labels, **asked)
         member = Member(pipe, ends_at, self.hub, fresh=interest.first is not None)
         member.cursor = self.feed.head if after is None else after
-        self.hub.enter(member)
+        self.hub.enter(member, interest)
         return Watcher(self.hub.join(interest, framing, member), member, pipe)
 
     def leave(self, watcher: Watcher, labels: str = "", **asked: Any) -> None:

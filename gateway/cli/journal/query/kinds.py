@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass
 
-from actors.kinds.catalog import Catalog
+from actors.kinds.built_in import built_in
 from actors.kinds.declaration.definition import Definition
 from actors.names import NAMES
 from gateway.cli.journal.query.failure import UsageError
@@ -29,7 +29,7 @@ class Kind:
 class Kinds:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._definitions = Catalog(NAMES[journal.dialect]).declared if journal.dialect in NAMES else ()
+        self._definitions = built_in(NAMES[journal.dialect]).declared if journal.dialect in NAMES else ()
         self._stored = {one.type_name: _kind(one) for one in self._definitions if not one.storage.stored_as}
         self._by_type_id: dict[int, Kind] = {}
 
