@@ -1,0 +1,76 @@
+"""Catalogs are snapshots: the next one is derived, the one before stays as it is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from actors.kinds.catalog import Catalog
+from actors.kinds.declaration.definition import Storage
+from tests.actors.kinds.crontabs import GROUP, TYPE, crontabs
+
+
+def test_an_added_kind_is_found_every_way_and_the_snapshot_before_is_unchanged(catalog: Catalog) -> None:
+    kind = crontabs()
+    following = catalog.adding([kind])
+    assert following.find(GROUP, "v1", "crontabs") is kind
+    assert following.of_kind(f"{GROUP}/v1", "CronTab") is kind
+    assert following.by_short_name("ct") == (kind,)
+    assert following.storage(TYPE) is kind
+    assert following.of_version(GROUP, "v1") == (kind,)
+    assert following.groups() == {**catalog.groups(), GROUP: ("v1",)}
+    assert following.serves(GROUP, "crontabs") and following.holds(kind)
+    assert TYPE in following.stored_types()
+    assert catalog.find(GROUP, "v1", "crontabs") is None
+    assert not catalog.group_exists(GROUP) and catalog.stored_type(TYPE) is None
+
+
+def test_only_what_changed_is_made_anew(catalog: Catalog) -> None:
+    following = catalog.adding([crontabs()])
+    assert following.changed_since(catalog) == [TYPE] == catalog.changed_since(following)
+    for group, versions in catalog.groups().items():
+        for version in versions:
+            assert following.of_version(group, version) is catalog.of_version(group, version)
+
+
+def test_definitions_are_all_there_are_of_their_type(catalog: Catalog) -> None:
+    old, new, newer = crontabs(), crontabs(), crontabs("v2")
+    both = catalog.adding([old]).adding([new, newer])
+    assert both.find(GROUP, "v1", "crontabs") is new and not both.holds(old)
+    assert both.groups()[GROUP] == ("v1", "v2")
+    one = both.adding([new])
+    assert one.find(GROUP, "v2", "crontabs") is None
+    assert one.of_kind(f"{GROUP}/v2", "CronTab") is None
+    assert one.by_short_name("ct") == (new,)
+
+
+def test_a_retired_kind_is_declared_and_not_served(catalog: Catalog) -> None:
+    kind = crontabs()
+    retired = catalog.adding([kind]).retiring(TYPE)
+    assert retired.find(GROUP, "v1", "crontabs") is None
+    assert not retired.group_exists(GROUP) and not retired.serves(GROUP, "crontabs")
+    assert retired.definitions == catalog.definitions
+    assert kind in retired.declared and retired.storage(TYPE) is kind
+    assert retired.of_kind(f"{GROUP}/v1", "CronTab") is kind
+
+
+def test_a_removed_kind_leaves_nothing(catalog: Catalog) -> None:
+    removed = catalog.adding([crontabs("v2"), crontabs()]).without(TYPE)
+    assert removed.definitions == catalog.definitions
+    assert removed.declared == catalog.declared
+    assert removed.groups() == catalog.groups()
+    assert removed.by_short_name("ct") == () == catalog.by_short_name("ct")
+
+
+def test_some_versions_may_be_declared_and_not_served(catalog: Catalog) -> None:
+    stored, shown = crontabs(), crontabs("v2")
+    following = catalog.adding([stored, shown], lambda one: one is shown)
+    assert following.groups()[GROUP] == ("v2",)
+    assert following.storage(TYPE) is stored
+
+
+def test_two_types_cannot_have_one_address(catalog: Catalog) -> None:
+    other = replace(crontabs(), group="", plural="configmaps", storage=Storage(stored_as=TYPE))
+    with pytest.raises(ValueError, match="configmaps of v1 is configmaps already"):
+        catalog.adding([other])

@@ -1,0 +1,61 @@
+"""The registry: publishes the next catalog, and lets others follow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from actors.kinds.catalog import Catalog
+from actors.kinds.registry import Registry
+from tests.actors.kinds.crontabs import GROUP, TYPE, crontabs
+
+
+class Recorder:
+    def __init__(self) -> None:
+        self.numbered: list[str] = []
+        self.seen: list[tuple[Catalog, Catalog]] = []
+
+    async def number(self, names: Sequence[str]) -> None:
+        assert not self.seen, "published before it had a number"
+        self.numbered += names
+
+    def follow(self, previous: Catalog, following: Catalog) -> None:
+        self.seen.append((previous, following))
+
+
+async def test_followers_get_the_catalogs_before_and_after(catalog: Catalog) -> None:
+    recorder = Recorder()
+    registry = Registry(catalog, recorder.number)
+    registry.follow(recorder.follow)
+    await registry.register(crontabs(), unserved=[crontabs("v2")])
+    assert recorder.numbered == [TYPE]
+    registered = registry.current
+    assert registered.groups()[GROUP] == ("v1",)
+    registry.retire(TYPE)
+    registry.remove(TYPE)
+    assert [before for before, _ in recorder.seen] == [catalog, registered, recorder.seen[1][1]]
+    assert recorder.seen[-1][1] is registry.current
+    registry.unfollow(recorder.follow)
+    with pytest.raises(KeyError):
+        registry.retire(TYPE)
+    assert registry.built_in is catalog
+
+
+async def test_a_follower_that_fails_holds_nobody_up(catalog: Catalog) -> None:
+    recorder = Recorder()
+    registry = Registry(catalog, recorder.number)
+    registry.follow(lambda *_: 1 / 0)  # type: ignore[arg-type, return-value]
+    registry.follow(recorder.follow)
+    await registry.register(crontabs())
+    assert len(recorder.seen) == 1
+
+
+async def test_what_cannot_get_a_number_is_not_published(catalog: Catalog) -> None:
+    async def full(_: Sequence[str]) -> None:
+        raise OSError("no room")
+
+    registry = Registry(catalog, full)
+    with pytest.raises(OSError, match="no room"):
+        await registry.register(crontabs())
+    assert registry.current is catalog

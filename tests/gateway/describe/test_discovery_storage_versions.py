@@ -1,0 +1,43 @@
+"""storageVersionHash: which resources have one, and that it is the one that clients know."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.gateway.api import Api, served
+
+KNOWN = {
+    ("/api/v1", "pods"): "xPOwRZ+Yhw8=",
+    ("/api/v1", "configmaps"): "qFsyl6wFWjQ=",
+    ("/apis/apps/v1", "deployments"): "8aSe+NMegvE=",
+}
+
+
+async def resources(api: Api, path: str) -> dict[str, dict[str, Any]]:
+    listed = (await api.ask("GET", path)).expect(200)["resources"]
+    return {one["name"]: one for one in listed}
+
+
+async def test_stored_resources_have_the_hash_that_clients_know() -> None:
+    async with served(dialect="kubernetes") as api:
+        for (path, plural), known in KNOWN.items():
+            assert (await resources(api, path))[plural]["storageVersionHash"] == known
+
+
+async def test_versions_that_share_a_storage_have_the_same_hash() -> None:
+    async with served(dialect="kubernetes") as api:
+        for plural, one, other in (
+            ("events", "/api/v1", "/apis/events.k8s.io/v1"),
+            ("horizontalpodautoscalers", "/apis/autoscaling/v1", "/apis/autoscaling/v2"),
+        ):
+            first, second = await resources(api, one), await resources(api, other)
+            assert first[plural]["storageVersionHash"] == second[plural]["storageVersionHash"]
+
+
+async def test_what_is_never_stored_has_none() -> None:
+    async with served(dialect="kubernetes") as api:
+        core = await resources(api, "/api/v1")
+        reviews = await resources(api, "/apis/authorization.k8s.io/v1")
+        assert reviews and all("storageVersionHash" not in one for one in reviews.values())
+        without = {name for name, one in core.items() if "storageVersionHash" not in one}
+        assert without == {"bindings", "componentstatuses", *(name for name in core if "/" in name)}

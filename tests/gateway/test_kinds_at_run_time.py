@@ -1,0 +1,215 @@
+"""A kind that is registered while the server runs is served like any other, and gone again without a restart."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import orjson
+import pytest
+import trio
+
+from actors.kinds.registry import Registry
+from actors.kinds.schema.fields import STRING, Field
+from gateway import compose
+from tests.actors.kinds.crontabs import GROUP, PATH, TYPE, crontabs
+from tests.actors.store import Document
+from tests.gateway.api import Api, served
+from tests.gateway.watch.watching import ports, transports, watching
+
+GROUP_PATH = f"/apis/{GROUP}/v1"
+THREE = f"/openapi/v3{GROUP_PATH}"
+APPLY = {"content-type": "application/apply-patch+yaml"}
+MERGE = {"content-type": "application/merge-patch+json"}
+
+
+@pytest.fixture
+def registries(monkeypatch: pytest.MonkeyPatch) -> list[Registry]:
+    """Those of the servers that a test starts."""
+    made: list[Registry] = []
+
+    class Recorded(Registry):
+        def __init__(self, *parts: Any) -> None:
+            super().__init__(*parts)
+            made.append(self)
+
+    monkeypatch.setattr(compose, "Registry", Recorded)
+    return made
+
+
+@asynccontextmanager
+async def serving(registries: list[Registry], **changed: Any) -> AsyncIterator[tuple[Api, Registry]]:
+    async with served(**changed) as api:
+        yield api, registries[-1]
+
+
+def crontab(name: str, **spec: Any) -> Document:
+    return {
+        "apiVersion": f"{GROUP}/v1",
+        "kind": "CronTab",
+        "metadata": {"name": name},
+        "spec": {"schedule": "* * * * *", **spec},
+    }
+
+
+async def absent(api: Api) -> None:
+    assert (await api.ask("GET", PATH)).status == 404
+    assert (await api.ask("POST", PATH, crontab("never"))).status == 404
+    assert (await api.ask("GET", GROUP_PATH)).status == 404
+    assert GROUP not in (await api.ask("GET", "/apis")).text
+    assert f"/apis/{GROUP}" not in (await api.ask("GET", "/")).text
+
+
+async def test_it_is_not_there_before_and_after_and_there_again(registries: list[Registry]) -> None:
+    async with serving(registries) as (api, registry):
+        await absent(api)
+        await registry.register(crontabs())
+        made = (await api.ask("POST", PATH, crontab("a"))).expect(201)
+        assert (await api.ask("GET", f"{PATH}/a")).expect(200) == made
+        registry.retire(TYPE)
+        await absent(api)
+        await registry.register(crontabs())
+        assert (await api.ask("GET", f"{PATH}/a")).expect(200) == made
+        (await api.ask("DELETE", f"{PATH}/a")).expect(200)
+        registry.remove(TYPE)
+        await absent(api)
+
+
+async def test_objects_are_created_listed_patched_and_applied(registries: list[Registry]) -> None:
+    async with serving(registries) as (api, registry):
+        await registry.register(crontabs())
+        assert (await api.ask("GET", PATH)).expect(200)["items"] == []
+        (await api.ask("POST", PATH, crontab("a"))).expect(201)
+        patched = await api.ask("PATCH", f"{PATH}/a", {"spec": {"replicas": 3}}, headers=MERGE)
+        assert patched.expect(200)["metadata"]["generation"] == 2
+        status = {"status": {"runs": 7}, "spec": {"replicas": 9}}
+        through = (await api.ask("PATCH", f"{PATH}/a/status", status, headers=MERGE)).expect(200)
+        assert (through["status"]["runs"], through["spec"]["replicas"]) == (7, 3)
+        applied = await api.ask(
+            "PATCH", f"{PATH}/b", crontab("b", replicas=1), headers=APPLY, fieldManager="me"
+        )
+        owners = [one["manager"] for one in applied.expect(201)["metadata"]["managedFields"]]
+        assert owners == ["me"]
+        listed = (await api.ask("GET", PATH)).expect(200)
+        assert listed["kind"] == "CronTabList"
+        assert [one["metadata"]["name"] for one in listed["items"]] == ["a", "b"]
+        unknown = await api.ask("POST", PATH, crontab("c", colour="red"), fieldValidation="Strict")
+        assert unknown.expect(400)["message"].endswith('unknown field "spec.colour"')
+
+
+@transports
+async def test_a_watch_from_before_the_first_write_ends_when_the_kind_goes(
+    transport: str, registries: list[Registry]
+) -> None:
+    async with serving(registries, **ports(transport)) as (api, registry):
+        await registry.register(crontabs())
+        async with watching(api, PATH, transport) as watch:
+            (await api.ask("POST", PATH, crontab("a"))).expect(201)
+            assert await watch.told(1) == [("ADDED", "a")]
+            (await api.ask("DELETE", f"{PATH}/a")).expect(200)
+            registry.retire(TYPE)
+            assert [(event["type"]) for event in await watch.end()] == ["DELETED"]
+            assert watch.close_code in (None, 1000)
+
+
+async def test_watches_of_other_kinds_go_on(registries: list[Registry]) -> None:
+    async with serving(registries) as (api, registry):
+        await registry.register(crontabs())
+        async with watching(api, api.path("configmaps")) as other, watching(api, PATH) as watch:
+            registry.retire(TYPE)
+            assert await watch.end() == []
+            await api.create("configmaps", {"metadata": {"name": "a"}})
+            assert await other.told(1) == [("ADDED", "a")]
+
+
+async def test_watches_of_a_definition_that_is_replaced_end(registries: list[Registry]) -> None:
+    async with serving(registries) as (api, registry):
+        await registry.register(crontabs(), newer := crontabs("v2"))
+        path = PATH.replace("v1", "v2")
+        async with watching(api, PATH) as replaced, watching(api, path) as kept:
+            await registry.register(crontabs("v1", Field("image", STRING, 3)), newer)
+            assert await replaced.end() == []
+            (await api.ask("POST", PATH, crontab("a", image="x"))).expect(201)
+            [event] = await kept.take(1)
+            assert event["object"]["apiVersion"] == f"{GROUP}/v2"
+
+
+async def test_discovery_lists_it(registries: list[Registry]) -> None:
+    async with serving(registries) as (api, registry):
+        await registry.register(crontabs(), crontabs("v2"))
+        [group] = [one for one in (await api.ask("GET", "/apis")).document["groups"] if one["name"] == GROUP]
+        assert [one["version"] for one in group["versions"]] == ["v1", "v2"]
+        own, status = (await api.ask("GET", GROUP_PATH)).expect(200)["resources"]
+        assert (own["name"], own["shortNames"], own["categories"]) == ("crontabs", ["ct"], ["all"])
+        assert (status["name"], status["verbs"]) == ("crontabs/status", ["get", "patch", "update"])
+        second = (await api.ask("GET", f"/apis/{GROUP}/v2")).expect(200)["resources"][0]
+        assert own["storageVersionHash"] == second["storageVersionHash"]
+        assert "storageVersionHash" not in status
+
+
+async def test_it_has_metrics_while_it_is_served(registries: list[Registry]) -> None:
+    line = f'apiserver_request_total{{code="200",group="{GROUP}",resource="crontabs",verb="LIST"}} 1.0'
+    async with serving(registries) as (api, registry):
+        await registry.register(crontabs())
+        await api.ask("GET", PATH)
+        assert line in (await api.ask("GET", "/metrics")).text
+        registry.retire(TYPE)
+        assert f'group="{GROUP}"' not in (await api.ask("GET", "/metrics")).text
+        await api.ask("GET", PATH)
+        assert f'group="{GROUP}"' not in (await api.ask("GET", "/metrics")).text
+
+
+async def test_reads_and_watches_never_write(
+    registries: list[Registry], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journals: list[Any] = []
+    opened = compose.Journal.open
+    monkeypatch.setattr(
+        compose.Journal, "open", lambda *a, **k: journals.append(opened(*a, **k)) or journals[-1]
+    )
+    async with serving(registries) as (api, registry):
+        await registry.register(crontabs())
+        before = journals[-1].statistics()["transactions"]
+        for definition in registry.current.definitions:
+            if "list" in definition.verbs:
+                root = f"/apis/{definition.api_version}" if definition.group else "/api/v1"
+                (await api.ask("GET", f"{root}/{definition.plural}")).expect(200)
+        assert (await api.ask("GET", f"{PATH}/none")).status == 404
+        async with watching(api, PATH):
+            pass
+        assert journals[-1].statistics()["transactions"] == before
+
+
+async def test_a_namespace_is_emptied_of_a_kind_that_is_no_longer_served(registries: list[Registry]) -> None:
+    async with serving(registries) as (api, registry):
+        await registry.register(crontabs())
+        await api.create("namespaces", {"metadata": {"name": "doomed"}})
+        (await api.ask("POST", PATH.replace("default", "doomed"), crontab("a"))).expect(201)
+        registry.retire(TYPE)
+        (await api.ask("DELETE", "/api/v1/namespaces/doomed")).expect(200)
+        while (await api.ask("GET", "/api/v1/namespaces/doomed")).status != 404:
+            await trio.lowlevel.checkpoint()
+        await registry.register(crontabs())
+        assert (await api.ask("GET", f"{GROUP_PATH}/crontabs")).expect(200)["items"] == []
+
+
+async def test_a_request_whose_kind_goes_while_its_body_is_read_is_not_found(
+    registries: list[Registry],
+) -> None:
+    async with serving(registries) as (api, registry):
+        await registry.register(crontabs())
+
+        async def body() -> AsyncIterator[bytes]:
+            content = orjson.dumps(crontab("late"))
+            yield content[:10]
+            while (
+                await api.ask("GET", PATH)
+            ).status == 200:  # the head has been read when this has an answer
+                registry.retire(TYPE)
+            yield content[10:]
+
+        response = await api.client.post(
+            PATH, content=body(), headers={"authorization": "Bearer admin-token"}
+        )
+        assert response.status_code == 404
