@@ -1,8 +1,8 @@
 """The errors of the journal: one class per cause, each with a text that says what to do next.
 
 Raised by every module of this package and translated once, by the committer and the reads of `actors`. Three
-families, so that a caller can choose how wide to catch: `CannotOpen` (the folder cannot be used as asked),
-`CannotStore` (this write did not happen; reads go on) and `Damaged` (bytes that are not what was written).
+families, so that a caller can choose how wide to catch: `CannotOpen` (the folder cannot be opened),
+`CannotStore` (this write did not happen; reads still work) and `Damaged` (bytes that are not what was written).
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from pathlib import Path
 
 
 class JournalError(Exception):
-    """Base of everything this package raises on purpose."""
+    """Base of all errors of this package."""
 
 
 class CannotOpen(JournalError):
-    """The folder cannot be used as asked; nothing in it was changed."""
+    """The folder cannot be opened; nothing in it was changed."""
 
 
 class NoJournal(CannotOpen):
@@ -44,23 +44,23 @@ class AlreadyOpen(CannotOpen):
 
 
 class JournalExists(CannotOpen):
-    """An import makes a new journal; it never touches one that exists."""
+    """An import creates a new journal; it never changes an existing one."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(f"there is a journal in {path} already: import into another data folder")
+        super().__init__(f"{path} already has a journal: import into another data folder")
 
 
 class WrongDialect(CannotOpen):
     def __init__(self, path: Path, stored: str, asked: str) -> None:
         self.stored, self.asked = stored, asked
         super().__init__(
-            f"the journal in {path} was made for the dialect {stored!r} and cannot serve {asked!r}: "
+            f"the journal in {path} was created with the dialect {stored!r} and cannot serve {asked!r}: "
             f"start with --dialect {stored}, or use another data folder"
         )
 
 
 class NewerLayout(CannotOpen):
-    """Written by a release that knows a layout this one does not."""
+    """A newer release wrote it, with a layout that this one cannot read."""
 
     def __init__(self, what: str, found: int, known: int) -> None:
         self.found, self.known = found, known
@@ -71,7 +71,7 @@ class NewerLayout(CannotOpen):
 
 
 class Damaged(JournalError):
-    """A record is not what was written. It is never served."""
+    """A record is not what was written. It is never returned."""
 
     def __init__(self, what: str) -> None:
         self.what = what
@@ -81,7 +81,7 @@ class Damaged(JournalError):
 
 
 class DamagedTail(CannotOpen, Damaged):
-    """The newest records, checked whenever the journal is opened, do not hold together."""
+    """The newest records, which every opening checks, are damaged or inconsistent."""
 
     def __init__(self, path: Path, offset: int, why: str) -> None:
         self.offset = offset
@@ -89,7 +89,7 @@ class DamagedTail(CannotOpen, Damaged):
 
 
 class DamagedFile(JournalError):
-    """A file of an export is not what was written. Nothing of it was taken over."""
+    """An export file is not what was written. Nothing of it was imported."""
 
     def __init__(self, position: int, why: str) -> None:
         self.position = position
@@ -99,7 +99,7 @@ class DamagedFile(JournalError):
 
 
 class CannotStore(JournalError):
-    """This write did not happen, nothing of it is visible, and reads go on."""
+    """The write failed; nothing of it is visible, and reads still work."""
 
 
 class StorageFull(CannotStore):
@@ -134,7 +134,7 @@ class TooManyTypes(CannotStore):
 
 
 class Compacted(JournalError):
-    """A version below the retention floor: its events are gone."""
+    """A version below the retention floor: its events were removed."""
 
     def __init__(self, asked: int, floor: int) -> None:
         self.asked, self.floor = asked, floor

@@ -53,7 +53,7 @@ def parse_flags(arguments: Sequence[str]) -> tuple[Settings, list[str]]:
     for name in _LISTS & given.keys():
         given[name] = ",".join(given[name])
     if given.get("authorization_mode") == "AlwaysAllow":
-        # Whoever may do everything should at least have signed in; asking for both is a mistake.
+        # Under AlwaysAllow, anonymous callers could do everything; only an explicit flag allows that.
         given.setdefault("anonymous_auth", False)
     if given.get("journal_retention") == 0:
         given["journal_retention"] = None
@@ -102,7 +102,7 @@ def make_parser() -> _Parser:
     parser = _Parser(
         prog="rewound serve",
         usage="rewound serve [flags]",
-        description="Serve the API from a data folder, made at the first start.",
+        description="Serve the API from a data folder, which the first start creates.",
         epilog="Durations are written like 500ms, 90s, 5m or 1h30m.",
         allow_abbrev=False,
         argument_default=argparse.SUPPRESS,
@@ -127,7 +127,7 @@ def _add_serving(group: Any) -> None:
         "NAME",
         "names in the API: cluster or kubernetes; a folder keeps the one it was created with (default cluster)",
     )
-    _add(group, "--bind-address", str, "ADDRESS", "listen here; 0.0.0.0 is everywhere")
+    _add(group, "--bind-address", str, "ADDRESS", "address to listen on; 0.0.0.0 is all addresses")
     _add(group, "--secure-port", _port, "PORT", "HTTPS; 0 is off")
     _add(
         group, "--insecure-port", _port, "PORT", "plain HTTP on loopback; callers still sign in (default off)"
@@ -135,7 +135,7 @@ def _add_serving(group: Any) -> None:
 
 
 def _add_certificates(group: Any) -> None:
-    _add(group, "--tls-cert-file", Path, "FILE", "serving certificate (PEM) instead of our own")
+    _add(group, "--tls-cert-file", Path, "FILE", "serving certificate (PEM) instead of a generated one")
     _add(group, "--tls-private-key-file", Path, "FILE", "its key (PEM)")
     _add(group, "--client-ca-file", Path, "FILE", "trust client certificates of these CAs too (PEM)")
 
@@ -145,7 +145,7 @@ def _add_access(group: Any) -> None:
     _add_switch(
         group,
         "--anonymous-auth",
-        "take callers without credentials as system:anonymous (default true; false under AlwaysAllow)",
+        "authenticate callers without credentials as system:anonymous (default true; false under AlwaysAllow)",
     )
     _add(group, "--authorization-mode", str, "MODE", "AlwaysAllow, RBAC or Node,RBAC")
     _add_switch(group, "--enable-bootstrap-token-auth", "not implemented yet: accepted with a warning")
@@ -169,19 +169,25 @@ def _add_services(group: Any) -> None:
         "--service-cluster-ip-range",
         str,
         "CIDR[,CIDR]",
-        "addresses of services; a second network of the other IP family makes two of each",
+        "addresses of services; with a second network of the other IP family, services get two",
     )
-    _add(group, "--service-node-port-range", str, "FIRST-LAST", "ports that nodes keep for services")
+    _add(group, "--service-node-port-range", str, "FIRST-LAST", "node ports of services")
 
 
 def _add_history(group: Any) -> None:
-    _add(group, "--watch-history", _duration, "TIME", "how far back clients may ask (default 5m)")
+    _add(
+        group,
+        "--watch-history",
+        _duration,
+        "TIME",
+        "how old a resourceVersion clients may request (default 5m)",
+    )
     _add(
         group,
         "--journal-retention",
         _duration,
         "TIME",
-        "how long events stay for debugging; 0 is for ever (default 24h)",
+        "how long the journal keeps events; 0 is forever (default 24h)",
     )
 
 
@@ -191,14 +197,14 @@ def _add_operation(group: Any) -> None:
         "--livez-grace-period",
         _duration,
         "TIME",
-        "/livez forgives an unfinished start so long (default 0)",
+        "/livez succeeds for this long while the server starts (default 0)",
     )
     _add(
         group,
         "--shutdown-delay-duration",
         _duration,
         "TIME",
-        "go on serving so long after /readyz began to fail (default 0)",
+        "serve for this long after /readyz begins to fail (default 0)",
     )
 
 

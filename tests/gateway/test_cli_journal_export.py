@@ -95,7 +95,7 @@ def test_import_refuses_a_folder_with_a_journal(folder: Path, tmp_path: Path) ->
     before = answers(folder)
     result = run_journal("import", file, f"--data-dir={folder}")
     assert (result.code, result.out) == (1, "")
-    assert result.err.endswith("already: import into another data folder\n")
+    assert result.err.endswith("already has a journal: import into another data folder\n")
     assert answers(folder) == before
 
 

@@ -82,7 +82,7 @@ async def test_folder_keeps_its_dialect_when_the_flag_is_left_out(tmp_path: Path
         assert await server.ended() == 0
     code, said = await refused(tmp_path, "--dialect", "cluster")
     assert code == 1
-    assert "was made for the dialect 'kubernetes' and cannot serve 'cluster'" in said
+    assert "was created with the dialect 'kubernetes' and cannot serve 'cluster'" in said
     assert "Traceback" not in said
 
 

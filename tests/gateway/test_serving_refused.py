@@ -27,7 +27,7 @@ def test_a_folder_of_another_dialect(
     said = capsys.readouterr()
     assert said.out == ""
     assert said.err.count("\n") == 1
-    assert f"was made for the dialect '{made}' and cannot serve '{asked}'" in said.err
+    assert f"was created with the dialect '{made}' and cannot serve '{asked}'" in said.err
     assert f"start with --dialect {made}" in said.err
     assert (tmp_path / "journal" / "data.mdb").read_bytes() == before
 

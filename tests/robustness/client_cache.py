@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tests.robustness.history import Operation, PagedList
 from tests.robustness.objects import TEST_KEYS, Document, Key, key_of, version_of
 
-# Walks left over for the next run; more of them would all show the same.
+# Unfinished lists for the next run; more of them would not find more.
 UNFINISHED = 8
 
 

@@ -1,4 +1,4 @@
-"""The real server as a process of its own: started on a folder, killed, started again.
+"""The server as a separate process: started on a folder, killed, started again.
 
 A `Cluster` is one data folder with at most one server at a time. Each start takes a port that the kernel
 finds free, because another process may have taken the port of a killed server. It is a context manager that
@@ -25,7 +25,7 @@ TOKEN = "robustness"
 # Seconds to become ready, and to end after SIGTERM: many times what a start takes, for a busy machine.
 TIMEOUT = 60.0
 _READY_POLL_SECONDS, _FILE_POLL_SECONDS = 0.005, 0.0005
-# A port that was free a moment ago may be taken by the time the server asks for it.
+# A port that was free a moment ago may be taken when the server binds it.
 _STARTS = 5
 
 
@@ -56,7 +56,7 @@ class Cluster:
         self.secure = False  # serve TLS too
         self.port = 0
         self.secure_port = 0
-        self.start_seconds = 0.8  # seconds, the last start; the first is a guess
+        self.start_seconds = 0.8  # of the last start; the first is a guess
         self._log = folder / "server.log"
         self._tokens = folder / "tokens.csv"
         self._tokens.write_text(f'{TOKEN},robustness,1,"system:masters"\n')

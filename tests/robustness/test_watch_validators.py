@@ -66,7 +66,7 @@ EVERYTHING_RED = [
 
 
 def stream(start: int | None, *events: WatchEvent, error: Document | None = None, least: int = 0) -> Stream:
-    return Stream("by hand", start, least, NOW, NOW, 200, list(events), error, "in good order")
+    return Stream("by hand", start, least, NOW, NOW, 200, list(events), error, "complete")
 
 
 def session(*streams: Stream, interest: Interest = ALL, listing: Listing | None = None) -> WatchSession:

@@ -18,7 +18,7 @@ def ordered(observations: Observations, follower: JournalFollower) -> None:
 
 
 def _ascends(session: WatchSession, stream: Stream, reached: int) -> int:
-    """The version that a stream leads to."""
+    """The last version of a stream."""
     for event in _changes(stream):
         descends = event.version < reached if event.type == BOOKMARK else event.version <= reached
         if descends:
