@@ -13,7 +13,7 @@ from actors.access.rules import Rules
 from actors.errors import BadRequest, Invalid, Unauthorized
 from actors.identity import User
 from actors.kinds.declaration.definition import Definition
-from actors.kinds.validation.tally import few_enough
+from actors.kinds.validation.field_errors import collect
 from actors.messages import Object
 
 WRONG_TOKEN = "invalid bearer token"
@@ -26,7 +26,7 @@ class Reviews:
 
     async def status(self, definition: Definition, review: Object, user: User) -> Object:
         """The status of a review that `user` creates."""
-        errors = few_enough(definition.strategy.validate_create, review)
+        errors = collect(definition.strategy.validate_create, review)
         if errors:
             # A review is no object: the Status names neither its kind nor its name.
             raise Invalid(definition.group, "", "", [error.cause() for error in errors])

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from actors.kinds.core.services.addresses import address_rules, family_of
 from actors.kinds.core.services.traits import HEADLESS, needs_address, same
-from actors.kinds.validation.checks import FieldError, invalid
+from actors.kinds.validation.field_errors import FieldError, FieldErrors, collect, invalid
 from actors.messages import Object
 
 _POLICY = "spec.ipFamilyPolicy"
@@ -29,17 +29,20 @@ def complete_families(spec: Object, before: Object | None, configured: Sequence[
         return
     if "ipFamilyPolicy" not in spec:
         spec["ipFamilyPolicy"] = _usual_policy(spec, before)
-    _refuse(address_rules(spec))
-    errors = _fit_to_policy(spec, before)
-    errors += _infer_from_addresses(spec, configured)
-    _refuse(errors)
+    _refuse(collect(address_rules, spec))
+    _refuse(collect(_fit, spec, before, configured))
     if spec.get("clusterIP") == HEADLESS and not spec.get("selector"):
         _complete_unselected(spec, configured)
         return
-    _refuse(_unavailable(spec, configured))
+    _refuse(collect(_unavailable, spec, configured))
     families = spec.setdefault("ipFamilies", [configured[0]])
     if spec["ipFamilyPolicy"] != "SingleStack" and len(families) == 1 and len(configured) == 2:
         spec["ipFamilies"] = [*families, _other(families[0])]
+
+
+def _fit(errors: FieldErrors, spec: Object, before: Object | None, configured: Sequence[str]) -> None:
+    _fit_to_policy(errors, spec, before)
+    _infer_from_addresses(errors, spec, configured)
 
 
 def keeps_preferred(spec: Object, before: Object | None) -> bool:
@@ -60,43 +63,38 @@ def _usual_policy(spec: Object, before: Object | None) -> str:
     return "RequireDualStack" if unselected else "SingleStack"
 
 
-def _fit_to_policy(spec: Object, before: Object | None) -> list[FieldError]:
+def _fit_to_policy(errors: FieldErrors, spec: Object, before: Object | None) -> None:
     policy = spec["ipFamilyPolicy"]
     if policy != "SingleStack":
-        return _not_reduced(spec, before or {}, policy)
-    errors: list[FieldError] = []
+        _not_reduced(errors, spec, before or {}, policy)
+        return
     for part, what in (("clusterIPs", "cluster IPs"), ("ipFamilies", "IP families")):
         values = spec.get(part, [])
         if before is not None and len(values) > 1 and same(part, spec, before):
             spec[part] = values[:1]  # saying so is clear enough
         elif len(values) == 2:
             text = f"must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified"
-            errors.append(invalid(_POLICY, policy, text))
-    return errors
+            errors.add(invalid(_POLICY, policy, text))
 
 
-def _not_reduced(spec: Object, before: Object, policy: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _not_reduced(errors: FieldErrors, spec: Object, before: Object, policy: str) -> None:
     for part, what in (("clusterIPs", "cluster IP"), ("ipFamilies", "IP family")):
         if 0 < len(spec.get(part, [])) < len(before.get(part, [])):
             text = f"must be 'SingleStack' to release the secondary {what}"
-            errors.append(invalid(_POLICY, policy, text))
-    return errors
+            errors.add(invalid(_POLICY, policy, text))
 
 
-def _infer_from_addresses(spec: Object, configured: Sequence[str]) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _infer_from_addresses(errors: FieldErrors, spec: Object, configured: Sequence[str]) -> None:
     ips, families = spec.get("clusterIPs", []), spec.get("ipFamilies", [])
     if HEADLESS in ips:
-        return []
+        return
     for index, ip in enumerate(ips[len(families) :], start=len(families)):
         family = family_of(ip)
         if family in configured:
             spec["ipFamilies"] = families = [*families, family]
         else:
             text = f"{family} is not configured on this cluster"
-            errors.append(invalid(f"spec.clusterIPs[{index}]", ips, text))
-    return errors
+            errors.add(invalid(f"spec.clusterIPs[{index}]", ips, text))
 
 
 def _complete_unselected(spec: Object, configured: Sequence[str]) -> None:
@@ -106,15 +104,13 @@ def _complete_unselected(spec: Object, configured: Sequence[str]) -> None:
         spec["ipFamilies"] = [*families, _other(families[0])]
 
 
-def _unavailable(spec: Object, configured: Sequence[str]) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _unavailable(errors: FieldErrors, spec: Object, configured: Sequence[str]) -> None:
     if spec["ipFamilyPolicy"] == "RequireDualStack" and len(configured) < 2:
         text = "this cluster is not configured for dual-stack services"
-        errors.append(invalid(_POLICY, spec["ipFamilyPolicy"], text))
+        errors.add(invalid(_POLICY, spec["ipFamilyPolicy"], text))
     for index, family in enumerate(spec.get("ipFamilies", ())):
         if family not in configured:
-            errors.append(invalid(f"spec.ipFamilies[{index}]", family, "not configured on this cluster"))
-    return errors
+            errors.add(invalid(f"spec.ipFamilies[{index}]", family, "not configured on this cluster"))
 
 
 def _other(family: str) -> str:

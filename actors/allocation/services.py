@@ -20,7 +20,7 @@ from actors.kinds.core.services.traits import (
     needs_health_check,
     needs_node_ports,
 )
-from actors.kinds.validation.checks import invalid
+from actors.kinds.validation.field_errors import invalid
 from actors.messages import Object
 
 HELD_ADDRESS = "provided IP is already allocated"

@@ -17,12 +17,11 @@ from actors.kinds.declaration.meta import METADATA, metadata_rules
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.declaration.webhook_client import service_rules, url_rules
 from actors.kinds.schema.fields import BYTES, INT32, STRING, STRINGS, Field, ListOf, Struct
-from actors.kinds.validation.checks import (
-    FieldError,
-    dns_subdomain,
+from actors.kinds.validation.checks import dns_subdomain, name_is_subdomain
+from actors.kinds.validation.field_errors import (
+    FieldErrors,
     duplicate,
     invalid,
-    name_is_subdomain,
     not_supported,
     required,
 )
@@ -135,154 +134,154 @@ class Asked:
 ALL_RULES: Final = Asked()
 
 
-def rules(new: Object, asked: Asked) -> list[FieldError]:
-    errors: list[FieldError] = []
+def rules(errors: FieldErrors, new: Object, asked: Asked) -> None:
     seen: set[str] = set()
     for index, hook in enumerate(new.get("webhooks", ())):
         field, name = f"webhooks[{index}]", hook["name"]
-        errors += _hook(hook, field, NO_SIDE_EFFECTS if asked.no_side_effects else SIDE_EFFECTS)
+        _hook(errors, hook, field, NO_SIDE_EFFECTS if asked.no_side_effects else SIDE_EFFECTS)
         versions = hook["admissionReviewVersions"] or []
-        errors += _versions(versions, f"{field}.admissionReviewVersions", known=asked.known_versions)
+        _versions(errors, versions, f"{field}.admissionReviewVersions", known=asked.known_versions)
         if asked.unique_names and name in seen:
-            errors.append(duplicate(f"{field}.name", name))
+            errors.add(duplicate(f"{field}.name", name))
         seen |= {name} if name else set()
-    return errors
 
 
-def change_rules(new: Object, old: Object) -> list[FieldError]:
+def change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
     hooks = old.get("webhooks", [])
     asked = Asked(
         all(hook["sideEffects"] in NO_SIDE_EFFECTS for hook in hooks),
         all(_speaks_with_us(hook["admissionReviewVersions"] or list(REVIEW_VERSIONS)) for hook in hooks),
         len({hook["name"] for hook in hooks}) == len(hooks),
     )
-    metadata = metadata_rules(
-        new["metadata"], namespaced=False, check_name=name_is_subdomain, known_finalizers=False
+    metadata_rules(
+        errors, new["metadata"], namespaced=False, check_name=name_is_subdomain, known_finalizers=False
     )
-    return [*metadata, *rules(new, asked)]
+    rules(errors, new, asked)
 
 
-def _hook(hook: Object, field: str, side_effects: tuple[str, ...]) -> list[FieldError]:
-    errors = _full_name(hook["name"], f"{field}.name")
+def _hook(errors: FieldErrors, hook: Object, field: str, side_effects: tuple[str, ...]) -> None:
+    _full_name(errors, hook["name"], f"{field}.name")
     for index, rule in enumerate(hook.get("rules", ())):
-        errors += _rule(rule, f"{field}.rules[{index}]")
-    errors += _one_of(hook, field, "failurePolicy", FAILURE_POLICIES)
-    errors += _one_of(hook, field, "matchPolicy", MATCH_POLICIES)
+        _rule(errors, rule, f"{field}.rules[{index}]")
+    _one_of(errors, hook, field, "failurePolicy", FAILURE_POLICIES)
+    _one_of(errors, hook, field, "matchPolicy", MATCH_POLICIES)
     if hook["sideEffects"] is None:
         text = f"must specify one of {', '.join(side_effects)}"
-        errors.append(required(f"{field}.sideEffects", text))
+        errors.add(required(f"{field}.sideEffects", text))
     else:
-        errors += _one_of(hook, field, "sideEffects", side_effects)
+        _one_of(errors, hook, field, "sideEffects", side_effects)
     seconds = hook["timeoutSeconds"]
     if not SHORTEST_TIMEOUT <= seconds <= LONGEST_TIMEOUT:
         text = f"the timeout value must be between {SHORTEST_TIMEOUT} and {LONGEST_TIMEOUT} seconds"
-        errors.append(invalid(f"{field}.timeoutSeconds", seconds, text))
-    errors += label_selector_rules(hook["namespaceSelector"], f"{field}.namespaceSelector")
-    errors += label_selector_rules(hook["objectSelector"], f"{field}.objectSelector")
+        errors.add(invalid(f"{field}.timeoutSeconds", seconds, text))
+    label_selector_rules(errors, hook["namespaceSelector"], f"{field}.namespaceSelector")
+    label_selector_rules(errors, hook["objectSelector"], f"{field}.objectSelector")
     if "reinvocationPolicy" in hook:
-        errors += _one_of(hook, field, "reinvocationPolicy", REINVOCATION_POLICIES)
-    return errors + _client(hook["clientConfig"], f"{field}.clientConfig")
+        _one_of(errors, hook, field, "reinvocationPolicy", REINVOCATION_POLICIES)
+    _client(errors, hook["clientConfig"], f"{field}.clientConfig")
 
 
-def _one_of(hook: Object, field: str, part: str, supported: tuple[str, ...]) -> list[FieldError]:
+def _one_of(errors: FieldErrors, hook: Object, field: str, part: str, supported: tuple[str, ...]) -> None:
     value = hook[part]
-    return [] if value in supported else [not_supported(f"{field}.{part}", value, supported)]
+    if value not in supported:
+        errors.add(not_supported(f"{field}.{part}", value, supported))
 
 
-def _full_name(name: str, field: str) -> list[FieldError]:
+def _full_name(errors: FieldErrors, name: str, field: str) -> None:
     if not name:
-        return [required(field)]
+        errors.add(required(field))
+        return
     wrong = dns_subdomain(name)
     if wrong:
-        return [invalid(field, name, ",".join(wrong))]
+        errors.add(invalid(field, name, ",".join(wrong)))
+        return
     if name.count(".") < 2:
         text = "should be a domain with at least three segments separated by dots"
-        return [invalid(field, name, text)]
-    return []
+        errors.add(invalid(field, name, text))
 
 
-def _client(config: Object, field: str) -> list[FieldError]:
+def _client(errors: FieldErrors, config: Object, field: str) -> None:
     url, service = config.get("url"), config.get("service")
     if (url is None) is (service is None):
-        return [required(field, "exactly one of url or service is required")]
+        errors.add(required(field, "exactly one of url or service is required"))
+        return
     if url is not None:
-        return url_rules(url, f"{field}.url")
+        url_rules(errors, url, f"{field}.url")
+        return
     assert service is not None
     # What is missing has always been told of the other: a missing name of the namespace, and the reverse.
     name, namespace = service["namespace"], service["name"]
-    return service_rules(name, namespace, service.get("path"), service["port"], f"{field}.service")
+    service_rules(errors, name, namespace, service.get("path"), service["port"], f"{field}.service")
 
 
-def _versions(versions: list[str], field: str, *, known: bool) -> list[FieldError]:
+def _versions(errors: FieldErrors, versions: list[str], field: str, *, known: bool) -> None:
     if not versions:
-        return [required(field, f"must specify one of {', '.join(REVIEW_VERSIONS)}")]
-    errors: list[FieldError] = []
+        errors.add(required(field, f"must specify one of {', '.join(REVIEW_VERSIONS)}"))
+        return
     for index, version in enumerate(versions):
         if version in versions[:index]:
-            errors.append(invalid(f"{field}[{index}]", version, "duplicate version"))
+            errors.add(invalid(f"{field}[{index}]", version, "duplicate version"))
         else:
-            errors += [invalid(f"{field}[{index}]", version, text) for text in dns_1035_label(version)]
+            errors.add_each(f"{field}[{index}]", version, dns_1035_label(version))
     if known and not _speaks_with_us(versions):
         text = f"must include at least one of {', '.join(REVIEW_VERSIONS)}"
-        errors.append(invalid(field, versions, text))
-    return errors
+        errors.add(invalid(field, versions, text))
 
 
 def _speaks_with_us(versions: list[str]) -> bool:
     return not set(REVIEW_VERSIONS).isdisjoint(versions)
 
 
-def _rule(rule: Object, field: str) -> list[FieldError]:
+def _rule(errors: FieldErrors, rule: Object, field: str) -> None:
     operations = rule.get("operations", [])
-    errors = _alone(operations, f"{field}.operations", "operations")
-    errors += [
-        not_supported(f"{field}.operations[{index}]", one, OPERATIONS)
-        for index, one in enumerate(operations)
-        if one not in OPERATIONS
-    ]
-    errors += _alone(rule.get("apiGroups", []), f"{field}.apiGroups", "API groups")
+    _alone(errors, operations, f"{field}.operations", "operations")
+    for index, one in enumerate(operations):
+        if one not in OPERATIONS:
+            errors.add(not_supported(f"{field}.operations[{index}]", one, OPERATIONS))
+    _alone(errors, rule.get("apiGroups", []), f"{field}.apiGroups", "API groups")
     versions = rule.get("apiVersions", [])
-    errors += _alone(versions, f"{field}.apiVersions", "API versions")
-    errors += [required(f"{field}.apiVersions[{index}]") for index, one in enumerate(versions) if not one]
-    errors += _resources(rule.get("resources", []), f"{field}.resources")
-    return errors + _one_of(rule, field, "scope", SCOPES)
+    _alone(errors, versions, f"{field}.apiVersions", "API versions")
+    for index, one in enumerate(versions):
+        if not one:
+            errors.add(required(f"{field}.apiVersions[{index}]"))
+    _resources(errors, rule.get("resources", []), f"{field}.resources")
+    _one_of(errors, rule, field, "scope", SCOPES)
 
 
-def _alone(values: list[str], field: str, what: str) -> list[FieldError]:
+def _alone(errors: FieldErrors, values: list[str], field: str, what: str) -> None:
     """At least one value, and a star only by itself."""
     if not values:
-        return [required(field)]
+        errors.add(required(field))
+        return
     if len(values) > 1 and "*" in values:
-        return [invalid(field, values, f"if '*' is present, must not specify other {what}")]
-    return []
+        errors.add(invalid(field, values, f"if '*' is present, must not specify other {what}"))
 
 
-def _resources(resources: list[str], field: str) -> list[FieldError]:
-    errors = [] if resources else [required(field)]
+def _resources(errors: FieldErrors, resources: list[str], field: str) -> None:
+    if not resources:
+        errors.add(required(field))
     whole: set[str] = set()  # of these, every subresource is meant
     everywhere: set[str] = set()  # these, of every resource
     for index, text in enumerate(resources):
         here = f"{field}[{index}]"
         if not text:
-            errors.append(required(here))
+            errors.add(required(here))
         resource, slash, subresource = text.partition("/")
         if not slash:
             continue
         if resource in whole:
-            errors.append(invalid(here, text, f"if '{resource}/*' is present, must not specify {text}"))
+            errors.add(invalid(here, text, f"if '{resource}/*' is present, must not specify {text}"))
         if subresource in everywhere:
-            errors.append(invalid(here, text, f"if '*/{subresource}' is present, must not specify {text}"))
+            errors.add(invalid(here, text, f"if '*/{subresource}' is present, must not specify {text}"))
         whole |= {resource} if subresource == "*" else set()
         everywhere |= {subresource} if resource == "*" else set()
-    return errors + _stars(resources, field)
+    _stars(errors, resources, field)
 
 
-def _stars(resources: list[str], field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _stars(errors: FieldErrors, resources: list[str], field: str) -> None:
     if len(resources) > 1 and "*/*" in resources:
-        errors.append(invalid(field, resources, "if '*/*' is present, must not specify other resources"))
+        errors.add(invalid(field, resources, "if '*/*' is present, must not specify other resources"))
     plain = [text for text in resources if text and "/" not in text]
     if "*" in plain and plain[-1] != "*":
         text = "if '*' is present, must not specify other resources without subresources"
-        errors.append(invalid(field, resources, text))
-    return errors
+        errors.add(invalid(field, resources, text))

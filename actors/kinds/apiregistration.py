@@ -15,17 +15,8 @@ from actors.kinds.declaration.halves import keep_metadata, keep_spec, keep_statu
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import BOOL, BYTES, INT32, STRING, TIME, Field, ListOf, Struct
-from actors.kinds.validation.checks import (
-    CheckName,
-    FieldError,
-    dns_subdomain,
-    each,
-    invalid,
-    name_is_path_segment,
-    not_supported,
-    port_number,
-    required,
-)
+from actors.kinds.validation.checks import CheckName, dns_subdomain, name_is_path_segment, port_number
+from actors.kinds.validation.field_errors import FieldErrors, invalid, not_supported, required
 from actors.kinds.validation.formats import dns_1035_label
 from actors.kinds.values.spelling import quoted
 from actors.messages import Object
@@ -147,26 +138,33 @@ def prepare_status(new: Object, old: Object) -> None:
     keep_metadata(new, old)
 
 
-def rules(new: Object) -> list[FieldError]:
+def rules(errors: FieldErrors, new: Object) -> None:
     spec = new["spec"]
     group, version = spec.get("group", ""), spec.get("version", "")
-    errors = metadata_rules(
-        new["metadata"], namespaced=False, check_name=_named(f"{version}.{group}"), known_finalizers=False
+    metadata_rules(
+        errors,
+        new["metadata"],
+        namespaced=False,
+        check_name=_named(f"{version}.{group}"),
+        known_finalizers=False,
     )
     if group:
-        errors += each("spec.group", group, dns_subdomain(group))
+        errors.add_each("spec.group", group, dns_subdomain(group))
     elif version != "v1":
         text = "only v1 may have an empty group and it better be legacy kube"
-        errors.append(required("spec.group", text))
-    errors += each("spec.version", version, dns_1035_label(version))
+        errors.add(required("spec.group", text))
+    errors.add_each("spec.version", version, dns_1035_label(version))
     for part, highest in (
         ("groupPriorityMinimum", HIGHEST_GROUP_PRIORITY),
         ("versionPriority", HIGHEST_VERSION_PRIORITY),
     ):
         if not 0 < spec[part] <= highest:
             text = f"must be positive and less than {highest}"
-            errors.append(invalid(f"spec.{part}", spec[part], text))
-    return errors + (_remote(spec) if "service" in spec else _local(spec))
+            errors.add(invalid(f"spec.{part}", spec[part], text))
+    if "service" in spec:
+        _remote(errors, spec)
+    else:
+        _local(errors, spec)
 
 
 def _named(wanted: str) -> CheckName:
@@ -180,36 +178,35 @@ def _check_name(wanted: str, name: str, _: bool) -> list[str]:
     return [f'must be `spec.version+"."+spec.group`: {quoted(wanted)}']
 
 
-def _local(spec: Object) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _local(errors: FieldErrors, spec: Object) -> None:
     if "caBundle" in spec:
         told = f"{decoded_size([spec['caBundle']])} bytes"
-        errors.append(invalid("spec.caBundle", told, "local APIServices may not have a caBundle"))
+        errors.add(invalid("spec.caBundle", told, "local APIServices may not have a caBundle"))
     if spec.get("insecureSkipTLSVerify"):
         text = "local APIServices may not have insecureSkipTLSVerify"
-        errors.append(invalid("spec.insecureSkipTLSVerify", True, text))
-    return errors
+        errors.add(invalid("spec.insecureSkipTLSVerify", True, text))
 
 
-def _remote(spec: Object) -> list[FieldError]:
+def _remote(errors: FieldErrors, spec: Object) -> None:
     service = spec["service"]
-    errors = [required(f"spec.service.{part}") for part in ("namespace", "name") if not service.get(part)]
+    for part in ("namespace", "name"):
+        if not service.get(part):
+            errors.add(required(f"spec.service.{part}"))
     wrong = port_number(service["port"])
     if wrong:
-        errors.append(invalid("spec.service.port", service["port"], f"port is not valid: {', '.join(wrong)}"))
+        errors.add(invalid("spec.service.port", service["port"], f"port is not valid: {', '.join(wrong)}"))
     if spec.get("insecureSkipTLSVerify") and "caBundle" in spec:
-        errors.append(invalid("spec.insecureSkipTLSVerify", True, "may not be true if caBundle is present"))
-    return errors
+        errors.add(invalid("spec.insecureSkipTLSVerify", True, "may not be true if caBundle is present"))
 
 
-def change_rules(new: Object, old: Object) -> list[FieldError]:
-    return [*metadata_change_rules(new["metadata"], old["metadata"], known_finalizers=False), *rules(new)]
+def change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    metadata_change_rules(errors, new["metadata"], old["metadata"], known_finalizers=False)
+    rules(errors, new)
 
 
-def status_rules(new: Object, old: Object) -> list[FieldError]:
-    errors = metadata_change_rules(new["metadata"], old["metadata"], known_finalizers=False)
+def status_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    metadata_change_rules(errors, new["metadata"], old["metadata"], known_finalizers=False)
     for index, condition in enumerate(new["status"].get("conditions", ())):
         if condition["status"] not in STATUSES:
             field = f"status.conditions[{index}].status"
-            errors.append(not_supported(field, condition["status"], STATUSES))
-    return errors
+            errors.add(not_supported(field, condition["status"], STATUSES))

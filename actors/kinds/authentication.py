@@ -11,7 +11,8 @@ from actors.kinds.declaration.definition import Definition, Storage
 from actors.kinds.declaration.meta import METADATA
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import BOOL, INT64, STRING, STRINGS, TIME, Field, MapOf, Struct
-from actors.kinds.validation.checks import FieldError, invalid, name_is_subdomain
+from actors.kinds.validation.checks import name_is_subdomain
+from actors.kinds.validation.field_errors import FieldErrors, invalid
 from actors.messages import Object
 from actors.names import Names
 
@@ -113,10 +114,10 @@ def token_request(names: Names) -> Definition:
     )
 
 
-def request_rules(sent: Object) -> list[FieldError]:
+def request_rules(errors: FieldErrors, sent: Object) -> None:
     field, seconds = "spec.expirationSeconds", sent["spec"]["expirationSeconds"]
     if seconds < SHORTEST_LIFE:
-        return [invalid(field, seconds, "may not specify a duration less than 10 minutes")]
+        errors.add(invalid(field, seconds, "may not specify a duration less than 10 minutes"))
+        return
     if seconds > LONGEST_LIFE:
-        return [invalid(field, seconds, "may not specify a duration larger than 2^32 seconds")]
-    return []
+        errors.add(invalid(field, seconds, "may not specify a duration larger than 2^32 seconds"))

@@ -7,9 +7,10 @@ from typing import Any
 
 from actors.kinds.declaration.definition import Definition, Storage
 from actors.kinds.declaration.meta import METADATA
-from actors.kinds.declaration.strategy import Strategy
+from actors.kinds.declaration.strategy import Strategy, no_validation
 from actors.kinds.schema.fields import BOOL, STRING, STRINGS, Field, ListOf, MapOf, Struct
-from actors.kinds.validation.checks import FieldError, invalid, name_is_subdomain
+from actors.kinds.validation.checks import name_is_subdomain
+from actors.kinds.validation.field_errors import FieldErrors, invalid
 from actors.messages import Object
 from actors.names import Names
 
@@ -73,7 +74,7 @@ def declare(names: Names) -> tuple[Definition, ...]:
     return (
         _review(group, "LocalSubjectAccessReview", SUBJECT_SPEC, STATUS, local_rules, namespaced=True),
         _review(group, "SelfSubjectAccessReview", SELF_SPEC, STATUS, own_rules),
-        _review(group, "SelfSubjectRulesReview", RULES_SPEC, RULES_STATUS, lambda _: []),
+        _review(group, "SelfSubjectRulesReview", RULES_SPEC, RULES_STATUS, no_validation),
         _review(group, "SubjectAccessReview", SUBJECT_SPEC, STATUS, subject_rules),
     )
 
@@ -83,7 +84,7 @@ def _review(
     kind: str,
     spec: Struct,
     status: Struct,
-    rules: Callable[[Object], list[FieldError]],
+    rules: Callable[[FieldErrors, Object], None],
     *,
     namespaced: bool = False,
 ) -> Definition:
@@ -106,47 +107,49 @@ def _review(
     )
 
 
-def own_rules(asked: Object) -> list[FieldError]:
+def own_rules(errors: FieldErrors, asked: Object) -> None:
     """About oneself: one thing is asked, of nobody in particular."""
-    return _one_thing(asked["spec"]) + _nothing_but(asked["metadata"])
+    _one_thing(errors, asked["spec"])
+    _nothing_but(errors, asked["metadata"])
 
 
-def subject_rules(asked: Object) -> list[FieldError]:
-    return _somebody(asked["spec"]) + _nothing_but(asked["metadata"])
+def subject_rules(errors: FieldErrors, asked: Object) -> None:
+    _somebody(errors, asked["spec"])
+    _nothing_but(errors, asked["metadata"])
 
 
-def local_rules(asked: Object) -> list[FieldError]:
+def local_rules(errors: FieldErrors, asked: Object) -> None:
     metadata, spec = asked["metadata"], asked["spec"]
-    errors = _somebody(spec) + _nothing_but(metadata, "namespace")
+    _somebody(errors, spec)
+    _nothing_but(errors, metadata, "namespace")
     within = spec.get("resourceAttributes", {}).get("namespace", "")
     if "resourceAttributes" in spec and within != metadata.get("namespace", ""):
-        errors.append(invalid("spec.resourceAttributes.namespace", within, "must match metadata.namespace"))
+        errors.add(invalid("spec.resourceAttributes.namespace", within, "must match metadata.namespace"))
     if "nonResourceAttributes" in spec:
         field = "spec.nonResourceAttributes"
-        errors.append(invalid(field, spec["nonResourceAttributes"], "disallowed on this kind of request"))
-    return errors
+        errors.add(invalid(field, spec["nonResourceAttributes"], "disallowed on this kind of request"))
 
 
-def _somebody(spec: dict[str, Any]) -> list[FieldError]:
-    errors = _one_thing(spec)
+def _somebody(errors: FieldErrors, spec: dict[str, Any]) -> None:
+    _one_thing(errors, spec)
     if not spec.get("user") and not spec.get("groups"):
-        errors.append(invalid("spec.user", "", "at least one of user or group must be specified"))
-    return errors
+        errors.add(invalid("spec.user", "", "at least one of user or group must be specified"))
 
 
-def _one_thing(spec: dict[str, Any]) -> list[FieldError]:
+def _one_thing(errors: FieldErrors, spec: dict[str, Any]) -> None:
     resource, path = "resourceAttributes", "nonResourceAttributes"
     if resource in spec and path in spec:
         detail = f"cannot be specified in combination with {resource}"
-        return [invalid(f"spec.{path}", spec[path], detail)]
+        errors.add(invalid(f"spec.{path}", spec[path], detail))
+        return
     if resource not in spec and path not in spec:
         detail = f"exactly one of {path} or {resource} must be specified"
-        return [invalid(f"spec.{resource}", None, detail)]
-    return []
+        errors.add(invalid(f"spec.{resource}", None, detail))
 
 
-def _nothing_but(metadata: Object, *allowed: str) -> list[FieldError]:
+def _nothing_but(errors: FieldErrors, metadata: Object, *allowed: str) -> None:
     """A review is no object: there is nothing to name or to label."""
     said = {name for name, value in metadata.items() if value} - {*allowed, "managedFields"}
     text = f"must be empty except for {', '.join(allowed)}" if allowed else "must be empty"
-    return [invalid("metadata", metadata, text)] if said else []
+    if said:
+        errors.add(invalid("metadata", metadata, text))

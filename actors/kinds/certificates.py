@@ -28,17 +28,14 @@ from actors.kinds.schema.fields import (
     MapOf,
     Struct,
 )
-from actors.kinds.validation.checks import (
-    FieldError,
-    dns_label,
-    dns_subdomain,
+from actors.kinds.validation.checks import dns_label, dns_subdomain, name_is_path_segment, size
+from actors.kinds.validation.field_errors import (
+    FieldErrors,
     duplicate,
     forbidden,
     invalid,
-    name_is_path_segment,
     not_supported,
     required,
-    size,
     too_long,
 )
 from actors.kinds.values.pem import Unfit, check_certificates, check_request
@@ -197,129 +194,128 @@ class RequestRules:
     def __init__(self, legacy_signer: str) -> None:
         self._legacy_signer = legacy_signer
 
-    def judge(self, new: Object) -> list[FieldError]:
-        return self._judge(new, None)
+    def judge(self, errors: FieldErrors, new: Object) -> None:
+        self._judge(errors, new, None)
 
     def change(
-        self, new: Object, old: Object, *, verdicts: bool = False, certificate: bool = False
-    ) -> list[FieldError]:
-        return [
-            *metadata_rules(new["metadata"], namespaced=False, check_name=any_name),
-            *self._judge(new, old),
-            *_kept_conditions(new, old, verdicts=verdicts),
-            *_kept_certificate(new["status"], old["status"], may_set=certificate),
-            *metadata_change_rules(new["metadata"], old["metadata"]),
-        ]
+        self,
+        errors: FieldErrors,
+        new: Object,
+        old: Object,
+        *,
+        verdicts: bool = False,
+        certificate: bool = False,
+    ) -> None:
+        metadata_rules(errors, new["metadata"], namespaced=False, check_name=any_name)
+        self._judge(errors, new, old)
+        _kept_conditions(errors, new, old, verdicts=verdicts)
+        _kept_certificate(errors, new["status"], old["status"], may_set=certificate)
+        metadata_change_rules(errors, new["metadata"], old["metadata"])
 
-    def _judge(self, new: Object, old: Object | None) -> list[FieldError]:
+    def _judge(self, errors: FieldErrors, new: Object, old: Object | None) -> None:
         spec, before = new["spec"], old["spec"] if old else {}
-        return [
-            *_request(spec["request"]),
-            *_usages(spec.get("usages", []), before.get("usages", [])),
-            *self._signer(spec["signerName"], before.get("signerName", "")),
-            *_life(spec.get("expirationSeconds")),
-            *_conditions(new["status"].get("conditions", []), old["status"] if old else {}),
-            *_certificate(new["status"].get("certificate", ""), old),
-        ]
+        _request(errors, spec["request"])
+        _usages(errors, spec.get("usages", []), before.get("usages", []))
+        self._signer(errors, spec["signerName"], before.get("signerName", ""))
+        _life(errors, spec.get("expirationSeconds"))
+        _conditions(errors, new["status"].get("conditions", []), old["status"] if old else {})
+        _certificate(errors, new["status"].get("certificate", ""), old)
 
-    def _signer(self, name: str, before: str) -> list[FieldError]:
+    def _signer(self, errors: FieldErrors, name: str, before: str) -> None:
         field = "spec.signerName"
         if name == self._legacy_signer and before != name:
-            return [invalid(field, name, "the legacy signerName is not allowed via this API version")]
-        return signer_rules(name, field)
+            errors.add(invalid(field, name, "the legacy signerName is not allowed via this API version"))
+        else:
+            signer_rules(errors, name, field)
 
 
-def _request(content: str) -> list[FieldError]:
+def _request(errors: FieldErrors, content: str) -> None:
     try:
         check_request(content)
     except Unfit as why:
-        return [invalid("spec.request", "<request data>", str(why))]
-    return []
+        errors.add(invalid("spec.request", "<request data>", str(why)))
 
 
-def _usages(usages: list[str], before: list[str]) -> list[FieldError]:
+def _usages(errors: FieldErrors, usages: list[str], before: list[str]) -> None:
     field = "spec.usages"
-    errors = [] if usages else [required(field, "usages must be provided")]
+    if not usages:
+        errors.add(required(field, "usages must be provided"))
     if set(before) <= set(USAGES):
-        errors += [
-            not_supported(f"{field}[{index}]", usage, USAGES)
-            for index, usage in enumerate(usages)
-            if usage not in USAGES
-        ]
+        for index, usage in enumerate(usages):
+            if usage not in USAGES:
+                errors.add(not_supported(f"{field}[{index}]", usage, USAGES))
     if len(set(before)) == len(before):
-        errors += [
-            duplicate(f"{field}[{index}]", usage)
-            for index, usage in enumerate(usages)
-            if usage in usages[:index]
-        ]
-    return errors
+        for index, usage in enumerate(usages):
+            if usage in usages[:index]:
+                errors.add(duplicate(f"{field}[{index}]", usage))
 
 
-def signer_rules(name: str, field: str) -> list[FieldError]:
+def signer_rules(errors: FieldErrors, name: str, field: str) -> None:
     """A domain of two parts or more, a slash, and a path that could name an object in a namespace."""
     if not name:
-        return [required(field, "signerName must be provided")]
+        errors.add(required(field, "signerName must be provided"))
+        return
     if name.count("/") != 1:
         text = "must be a fully qualified domain and path of the form 'example.com/signer-name'"
-        return [invalid(field, name, text)]
+        errors.add(invalid(field, name, text))
+        return
     domain, _, path = name.partition("/")
-    errors = [too_long(field, LONGEST_DOMAIN)] if size(domain) > LONGEST_DOMAIN else []
-    errors += _first_wrong(domain, field, dns_label)
+    if size(domain) > LONGEST_DOMAIN:
+        errors.add(too_long(field, LONGEST_DOMAIN))
+    _first_wrong(errors, domain, field, dns_label)
     if "." not in domain:
         text = "should be a domain with at least two segments separated by dots"
-        errors.append(invalid(field, domain, text))
-    errors += _first_wrong(path, field, dns_subdomain)
-    return [*errors, too_long(field, LONGEST_SIGNER)] if size(name) > LONGEST_SIGNER else errors
+        errors.add(invalid(field, domain, text))
+    _first_wrong(errors, path, field, dns_subdomain)
+    if size(name) > LONGEST_SIGNER:
+        errors.add(too_long(field, LONGEST_SIGNER))
 
 
-def _first_wrong(dotted: str, field: str, check: Callable[[str], list[str]]) -> list[FieldError]:
+def _first_wrong(errors: FieldErrors, dotted: str, field: str, check: Callable[[str], list[str]]) -> None:
     for label in dotted.split("."):
         wrong = check(label)
         if wrong:
-            return [invalid(field, dotted, f"validating label {quoted(label)}: {text}") for text in wrong]
-    return []
+            for text in wrong:
+                errors.add(invalid(field, dotted, f"validating label {quoted(label)}: {text}"))
+            return
 
 
-def _life(seconds: int | None) -> list[FieldError]:
+def _life(errors: FieldErrors, seconds: int | None) -> None:
     if seconds is None or seconds >= SHORTEST_LIFE:
-        return []
+        return
     text = "may not specify a duration less than 600 seconds (10 minutes)"
-    return [invalid("spec.expirationSeconds", seconds, text)]
+    errors.add(invalid("spec.expirationSeconds", seconds, text))
 
 
-def _conditions(conditions: list[Object], before: Object) -> list[FieldError]:
+def _conditions(errors: FieldErrors, conditions: list[Object], before: Object) -> None:
     known = [one["type"] for one in before.get("conditions", ())]
-    errors: list[FieldError] = []
     types: list[str] = []
     for index, condition in enumerate(conditions):
         kind, field = condition["type"], f"status.conditions[{index}]"
         if not kind and "" not in known:
-            errors.append(required(f"{field}.type"))
-        errors += _condition_status(kind, condition["status"], f"{field}.status")
+            errors.add(required(f"{field}.type"))
+        _condition_status(errors, kind, condition["status"], f"{field}.status")
         if kind in VERDICTS and not set(VERDICTS) <= set(known) and set(VERDICTS) - {kind} <= set(types):
             text = "Approved and Denied conditions are mutually exclusive"
-            errors.append(invalid(f"{field}.type", kind, text))
+            errors.add(invalid(f"{field}.type", kind, text))
         if kind in types and len(set(known)) == len(known):
-            errors.append(duplicate(f"{field}.type", kind))
+            errors.add(duplicate(f"{field}.type", kind))
         types.append(kind)
-    return errors
 
 
-def _condition_status(kind: str, status: str, field: str) -> list[FieldError]:
+def _condition_status(errors: FieldErrors, kind: str, status: str, field: str) -> None:
     allowed = ("True",) if kind in LASTING else STATUSES
-    if status in allowed:
-        return []
-    return [not_supported(field, status, allowed) if status else required(field)]
+    if status not in allowed:
+        errors.add(not_supported(field, status, allowed) if status else required(field))
 
 
-def _certificate(content: str, old: Object | None) -> list[FieldError]:
+def _certificate(errors: FieldErrors, content: str, old: Object | None) -> None:
     if old is not None and _tolerated(content, old["status"].get("certificate", "")):
-        return []
+        return
     try:
         check_certificates(content)
     except Unfit as why:
-        return [invalid("status.certificate", "<certificate data>", str(why))]
-    return []
+        errors.add(invalid("status.certificate", "<certificate data>", str(why)))
 
 
 def _tolerated(content: str, before: str) -> bool:
@@ -332,24 +328,24 @@ def _tolerated(content: str, before: str) -> bool:
     return False
 
 
-def _kept_conditions(new: Object, old: Object, *, verdicts: bool) -> list[FieldError]:
-    field, errors = "status.conditions", []
+def _kept_conditions(errors: FieldErrors, new: Object, old: Object, *, verdicts: bool) -> None:
+    field = "status.conditions"
     for kind in LASTING:
         if len(_of_type(new, kind)) < len(_of_type(old, kind)):
-            errors.append(forbidden(field, f'updates may not remove a condition of type "{kind}"'))
+            errors.add(forbidden(field, f'updates may not remove a condition of type "{kind}"'))
     for kind in () if verdicts else VERDICTS:
         after, before = _of_type(new, kind), _of_type(old, kind)
         if len(after) > len(before):
-            errors.append(forbidden(field, f'updates may not add a condition of type "{kind}"'))
+            errors.add(forbidden(field, f'updates may not add a condition of type "{kind}"'))
         elif len(after) == len(before) and after != before:
-            errors.append(forbidden(field, f'updates may not modify a condition of type "{kind}"'))
-    return errors
+            errors.add(forbidden(field, f'updates may not modify a condition of type "{kind}"'))
 
 
-def _kept_certificate(status: Object, before: Object, *, may_set: bool) -> list[FieldError]:
+def _kept_certificate(errors: FieldErrors, status: Object, before: Object, *, may_set: bool) -> None:
     field, old = "status.certificate", before.get("certificate", "")
     if status.get("certificate", "") == old:
-        return []
+        return
     if not may_set:
-        return [forbidden(field, "updates may not set certificate content")]
-    return [forbidden(field, "updates may not modify existing certificate content")] if old else []
+        errors.add(forbidden(field, "updates may not set certificate content"))
+    elif old:
+        errors.add(forbidden(field, "updates may not modify existing certificate content"))

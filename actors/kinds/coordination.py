@@ -7,7 +7,8 @@ from actors.kinds.declaration.definition import Definition, Deletion, Table
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import INT32, MICRO_TIME, STRING, Field, Struct
-from actors.kinds.validation.checks import FieldError, invalid, name_is_subdomain
+from actors.kinds.validation.checks import name_is_subdomain
+from actors.kinds.validation.field_errors import FieldErrors, invalid
 from actors.messages import Object
 from actors.names import Names
 
@@ -45,18 +46,14 @@ def declare(names: Names) -> tuple[Definition, ...]:
     return (lease,)
 
 
-def rules(new: Object) -> list[FieldError]:
-    errors: list[FieldError] = []
+def rules(errors: FieldErrors, new: Object) -> None:
     duration, transitions = new["spec"].get("leaseDurationSeconds"), new["spec"].get("leaseTransitions")
     if duration is not None and duration <= 0:
-        errors.append(invalid("spec.leaseDurationSeconds", duration, "must be greater than 0"))
+        errors.add(invalid("spec.leaseDurationSeconds", duration, "must be greater than 0"))
     if transitions is not None and transitions < 0:
-        errors.append(invalid("spec.leaseTransitions", transitions, "must be greater than or equal to 0"))
-    return errors
+        errors.add(invalid("spec.leaseTransitions", transitions, "must be greater than or equal to 0"))
 
 
-def change_rules(new: Object, old: Object) -> list[FieldError]:
-    return [
-        *metadata_change_rules(new["metadata"], old["metadata"], known_finalizers=False),
-        *rules(new),
-    ]
+def change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    metadata_change_rules(errors, new["metadata"], old["metadata"], known_finalizers=False)
+    rules(errors, new)

@@ -15,18 +15,19 @@ from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import BOOL, INT32, STRING, STRING_MAP, STRINGS, Field, ListOf, Struct
 from actors.kinds.validation.checks import (
     Address,
-    FieldError,
     dns_label,
     dns_subdomain,
-    duplicate,
-    each,
-    invalid,
     label_value,
     name_is_subdomain,
-    not_supported,
     ordinary_ip,
     parse_ip,
     qualified_name,
+)
+from actors.kinds.validation.field_errors import (
+    FieldErrors,
+    duplicate,
+    invalid,
+    not_supported,
     required,
     too_many,
     unchanged,
@@ -113,8 +114,8 @@ def declare(names: Names) -> tuple[Definition, ...]:
         strategy=Strategy(
             prepare_for_create=prepare_create,
             prepare_for_update=prepare_update,
-            validate_create=partial(rules, names),
-            validate_update=partial(change_rules, names),
+            validate_create=partial(rules, names=names),
+            validate_update=partial(change_rules, names=names),
         ),
     )
     return (endpoint_slice,)
@@ -142,122 +143,113 @@ def _drop_topology(new: Object) -> None:
         ]
 
 
-def rules(names: Names, new: Object) -> list[FieldError]:
+def rules(errors: FieldErrors, new: Object, *, names: Names) -> None:
     loopback = of_api_service(names, new["metadata"])
-    return [
-        *_address_type(new["addressType"]),
-        *_endpoints(new["endpoints"] or [], new["addressType"], loopback=loopback),
-        *_ports(new["ports"] or []),
-    ]
+    _address_type(errors, new["addressType"])
+    _endpoints(errors, new["endpoints"] or [], new["addressType"], loopback=loopback)
+    _ports(errors, new["ports"] or [])
 
 
-def change_rules(names: Names, new: Object, old: Object) -> list[FieldError]:
-    return [
-        *metadata_rules(new["metadata"], namespaced=True, check_name=name_is_subdomain),
-        *rules(names, new),
-        *unchanged("addressType", new["addressType"], old["addressType"]),
-    ]
+def change_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names) -> None:
+    metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
+    rules(errors, new, names=names)
+    unchanged(errors, "addressType", new["addressType"], old["addressType"])
 
 
-def _address_type(kind: str) -> list[FieldError]:
-    if kind in ADDRESS_TYPES:
-        return []
-    return [not_supported("addressType", kind, ADDRESS_TYPES) if kind else required("addressType")]
+def _address_type(errors: FieldErrors, kind: str) -> None:
+    if kind not in ADDRESS_TYPES:
+        errors.add(not_supported("addressType", kind, ADDRESS_TYPES) if kind else required("addressType"))
 
 
-def _endpoints(endpoints: list[Object], kind: str, *, loopback: bool) -> list[FieldError]:
+def _endpoints(errors: FieldErrors, endpoints: list[Object], kind: str, *, loopback: bool) -> None:
     if len(endpoints) > MOST_ENDPOINTS:
-        return [too_many("endpoints", len(endpoints), MOST_ENDPOINTS)]
-    return [
-        error
-        for index, endpoint in enumerate(endpoints)
-        for error in _endpoint(endpoint, kind, f"endpoints[{index}]", loopback=loopback)
-    ]
+        errors.add(too_many("endpoints", len(endpoints), MOST_ENDPOINTS))
+    else:
+        for index, endpoint in enumerate(endpoints):
+            _endpoint(errors, endpoint, kind, f"endpoints[{index}]", loopback=loopback)
 
 
-def _endpoint(endpoint: Object, kind: str, field: str, *, loopback: bool) -> list[FieldError]:
-    errors = _addresses(endpoint["addresses"] or [], kind, f"{field}.addresses", loopback=loopback)
+def _endpoint(errors: FieldErrors, endpoint: Object, kind: str, field: str, *, loopback: bool) -> None:
+    _addresses(errors, endpoint["addresses"] or [], kind, f"{field}.addresses", loopback=loopback)
     if "nodeName" in endpoint:
-        errors += each(f"{field}.nodeName", endpoint["nodeName"], dns_subdomain(endpoint["nodeName"]))
+        errors.add_each(f"{field}.nodeName", endpoint["nodeName"], dns_subdomain(endpoint["nodeName"]))
     if "hostname" in endpoint:
-        errors += each(f"{field}.hostname", endpoint["hostname"], dns_label(endpoint["hostname"]))
-    return errors + _zones(endpoint.get("hints", {}).get("forZones", []), f"{field}.hints.forZones")
+        errors.add_each(f"{field}.hostname", endpoint["hostname"], dns_label(endpoint["hostname"]))
+    _zones(errors, endpoint.get("hints", {}).get("forZones", []), f"{field}.hints.forZones")
 
 
-def _addresses(addresses: list[str], kind: str, field: str, *, loopback: bool) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _addresses(errors: FieldErrors, addresses: list[str], kind: str, field: str, *, loopback: bool) -> None:
     if not addresses:
-        errors.append(required(field, "must contain at least 1 address"))
+        errors.add(required(field, "must contain at least 1 address"))
     elif len(addresses) > MOST_ADDRESSES:
-        errors.append(too_many(field, len(addresses), MOST_ADDRESSES))
+        errors.add(too_many(field, len(addresses), MOST_ADDRESSES))
     for index, address in enumerate(addresses):
         here = f"{field}[{index}]"
         if kind == "FQDN":
-            errors += _full_domain(address, here)
+            _full_domain(errors, address, here)
         elif kind in ADDRESS_TYPES:
-            errors += _of_family(address, kind, here)
-            errors += each(here, address, ordinary_ip(address, loopback=loopback))
-    return errors
+            _of_family(errors, address, kind, here)
+            errors.add_each(here, address, ordinary_ip(address, loopback=loopback))
 
 
-def _of_family(text: str, kind: str, field: str) -> list[FieldError]:
+def _of_family(errors: FieldErrors, text: str, kind: str, field: str) -> None:
     address = parse_ip(text)
-    if address is not None and (kind == "IPv4") is _fits_into_ipv4(address):
-        return []
-    return [invalid(field, text, f"must be a valid {kind} address")]
+    if address is None or (kind == "IPv4") is not _fits_into_ipv4(address):
+        errors.add(invalid(field, text, f"must be a valid {kind} address"))
 
 
 def _fits_into_ipv4(address: Address) -> bool:
     return address.version == 4 or address.ipv4_mapped is not None
 
 
-def _full_domain(name: str, field: str) -> list[FieldError]:
+def _full_domain(errors: FieldErrors, name: str, field: str) -> None:
     if not name:
-        return [required(field)]
+        errors.add(required(field))
+        return
     name = name.removesuffix(".")
     wrong = dns_subdomain(name)
     if wrong:
-        return [invalid(field, name, ",".join(wrong))]
+        errors.add(invalid(field, name, ",".join(wrong)))
+        return
     labels = name.split(".")
     if len(labels) < 2:
-        return [invalid(field, name, "should be a domain with at least two segments separated by dots")]
+        errors.add(invalid(field, name, "should be a domain with at least two segments separated by dots"))
+        return
     for label in labels:
         if dns_label(label):
-            return [invalid(field, label, ",".join(dns_label(label)))]
-    return []
+            errors.add(invalid(field, label, ",".join(dns_label(label))))
+            return
 
 
-def _zones(zones: list[Object], field: str) -> list[FieldError]:
+def _zones(errors: FieldErrors, zones: list[Object], field: str) -> None:
     if len(zones) > MOST_ZONES:
-        return [too_many(field, len(zones), MOST_ZONES)]
-    errors: list[FieldError] = []
+        errors.add(too_many(field, len(zones), MOST_ZONES))
+        return
     names = [zone["name"] for zone in zones]
     for index, name in enumerate(names):
         here = f"{field}[{index}].name"
         if name in names[:index]:
-            errors.append(duplicate(here, name))
-        errors += each(here, name, label_value(name))
-    return errors
+            errors.add(duplicate(here, name))
+        errors.add_each(here, name, label_value(name))
 
 
-def _ports(ports: list[Object]) -> list[FieldError]:
+def _ports(errors: FieldErrors, ports: list[Object]) -> None:
     if len(ports) > MOST_PORTS:
-        return [too_many("ports", len(ports), MOST_PORTS)]
-    errors: list[FieldError] = []
+        errors.add(too_many("ports", len(ports), MOST_PORTS))
+        return
     seen: set[str] = set()
     for index, port in enumerate(ports):
-        errors += _port(port, f"ports[{index}]", repeated=port["name"] in seen)
+        _port(errors, port, f"ports[{index}]", repeated=port["name"] in seen)
         seen.add(port["name"])
-    return errors
 
 
-def _port(port: Object, field: str, *, repeated: bool) -> list[FieldError]:
+def _port(errors: FieldErrors, port: Object, field: str, *, repeated: bool) -> None:
     name, protocol = port["name"], port["protocol"]
-    errors = each(f"{field}.name", name, dns_label(name)) if name else []
+    if name:
+        errors.add_each(f"{field}.name", name, dns_label(name))
     if repeated:
-        errors.append(duplicate(f"{field}.name", name))
+        errors.add(duplicate(f"{field}.name", name))
     if protocol not in PROTOCOLS:
-        errors.append(not_supported(f"{field}.protocol", protocol, PROTOCOLS))
+        errors.add(not_supported(f"{field}.protocol", protocol, PROTOCOLS))
     if "appProtocol" in port:
-        errors += each(f"{field}.appProtocol", port["appProtocol"], qualified_name(port["appProtocol"]))
-    return errors
+        errors.add_each(f"{field}.appProtocol", port["appProtocol"], qualified_name(port["appProtocol"]))

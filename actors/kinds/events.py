@@ -25,7 +25,8 @@ from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metad
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import INT32, MICRO_TIME, STRING, TIME, Field, Struct
 from actors.kinds.schema.walk import Walk
-from actors.kinds.validation.checks import FieldError, invalid, name_is_subdomain, required, unchanged
+from actors.kinds.validation.checks import name_is_subdomain
+from actors.kinds.validation.field_errors import FieldErrors, invalid, required, unchanged
 from actors.messages import Object
 from actors.names import Names
 
@@ -82,7 +83,6 @@ _FIXED: Final = (
 
 
 def declare(names: Names) -> tuple[Definition, ...]:
-    legacy = partial(legacy_rules, names, "reportingController")
     event = Definition(
         group=names.group("events"),
         version="v1",
@@ -99,8 +99,8 @@ def declare(names: Names) -> tuple[Definition, ...]:
         strategy=Strategy(
             allow_create_on_update=True,
             validates_metadata=True,
-            validate_create=lambda new: legacy(new) + rules(new),
-            validate_update=lambda new, old: legacy(new) + change_rules(new, old),
+            validate_create=partial(rules, names=names),
+            validate_update=partial(change_rules, names=names),
         ),
     )
     return (event,)
@@ -123,37 +123,35 @@ def _selector_names() -> dict[str, str]:
     return names
 
 
-def rules(new: Object) -> list[FieldError]:
-    errors = metadata_rules(new["metadata"], namespaced=True, check_name=name_is_subdomain)
-    errors += _series(new)
+def rules(errors: FieldErrors, new: Object, *, names: Names) -> None:
+    legacy_rules(errors, new, names=names, reporter="reportingController")
+    metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
+    _series(errors, new)
     if new.get("eventTime") is None:
-        errors.append(required("eventTime"))
+        errors.add(required("eventTime"))
     if new.get("type") not in ("Normal", "Warning"):
-        errors.append(invalid("type", "", f"has invalid value: {new.get('type', '')}"))
+        errors.add(invalid("type", "", f"has invalid value: {new.get('type', '')}"))
     for part in ("firstTimestamp", "lastTimestamp", "count", "source"):
         if new.get(part):
-            errors.append(invalid(part, "", "needs to be unset"))
-    return errors
+            errors.add(invalid(part, "", "needs to be unset"))
 
 
-def change_rules(new: Object, old: Object) -> list[FieldError]:
-    errors = metadata_change_rules(new["metadata"], old["metadata"])
+def change_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names) -> None:
+    legacy_rules(errors, new, names=names, reporter="reportingController")
+    metadata_change_rules(errors, new["metadata"], old["metadata"])
     if new.get("series") != old.get("series"):
-        errors += _series(new)
+        _series(errors, new)
     for part in _FIXED:
-        errors += unchanged(part, new.get(part, ""), old.get(part, ""))
+        unchanged(errors, part, new.get(part, ""), old.get(part, ""))
     for part, shown in (("reportingComponent", "reportingController"), ("reportingInstance",) * 2):
-        errors += unchanged(shown, new.get(part, ""), old.get(part, ""))
-    return errors
+        unchanged(errors, shown, new.get(part, ""), old.get(part, ""))
 
 
-def _series(new: Object) -> list[FieldError]:
+def _series(errors: FieldErrors, new: Object) -> None:
     series = new.get("series")
     if series is None:
-        return []
-    errors: list[FieldError] = []
+        return
     if series.get("count", 0) < 2:
-        errors.append(invalid("series.count", "", "should be at least 2"))
+        errors.add(invalid("series.count", "", "should be at least 2"))
     if series.get("lastObservedTime") is None:
-        errors.append(required("series.lastObservedTime"))
-    return errors
+        errors.add(required("series.lastObservedTime"))

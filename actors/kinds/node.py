@@ -12,14 +12,8 @@ from actors.kinds.declaration.meta import METADATA, label_rules, metadata_change
 from actors.kinds.declaration.old_labels import OldLabels, old_labels, warn_of_labels
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import QUANTITIES, STRING, STRING_MAP, Field, ListOf, Struct
-from actors.kinds.validation.checks import (
-    FieldError,
-    dns_label,
-    duplicate,
-    each,
-    name_is_subdomain,
-    unchanged,
-)
+from actors.kinds.validation.checks import dns_label, name_is_subdomain
+from actors.kinds.validation.field_errors import FieldErrors, duplicate, unchanged
 from actors.messages import Object
 from actors.names import Names
 
@@ -39,7 +33,7 @@ RUNTIME_CLASS = Struct(
 
 
 def declare(names: Names) -> tuple[Definition, ...]:
-    judge = partial(rules, names.key(""))
+    judge = partial(rules, home=names.key(""))
     runtime_class = Definition(
         group=names.group("node"),
         version="v1",
@@ -54,43 +48,40 @@ def declare(names: Names) -> tuple[Definition, ...]:
             allow_create_on_update=True,
             allow_unconditional_update=False,
             validate_create=judge,
-            validate_update=partial(change_rules, names.key("")),
+            validate_update=partial(change_rules, home=names.key("")),
             warnings=partial(warnings, old_labels(names)),
         ),
     )
     return (runtime_class,)
 
 
-def rules(home: str, new: Object) -> list[FieldError]:
-    errors = each("handler", new["handler"], dns_label(new["handler"]))
+def rules(errors: FieldErrors, new: Object, *, home: str) -> None:
+    errors.add_each("handler", new["handler"], dns_label(new["handler"]))
     fixed = new.get("overhead", {}).get("podFixed", {})
-    errors += requirement_rules({"limits": fixed}, "overhead", home)
+    requirement_rules(errors, {"limits": fixed}, "overhead", home)
     scheduling = new.get("scheduling", {})
-    errors += label_rules(scheduling.get("nodeSelector", {}), "scheduling.nodeSelector")
-    return errors + _tolerations(scheduling.get("tolerations", []), "scheduling.tolerations")
+    label_rules(errors, scheduling.get("nodeSelector", {}), "scheduling.nodeSelector")
+    _tolerations(errors, scheduling.get("tolerations", []), "scheduling.tolerations")
 
 
-def change_rules(home: str, new: Object, old: Object) -> list[FieldError]:
+def change_rules(errors: FieldErrors, new: Object, old: Object, *, home: str) -> None:
     metadata, before = new["metadata"], old["metadata"]
-    return [
-        *metadata_rules(metadata, namespaced=False, check_name=name_is_subdomain, known_finalizers=False),
-        *rules(home, new),
-        *metadata_change_rules(metadata, before, known_finalizers=False),
-        *unchanged("handler", new["handler"], old["handler"]),
-    ]
+    metadata_rules(errors, metadata, namespaced=False, check_name=name_is_subdomain, known_finalizers=False)
+    rules(errors, new, home=home)
+    metadata_change_rules(errors, metadata, before, known_finalizers=False)
+    unchanged(errors, "handler", new["handler"], old["handler"])
 
 
 def warnings(known: OldLabels, new: Object, _: Object | None) -> list[str]:
     return warn_of_labels(known, new.get("scheduling", {}).get("nodeSelector", ()), "scheduling.nodeSelector")
 
 
-def _tolerations(tolerations: list[Object], field: str) -> list[FieldError]:
+def _tolerations(errors: FieldErrors, tolerations: list[Object], field: str) -> None:
     """The path of what is wrong inside one has always named the list twice."""
-    errors = toleration_rules(tolerations, f"{field}.tolerations")
+    toleration_rules(errors, tolerations, f"{field}.tolerations")
     seen: list[tuple[str, ...]] = []
     for index, toleration in enumerate(tolerations):
         key = tuple(toleration.get(part, "") for part in ("key", "operator", "value", "effect"))
         if key in seen:
-            errors.append(duplicate(f"{field}[{index}]", toleration))
+            errors.add(duplicate(f"{field}[{index}]", toleration))
         seen.append(key)
-    return errors

@@ -16,16 +16,8 @@ from actors.kinds.declaration.label_selector import LABEL_SELECTOR, compiles, la
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import STRING, STRINGS, Field, ListOf, Struct
-from actors.kinds.validation.checks import (
-    CheckName,
-    FieldError,
-    each,
-    invalid,
-    name_is_path_segment,
-    name_is_subdomain,
-    not_supported,
-    required,
-)
+from actors.kinds.validation.checks import CheckName, name_is_path_segment, name_is_subdomain
+from actors.kinds.validation.field_errors import FieldErrors, invalid, not_supported, required
 from actors.messages import Object
 from actors.names import Names
 
@@ -70,7 +62,7 @@ ROLE_BINDING = Struct(
 )
 CLUSTER_ROLE_BINDING = Struct("rbac.v1.ClusterRoleBinding", *ROLE_BINDING.fields)
 
-Rules = Callable[[Object], list[FieldError]]
+Rules = Callable[[FieldErrors, Object], None]
 
 
 def declare(names: Names) -> tuple[Definition, ...]:
@@ -85,7 +77,7 @@ def declare(names: Names) -> tuple[Definition, ...]:
             "clusterrolebindings",
             CLUSTER_ROLE_BINDING,
             namespaced=False,
-            rules=partial(binding_rules, group, ("ClusterRole",), False),
+            rules=partial(binding_rules, group=group, kinds=("ClusterRole",), namespaced=False),
         ),
         _define(group, "Role", "roles", ROLE, namespaced=True, rules=role_rules),
         binding(
@@ -93,7 +85,7 @@ def declare(names: Names) -> tuple[Definition, ...]:
             "rolebindings",
             ROLE_BINDING,
             namespaced=True,
-            rules=partial(binding_rules, group, ("Role", "ClusterRole"), True),
+            rules=partial(binding_rules, group=group, kinds=("Role", "ClusterRole"), namespaced=True),
         ),
     )
 
@@ -122,7 +114,7 @@ def _define(
         strategy=Strategy(
             allow_create_on_update=True,
             validate_create=rules,
-            validate_update=partial(change_rules, rules, namespaced, keeps_role),
+            validate_update=partial(change_rules, rules=rules, namespaced=namespaced, keeps_role=keeps_role),
         ),
     )
 
@@ -176,99 +168,93 @@ def _filled_subject(group: str, subject: Object) -> Object:
     return SUBJECT.arranged({**subject, "apiGroup": group})
 
 
-def role_rules(new: Object) -> list[FieldError]:
-    return _policy_rules(new, namespaced=True)
+def role_rules(errors: FieldErrors, new: Object) -> None:
+    _policy_rules(errors, new, namespaced=True)
 
 
-def cluster_role_rules(new: Object) -> list[FieldError]:
-    errors = _policy_rules(new, namespaced=False)
+def cluster_role_rules(errors: FieldErrors, new: Object) -> None:
+    _policy_rules(errors, new, namespaced=False)
     if "aggregationRule" in new:
-        errors += _aggregation_rules(new["aggregationRule"].get("clusterRoleSelectors", []))
-    return errors
+        _aggregation_rules(errors, new["aggregationRule"].get("clusterRoleSelectors", []))
 
 
-def binding_rules(group: str, kinds: tuple[str, ...], namespaced: bool, new: Object) -> list[FieldError]:
+def binding_rules(
+    errors: FieldErrors, new: Object, *, group: str, kinds: tuple[str, ...], namespaced: bool
+) -> None:
     role = new["roleRef"]
-    errors: list[FieldError] = []
     if role["apiGroup"] != group:
-        errors.append(not_supported("roleRef.apiGroup", role["apiGroup"], (group,)))
+        errors.add(not_supported("roleRef.apiGroup", role["apiGroup"], (group,)))
     if role["kind"] not in kinds:
-        errors.append(not_supported("roleRef.kind", role["kind"], kinds))
+        errors.add(not_supported("roleRef.kind", role["kind"], kinds))
     if not role["name"]:
-        errors.append(required("roleRef.name"))
-    errors += each("roleRef.name", role["name"], name_is_path_segment(role["name"], False))
+        errors.add(required("roleRef.name"))
+    errors.add_each("roleRef.name", role["name"], name_is_path_segment(role["name"], False))
     for index, subject in enumerate(new.get("subjects", ())):
-        errors += _subject_rules(group, subject, f"subjects[{index}]", namespaced=namespaced)
-    return errors
+        _subject_rules(errors, group, subject, f"subjects[{index}]", namespaced=namespaced)
 
 
 def change_rules(
-    rules: Rules, namespaced: bool, keeps_role: bool, new: Object, old: Object
-) -> list[FieldError]:
+    errors: FieldErrors, new: Object, old: Object, *, rules: Rules, namespaced: bool, keeps_role: bool
+) -> None:
     metadata = new["metadata"]
-    itself = [*metadata_rules(metadata, namespaced=namespaced, check_name=check_name), *rules(new)]
-    errors = [*itself, *itself, *metadata_change_rules(metadata, old["metadata"])]
+    own = errors.added_by(metadata_rules, metadata, namespaced=namespaced, check_name=check_name)
+    own += errors.added_by(rules, new)
+    errors.add_all(own)
+    metadata_change_rules(errors, metadata, old["metadata"])
     if keeps_role and new["roleRef"] != old["roleRef"]:
-        errors.append(invalid("roleRef", new["roleRef"], "cannot change roleRef"))
-    return errors
+        errors.add(invalid("roleRef", new["roleRef"], "cannot change roleRef"))
 
 
-def _policy_rules(new: Object, *, namespaced: bool) -> list[FieldError]:
-    return [
-        error
-        for index, rule in enumerate(new["rules"] or ())
-        for error in _policy_rule(rule, f"rules[{index}]", namespaced=namespaced)
-    ]
+def _policy_rules(errors: FieldErrors, new: Object, *, namespaced: bool) -> None:
+    for index, rule in enumerate(new["rules"] or ()):
+        _policy_rule(errors, rule, f"rules[{index}]", namespaced=namespaced)
 
 
-def _policy_rule(rule: Object, field: str, *, namespaced: bool) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _policy_rule(errors: FieldErrors, rule: Object, field: str, *, namespaced: bool) -> None:
     if not rule["verbs"]:
-        errors.append(required(f"{field}.verbs", "verbs must contain at least one value"))
+        errors.add(required(f"{field}.verbs", "verbs must contain at least one value"))
     if "nonResourceURLs" in rule:
-        return errors + _url_rules(rule, f"{field}.nonResourceURLs", namespaced=namespaced)
+        _url_rules(errors, rule, f"{field}.nonResourceURLs", namespaced=namespaced)
+        return
     if "apiGroups" not in rule:
-        errors.append(required(f"{field}.apiGroups", "resource rules must supply at least one api group"))
+        errors.add(required(f"{field}.apiGroups", "resource rules must supply at least one api group"))
     if "resources" not in rule:
-        errors.append(required(f"{field}.resources", "resource rules must supply at least one resource"))
-    return errors
+        errors.add(required(f"{field}.resources", "resource rules must supply at least one resource"))
 
 
-def _url_rules(rule: Object, field: str, *, namespaced: bool) -> list[FieldError]:
+def _url_rules(errors: FieldErrors, rule: Object, field: str, *, namespaced: bool) -> None:
     urls = rule["nonResourceURLs"]
-    errors: list[FieldError] = []
     if namespaced:
-        errors.append(invalid(field, urls, "namespaced rules cannot apply to non-resource URLs"))
+        errors.add(invalid(field, urls, "namespaced rules cannot apply to non-resource URLs"))
     if any(part in rule for part in ("apiGroups", "resources", "resourceNames")):
         text = "rules cannot apply to both regular resources and non-resource URLs"
-        errors.append(invalid(field, urls, text))
-    return errors
+        errors.add(invalid(field, urls, text))
 
 
-def _aggregation_rules(selectors: list[Object]) -> list[FieldError]:
+def _aggregation_rules(errors: FieldErrors, selectors: list[Object]) -> None:
     field = "aggregationRule.clusterRoleSelectors"
     if not selectors:
         text = "at least one clusterRoleSelector required if aggregationRule is non-nil"
-        return [required(field, text)]
-    errors: list[FieldError] = []
+        errors.add(required(field, text))
+        return
     for index, selector in enumerate(selectors):
         here = f"{field}[{index}]"
-        errors += label_selector_rules(selector, here)
+        label_selector_rules(errors, selector, here)
         if not compiles(selector):
-            errors.append(invalid(here, None, "invalid label selector."))
-    return errors
+            errors.add(invalid(here, None, "invalid label selector."))
 
 
-def _subject_rules(group: str, subject: Object, field: str, *, namespaced: bool) -> list[FieldError]:
+def _subject_rules(errors: FieldErrors, group: str, subject: Object, field: str, *, namespaced: bool) -> None:
     kind, name = subject["kind"], subject["name"]
-    errors = [] if name else [required(f"{field}.name")]
+    if not name:
+        errors.add(required(f"{field}.name"))
     if kind not in SUBJECT_KINDS:
-        return [*errors, not_supported(f"{field}.kind", kind, SUBJECT_KINDS)]
+        errors.add(not_supported(f"{field}.kind", kind, SUBJECT_KINDS))
+        return
     if kind == "ServiceAccount" and name:
-        errors += each(f"{field}.name", name, name_is_subdomain(name, False))
+        errors.add_each(f"{field}.name", name, name_is_subdomain(name, False))
     wanted = "" if kind == "ServiceAccount" else group
     if subject.get("apiGroup", "") != wanted:
-        errors.append(not_supported(f"{field}.apiGroup", subject.get("apiGroup", ""), (wanted,)))
+        errors.add(not_supported(f"{field}.apiGroup", subject.get("apiGroup", ""), (wanted,)))
     if kind == "ServiceAccount" and not namespaced and not subject.get("namespace"):
-        errors.append(required(f"{field}.namespace"))
-    return errors
+        errors.add(required(f"{field}.namespace"))

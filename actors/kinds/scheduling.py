@@ -9,10 +9,10 @@ from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryN
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import BOOL, INT32, STRING, Field, Struct
-from actors.kinds.validation.checks import (
-    FieldError,
+from actors.kinds.validation.checks import name_is_subdomain
+from actors.kinds.validation.field_errors import (
+    FieldErrors,
     forbidden,
-    name_is_subdomain,
     not_supported,
     required,
     unchanged,
@@ -73,26 +73,25 @@ def prepare_create(new: Object) -> None:
     new["metadata"]["generation"] = 1  # and for ever, because nothing that counts can change
 
 
-def rules(new: Object) -> list[FieldError]:
-    errors: list[FieldError] = []
+def rules(errors: FieldErrors, new: Object) -> None:
     if new["metadata"].get("name", "").startswith("system-"):
         why = _not_of_the_system(new)
         if why:
             text = (
                 f"priority class names with 'system-' prefix are reserved for system use only. error: {why}"
             )
-            errors.append(forbidden("metadata.name", text))
+            errors.add(forbidden("metadata.name", text))
     elif new["value"] > HIGHEST_OF_USERS:
         text = f"maximum allowed value of a user defined priority is {HIGHEST_OF_USERS}"
-        errors.append(forbidden("value", text))
-    return errors + _policy(new.get("preemptionPolicy"))
+        errors.add(forbidden("value", text))
+    _policy(errors, new.get("preemptionPolicy"))
 
 
-def change_rules(new: Object, old: Object) -> list[FieldError]:
-    errors = metadata_change_rules(new["metadata"], old["metadata"])
+def change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    metadata_change_rules(errors, new["metadata"], old["metadata"])
     if new["value"] != old["value"]:
-        errors.append(forbidden("value", "may not be changed in an update."))
-    return errors + unchanged("preemptionPolicy", new.get("preemptionPolicy"), old.get("preemptionPolicy"))
+        errors.add(forbidden("value", "may not be changed in an update."))
+    unchanged(errors, "preemptionPolicy", new.get("preemptionPolicy"), old.get("preemptionPolicy"))
 
 
 def _not_of_the_system(new: Object) -> str:
@@ -104,7 +103,8 @@ def _not_of_the_system(new: Object) -> str:
     return f"globalDefault of {name} PriorityClass must be false" if new.get("globalDefault") else ""
 
 
-def _policy(policy: str | None) -> list[FieldError]:
-    if policy is None or policy in POLICIES:
-        return []
-    return [not_supported("preemptionPolicy", policy, POLICIES) if policy else required("preemptionPolicy")]
+def _policy(errors: FieldErrors, policy: str | None) -> None:
+    if policy is not None and policy not in POLICIES:
+        errors.add(
+            not_supported("preemptionPolicy", policy, POLICIES) if policy else required("preemptionPolicy")
+        )

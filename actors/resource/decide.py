@@ -14,8 +14,7 @@ from dataclasses import dataclass
 
 from actors.errors import STALE, AlreadyExists, BadRequest, Cause, Conflict, Forbidden, Invalid
 from actors.kinds.declaration.definition import Definition, Subresource
-from actors.kinds.validation.checks import FieldError
-from actors.kinds.validation.tally import few_enough
+from actors.kinds.validation.field_errors import FieldError, FieldErrors, collect
 from actors.kinds.values.times import micros_of, seconds_text
 from actors.messages import Create, Delete, Object, Patch, Replace, Submit
 from actors.patch.managed_fields.managers import same_but_for_times
@@ -84,7 +83,7 @@ def prepare_create(definition: Definition, command: Create, new: Object) -> None
     _refuse_version_on_create(metadata)
     _fill_metadata(definition, metadata, command)
     definition.strategy.prepare_for_create(new)
-    errors = few_enough(_validate_new, definition, new)
+    errors = collect(_validate_new, definition, new)
     _raise_invalid(definition, metadata.get("name", ""), errors)
 
 
@@ -98,10 +97,9 @@ def decide_create(definition: Definition, current: Current | None, prepared: Obj
     return Store(prepared, created=True)
 
 
-def _validate_new(definition: Definition, created: Object) -> list[FieldError]:
-    errors = validate_metadata_create(created["metadata"], definition)
-    errors += definition.strategy.validate_create(created)
-    return errors
+def _validate_new(errors: FieldErrors, definition: Definition, created: Object) -> None:
+    validate_metadata_create(errors, created["metadata"], definition)
+    definition.strategy.validate_create(errors, created)
 
 
 def prepare_replace(
@@ -120,7 +118,7 @@ def prepare_replace(
         new = working_copy(subresource.update_object(new, working_copy(old)))
         subresource = None
     _inherit_metadata(new["metadata"], old["metadata"])
-    errors = few_enough(_prepare_and_validate, definition, new, old, subresource)
+    errors = collect(_prepare_and_validate, definition, new, old, subresource)
     _raise_invalid(definition, command.name, errors)
     return new
 
@@ -166,7 +164,7 @@ def _validate_sent(subresource: Subresource, sent: Object) -> None:
     """Of what has a form of its own: the rules of that form."""
     view = subresource.view
     if view is not None:
-        errors = few_enough(view.strategy.validate_create, sent)
+        errors = collect(view.strategy.validate_create, sent)
         _raise_invalid(view, sent["metadata"].get("name", ""), errors)
 
 
@@ -230,15 +228,16 @@ def _inherit_metadata(metadata: Object, old: Object) -> None:
 
 
 def _prepare_and_validate(
-    definition: Definition, new: Object, old: Object, subresource: Subresource | None
-) -> list[FieldError]:
+    errors: FieldErrors, definition: Definition, new: Object, old: Object, subresource: Subresource | None
+) -> None:
     if subresource is not None:
         subresource.prepare(new, old)
-        errors = validate_metadata_update(new["metadata"], old["metadata"], definition)
-        return errors + subresource.validate(new, old)
-    definition.strategy.prepare_for_update(new, old)
-    errors = validate_metadata_update(new["metadata"], old["metadata"], definition)
-    return errors + definition.strategy.validate_update(new, old)
+        validate_metadata_update(errors, new["metadata"], old["metadata"], definition)
+        subresource.validate(errors, new, old)
+    else:
+        definition.strategy.prepare_for_update(new, old)
+        validate_metadata_update(errors, new["metadata"], old["metadata"], definition)
+        definition.strategy.validate_update(errors, new, old)
 
 
 def refuse_other_uid(definition: Definition, command: Replace, current: Current | None) -> None:

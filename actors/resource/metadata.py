@@ -8,28 +8,30 @@ from __future__ import annotations
 
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.declaration.meta import metadata_change_rules, metadata_rules
-from actors.kinds.validation.checks import FieldError, name_is_path_segment
+from actors.kinds.validation.checks import name_is_path_segment
+from actors.kinds.validation.field_errors import FieldErrors
 from actors.messages import Object
 
 
-def validate_metadata_create(metadata: Object, definition: Definition) -> list[FieldError]:
-    if definition.strategy.validates_metadata:
-        return []
-    return metadata_rules(
-        metadata,
-        namespaced=definition.namespaced,
-        check_name=definition.check_name,
-        known_finalizers=definition.deletion.only_known_finalizers,
-    )
-
-
-def validate_metadata_update(metadata: Object, old: Object, definition: Definition) -> list[FieldError]:
-    return [
-        *metadata_rules(
+def validate_metadata_create(errors: FieldErrors, metadata: Object, definition: Definition) -> None:
+    if not definition.strategy.validates_metadata:
+        metadata_rules(
+            errors,
             metadata,
             namespaced=definition.namespaced,
-            check_name=name_is_path_segment,
-            known_finalizers=False,
-        ),
-        *metadata_change_rules(metadata, old, known_finalizers=False),
-    ]
+            check_name=definition.check_name,
+            known_finalizers=definition.deletion.only_known_finalizers,
+        )
+
+
+def validate_metadata_update(
+    errors: FieldErrors, metadata: Object, old: Object, definition: Definition
+) -> None:
+    metadata_rules(
+        errors,
+        metadata,
+        namespaced=definition.namespaced,
+        check_name=name_is_path_segment,
+        known_finalizers=False,
+    )
+    metadata_change_rules(errors, metadata, old, known_finalizers=False)

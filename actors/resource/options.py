@@ -13,13 +13,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from actors.errors import BadRequest, Invalid
-from actors.kinds.validation.checks import (
+from actors.kinds.validation.checks import size
+from actors.kinds.validation.field_errors import (
     FieldError,
+    FieldErrors,
+    collect,
     forbidden,
     invalid,
     not_supported,
     required,
-    size,
     too_long,
 )
 from actors.kinds.values.spelling import quoted, shown
@@ -70,31 +72,34 @@ def list_options(
     A limit goes with every combination. A watch has no pages: it heeds neither limit nor token.
     """
     if match:
-        _raise_invalid(names, "ListOptions", _match_errors(resource_version, match, token, watch))
+        errors = collect(_validate_match, resource_version, match, token, watch)
+        _raise_invalid(names, "ListOptions", errors)
     if token and not watch and resource_version not in ("", "0"):
         raise BadRequest("specifying resource version is not allowed when using continue")
 
 
-def _match_errors(resource_version: str, match: str, token: str, watch: bool) -> list[FieldError]:
+def _validate_match(errors: FieldErrors, resource_version: str, match: str, token: str, watch: bool) -> None:
     refused = [
         (watch, "resourceVersionMatch is forbidden for watch"),
         (not resource_version, "resourceVersionMatch is forbidden unless resourceVersion is provided"),
         (bool(token), "resourceVersionMatch is forbidden when continue is provided"),
     ]
-    errors = [forbidden("resourceVersionMatch", why) for broken, why in refused if broken]
+    for broken, why in refused:
+        if broken:
+            errors.add(forbidden("resourceVersionMatch", why))
     if match not in _MATCHES:
-        errors.append(not_supported("resourceVersionMatch", match, _MATCHES))
+        errors.add(not_supported("resourceVersionMatch", match, _MATCHES))
     elif match == "Exact" and resource_version == "0":
         why = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
-        errors.append(forbidden("resourceVersionMatch", why))
-    return errors
+        errors.add(forbidden("resourceVersionMatch", why))
 
 
 def write_options(
     names: Names, kind: str, dry_run: Sequence[str], field_validation: str, field_manager: str
 ) -> WriteOptions:
     """`kind` (CreateOptions, UpdateOptions) is what an error says was broken."""
-    _raise_invalid(names, kind, _write_errors(dry_run, field_validation, field_manager))
+    errors = collect(_validate_write, dry_run, field_validation, field_manager)
+    _raise_invalid(names, kind, errors)
     return WriteOptions("All" in dry_run, field_validation or "Warn")
 
 
@@ -108,43 +113,55 @@ def patch_options(
     applies: bool,
 ) -> WriteOptions:
     """Of a patch. An apply says by whom it is, and may be forced; of any other the force is refused."""
-    errors = (
-        [] if applies or force is None else [forbidden("force", "may not be specified for non-apply patch")]
-    )
-    if applies and not field_manager:
-        errors.append(required("fieldManager", "is required for apply patch"))
-    errors += _write_errors(dry_run, field_validation, field_manager)
+    errors = collect(_validate_patch, dry_run, field_validation, field_manager, force, applies)
     _raise_invalid(names, "PatchOptions", errors)
     forced = force is not None and boolean(force)
     return WriteOptions("All" in dry_run, field_validation or "Warn", forced)
 
 
-def _write_errors(dry_run: Sequence[str], field_validation: str, field_manager: str) -> list[FieldError]:
-    errors = _manager_errors(field_manager) + _dry_run_errors(dry_run)
+def _validate_patch(
+    errors: FieldErrors,
+    dry_run: Sequence[str],
+    field_validation: str,
+    field_manager: str,
+    force: str | None,
+    applies: bool,
+) -> None:
+    if force is not None and not applies:
+        errors.add(forbidden("force", "may not be specified for non-apply patch"))
+    if applies and not field_manager:
+        errors.add(required("fieldManager", "is required for apply patch"))
+    _validate_write(errors, dry_run, field_validation, field_manager)
+
+
+def _validate_write(
+    errors: FieldErrors, dry_run: Sequence[str], field_validation: str, field_manager: str
+) -> None:
+    _validate_manager(errors, field_manager)
+    _validate_dry_run(errors, dry_run)
     if field_validation not in _VALIDATIONS:
-        errors.append(not_supported("fieldValidation", field_validation, _VALIDATIONS))
-    return errors
+        errors.add(not_supported("fieldValidation", field_validation, _VALIDATIONS))
 
 
-def _manager_errors(manager: str) -> list[FieldError]:
-    errors = [too_long("fieldManager", MANAGER_BYTES)] if size(manager) > MANAGER_BYTES else []
+def _validate_manager(errors: FieldErrors, manager: str) -> None:
+    if size(manager) > MANAGER_BYTES:
+        errors.add(too_long("fieldManager", MANAGER_BYTES))
     if manager.isprintable():
-        return errors
+        return
     position = 0
     for letter in manager:
         if not letter.isprintable():
             why = f"invalid character U+{ord(letter):04X} (at position {position})"
-            errors.append(invalid("fieldManager", manager, why))
+            errors.add(invalid("fieldManager", manager, why))
         position += size(letter)
-    return errors
 
 
-def _dry_run_errors(values: Sequence[str]) -> list[FieldError]:
+def _validate_dry_run(errors: FieldErrors, values: Sequence[str]) -> None:
     """A bare `?dryRun` has the value "" and asks for nothing: an ordinary write."""
     if all(value in ("", "All") for value in values):
-        return []
+        return
     text = f'Unsupported value: {shown(list(values))}: supported values: "All"'
-    return [FieldError("FieldValueNotSupported", "dryRun", text)]
+    errors.add(FieldError("FieldValueNotSupported", "dryRun", text))
 
 
 def _raise_invalid(names: Names, kind: str, errors: Sequence[FieldError]) -> None:
@@ -183,21 +200,20 @@ def delete_options(
     else:
         asked = _asked_in_body(body)
         asked = replace(asked, dry_run=(*asked.dry_run, *query.get("dryRun", ())))
-    _raise_invalid(names, "DeleteOptions", _delete_errors(asked))
+    _raise_invalid(names, "DeleteOptions", collect(_validate_delete, asked))
     policy = asked.policy or ""
     if asked.orphan is not None:
         policy = "Orphan" if asked.orphan else "Background"
     return DeleteOptions(asked.grace, policy, asked.uid, asked.version, "All" in asked.dry_run)
 
 
-def _delete_errors(asked: _Asked) -> list[FieldError]:
-    errors = []
+def _validate_delete(errors: FieldErrors, asked: _Asked) -> None:
     if asked.policy is not None and asked.orphan is not None:
         why = "orphanDependents and deletionPropagation cannot be both set"
-        errors.append(invalid("propagationPolicy", asked.policy, why))
+        errors.add(invalid("propagationPolicy", asked.policy, why))
     if asked.policy is not None and asked.policy not in _PROPAGATIONS:
-        errors.append(not_supported("propagationPolicy", asked.policy, (*_PROPAGATIONS, "nil")))
-    return errors + _dry_run_errors(asked.dry_run)
+        errors.add(not_supported("propagationPolicy", asked.policy, (*_PROPAGATIONS, "nil")))
+    _validate_dry_run(errors, asked.dry_run)
 
 
 def _asked_in_query(query: Mapping[str, Sequence[str]]) -> _Asked:

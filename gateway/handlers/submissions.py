@@ -10,7 +10,7 @@ from typing import Any
 
 from actors.errors import BadRequest, Invalid
 from actors.kinds.declaration.definition import Definition, Subresource
-from actors.kinds.validation.checks import invalid
+from actors.kinds.validation.field_errors import collect, invalid
 from actors.messages import Object, Stamp, Submit
 from actors.names import Names
 from actors.resource import options
@@ -62,7 +62,7 @@ class Submissions:
         """Whether what is sent could ever be done."""
         name = call.route.name
         self._reads.get(definition, call.route.namespace, name)
-        errors = view.strategy.validate_create(sent)
+        errors = collect(view.strategy.validate_create, sent)
         if sent["metadata"].get("name", name) != name:
             wrong = "must match the service account name if specified"
             errors = [invalid("metadata.name", sent["metadata"]["name"], wrong)]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from actors.kinds.built_in import built_in
+from actors.kinds.validation.field_errors import collect
 from actors.names import CLUSTER
 from actors.resource.metadata import validate_metadata_create, validate_metadata_update
 
@@ -17,7 +18,9 @@ PLAIN = "name is neither a standard finalizer name nor is it fully qualified"
 def errors(*finalizers: str) -> list[tuple[str, str]]:
     assert CONFIG_MAPS is not None
     metadata = {"name": "a", "namespace": "n", "finalizers": list(finalizers)}
-    return [(error.field, error.message) for error in validate_metadata_create(metadata, CONFIG_MAPS)]
+    return [
+        (error.field, error.message) for error in collect(validate_metadata_create, metadata, CONFIG_MAPS)
+    ]
 
 
 @pytest.mark.parametrize("name", ["example.com/x", "orphan", "foregroundDeletion", "kubernetes"])
@@ -61,8 +64,11 @@ def test_none_are_added_to_what_is_going(
     common: dict[str, Any] = {"name": "a", "namespace": "n", "uid": "u"}
     if terminating:
         common["deletionTimestamp"] = "2020-01-01T00:00:00Z"
-    found = validate_metadata_update(
-        {**common, "finalizers": after}, {**common, "finalizers": before}, CONFIG_MAPS
+    found = collect(
+        validate_metadata_update,
+        {**common, "finalizers": after},
+        {**common, "finalizers": before},
+        CONFIG_MAPS,
     )
     text = "Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string"
     assert [error.message for error in found] == ([f"{text}{{{added}}}"] if added else [])

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from actors.kinds.built_in import built_in
+from actors.kinds.validation.field_errors import collect
 from actors.names import CLUSTER
 from actors.resource.metadata import validate_metadata_create
 
@@ -15,7 +16,7 @@ CONFIG_MAPS = built_in(CLUSTER).find("", "v1", "configmaps")
 
 def errors(**metadata: Any) -> list[tuple[str, str]]:
     assert CONFIG_MAPS is not None
-    found = validate_metadata_create({"name": "a", "namespace": "n", **metadata}, CONFIG_MAPS)
+    found = collect(validate_metadata_create, {"name": "a", "namespace": "n", **metadata}, CONFIG_MAPS)
     return [(error.field, error.message) for error in found]
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from actors.kinds.built_in import built_in
 from actors.kinds.declaration.definition import Definition
+from actors.kinds.validation.field_errors import collect
 from actors.names import CLUSTER
 from actors.resource.metadata import validate_metadata_create
 
@@ -21,7 +22,7 @@ def definition(plural: str) -> Definition:
 
 
 def fields(plural: str, metadata: dict[str, Any]) -> list[str]:
-    return [error.field for error in validate_metadata_create(metadata, definition(plural))]
+    return [error.field for error in collect(validate_metadata_create, metadata, definition(plural))]
 
 
 @pytest.mark.parametrize(
@@ -49,5 +50,5 @@ def test_names(plural: str, metadata: dict[str, Any], wrong: list[str]) -> None:
 
 
 def test_the_text_of_a_missing_name() -> None:
-    error = validate_metadata_create({"namespace": "n"}, definition("configmaps"))[0]
+    error = collect(validate_metadata_create, {"namespace": "n"}, definition("configmaps"))[0]
     assert error.message == "Required value: name or generateName is required"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from actors.kinds.built_in import built_in
+from actors.kinds.validation.field_errors import collect
 from actors.names import CLUSTER
 from actors.resource.metadata import validate_metadata_create
 
@@ -17,7 +18,9 @@ OWNER = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d", "uid": "u"}
 def errors(*owners: dict[str, Any]) -> list[tuple[str, str]]:
     assert CONFIG_MAPS is not None
     metadata = {"name": "a", "namespace": "n", "ownerReferences": list(owners)}
-    return [(error.field, error.message) for error in validate_metadata_create(metadata, CONFIG_MAPS)]
+    return [
+        (error.field, error.message) for error in collect(validate_metadata_create, metadata, CONFIG_MAPS)
+    ]
 
 
 @pytest.mark.parametrize(

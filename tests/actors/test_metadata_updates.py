@@ -8,6 +8,7 @@ import pytest
 
 from actors.kinds.built_in import built_in
 from actors.kinds.declaration.definition import Definition
+from actors.kinds.validation.field_errors import collect
 from actors.names import CLUSTER
 from actors.resource.metadata import validate_metadata_update
 
@@ -39,13 +40,16 @@ def definition(group: str, plural: str) -> Definition:
     ],
 )
 def test_what_is_fixed(change: dict[str, Any], message: str) -> None:
-    found = validate_metadata_update({**OLD, **change}, OLD, definition("", "configmaps"))
+    found = collect(validate_metadata_update, {**OLD, **change}, OLD, definition("", "configmaps"))
     assert [(error.field, error.message) for error in found] == [(f"metadata.{next(iter(change))}", message)]
 
 
 def test_the_generation_never_goes_back() -> None:
-    found = validate_metadata_update(
-        {**OLD, "generation": 1}, {**OLD, "generation": 2}, definition("", "configmaps")
+    found = collect(
+        validate_metadata_update,
+        {**OLD, "generation": 1},
+        {**OLD, "generation": 2},
+        definition("", "configmaps"),
     )
     assert [error.message for error in found] == ["Invalid value: 1: must not be decremented"]
 
@@ -67,7 +71,9 @@ def test_a_bad_label_is_told_once_for_every_pass(
     kind = definition(group, plural)
     old = {"metadata": OLD, **rest}
     new = {"metadata": {**OLD, "labels": {"k": "bad value"}}, **rest}
-    found = validate_metadata_update(new["metadata"], OLD, kind) + kind.strategy.validate_update(new, old)
+    found = collect(validate_metadata_update, new["metadata"], OLD, kind) + collect(
+        kind.strategy.validate_update, new, old
+    )
     assert [error.field for error in found] == ["metadata.labels"] * times
     assert len({error.message for error in found}) == 1
 
@@ -75,7 +81,7 @@ def test_a_bad_label_is_told_once_for_every_pass(
 def test_unknown_plain_finalizers_are_told_by_the_kind_alone() -> None:
     kind = definition("", "configmaps")
     new = {"metadata": {**OLD, "finalizers": ["plain"]}}
-    assert validate_metadata_update(new["metadata"], OLD, kind) == []
-    assert {error.field for error in kind.strategy.validate_update(new, {"metadata": OLD})} == {
+    assert collect(validate_metadata_update, new["metadata"], OLD, kind) == []
+    assert {error.field for error in collect(kind.strategy.validate_update, new, {"metadata": OLD})} == {
         "metadata.finalizers[0]"
     }

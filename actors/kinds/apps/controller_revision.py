@@ -13,11 +13,11 @@ from actors.kinds.declaration.definition import Definition, Table
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import FREE, INT64, Field, Struct
-from actors.kinds.validation.checks import (
+from actors.kinds.validation.checks import name_is_subdomain
+from actors.kinds.validation.field_errors import (
     NEGATIVE,
-    FieldError,
+    FieldErrors,
     invalid,
-    name_is_subdomain,
     required,
     unchanged,
 )
@@ -66,17 +66,15 @@ def define(_: Names) -> Definition:
     )
 
 
-def rules(new: Object) -> list[FieldError]:
-    errors = [] if "data" in new else [required("data", "data is mandatory")]
+def rules(errors: FieldErrors, new: Object) -> None:
+    if "data" not in new:
+        errors.add(required("data", "data is mandatory"))
     if new["revision"] < 0:
-        errors.append(invalid("revision", new["revision"], NEGATIVE))
-    return errors
+        errors.add(invalid("revision", new["revision"], NEGATIVE))
 
 
-def change_rules(new: Object, old: Object) -> list[FieldError]:
-    return [
-        *metadata_change_rules(new["metadata"], old["metadata"]),
-        *metadata_rules(new["metadata"], namespaced=True, check_name=name_is_subdomain),
-        *rules(new),
-        *unchanged("data", new.get("data"), old.get("data")),
-    ]
+def change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
+    rules(errors, new)
+    unchanged(errors, "data", new.get("data"), old.get("data"))

@@ -40,11 +40,11 @@ from actors.kinds.declaration.workloads import (
 )
 from actors.kinds.schema.decoder import NotDecodable
 from actors.kinds.schema.fields import INT32, INT64, INT_OR_STRING, STRING, Field, ListOf, Struct
-from actors.kinds.validation.checks import (
+from actors.kinds.validation.checks import name_is_subdomain
+from actors.kinds.validation.field_errors import (
     NEGATIVE,
-    FieldError,
+    FieldErrors,
     invalid,
-    name_is_subdomain,
     not_supported,
     required,
     unchanged,
@@ -142,8 +142,8 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         strategy=Strategy(
             prepare_for_create=partial(prepare_create, features),
             prepare_for_update=partial(prepare_update, features),
-            validate_create=partial(rules, names),
-            validate_update=partial(change_rules, names),
+            validate_create=partial(rules, names=names),
+            validate_update=partial(change_rules, names=names),
             warnings=partial(warnings, names),
         ),
     )
@@ -195,71 +195,68 @@ def prepare_status(new: Object, old: Object) -> None:
     _set_template_generation(new, _template_generation(old))
 
 
-def rules(names: Names, new: Object, old: Object | None = None) -> list[FieldError]:
+def rules(errors: FieldErrors, new: Object, old: Object | None = None, *, names: Names) -> None:
     spec = new["spec"]
     selector, template = spec["selector"], spec["template"]
-    errors = label_selector_rules(selector, "spec.selector")
+    label_selector_rules(errors, selector, "spec.selector")
     if usable(selector):
-        errors += found_rules(selector, template, "spec.template")
+        found_rules(errors, selector, template, "spec.template")
     if selector == {}:
         text = "empty selector is invalid for daemonset"
-        errors.append(invalid("spec.selector", spelling.selector(selector), text))
-    errors += pod_template_rules(
-        template, "spec.template", names, None if old is None else old["spec"]["template"]
+        errors.add(invalid("spec.selector", spelling.selector(selector), text))
+    pod_template_rules(
+        errors, template, "spec.template", names, None if old is None else old["spec"]["template"]
     )
-    errors += shared_disk_rules(template["spec"].get("volumes", []), "spec.template.spec.volumes")
-    errors += lasting_rules(template, "spec.template", "DaemonSet")
-    errors += not_negative(spec, "spec", "minReadySeconds")
+    shared_disk_rules(errors, template["spec"].get("volumes", []), "spec.template.spec.volumes")
+    lasting_rules(errors, template, "spec.template", "DaemonSet")
+    not_negative(errors, spec, "spec", "minReadySeconds")
     if _template_generation(new) < 0:
-        errors.append(invalid("spec.templateGeneration", _template_generation(new), NEGATIVE))
-    errors += _strategy_rules(spec["updateStrategy"], "spec.updateStrategy")
-    return errors + not_negative(spec, "spec", "revisionHistoryLimit")
+        errors.add(invalid("spec.templateGeneration", _template_generation(new), NEGATIVE))
+    _strategy_rules(errors, spec["updateStrategy"], "spec.updateStrategy")
+    not_negative(errors, spec, "spec", "revisionHistoryLimit")
 
 
-def _strategy_rules(strategy: Object, field: str) -> list[FieldError]:
+def _strategy_rules(errors: FieldErrors, strategy: Object, field: str) -> None:
     if strategy["type"] == "OnDelete":
-        return []
+        return
     if strategy["type"] != "RollingUpdate":
-        return [not_supported(field, strategy["type"], ("RollingUpdate", "OnDelete"))]
+        errors.add(not_supported(field, strategy["type"], ("RollingUpdate", "OnDelete")))
+        return
     if "rollingUpdate" not in strategy:
-        return [required(f"{field}.rollingUpdate")]
-    return _pace_rules(strategy["rollingUpdate"], f"{field}.rollingUpdate")
+        errors.add(required(f"{field}.rollingUpdate"))
+    else:
+        _pace_rules(errors, strategy["rollingUpdate"], f"{field}.rollingUpdate")
 
 
-def _pace_rules(pace: Object, field: str) -> list[FieldError]:
+def _pace_rules(errors: FieldErrors, pace: Object, field: str) -> None:
     fewer, more = pace["maxUnavailable"], pace["maxSurge"]
-    errors = share_rules(fewer, f"{field}.maxUnavailable") + share_rules(more, f"{field}.maxSurge")
-    errors += no_more_than_all(fewer, f"{field}.maxUnavailable")
-    errors += no_more_than_all(more, f"{field}.maxSurge")
+    share_rules(errors, fewer, f"{field}.maxUnavailable")
+    share_rules(errors, more, f"{field}.maxSurge")
+    no_more_than_all(errors, fewer, f"{field}.maxUnavailable")
+    no_more_than_all(errors, more, f"{field}.maxSurge")
     if amount(fewer) and amount(more):
-        errors.append(invalid(f"{field}.maxSurge", more, "may not be set when maxUnavailable is non-zero"))
+        errors.add(invalid(f"{field}.maxSurge", more, "may not be set when maxUnavailable is non-zero"))
     elif not amount(fewer) and not amount(more):
-        errors.append(required(f"{field}.maxUnavailable", "cannot be 0 when maxSurge is 0"))
-    return errors
+        errors.add(required(f"{field}.maxUnavailable", "cannot be 0 when maxSurge is 0"))
 
 
-def change_rules(names: Names, new: Object, old: Object) -> list[FieldError]:
-    own = rules(names, new, old)
-    return [
-        *metadata_rules(new["metadata"], namespaced=True, check_name=name_is_subdomain),
-        *own,
-        *metadata_change_rules(new["metadata"], old["metadata"]),
-        *own,
-        *unchanged("spec.selector", new["spec"]["selector"], old["spec"]["selector"]),
-    ]
+def change_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names) -> None:
+    metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
+    own = errors.added_by(rules, new, old, names=names)
+    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    errors.add_all(own)
+    unchanged(errors, "spec.selector", new["spec"]["selector"], old["spec"]["selector"])
 
 
-def status_change_rules(new: Object, old: Object) -> list[FieldError]:
+def status_change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
     counts = (
         *("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"),
         *("observedGeneration", "updatedNumberScheduled", "numberAvailable", "numberUnavailable"),
         "collisionCount",
     )
-    return [
-        *metadata_change_rules(new["metadata"], old["metadata"]),
-        *not_negative(new["status"], "status", *counts),
-        *collision_rules(new, old),
-    ]
+    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    not_negative(errors, new["status"], "status", *counts)
+    collision_rules(errors, new, old)
 
 
 def warnings(names: Names, new: Object, old: Object | None) -> list[str]:

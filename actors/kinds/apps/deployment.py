@@ -43,12 +43,12 @@ from actors.kinds.schema.fields import (
     ListOf,
     Struct,
 )
-from actors.kinds.validation.checks import (
+from actors.kinds.validation.checks import name_is_subdomain
+from actors.kinds.validation.field_errors import (
     NEGATIVE,
-    FieldError,
+    FieldErrors,
     forbidden,
     invalid,
-    name_is_subdomain,
     not_supported,
     required,
     unchanged,
@@ -151,8 +151,8 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         strategy=Strategy(
             prepare_for_create=partial(prepare_create, features),
             prepare_for_update=partial(prepare_update, features),
-            validate_create=partial(rules, names),
-            validate_update=partial(change_rules, names),
+            validate_create=partial(rules, names=names),
+            validate_update=partial(change_rules, names=names),
             warnings=partial(spec_warnings, names),
         ),
     )
@@ -202,68 +202,68 @@ def prepare_status(new: Object, old: Object) -> None:
         new["metadata"]["labels"] = old["metadata"]["labels"]
 
 
-def rules(names: Names, new: Object, old: Object | None = None) -> list[FieldError]:
+def rules(errors: FieldErrors, new: Object, old: Object | None = None, *, names: Names) -> None:
     spec = new["spec"]
-    return [
-        *not_negative(spec, "spec", "replicas"),
-        *selected_template_rules(names, spec, None if old is None else old["spec"]),
-        *_strategy_rules(spec["strategy"], "spec.strategy"),
-        *not_negative(spec, "spec", "minReadySeconds", "revisionHistoryLimit"),
-        *_rollback_rules(new["metadata"].get("annotations", {})),
-        *_deadline_rules(spec),
-    ]
+    not_negative(errors, spec, "spec", "replicas")
+    selected_template_rules(errors, names, spec, None if old is None else old["spec"])
+    _strategy_rules(errors, spec["strategy"], "spec.strategy")
+    not_negative(errors, spec, "spec", "minReadySeconds", "revisionHistoryLimit")
+    _rollback_rules(errors, new["metadata"].get("annotations", {}))
+    _deadline_rules(errors, spec)
 
 
-def _strategy_rules(strategy: Object, field: str) -> list[FieldError]:
+def _strategy_rules(errors: FieldErrors, strategy: Object, field: str) -> None:
     pace = strategy.get("rollingUpdate")
     if strategy["type"] == "RollingUpdate":
         if pace is None:
-            return [required(f"{field}.rollingUpdate", "this should be defaulted and never be nil")]
-        return _pace_rules(pace, f"{field}.rollingUpdate")
+            errors.add(required(f"{field}.rollingUpdate", "this should be defaulted and never be nil"))
+            return
+        _pace_rules(errors, pace, f"{field}.rollingUpdate")
+        return
     if strategy["type"] != "Recreate":
-        return [not_supported(field, strategy["type"], STRATEGIES)]
+        errors.add(not_supported(field, strategy["type"], STRATEGIES))
+        return
     text = "may not be specified when strategy `type` is 'Recreate'"
-    return [] if pace is None else [forbidden(f"{field}.rollingUpdate", text)]
+    if pace is not None:
+        errors.add(forbidden(f"{field}.rollingUpdate", text))
 
 
-def _pace_rules(pace: Object, field: str) -> list[FieldError]:
+def _pace_rules(errors: FieldErrors, pace: Object, field: str) -> None:
     fewer, more = pace["maxUnavailable"], pace["maxSurge"]
-    errors = share_rules(fewer, f"{field}.maxUnavailable") + share_rules(more, f"{field}.maxSurge")
+    share_rules(errors, fewer, f"{field}.maxUnavailable")
+    share_rules(errors, more, f"{field}.maxSurge")
     if not amount(fewer) and not amount(more):
         text = "may not be 0 when `maxSurge` is 0"
-        errors.append(invalid(f"{field}.maxUnavailable", fewer, text))
-    return errors + no_more_than_all(fewer, f"{field}.maxUnavailable")
+        errors.add(invalid(f"{field}.maxUnavailable", fewer, text))
+    no_more_than_all(errors, fewer, f"{field}.maxUnavailable")
 
 
-def _rollback_rules(annotations: dict[str, str]) -> list[FieldError]:
+def _rollback_rules(errors: FieldErrors, annotations: dict[str, str]) -> None:
     revision = int(annotations.get(ROLLBACK, "0"))
-    return [invalid("spec.rollback.version", revision, NEGATIVE)] if revision < 0 else []
+    if revision < 0:
+        errors.add(invalid("spec.rollback.version", revision, NEGATIVE))
 
 
-def _deadline_rules(spec: Object) -> list[FieldError]:
+def _deadline_rules(errors: FieldErrors, spec: Object) -> None:
     field = "spec.progressDeadlineSeconds"
     deadline = spec["progressDeadlineSeconds"]
-    errors = [invalid(field, deadline, NEGATIVE)] if deadline < 0 else []
+    if deadline < 0:
+        errors.add(invalid(field, deadline, NEGATIVE))
     if deadline <= spec.get("minReadySeconds", 0):
-        errors.append(invalid(field, deadline, "must be greater than minReadySeconds"))
-    return errors
+        errors.add(invalid(field, deadline, "must be greater than minReadySeconds"))
 
 
-def change_rules(names: Names, new: Object, old: Object) -> list[FieldError]:
-    return [
-        *metadata_change_rules(new["metadata"], old["metadata"]),
-        *rules(names, new, old),
-        *unchanged("spec.selector", new["spec"]["selector"], old["spec"]["selector"]),
-    ]
+def change_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names) -> None:
+    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    rules(errors, new, old, names=names)
+    unchanged(errors, "spec.selector", new["spec"]["selector"], old["spec"]["selector"])
 
 
-def status_change_rules(new: Object, old: Object) -> list[FieldError]:
+def status_change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
     status = new["status"]
     parts = ("updatedReplicas", "readyReplicas", "availableReplicas")
-    return [
-        *metadata_change_rules(new["metadata"], old["metadata"]),
-        *not_negative(status, "status", "observedGeneration", "replicas", *parts),
-        *not_negative(status, "status", "unavailableReplicas", "collisionCount"),
-        *replica_status_rules(status, parts),
-        *collision_rules(new, old),
-    ]
+    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    not_negative(errors, status, "status", "observedGeneration", "replicas", *parts)
+    not_negative(errors, status, "status", "unavailableReplicas", "collisionCount")
+    replica_status_rules(errors, status, parts)
+    collision_rules(errors, new, old)

@@ -26,7 +26,8 @@ from actors.kinds.declaration.workloads import (
     replica_status_rules,
 )
 from actors.kinds.schema.fields import INT32, INT64, Field, ListOf, Struct
-from actors.kinds.validation.checks import FieldError, name_is_subdomain, unchanged
+from actors.kinds.validation.checks import name_is_subdomain
+from actors.kinds.validation.field_errors import FieldErrors, unchanged
 from actors.messages import Object
 from actors.names import Names
 
@@ -85,8 +86,8 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         strategy=Strategy(
             prepare_for_create=partial(prepare_create, features),
             prepare_for_update=partial(prepare_update, features),
-            validate_create=partial(rules, names),
-            validate_update=partial(change_rules, names),
+            validate_create=partial(rules, names=names),
+            validate_update=partial(change_rules, names=names),
             warnings=partial(spec_warnings, names),
         ),
     )
@@ -103,29 +104,22 @@ def prepare_update(features: frozenset[str], new: Object, old: Object) -> None:
     keep_status_and_count(new, old)
 
 
-def rules(names: Names, new: Object, old: Object | None = None) -> list[FieldError]:
+def rules(errors: FieldErrors, new: Object, old: Object | None = None, *, names: Names) -> None:
     spec = new["spec"]
-    return [
-        *not_negative(spec, "spec", "replicas", "minReadySeconds"),
-        *selected_template_rules(names, spec, None if old is None else old["spec"]),
-    ]
+    not_negative(errors, spec, "spec", "replicas", "minReadySeconds")
+    selected_template_rules(errors, names, spec, None if old is None else old["spec"])
 
 
-def change_rules(names: Names, new: Object, old: Object) -> list[FieldError]:
-    own = rules(names, new, old)
-    return [
-        *metadata_rules(new["metadata"], namespaced=True, check_name=name_is_subdomain),
-        *own,
-        *metadata_change_rules(new["metadata"], old["metadata"]),
-        *own,
-        *unchanged("spec.selector", new["spec"]["selector"], old["spec"]["selector"]),
-    ]
+def change_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names) -> None:
+    metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
+    own = errors.added_by(rules, new, old, names=names)
+    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    errors.add_all(own)
+    unchanged(errors, "spec.selector", new["spec"]["selector"], old["spec"]["selector"])
 
 
-def status_change_rules(new: Object, old: Object) -> list[FieldError]:
+def status_change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
     parts = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
-    return [
-        *metadata_change_rules(new["metadata"], old["metadata"]),
-        *not_negative(new["status"], "status", "replicas", *parts, "observedGeneration"),
-        *replica_status_rules(new["status"], parts),
-    ]
+    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    not_negative(errors, new["status"], "status", "replicas", *parts, "observedGeneration")
+    replica_status_rules(errors, new["status"], parts)

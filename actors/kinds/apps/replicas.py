@@ -5,24 +5,26 @@ from __future__ import annotations
 from actors.kinds.core.pod_template import pod_template_rules
 from actors.kinds.core.pods.volumes import shared_disk_rules
 from actors.kinds.declaration.workloads import found_rules, lasting_rules, selector_rules, usable
-from actors.kinds.validation.checks import FieldError, invalid
+from actors.kinds.validation.field_errors import FieldErrors, invalid
 from actors.messages import Object
 from actors.names import Names
 
 
-def selected_template_rules(names: Names, spec: Object, old: Object | None) -> list[FieldError]:
+def selected_template_rules(errors: FieldErrors, names: Names, spec: Object, old: Object | None) -> None:
     """The selector, and then the template that it must find."""
     selector = spec["selector"]
-    errors = selector_rules(selector, "spec.selector", "empty selector is invalid for deployment")
+    selector_rules(errors, selector, "spec.selector", "empty selector is invalid for deployment")
     if not usable(selector):
-        return [*errors, invalid("spec.selector", selector, "invalid label selector")]
-    return errors + _template_rules(names, spec, None if old is None else old["template"])
+        errors.add(invalid("spec.selector", selector, "invalid label selector"))
+    else:
+        _template_rules(errors, names, spec, None if old is None else old["template"])
 
 
-def _template_rules(names: Names, spec: Object, old: Object | None) -> list[FieldError]:
+def _template_rules(errors: FieldErrors, names: Names, spec: Object, old: Object | None) -> None:
     field, template, selector = "spec.template", spec["template"], spec["selector"]
-    errors = found_rules(selector, template, field) if selector != {} else []
-    errors += pod_template_rules(template, field, names, old)
+    if selector != {}:
+        found_rules(errors, selector, template, field)
+    pod_template_rules(errors, template, field, names, old)
     if spec.get("replicas", 0) > 1:
-        errors += shared_disk_rules(template["spec"].get("volumes", []), f"{field}.spec.volumes")
-    return errors + lasting_rules(template, field, "ReplicaSet")
+        shared_disk_rules(errors, template["spec"].get("volumes", []), f"{field}.spec.volumes")
+    lasting_rules(errors, template, field, "ReplicaSet")

@@ -41,11 +41,11 @@ from actors.kinds.declaration.workloads import (
 )
 from actors.kinds.features import AUTO_DELETE, MAX_UNAVAILABLE
 from actors.kinds.schema.fields import INT32, INT64, INT_OR_STRING, STRING, Field, ListOf, Struct
-from actors.kinds.validation.checks import (
-    FieldError,
+from actors.kinds.validation.checks import name_is_subdomain
+from actors.kinds.validation.field_errors import (
+    FieldErrors,
     forbidden,
     invalid,
-    name_is_subdomain,
     not_supported,
     required,
 )
@@ -145,8 +145,8 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         strategy=Strategy(
             prepare_for_create=partial(prepare_create, features),
             prepare_for_update=partial(prepare_update, features),
-            validate_create=partial(create_rules, names),
-            validate_update=partial(change_rules, names),
+            validate_create=partial(create_rules, names=names),
+            validate_update=partial(change_rules, names=names),
             warnings=partial(spec_warnings, names),
         ),
     )
@@ -207,91 +207,86 @@ def _drop_gated(features: frozenset[str], spec: Object, before: Object) -> None:
             spec["updateStrategy"] = {**strategy, "rollingUpdate": kept}
 
 
-def create_rules(names: Names, new: Object) -> list[FieldError]:
-    """A service is asked for last, of a set that is right in all else."""
-    errors = rules(names, new)
-    return errors or ([] if new["spec"]["serviceName"] else [required("spec.serviceName")])
+def create_rules(errors: FieldErrors, new: Object, *, names: Names) -> None:
+    """The service name is required last, and only when nothing else is wrong."""
+    if not errors.added_by(rules, names, new) and not new["spec"]["serviceName"]:
+        errors.add(required("spec.serviceName"))
 
 
-def rules(names: Names, new: Object, old: Object | None = None) -> list[FieldError]:
+def rules(errors: FieldErrors, names: Names, new: Object, old: Object | None = None) -> None:
     spec = new["spec"]
     selector, template = spec["selector"], spec["template"]
-    errors = _policy_rules(spec["podManagementPolicy"])
-    errors += _strategy_rules(spec["updateStrategy"], "spec.updateStrategy")
-    errors += _retention_rules(spec.get("persistentVolumeClaimRetentionPolicy", {}))
-    errors += not_negative(spec, "spec", "replicas", "minReadySeconds")
-    errors += selector_rules(selector, "spec.selector", "empty selector is invalid for statefulset")
+    _policy_rules(errors, spec["podManagementPolicy"])
+    _strategy_rules(errors, spec["updateStrategy"], "spec.updateStrategy")
+    _retention_rules(errors, spec.get("persistentVolumeClaimRetentionPolicy", {}))
+    not_negative(errors, spec, "spec", "replicas", "minReadySeconds")
+    selector_rules(errors, selector, "spec.selector", "empty selector is invalid for statefulset")
     if not usable(selector):
-        errors.append(invalid("spec.selector", selector, ""))
+        errors.add(invalid("spec.selector", selector, ""))
     else:
-        errors += found_rules(selector, template, "spec.template") if selector != {} else []
+        if selector != {}:
+            found_rules(errors, selector, template, "spec.template")
         before = None if old is None else old["spec"]["template"]
-        errors += template_metadata_rules(template, "spec.template", names, before)
-    return errors + lasting_rules(template, "spec.template", "StatefulSet")
+        template_metadata_rules(errors, template, "spec.template", names, before)
+    lasting_rules(errors, template, "spec.template", "StatefulSet")
 
 
-def _policy_rules(policy: str) -> list[FieldError]:
-    if policy in POD_MANAGEMENT_POLICIES:
-        return []
-    return [invalid("spec.podManagementPolicy", policy, "must be 'OrderedReady' or 'Parallel'")]
+def _policy_rules(errors: FieldErrors, policy: str) -> None:
+    if policy not in POD_MANAGEMENT_POLICIES:
+        errors.add(invalid("spec.podManagementPolicy", policy, "must be 'OrderedReady' or 'Parallel'"))
 
 
-def _strategy_rules(strategy: Object, field: str) -> list[FieldError]:
+def _strategy_rules(errors: FieldErrors, strategy: Object, field: str) -> None:
     pace = strategy.get("rollingUpdate")
     if strategy["type"] == "RollingUpdate":
-        return [] if pace is None else _pace_rules(pace, f"{field}.rollingUpdate")
+        if pace is not None:
+            _pace_rules(errors, pace, f"{field}.rollingUpdate")
+        return
     if strategy["type"] != "OnDelete":
-        return [invalid(field, strategy, "must be 'RollingUpdate' or 'OnDelete'")]
-    if pace is None:
-        return []
-    return [invalid(f"{field}.rollingUpdate", pace, "only allowed for updateStrategy 'RollingUpdate'")]
+        errors.add(invalid(field, strategy, "must be 'RollingUpdate' or 'OnDelete'"))
+        return
+    if pace is not None:
+        errors.add(invalid(f"{field}.rollingUpdate", pace, "only allowed for updateStrategy 'RollingUpdate'"))
 
 
-def _pace_rules(pace: Object, field: str) -> list[FieldError]:
-    errors = not_negative(pace, field, "partition")
+def _pace_rules(errors: FieldErrors, pace: Object, field: str) -> None:
+    not_negative(errors, pace, field, "partition")
     missing = pace.get("maxUnavailable")
     if missing is None:
-        return errors
+        return
     here = f"{field}.maxUnavailable"
-    errors += share_rules(missing, here)
+    share_rules(errors, missing, here)
     if not amount(missing):
-        errors.append(invalid(here, missing, "cannot be 0"))
-    return errors + no_more_than_all(missing, here)
+        errors.add(invalid(here, missing, "cannot be 0"))
+    no_more_than_all(errors, missing, here)
 
 
-def _retention_rules(policy: Object) -> list[FieldError]:
+def _retention_rules(errors: FieldErrors, policy: Object) -> None:
     field = "spec.persistentVolumeClaimRetentionPolicy"
-    return [
-        not_supported(f"{field}.{part}", policy.get(part, ""), RETENTION_POLICIES)
-        for part in ("whenDeleted", "whenScaled")
-        if policy and policy.get(part, "") not in RETENTION_POLICIES
-    ]
+    for part in ("whenDeleted", "whenScaled"):
+        if policy and policy.get(part, "") not in RETENTION_POLICIES:
+            errors.add(not_supported(f"{field}.{part}", policy.get(part, ""), RETENTION_POLICIES))
 
 
-def change_rules(names: Names, new: Object, old: Object) -> list[FieldError]:
-    errors = [
-        *metadata_rules(new["metadata"], namespaced=True, check_name=name_is_subdomain),
-        *rules(names, new, old),
-        *metadata_change_rules(new["metadata"], old["metadata"]),
-    ]
+def change_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names) -> None:
+    metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
+    rules(errors, names, new, old)
+    metadata_change_rules(errors, new["metadata"], old["metadata"])
     if _fixed(new["spec"]) != _fixed(old["spec"]):
         text = (
             "updates to statefulset spec for fields other than 'replicas', 'template', 'updateStrategy', "
             "'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
         )
-        errors.append(forbidden("spec", text))
-    return errors
+        errors.add(forbidden("spec", text))
 
 
 def _fixed(spec: Object) -> Object:
     return {part: value for part, value in spec.items() if part not in CHANGEABLE}
 
 
-def status_change_rules(new: Object, old: Object) -> list[FieldError]:
+def status_change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
     parts = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
-    return [
-        *not_negative(new["status"], "status", "replicas", *parts, "observedGeneration", "collisionCount"),
-        *replica_status_rules(new["status"], parts, ready="status.readyReplicas"),
-        *metadata_change_rules(new["metadata"], old["metadata"]),
-        *collision_rules(new, old),
-    ]
+    not_negative(errors, new["status"], "status", "replicas", *parts, "observedGeneration", "collisionCount")
+    replica_status_rules(errors, new["status"], parts, ready="status.readyReplicas")
+    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    collision_rules(errors, new, old)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from actors.kinds.schema.fields import INT32, STRING, Field, ListOf, Struct
-from actors.kinds.validation.checks import FieldError, invalid, not_supported, required
+from actors.kinds.validation.field_errors import FieldErrors, invalid, not_supported, required
 from actors.messages import Object
 
 LONGEST_PERIOD: Final = 1800
@@ -54,41 +54,35 @@ def fill_behavior(said: Object) -> Object:
     }
 
 
-def behavior_rules(behavior: Object, field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def behavior_rules(errors: FieldErrors, behavior: Object, field: str) -> None:
     for direction in DIRECTIONS:
         if direction in behavior:
-            errors += _rules(behavior[direction], f"{field}.{direction}")
-    return errors
+            _rules(errors, behavior[direction], f"{field}.{direction}")
 
 
-def _rules(rules: Object, field: str) -> list[FieldError]:
+def _rules(errors: FieldErrors, rules: Object, field: str) -> None:
     window, selection = rules.get("stabilizationWindowSeconds", 0), rules.get("selectPolicy", "Max")
-    errors: list[FieldError] = []
     if window < 0:
         text = "must be greater than or equal to zero"
-        errors.append(invalid(f"{field}.stabilizationWindowSeconds", window, text))
+        errors.add(invalid(f"{field}.stabilizationWindowSeconds", window, text))
     if window > LONGEST_WINDOW:
         text = f"must be less than or equal to {LONGEST_WINDOW}"
-        errors.append(invalid(f"{field}.stabilizationWindowSeconds", window, text))
+        errors.add(invalid(f"{field}.stabilizationWindowSeconds", window, text))
     if selection not in SELECTIONS:
-        errors.append(not_supported(f"{field}.selectPolicy", selection, SELECTIONS))
+        errors.add(not_supported(f"{field}.selectPolicy", selection, SELECTIONS))
     policies = rules.get("policies", [])
     if not policies:
-        errors.append(required(f"{field}.policies", "must specify at least one Policy"))
+        errors.add(required(f"{field}.policies", "must specify at least one Policy"))
     for index, policy in enumerate(policies):
-        errors += _policy_rules(policy, f"{field}.policies[{index}]")
-    return errors
+        _policy_rules(errors, policy, f"{field}.policies[{index}]")
 
 
-def _policy_rules(policy: Object, field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _policy_rules(errors: FieldErrors, policy: Object, field: str) -> None:
     if policy["type"] not in POLICY_TYPES:
-        errors.append(not_supported(f"{field}.type", policy["type"], POLICY_TYPES))
+        errors.add(not_supported(f"{field}.type", policy["type"], POLICY_TYPES))
     for part in ("value", "periodSeconds"):
         if policy[part] <= 0:
-            errors.append(invalid(f"{field}.{part}", policy[part], "must be greater than zero"))
+            errors.add(invalid(f"{field}.{part}", policy[part], "must be greater than zero"))
     if policy["periodSeconds"] > LONGEST_PERIOD:
         text = f"must be less than or equal to {LONGEST_PERIOD}"
-        errors.append(invalid(f"{field}.periodSeconds", policy["periodSeconds"], text))
-    return errors
+        errors.add(invalid(f"{field}.periodSeconds", policy["periodSeconds"], text))

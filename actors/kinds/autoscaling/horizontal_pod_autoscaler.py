@@ -36,7 +36,8 @@ from actors.kinds.declaration.workloads import condition, counted, not_negative
 from actors.kinds.features import CONTAINER_METRICS, SCALE_TO_ZERO
 from actors.kinds.schema.fields import INT32, INT64, TIME, Field, ListOf, Struct
 from actors.kinds.schema.walk import Walk
-from actors.kinds.validation.checks import FieldError, invalid, name_is_subdomain
+from actors.kinds.validation.checks import name_is_subdomain
+from actors.kinds.validation.field_errors import FieldErrors, invalid
 from actors.messages import Object
 from actors.names import Names
 
@@ -223,29 +224,29 @@ class Autoscalers:
             drop_container_sources(new["spec"])
         keep_status(new, old)
 
-    def rules(self, new: Object, fewest_allowed: int = 1) -> list[FieldError]:
+    def rules(self, errors: FieldErrors, new: Object, fewest_allowed: int = 1) -> None:
         spec = new["spec"]
         fewest, most = spec.get("minReplicas"), spec["maxReplicas"]
         lowest = 0 if SCALE_TO_ZERO in self._features else fewest_allowed
-        errors: list[FieldError] = []
         if fewest is not None and fewest < lowest:
             text = f"must be greater than or equal to {lowest}"
-            errors.append(invalid("spec.minReplicas", fewest, text))
+            errors.add(invalid("spec.minReplicas", fewest, text))
         if most < 1:
-            errors.append(invalid("spec.maxReplicas", most, "must be greater than 0"))
+            errors.add(invalid("spec.maxReplicas", most, "must be greater than 0"))
         if fewest is not None and most < fewest:
             text = "must be greater than or equal to `minReplicas`"
-            errors.append(invalid("spec.maxReplicas", most, text))
-        errors += reference_rules(spec["scaleTargetRef"], "spec.scaleTargetRef")
-        errors += self._metrics.judge(spec.get("metrics", []), fewest, "spec.metrics")
-        return errors + behavior_rules(spec.get("behavior", {}), "spec.behavior")
+            errors.add(invalid("spec.maxReplicas", most, text))
+        reference_rules(errors, spec["scaleTargetRef"], "spec.scaleTargetRef")
+        self._metrics.judge(errors, spec.get("metrics", []), fewest, "spec.metrics")
+        behavior_rules(errors, spec.get("behavior", {}), "spec.behavior")
 
-    def change_rules(self, new: Object, old: Object) -> list[FieldError]:
+    def change_rules(self, errors: FieldErrors, new: Object, old: Object) -> None:
         """One that was allowed to scale to none may go on."""
         lowest = 0 if old["spec"].get("minReplicas") == 0 else 1
-        return metadata_change_rules(new["metadata"], old["metadata"]) + self.rules(new, lowest)
+        metadata_change_rules(errors, new["metadata"], old["metadata"])
+        self.rules(errors, new, lowest)
 
 
-def status_change_rules(new: Object, old: Object) -> list[FieldError]:
-    errors = metadata_change_rules(new["metadata"], old["metadata"])
-    return errors + not_negative(new["status"], "status", "currentReplicas", "desiredReplicas")
+def status_change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    not_negative(errors, new["status"], "status", "currentReplicas", "desiredReplicas")

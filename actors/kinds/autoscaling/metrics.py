@@ -12,13 +12,11 @@ from actors.kinds.core.resources import container_name_rules
 from actors.kinds.declaration.label_selector import LABEL_SELECTOR
 from actors.kinds.features import CONTAINER_METRICS
 from actors.kinds.schema.fields import INT32, QUANTITY, STRING, Field, Struct
-from actors.kinds.validation.checks import (
-    FieldError,
-    dns_label,
-    each,
+from actors.kinds.validation.checks import dns_label, name_is_path_segment
+from actors.kinds.validation.field_errors import (
+    FieldErrors,
     forbidden,
     invalid,
-    name_is_path_segment,
     not_supported,
     required,
 )
@@ -127,137 +125,134 @@ class MetricRules:
             "containerResource": self._container,
         }
 
-    def judge(self, metrics: list[Object], fewest: int | None, field: str) -> list[FieldError]:
-        errors: list[FieldError] = []
+    def judge(self, errors: FieldErrors, metrics: list[Object], fewest: int | None, field: str) -> None:
         for index, metric in enumerate(metrics):
-            errors += self._one(metric, f"{field}[{index}]")
+            self._one(errors, metric, f"{field}[{index}]")
         outside = any(metric["type"] in ("Object", "External") for metric in metrics)
         if fewest == 0 and not outside:
             text = "must specify at least one Object or External metric to support scaling to zero replicas"
-            errors.append(forbidden(field, text))
-        return errors
+            errors.add(forbidden(field, text))
 
-    def _one(self, metric: Object, field: str) -> list[FieldError]:
+    def _one(self, errors: FieldErrors, metric: Object, field: str) -> None:
         kind = metric["type"]
-        errors = [] if kind else [required(f"{field}.type", "must specify a metric source type")]
+        if not kind:
+            errors.add(required(f"{field}.type", "must specify a metric source type"))
         if kind not in TYPES:
-            errors.append(not_supported(f"{field}.type", kind, TYPES))
+            errors.add(not_supported(f"{field}.type", kind, TYPES))
         present = [source for source in SOURCES if source in metric]
         if present:
             first = present[0]
-            errors += self._by_source[first](metric[first], f"{field}.{first}")
-        errors += self._missing(metric, field)
+            self._by_source[first](errors, metric[first], f"{field}.{first}")
+        self._missing(errors, metric, field)
         if len(present) > 1:
             text = "must populate the given metric source only"
             others = sorted(source for source in present if source != _SOURCE_OF.get(kind))
-            errors += [forbidden(f"{field}.{source}", text) for source in others]
-        return errors
+            for source in others:
+                errors.add(forbidden(f"{field}.{source}", text))
 
-    def _missing(self, metric: Object, field: str) -> list[FieldError]:
+    def _missing(self, errors: FieldErrors, metric: Object, field: str) -> None:
         kind = metric["type"]
         if kind not in TYPES:
-            return [not_supported(f"{field}.type", kind, TYPES)]
+            errors.add(not_supported(f"{field}.type", kind, TYPES))
+            return
         source = _SOURCE_OF[kind]
         if source in metric:
-            return []
+            return
         text = "must populate information for the given metric source"
         if source == "containerResource" and CONTAINER_METRICS not in self._features:
             text += " (only allowed when HPAContainerMetrics feature is enabled)"
-        return [required(f"{field}.{source}", text)]
+        errors.add(required(f"{field}.{source}", text))
 
-    def _container(self, source: Object, field: str) -> list[FieldError]:
+    def _container(self, errors: FieldErrors, source: Object, field: str) -> None:
         name, container = source["name"], source["container"]
-        errors = (
-            container_name_rules(name, f"{field}.name", self._home)
-            if name
-            else [required(f"{field}.name", "must specify a resource name")]
-        )
-        if container:
-            errors += each(f"{field}.container", container, dns_label(container))
+        if name:
+            container_name_rules(errors, name, f"{field}.name", self._home)
         else:
-            errors.append(required(f"{field}.container", "must specify a container"))
-        return errors + _used(source["target"], f"{field}.target")
+            errors.add(required(f"{field}.name", "must specify a resource name"))
+        if container:
+            errors.add_each(f"{field}.container", container, dns_label(container))
+        else:
+            errors.add(required(f"{field}.container", "must specify a container"))
+        _used(errors, source["target"], f"{field}.target")
 
 
-def reference_rules(reference: Object, field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def reference_rules(errors: FieldErrors, reference: Object, field: str) -> None:
     for part in ("kind", "name"):
         value = reference[part]
         if not value:
-            errors.append(required(f"{field}.{part}"))
-        errors += each(f"{field}.{part}", value, name_is_path_segment(value, False))
-    return errors
+            errors.add(required(f"{field}.{part}"))
+        errors.add_each(f"{field}.{part}", value, name_is_path_segment(value, False))
 
 
-def _object(source: Object, field: str) -> list[FieldError]:
+def _object(errors: FieldErrors, source: Object, field: str) -> None:
     target = source["target"]
-    errors = reference_rules(source["describedObject"], f"{field}.describedObject")
-    errors += _metric(source["metric"], f"{field}.metric") + _target_rules(target, f"{field}.target")
+    reference_rules(errors, source["describedObject"], f"{field}.describedObject")
+    _metric(errors, source["metric"], f"{field}.metric")
+    _target_rules(errors, target, f"{field}.target")
     if "value" not in target and "averageValue" not in target:
         text = "must set either a target value or averageValue"
-        errors.append(required(f"{field}.target.averageValue", text))
-    return errors
+        errors.add(required(f"{field}.target.averageValue", text))
 
 
-def _external(source: Object, field: str) -> list[FieldError]:
+def _external(errors: FieldErrors, source: Object, field: str) -> None:
     target = source["target"]
-    errors = _metric(source["metric"], f"{field}.metric") + _target_rules(target, f"{field}.target")
+    _metric(errors, source["metric"], f"{field}.metric")
+    _target_rules(errors, target, f"{field}.target")
     if "value" not in target and "averageValue" not in target:
         text = "must set either a target value for metric or a per-pod target"
-        errors.append(required(f"{field}.target.averageValue", text))
+        errors.add(required(f"{field}.target.averageValue", text))
     if "value" in target and "averageValue" in target:
         text = "may not set both a target value for metric and a per-pod target"
-        errors.append(forbidden(f"{field}.target.value", text))
-    return errors
+        errors.add(forbidden(f"{field}.target.value", text))
 
 
-def _pods(source: Object, field: str) -> list[FieldError]:
-    errors = _metric(source["metric"], f"{field}.metric")
-    errors += _target_rules(source["target"], f"{field}.target")
+def _pods(errors: FieldErrors, source: Object, field: str) -> None:
+    _metric(errors, source["metric"], f"{field}.metric")
+    _target_rules(errors, source["target"], f"{field}.target")
     if "averageValue" not in source["target"]:
         text = "must specify a positive target averageValue"
-        errors.append(required(f"{field}.target.averageValue", text))
-    return errors
+        errors.add(required(f"{field}.target.averageValue", text))
 
 
-def _resource(source: Object, field: str) -> list[FieldError]:
-    errors = [] if source["name"] else [required(f"{field}.name", "must specify a resource name")]
-    return errors + _used(source["target"], f"{field}.target")
+def _resource(errors: FieldErrors, source: Object, field: str) -> None:
+    if not source["name"]:
+        errors.add(required(f"{field}.name", "must specify a resource name"))
+    _used(errors, source["target"], f"{field}.target")
 
 
-def _used(target: Object, field: str) -> list[FieldError]:
+def _used(errors: FieldErrors, target: Object, field: str) -> None:
     """How much of a resource: so much, or so much of what was asked for."""
-    errors = _target_rules(target, field)
+    _target_rules(errors, target, field)
     share, amount = "averageUtilization" in target, "averageValue" in target
     if not share and not amount:
         text = "must set either a target raw value or a target utilization"
-        errors.append(required(f"{field}.averageUtilization", text))
+        errors.add(required(f"{field}.averageUtilization", text))
     if share and amount:
         text = "may not set both a target raw value and a target utilization"
-        errors.append(forbidden(f"{field}.averageValue", text))
-    return errors
+        errors.add(forbidden(f"{field}.averageValue", text))
 
 
-def _target_rules(target: Object, field: str) -> list[FieldError]:
+def _target_rules(errors: FieldErrors, target: Object, field: str) -> None:
     kind = target["type"]
-    errors = [] if kind else [required(f"{field}.type", "must specify a metric target type")]
+    if not kind:
+        errors.add(required(f"{field}.type", "must specify a metric target type"))
     if kind not in TARGET_TYPES:
-        errors.append(invalid(f"{field}.type", kind, "must be either Utilization, Value, or AverageValue"))
+        errors.add(invalid(f"{field}.type", kind, "must be either Utilization, Value, or AverageValue"))
     for part in ("value", "averageValue"):
         if part in target and nanos_of(target[part]) <= 0:
-            errors.append(invalid(f"{field}.{part}", target[part], "must be positive"))
+            errors.add(invalid(f"{field}.{part}", target[part], "must be positive"))
     if target.get("averageUtilization", 1) < 1:
-        errors.append(
+        errors.add(
             invalid(f"{field}.averageUtilization", target["averageUtilization"], "must be greater than 0")
         )
-    return errors
 
 
-def _metric(metric: Object, field: str) -> list[FieldError]:
+def _metric(errors: FieldErrors, metric: Object, field: str) -> None:
     name = metric["name"]
     if not name:
-        return [required(f"{field}.name", "must specify a metric name")]
-    return each(f"{field}.name", name, name_is_path_segment(name, False))
+        errors.add(required(f"{field}.name", "must specify a metric name"))
+    else:
+        errors.add_each(f"{field}.name", name, name_is_path_segment(name, False))
 
 
 def targets_text(metrics: list[Object], found: list[Any]) -> str:

@@ -16,15 +16,8 @@ from actors.kinds.declaration.meta import METADATA, TEMPLATE_META, metadata_chan
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.declaration.workloads import CONTAINERS, IMAGES, not_negative, selector_or_none
 from actors.kinds.schema.fields import BOOL, INT32, INT64, STRING, TIME, Field, ListOf, Struct
-from actors.kinds.validation.checks import (
-    FieldError,
-    at_most,
-    invalid,
-    name_is_subdomain,
-    not_supported,
-    required,
-    size,
-)
+from actors.kinds.validation.checks import at_most, name_is_subdomain, size
+from actors.kinds.validation.field_errors import FieldError, FieldErrors, invalid, not_supported, required
 from actors.messages import Object
 from actors.names import Names
 
@@ -107,8 +100,8 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         strategy=Strategy(
             prepare_for_create=partial(prepare_create, features),
             prepare_for_update=partial(prepare_update, features),
-            validate_create=partial(create_rules, names),
-            validate_update=partial(change_rules, names),
+            validate_create=partial(create_rules, names=names),
+            validate_update=partial(change_rules, names=names),
             warnings=partial(warnings, names),
         ),
     )
@@ -136,69 +129,68 @@ def prepare_update(features: frozenset[str], new: Object, old: Object) -> None:
     keep_status_and_count(new, old)
 
 
-def create_rules(names: Names, new: Object) -> list[FieldError]:
+def create_rules(errors: FieldErrors, new: Object, *, names: Names) -> None:
     name = new["metadata"].get("name", "")
-    errors = rules(names, new)
+    rules(errors, names, new)
     if size(name) > LONGEST_NAME:
-        errors.append(invalid("metadata.name", name, at_most(LONGEST_NAME)))
-    return errors
+        errors.add(invalid("metadata.name", name, at_most(LONGEST_NAME)))
 
 
-def change_rules(names: Names, new: Object, old: Object) -> list[FieldError]:
-    return metadata_change_rules(new["metadata"], old["metadata"]) + rules(names, new, old)
+def change_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names) -> None:
+    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    rules(errors, names, new, old)
 
 
-def rules(names: Names, new: Object, old: Object | None = None) -> list[FieldError]:
+def rules(errors: FieldErrors, names: Names, new: Object, old: Object | None = None) -> None:
     spec = new["spec"]
-    errors = _schedule_rules(spec)
-    errors += not_negative(spec, "spec", "startingDeadlineSeconds")
+    _schedule_rules(errors, spec)
+    not_negative(errors, spec, "spec", "startingDeadlineSeconds")
     if old is None or old["spec"].get("timeZone") != spec.get("timeZone"):
-        errors += _zone_rules(spec.get("timeZone"))
+        _zone_rules(errors, spec.get("timeZone"))
     if spec["concurrencyPolicy"] not in CONCURRENCY_POLICIES:
         policy = spec["concurrencyPolicy"]
-        errors.append(not_supported("spec.concurrencyPolicy", policy, CONCURRENCY_POLICIES))
-    errors += _job_rules(names, spec["jobTemplate"]["spec"], None if old is None else _pods(old))
-    return errors + not_negative(spec, "spec", "successfulJobsHistoryLimit", "failedJobsHistoryLimit")
+        errors.add(not_supported("spec.concurrencyPolicy", policy, CONCURRENCY_POLICIES))
+    _job_rules(errors, names, spec["jobTemplate"]["spec"], None if old is None else _pods(old))
+    not_negative(errors, spec, "spec", "successfulJobsHistoryLimit", "failedJobsHistoryLimit")
 
 
-def _schedule_rules(spec: Object) -> list[FieldError]:
+def _schedule_rules(errors: FieldErrors, spec: Object) -> None:
     schedule = spec["schedule"]
     if not schedule:
-        return [required("spec.schedule")]
-    errors: list[FieldError] = []
+        errors.add(required("spec.schedule"))
+        return
     try:
         check_schedule(schedule)
     except NotASchedule as why:
-        errors.append(invalid("spec.schedule", schedule, str(why)))
+        errors.add(invalid("spec.schedule", schedule, str(why)))
     if "TZ" in schedule and "timeZone" in spec:
         text = "cannot use both timeZone field and TZ or CRON_TZ in schedule"
-        errors.append(invalid("spec.schedule", schedule, text))
-    return errors
+        errors.add(invalid("spec.schedule", schedule, text))
 
 
-def _zone_rules(zone: str | None) -> list[FieldError]:
+def _zone_rules(errors: FieldErrors, zone: str | None) -> None:
     if zone is None:
-        return []
+        return
     if not zone:
-        return [invalid("spec.timeZone", zone, "timeZone must be nil or non-empty string")]
-    errors: list[FieldError] = []
+        errors.add(invalid("spec.timeZone", zone, "timeZone must be nil or non-empty string"))
+        return
     if zone.lower() == "local":
         text = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
-        errors.append(invalid("spec.timeZone", zone, text))
+        errors.add(invalid("spec.timeZone", zone, text))
     wrong = unknown_zone(zone)
-    return [*errors, invalid("spec.timeZone", zone, wrong)] if wrong else errors
+    if wrong:
+        errors.add(invalid("spec.timeZone", zone, wrong))
 
 
-def _job_rules(names: Names, job: Object, old_template: Object | None) -> list[FieldError]:
+def _job_rules(errors: FieldErrors, names: Names, job: Object, old_template: Object | None) -> None:
     field = "spec.jobTemplate.spec"
-    errors = job_spec_rules(names, job, field, old_template)
+    job_spec_rules(errors, names, job, field, old_template)
     if "selector" in job:
         text = "`selector` will be auto-generated"
-        errors.append(invalid(f"{field}.selector", job["selector"], text))
+        errors.add(invalid(f"{field}.selector", job["selector"], text))
     if job.get("manualSelector"):
         shown = 'Unsupported value: true: supported values: "nil", "false"'
-        errors.append(FieldError("FieldValueNotSupported", f"{field}.manualSelector", shown))
-    return errors
+        errors.add(FieldError("FieldValueNotSupported", f"{field}.manualSelector", shown))
 
 
 def warnings(names: Names, new: Object, old: Object | None) -> list[str]:

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from actors.kinds.schema.fields import INT32, STRING, Field, ListOf, Struct
-from actors.kinds.validation.checks import (
+from actors.kinds.validation.checks import qualified_name
+from actors.kinds.validation.field_errors import (
     FieldError,
+    FieldErrors,
     duplicate,
-    each,
     invalid,
     not_supported,
-    qualified_name,
     required,
     too_many,
 )
@@ -59,25 +59,24 @@ def fill(policy: Object) -> None:
             pattern["status"] = pattern["status"] or "True"
 
 
-def failure_policy_rules(policy: Object, containers: Sequence[str], field: str) -> list[FieldError]:
+def failure_policy_rules(errors: FieldErrors, policy: Object, containers: Sequence[str], field: str) -> None:
     rules = policy["rules"] or []
-    errors = [too_many(field, len(rules), MOST_RULES)] if len(rules) > MOST_RULES else []
+    if len(rules) > MOST_RULES:
+        errors.add(too_many(field, len(rules), MOST_RULES))
     for index, rule in enumerate(rules):
-        errors += _rule(rule, containers, f"{field}[{index}]")
-    return errors
+        _rule(errors, rule, containers, f"{field}[{index}]")
 
 
-def _rule(rule: Object, containers: Sequence[str], field: str) -> list[FieldError]:
+def _rule(errors: FieldErrors, rule: Object, containers: Sequence[str], field: str) -> None:
     codes, conditions = rule["onExitCodes"], rule["onPodConditions"]
-    errors = _word(rule["action"], ACTIONS, f"{field}.action")
+    _word(errors, rule["action"], ACTIONS, f"{field}.action")
     if codes is not None:
-        errors += _exit_codes(codes, containers, f"{field}.onExitCodes")
-    errors += _conditions(conditions or [], f"{field}.onPodConditions")
+        _exit_codes(errors, codes, containers, f"{field}.onExitCodes")
+    _conditions(errors, conditions or [], f"{field}.onPodConditions")
     if codes is not None and conditions:
-        errors.append(_said(field, "specifying both OnExitCodes and OnPodConditions is not supported"))
+        errors.add(_said(field, "specifying both OnExitCodes and OnPodConditions is not supported"))
     if codes is None and not conditions:
-        errors.append(_said(field, "specifying one of OnExitCodes and OnPodConditions is required"))
-    return errors
+        errors.add(_said(field, "specifying one of OnExitCodes and OnPodConditions is required"))
 
 
 def _said(field: str, text: str) -> FieldError:
@@ -85,43 +84,40 @@ def _said(field: str, text: str) -> FieldError:
     return FieldError("FieldValueInvalid", field, f"Invalid value: {text}")
 
 
-def _word(word: str, known: tuple[str, ...], field: str) -> list[FieldError]:
+def _word(errors: FieldErrors, word: str, known: tuple[str, ...], field: str) -> None:
     if not word:
-        return [required(field, f"valid values: [{' '.join(quoted(one) for one in known)}]")]
-    return [] if word in known else [not_supported(field, word, known)]
+        errors.add(required(field, f"valid values: [{' '.join(quoted(one) for one in known)}]"))
+    elif word not in known:
+        errors.add(not_supported(field, word, known))
 
 
-def _conditions(conditions: list[Object], field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _conditions(errors: FieldErrors, conditions: list[Object], field: str) -> None:
     if len(conditions) > MOST_CONDITIONS:
-        errors.append(too_many(field, len(conditions), MOST_CONDITIONS))
+        errors.add(too_many(field, len(conditions), MOST_CONDITIONS))
     for index, pattern in enumerate(conditions):
         here = f"{field}[{index}]"
-        errors += each(f"{here}.type", pattern["type"], qualified_name(pattern["type"]))
-        errors += _word(pattern["status"], STATUSES, f"{here}.status")
-    return errors
+        errors.add_each(f"{here}.type", pattern["type"], qualified_name(pattern["type"]))
+        _word(errors, pattern["status"], STATUSES, f"{here}.status")
 
 
-def _exit_codes(codes: Object, containers: Sequence[str], field: str) -> list[FieldError]:
-    errors = _word(codes["operator"], OPERATORS, f"{field}.operator")
+def _exit_codes(errors: FieldErrors, codes: Object, containers: Sequence[str], field: str) -> None:
+    _word(errors, codes["operator"], OPERATORS, f"{field}.operator")
     name, values = codes["containerName"], codes["values"] or []
     if name is not None and name not in containers:
         text = "must be one of the container or initContainer names in the pod template"
-        errors.append(invalid(f"{field}.containerName", name, text))
+        errors.add(invalid(f"{field}.containerName", name, text))
     if not values:
-        errors.append(invalid(f"{field}.values", values, "at least one value is required"))
+        errors.add(invalid(f"{field}.values", values, "at least one value is required"))
     elif len(values) > MOST_EXIT_CODES:
-        errors.append(too_many(f"{field}.values", len(values), MOST_EXIT_CODES))
-    return errors + _values(values, codes["operator"], f"{field}.values")
+        errors.add(too_many(f"{field}.values", len(values), MOST_EXIT_CODES))
+    _values(errors, values, codes["operator"], f"{field}.values")
 
 
-def _values(values: list[int], operator: str, field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _values(errors: FieldErrors, values: list[int], operator: str, field: str) -> None:
     for index, value in enumerate(values):
         if operator == "In" and value == 0:
-            errors.append(invalid(f"{field}[{index}]", value, "must not be 0 for the In operator"))
+            errors.add(invalid(f"{field}[{index}]", value, "must not be 0 for the In operator"))
         if value in values[:index]:
-            errors.append(duplicate(f"{field}[{index}]", value))
+            errors.add(duplicate(f"{field}[{index}]", value))
     if values != sorted(values):
-        errors.append(invalid(field, values, "must be ordered"))
-    return errors
+        errors.add(invalid(field, values, "must be ordered"))

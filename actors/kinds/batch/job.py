@@ -35,13 +35,12 @@ from actors.kinds.declaration.workloads import (
 )
 from actors.kinds.features import FAILURE_POLICY
 from actors.kinds.schema.fields import INT32, STRING, STRINGS, TIME, Field, ListOf, Struct
-from actors.kinds.validation.checks import (
-    FieldError,
-    dns_label,
+from actors.kinds.validation.checks import dns_label, name_is_subdomain
+from actors.kinds.validation.field_errors import (
+    FieldErrors,
     duplicate,
     forbidden,
     invalid,
-    name_is_subdomain,
     required,
     unchanged,
 )
@@ -181,41 +180,37 @@ class Jobs:
         spec["template"] = without_gated(spec["template"], before["template"], self._features)
         keep_status_and_count(new, old)
 
-    def rules(self, new: Object) -> list[FieldError]:
-        return [*_generated_rules(new), *self._spec_rules(new), *_indexed_name_rules(new)]
+    def rules(self, errors: FieldErrors, new: Object) -> None:
+        _generated_rules(errors, new)
+        self._spec_rules(errors, new)
+        _indexed_name_rules(errors, new)
 
-    def _spec_rules(self, new: Object, old: Object | None = None) -> list[FieldError]:
+    def _spec_rules(self, errors: FieldErrors, new: Object, old: Object | None = None) -> None:
         spec = new["spec"]
         selector = spec.get("selector")
         before = None if old is None else old["spec"]["template"]
-        errors = job_spec_rules(self._names, spec, "spec", before)
-        errors += (
-            [required("spec.selector")]
-            if selector is None
-            else label_selector_rules(selector, "spec.selector")
-        )
+        job_spec_rules(errors, self._names, spec, "spec", before)
+        if selector is None:
+            errors.add(required("spec.selector"))
+        else:
+            label_selector_rules(errors, selector, "spec.selector")
         if usable(selector):
-            errors += found_rules(selector, spec["template"], "spec.template")
-        return errors
+            found_rules(errors, selector, spec["template"], "spec.template")
 
-    def change_rules(self, new: Object, old: Object) -> list[FieldError]:
-        own = self._spec_rules(new, old)
-        return [
-            *metadata_rules(new["metadata"], namespaced=True, check_name=name_is_subdomain),
-            *_generated_rules(new),
-            *own,
-            *self._tracking_rules(new, old),
-            *_indexed_name_rules(new),
-            *metadata_change_rules(new["metadata"], old["metadata"]),
-            *own,
-            *_fixed_rules(new["spec"], old),
-        ]
+    def change_rules(self, errors: FieldErrors, new: Object, old: Object) -> None:
+        metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
+        _generated_rules(errors, new)
+        own = errors.added_by(self._spec_rules, new, old)
+        self._tracking_rules(errors, new, old)
+        _indexed_name_rules(errors, new)
+        metadata_change_rules(errors, new["metadata"], old["metadata"])
+        errors.add_all(own)
+        _fixed_rules(errors, new["spec"], old)
 
-    def _tracking_rules(self, new: Object, old: Object) -> list[FieldError]:
+    def _tracking_rules(self, errors: FieldErrors, new: Object, old: Object) -> None:
         now, before = (self._tracking in one["metadata"].get("annotations", {}) for one in (new, old))
-        if before or not now:
-            return []
-        return [forbidden(f"metadata.annotations[{self._tracking}]", "cannot add this annotation")]
+        if not before and now:
+            errors.add(forbidden(f"metadata.annotations[{self._tracking}]", "cannot add this annotation"))
 
 
 def select_own(new: Object) -> None:
@@ -238,50 +233,47 @@ def select_own(new: Object) -> None:
     new["spec"] = JOB_SPEC.arranged(spec)
 
 
-def _generated_rules(new: Object) -> list[FieldError]:
+def _generated_rules(errors: FieldErrors, new: Object) -> None:
     """What `select_own` has made, or a client has sent in its place, is this job's own."""
     metadata, spec = new["metadata"], new["spec"]
     selector = spec.get("selector")
     if spec.get("manualSelector") or selector is None:
-        return []
+        return
     expected = {UID_LABEL: metadata.get("uid", ""), NAME_LABEL: metadata.get("name", "")}
     labels = spec["template"]["metadata"].get("labels", {})
-    errors: list[FieldError] = []
     for key, value in expected.items():
         field = f"spec.template.metadata.labels[{key}]"
         if key not in labels:
-            errors.append(required(field, f"must be '{value}'"))
+            errors.add(required(field, f"must be '{value}'"))
         elif labels[key] != value:
-            errors.append(invalid(field, labels, f"must be '{value}'"))
+            errors.add(invalid(field, labels, f"must be '{value}'"))
     if usable(selector) and not matches(selector, expected):
-        errors.append(invalid("spec.selector", selector, "`selector` not auto-generated"))
-    return errors
+        errors.add(invalid("spec.selector", selector, "`selector` not auto-generated"))
 
 
-def _indexed_name_rules(new: Object) -> list[FieldError]:
+def _indexed_name_rules(errors: FieldErrors, new: Object) -> None:
     """The last of its pods must still have a name that a host can have."""
     name, spec = new["metadata"].get("name", ""), new["spec"]
     completions = spec.get("completions", 0)
     if spec.get("completionMode") != "Indexed" or completions <= 0:
-        return []
+        return
     last = f"{name}-{completions - 1}"
-    if not dns_label(last):
-        return []
-    return [invalid("metadata.name", name, f"will not able to create pod with invalid DNS label: {last}")]
+    if dns_label(last):
+        errors.add(
+            invalid("metadata.name", name, f"will not able to create pod with invalid DNS label: {last}")
+        )
 
 
-def _fixed_rules(spec: Object, old: Object) -> list[FieldError]:
+def _fixed_rules(errors: FieldErrors, spec: Object, old: Object) -> None:
     before = old["spec"]
     template = before["template"]
     if before.get("suspend") and "startTime" not in old["status"]:
         template = _placed_like(template, spec["template"])
-    return [
-        *unchanged("spec.completions", spec.get("completions"), before.get("completions")),
-        *unchanged("spec.selector", spec.get("selector"), before.get("selector")),
-        *unchanged("spec.template", spec["template"], template),
-        *unchanged("spec.completionMode", spec.get("completionMode"), before.get("completionMode")),
-        *unchanged("spec.podFailurePolicy", spec.get("podFailurePolicy"), before.get("podFailurePolicy")),
-    ]
+    unchanged(errors, "spec.completions", spec.get("completions"), before.get("completions"))
+    unchanged(errors, "spec.selector", spec.get("selector"), before.get("selector"))
+    unchanged(errors, "spec.template", spec["template"], template)
+    unchanged(errors, "spec.completionMode", spec.get("completionMode"), before.get("completionMode"))
+    unchanged(errors, "spec.podFailurePolicy", spec.get("podFailurePolicy"), before.get("podFailurePolicy"))
 
 
 def _placed_like(template: Object, other: Object) -> Object:
@@ -300,17 +292,16 @@ def _with_parts_of(holder: Object, other: Object, *parts: str) -> Object:
     return {**kept, **{part: other[part] for part in parts if part in other}}
 
 
-def status_change_rules(new: Object, old: Object) -> list[FieldError]:
-    errors = metadata_change_rules(new["metadata"], old["metadata"])
-    errors += not_negative(new["status"], "status", "active", "succeeded", "failed", "ready")
+def status_change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    not_negative(errors, new["status"], "status", "active", "succeeded", "failed", "ready")
     seen: set[str] = set()
     uncounted = new["status"].get("uncountedTerminatedPods", {})
     for part in ("succeeded", "failed"):
         for index, uid in enumerate(uncounted.get(part, ())):
             field = f"status.uncountedTerminatedPods.{part}[{index}]"
             if not uid:
-                errors.append(invalid(field, uid, "must not be empty"))
+                errors.add(invalid(field, uid, "must not be empty"))
             elif uid in seen:
-                errors.append(duplicate(field, uid))
+                errors.add(duplicate(field, uid))
             seen.add(uid)
-    return errors

@@ -12,7 +12,7 @@ from actors.kinds.core.pod_template import POD_TEMPLATE_SPEC, pod_template_rules
 from actors.kinds.declaration.label_selector import LABEL_SELECTOR
 from actors.kinds.declaration.workloads import not_negative
 from actors.kinds.schema.fields import BOOL, INT32, INT64, STRING, Field, Struct
-from actors.kinds.validation.checks import FieldError, invalid, not_supported, required
+from actors.kinds.validation.field_errors import FieldErrors, invalid, not_supported, required
 from actors.messages import Object
 from actors.names import Names
 
@@ -41,33 +41,31 @@ _COUNTS: Final = (
 
 
 def job_spec_rules(
-    names: Names, spec: Object, field: str, old_template: Object | None = None
-) -> list[FieldError]:
+    errors: FieldErrors, names: Names, spec: Object, field: str, old_template: Object | None = None
+) -> None:
     """All but the selector, which jobs must have and templates of jobs must not."""
     template = spec["template"]
-    errors = not_negative(spec, field, *_COUNTS)
-    errors += _mode_rules(spec, field)
+    not_negative(errors, spec, field, *_COUNTS)
+    _mode_rules(errors, spec, field)
     if "podFailurePolicy" in spec:
         here = f"{field}.podFailurePolicy.rules"
-        errors += failure_policy_rules(spec["podFailurePolicy"], _container_names(template), here)
-    errors += pod_template_rules(template, f"{field}.template", names, old_template)
-    return errors + _restart_rules(spec, f"{field}.template.spec.restartPolicy")
+        failure_policy_rules(errors, spec["podFailurePolicy"], _container_names(template), here)
+    pod_template_rules(errors, template, f"{field}.template", names, old_template)
+    _restart_rules(errors, spec, f"{field}.template.spec.restartPolicy")
 
 
-def _mode_rules(spec: Object, field: str) -> list[FieldError]:
+def _mode_rules(errors: FieldErrors, spec: Object, field: str) -> None:
     mode = spec.get("completionMode", "NonIndexed")
-    errors: list[FieldError] = []
     if mode not in COMPLETION_MODES:
-        errors.append(not_supported(f"{field}.completionMode", mode, COMPLETION_MODES))
+        errors.add(not_supported(f"{field}.completionMode", mode, COMPLETION_MODES))
     if mode != "Indexed":
-        return errors
+        return
     if "completions" not in spec:
-        errors.append(required(f"{field}.completions", "when completion mode is Indexed"))
+        errors.add(required(f"{field}.completions", "when completion mode is Indexed"))
     parallelism = spec.get("parallelism", 0)
     if parallelism > MOST_PARALLEL_INDEXES:
         text = f"must be less than or equal to {MOST_PARALLEL_INDEXES} when completion mode is Indexed"
-        errors.append(invalid(f"{field}.parallelism", parallelism, text))
-    return errors
+        errors.add(invalid(f"{field}.parallelism", parallelism, text))
 
 
 def _container_names(template: Object) -> list[str]:
@@ -75,13 +73,14 @@ def _container_names(template: Object) -> list[str]:
     return [one["name"] for part in ("containers", "initContainers") for one in spec.get(part) or ()]
 
 
-def _restart_rules(spec: Object, field: str) -> list[FieldError]:
+def _restart_rules(errors: FieldErrors, spec: Object, field: str) -> None:
     """Pods of a job end: none is started again whatever happens."""
     policy = spec["template"]["spec"].get("restartPolicy", "")
     if policy in ("Always", ""):
-        return [required(field, 'valid values: "OnFailure", "Never"')]
+        errors.add(required(field, 'valid values: "OnFailure", "Never"'))
+        return
     if policy not in ("OnFailure", "Never"):
-        return [not_supported(field, policy, ("OnFailure", "Never"))]
+        errors.add(not_supported(field, policy, ("OnFailure", "Never")))
+        return
     if "podFailurePolicy" in spec and policy != "Never":
-        return [invalid(field, policy, 'only "Never" is supported when podFailurePolicy is specified')]
-    return []
+        errors.add(invalid(field, policy, 'only "Never" is supported when podFailurePolicy is specified'))

@@ -10,7 +10,8 @@ from actors.kinds.declaration.definition import Definition, Storage, Subresource
 from actors.kinds.declaration.meta import METADATA
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import Field, Struct
-from actors.kinds.validation.checks import FieldError, name_is_subdomain, not_supported, required
+from actors.kinds.validation.checks import name_is_subdomain
+from actors.kinds.validation.field_errors import FieldErrors, not_supported, required
 from actors.kinds.values.spelling import quoted
 from actors.kinds.values.times import seconds_text
 from actors.messages import Object
@@ -44,11 +45,12 @@ def binding(names: Names) -> Subresource:
     return Subresource(name="binding", verbs=("create",), kind="Binding", view=define(names), submit=assign)
 
 
-def rules(sent: Object) -> list[FieldError]:
-    kind, errors = sent["target"].get("kind", ""), []
+def rules(errors: FieldErrors, sent: Object) -> None:
+    kind = sent["target"].get("kind", "")
     if kind not in ("", "Node"):
-        errors.append(not_supported("target.kind", kind, ("Node", "<empty>")))
-    return errors if sent["target"].get("name") else [*errors, required("target.name")]
+        errors.add(not_supported("target.kind", kind, ("Node", "<empty>")))
+    if not sent["target"].get("name"):
+        errors.add(required("target.name"))
 
 
 def assign(sent: Object, pod: Object, now: int) -> Object:

@@ -10,10 +10,9 @@ from typing import Final
 from actors.kinds.core.resources import RESOURCE_REQUIREMENTS
 from actors.kinds.declaration.label_selector import LABEL_SELECTOR, label_selector_rules
 from actors.kinds.schema.fields import STRING, STRINGS, Field, Struct
-from actors.kinds.validation.checks import (
-    FieldError,
-    dns_subdomain,
-    each,
+from actors.kinds.validation.checks import dns_subdomain
+from actors.kinds.validation.field_errors import (
+    FieldErrors,
     forbidden,
     invalid,
     not_supported,
@@ -46,48 +45,51 @@ PERSISTENT_VOLUME_CLAIM_SPEC = Struct(
 
 
 def claim_spec_rules(
-    spec: Object, field: str, *, access_modes: tuple[str, ...] = ACCESS_MODES
-) -> list[FieldError]:
-    errors = _access_mode_rules(spec, field, access_modes)
-    errors += _storage_rules(spec, f"{field}.resources[storage]")
+    errors: FieldErrors, spec: Object, field: str, *, access_modes: tuple[str, ...] = ACCESS_MODES
+) -> None:
+    _access_mode_rules(errors, spec, field, access_modes)
+    _storage_rules(errors, spec, f"{field}.resources[storage]")
     class_name, mode = spec.get("storageClassName"), spec.get("volumeMode")
     if class_name:
-        errors += each(f"{field}.storageClassName", class_name, dns_subdomain(class_name))
+        errors.add_each(f"{field}.storageClassName", class_name, dns_subdomain(class_name))
     if mode is not None and mode not in VOLUME_MODES:
-        errors.append(not_supported(f"{field}.volumeMode", mode, VOLUME_MODES))
-    return errors + _source_rules(spec, field)
+        errors.add(not_supported(f"{field}.volumeMode", mode, VOLUME_MODES))
+    _source_rules(errors, spec, field)
 
 
-def _access_mode_rules(spec: Object, field: str, supported: tuple[str, ...]) -> list[FieldError]:
+def _access_mode_rules(errors: FieldErrors, spec: Object, field: str, supported: tuple[str, ...]) -> None:
     here, modes = f"{field}.accessModes", spec.get("accessModes", ())
-    errors: list[FieldError] = []
     if not modes:
-        errors.append(required(here, "at least 1 access mode is required"))
-    errors += label_selector_rules(spec.get("selector"), f"{field}.selector")
-    errors += [not_supported(here, mode, supported) for mode in modes if mode not in supported]
+        errors.add(required(here, "at least 1 access mode is required"))
+    label_selector_rules(errors, spec.get("selector"), f"{field}.selector")
+    for mode in modes:
+        if mode not in supported:
+            errors.add(not_supported(here, mode, supported))
     if "ReadWriteOncePod" in modes and any(mode in ACCESS_MODES for mode in modes):
-        errors.append(forbidden(here, "may not use ReadWriteOncePod with other access modes"))
-    return errors
+        errors.add(forbidden(here, "may not use ReadWriteOncePod with other access modes"))
 
 
-def _storage_rules(spec: Object, field: str) -> list[FieldError]:
+def _storage_rules(errors: FieldErrors, spec: Object, field: str) -> None:
     amount = spec["resources"].get("requests", {}).get("storage")
     if amount is None:
-        return [required(field)]
-    return [] if nanos_of(amount) > 0 else [invalid(field, amount, "must be greater than zero")]
+        errors.add(required(field))
+    elif nanos_of(amount) <= 0:
+        errors.add(invalid(field, amount, "must be greater than zero"))
 
 
-def _source_rules(spec: Object, field: str) -> list[FieldError]:
+def _source_rules(errors: FieldErrors, spec: Object, field: str) -> None:
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
-    errors = [] if source is None else _one_source(source, f"{field}.dataSource")
-    errors += [] if reference is None else _one_source(reference, f"{field}.dataSourceRef")
+    if source is not None:
+        _one_source(errors, source, f"{field}.dataSource")
+    if reference is not None:
+        _one_source(errors, reference, f"{field}.dataSourceRef")
     if source is not None and reference is not None and source != reference:
-        errors.append(invalid(field, f"{field}.dataSource", "must match dataSourceRef"))
-    return errors
+        errors.add(invalid(field, f"{field}.dataSource", "must match dataSourceRef"))
 
 
-def _one_source(source: Object, field: str) -> list[FieldError]:
-    errors = [required(f"{field}.{part}") for part in ("name", "kind") if not source[part]]
+def _one_source(errors: FieldErrors, source: Object, field: str) -> None:
+    for part in ("name", "kind"):
+        if not source[part]:
+            errors.add(required(f"{field}.{part}"))
     if not source.get("apiGroup") and source["kind"] != "PersistentVolumeClaim":
-        errors.append(invalid(field, source["kind"], ""))
-    return errors
+        errors.add(invalid(field, source["kind"], ""))

@@ -10,16 +10,8 @@ from actors.kinds.declaration.definition import Definition, DiscoveryNames, Tabl
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import BOOL, BYTES_MAP, STRING_MAP, Field, Struct
-from actors.kinds.validation.checks import (
-    FieldError,
-    config_key,
-    each,
-    forbidden,
-    invalid,
-    name_is_subdomain,
-    size,
-    too_long,
-)
+from actors.kinds.validation.checks import config_key, name_is_subdomain, size
+from actors.kinds.validation.field_errors import FieldErrors, forbidden, invalid, too_long
 from actors.messages import Object
 from actors.names import Names
 
@@ -56,34 +48,35 @@ def define(_: Names) -> Definition:
     )
 
 
-def rules(new: Object) -> list[FieldError]:
-    errors: list[FieldError] = []
+def rules(errors: FieldErrors, new: Object) -> None:
     data, binary = new.get("data", {}), new.get("binaryData", {})
     for key in data:
-        errors += each(f"data[{key}]", key, config_key(key))
+        errors.add_each(f"data[{key}]", key, config_key(key))
         if key in binary:
-            errors.append(invalid(f"data[{key}]", key, "duplicate of key present in binaryData"))
+            errors.add(invalid(f"data[{key}]", key, "duplicate of key present in binaryData"))
     for key in binary:
-        errors += each(f"binaryData[{key}]", key, config_key(key))
+        errors.add_each(f"binaryData[{key}]", key, config_key(key))
     total = sum(size(value) for value in data.values()) + decoded_size(binary.values())
-    return [*errors, too_long(WHOLE_OBJECT, MOST_BYTES)] if total > MOST_BYTES else errors
+    if total > MOST_BYTES:
+        errors.add(too_long(WHOLE_OBJECT, MOST_BYTES))
 
 
-def change_rules(new: Object, old: Object) -> list[FieldError]:
-    return [
-        *metadata_change_rules(new["metadata"], old["metadata"]),
-        *frozen(new, old, "data", "binaryData"),
-        *metadata_rules(new["metadata"], namespaced=True, check_name=name_is_subdomain),
-        *rules(new),
-    ]
+def change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    frozen(errors, new, old, "data", "binaryData")
+    metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
+    rules(errors, new)
 
 
-def frozen(new: Object, old: Object, *contents: str) -> list[FieldError]:
+def frozen(errors: FieldErrors, new: Object, old: Object, *contents: str) -> None:
     """Once set, `immutable` holds for itself and for the contents, of ConfigMaps and Secrets alike."""
     if not old.get("immutable"):
-        return []
-    errors = [] if new.get("immutable") else [forbidden("immutable", FROZEN)]
-    return errors + [forbidden(name, FROZEN) for name in contents if new.get(name) != old.get(name)]
+        return
+    if not new.get("immutable"):
+        errors.add(forbidden("immutable", FROZEN))
+    for name in contents:
+        if new.get(name) != old.get(name):
+            errors.add(forbidden(name, FROZEN))
 
 
 def decoded_size(values: Iterable[str]) -> int:

@@ -12,19 +12,15 @@ from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metad
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import INT32, STRING, Field, ListOf, Struct
 from actors.kinds.validation.checks import (
-    FieldError,
     dns_label,
     dns_subdomain,
-    each,
-    invalid,
     ip_address,
     name_is_subdomain,
-    not_supported,
     ordinary_ip,
     port_number,
     qualified_name,
-    required,
 )
+from actors.kinds.validation.field_errors import FieldErrors, not_supported, required
 from actors.messages import Object
 from actors.names import Names
 
@@ -68,8 +64,8 @@ def define(names: Names) -> Definition:
         table=Table(COLUMNS),
         strategy=Strategy(
             allow_create_on_update=True,
-            validate_create=partial(rules, names),
-            validate_update=partial(change_rules, names),
+            validate_create=partial(rules, names=names),
+            validate_update=partial(change_rules, names=names),
         ),
     )
 
@@ -79,57 +75,49 @@ def of_api_service(names: Names, metadata: Object) -> bool:
     return metadata.get("namespace") == "default" and metadata.get("name") == names.api_service
 
 
-def rules(names: Names, new: Object) -> list[FieldError]:
+def rules(errors: FieldErrors, new: Object, *, names: Names) -> None:
     loopback = of_api_service(names, new["metadata"])
-    errors: list[FieldError] = []
     for index, subset in enumerate(new.get("subsets", ())):
-        errors += _subset(subset, f"subsets[{index}]", loopback=loopback)
-    return errors
+        _subset(errors, subset, f"subsets[{index}]", loopback=loopback)
 
 
-def change_rules(names: Names, new: Object, old: Object) -> list[FieldError]:
-    return [
-        *metadata_change_rules(new["metadata"], old["metadata"]),
-        *metadata_rules(new["metadata"], namespaced=True, check_name=name_is_subdomain),
-        *rules(names, new),
-    ]
+def change_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names) -> None:
+    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
+    rules(errors, new, names=names)
 
 
-def _subset(subset: Object, field: str, *, loopback: bool) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _subset(errors: FieldErrors, subset: Object, field: str, *, loopback: bool) -> None:
     if not subset.get("addresses") and not subset.get("notReadyAddresses"):
-        errors.append(required(field, "must specify `addresses` or `notReadyAddresses`"))
+        errors.add(required(field, "must specify `addresses` or `notReadyAddresses`"))
     for part in ("addresses", "notReadyAddresses"):
         for index, address in enumerate(subset.get(part, ())):
-            errors += _address(address, f"{field}.{part}[{index}]", loopback=loopback)
+            _address(errors, address, f"{field}.{part}[{index}]", loopback=loopback)
     ports = subset.get("ports", ())
     for index, port in enumerate(ports):
-        errors += _port(port, f"{field}.ports[{index}]", needs_name=len(ports) > 1)
-    return errors
+        _port(errors, port, f"{field}.ports[{index}]", needs_name=len(ports) > 1)
 
 
-def _address(address: Object, field: str, *, loopback: bool) -> list[FieldError]:
+def _address(errors: FieldErrors, address: Object, field: str, *, loopback: bool) -> None:
     ip = address["ip"]
-    errors = each(f"{field}.ip", ip, ip_address(ip))
+    errors.add_each(f"{field}.ip", ip, ip_address(ip))
     if "hostname" in address:
-        errors += each(f"{field}.hostname", address["hostname"], dns_label(address["hostname"]))
+        errors.add_each(f"{field}.hostname", address["hostname"], dns_label(address["hostname"]))
     if "nodeName" in address:
-        errors += each(f"{field}.nodeName", address["nodeName"], dns_subdomain(address["nodeName"]))
-    return errors + each(f"{field}.ip", ip, ordinary_ip(ip, loopback=loopback))
+        errors.add_each(f"{field}.nodeName", address["nodeName"], dns_subdomain(address["nodeName"]))
+    errors.add_each(f"{field}.ip", ip, ordinary_ip(ip, loopback=loopback))
 
 
-def _port(port: Object, field: str, *, needs_name: bool) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _port(errors: FieldErrors, port: Object, field: str, *, needs_name: bool) -> None:
     name, protocol = port.get("name", ""), port.get("protocol", "")
     if name:
-        errors += each(f"{field}.name", name, dns_label(name))
+        errors.add_each(f"{field}.name", name, dns_label(name))
     elif needs_name:
-        errors.append(required(f"{field}.name"))
-    errors += [invalid(f"{field}.port", port["port"], text) for text in port_number(port["port"])]
+        errors.add(required(f"{field}.name"))
+    errors.add_each(f"{field}.port", port["port"], port_number(port["port"]))
     if not protocol:
-        errors.append(required(f"{field}.protocol"))
+        errors.add(required(f"{field}.protocol"))
     elif protocol not in PROTOCOLS:
-        errors.append(not_supported(f"{field}.protocol", protocol, PROTOCOLS))
+        errors.add(not_supported(f"{field}.protocol", protocol, PROTOCOLS))
     if "appProtocol" in port:
-        errors += each(f"{field}.appProtocol", port["appProtocol"], qualified_name(port["appProtocol"]))
-    return errors
+        errors.add_each(f"{field}.appProtocol", port["appProtocol"], qualified_name(port["appProtocol"]))

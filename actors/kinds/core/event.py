@@ -17,16 +17,8 @@ from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryN
 from actors.kinds.declaration.meta import METADATA, field_of, metadata_rules
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import INT32, MICRO_TIME, STRING, TIME, Field, Struct
-from actors.kinds.validation.checks import (
-    FieldError,
-    dns_subdomain,
-    each,
-    invalid,
-    name_is_path_segment,
-    qualified_name,
-    required,
-    size,
-)
+from actors.kinds.validation.checks import dns_subdomain, name_is_path_segment, qualified_name, size
+from actors.kinds.validation.field_errors import FieldErrors, invalid, required
 from actors.messages import Object
 from actors.names import Names
 
@@ -57,7 +49,6 @@ EVENT = Struct(
 
 
 def define(names: Names) -> Definition:
-    legacy = partial(legacy_rules, names, "reportingComponent")
     return Definition(
         group="",
         version="v1",
@@ -73,15 +64,15 @@ def define(names: Names) -> Definition:
         strategy=Strategy(
             allow_create_on_update=True,
             validates_metadata=True,
-            validate_create=lambda new: legacy(new) or _metadata(new),
-            validate_update=lambda new, _: legacy(new),
+            validate_create=partial(create_rules, names=names),
+            validate_update=partial(change_rules, names=names),
         ),
     )
 
 
-def _metadata(new: Object) -> list[FieldError]:
-    return metadata_rules(
-        new["metadata"], namespaced=True, check_name=name_is_path_segment, known_finalizers=False
+def _metadata(errors: FieldErrors, new: Object) -> None:
+    metadata_rules(
+        errors, new["metadata"], namespaced=True, check_name=name_is_path_segment, known_finalizers=False
     )
 
 
@@ -102,38 +93,50 @@ SELECTABLE: Final[dict[str, Callable[[Object], str]]] = {
 }
 
 
-def legacy_rules(names: Names, reporter: str, new: Object) -> list[FieldError]:
+def create_rules(errors: FieldErrors, new: Object, *, names: Names) -> None:
+    """Metadata is checked only when nothing else is wrong."""
+    if not errors.added_by(legacy_rules, new, names=names, reporter="reportingComponent"):
+        _metadata(errors, new)
+
+
+def change_rules(errors: FieldErrors, new: Object, _: Object, *, names: Names) -> None:
+    legacy_rules(errors, new, names=names, reporter="reportingComponent")
+
+
+def legacy_rules(errors: FieldErrors, new: Object, *, names: Names, reporter: str) -> None:
     """What every event must be. `reporter` is what the caller's version calls reportingComponent."""
     namespace = new["metadata"].get("namespace", "")
     about = new["involvedObject"].get("namespace", "")
     if new.get("eventTime") is None:
-        errors = _same_namespace(namespace, about)
+        _same_namespace(errors, namespace, about)
     else:
-        errors = _has_home(names, namespace, about) + _complete(new, reporter)
-    return errors + each("namespace", namespace, dns_subdomain(namespace))
+        _has_home(errors, names, namespace, about)
+        _complete(errors, new, reporter)
+    errors.add_each("namespace", namespace, dns_subdomain(namespace))
 
 
-def _same_namespace(namespace: str, about: str) -> list[FieldError]:
-    if about == namespace or (not about and namespace in ("", "default")):
-        return []
-    return [invalid("involvedObject.namespace", about, STRAY)]
+def _same_namespace(errors: FieldErrors, namespace: str, about: str) -> None:
+    if about != namespace and (about or namespace not in ("", "default")):
+        errors.add(invalid("involvedObject.namespace", about, STRAY))
 
 
-def _has_home(names: Names, namespace: str, about: str) -> list[FieldError]:
-    if about or namespace in ("default", names.system_namespace):
-        return []
-    return [invalid("involvedObject.namespace", about, STRAY)]
+def _has_home(errors: FieldErrors, names: Names, namespace: str, about: str) -> None:
+    if not about and namespace not in ("default", names.system_namespace):
+        errors.add(invalid("involvedObject.namespace", about, STRAY))
 
 
-def _complete(new: Object, reporter: str) -> list[FieldError]:
+def _complete(errors: FieldErrors, new: Object, reporter: str) -> None:
     controller = new.get("reportingComponent", "")
-    errors = [] if controller else [required(reporter)]
-    errors += each(reporter, controller, qualified_name(controller))
+    if not controller:
+        errors.add(required(reporter))
+    errors.add_each(reporter, controller, qualified_name(controller))
     for part in ("reportingInstance", "action", "reason"):
-        errors += [] if new.get(part) else [required(part)]
-        errors += _at_most(part, new.get(part, ""), LONGEST_WORD)
-    return errors + _at_most("message", new.get("message", ""), LONGEST_MESSAGE)
+        if not new.get(part):
+            errors.add(required(part))
+        _at_most(errors, part, new.get(part, ""), LONGEST_WORD)
+    _at_most(errors, "message", new.get("message", ""), LONGEST_MESSAGE)
 
 
-def _at_most(field: str, text: str, limit: int) -> list[FieldError]:
-    return [invalid(field, "", f"can have at most {limit} characters")] if size(text) > limit else []
+def _at_most(errors: FieldErrors, field: str, text: str, limit: int) -> None:
+    if size(text) > limit:
+        errors.add(invalid(field, "", f"can have at most {limit} characters"))

@@ -17,14 +17,12 @@ from actors.kinds.declaration.definition import Definition, DiscoveryNames
 from actors.kinds.declaration.meta import METADATA, metadata_rules
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import QUANTITIES, STRING, Field, ListOf, Struct
-from actors.kinds.validation.checks import (
-    FieldError,
+from actors.kinds.validation.checks import name_is_subdomain, qualified_name
+from actors.kinds.validation.field_errors import (
+    FieldErrors,
     duplicate,
-    each,
     forbidden,
     invalid,
-    name_is_subdomain,
-    qualified_name,
     required,
 )
 from actors.kinds.values.quantity import NANOS, nanos_of
@@ -50,7 +48,7 @@ Amounts = Mapping[str, str]
 
 
 def define(names: Names) -> Definition:
-    judge = partial(rules, names.key(""))
+    home = names.key("")
     return Definition(
         group="",
         version="v1",
@@ -64,11 +62,8 @@ def define(names: Names) -> Definition:
         strategy=Strategy(
             allow_create_on_update=True,
             prepare_for_create=prepare_create,
-            validate_create=judge,
-            validate_update=lambda new, _: [
-                *metadata_rules(new["metadata"], namespaced=True, check_name=name_is_subdomain),
-                *judge(new),
-            ],
+            validate_create=partial(rules, home=home),
+            validate_update=partial(change_rules, home=home),
         ),
     )
 
@@ -96,59 +91,64 @@ def prepare_create(new: Object) -> None:
         metadata["name"] = metadata["uid"]
 
 
-def rules(home: str, new: Object) -> list[FieldError]:
-    errors: list[FieldError] = []
+def change_rules(errors: FieldErrors, new: Object, _: Object, *, home: str) -> None:
+    metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
+    rules(errors, new, home=home)
+
+
+def rules(errors: FieldErrors, new: Object, *, home: str) -> None:
     seen: set[str] = set()
     for index, item in enumerate(new["spec"]["limits"] or ()):
         field = f"spec.limits[{index}]"
-        errors += _type(item["type"], f"{field}.type")
+        _type(errors, item["type"], f"{field}.type")
         if item["type"] in seen:
-            errors.append(duplicate(f"{field}.type", item["type"]))
+            errors.add(duplicate(f"{field}.type", item["type"]))
         seen.add(item["type"])
-        errors += _names(item, field, home) + _relations(item, field, home)
-    return errors
+        _names(errors, item, field, home)
+        _relations(errors, item, field, home)
 
 
-def _type(kind: str, field: str) -> list[FieldError]:
-    wrong = each(field, kind, qualified_name(kind))
-    if wrong or "/" in kind or kind in TYPES:
-        return wrong
-    return [invalid(field, kind, "must be a standard limit type or fully qualified")]
+def _type(errors: FieldErrors, kind: str, field: str) -> None:
+    wrong = qualified_name(kind)
+    errors.add_each(field, kind, wrong)
+    if not wrong and "/" not in kind and kind not in TYPES:
+        errors.add(invalid(field, kind, "must be a standard limit type or fully qualified"))
 
 
-def _names(item: Object, field: str, home: str) -> list[FieldError]:
+def _names(errors: FieldErrors, item: Object, field: str, home: str) -> None:
     kind = item["type"]
-    errors: list[FieldError] = []
     for part in AMOUNTS:
         if kind == "Pod" and part in ("default", "defaultRequest"):
             text = "may not be specified when `type` is 'Pod'"
-            errors += [forbidden(f"{field}.{part}", text)] if part in item else []
+            if part in item:
+                errors.add(forbidden(f"{field}.{part}", text))
             continue
         if part == "maxLimitRequestRatio":
-            errors += _claims_need_storage(item, field)
+            _claims_need_storage(errors, item, field)
         for name in item.get(part, ()):
             here = f"{field}.{part}[{name}]"
             contained = kind in ("Pod", "Container")
-            errors += container_name_rules(name, here, home) if contained else resource_name_rules(name, here)
-    return errors
+            if contained:
+                container_name_rules(errors, name, here, home)
+            else:
+                resource_name_rules(errors, name, here)
 
 
-def _claims_need_storage(item: Object, field: str) -> list[FieldError]:
+def _claims_need_storage(errors: FieldErrors, item: Object, field: str) -> None:
     if item["type"] != "PersistentVolumeClaim" or "storage" in {**item.get("min", {}), **item.get("max", {})}:
-        return []
+        return
     text = "either minimum or maximum storage value is required, but neither was provided"
-    return [required(f"{field}.limits", text)]
+    errors.add(required(f"{field}.limits", text))
 
 
-def _relations(item: Object, field: str, home: str) -> list[FieldError]:
+def _relations(errors: FieldErrors, item: Object, field: str, home: str) -> None:
     parts = [part for part in AMOUNTS if not (item["type"] == "Pod" and part.startswith("default"))]
     names = sorted({name for part in parts for name in item.get(part, ())})
-    errors: list[FieldError] = []
     for name in names:
         amounts = {part: item[part][name] for part in parts if name in item.get(part, ())}
-        errors += _order(amounts, name, field) + _ratio(amounts, name, field)
-        errors += _promised(amounts, name, field, home)
-    return errors
+        _order(errors, amounts, name, field)
+        _ratio(errors, amounts, name, field)
+        _promised(errors, amounts, name, field, home)
 
 
 # Of what must not be more: the part that is less, the part that is more, whose field it is told of, and in words.
@@ -167,35 +167,31 @@ _IN_ORDER: Final = (
 )
 
 
-def _order(amounts: Amounts, name: str, field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _order(errors: FieldErrors, amounts: Amounts, name: str, field: str) -> None:
     for less, more, told, text in _IN_ORDER:
         if less in amounts and more in amounts and nanos_of(amounts[less]) > nanos_of(amounts[more]):
             detail = text.format(amounts[less], amounts[more])
-            errors.append(invalid(f"{field}.{told}[{name}]", amounts[told], detail))
-    return errors
+            errors.add(invalid(f"{field}.{told}[{name}]", amounts[told], detail))
 
 
-def _ratio(amounts: Amounts, name: str, field: str) -> list[FieldError]:
+def _ratio(errors: FieldErrors, amounts: Amounts, name: str, field: str) -> None:
     if "maxLimitRequestRatio" not in amounts:
-        return []
+        return
     ratio, here = amounts["maxLimitRequestRatio"], f"{field}.maxLimitRequestRatio[{name}]"
-    errors: list[FieldError] = []
     if nanos_of(ratio) < NANOS:
-        errors.append(invalid(here, ratio, f"ratio {ratio} is less than 1"))
+        errors.add(invalid(here, ratio, f"ratio {ratio} is less than 1"))
     low, high = (nanos_of(amounts.get(part, "0")) for part in ("min", "max"))
     if "min" in amounts and "max" in amounts and low > 0 and nanos_of(ratio) / NANOS > high / low:
         text = f"ratio {ratio} is greater than max/min = {high / low:f}"
-        errors.append(invalid(here, ratio, text))
-    return errors
+        errors.add(invalid(here, ratio, text))
 
 
-def _promised(amounts: Amounts, name: str, field: str, home: str) -> list[FieldError]:
+def _promised(errors: FieldErrors, amounts: Amounts, name: str, field: str, home: str) -> None:
     """What cannot be promised twice is given as it is asked for."""
     if is_native(name, home) and not name.startswith(HUGE_PAGES):
-        return []
+        return
     limit, request = amounts.get("default"), amounts.get("defaultRequest")
     if limit is None or request is None or nanos_of(limit) == nanos_of(request):
-        return []
+        return
     text = f"default value {limit} must equal to defaultRequest value {request} in {name}"
-    return [invalid(f"{field}.defaultRequest[{name}]", request, text)]
+    errors.add(invalid(f"{field}.defaultRequest[{name}]", request, text))

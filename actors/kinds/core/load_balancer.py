@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from actors.kinds.schema.fields import INT32, STRING, Field, ListOf, Struct
-from actors.kinds.validation.checks import FieldError, dns_subdomain, each, invalid, parse_ip
+from actors.kinds.validation.checks import dns_subdomain, parse_ip
+from actors.kinds.validation.field_errors import FieldErrors, invalid
 from actors.messages import Object
 
 PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
@@ -33,14 +34,12 @@ def balanced_addresses(status: Object) -> list[str]:
     return sorted({address for one in points if (address := one.get("ip") or one.get("hostname"))})
 
 
-def load_balancer_rules(status: Object, field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def load_balancer_rules(errors: FieldErrors, status: Object, field: str) -> None:
     for index, ingress in enumerate(status.get("ingress", ())):
         here, ip, host = f"{field}.ingress[{index}]", ingress.get("ip", ""), ingress.get("hostname", "")
         if ip and parse_ip(ip) is None:
-            errors.append(invalid(f"{here}.ip", ip, "must be a valid IP address"))
+            errors.add(invalid(f"{here}.ip", ip, "must be a valid IP address"))
         if host:
-            errors += each(f"{here}.hostname", host, dns_subdomain(host))
+            errors.add_each(f"{here}.hostname", host, dns_subdomain(host))
         if host and parse_ip(host) is not None:
-            errors.append(invalid(f"{here}.hostname", host, "must be a DNS name, not an IP address"))
-    return errors
+            errors.add(invalid(f"{here}.hostname", host, "must be a DNS name, not an IP address"))

@@ -29,7 +29,8 @@ from actors.kinds.declaration.meta import (
 )
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import STRING, STRINGS, TIME, Field, ListOf, Struct
-from actors.kinds.validation.checks import FieldError, invalid, name_is_label
+from actors.kinds.validation.checks import name_is_label
+from actors.kinds.validation.field_errors import FieldErrors, invalid
 from actors.messages import Object
 from actors.names import Names
 
@@ -140,24 +141,19 @@ def mark_deleted(marked: Object) -> None:
     del marked["metadata"]["deletionGracePeriodSeconds"]
 
 
-def rules(new: Object) -> list[FieldError]:
-    return [
-        error
-        for finalizer in new["spec"].get("finalizers", ())
-        for error in finalizer_rules(finalizer, "spec.finalizers")
-    ]
+def rules(errors: FieldErrors, new: Object) -> None:
+    for finalizer in new["spec"].get("finalizers", ()):
+        finalizer_rules(errors, finalizer, "spec.finalizers")
 
 
-def change_rules(new: Object, old: Object) -> list[FieldError]:
-    return [
-        *metadata_rules(new["metadata"], namespaced=False, check_name=name_is_label),
-        *rules(new),
-        *metadata_change_rules(new["metadata"], old["metadata"]),
-    ]
+def change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    metadata_rules(errors, new["metadata"], namespaced=False, check_name=name_is_label)
+    rules(errors, new)
+    metadata_change_rules(errors, new["metadata"], old["metadata"])
 
 
-def status_rules(new: Object, old: Object) -> list[FieldError]:
-    errors = metadata_change_rules(new["metadata"], old["metadata"])
+def status_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    metadata_change_rules(errors, new["metadata"], old["metadata"])
     phase = new["status"].get("phase", "")
     if "deletionTimestamp" not in new["metadata"]:
         wanted, when = "Active", "empty"
@@ -165,12 +161,10 @@ def status_rules(new: Object, old: Object) -> list[FieldError]:
         wanted, when = "Terminating", "not empty"
     if phase != wanted:
         text = f"may only be '{wanted}' if `deletionTimestamp` is {when}"
-        errors.append(invalid("status.Phase", phase, text))
-    return errors
+        errors.add(invalid("status.Phase", phase, text))
 
 
-def finalize_rules(new: Object, old: Object) -> list[FieldError]:
-    errors = metadata_change_rules(new["metadata"], old["metadata"])
+def finalize_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    metadata_change_rules(errors, new["metadata"], old["metadata"])
     for index, finalizer in enumerate(new["spec"].get("finalizers", ())):
-        errors += finalizer_rules(finalizer, f"spec.finalizers[{index}]")
-    return errors
+        finalizer_rules(errors, finalizer, f"spec.finalizers[{index}]")

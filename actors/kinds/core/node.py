@@ -28,18 +28,15 @@ from actors.kinds.schema.fields import (
     ListOf,
     Struct,
 )
-from actors.kinds.validation.checks import (
+from actors.kinds.validation.checks import label_value, name_is_subdomain, parse_network, qualified_name
+from actors.kinds.validation.field_errors import (
     NEGATIVE,
     FieldError,
+    FieldErrors,
     duplicate,
-    each,
     forbidden,
     invalid,
-    label_value,
-    name_is_subdomain,
     not_supported,
-    parse_network,
-    qualified_name,
     required,
     undecided,
 )
@@ -231,77 +228,65 @@ class NodeRules:
         self._avoid_key = names.key("preferAvoidPods", "scheduler.alpha")
         self._own_domain = names.key("")
 
-    def judge(self, new: Object) -> list[FieldError]:
+    def judge(self, errors: FieldErrors, new: Object) -> None:
         spec = new["spec"]
-        return [
-            *self._annotations(new["metadata"].get("annotations", {})),
-            *_taints(spec.get("taints", []), "metadata.taints"),
-            *self._resources(new["status"]),
-            *_pod_networks(spec.get("podCIDRs", [])),
-        ]
+        self._annotations(errors, new["metadata"].get("annotations", {}))
+        _taints(errors, spec.get("taints", []), "metadata.taints")
+        self._resources(errors, new["status"])
+        _pod_networks(errors, spec.get("podCIDRs", []))
 
-    def update(self, new: Object, old: Object) -> list[FieldError]:
-        return [
-            *metadata_rules(new["metadata"], namespaced=False, check_name=name_is_subdomain),
-            *self.judge(new),
-            *self.change(new, old),
-        ]
+    def update(self, errors: FieldErrors, new: Object, old: Object) -> None:
+        metadata_rules(errors, new["metadata"], namespaced=False, check_name=name_is_subdomain)
+        self.judge(errors, new)
+        self.change(errors, new, old)
 
-    def change(self, new: Object, old: Object) -> list[FieldError]:
-        return [
-            *metadata_change_rules(new["metadata"], old["metadata"]),
-            *self._annotations(new["metadata"].get("annotations", {})),
-            *self._resources(new["status"]),
-            *_addresses(new["status"].get("addresses", [])),
-            *_kept(new["spec"], old["spec"]),
-            *_taints(new["spec"].get("taints", []), "metadata.taints"),
-            *_external_id(new["spec"], old["spec"]),
-        ]
+    def change(self, errors: FieldErrors, new: Object, old: Object) -> None:
+        metadata_change_rules(errors, new["metadata"], old["metadata"])
+        self._annotations(errors, new["metadata"].get("annotations", {}))
+        self._resources(errors, new["status"])
+        _addresses(errors, new["status"].get("addresses", []))
+        _kept(errors, new["spec"], old["spec"])
+        _taints(errors, new["spec"].get("taints", []), "metadata.taints")
+        _external_id(errors, new["spec"], old["spec"])
 
-    def _annotations(self, annotations: Object) -> list[FieldError]:
-        errors: list[FieldError] = []
+    def _annotations(self, errors: FieldErrors, annotations: Object) -> None:
         if annotations.get(self._taints_key):
-            errors += self._annotated_taints(annotations[self._taints_key])
+            self._annotated_taints(errors, annotations[self._taints_key])
         if annotations.get(self._avoid_key):
-            errors += self._avoided_pods(annotations[self._avoid_key])
-        return errors
+            self._avoided_pods(errors, annotations[self._avoid_key])
 
-    def _annotated_taints(self, text: str) -> list[FieldError]:
+    def _annotated_taints(self, errors: FieldErrors, text: str) -> None:
         taints = _json(text)
         if not isinstance(taints, list) or not all(isinstance(one, dict) for one in taints):
-            return [invalid("metadata.annotations", self._taints_key, "must be a JSON list of taints")]
-        return _taints(taints, f"metadata.annotations.{self._taints_key}")
+            errors.add(invalid("metadata.annotations", self._taints_key, "must be a JSON list of taints"))
+        else:
+            _taints(errors, taints, f"metadata.annotations.{self._taints_key}")
 
-    def _avoided_pods(self, text: str) -> list[FieldError]:
+    def _avoided_pods(self, errors: FieldErrors, text: str) -> None:
         avoided = _json(text)
         if not isinstance(avoided, dict):
             detail = "must be a JSON object with preferAvoidPods"
-            return [invalid("metadata.annotations.AvoidPods", self._avoid_key, detail)]
-        errors: list[FieldError] = []
+            errors.add(invalid("metadata.annotations.AvoidPods", self._avoid_key, detail))
+            return
         for index, entry in enumerate(avoided.get("preferAvoidPods") or ()):
             field = f"metadata.annotations.{self._avoid_key}[{index}].PodSignature"
             controller = field_of(entry, "podSignature", "podController")
             if controller is None:
-                errors.append(required(field))
+                errors.add(required(field))
             elif not field_of(controller, "controller"):
-                errors.append(
-                    invalid(f"{field}.PodController.Controller", False, "must point to a controller")
-                )
-        return errors
+                errors.add(invalid(f"{field}.PodController.Controller", False, "must point to a controller"))
 
-    def _resources(self, status: Object) -> list[FieldError]:
-        errors: list[FieldError] = []
+    def _resources(self, errors: FieldErrors, status: Object) -> None:
         for part in ("capacity", "allocatable"):
             for name, amount in status.get(part, {}).items():
-                errors += self._amount(name, amount, f"status.{part}.{name}")
-        return errors
+                self._amount(errors, name, amount, f"status.{part}.{name}")
 
-    def _amount(self, name: str, amount: str, field: str) -> list[FieldError]:
+    def _amount(self, errors: FieldErrors, name: str, amount: str, field: str) -> None:
         nanos = nanos_of(amount)
-        errors = [invalid(field, amount, NEGATIVE)] if nanos < 0 else []
+        if nanos < 0:
+            errors.add(invalid(field, amount, NEGATIVE))
         if nanos % NANOS and self._is_whole(name):
-            errors.append(invalid(field, amount, "must be an integer"))
-        return errors
+            errors.add(invalid(field, amount, "must be an integer"))
 
     def _is_whole(self, name: str) -> bool:
         """Counted, not measured: a few of the API's own, and everything that others define."""
@@ -318,45 +303,40 @@ def _json(text: str) -> Any:
         return None
 
 
-def _taints(taints: list[Object], field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _taints(errors: FieldErrors, taints: list[Object], field: str) -> None:
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(taints):
         here = f"{field}[{index}]"
         key, value, effect = (str(taint.get(part, "")) for part in ("key", "value", "effect"))
-        errors += each(f"{here}.key", key, qualified_name(key))
+        errors.add_each(f"{here}.key", key, qualified_name(key))
         wrong = label_value(value)
         if wrong:
-            errors.append(invalid(f"{here}.value", value, ";".join(wrong)))
+            errors.add(invalid(f"{here}.value", value, ";".join(wrong)))
         if not effect:
-            errors.append(required(f"{here}.effect"))
+            errors.add(required(f"{here}.effect"))
         elif effect not in EFFECTS:
-            errors.append(not_supported(f"{here}.effect", effect, EFFECTS))
+            errors.add(not_supported(f"{here}.effect", effect, EFFECTS))
         if (key, effect) in seen:
-            errors.append(duplicate(here, taint, "taints must be unique by key and effect pair"))
+            errors.add(duplicate(here, taint, "taints must be unique by key and effect pair"))
         seen.add((key, effect))
-    return errors
 
 
-def _pod_networks(networks: list[str]) -> list[FieldError]:
+def _pod_networks(errors: FieldErrors, networks: list[str]) -> None:
     field = "spec.podCIDRs"
     parsed = [parse_network(text) for text in networks]
-    errors = [
-        invalid(f"{field}[{index}]", networks, "must be valid CIDR")
-        for index, network in enumerate(parsed)
-        if network is None
-    ]
+    for index, network in enumerate(parsed):
+        if network is None:
+            errors.add(invalid(f"{field}[{index}]", networks, "must be valid CIDR"))
     if len(networks) < 2:
-        return errors
+        return
     families = {None if network is None else network.version for network in parsed}
     if None in families:
-        errors.append(_no_network(networks[parsed.index(None)]))
+        errors.add(_no_network(networks[parsed.index(None)]))
     if families != {4, 6} or len(networks) > 2:
-        errors.append(invalid(field, networks, "may specify no more than one CIDR for each IP family"))
+        errors.add(invalid(field, networks, "may specify no more than one CIDR for each IP family"))
     for index, text in enumerate(networks):
         if text in networks[:index]:
-            errors.append(duplicate(f"{field}[{index}]", text))
-    return errors
+            errors.add(duplicate(f"{field}[{index}]", text))
 
 
 def _no_network(text: str) -> FieldError:
@@ -364,31 +344,27 @@ def _no_network(text: str) -> FieldError:
     return undecided("spec.podCIDRs", f"invalid PodCIDRs. failed to check with dual stack with error:{why}")
 
 
-def _addresses(addresses: list[Object]) -> list[FieldError]:
-    return [
-        duplicate(f"status.addresses[{index}]", address)
-        for index, address in enumerate(addresses)
-        if address in addresses[:index]
-    ]
+def _addresses(errors: FieldErrors, addresses: list[Object]) -> None:
+    for index, address in enumerate(addresses):
+        if address in addresses[:index]:
+            errors.add(duplicate(f"status.addresses[{index}]", address))
 
 
-def _kept(new: Object, old: Object) -> list[FieldError]:
+def _kept(errors: FieldErrors, new: Object, old: Object) -> None:
     """Set once, then fixed."""
-    errors: list[FieldError] = []
     before, after = old.get("podCIDRs", []), new.get("podCIDRs", [])
     text = 'node updates may not change podCIDR except from "" to valid'
     if before and len(before) != len(after):
-        errors.append(forbidden("spec.podCIDRs", text))
+        errors.add(forbidden("spec.podCIDRs", text))
     elif before:
         changed = [1 for one, other in zip(before, after, strict=True) if one != other]
-        errors += [forbidden("spec.podCIDRs", text) for _ in changed]
+        for _ in changed:
+            errors.add(forbidden("spec.podCIDRs", text))
     if old.get("providerID") and old["providerID"] != new.get("providerID"):
         text = 'node updates may not change providerID except from "" to valid'
-        errors.append(forbidden("spec.providerID", text))
-    return errors
+        errors.add(forbidden("spec.providerID", text))
 
 
-def _external_id(new: Object, old: Object) -> list[FieldError]:
-    if new.get("externalID", "") == old.get("externalID", ""):
-        return []
-    return [forbidden("spec.externalID", "may not be updated")]
+def _external_id(errors: FieldErrors, new: Object, old: Object) -> None:
+    if new.get("externalID", "") != old.get("externalID", ""):
+        errors.add(forbidden("spec.externalID", "may not be updated"))

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from actors.kinds.declaration.label_selector import NEEDS_VALUES, NO_OPERATOR, TAKES_NO_VALUES
 from actors.kinds.schema.fields import STRING, STRINGS, Field, ListOf, Struct
-from actors.kinds.validation.checks import (
-    FieldError,
-    dns_subdomain,
-    each,
-    forbidden,
-    invalid,
-    qualified_name,
-    required,
-)
+from actors.kinds.validation.checks import dns_subdomain, qualified_name
+from actors.kinds.validation.field_errors import FieldErrors, forbidden, invalid, required
 from actors.messages import Object
 
 NODE_SELECTOR_REQUIREMENT = Struct(
@@ -41,53 +34,48 @@ NODE_SELECTOR = Struct(
 )
 
 
-def node_selector_rules(selector: Object, field: str) -> list[FieldError]:
+def node_selector_rules(errors: FieldErrors, selector: Object, field: str) -> None:
     terms = selector.get("nodeSelectorTerms")
     if not terms:
-        return [required(f"{field}.nodeSelectorTerms", "must have at least one node selector term")]
-    errors: list[FieldError] = []
+        errors.add(required(f"{field}.nodeSelectorTerms", "must have at least one node selector term"))
+        return
     for index, term in enumerate(terms):
-        errors += node_selector_term_rules(term, f"{field}.nodeSelectorTerms[{index}]")
-    return errors
+        node_selector_term_rules(errors, term, f"{field}.nodeSelectorTerms[{index}]")
 
 
-def node_selector_term_rules(term: Object, field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def node_selector_term_rules(errors: FieldErrors, term: Object, field: str) -> None:
     for index, requirement in enumerate(term.get("matchExpressions", ())):
-        errors += _by_label(requirement, f"{field}.matchExpressions[{index}]")
+        _by_label(errors, requirement, f"{field}.matchExpressions[{index}]")
     for index, requirement in enumerate(term.get("matchFields", ())):
-        errors += _by_field(requirement, f"{field}.matchFields[{index}]")
-    return errors
+        _by_field(errors, requirement, f"{field}.matchFields[{index}]")
 
 
-def _by_label(requirement: Object, field: str) -> list[FieldError]:
+def _by_label(errors: FieldErrors, requirement: Object, field: str) -> None:
     operator, key, values = requirement["operator"], requirement["key"], requirement.get("values", ())
-    errors: list[FieldError] = []
     if operator in ("In", "NotIn"):
         if not values:
-            errors.append(required(f"{field}.values", NEEDS_VALUES))
+            errors.add(required(f"{field}.values", NEEDS_VALUES))
     elif operator in ("Exists", "DoesNotExist"):
         if values:
-            errors.append(forbidden(f"{field}.values", TAKES_NO_VALUES))
+            errors.add(forbidden(f"{field}.values", TAKES_NO_VALUES))
     elif operator in ("Gt", "Lt"):
         if len(values) != 1:
             text = "must be specified single value when `operator` is 'Lt' or 'Gt'"
-            errors.append(required(f"{field}.values", text))
+            errors.add(required(f"{field}.values", text))
     else:
-        errors.append(invalid(f"{field}.operator", operator, NO_OPERATOR))
-    return errors + each(f"{field}.key", key, qualified_name(key))
+        errors.add(invalid(f"{field}.operator", operator, NO_OPERATOR))
+    errors.add_each(f"{field}.key", key, qualified_name(key))
 
 
-def _by_field(requirement: Object, field: str) -> list[FieldError]:
+def _by_field(errors: FieldErrors, requirement: Object, field: str) -> None:
     operator, key, values = requirement["operator"], requirement["key"], requirement.get("values", ())
-    errors: list[FieldError] = []
     if operator not in ("In", "NotIn"):
-        errors.append(invalid(f"{field}.operator", operator, NO_OPERATOR))
+        errors.add(invalid(f"{field}.operator", operator, NO_OPERATOR))
     elif len(values) != 1:
         text = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
-        errors.append(required(f"{field}.values", text))
+        errors.add(required(f"{field}.values", text))
     if key != "metadata.name":
-        return [*errors, invalid(f"{field}.key", key, "not a valid field selector key")]
+        errors.add(invalid(f"{field}.key", key, "not a valid field selector key"))
+        return
     for index, value in enumerate(values):
-        errors += each(f"{field}.values[{index}]", value, dns_subdomain(value))
-    return errors
+        errors.add_each(f"{field}.values[{index}]", value, dns_subdomain(value))

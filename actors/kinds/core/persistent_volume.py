@@ -24,14 +24,13 @@ from actors.kinds.declaration.old_labels import OldLabels, old_labels, warn_of_r
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.features import NODE_EXPAND_SECRET, ONE_POD_MODE
 from actors.kinds.schema.fields import QUANTITIES, STRING, STRINGS, Field, Struct
-from actors.kinds.validation.checks import (
+from actors.kinds.validation.checks import dns_subdomain, name_is_subdomain
+from actors.kinds.validation.field_errors import (
     IMMUTABLE,
     FieldError,
-    dns_subdomain,
-    each,
+    FieldErrors,
     forbidden,
     invalid,
-    name_is_subdomain,
     not_supported,
     required,
 )
@@ -144,71 +143,72 @@ class VolumeRules:
         self._sources = SourceRules(domains)
         self._options_key = names.key("mount-options", "volume.beta")
 
-    def judge(self, new: Object) -> list[FieldError]:
-        return [*self._spec(new, {}), *self._mount_options(new)]
+    def judge(self, errors: FieldErrors, new: Object) -> None:
+        self._spec(errors, new, {})
+        self._mount_options(errors, new)
 
-    def change(self, new: Object, old: Object) -> list[FieldError]:
-        metadata = metadata_rules(new["metadata"], namespaced=False, check_name=name_is_subdomain)
-        itself = [*metadata, *self._spec(new, old["spec"])]
-        return [*itself, *self._mount_options(new), *itself, *_fixed(new["spec"], old["spec"])]
+    def change(self, errors: FieldErrors, new: Object, old: Object) -> None:
+        own = errors.added_by(metadata_rules, new["metadata"], namespaced=False, check_name=name_is_subdomain)
+        own += errors.added_by(self._spec, new, old["spec"])
+        self._mount_options(errors, new)
+        errors.add_all(own)
+        _fixed(errors, new["spec"], old["spec"])
 
-    def judge_inline(self, spec: Object, field: str) -> list[FieldError]:
+    def judge_inline(self, errors: FieldErrors, spec: Object, field: str) -> None:
         """Of a spec that is no object of its own: a part of an attachment."""
-        errors = [
-            forbidden(f"{field}.{part}", NOT_INLINE) for part in ("claimRef", "capacity") if part in spec
-        ]
+        for part in ("claimRef", "capacity"):
+            if part in spec:
+                errors.add(forbidden(f"{field}.{part}", NOT_INLINE))
         if "csi" not in spec:
-            errors.append(required(f"{field}.csi", f"has to be specified {INLINE}"))
-        errors += _access_modes(spec.get("accessModes", []), ACCESS_MODES, f"{field}.accessModes")
+            errors.add(required(f"{field}.csi", f"has to be specified {INLINE}"))
+        _access_modes(errors, spec.get("accessModes", []), ACCESS_MODES, f"{field}.accessModes")
         if spec.get("persistentVolumeReclaimPolicy", "Retain") != "Retain":
             text = f"may only be Retain {INLINE}"
-            errors.append(forbidden(f"{field}.persistentVolumeReclaimPolicy", text))
+            errors.add(forbidden(f"{field}.persistentVolumeReclaimPolicy", text))
         if "nodeAffinity" in spec:
-            errors.append(forbidden(f"{field}.nodeAffinity", NOT_INLINE))
+            errors.add(forbidden(f"{field}.nodeAffinity", NOT_INLINE))
         # An affinity that may not be said is none, to a source that needs one.
         sources = {part: value for part, value in spec.items() if part != "nodeAffinity"}
-        errors += self._sources.judge(sources, "", field, any_secret=False)
+        self._sources.judge(errors, sources, "", field, any_secret=False)
         if "storageClassName" in spec:
-            errors.append(forbidden(f"{field}.storageClassName", NOT_INLINE))
+            errors.add(forbidden(f"{field}.storageClassName", NOT_INLINE))
         if spec.get("volumeMode", "Filesystem") != "Filesystem":
             text = f"may not specify volumeMode other than Filesystem {INLINE}"
-            errors.append(forbidden(f"{field}.volumeMode", text))
-        return errors
+            errors.add(forbidden(f"{field}.volumeMode", text))
 
-    def _spec(self, new: Object, before: Object) -> list[FieldError]:
+    def _spec(self, errors: FieldErrors, new: Object, before: Object) -> None:
         spec = new["spec"]
         modes = access_modes(before, self._features)
         policy, mode, class_name = (
             spec.get(part, "") for part in ("persistentVolumeReclaimPolicy", "volumeMode", "storageClassName")
         )
-        errors = _access_modes(spec.get("accessModes", []), modes, "spec.accessModes")
-        errors += _capacity(spec.get("capacity", {}), "spec.capacity")
+        _access_modes(errors, spec.get("accessModes", []), modes, "spec.accessModes")
+        _capacity(errors, spec.get("capacity", {}), "spec.capacity")
         if policy not in RECLAIM_POLICIES:
-            errors.append(not_supported("spec.persistentVolumeReclaimPolicy", policy, RECLAIM_POLICIES))
-        errors += _node_affinity(spec.get("nodeAffinity"), "spec.nodeAffinity")
+            errors.add(not_supported("spec.persistentVolumeReclaimPolicy", policy, RECLAIM_POLICIES))
+        _node_affinity(errors, spec.get("nodeAffinity"), "spec.nodeAffinity")
         name, loosely = new["metadata"].get("name", ""), names_secrets_loosely(before.get("csi"))
-        errors += self._sources.judge(spec, name, "spec", any_secret=loosely)
+        self._sources.judge(errors, spec, name, "spec", any_secret=loosely)
         if policy == "Recycle" and _is_root(spec.get("hostPath")):
             text = "may not be 'recycle' for a hostPath mount of '/'"
-            errors.append(forbidden("spec.persistentVolumeReclaimPolicy", text))
+            errors.add(forbidden("spec.persistentVolumeReclaimPolicy", text))
         if class_name:
-            errors += each("spec.storageClassName", class_name, dns_subdomain(class_name))
+            errors.add_each("spec.storageClassName", class_name, dns_subdomain(class_name))
         if mode not in VOLUME_MODES:
-            errors.append(not_supported("spec.volumeMode", mode, VOLUME_MODES))
-        return errors
+            errors.add(not_supported("spec.volumeMode", mode, VOLUME_MODES))
 
-    def _mount_options(self, new: Object) -> list[FieldError]:
+    def _mount_options(self, errors: FieldErrors, new: Object) -> None:
         """In the annotation that came before the field, and only of sources that are mounted by name."""
         if self._options_key not in new["metadata"].get("annotations", {}):
-            return []
+            return
         if not MOUNTABLE_WITH_OPTIONS.isdisjoint(new["spec"]):
-            return []
+            return
         text = "may not specify mount options for this volume type"
-        return [forbidden(f"metadata.annotations.{self._options_key}", text)]
+        errors.add(forbidden(f"metadata.annotations.{self._options_key}", text))
 
 
-def status_rules(new: Object, old: Object) -> list[FieldError]:
-    return metadata_change_rules(new["metadata"], old["metadata"])
+def status_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    metadata_change_rules(errors, new["metadata"], old["metadata"])
 
 
 def warnings(known: OldLabels, new: Object, _: Object | None) -> list[str]:
@@ -229,55 +229,57 @@ def access_modes(before: Object, features: frozenset[str]) -> tuple[str, ...]:
     return (*ACCESS_MODES, ONE_POD_MODE) if newest else ACCESS_MODES
 
 
-def _access_modes(modes: list[str], supported: tuple[str, ...], field: str) -> list[FieldError]:
-    errors = [] if modes else [required(field)]
-    errors += [not_supported(field, mode, supported) for mode in modes if mode not in supported]
+def _access_modes(errors: FieldErrors, modes: list[str], supported: tuple[str, ...], field: str) -> None:
+    if not modes:
+        errors.add(required(field))
+    for mode in modes:
+        if mode not in supported:
+            errors.add(not_supported(field, mode, supported))
     if ONE_POD_MODE in modes and not set(ACCESS_MODES).isdisjoint(modes):
-        errors.append(forbidden(field, f"may not use {ONE_POD_MODE} with other access modes"))
-    return errors
+        errors.add(forbidden(field, f"may not use {ONE_POD_MODE} with other access modes"))
 
 
-def _capacity(capacity: Mapping[str, str], field: str) -> list[FieldError]:
-    errors = [] if capacity else [required(field)]
+def _capacity(errors: FieldErrors, capacity: Mapping[str, str], field: str) -> None:
+    if not capacity:
+        errors.add(required(field))
     if list(capacity) != ["storage"]:
         text = f'Unsupported value: {shown(dict(capacity))}: supported values: "storage"'
-        errors.append(FieldError("FieldValueNotSupported", field, text))
+        errors.add(FieldError("FieldValueNotSupported", field, text))
     for name, amount in capacity.items():
-        errors += basic_amount_rules(amount, f"{field}[{name}]")
+        basic_amount_rules(errors, amount, f"{field}[{name}]")
         if nanos_of(amount) <= 0:
-            errors.append(invalid(f"{field}[{name}]", amount, "must be greater than zero"))
-    return errors
+            errors.add(invalid(f"{field}[{name}]", amount, "must be greater than zero"))
 
 
-def basic_amount_rules(amount: str, field: str) -> list[FieldError]:
+def basic_amount_rules(errors: FieldErrors, amount: str, field: str) -> None:
     units = -(-nanos_of(amount) // NANOS)
-    return [invalid(field, units, "must be a valid resource quantity")] if units < 0 else []
+    if units < 0:
+        errors.add(invalid(field, units, "must be a valid resource quantity"))
 
 
-def _node_affinity(affinity: Object | None, field: str) -> list[FieldError]:
+def _node_affinity(errors: FieldErrors, affinity: Object | None, field: str) -> None:
     if affinity is None:
-        return []
+        return
     if "required" not in affinity:
-        return [required(f"{field}.required", "must specify required node constraints")]
-    return node_selector_rules(affinity["required"], f"{field}.required")
+        errors.add(required(f"{field}.required", "must specify required node constraints"))
+    else:
+        node_selector_rules(errors, affinity["required"], f"{field}.required")
 
 
 def _is_root(host_path: Object | None) -> bool:
     return host_path is not None and posixpath.normpath(host_path["path"] or ".") in ("/", "//")
 
 
-def _fixed(spec: Object, before: Object) -> list[FieldError]:
+def _fixed(errors: FieldErrors, spec: Object, before: Object) -> None:
     """One secret may still be named later: the one with which a volume is expanded."""
-    errors: list[FieldError] = []
     sources = {name: spec[name] for name in NAMES if name in spec}
     if "csi" in sources and "csi" in before and "controllerExpandSecretRef" not in before["csi"]:
         kept = {k: v for k, v in sources["csi"].items() if k != "controllerExpandSecretRef"}
         sources["csi"] = kept
     if sources != {name: before[name] for name in NAMES if name in before}:
         text = "spec.persistentvolumesource is immutable after creation"
-        errors.append(forbidden("spec.persistentvolumesource", text))
+        errors.add(forbidden("spec.persistentvolumesource", text))
     if spec["volumeMode"] != before["volumeMode"]:
-        errors.append(invalid("volumeMode", spec["volumeMode"], IMMUTABLE))
+        errors.add(invalid("volumeMode", spec["volumeMode"], IMMUTABLE))
     if "nodeAffinity" in before and spec.get("nodeAffinity") != before["nodeAffinity"]:
-        errors.append(invalid("nodeAffinity", spec.get("nodeAffinity"), IMMUTABLE))
-    return errors
+        errors.add(invalid("nodeAffinity", spec.get("nodeAffinity"), IMMUTABLE))

@@ -21,12 +21,12 @@ from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metad
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.features import CLASS_AFTERWARDS, RECOVERY
 from actors.kinds.schema.fields import QUANTITIES, STRING, STRINGS, TIME, Field, ListOf, Struct
-from actors.kinds.validation.checks import (
+from actors.kinds.validation.checks import name_is_subdomain
+from actors.kinds.validation.field_errors import (
     IMMUTABLE,
-    FieldError,
+    FieldErrors,
     forbidden,
     invalid,
-    name_is_subdomain,
     not_supported,
     required,
     unchanged,
@@ -145,39 +145,34 @@ class ClaimRules:
         self._class_key = names.key("storage-class", "volume.beta")
         self._features = features
 
-    def judge(self, new: Object) -> list[FieldError]:
-        return claim_spec_rules(new["spec"], "spec", access_modes=access_modes({}, self._features))
+    def judge(self, errors: FieldErrors, new: Object) -> None:
+        claim_spec_rules(errors, new["spec"], "spec", access_modes=access_modes({}, self._features))
 
-    def change(self, new: Object, old: Object) -> list[FieldError]:
+    def change(self, errors: FieldErrors, new: Object, old: Object) -> None:
         modes = access_modes(old["spec"], self._features)
-        itself = [
-            *metadata_rules(new["metadata"], namespaced=True, check_name=name_is_subdomain),
-            *claim_spec_rules(new["spec"], "spec", access_modes=modes),
-        ]
-        return [
-            *itself,
-            *metadata_change_rules(new["metadata"], old["metadata"]),
-            *itself,
-            *self._fixed(new, old),
-        ]
+        own = errors.added_by(metadata_rules, new["metadata"], namespaced=True, check_name=name_is_subdomain)
+        own += errors.added_by(claim_spec_rules, new["spec"], "spec", access_modes=modes)
+        metadata_change_rules(errors, new["metadata"], old["metadata"])
+        errors.add_all(own)
+        self._fixed(errors, new, old)
 
-    def judge_status(self, new: Object, old: Object) -> list[FieldError]:
-        errors = metadata_change_rules(new["metadata"], old["metadata"])
+    def judge_status(self, errors: FieldErrors, new: Object, old: Object) -> None:
+        metadata_change_rules(errors, new["metadata"], old["metadata"])
         if not new["spec"].get("accessModes"):
-            errors.append(required("Spec.accessModes"))
+            errors.add(required("Spec.accessModes"))
         for name, amount in new["status"].get("capacity", {}).items():
-            errors += basic_amount_rules(amount, f"status.capacity[{name}]")
-        return errors + _expansion_rules(new["status"]) if RECOVERY in self._features else errors
+            basic_amount_rules(errors, amount, f"status.capacity[{name}]")
+        if RECOVERY in self._features:
+            _expansion_rules(errors, new["status"])
 
-    def _fixed(self, new: Object, old: Object) -> list[FieldError]:
+    def _fixed(self, errors: FieldErrors, new: Object, old: Object) -> None:
         spec, before = dict(new["spec"]), dict(old["spec"])
-        errors: list[FieldError] = []
         if not before.get("volumeName"):
             before["volumeName"] = spec.get("volumeName")  # the binder names it, once
         if self._class_moves_into_the_spec(new, old):
             del spec["storageClassName"]
         else:
-            errors += _same_annotation(self._class_key, new, old)
+            _same_annotation(errors, self._class_key, new, old)
             if self._class_comes_afterwards(new, old):
                 del spec["storageClassName"]
         size, old_size = _size(spec), _size(before)
@@ -185,19 +180,19 @@ class ClaimRules:
             spec["resources"] = _with_size(spec["resources"], old_size)
         if _meant(spec) != _meant(before):
             text = "spec is immutable after creation except resources.requests for bound claims"
-            errors.append(forbidden("spec", text))
-        errors += self._shrunk(size, old_size, old["status"].get("capacity", {}).get("storage", "0"))
-        return errors + unchanged("volumeMode", new["spec"].get("volumeMode"), old["spec"].get("volumeMode"))
+            errors.add(forbidden("spec", text))
+        self._shrunk(errors, size, old_size, old["status"].get("capacity", {}).get("storage", "0"))
+        unchanged(errors, "volumeMode", new["spec"].get("volumeMode"), old["spec"].get("volumeMode"))
 
-    def _shrunk(self, size: str, before: str, has: str) -> list[FieldError]:
+    def _shrunk(self, errors: FieldErrors, size: str, before: str, has: str) -> None:
         if nanos_of(size) >= nanos_of(before):
-            return []
+            return
         limit = "previous value"
         if RECOVERY in self._features:
             if nanos_of(size) > nanos_of(has):
-                return []
+                return
             limit = "status.capacity"
-        return [forbidden("spec.resources.requests.storage", f"field can not be less than {limit}")]
+        errors.add(forbidden("spec.resources.requests.storage", f"field can not be less than {limit}"))
 
     def _class_moves_into_the_spec(self, new: Object, old: Object) -> bool:
         """From the annotation in which old claims named it; the annotation may stay, unchanged."""
@@ -215,17 +210,15 @@ class ClaimRules:
         return name is not None and name == named
 
 
-def _expansion_rules(status: Object) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _expansion_rules(errors: FieldErrors, status: Object) -> None:
     resize, field = status.get("resizeStatus", ""), "status.allocatedResources"
     if resize not in RESIZE_STATUSES:
-        errors.append(not_supported("status.resizeStatus", resize, RESIZE_STATUSES))
+        errors.add(not_supported("status.resizeStatus", resize, RESIZE_STATUSES))
     for name, amount in status.get("allocatedResources", {}).items():
         if name != "storage":
-            errors.append(not_supported(field, name, ("storage",)))
+            errors.add(not_supported(field, name, ("storage",)))
         else:
-            errors += basic_amount_rules(amount, f"{field}[{name}]")
-    return errors
+            basic_amount_rules(errors, amount, f"{field}[{name}]")
 
 
 def _size(spec: Object) -> str:
@@ -246,6 +239,7 @@ def _meant(spec: Object) -> dict[str, Any]:
     return said
 
 
-def _same_annotation(class_key: str, new: Object, old: Object) -> list[FieldError]:
+def _same_annotation(errors: FieldErrors, class_key: str, new: Object, old: Object) -> None:
     after, before = (one["metadata"].get("annotations", {}).get(class_key, "") for one in (new, old))
-    return [] if after == before else [invalid(f"metadata.annotations.{class_key}", after, IMMUTABLE)]
+    if after != before:
+        errors.add(invalid(f"metadata.annotations.{class_key}", after, IMMUTABLE))

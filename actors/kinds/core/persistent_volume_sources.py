@@ -33,15 +33,8 @@ from actors.kinds.core.pods.volume_sources import (
 )
 from actors.kinds.core.references import OBJECT_REFERENCE
 from actors.kinds.schema.fields import BOOL, INT32, STRING, STRING_MAP, STRINGS, Field, Struct
-from actors.kinds.validation.checks import (
-    FieldError,
-    dns_label,
-    dns_subdomain,
-    each,
-    forbidden,
-    invalid,
-    required,
-)
+from actors.kinds.validation.checks import dns_label, dns_subdomain
+from actors.kinds.validation.field_errors import FieldErrors, forbidden, invalid, required
 from actors.messages import Object
 
 ONE_SOURCE: Final = "may not specify more than 1 volume type"
@@ -197,7 +190,7 @@ _JUDGED: Final = (
 _SPOKEN_INSIDE: Final = {"gcePersistentDisk": "persistentDisk"}
 _SPOKEN: Final = {"cephfs": "cephFS"}
 
-Rules = Callable[[Object, str], list[FieldError]]
+Rules = Callable[[FieldErrors, Object, str], None]
 
 
 class SourceRules:
@@ -207,36 +200,40 @@ class SourceRules:
         self._rules: Mapping[str, Rules] = {
             **SOURCE_RULES,
             "glusterfs": _glusterfs,
-            "cinder": partial(_with_secret, needs("volumeID")),
-            "flexVolume": partial(flex_rules, domains),
+            "cinder": partial(_with_secret, rules=needs("volumeID")),
+            "flexVolume": partial(flex_rules, domains=domains),
             "azureFile": _azure_file,
             "local": _local,
-            "storageos": partial(_with_secret, _storage_os),
+            "storageos": partial(_with_secret, rules=_storage_os),
         }
 
-    def judge(self, spec: Object, volume: str, field: str, *, any_secret: bool) -> list[FieldError]:
-        errors: list[FieldError] = []
+    def judge(self, errors: FieldErrors, spec: Object, volume: str, field: str, *, any_secret: bool) -> None:
         found = 0
         for name in _JUDGED:
             if name not in spec:
                 continue
             # Flex volumes were forgotten where the others were told that they are one too many.
             if found and name != "flexVolume":
-                errors.append(forbidden(f"{field}.{_SPOKEN.get(name, name)}", ONE_SOURCE))
+                errors.add(forbidden(f"{field}.{_SPOKEN.get(name, name)}", ONE_SOURCE))
                 continue
             found += 1
             here = f"{field}.{_SPOKEN_INSIDE.get(name, name)}"
-            errors += self._one(name, spec, volume, here, any_secret)
+            self._one(errors, name, spec, volume, here, any_secret)
             if name == "local" and "nodeAffinity" not in spec:
-                errors.append(required(f"{field}.nodeAffinity", "Local volume requires node affinity"))
-        return errors if found else [*errors, required(field, "must specify a volume type")]
+                errors.add(required(f"{field}.nodeAffinity", "Local volume requires node affinity"))
+        if not found:
+            errors.add(required(field, "must specify a volume type"))
 
-    def _one(self, name: str, spec: Object, volume: str, field: str, any_secret: bool) -> list[FieldError]:
+    def _one(
+        self, errors: FieldErrors, name: str, spec: Object, volume: str, field: str, any_secret: bool
+    ) -> None:
         if name == "iscsi":
-            return _iscsi(spec[name], volume, field)
+            _iscsi(errors, spec[name], volume, field)
+            return
         if name == "csi":
-            return _csi(spec[name], field, any_secret=any_secret)
-        return self._rules[name](spec[name], field)
+            _csi(errors, spec[name], field, any_secret=any_secret)
+        else:
+            self._rules[name](errors, spec[name], field)
 
 
 def names_secrets_loosely(source: Object | None) -> bool:
@@ -249,79 +246,88 @@ def names_secrets_loosely(source: Object | None) -> bool:
     return any(name and dns_label(name) for name in names)
 
 
-def _glusterfs(source: Object, field: str) -> list[FieldError]:
-    errors = needs("endpoints", "path")(source, field)
+def _glusterfs(errors: FieldErrors, source: Object, field: str) -> None:
+    needs("endpoints", "path")(errors, source, field)
     namespace, here = source.get("endpointsNamespace"), f"{field}.endpointsNamespace"
     if namespace == "":
         text = "if the endpointnamespace is set, it must be a valid namespace name"
-        errors.append(invalid(here, "", text))
+        errors.add(invalid(here, "", text))
     elif namespace is not None:
-        errors += each(here, namespace, dns_label(namespace))
-    return errors
+        errors.add_each(here, namespace, dns_label(namespace))
 
 
-def _azure_file(source: Object, field: str) -> list[FieldError]:
-    errors = needs("secretName", "shareName")(source, field)
-    return [*errors, required(f"{field}.secretNamespace")] if source["secretNamespace"] == "" else errors
+def _azure_file(errors: FieldErrors, source: Object, field: str) -> None:
+    needs("secretName", "shareName")(errors, source, field)
+    if source["secretNamespace"] == "":
+        errors.add(required(f"{field}.secretNamespace"))
 
 
-def _local(source: Object, field: str) -> list[FieldError]:
+def _local(errors: FieldErrors, source: Object, field: str) -> None:
     path, here = source["path"], f"{field}.path"
-    return each(here, path, without_backsteps(path)) if path else [required(here)]
+    if path:
+        errors.add_each(here, path, without_backsteps(path))
+    else:
+        errors.add(required(here))
 
 
-def _storage_os(source: Object, field: str) -> list[FieldError]:
+def _storage_os(errors: FieldErrors, source: Object, field: str) -> None:
     name, namespace = source.get("volumeName", ""), source.get("volumeNamespace", "")
-    errors = [] if name else [required(f"{field}.volumeName")]
+    if not name:
+        errors.add(required(f"{field}.volumeName"))
     for part, value in (("volumeName", name), ("volumeNamespace", namespace)):
-        errors += each(f"{field}.{part}", value, dns_label(value)) if value else []
-    return errors
+        if value:
+            errors.add_each(f"{field}.{part}", value, dns_label(value))
 
 
-def _with_secret(rules: Rules, source: Object, field: str) -> list[FieldError]:
-    errors = rules(source, field)
+def _with_secret(errors: FieldErrors, source: Object, field: str, *, rules: Rules) -> None:
+    rules(errors, source, field)
     if "secretRef" in source:
-        errors += needs("name", "namespace")(source["secretRef"], f"{field}.secretRef")
-    return errors
+        needs("name", "namespace")(errors, source["secretRef"], f"{field}.secretRef")
 
 
-def _iscsi(source: Object, volume: str, field: str) -> list[FieldError]:
+def _iscsi(errors: FieldErrors, source: Object, volume: str, field: str) -> None:
     portal, initiator = source["targetPortal"], source.get("initiatorName")
-    errors = [] if portal else [required(f"{field}.targetPortal")]
+    if not portal:
+        errors.add(required(f"{field}.targetPortal"))
     if initiator is not None and len(f"{volume}:{portal}".encode()) > LONGEST_INITIATOR:
         text = (
             "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters "
             "if iscsi.initiatorName is specified."
         )
-        errors.append(invalid(f"{field}.targetportal", portal, text))
-    errors += _iscsi_name(source["iqn"], f"{field}.iqn") if source["iqn"] else [required(f"{field}.iqn")]
-    errors += unit_rules(source["lun"], f"{field}.lun")
+        errors.add(invalid(f"{field}.targetportal", portal, text))
+    if source["iqn"]:
+        _iscsi_name(errors, source["iqn"], f"{field}.iqn")
+    else:
+        errors.add(required(f"{field}.iqn"))
+    unit_rules(errors, source["lun"], f"{field}.lun")
     if (source.get("chapAuthDiscovery") or source.get("chapAuthSession")) and "secretRef" not in source:
-        errors.append(required(f"{field}.secretRef"))
+        errors.add(required(f"{field}.secretRef"))
     if "secretRef" in source:
-        errors += needs("name")(source["secretRef"], f"{field}.secretRef")
-    return errors if initiator is None else errors + _iscsi_name(initiator, f"{field}.initiatorname")
+        needs("name")(errors, source["secretRef"], f"{field}.secretRef")
+    if initiator is not None:
+        _iscsi_name(errors, initiator, f"{field}.initiatorname")
 
 
-def _iscsi_name(name: str, field: str) -> list[FieldError]:
-    return [invalid(field, name, "must be valid format")] if iscsi_name(name) else []
+def _iscsi_name(errors: FieldErrors, name: str, field: str) -> None:
+    if iscsi_name(name):
+        errors.add(invalid(field, name, "must be valid format"))
 
 
-def _csi(source: Object, field: str, *, any_secret: bool) -> list[FieldError]:
-    errors = driver_name_rules(source["driver"], f"{field}.driver")
-    errors += needs("volumeHandle")(source, field)
+def _csi(errors: FieldErrors, source: Object, field: str, *, any_secret: bool) -> None:
+    driver_name_rules(errors, source["driver"], f"{field}.driver")
+    needs("volumeHandle")(errors, source, field)
     for part in (
         *("controllerPublishSecretRef", "controllerExpandSecretRef"),
         *("nodePublishSecretRef", "nodeExpandSecretRef"),
     ):
         if part in source:
-            errors += _secret(source[part], f"{field}.{part}", any_secret=any_secret)
-    return errors
+            _secret(errors, source[part], f"{field}.{part}", any_secret=any_secret)
 
 
-def _secret(secret: Object, field: str, *, any_secret: bool) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _secret(errors: FieldErrors, secret: Object, field: str, *, any_secret: bool) -> None:
     for part, check in (("name", dns_subdomain if any_secret else dns_label), ("namespace", dns_label)):
         value = secret.get(part, "")
-        errors += each(f"{field}.{part}", value, check(value)) if value else [required(f"{field}.{part}")]
-    return errors
+        if value:
+            errors.add_each(f"{field}.{part}", value, check(value))
+        else:
+            errors.add(required(f"{field}.{part}"))

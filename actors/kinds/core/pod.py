@@ -49,7 +49,8 @@ from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metad
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.features import EXPANDED_DNS
 from actors.kinds.schema.fields import Field, Struct
-from actors.kinds.validation.checks import FieldError, forbidden, name_is_subdomain
+from actors.kinds.validation.checks import name_is_subdomain
+from actors.kinds.validation.field_errors import FieldErrors, forbidden
 from actors.messages import Object
 from actors.names import Names
 
@@ -164,60 +165,57 @@ class Pods:
         new.update({**old, "metadata": dict(old["metadata"]), "spec": POD_SPEC.arranged(spec)})
         new["spec"] = without_gated(new["spec"], old["spec"], self._features)
 
-    def rules(self, new: Object) -> list[FieldError]:
+    def rules(self, errors: FieldErrors, new: Object) -> None:
         spec, annotations = new["spec"], new["metadata"].get("annotations", {})
-        errors = self._judge(new, self._at_first())
+        self._judge(errors, new, self._at_first())
         if "ephemeralContainers" in spec:
-            errors.append(forbidden("spec.ephemeralContainers", "cannot be set on create"))
-        return errors + seccomp_agreement_rules(annotations, spec, "spec", self._keys)
+            errors.add(forbidden("spec.ephemeralContainers", "cannot be set on create"))
+        seccomp_agreement_rules(errors, annotations, spec, "spec", self._keys)
 
-    def change_rules(self, new: Object, old: Object) -> list[FieldError]:
-        return self._update(new, old) + spec_change_rules(new["spec"], old["spec"])
+    def change_rules(self, errors: FieldErrors, new: Object, old: Object) -> None:
+        self._update(errors, new, old)
+        spec_change_rules(errors, new["spec"], old["spec"])
 
-    def ephemeral_container_rules(self, new: Object, old: Object) -> list[FieldError]:
+    def ephemeral_container_rules(self, errors: FieldErrors, new: Object, old: Object) -> None:
         part = "ephemeralContainers"
-        return self._update(new, old) + added_container_rules(
-            new["spec"].get(part, []), old["spec"].get(part, [])
-        )
+        self._update(errors, new, old)
+        added_container_rules(errors, new["spec"].get(part, []), old["spec"].get(part, []))
 
-    def status_rules(self, new: Object, old: Object) -> list[FieldError]:
-        return [
-            *metadata_change_rules(new["metadata"], old["metadata"]),
-            *self._annotation_changes(new, old, self._since(new, old)),
-            *status_change_rules(new, old),
-        ]
+    def status_rules(self, errors: FieldErrors, new: Object, old: Object) -> None:
+        metadata_change_rules(errors, new["metadata"], old["metadata"])
+        self._annotation_changes(errors, new, old, self._since(new, old))
+        status_change_rules(errors, new, old)
 
     def warnings(self, new: Object, old: Object | None) -> list[str]:
         """On creation alone: later it is programs that write pods, and nobody reads."""
         return self._warnings.of(new) if old is None else []
 
-    def _update(self, new: Object, old: Object) -> list[FieldError]:
+    def _update(self, errors: FieldErrors, new: Object, old: Object) -> None:
         allowed = self._since(new, old)
-        return [
-            *metadata_change_rules(new["metadata"], old["metadata"]),
-            *metadata_rules(new["metadata"], namespaced=True, check_name=name_is_subdomain),
-            *self._judge(new, allowed),
-            *self._annotation_changes(new, old, allowed),
-        ]
+        metadata_change_rules(errors, new["metadata"], old["metadata"])
+        metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
+        self._judge(errors, new, allowed)
+        self._annotation_changes(errors, new, old, allowed)
 
-    def _judge(self, pod: Object, allowed: Allowed) -> list[FieldError]:
+    def _judge(self, errors: FieldErrors, pod: Object, allowed: Allowed) -> None:
         metadata, spec = pod["metadata"], pod["spec"]
-        errors = self._annotations(pod, allowed)
-        errors += self._rules.judge(spec, "spec", metadata.get("name", ""), allowed)
+        self._annotations(errors, pod, allowed)
+        self._rules.judge(errors, spec, "spec", metadata.get("name", ""), allowed)
         if not spec.get("serviceAccountName"):
             text = "must not be specified when serviceAccountName is not set"
             tokens = tokens_of(spec.get("volumes", []), "spec.volumes")
-            errors += [forbidden(path, text) for path, _ in tokens]
+            for path, _ in tokens:
+                errors.add(forbidden(path, text))
         for part in ("containers", "initContainers"):
             for index, container in enumerate(spec.get(part) or ()):
                 image = container.get("image", "")
                 if image != image.strip():
-                    errors += image_space_rules(container, f"spec.{part}[{index}]")
-        return errors
+                    image_space_rules(errors, container, f"spec.{part}[{index}]")
 
-    def _annotations(self, pod: Object, allowed: Allowed) -> list[FieldError]:
+    def _annotations(self, errors: FieldErrors, pod: Object, allowed: Allowed) -> None:
         annotations = pod["metadata"].get("annotations", {})
-        return annotation_rules(
+        annotation_rules(
+            errors,
             annotations,
             pod["spec"],
             "metadata.annotations",
@@ -225,10 +223,10 @@ class Pods:
             any_cost=allowed.any_deletion_cost,
         )
 
-    def _annotation_changes(self, new: Object, old: Object, allowed: Allowed) -> list[FieldError]:
+    def _annotation_changes(self, errors: FieldErrors, new: Object, old: Object, allowed: Allowed) -> None:
         now, before = (pod["metadata"].get("annotations", {}) for pod in (new, old))
-        errors = annotation_change_rules(now, before, "metadata.annotations", self._keys)
-        return errors + self._annotations(new, allowed)
+        annotation_change_rules(errors, now, before, "metadata.annotations", self._keys)
+        self._annotations(errors, new, allowed)
 
     def _at_first(self) -> Allowed:
         return NOTHING_ALLOWED if EXPANDED_DNS not in self._features else Allowed(expanded_dns=True)

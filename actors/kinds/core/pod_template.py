@@ -35,7 +35,8 @@ from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.declaration.workloads import containers_cell, images_cell, labels_or_none
 from actors.kinds.features import EXPANDED_DNS
 from actors.kinds.schema.fields import Field, Struct
-from actors.kinds.validation.checks import FieldError, forbidden, name_is_subdomain
+from actors.kinds.validation.checks import name_is_subdomain
+from actors.kinds.validation.field_errors import FieldErrors, forbidden
 from actors.messages import Object
 from actors.names import Names
 
@@ -78,10 +79,8 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         strategy=Strategy(
             prepare_for_create=partial(prepare_create, features),
             prepare_for_update=partial(prepare_update, features),
-            validate_create=lambda new: pod_template_rules(
-                new["template"], "template", names, None, features
-            ),
-            validate_update=partial(change_rules, names, features),
+            validate_create=partial(create_rules, names=names, features=features),
+            validate_update=partial(change_rules, names=names, features=features),
             warnings=partial(warnings, names),
         ),
     )
@@ -97,9 +96,15 @@ def prepare_update(features: frozenset[str], new: Object, old: Object) -> None:
     count(new, old, "template")
 
 
-def change_rules(names: Names, features: frozenset[str], new: Object, old: Object) -> list[FieldError]:
-    errors = metadata_change_rules(new["metadata"], old["metadata"])
-    return errors + pod_template_rules(new["template"], "template", names, old["template"], features)
+def create_rules(errors: FieldErrors, new: Object, *, names: Names, features: frozenset[str]) -> None:
+    pod_template_rules(errors, new["template"], "template", names, None, features)
+
+
+def change_rules(
+    errors: FieldErrors, new: Object, old: Object, *, names: Names, features: frozenset[str]
+) -> None:
+    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    pod_template_rules(errors, new["template"], "template", names, old["template"], features)
 
 
 def warnings(names: Names, new: Object, old: Object | None) -> list[str]:
@@ -122,40 +127,38 @@ def without_gated(
 
 
 def pod_template_rules(
+    errors: FieldErrors,
     template: Object,
     field: str,
     names: Names,
     old: Object | None = None,
     features: frozenset[str] = frozenset(),
-) -> list[FieldError]:
+) -> None:
     """`old` is the template as it was: what it has already it may keep."""
     keys, rules = _rules(names)
     metadata, spec = template["metadata"], template["spec"]
-    errors = template_metadata_rules(template, field, names, old)
+    template_metadata_rules(errors, template, field, names, old)
     allowed = _allowed(template, old, keys)
     if EXPANDED_DNS in features:
         allowed = replace(allowed, expanded_dns=True)
-    errors += rules.judge(spec, f"{field}.spec", allowed=allowed)
-    errors += of_pods.seccomp_agreement_rules(metadata.get("annotations", {}), spec, f"{field}.spec", keys)
+    rules.judge(errors, spec, f"{field}.spec", allowed=allowed)
+    of_pods.seccomp_agreement_rules(errors, metadata.get("annotations", {}), spec, f"{field}.spec", keys)
     if "ephemeralContainers" in spec:
         text = "ephemeral containers not allowed in pod template"
-        errors.append(forbidden(f"{field}.spec.ephemeralContainers", text))
-    return errors
+        errors.add(forbidden(f"{field}.spec.ephemeralContainers", text))
 
 
 def template_metadata_rules(
-    template: Object, field: str, names: Names, old: Object | None = None
-) -> list[FieldError]:
+    errors: FieldErrors, template: Object, field: str, names: Names, old: Object | None = None
+) -> None:
     """Of a template's labels and annotations alone."""
     keys = _rules(names)[0]
     metadata, spec = template["metadata"], template["spec"]
     labels, notes = metadata.get("labels", {}), metadata.get("annotations", {})
     any_cost = _allowed(template, old, keys).any_deletion_cost
-    return [
-        *label_rules(labels, f"{field}.labels"),
-        *annotation_rules(notes, f"{field}.annotations"),
-        *of_pods.annotation_rules(notes, spec, f"{field}.annotations", keys, any_cost=any_cost),
-    ]
+    label_rules(errors, labels, f"{field}.labels")
+    annotation_rules(errors, notes, f"{field}.annotations")
+    of_pods.annotation_rules(errors, notes, spec, f"{field}.annotations", keys, any_cost=any_cost)
 
 
 def _allowed(template: Object, old: Object | None, keys: PodKeys) -> Allowed:

@@ -32,12 +32,12 @@ from actors.kinds.declaration.scale import labels_text, scale
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.declaration.workloads import CONTAINERS, DOES_NOT_MATCH, IMAGES, counted, labels_or_none
 from actors.kinds.schema.fields import INT32, INT64, STRING, STRING_MAP, TIME, Field, ListOf, Struct
-from actors.kinds.validation.checks import (
+from actors.kinds.validation.checks import name_is_subdomain
+from actors.kinds.validation.field_errors import (
     NEGATIVE,
-    FieldError,
+    FieldErrors,
     forbidden,
     invalid,
-    name_is_subdomain,
     not_supported,
     required,
 )
@@ -121,8 +121,8 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         strategy=Strategy(
             prepare_for_create=partial(prepare_create, features),
             prepare_for_update=partial(prepare_update, features),
-            validate_create=partial(rules, names),
-            validate_update=partial(change_rules, names),
+            validate_create=partial(rules, names=names),
+            validate_update=partial(change_rules, names=names),
             warnings=partial(warnings, names),
         ),
     )
@@ -154,65 +154,59 @@ def prepare_update(features: frozenset[str], new: Object, old: Object) -> None:
     keep_status_and_count(new, old)
 
 
-def rules(names: Names, new: Object, old: Object | None = None) -> list[FieldError]:
+def rules(errors: FieldErrors, new: Object, old: Object | None = None, *, names: Names) -> None:
     spec = new["spec"]
-    errors: list[FieldError] = []
     if spec.get("minReadySeconds", 0) < 0:
-        errors.append(invalid("spec.minReadySeconds", spec["minReadySeconds"], NEGATIVE))
+        errors.add(invalid("spec.minReadySeconds", spec["minReadySeconds"], NEGATIVE))
     if not spec.get("selector"):
-        errors.append(required("spec.selector"))
+        errors.add(required("spec.selector"))
     if spec.get("replicas", 0) < 0:
-        errors.append(invalid("spec.replicas", spec["replicas"], NEGATIVE))
+        errors.add(invalid("spec.replicas", spec["replicas"], NEGATIVE))
     if "template" not in spec:
-        return [*errors, required("spec.template")]
+        errors.add(required("spec.template"))
+        return
     before = None if old is None else old["spec"].get("template")
-    return errors + _template_rules(names, spec, before)
+    _template_rules(errors, names, spec, before)
 
 
-def _template_rules(names: Names, spec: Object, old: Object | None) -> list[FieldError]:
+def _template_rules(errors: FieldErrors, names: Names, spec: Object, old: Object | None) -> None:
     field, template, selector = "spec.template", spec["template"], spec.get("selector", {})
     labels = template["metadata"].get("labels", {})
-    errors: list[FieldError] = []
     if not selector.items() <= labels.items():
         spelled = spelling.labels(template["metadata"].get("labels"))
-        errors.append(invalid(f"{field}.metadata.labels", spelled, DOES_NOT_MATCH))
-    errors += pod_template_rules(template, field, names, old)
+        errors.add(invalid(f"{field}.metadata.labels", spelled, DOES_NOT_MATCH))
+    pod_template_rules(errors, template, field, names, old)
     if spec.get("replicas", 0) > 1:
-        errors += shared_disk_rules(template["spec"].get("volumes", []), f"{field}.spec.volumes")
+        shared_disk_rules(errors, template["spec"].get("volumes", []), f"{field}.spec.volumes")
     policy = template["spec"].get("restartPolicy", "")
     if policy != "Always":
-        errors.append(not_supported(f"{field}.spec.restartPolicy", policy, ("Always",)))
+        errors.add(not_supported(f"{field}.spec.restartPolicy", policy, ("Always",)))
     if "activeDeadlineSeconds" in template["spec"]:
         text = "activeDeadlineSeconds in ReplicationController is not Supported"
-        errors.append(forbidden(f"{field}.spec.activeDeadlineSeconds", text))
-    return errors
+        errors.add(forbidden(f"{field}.spec.activeDeadlineSeconds", text))
 
 
-def change_rules(names: Names, new: Object, old: Object) -> list[FieldError]:
-    own = rules(names, new, old)
-    return [
-        *metadata_rules(new["metadata"], namespaced=True, check_name=name_is_subdomain),
-        *own,
-        *metadata_change_rules(new["metadata"], old["metadata"]),
-        *own,
-    ]
+def change_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names) -> None:
+    metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
+    own = errors.added_by(rules, new, old, names=names)
+    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    errors.add_all(own)
 
 
-def status_change_rules(new: Object, old: Object) -> list[FieldError]:
+def status_change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
     status = new["status"]
-    errors = metadata_change_rules(new["metadata"], old["metadata"])
+    metadata_change_rules(errors, new["metadata"], old["metadata"])
     parts = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
     for part in ("replicas", *parts, "observedGeneration"):
         if status.get(part, 0) < 0:
-            errors.append(invalid(f"status.{part}", status[part], NEGATIVE))
+            errors.add(invalid(f"status.{part}", status[part], NEGATIVE))
     for part in parts:
         if status.get(part, 0) > status["replicas"]:
             text = "cannot be greater than status.replicas"
-            errors.append(invalid(f"status.{part}", status.get(part, 0), text))
+            errors.add(invalid(f"status.{part}", status.get(part, 0), text))
     if status.get("availableReplicas", 0) > status.get("readyReplicas", 0):
         text = "cannot be greater than readyReplicas"
-        errors.append(invalid("status.availableReplicas", status.get("availableReplicas", 0), text))
-    return errors
+        errors.add(invalid("status.availableReplicas", status.get("availableReplicas", 0), text))
 
 
 def warnings(names: Names, new: Object, old: Object | None) -> list[str]:

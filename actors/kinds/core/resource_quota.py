@@ -14,7 +14,8 @@ from actors.kinds.declaration.label_selector import NO_OPERATOR
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import QUANTITIES, STRING, STRINGS, Field, ListOf, Struct
-from actors.kinds.validation.checks import IMMUTABLE, FieldError, invalid, name_is_subdomain, required
+from actors.kinds.validation.checks import name_is_subdomain
+from actors.kinds.validation.field_errors import IMMUTABLE, FieldError, FieldErrors, invalid, required
 from actors.kinds.values.spelling import quoted
 from actors.messages import Object
 from actors.names import Names
@@ -88,14 +89,16 @@ def define(names: Names) -> Definition:
         check_name=name_is_subdomain,
         fields=RESOURCE_QUOTA,
         set_defaults=fill,
-        subresources=(Subresource(name="status", prepare=keep_spec, validate=partial(status_rules, home)),),
+        subresources=(
+            Subresource(name="status", prepare=keep_spec, validate=partial(status_rules, home=home)),
+        ),
         deletion=Deletion(returns_object=True),
         table=Table(COLUMNS),
         strategy=Strategy(
             prepare_for_create=partial(drop_status, STATUS),
             prepare_for_update=keep_status,
-            validate_create=partial(rules, home),
-            validate_update=partial(change_rules, home),
+            validate_create=partial(rules, home=home),
+            validate_update=partial(change_rules, home=home),
         ),
     )
 
@@ -105,52 +108,51 @@ def fill(new: Object) -> None:
         round_up(amounts or {})
 
 
-def rules(home: str, new: Object) -> list[FieldError]:
+def rules(errors: FieldErrors, new: Object, *, home: str) -> None:
     spec = new["spec"]
     hard = spec.get("hard", {})
-    return [
-        *_amounts(hard, "spec.hard", home),
-        *_scopes(spec.get("scopes", []), hard),
-        *_selected(spec.get("scopeSelector", {}), spec.get("scopes", []), hard),
-    ]
+    _amounts(errors, hard, "spec.hard", home)
+    _scopes(errors, spec.get("scopes", []), hard)
+    _selected(errors, spec.get("scopeSelector", {}), spec.get("scopes", []), hard)
 
 
-def change_rules(home: str, new: Object, old: Object) -> list[FieldError]:
-    errors = metadata_change_rules(new["metadata"], old["metadata"]) + rules(home, new)
+def change_rules(errors: FieldErrors, new: Object, old: Object, *, home: str) -> None:
+    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    rules(errors, new, home=home)
     scopes, before = (one["spec"].get("scopes", []) for one in (new, old))
-    return [*errors, _wrong_scopes(scopes, IMMUTABLE)] if set(scopes) != set(before) else errors
+    if set(scopes) != set(before):
+        errors.add(_wrong_scopes(scopes, IMMUTABLE))
 
 
-def status_rules(home: str, new: Object, old: Object) -> list[FieldError]:
-    errors = metadata_change_rules(new["metadata"], old["metadata"])
+def status_rules(errors: FieldErrors, new: Object, old: Object, *, home: str) -> None:
+    metadata_change_rules(errors, new["metadata"], old["metadata"])
     for part in ("hard", "used"):
-        errors += _amounts(new["status"].get(part, {}), f"status.{part}", home)
-    return errors
+        _amounts(errors, new["status"].get(part, {}), f"status.{part}", home)
 
 
-def _amounts(amounts: Mapping[str, str], field: str, home: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _amounts(errors: FieldErrors, amounts: Mapping[str, str], field: str, home: str) -> None:
     for name, amount in amounts.items():
         here = f"{field}[{name}]"
-        errors += resource_name_rules(name, here)
+        resource_name_rules(errors, name, here)
         if "/" not in name and not _is_standard(name):
-            errors.append(invalid(here, name, "must be a standard resource for quota"))
-        errors += amount_rules(name, amount, here, home)
-    return errors
+            errors.add(invalid(here, name, "must be a standard resource for quota"))
+        amount_rules(errors, name, amount, here, home)
 
 
 def _is_standard(name: str) -> bool:
     return name in COUNTED_BY_QUOTA or name.startswith((HUGE_PAGES, f"requests.{HUGE_PAGES}"))
 
 
-def _scopes(scopes: list[str], hard: Iterable[str]) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _scopes(errors: FieldErrors, scopes: list[str], hard: Iterable[str]) -> None:
     for scope in scopes:
         if scope not in SCOPES:
-            errors.append(_wrong_scopes(scopes, "unsupported scope"))
+            errors.add(_wrong_scopes(scopes, "unsupported scope"))
         text = "unsupported scope applied to resource"
-        errors += [_wrong_scopes(scopes, text) for _ in _unfit(scope, hard)]
-    return errors + [_wrong_scopes(scopes, "conflicting scopes") for pair in CONTRARY if pair <= set(scopes)]
+        for _ in _unfit(scope, hard):
+            errors.add(_wrong_scopes(scopes, text))
+    for pair in CONTRARY:
+        if pair <= set(scopes):
+            errors.add(_wrong_scopes(scopes, "conflicting scopes"))
 
 
 def _wrong_scopes(scopes: list[str], why: str, field: str = "spec.scopes") -> FieldError:
@@ -167,34 +169,34 @@ def _unfit(scope: str, hard: Iterable[str]) -> list[str]:
     return [name for name in sorted(hard) if _is_standard(name) and name not in fitting]
 
 
-def _selected(selector: Object, scopes: list[str], hard: Iterable[str]) -> list[FieldError]:
+def _selected(errors: FieldErrors, selector: Object, scopes: list[str], hard: Iterable[str]) -> None:
     field = "spec.scopeSelector.matchExpressions"
-    errors: list[FieldError] = []
     names: set[str] = set()
     for requirement in selector.get("matchExpressions", ()):
         scope = requirement["scopeName"]
         if scope not in SCOPES:
-            errors.append(invalid(f"{field}.scopeName", scope, "unsupported scope"))
+            errors.add(invalid(f"{field}.scopeName", scope, "unsupported scope"))
         text = "unsupported scope applied to resource"
-        errors += [invalid(field, selector, text) for _ in _unfit(scope, hard)]
-        errors += _requirement(requirement, field)
+        for _ in _unfit(scope, hard):
+            errors.add(invalid(field, selector, text))
+        _requirement(errors, requirement, field)
         names.add(scope)
-    return errors + [_wrong_scopes(scopes, "conflicting scopes", field) for pair in CONTRARY if pair <= names]
+    for pair in CONTRARY:
+        if pair <= names:
+            errors.add(_wrong_scopes(scopes, "conflicting scopes", field))
 
 
-def _requirement(requirement: Object, field: str) -> list[FieldError]:
+def _requirement(errors: FieldErrors, requirement: Object, field: str) -> None:
     operator, values = requirement["operator"], requirement.get("values", [])
-    errors: list[FieldError] = []
     if requirement["scopeName"] in UNNAMED_SCOPES and operator != "Exists":
-        errors.append(invalid(f"{field}.operator", operator, UNNAMED))
+        errors.add(invalid(f"{field}.operator", operator, UNNAMED))
     if operator in ("In", "NotIn"):
         if not values:
             text = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
-            errors.append(required(f"{field}.values", text))
+            errors.add(required(f"{field}.values", text))
     elif operator in ("Exists", "DoesNotExist"):
         if values:
             text = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
-            errors.append(invalid(f"{field}.values", values, text))
+            errors.add(invalid(f"{field}.values", values, text))
     else:
-        errors.append(invalid(f"{field}.operator", operator, NO_OPERATOR))
-    return errors
+        errors.add(invalid(f"{field}.operator", operator, NO_OPERATOR))

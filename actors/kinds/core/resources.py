@@ -12,13 +12,12 @@ from functools import lru_cache
 from typing import Final
 
 from actors.kinds.schema.fields import QUANTITIES, Field, Struct
-from actors.kinds.validation.checks import (
+from actors.kinds.validation.checks import qualified_name
+from actors.kinds.validation.field_errors import (
     NEGATIVE,
-    FieldError,
-    each,
+    FieldErrors,
     forbidden,
     invalid,
-    qualified_name,
     required,
 )
 from actors.kinds.values.quantity import NANOS, NotAQuantity, canonical_quantity, nanos_of
@@ -60,84 +59,83 @@ def is_extended(name: str, home: str) -> bool:
     return not qualified_name(f"requests.{name}")
 
 
-def resource_name_rules(name: str, field: str) -> list[FieldError]:
-    wrong = each(field, name, qualified_name(name))
+def resource_name_rules(errors: FieldErrors, name: str, field: str) -> None:
+    wrong = qualified_name(name)
+    errors.add_each(field, name, wrong)
     if wrong or "/" in name or name in KNOWN or name.startswith((HUGE_PAGES, f"requests.{HUGE_PAGES}")):
-        return wrong
-    return [invalid(field, name, "must be a standard resource type or fully qualified")]
+        return
+    errors.add(invalid(field, name, "must be a standard resource type or fully qualified"))
 
 
-def amount_rules(name: str, amount: str, field: str, home: str) -> list[FieldError]:
-    errors = [invalid(field, amount, NEGATIVE)] if amount.startswith("-") else []
+def amount_rules(errors: FieldErrors, name: str, amount: str, field: str, home: str) -> None:
+    if amount.startswith("-"):
+        errors.add(invalid(field, amount, NEGATIVE))
     if (name in COUNTED or is_extended(name, home)) and nanos(amount) % NANOS:
-        errors.append(invalid(field, amount, NOT_WHOLE))
-    return errors
+        errors.add(invalid(field, amount, NOT_WHOLE))
 
 
 def requirement_rules(
-    requirements: Object, field: str, home: str, *, uneven_pages: bool = False
-) -> list[FieldError]:
+    errors: FieldErrors, requirements: Object, field: str, home: str, *, uneven_pages: bool = False
+) -> None:
     """`uneven_pages` lets huge pages be asked for in parts: old objects may have them."""
     limits, requests = requirements.get("limits", {}), requirements.get("requests", {})
-    errors: list[FieldError] = []
     for name, amount in limits.items():
-        errors += _one_amount(name, amount, f"{field}.limits", home, uneven_pages)
+        _one_amount(errors, name, amount, f"{field}.limits", home, uneven_pages)
     for name, amount in requests.items():
         here = f"{field}.requests"
         if name in MEASURED:
-            errors += _one_amount(name, amount, here, home, uneven_pages)
-            errors += _within(name, amount, limits.get(name), here)
+            _one_amount(errors, name, amount, here, home, uneven_pages)
+            _within(errors, name, amount, limits.get(name), here)
         else:
-            pages = _page_rules(name, amount, f"{here}[{name}]", uneven_pages)
-            errors += _one_amount(name, amount, here, home, True)
-            errors += _promised(name, amount, limits.get(name), field, home) + pages
+            _one_amount(errors, name, amount, here, home, True)
+            _promised(errors, name, amount, limits.get(name), field, home)
+            _page_rules(errors, name, amount, f"{here}[{name}]", uneven_pages)
     if any(name.startswith(HUGE_PAGES) for name in (*limits, *requests)):
-        errors += _pages_need_more(limits, requests, field)
-    return errors
+        _pages_need_more(errors, limits, requests, field)
 
 
-def _one_amount(name: str, amount: str, field: str, home: str, uneven_pages: bool) -> list[FieldError]:
+def _one_amount(
+    errors: FieldErrors, name: str, amount: str, field: str, home: str, uneven_pages: bool
+) -> None:
     if name in MEASURED:
-        return [invalid(f"{field}[{name}]", amount, NEGATIVE)] if amount.startswith("-") else []
+        if amount.startswith("-"):
+            errors.add(invalid(f"{field}[{name}]", amount, NEGATIVE))
+        return
     here = f"{field}[{name}]"
-    return [
-        *container_name_rules(name, here, home),
-        *amount_rules(name, amount, here, home),
-        *_page_rules(name, amount, here, uneven_pages),
-    ]
+    container_name_rules(errors, name, here, home)
+    amount_rules(errors, name, amount, here, home)
+    _page_rules(errors, name, amount, here, uneven_pages)
 
 
-def container_name_rules(name: str, field: str, home: str) -> list[FieldError]:
-    errors = resource_name_rules(name, field)
+def container_name_rules(errors: FieldErrors, name: str, field: str, home: str) -> None:
+    resource_name_rules(errors, name, field)
     if "/" not in name:
         if name not in MEASURED and not name.startswith(HUGE_PAGES):
-            errors.append(invalid(field, name, "must be a standard resource for containers"))
+            errors.add(invalid(field, name, "must be a standard resource for containers"))
     elif not is_native(name, home) and not is_extended(name, home):
-        errors.append(invalid(field, name, "doesn't follow extended resource name standard"))
-    return errors
+        errors.add(invalid(field, name, "doesn't follow extended resource name standard"))
 
 
-def _promised(name: str, amount: str, limit: str | None, field: str, home: str) -> list[FieldError]:
+def _promised(errors: FieldErrors, name: str, amount: str, limit: str | None, field: str, home: str) -> None:
     """Of what cannot be promised twice, as much is given as is asked for."""
     if is_native(name, home) and not name.startswith(HUGE_PAGES):
-        return _within(name, amount, limit, f"{field}.requests")
+        _within(errors, name, amount, limit, f"{field}.requests")
+        return
     if limit is None:
-        return [required(f"{field}.limits", "Limit must be set for non overcommitable resources")]
-    if nanos(amount) == nanos(limit):
-        return []
-    return [invalid(f"{field}.requests", amount, f"must be equal to {name} limit")]
+        errors.add(required(f"{field}.limits", "Limit must be set for non overcommitable resources"))
+        return
+    if nanos(amount) != nanos(limit):
+        errors.add(invalid(f"{field}.requests", amount, f"must be equal to {name} limit"))
 
 
-def _within(name: str, amount: str, limit: str | None, field: str) -> list[FieldError]:
-    if limit is None or amount == limit or nanos(amount) <= nanos(limit):
-        return []
-    return [invalid(field, amount, f"must be less than or equal to {name} limit")]
+def _within(errors: FieldErrors, name: str, amount: str, limit: str | None, field: str) -> None:
+    if limit is not None and amount != limit and nanos(amount) > nanos(limit):
+        errors.add(invalid(field, amount, f"must be less than or equal to {name} limit"))
 
 
-def _page_rules(name: str, amount: str, field: str, uneven_pages: bool) -> list[FieldError]:
-    if uneven_pages or not name.startswith(HUGE_PAGES) or in_whole_pages(name, amount):
-        return []
-    return [invalid(field, amount, f"{amount} is not positive integer multiple of {name}")]
+def _page_rules(errors: FieldErrors, name: str, amount: str, field: str, uneven_pages: bool) -> None:
+    if not uneven_pages and name.startswith(HUGE_PAGES) and not in_whole_pages(name, amount):
+        errors.add(invalid(field, amount, f"{amount} is not positive integer multiple of {name}"))
 
 
 def in_whole_pages(name: str, amount: str) -> bool:
@@ -151,10 +149,11 @@ def in_whole_pages(name: str, amount: str) -> bool:
     return units % (page // NANOS) == 0
 
 
-def _pages_need_more(limits: Mapping[str, str], requests: Mapping[str, str], field: str) -> list[FieldError]:
-    if not {"cpu", "memory"}.isdisjoint((*limits, *requests)):
-        return []
-    return [forbidden(field, "HugePages require cpu or memory")]
+def _pages_need_more(
+    errors: FieldErrors, limits: Mapping[str, str], requests: Mapping[str, str], field: str
+) -> None:
+    if {"cpu", "memory"}.isdisjoint((*limits, *requests)):
+        errors.add(forbidden(field, "HugePages require cpu or memory"))
 
 
 def round_up(amounts: dict[str, str]) -> None:

@@ -14,12 +14,10 @@ from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import BOOL, BYTES_MAP, STRING, STRING_MAP, Field, Struct
 from actors.kinds.schema.scalars import spoken
 from actors.kinds.schema.scan import NotJson, read
-from actors.kinds.validation.checks import (
-    FieldError,
-    config_key,
-    each,
+from actors.kinds.validation.checks import config_key, name_is_subdomain
+from actors.kinds.validation.field_errors import (
+    FieldErrors,
     invalid,
-    name_is_subdomain,
     required,
     too_long,
     unchanged,
@@ -36,11 +34,11 @@ SECRET = Struct(
     Field("type", STRING, 3, default="Opaque"),
 )
 
-TypeRules = Callable[[Object], list[FieldError]]
+TypeRules = Callable[[FieldErrors, Object], None]
 
 
 def define(names: Names) -> Definition:
-    judge = partial(rules, _type_rules(names))
+    judge = partial(rules, of_type=_type_rules(names))
     return Definition(
         group="",
         version="v1",
@@ -65,7 +63,7 @@ def define(names: Names) -> Definition:
             prepare_for_create=take_string_data,
             prepare_for_update=lambda new, _: take_string_data(new),
             validate_create=judge,
-            validate_update=partial(change_rules, judge),
+            validate_update=partial(change_rules, judge=judge),
         ),
     )
 
@@ -80,69 +78,70 @@ def take_string_data(new: Object) -> None:
     new.update(SECRET.arranged({name: new.pop(name) for name in list(new)}))
 
 
-def rules(of_type: dict[str, TypeRules], new: Object) -> list[FieldError]:
-    errors: list[FieldError] = []
+def rules(errors: FieldErrors, new: Object, *, of_type: dict[str, TypeRules]) -> None:
     data = new.get("data", {})
     for key in data:
-        errors += each(f"data[{key}]", key, config_key(key))
+        errors.add_each(f"data[{key}]", key, config_key(key))
     if decoded_size(data.values()) > MOST_BYTES:
-        errors.append(too_long("data", MOST_BYTES))
+        errors.add(too_long("data", MOST_BYTES))
     judge = of_type.get(new.get("type", ""))
-    return errors + judge(new) if judge else errors
+    if judge:
+        judge(errors, new)
 
 
-def change_rules(judge: TypeRules, new: Object, old: Object) -> list[FieldError]:
-    return [
-        *metadata_change_rules(new["metadata"], old["metadata"]),
-        *unchanged("type", new.get("type", ""), old.get("type", "")),
-        *frozen(new, old, "data"),
-        *metadata_rules(new["metadata"], namespaced=True, check_name=name_is_subdomain),
-        *judge(new),
-    ]
+def change_rules(errors: FieldErrors, new: Object, old: Object, *, judge: TypeRules) -> None:
+    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    unchanged(errors, "type", new.get("type", ""), old.get("type", ""))
+    frozen(errors, new, old, "data")
+    metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
+    judge(errors, new)
 
 
 def _type_rules(names: Names) -> dict[str, TypeRules]:
     return {
-        names.key("service-account-token"): partial(_needs_annotation, names.key("service-account.name")),
-        names.key("dockercfg"): partial(_needs_json, ".dockercfg"),
-        names.key("dockerconfigjson"): partial(_needs_json, ".dockerconfigjson"),
+        names.key("service-account-token"): partial(_needs_annotation, key=names.key("service-account.name")),
+        names.key("dockercfg"): partial(_needs_json, key=".dockercfg"),
+        names.key("dockerconfigjson"): partial(_needs_json, key=".dockerconfigjson"),
         names.key("basic-auth"): _basic_auth,
         names.key("ssh-auth"): _ssh_auth,
         names.key("tls"): _tls,
     }
 
 
-def _needs_annotation(key: str, new: Object) -> list[FieldError]:
-    if new["metadata"].get("annotations", {}).get(key):
-        return []
-    return [required(f"metadata.annotations[{key}]")]
+def _needs_annotation(errors: FieldErrors, new: Object, *, key: str) -> None:
+    if not new["metadata"].get("annotations", {}).get(key):
+        errors.add(required(f"metadata.annotations[{key}]"))
 
 
-def _needs_json(key: str, new: Object) -> list[FieldError]:
+def _needs_json(errors: FieldErrors, new: Object, *, key: str) -> None:
     content = new.get("data", {}).get(key)
     if content is None:
-        return [required(f"data[{key}]")]
+        errors.add(required(f"data[{key}]"))
+        return
     try:
         parsed, _ = read(base64.b64decode(content))
     except NotJson as error:
-        return [invalid(f"data[{key}]", "<secret contents redacted>", error.words)]
-    if parsed is None or isinstance(parsed, dict):
-        return []
-    text = f"json: cannot unmarshal {spoken(parsed)} into Go value of type map[string]interface {{}}"
-    return [invalid(f"data[{key}]", "<secret contents redacted>", text)]
+        errors.add(invalid(f"data[{key}]", "<secret contents redacted>", error.words))
+        return
+    if parsed is not None and not isinstance(parsed, dict):
+        text = f"json: cannot unmarshal {spoken(parsed)} into Go value of type map[string]interface {{}}"
+        errors.add(invalid(f"data[{key}]", "<secret contents redacted>", text))
 
 
-def _basic_auth(new: Object) -> list[FieldError]:
+def _basic_auth(errors: FieldErrors, new: Object) -> None:
     data = new.get("data", {})
-    if "username" in data or "password" in data:
-        return []
-    return [required("data[username]"), required("data[password]")]
+    if "username" not in data and "password" not in data:
+        errors.add(required("data[username]"))
+        errors.add(required("data[password]"))
 
 
-def _ssh_auth(new: Object) -> list[FieldError]:
-    return [] if new.get("data", {}).get("ssh-privatekey") else [required("data[ssh-privatekey]")]
+def _ssh_auth(errors: FieldErrors, new: Object) -> None:
+    if not new.get("data", {}).get("ssh-privatekey"):
+        errors.add(required("data[ssh-privatekey]"))
 
 
-def _tls(new: Object) -> list[FieldError]:
+def _tls(errors: FieldErrors, new: Object) -> None:
     data = new.get("data", {})
-    return [required(f"data[{key}]") for key in ("tls.crt", "tls.key") if key not in data]
+    for key in ("tls.crt", "tls.key"):
+        if key not in data:
+            errors.add(required(f"data[{key}]"))

@@ -44,7 +44,7 @@ from actors.kinds.schema.fields import (
     ListOf,
     Struct,
 )
-from actors.kinds.validation.checks import FieldError, forbidden
+from actors.kinds.validation.field_errors import FieldErrors, forbidden
 from actors.kinds.validation.formats import name_is_1035_label
 from actors.messages import Object
 from actors.names import Names
@@ -221,23 +221,21 @@ def _drop_balancing(spec: Object, before: Object) -> None:
             del spec[part]
 
 
-def change_rules(new: Object, old: Object, ranges_key: str) -> list[FieldError]:
+def change_rules(errors: FieldErrors, new: Object, old: Object, ranges_key: str) -> None:
     spec, before = new["spec"], old["spec"]
-    errors = metadata_change_rules(new["metadata"], old["metadata"])
-    errors += address_change_rules(spec, before)
-    errors += load_balancer_class_rules(spec, before)
+    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    address_change_rules(errors, spec, before)
+    load_balancer_class_rules(errors, spec, before)
     if (
         needs_health_check(before)
         and needs_health_check(spec)
         and not same("healthCheckNodePort", spec, before)
     ):
-        errors.append(forbidden("spec.healthCheckNodePort", "field is immutable"))
-    errors += metadata_rules(new["metadata"], namespaced=True, check_name=name_is_1035_label)
-    return errors + service_rules(new, ranges_key)
+        errors.add(forbidden("spec.healthCheckNodePort", "field is immutable"))
+    metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_1035_label)
+    service_rules(errors, new, ranges_key)
 
 
-def status_rules(new: Object, old: Object) -> list[FieldError]:
-    return [
-        *metadata_change_rules(new["metadata"], old["metadata"]),
-        *load_balancer_rules(new["status"]["loadBalancer"], "status.loadBalancer"),
-    ]
+def status_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    load_balancer_rules(errors, new["status"]["loadBalancer"], "status.loadBalancer")

@@ -9,7 +9,8 @@ from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryN
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import BOOL, Field, ListOf, Struct
-from actors.kinds.validation.checks import FieldError, name_is_subdomain
+from actors.kinds.validation.checks import name_is_subdomain
+from actors.kinds.validation.field_errors import FieldErrors
 from actors.messages import Object
 from actors.names import Names
 
@@ -68,8 +69,6 @@ def keep_names_of_secrets(new: Object) -> None:
         new["secrets"] = [{"name": one["name"]} if "name" in one else {} for one in new["secrets"]]
 
 
-def change_rules(new: Object, old: Object) -> list[FieldError]:
-    return [
-        *metadata_change_rules(new["metadata"], old["metadata"]),
-        *metadata_rules(new["metadata"], namespaced=True, check_name=name_is_subdomain),
-    ]
+def change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)

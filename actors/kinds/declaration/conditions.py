@@ -7,16 +7,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from actors.kinds.schema.fields import INT64, STRING, TIME, Field, Struct
-from actors.kinds.validation.checks import (
-    FieldError,
+from actors.kinds.validation.checks import explained, qualified_name, size
+from actors.kinds.validation.field_errors import (
+    FieldErrors,
     duplicate,
-    each,
-    explained,
     invalid,
     not_supported,
-    qualified_name,
     required,
-    size,
     too_long,
 )
 from actors.messages import Object
@@ -39,45 +36,41 @@ _REASON: Final = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"
 _is_reason = re.compile(_REASON).fullmatch
 
 
-def condition_rules(conditions: Sequence[Object], field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def condition_rules(errors: FieldErrors, conditions: Sequence[Object], field: str) -> None:
     seen: set[str] = set()
     for index, condition in enumerate(conditions):
         if condition["type"] in seen:
-            errors.append(duplicate(f"{field}[{index}].type", condition["type"]))
+            errors.add(duplicate(f"{field}[{index}].type", condition["type"]))
         seen.add(condition["type"])
-        errors += _one(condition, f"{field}[{index}]")
-    return errors
+        _one(errors, condition, f"{field}[{index}]")
 
 
-def _one(condition: Object, field: str) -> list[FieldError]:
-    errors = each(f"{field}.type", condition["type"], qualified_name(condition["type"]))
+def _one(errors: FieldErrors, condition: Object, field: str) -> None:
+    errors.add_each(f"{field}.type", condition["type"], qualified_name(condition["type"]))
     if condition["status"] not in STATUSES:
-        errors.append(not_supported(f"{field}.status", condition["status"], STATUSES))
+        errors.add(not_supported(f"{field}.status", condition["status"], STATUSES))
     generation = condition.get("observedGeneration", 0)
     if generation < 0:
-        errors.append(
+        errors.add(
             invalid(f"{field}.observedGeneration", generation, "must be greater than or equal to zero")
         )
     if condition["lastTransitionTime"] is None:
-        errors.append(required(f"{field}.lastTransitionTime", "must be set"))
-    errors += _reason(condition["reason"], f"{field}.reason")
+        errors.add(required(f"{field}.lastTransitionTime", "must be set"))
+    _reason(errors, condition["reason"], f"{field}.reason")
     if size(condition["message"]) > LONGEST_MESSAGE:
-        errors.append(too_long(f"{field}.message", LONGEST_MESSAGE))
-    return errors
+        errors.add(too_long(f"{field}.message", LONGEST_MESSAGE))
 
 
-def _reason(reason: str, field: str) -> list[FieldError]:
+def _reason(errors: FieldErrors, reason: str, field: str) -> None:
     if not reason:
-        return [required(field, "must be set")]
-    errors: list[FieldError] = []
+        errors.add(required(field, "must be set"))
+        return
     if not _is_reason(reason):
         text = (
             "a condition reason must start with alphabetic character, optionally followed by a string of "
             "alphanumeric characters or '_,:', and must end with an alphanumeric character or '_'"
         )
         examples = ("my_name", "MY_NAME", "MyName", "ReasonA,ReasonB", "ReasonA:ReasonB")
-        errors.append(invalid(field, reason, explained(text, _REASON, *examples)))
+        errors.add(invalid(field, reason, explained(text, _REASON, *examples)))
     if size(reason) > LONGEST_REASON:
-        errors.append(too_long(field, LONGEST_REASON))
-    return errors
+        errors.add(too_long(field, LONGEST_REASON))

@@ -21,7 +21,8 @@ from actors.kinds.declaration.strategy import (
 )
 from actors.kinds.schema.decoder import Schema
 from actors.kinds.schema.fields import Struct
-from actors.kinds.validation.checks import CheckName, FieldError
+from actors.kinds.validation.checks import CheckName
+from actors.kinds.validation.field_errors import FieldErrors
 from actors.messages import Object
 
 ITEM_VERBS = ("create", "delete", "get", "list", "patch", "update", "watch")
@@ -202,14 +203,14 @@ class Definition:
     def prepare_subresource(self, name: str, new: Object, old: Object) -> None:
         self._subresources[name].prepare(new, old)
 
-    def validate_subresource(self, name: str, new: Object, old: Object) -> list[FieldError]:
-        return self._subresources[name].validate(new, old)
+    def validate_subresource(self, errors: FieldErrors, name: str, new: Object, old: Object) -> None:
+        self._subresources[name].validate(errors, new, old)
 
     def prepare_status_update(self, new: Object, old: Object) -> None:
         self.prepare_subresource("status", new, old)
 
-    def validate_status_update(self, new: Object, old: Object) -> list[FieldError]:
-        return self.validate_subresource("status", new, old)
+    def validate_status_update(self, errors: FieldErrors, new: Object, old: Object) -> None:
+        self.validate_subresource(errors, "status", new, old)
 
     def has_finalizers(self, stored: Object) -> bool:
         """Whether controllers still have something to do before a deleted object may be removed."""

@@ -10,13 +10,12 @@ from typing import Final
 
 from actors.kinds.declaration.meta import label_rules
 from actors.kinds.schema.fields import STRING, STRING_MAP, STRINGS, Field, ListOf, Struct
-from actors.kinds.validation.checks import (
-    FieldError,
-    each,
+from actors.kinds.validation.checks import label_value, qualified_name
+from actors.kinds.validation.field_errors import (
+    FieldErrors,
+    collect,
     forbidden,
     invalid,
-    label_value,
-    qualified_name,
     required,
 )
 from actors.messages import Object
@@ -39,33 +38,31 @@ TAKES_NO_VALUES: Final = "may not be specified when `operator` is 'Exists' or 'D
 NO_OPERATOR: Final = "not a valid selector operator"
 
 
-def label_selector_rules(selector: Object | None, field: str) -> list[FieldError]:
+def label_selector_rules(errors: FieldErrors, selector: Object | None, field: str) -> None:
     if not selector:
-        return []
-    errors = label_rules(selector.get("matchLabels", {}), f"{field}.matchLabels")
+        return
+    label_rules(errors, selector.get("matchLabels", {}), f"{field}.matchLabels")
     for index, requirement in enumerate(selector.get("matchExpressions", ())):
-        errors += requirement_rules(requirement, f"{field}.matchExpressions[{index}]")
-    return errors
+        requirement_rules(errors, requirement, f"{field}.matchExpressions[{index}]")
 
 
-def requirement_rules(requirement: Object, field: str) -> list[FieldError]:
+def requirement_rules(errors: FieldErrors, requirement: Object, field: str) -> None:
     operator, key, values = requirement["operator"], requirement["key"], requirement.get("values")
-    errors: list[FieldError] = []
     if operator in ("In", "NotIn"):
         if not values:
-            errors.append(required(f"{field}.values", NEEDS_VALUES))
+            errors.add(required(f"{field}.values", NEEDS_VALUES))
     elif operator in ("Exists", "DoesNotExist"):
         if values:
-            errors.append(forbidden(f"{field}.values", TAKES_NO_VALUES))
+            errors.add(forbidden(f"{field}.values", TAKES_NO_VALUES))
     else:
-        errors.append(invalid(f"{field}.operator", operator, NO_OPERATOR))
-    return errors + each(f"{field}.key", key, qualified_name(key))
+        errors.add(invalid(f"{field}.operator", operator, NO_OPERATOR))
+    errors.add_each(f"{field}.key", key, qualified_name(key))
 
 
 def compiles(selector: Object) -> bool:
-    """Whether labels could be held against it: stricter than its rules, which leave values alone."""
+    """Whether labels can be matched against it: stricter than its rules, which do not look at values."""
     values = [value for one in selector.get("matchExpressions", ()) for value in one.get("values", ())]
-    return not label_selector_rules(selector, "") and not any(label_value(value) for value in values)
+    return not collect(label_selector_rules, selector, "") and not any(label_value(value) for value in values)
 
 
 def matches(selector: Object, labels: Mapping[str, str]) -> bool:

@@ -22,19 +22,15 @@ from actors.kinds.schema.fields import (
     ListOf,
     Struct,
 )
-from actors.kinds.validation.checks import (
+from actors.kinds.validation.checks import CheckName, dns_label, label_value, qualified_name, size
+from actors.kinds.validation.field_errors import (
     IMMUTABLE,
     NEGATIVE,
-    CheckName,
     FieldError,
-    dns_label,
-    each,
+    FieldErrors,
     forbidden,
     invalid,
-    label_value,
-    qualified_name,
     required,
-    size,
     too_long,
     unchanged,
 )
@@ -98,59 +94,65 @@ METADATA = Field("metadata", OBJECT_META, 1)
 
 
 def metadata_rules(
-    metadata: Object, *, namespaced: bool, check_name: CheckName, known_finalizers: bool = True
-) -> list[FieldError]:
-    errors = _name_rules(metadata, check_name)
-    errors += _namespace_rules(metadata.get("namespace", ""), namespaced)
+    errors: FieldErrors,
+    metadata: Object,
+    *,
+    namespaced: bool,
+    check_name: CheckName,
+    known_finalizers: bool = True,
+) -> None:
+    _name_rules(errors, metadata, check_name)
+    _namespace_rules(errors, metadata.get("namespace", ""), namespaced)
     if metadata.get("generation", 0) < 0:
-        errors.append(invalid("metadata.generation", metadata["generation"], NEGATIVE))
-    errors += _common_rules(metadata)
+        errors.add(invalid("metadata.generation", metadata["generation"], NEGATIVE))
+    _common_rules(errors, metadata)
     finalizers = metadata.get("finalizers", ())
-    errors += _finalizer_rules(finalizers)
-    return errors + (finalizer_kind_rules(finalizers) if known_finalizers else [])
+    _finalizer_rules(errors, finalizers)
+    if known_finalizers:
+        finalizer_kind_rules(errors, finalizers)
 
 
-def metadata_change_rules(new: Object, old: Object, *, known_finalizers: bool = True) -> list[FieldError]:
+def metadata_change_rules(
+    errors: FieldErrors, new: Object, old: Object, *, known_finalizers: bool = True
+) -> None:
     """Rules of an update. The version it is made against is checked before anything else is."""
-    errors: list[FieldError] = []
     finalizers = new.get("finalizers", ())
     if "deletionTimestamp" in old:
-        errors += _no_new_finalizers(finalizers, old.get("finalizers", ()))
+        _no_new_finalizers(errors, finalizers, old.get("finalizers", ()))
     if new.get("generation", 0) < old.get("generation", 0):
-        errors.append(invalid("metadata.generation", new.get("generation", 0), "must not be decremented"))
+        errors.add(invalid("metadata.generation", new.get("generation", 0), "must not be decremented"))
     for field in ("name", "namespace", "uid"):
-        errors += unchanged(f"metadata.{field}", new.get(field, ""), old.get(field, ""))
+        unchanged(errors, f"metadata.{field}", new.get(field, ""), old.get(field, ""))
     for field in ("creationTimestamp", "deletionTimestamp"):
-        errors += _same_time(f"metadata.{field}", new.get(field), old.get(field))
+        _same_time(errors, f"metadata.{field}", new.get(field), old.get(field))
     grace = "deletionGracePeriodSeconds"
-    errors += unchanged(f"metadata.{grace}", new.get(grace), old.get(grace))
-    errors += _common_rules(new)
-    return errors + (finalizer_kind_rules(finalizers) if known_finalizers else [])
+    unchanged(errors, f"metadata.{grace}", new.get(grace), old.get(grace))
+    _common_rules(errors, new)
+    if known_finalizers:
+        finalizer_kind_rules(errors, finalizers)
 
 
-def finalizer_rules(name: str, field: str) -> list[FieldError]:
+def finalizer_rules(errors: FieldErrors, name: str, field: str) -> None:
     """Of one finalizer whose field is named exactly: qualified, or one of the few known plain ones."""
-    return each(field, name, qualified_name(name)) + _known_or_qualified(name, field)
+    errors.add_each(field, name, qualified_name(name))
+    _known_or_qualified(errors, name, field)
 
 
-def finalizer_kind_rules(finalizers: Sequence[str]) -> list[FieldError]:
-    errors: list[FieldError] = []
+def finalizer_kind_rules(errors: FieldErrors, finalizers: Sequence[str]) -> None:
     for index, name in enumerate(finalizers):
-        errors += _known_or_qualified(name, f"metadata.finalizers[{index}]")
-    return errors
+        _known_or_qualified(errors, name, f"metadata.finalizers[{index}]")
 
 
-def label_rules(labels: Mapping[str, str], field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def label_rules(errors: FieldErrors, labels: Mapping[str, str], field: str) -> None:
     for key, value in labels.items():
         if (key, value) in _known_labels:
             continue
-        found = each(field, key, qualified_name(key)) + each(field, value, label_value(value))
-        if found:
-            errors += found
+        wrong_key, wrong_value = qualified_name(key), label_value(value)
+        if wrong_key or wrong_value:
+            errors.add_each(field, key, wrong_key)
+            errors.add_each(field, value, wrong_value)
         else:
             _remember_label(key, value)
-    return errors
 
 
 # Labels that were found to be in order: a cluster has few different ones and writes them again and again.
@@ -164,54 +166,52 @@ def _remember_label(key: str, value: str) -> None:
     _known_labels.add((key, value))
 
 
-def annotation_rules(annotations: Mapping[str, str], field: str) -> list[FieldError]:
+def annotation_rules(errors: FieldErrors, annotations: Mapping[str, str], field: str) -> None:
     """Keys as of labels, but capitals do not matter; values are free, their sum is not."""
-    errors: list[FieldError] = []
     total = 0
     for key, value in annotations.items():
-        errors += each(field, key, qualified_name(key.lower()))
+        errors.add_each(field, key, qualified_name(key.lower()))
         total += size(key) + size(value)
     if total > MOST_ANNOTATION_BYTES:
-        errors.append(too_long(field, MOST_ANNOTATION_BYTES))
-    return errors
+        errors.add(too_long(field, MOST_ANNOTATION_BYTES))
 
 
-def _common_rules(metadata: Object) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _common_rules(errors: FieldErrors, metadata: Object) -> None:
     if "labels" in metadata:
-        errors += label_rules(metadata["labels"], "metadata.labels")
+        label_rules(errors, metadata["labels"], "metadata.labels")
     if "annotations" in metadata:
-        errors += annotation_rules(metadata["annotations"], "metadata.annotations")
+        annotation_rules(errors, metadata["annotations"], "metadata.annotations")
     if "ownerReferences" in metadata:
-        errors += _owner_rules(metadata["ownerReferences"])
-    return errors
+        _owner_rules(errors, metadata["ownerReferences"])
 
 
-def _name_rules(metadata: Object, check_name: CheckName) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _name_rules(errors: FieldErrors, metadata: Object, check_name: CheckName) -> None:
     prefix = metadata.get("generateName", "")
     if prefix:
-        errors += each("metadata.generateName", prefix, check_name(prefix, True))
+        errors.add_each("metadata.generateName", prefix, check_name(prefix, True))
     name = metadata.get("name", "")
     if not name:
-        return [*errors, required("metadata.name", "name or generateName is required")]
-    return errors + each("metadata.name", name, check_name(name, False))
+        errors.add(required("metadata.name", "name or generateName is required"))
+    else:
+        errors.add_each("metadata.name", name, check_name(name, False))
 
 
-def _namespace_rules(namespace: str, namespaced: bool) -> list[FieldError]:
+def _namespace_rules(errors: FieldErrors, namespace: str, namespaced: bool) -> None:
     if not namespaced:
-        return [forbidden("metadata.namespace", "not allowed on this type")] if namespace else []
+        if namespace:
+            errors.add(forbidden("metadata.namespace", "not allowed on this type"))
+        return
     if not namespace:
-        return [required("metadata.namespace")]
-    return each("metadata.namespace", namespace, dns_label(namespace))
+        errors.add(required("metadata.namespace"))
+    else:
+        errors.add_each("metadata.namespace", namespace, dns_label(namespace))
 
 
-def _owner_rules(owners: Sequence[Object]) -> list[FieldError]:
+def _owner_rules(errors: FieldErrors, owners: Sequence[Object]) -> None:
     field = "metadata.ownerReferences"
-    errors: list[FieldError] = []
     controller = ""
     for owner in owners:
-        errors += _one_owner_rules(owner, field)
+        _one_owner_rules(errors, owner, field)
         if not owner.get("controller"):
             continue
         if controller:
@@ -219,60 +219,56 @@ def _owner_rules(owners: Sequence[Object]) -> list[FieldError]:
                 "Only one reference can have Controller set to true. "
                 f'Found "true" in references for {controller} and {owner["name"]}'
             )
-            errors.append(invalid(field, list(owners), text))
+            errors.add(invalid(field, list(owners), text))
         else:
             controller = owner["name"]
-    return errors
 
 
-def _one_owner_rules(owner: Object, field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _one_owner_rules(errors: FieldErrors, owner: Object, field: str) -> None:
     version = owner["apiVersion"].rpartition("/")[2] if owner["apiVersion"].count("/") < 2 else ""
     if not version:
-        errors.append(invalid(f"{field}.apiVersion", owner["apiVersion"], "version must not be empty"))
+        errors.add(invalid(f"{field}.apiVersion", owner["apiVersion"], "version must not be empty"))
     for part in ("kind", "name", "uid"):
         if not owner[part]:
-            errors.append(invalid(f"{field}.{part}", "", f"{part} must not be empty"))
+            errors.add(invalid(f"{field}.{part}", "", f"{part} must not be empty"))
     if owner["apiVersion"] == "v1" and owner["kind"] == "Event":
-        errors.append(invalid(field, owner, "/v1, Kind=Event is disallowed from being an owner"))
-    return errors
+        errors.add(invalid(field, owner, "/v1, Kind=Event is disallowed from being an owner"))
 
 
-def _finalizer_rules(finalizers: Sequence[str]) -> list[FieldError]:
+def _finalizer_rules(errors: FieldErrors, finalizers: Sequence[str]) -> None:
     field = "metadata.finalizers"
-    errors: list[FieldError] = []
     for name in finalizers:
-        errors += each(field, name, qualified_name(name))
+        errors.add_each(field, name, qualified_name(name))
     if ORPHAN in finalizers and FOREGROUND in finalizers:
         text = f"finalizer {ORPHAN} and {FOREGROUND} cannot be both set"
-        errors.append(invalid(field, list(finalizers), text))
-    return errors
+        errors.add(invalid(field, list(finalizers), text))
 
 
-def _known_or_qualified(name: str, field: str) -> list[FieldError]:
-    if "/" in name or name in STANDARD_FINALIZERS:
-        return []
-    return [invalid(field, name, "name is neither a standard finalizer name nor is it fully qualified")]
+def _known_or_qualified(errors: FieldErrors, name: str, field: str) -> None:
+    if "/" not in name and name not in STANDARD_FINALIZERS:
+        errors.add(
+            invalid(field, name, "name is neither a standard finalizer name nor is it fully qualified")
+        )
 
 
-def _same_time(field: str, new: str | None, old: str | None) -> list[FieldError]:
+def _same_time(errors: FieldErrors, field: str, new: str | None, old: str | None) -> None:
     """Like any other field that must not change, but these messages have a way of their own to show a time."""
     if new == old:
-        return []
+        return
     shown = f"{new[:10]} {new[11:19]} +0000 UTC" if new else '"null"'
-    return [FieldError("FieldValueInvalid", field, f"Invalid value: {shown}: {IMMUTABLE}")]
+    errors.add(FieldError("FieldValueInvalid", field, f"Invalid value: {shown}: {IMMUTABLE}"))
 
 
-def _no_new_finalizers(new: Sequence[str], old: Sequence[str]) -> list[FieldError]:
+def _no_new_finalizers(errors: FieldErrors, new: Sequence[str], old: Sequence[str]) -> None:
     added = sorted(set(new) - set(old))
     if not added:
-        return []
+        return
     listed = ", ".join(quoted(name) for name in added)
     text = (
         "no new finalizers can be added if the object is being deleted, "
         f"found new finalizers []string{{{listed}}}"
     )
-    return [forbidden("metadata.finalizers", text)]
+    errors.add(forbidden("metadata.finalizers", text))
 
 
 def field_of(stored: Object, *path: str) -> Any:

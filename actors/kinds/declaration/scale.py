@@ -17,7 +17,8 @@ from actors.kinds.declaration.definition import Conversion, Definition, Storage,
 from actors.kinds.declaration.meta import METADATA, metadata_rules
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import INT32, STRING, Field, Struct
-from actors.kinds.validation.checks import NEGATIVE, FieldError, invalid, name_is_subdomain
+from actors.kinds.validation.checks import name_is_subdomain
+from actors.kinds.validation.field_errors import NEGATIVE, FieldErrors, invalid
 from actors.messages import Object
 
 SCALE_SPEC = Struct("autoscaling.v1.ScaleSpec", Field("replicas", INT32, 1))
@@ -83,11 +84,13 @@ def show(selector: Callable[[Object], str], stored: Object) -> Object:
     }
 
 
-def rules(sent: Object) -> list[FieldError]:
-    errors = metadata_rules(sent["metadata"], namespaced=False, check_name=name_is_subdomain)
-    errors = [error for error in errors if error.field != "metadata.namespace"]
+def rules(errors: FieldErrors, sent: Object) -> None:
+    """A Scale has the namespace of the object it scales: no rule looks at it."""
+    metadata = {key: value for key, value in sent["metadata"].items() if key != "namespace"}
+    metadata_rules(errors, metadata, namespaced=False, check_name=name_is_subdomain)
     wanted = sent["spec"].get("replicas", 0)
-    return [*errors, invalid("spec.replicas", wanted, NEGATIVE)] if wanted < 0 else errors
+    if wanted < 0:
+        errors.add(invalid("spec.replicas", wanted, NEGATIVE))
 
 
 def set_replicas(sent: Object, stored: Object) -> Object:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from actors.kinds.validation.checks import NEGATIVE, FieldError, each, explained, invalid
+from actors.kinds.validation.checks import explained
+from actors.kinds.validation.field_errors import NEGATIVE, FieldErrors, invalid
 
 Share = int | str
 
@@ -17,17 +18,18 @@ _is_percent = re.compile(_PERCENT).fullmatch
 _is_number = re.compile("[-+]?[0-9]+").fullmatch
 
 
-def share_rules(share: Share, field: str) -> list[FieldError]:
+def share_rules(errors: FieldErrors, share: Share, field: str) -> None:
     """Not negative, and a percentage where it is a text."""
     if isinstance(share, str):
-        return [] if _is_percent(share) else each(field, share, [_PERCENT_TEXT])
-    return [invalid(field, share, NEGATIVE)] if share < 0 else []
+        if not _is_percent(share):
+            errors.add_each(field, share, [_PERCENT_TEXT])
+    elif share < 0:
+        errors.add(invalid(field, share, NEGATIVE))
 
 
-def no_more_than_all(share: Share, field: str) -> list[FieldError]:
+def no_more_than_all(errors: FieldErrors, share: Share, field: str) -> None:
     if isinstance(share, str) and _is_percent(share) and amount(share) > 100:
-        return [invalid(field, share, "must not be greater than 100%")]
-    return []
+        errors.add(invalid(field, share, "must not be greater than 100%"))
 
 
 def amount(share: Share) -> int:

@@ -5,53 +5,56 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from actors.kinds.validation.checks import FieldError, dns_subdomain, invalid, port_number, required
+from actors.kinds.validation.checks import dns_subdomain, port_number
+from actors.kinds.validation.field_errors import FieldErrors, invalid, required
 
 FORM: Final = "; desired format: https://host[/path]"
 
 
-def url_rules(url: str, field: str) -> list[FieldError]:
+def url_rules(errors: FieldErrors, url: str, field: str) -> None:
     try:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError as error:
-        return [required(field, f"url must be a valid URL: {error}{FORM}")]
+        errors.add(required(field, f"url must be a valid URL: {error}{FORM}"))
+        return
     user, at, host = parts.netloc.rpartition("@")
-    errors: list[FieldError] = []
     if parts.scheme != "https":
-        errors.append(invalid(field, parts.scheme, f"'https' is the only allowed URL scheme{FORM}"))
+        errors.add(invalid(field, parts.scheme, f"'https' is the only allowed URL scheme{FORM}"))
     if not host:
-        errors.append(invalid(field, host, f"host must be provided{FORM}"))
+        errors.add(invalid(field, host, f"host must be provided{FORM}"))
     if at:
-        errors.append(invalid(field, user, "user information is not permitted in the URL"))
+        errors.add(invalid(field, user, "user information is not permitted in the URL"))
     if parts.fragment:
-        errors.append(invalid(field, unquote(parts.fragment), "fragments are not permitted in the URL"))
+        errors.add(invalid(field, unquote(parts.fragment), "fragments are not permitted in the URL"))
     if parts.query:
-        errors.append(invalid(field, parts.query, "query parameters are not permitted in the URL"))
-    return errors
+        errors.add(invalid(field, parts.query, "query parameters are not permitted in the URL"))
 
 
-def service_rules(name: str, namespace: str, path: str | None, port: int, field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def service_rules(
+    errors: FieldErrors, name: str, namespace: str, path: str | None, port: int, field: str
+) -> None:
     if not name:
-        errors.append(required(f"{field}.name", "service name is required"))
+        errors.add(required(f"{field}.name", "service name is required"))
     if not namespace:
-        errors.append(required(f"{field}.namespace", "service namespace is required"))
+        errors.add(required(f"{field}.namespace", "service namespace is required"))
     wrong = port_number(port)
     if wrong:
-        errors.append(invalid(f"{field}.port", port, f"port is not valid: {', '.join(wrong)}"))
-    return errors + _path_rules(path or "/", f"{field}.path")
+        errors.add(invalid(f"{field}.port", port, f"port is not valid: {', '.join(wrong)}"))
+    _path_rules(errors, path or "/", f"{field}.path")
 
 
-def _path_rules(path: str, field: str) -> list[FieldError]:
+def _path_rules(errors: FieldErrors, path: str, field: str) -> None:
     if path == "/":
-        return []
+        return
     if path == "//":
-        return [invalid(field, path, "segment[0] may not be empty")]
-    errors = [] if path.startswith("/") else [invalid(field, path, "must start with a '/'")]
+        errors.add(invalid(field, path, "segment[0] may not be empty"))
+        return
+    if not path.startswith("/"):
+        errors.add(invalid(field, path, "must start with a '/'"))
     for index, step in enumerate(path[1:].removesuffix("/").split("/")):
         if not step:
-            errors.append(invalid(field, path, f"segment[{index}] may not be empty"))
+            errors.add(invalid(field, path, f"segment[{index}] may not be empty"))
             continue
-        errors += [invalid(field, path, f"segment[{index}]: {text}") for text in dns_subdomain(step)]
-    return errors
+        for text in dns_subdomain(step):
+            errors.add(invalid(field, path, f"segment[{index}]: {text}"))

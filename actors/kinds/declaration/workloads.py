@@ -13,9 +13,9 @@ from actors.kinds.declaration.columns import NONE, Cell, Column
 from actors.kinds.declaration.label_selector import compiles, label_selector_rules, matches
 from actors.kinds.declaration.scale import labels_text, selector_text
 from actors.kinds.schema.fields import STRING, TIME, Field, Struct
-from actors.kinds.validation.checks import (
+from actors.kinds.validation.field_errors import (
     NEGATIVE,
-    FieldError,
+    FieldErrors,
     forbidden,
     invalid,
     not_supported,
@@ -47,18 +47,20 @@ def condition(of: str) -> Struct:
     )
 
 
-def not_negative(holder: Object, field: str, *parts: str) -> list[FieldError]:
-    return [
-        invalid(f"{field}.{part}", holder[part], NEGATIVE) for part in parts if (holder.get(part) or 0) < 0
-    ]
+def not_negative(errors: FieldErrors, holder: Object, field: str, *parts: str) -> None:
+    for part in parts:
+        if (holder.get(part) or 0) < 0:
+            errors.add(invalid(f"{field}.{part}", holder[part], NEGATIVE))
 
 
-def selector_rules(selector: Object | None, field: str, empty: str) -> list[FieldError]:
+def selector_rules(errors: FieldErrors, selector: Object | None, field: str, empty: str) -> None:
     """There must be one and it must select: `empty` is said of one that takes everything."""
     if selector is None:
-        return [required(field)]
-    errors = label_selector_rules(selector, field)
-    return errors if selector else [*errors, invalid(field, spelling.selector(selector), empty)]
+        errors.add(required(field))
+        return
+    label_selector_rules(errors, selector, field)
+    if not selector:
+        errors.add(invalid(field, spelling.selector(selector), empty))
 
 
 def usable(selector: Object | None) -> bool:
@@ -71,46 +73,40 @@ def finds(selector: Object | None, template: Object) -> bool:
     return selector is not None and matches(selector, template["metadata"].get("labels", {}))
 
 
-def found_rules(selector: Object | None, template: Object, field: str) -> list[FieldError]:
+def found_rules(errors: FieldErrors, selector: Object | None, template: Object, field: str) -> None:
     if finds(selector, template):
-        return []
+        return
     labels = spelling.labels(template["metadata"].get("labels"))
-    return [invalid(f"{field}.metadata.labels", labels, DOES_NOT_MATCH)]
+    errors.add(invalid(f"{field}.metadata.labels", labels, DOES_NOT_MATCH))
 
 
-def lasting_rules(template: Object, field: str, kind: str) -> list[FieldError]:
+def lasting_rules(errors: FieldErrors, template: Object, field: str, kind: str) -> None:
     """Pods that are to run for ever are started again whenever they end, and have no deadline."""
-    errors: list[FieldError] = []
     policy = template["spec"].get("restartPolicy", "")
     if policy != "Always":
-        errors.append(not_supported(f"{field}.spec.restartPolicy", policy, ("Always",)))
+        errors.add(not_supported(f"{field}.spec.restartPolicy", policy, ("Always",)))
     if "activeDeadlineSeconds" in template["spec"]:
         text = f"activeDeadlineSeconds in {kind} is not Supported"
-        errors.append(forbidden(f"{field}.spec.activeDeadlineSeconds", text))
-    return errors
+        errors.add(forbidden(f"{field}.spec.activeDeadlineSeconds", text))
 
 
 def replica_status_rules(
-    status: Object, parts: tuple[str, ...], *, ready: str = "readyReplicas"
-) -> list[FieldError]:
+    errors: FieldErrors, status: Object, parts: tuple[str, ...], *, ready: str = "readyReplicas"
+) -> None:
     """None of the parts is more than all there are, and none that is available is not ready."""
-    errors = [
-        invalid(f"status.{part}", status.get(part, 0), ABOVE_REPLICAS)
-        for part in parts
-        if status.get(part, 0) > status.get("replicas", 0)
-    ]
+    for part in parts:
+        if status.get(part, 0) > status.get("replicas", 0):
+            errors.add(invalid(f"status.{part}", status.get(part, 0), ABOVE_REPLICAS))
     if status.get("availableReplicas", 0) > status.get("readyReplicas", 0):
         text = f"cannot be greater than {ready}"
-        errors.append(invalid("status.availableReplicas", status.get("availableReplicas", 0), text))
-    return errors
+        errors.add(invalid("status.availableReplicas", status.get("availableReplicas", 0), text))
 
 
-def collision_rules(new: Object, old: Object) -> list[FieldError]:
+def collision_rules(errors: FieldErrors, new: Object, old: Object) -> None:
     """How often a name was taken already only grows."""
     now, before = (one["status"].get("collisionCount") for one in (new, old))
-    if before is None or (now is not None and now >= before):
-        return []
-    return [invalid("status.collisionCount", now or 0, "cannot be decremented")]
+    if before is not None and (now is None or now < before):
+        errors.add(invalid("status.collisionCount", now or 0, "cannot be decremented"))
 
 
 def chosen(stored: Object) -> str:

@@ -12,14 +12,12 @@ from actors.kinds.declaration.meta import METADATA, metadata_rules
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.flowcontrol.found import prepare_status, status_of, status_rules
 from actors.kinds.schema.fields import BOOL, INT32, STRING, STRINGS, Field, ListOf, Struct
-from actors.kinds.validation.checks import (
+from actors.kinds.validation.checks import dns_label, dns_subdomain, name_is_subdomain
+from actors.kinds.validation.field_errors import (
     FieldError,
-    dns_label,
-    dns_subdomain,
-    each,
+    FieldErrors,
     forbidden,
     invalid,
-    name_is_subdomain,
     not_supported,
     required,
 )
@@ -164,26 +162,29 @@ def define(names: Names) -> Definition:
             prepare_for_create=partial(start, STATUS),
             prepare_for_update=keep_status_and_count,
             validate_create=rules,
-            validate_update=lambda new, _: [
-                *metadata_rules(new["metadata"], namespaced=False, check_name=name_is_subdomain),
-                *rules(new),
-            ],
+            validate_update=change_rules,
         ),
     )
 
 
-def rules(new: Object) -> list[FieldError]:
+def change_rules(errors: FieldErrors, new: Object, _: Object) -> None:
+    metadata_rules(errors, new["metadata"], namespaced=False, check_name=name_is_subdomain)
+    rules(errors, new)
+
+
+def rules(errors: FieldErrors, new: Object) -> None:
     name, spec = new["metadata"].get("name", ""), new["spec"]
-    errors = _precedence(spec["matchingPrecedence"], name) + _method(spec.get("distinguisherMethod"))
-    errors += _level(spec["priorityLevelConfiguration"]["name"], "spec.priorityLevelConfiguration.name")
+    _precedence(errors, spec["matchingPrecedence"], name)
+    _method(errors, spec.get("distinguisherMethod"))
+    _level(errors, spec["priorityLevelConfiguration"]["name"], "spec.priorityLevelConfiguration.name")
     for index, one in enumerate(spec.get("rules", ())):
-        errors += _rules(one, f"spec.rules[{index}]")
+        _rules(errors, one, f"spec.rules[{index}]")
     if name in FIXED and spec != FIXED[name]:
-        errors.append(invalid("spec", spec, f"spec of '{name}' must equal the fixed value"))
-    return errors + status_rules(new)
+        errors.add(invalid("spec", spec, f"spec of '{name}' must equal the fixed value"))
+    status_rules(errors, new)
 
 
-def _precedence(number: int, name: str) -> list[FieldError]:
+def _precedence(errors: FieldErrors, number: int, name: str) -> None:
     if number <= 0:
         text = "must be a positive value"
     elif number > LAST_PRECEDENCE:
@@ -191,15 +192,15 @@ def _precedence(number: int, name: str) -> list[FieldError]:
     elif number == 1 and name != "exempt":
         text = "only the schema named 'exempt' may have matchingPrecedence 1"
     else:
-        return []
-    return [invalid("spec.matchingPrecedence", number, text)]
+        return
+    errors.add(invalid("spec.matchingPrecedence", number, text))
 
 
-def _method(method: Object | None) -> list[FieldError]:
+def _method(errors: FieldErrors, method: Object | None) -> None:
     if method is None or method["type"] in METHODS:
-        return []
+        return
     value = f"flowcontrol.FlowDistinguisherMethod{{Type:{quoted(method['type'])}}}"
-    return [_not_supported("spec.distinguisherMethod.type", value, METHODS)]
+    errors.add(_not_supported("spec.distinguisherMethod.type", value, METHODS))
 
 
 def _not_supported(field: str, value: str, supported: tuple[str, ...]) -> FieldError:
@@ -208,111 +209,116 @@ def _not_supported(field: str, value: str, supported: tuple[str, ...]) -> FieldE
     return FieldError("FieldValueNotSupported", field, text)
 
 
-def _level(name: str, field: str) -> list[FieldError]:
-    return (
-        each(field, name, dns_subdomain(name))
-        if name
-        else [required(field, "must reference a priority level")]
-    )
+def _level(errors: FieldErrors, name: str, field: str) -> None:
+    if name:
+        errors.add_each(field, name, dns_subdomain(name))
+    else:
+        errors.add(required(field, "must reference a priority level"))
 
 
-def _rules(one: Object, field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _rules(errors: FieldErrors, one: Object, field: str) -> None:
     if not one["subjects"]:
-        errors.append(required(f"{field}.subjects", "subjects must contain at least one value"))
+        errors.add(required(f"{field}.subjects", "subjects must contain at least one value"))
     for index, subject in enumerate(one["subjects"] or ()):
-        errors += _subject(subject, f"{field}.subjects[{index}]")
+        _subject(errors, subject, f"{field}.subjects[{index}]")
     if "resourceRules" not in one and "nonResourceRules" not in one:
         text = "at least one of resourceRules and nonResourceRules has to be non-empty"
-        errors.append(required(field, text))
+        errors.add(required(field, text))
     for index, rule in enumerate(one.get("resourceRules", ())):
-        errors += _resource_rule(rule, f"{field}.resourceRules[{index}]")
+        _resource_rule(errors, rule, f"{field}.resourceRules[{index}]")
     for index, rule in enumerate(one.get("nonResourceRules", ())):
-        errors += _url_rule(rule, f"{field}.nonResourceRules[{index}]")
-    return errors
+        _url_rule(errors, rule, f"{field}.nonResourceRules[{index}]")
 
 
-def _subject(subject: Object, field: str) -> list[FieldError]:
+def _subject(errors: FieldErrors, subject: Object, field: str) -> None:
     kind = subject["kind"]
     if kind not in PARTS:
-        return [not_supported(f"{field}.kind", kind, SUBJECT_KINDS)]
+        errors.add(not_supported(f"{field}.kind", kind, SUBJECT_KINDS))
+        return
     part = PARTS[kind]
-    errors = _named_subject(subject.get(part), kind, f"{field}.{part}")
-    return errors + [
-        forbidden(f"{field}.{other}", f"{other} is forbidden when subject kind is not '{of}'")
-        for of, other in PARTS.items()
-        if of != kind and other in subject
-    ]
+    _named_subject(errors, subject.get(part), kind, f"{field}.{part}")
+    for of, other in PARTS.items():
+        if of != kind and other in subject:
+            errors.add(forbidden(f"{field}.{other}", f"{other} is forbidden when subject kind is not '{of}'"))
 
 
-def _named_subject(named: Object | None, kind: str, field: str) -> list[FieldError]:
+def _named_subject(errors: FieldErrors, named: Object | None, kind: str, field: str) -> None:
     if named is None:
-        return [required(field, f"{PARTS[kind]} is required when subject kind is '{kind}'")]
-    errors = [] if named["name"] else [required(f"{field}.name")]
+        errors.add(required(field, f"{PARTS[kind]} is required when subject kind is '{kind}'"))
+        return
+    if not named["name"]:
+        errors.add(required(f"{field}.name"))
     if kind != "ServiceAccount":
-        return errors
+        return
     if named["name"] not in ("", "*"):
-        errors += each(f"{field}.name", named["name"], dns_subdomain(named["name"]))
+        errors.add_each(f"{field}.name", named["name"], dns_subdomain(named["name"]))
     here = f"{field}.namespace"
     if not named["namespace"]:
-        return [*errors, required(here, "must specify namespace for service account")]
-    return errors + each(here, named["namespace"], dns_label(named["namespace"]))
+        errors.add(required(here, "must specify namespace for service account"))
+    else:
+        errors.add_each(here, named["namespace"], dns_label(named["namespace"]))
 
 
-def _resource_rule(rule: Object, field: str) -> list[FieldError]:
-    return [
-        *_verbs(rule["verbs"] or [], f"{field}.verbs"),
-        *_alone(rule["apiGroups"] or [], f"{field}.apiGroups", "api group", "api groups"),
-        *_alone(rule["resources"] or [], f"{field}.resources", "resource", "resources"),
-        *_namespaces(rule["namespaces"] or [], bool(rule.get("clusterScope")), f"{field}.namespaces"),
-    ]
+def _resource_rule(errors: FieldErrors, rule: Object, field: str) -> None:
+    _verbs(errors, rule["verbs"] or [], f"{field}.verbs")
+    _alone(errors, rule["apiGroups"] or [], f"{field}.apiGroups", "api group", "api groups")
+    _alone(errors, rule["resources"] or [], f"{field}.resources", "resource", "resources")
+    _namespaces(errors, rule["namespaces"] or [], bool(rule.get("clusterScope")), f"{field}.namespaces")
 
 
-def _verbs(verbs: list[str], field: str) -> list[FieldError]:
+def _verbs(errors: FieldErrors, verbs: list[str], field: str) -> None:
     if not verbs:
-        return [required(field, "verbs must contain at least one value")]
+        errors.add(required(field, "verbs must contain at least one value"))
+        return
     if "*" in verbs:
-        return _star(verbs, field, "verbs")
-    return [] if set(verbs) <= set(VERBS) else [_not_supported(field, shown(verbs), VERBS)]
+        _star(errors, verbs, field, "verbs")
+    elif not set(verbs) <= set(VERBS):
+        errors.add(_not_supported(field, shown(verbs), VERBS))
 
 
-def _star(values: list[str], field: str, what: str) -> list[FieldError]:
-    if len(values) < 2 or "*" not in values:
-        return []
-    return [invalid(field, values, f"if '*' is present, must not specify other {what}")]
+def _star(errors: FieldErrors, values: list[str], field: str, what: str) -> None:
+    if len(values) >= 2 and "*" in values:
+        errors.add(invalid(field, values, f"if '*' is present, must not specify other {what}"))
 
 
-def _alone(values: list[str], field: str, one: str, many: str) -> list[FieldError]:
+def _alone(errors: FieldErrors, values: list[str], field: str, one: str, many: str) -> None:
     if not values:
-        return [required(field, f"resource rules must supply at least one {one}")]
-    return _star(values, field, many)
+        errors.add(required(field, f"resource rules must supply at least one {one}"))
+    else:
+        _star(errors, values, field, many)
 
 
-def _namespaces(namespaces: list[str], clusterwide: bool, field: str) -> list[FieldError]:
+def _namespaces(errors: FieldErrors, namespaces: list[str], clusterwide: bool, field: str) -> None:
     if not namespaces and not clusterwide:
         text = "resource rules that are not cluster scoped must supply at least one namespace"
-        return [required(field, text)]
+        errors.add(required(field, text))
+        return
     if "*" in namespaces:
-        return _star(namespaces, field, "namespaces")
-    return [
-        invalid(
-            f"{field}[{index}]", name, f"each member of this list must be '*' or a DNS-1123 label; {text}"
-        )
-        for index, name in enumerate(namespaces)
-        for text in dns_label(name)
-    ]
+        _star(errors, namespaces, field, "namespaces")
+    else:
+        for index, name in enumerate(namespaces):
+            for text in dns_label(name):
+                errors.add(
+                    invalid(
+                        f"{field}[{index}]",
+                        name,
+                        f"each member of this list must be '*' or a DNS-1123 label; {text}",
+                    )
+                )
 
 
-def _url_rule(rule: Object, field: str) -> list[FieldError]:
-    errors = _verbs(rule["verbs"] or [], f"{field}.verbs")
+def _url_rule(errors: FieldErrors, rule: Object, field: str) -> None:
+    _verbs(errors, rule["verbs"] or [], f"{field}.verbs")
     urls, here = rule["nonResourceURLs"] or [], f"{field}.nonResourceURLs"
     if not urls:
-        return [*errors, required(here, "nonResourceURLs must contain at least one value")]
+        errors.add(required(here, "nonResourceURLs must contain at least one value"))
+        return
     if "*" in urls:
-        return errors + _star(urls, here, "non-resource URLs")
-    return errors + [
-        invalid(f"{here}[{index}]", url, text) for index, url in enumerate(urls) for text in _url(url)
-    ]
+        _star(errors, urls, here, "non-resource URLs")
+    else:
+        for index, url in enumerate(urls):
+            for text in _url(url):
+                errors.add(invalid(f"{here}[{index}]", url, text))
 
 
 def _url(url: str) -> list[str]:

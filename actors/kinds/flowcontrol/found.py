@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from actors.kinds.declaration.halves import keep_metadata, keep_spec
 from actors.kinds.schema.fields import STRING, TIME, Field, ListOf, Struct
-from actors.kinds.validation.checks import FieldError, duplicate, required
+from actors.kinds.validation.field_errors import FieldErrors, duplicate, required
 from actors.messages import Object
 
 
@@ -28,14 +28,12 @@ def prepare_status(new: Object, old: Object) -> None:
     keep_metadata(new, old)
 
 
-def status_rules(new: Object, _: Object | None = None) -> list[FieldError]:
-    errors: list[FieldError] = []
+def status_rules(errors: FieldErrors, new: Object, _: Object | None = None) -> None:
     seen: set[str] = set()
     for index, condition in enumerate(new["status"].get("conditions", ())):
         kind, field = condition.get("type", ""), f"status.conditions[{index}].type"
         if kind in seen:
-            errors.append(duplicate(field, kind))
+            errors.add(duplicate(field, kind))
         if not kind:
-            errors.append(required(field, "must not be empty"))
+            errors.add(required(field, "must not be empty"))
         seen.add(kind)
-    return errors

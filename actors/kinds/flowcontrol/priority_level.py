@@ -13,11 +13,11 @@ from actors.kinds.declaration.meta import METADATA, metadata_rules
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.flowcontrol.found import prepare_status, status_of, status_rules
 from actors.kinds.schema.fields import INT32, STRING, Field, Struct
-from actors.kinds.validation.checks import (
-    FieldError,
+from actors.kinds.validation.checks import name_is_subdomain
+from actors.kinds.validation.field_errors import (
+    FieldErrors,
     forbidden,
     invalid,
-    name_is_subdomain,
     not_supported,
     required,
 )
@@ -113,63 +113,75 @@ def define(names: Names) -> Definition:
             prepare_for_create=partial(start, STATUS),
             prepare_for_update=keep_status_and_count,
             validate_create=rules,
-            validate_update=lambda new, _: [
-                *metadata_rules(new["metadata"], namespaced=False, check_name=name_is_subdomain),
-                *rules(new),
-            ],
+            validate_update=change_rules,
         ),
     )
 
 
-def rules(new: Object) -> list[FieldError]:
+def change_rules(errors: FieldErrors, new: Object, _: Object) -> None:
+    metadata_rules(errors, new["metadata"], namespaced=False, check_name=name_is_subdomain)
+    rules(errors, new)
+
+
+def rules(errors: FieldErrors, new: Object) -> None:
     name, spec = new["metadata"].get("name", ""), new["spec"]
-    errors: list[FieldError] = []
     if (name == "exempt") is not (spec["type"] == "Exempt"):
         text = "type must be 'Exempt' if and only if name is 'exempt'"
-        errors.append(invalid("spec.type", spec["type"], text))
-    errors += _limits(spec)
+        errors.add(invalid("spec.type", spec["type"], text))
+    _limits(errors, spec)
     if name in FIXED and spec != FIXED[name]:
-        errors.append(invalid("spec", spec, f"spec of '{name}' must equal the fixed value"))
-    return errors + status_rules(new)
+        errors.add(invalid("spec", spec, f"spec of '{name}' must equal the fixed value"))
+    status_rules(errors, new)
 
 
-def _limits(spec: Object) -> list[FieldError]:
+def _limits(errors: FieldErrors, spec: Object) -> None:
     kind, limited, field = spec["type"], spec.get("limited"), "spec.limited"
     if kind not in TYPES:
-        return [not_supported("spec.type", kind, TYPES)]
+        errors.add(not_supported("spec.type", kind, TYPES))
+        return
     if kind == "Exempt":
         text = "must be nil if the type is not Limited"
-        return [] if limited is None else [forbidden(field, text)]
+        if limited is not None:
+            errors.add(forbidden(field, text))
+        return
     if limited is None:
-        return [required(field, "must not be empty when type is Limited")]
+        errors.add(required(field, "must not be empty when type is Limited"))
+        return
     shares = limited["assuredConcurrencyShares"]
-    errors = [] if shares > 0 else [invalid(f"{field}.assuredConcurrencyShares", shares, POSITIVE)]
-    return errors + _response(limited["limitResponse"], f"{field}.limitResponse")
+    if shares <= 0:
+        errors.add(invalid(f"{field}.assuredConcurrencyShares", shares, POSITIVE))
+    _response(errors, limited["limitResponse"], f"{field}.limitResponse")
 
 
-def _response(response: Object, field: str) -> list[FieldError]:
+def _response(errors: FieldErrors, response: Object, field: str) -> None:
     kind, queuing = response["type"], response.get("queuing")
     if kind not in RESPONSES:
-        return [not_supported(f"{field}.type", kind, RESPONSES)]
+        errors.add(not_supported(f"{field}.type", kind, RESPONSES))
+        return
     if kind == "Reject":
         text = "must be nil if limited.limitResponse.type is not Limited"
-        return [] if queuing is None else [forbidden(f"{field}.queuing", text)]
+        if queuing is not None:
+            errors.add(forbidden(f"{field}.queuing", text))
+        return
     if queuing is None:
         text = "must not be empty if limited.limitResponse.type is Limited"
-        return [required(f"{field}.queuing", text)]
-    return _queuing(queuing, f"{field}.queuing")
+        errors.add(required(f"{field}.queuing", text))
+        return
+    _queuing(errors, queuing, f"{field}.queuing")
 
 
-def _queuing(queuing: Object, field: str) -> list[FieldError]:
+def _queuing(errors: FieldErrors, queuing: Object, field: str) -> None:
     length, queues = queuing["queueLengthLimit"], queuing["queues"]
-    errors = [] if length > 0 else [invalid(f"{field}.queueLengthLimit", length, POSITIVE)]
+    if length <= 0:
+        errors.add(invalid(f"{field}.queueLengthLimit", length, POSITIVE))
     if queues <= 0:
-        errors.append(invalid(f"{field}.queues", queues, POSITIVE))
+        errors.add(invalid(f"{field}.queues", queues, POSITIVE))
     elif queues > MOST_QUEUES:
-        errors.append(invalid(f"{field}.queues", queues, f"must not be greater than {MOST_QUEUES}"))
+        errors.add(invalid(f"{field}.queues", queues, f"must not be greater than {MOST_QUEUES}"))
     hand = queuing["handSize"]
     wrong = _hand(hand, queues)
-    return [*errors, invalid(f"{field}.handSize", hand, wrong)] if wrong else errors
+    if wrong:
+        errors.add(invalid(f"{field}.handSize", hand, wrong))
 
 
 def _hand(hand: int, queues: int) -> str:

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from actors.kinds.core.claim_spec import TYPED_LOCAL_OBJECT_REFERENCE
 from actors.kinds.schema.fields import INT32, STRING, Field, Struct
-from actors.kinds.validation.checks import (
-    FieldError,
-    dns_subdomain,
-    each,
-    invalid,
-    name_is_path_segment,
-    port_number,
-    required,
-)
+from actors.kinds.validation.checks import dns_subdomain, name_is_path_segment, port_number
+from actors.kinds.validation.field_errors import FieldErrors, invalid, required
 from actors.kinds.validation.formats import dns_1035_label, port_name
 from actors.messages import Object
 
@@ -29,45 +22,53 @@ BACKEND = Struct(
 )
 
 
-def backend_rules(backend: Object, field: str) -> list[FieldError]:
+def backend_rules(errors: FieldErrors, backend: Object, field: str) -> None:
     service, resource = backend.get("service"), backend.get("resource")
     if service is not None and resource is not None:
-        return [invalid(field, "", "cannot set both resource and service backends")]
+        errors.add(invalid(field, "", "cannot set both resource and service backends"))
+        return
     if resource is not None:
-        return reference_rules(resource, f"{field}.resource")
+        reference_rules(errors, resource, f"{field}.resource")
+        return
     if service is not None:
-        return _service_rules(service, field)
-    return [invalid(field, "", "resource or service backend is required")]
+        _service_rules(errors, service, field)
+    else:
+        errors.add(invalid(field, "", "resource or service backend is required"))
 
 
-def reference_rules(reference: Object, field: str) -> list[FieldError]:
+def reference_rules(errors: FieldErrors, reference: Object, field: str) -> None:
     """Of a reference to an object of any kind, whose name and kind must fit into a path."""
-    errors: list[FieldError] = []
     group = reference.get("apiGroup")
     if group is not None:
-        errors += each(f"{field}.apiGroup", group, dns_subdomain(group))
+        errors.add_each(f"{field}.apiGroup", group, dns_subdomain(group))
     for part in ("kind", "name"):
         value = reference[part]
         if not value:
-            errors.append(required(f"{field}.{part}", f"{part} is required"))
-        errors += each(f"{field}.{part}", value, name_is_path_segment(value, False))
-    return errors
+            errors.add(required(f"{field}.{part}", f"{part} is required"))
+        errors.add_each(f"{field}.{part}", value, name_is_path_segment(value, False))
 
 
-def _service_rules(service: Object, field: str) -> list[FieldError]:
-    return [*_service_name(service["name"], f"{field}.service.name"), *_service_port(service["port"], field)]
+def _service_rules(errors: FieldErrors, service: Object, field: str) -> None:
+    _service_name(errors, service["name"], f"{field}.service.name")
+    _service_port(errors, service["port"], field)
 
 
-def _service_name(name: str, field: str) -> list[FieldError]:
-    return each(field, name, dns_1035_label(name)) if name else [required(field)]
+def _service_name(errors: FieldErrors, name: str, field: str) -> None:
+    if name:
+        errors.add_each(field, name, dns_1035_label(name))
+    else:
+        errors.add(required(field))
 
 
-def _service_port(port: Object, field: str) -> list[FieldError]:
+def _service_port(errors: FieldErrors, port: Object, field: str) -> None:
     if "name" in port and "number" in port:
-        return [invalid(field, "", "cannot set both port name & port number")]
+        errors.add(invalid(field, "", "cannot set both port name & port number"))
+        return
     if "name" in port:
-        return each(f"{field}.service.port.name", port["name"], port_name(port["name"]))
+        errors.add_each(f"{field}.service.port.name", port["name"], port_name(port["name"]))
+        return
     if "number" in port:
         wrong = port_number(port["number"])
-        return [invalid(f"{field}.service.port.number", port["number"], text) for text in wrong]
-    return [required(field, "port name or number is required")]
+        errors.add_each(f"{field}.service.port.number", port["number"], wrong)
+        return
+    errors.add(required(field, "port name or number is required"))

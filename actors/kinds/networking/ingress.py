@@ -16,14 +16,13 @@ from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.networking import cells
 from actors.kinds.networking.backend import BACKEND, backend_rules
 from actors.kinds.schema.fields import STRING, STRINGS, Field, ListOf, Struct
-from actors.kinds.validation.checks import (
+from actors.kinds.validation.checks import dns_subdomain, name_is_subdomain, parse_ip
+from actors.kinds.validation.field_errors import (
     FieldError,
-    dns_subdomain,
-    each,
+    FieldErrors,
+    collect,
     invalid,
-    name_is_subdomain,
     not_supported,
-    parse_ip,
     required,
 )
 from actors.kinds.validation.formats import wildcard_subdomain
@@ -81,93 +80,89 @@ def define(names: Names) -> Definition:
         strategy=Strategy(
             prepare_for_create=partial(start, STATUS),
             prepare_for_update=keep_status_and_count,
-            validate_create=partial(rules, names.key("ingress.class")),
+            validate_create=partial(rules, class_key=names.key("ingress.class")),
             validate_update=change_rules,
         ),
     )
 
 
-def rules(class_key: str, new: Object) -> list[FieldError]:
-    errors = _spec_rules(new["spec"])
+def rules(errors: FieldErrors, new: Object, *, class_key: str) -> None:
+    _spec_rules(errors, new["spec"])
     annotations = new["metadata"].get("annotations", {})
     if class_key in annotations and "ingressClassName" in new["spec"]:
         text = "can not be set when the class field is also set"
-        errors.append(invalid(f"annotations.{class_key}", annotations[class_key], text))
-    return errors
+        errors.add(invalid(f"annotations.{class_key}", annotations[class_key], text))
 
 
-def change_rules(new: Object, old: Object) -> list[FieldError]:
-    return [
-        *metadata_change_rules(new["metadata"], old["metadata"]),
-        *metadata_rules(new["metadata"], namespaced=True, check_name=name_is_subdomain),
-        *_spec_rules(
-            new["spec"],
-            any_secret=_names_impossible_secrets(old["spec"]),
-            any_wildcard=_has_broken_wildcards(old["spec"]),
-        ),
-    ]
+def change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
+    _spec_rules(
+        errors,
+        new["spec"],
+        any_secret=_names_impossible_secrets(old["spec"]),
+        any_wildcard=_has_broken_wildcards(old["spec"]),
+    )
 
 
-def status_rules(new: Object, old: Object) -> list[FieldError]:
-    return [
-        *metadata_change_rules(new["metadata"], old["metadata"]),
-        *load_balancer_rules(new["status"]["loadBalancer"], "status.loadBalancer"),
-    ]
+def status_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    load_balancer_rules(errors, new["status"]["loadBalancer"], "status.loadBalancer")
 
 
-def _spec_rules(spec: Object, *, any_secret: bool = False, any_wildcard: bool = False) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _spec_rules(
+    errors: FieldErrors, spec: Object, *, any_secret: bool = False, any_wildcard: bool = False
+) -> None:
     if "rules" not in spec and "defaultBackend" not in spec:
         text = "either `defaultBackend` or `rules` must be specified"
-        errors.append(
+        errors.add(
             FieldError("FieldValueInvalid", "spec", f"Invalid value: []networking.IngressRule(nil): {text}")
         )
     if "defaultBackend" in spec:
-        errors += backend_rules(spec["defaultBackend"], "spec.defaultBackend")
+        backend_rules(errors, spec["defaultBackend"], "spec.defaultBackend")
     for index, rule in enumerate(spec.get("rules", ())):
-        errors += _rule(rule, f"spec.rules[{index}]", any_wildcard=any_wildcard)
+        _rule(errors, rule, f"spec.rules[{index}]", any_wildcard=any_wildcard)
     for index, tls in enumerate(spec.get("tls", ())):
-        errors += _tls(tls, f"spec.tls[{index}]", any_secret=any_secret)
+        _tls(errors, tls, f"spec.tls[{index}]", any_secret=any_secret)
     if "ingressClassName" in spec:
         name = spec["ingressClassName"]
-        errors += each("spec.ingressClassName", name, dns_subdomain(name))
-    return errors
+        errors.add_each("spec.ingressClassName", name, dns_subdomain(name))
 
 
-def _rule(rule: Object, field: str, *, any_wildcard: bool) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _rule(errors: FieldErrors, rule: Object, field: str, *, any_wildcard: bool) -> None:
     host = rule.get("host", "")
     if host:
         if parse_ip(host) is not None:
-            errors.append(invalid(f"{field}.host", host, "must be a DNS name, not an IP address"))
-        errors += each(f"{field}.host", host, _host(host))
+            errors.add(invalid(f"{field}.host", host, "must be a DNS name, not an IP address"))
+        errors.add_each(f"{field}.host", host, _host(host))
     if "http" in rule and not ("*" in host and any_wildcard):
-        errors += _paths(rule["http"]["paths"], f"{field}.http.paths")
-    return errors
+        _paths(errors, rule["http"]["paths"], f"{field}.http.paths")
 
 
 def _host(host: str) -> list[str]:
     return wildcard_subdomain(host) if "*" in host else dns_subdomain(host)
 
 
-def _paths(paths: list[Object] | None, field: str) -> list[FieldError]:
+def _paths(errors: FieldErrors, paths: list[Object] | None, field: str) -> None:
     if not paths:
-        return [required(field)]
-    return [error for index, path in enumerate(paths) for error in _path(path, f"{field}[{index}]")]
+        errors.add(required(field))
+    else:
+        for index, path in enumerate(paths):
+            _path(errors, path, f"{field}[{index}]")
 
 
-def _path(path: Object, field: str) -> list[FieldError]:
+def _path(errors: FieldErrors, path: Object, field: str) -> None:
     kind, text = path["pathType"], path.get("path", "")
     if kind is None:
-        return [required(f"{field}.pathType", "pathType must be specified")]
-    errors: list[FieldError] = []
+        errors.add(required(f"{field}.pathType", "pathType must be specified"))
+        return
     if kind not in PATH_TYPES:
-        errors.append(not_supported(f"{field}.pathType", kind, PATH_TYPES))
+        errors.add(not_supported(f"{field}.pathType", kind, PATH_TYPES))
     elif kind == "ImplementationSpecific":
-        errors += each(f"{field}.path", text, _absolute(text) if text else ())
+        errors.add_each(f"{field}.path", text, _absolute(text) if text else ())
     else:
-        errors += each(f"{field}.path", text, [*_absolute(text), *_unambiguous(text)])
-    return errors + backend_rules(path["backend"], f"{field}.backend")
+        errors.add_each(f"{field}.path", text, [*_absolute(text), *_unambiguous(text)])
+    backend_rules(errors, path["backend"], f"{field}.backend")
 
 
 def _absolute(path: str) -> list[str]:
@@ -181,14 +176,12 @@ def _unambiguous(path: str) -> list[str]:
     ]
 
 
-def _tls(tls: Object, field: str, *, any_secret: bool) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _tls(errors: FieldErrors, tls: Object, field: str, *, any_secret: bool) -> None:
     for index, host in enumerate(tls.get("hosts", ())):
-        errors += each(f"{field}.hosts[{index}]", host, _host(host))
+        errors.add_each(f"{field}.hosts[{index}]", host, _host(host))
     secret = tls.get("secretName", "")
     if secret and not any_secret:
-        errors += each(f"{field}.secretName", secret, dns_subdomain(secret))
-    return errors
+        errors.add_each(f"{field}.secretName", secret, dns_subdomain(secret))
 
 
 def _names_impossible_secrets(spec: Object) -> bool:
@@ -197,6 +190,6 @@ def _names_impossible_secrets(spec: Object) -> bool:
 
 def _has_broken_wildcards(spec: Object) -> bool:
     return any(
-        "*" in rule.get("host", "") and "http" in rule and _paths(rule["http"]["paths"], "")
+        "*" in rule.get("host", "") and "http" in rule and collect(_paths, rule["http"]["paths"], "")
         for rule in spec.get("rules", ())
     )

@@ -11,15 +11,12 @@ from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.networking import cells
 from actors.kinds.networking.backend import reference_rules
 from actors.kinds.schema.fields import STRING, Field, Struct
-from actors.kinds.validation.checks import (
-    FieldError,
-    dns_label,
-    each,
+from actors.kinds.validation.checks import dns_label, name_is_subdomain, size
+from actors.kinds.validation.field_errors import (
+    FieldErrors,
     forbidden,
-    name_is_subdomain,
     not_supported,
     required,
-    size,
     too_long,
     unchanged,
 )
@@ -69,35 +66,31 @@ def prepare_create(new: Object) -> None:
     new["metadata"]["generation"] = 1
 
 
-def rules(new: Object) -> list[FieldError]:
+def rules(errors: FieldErrors, new: Object) -> None:
     controller = new["spec"].get("controller", "")
-    errors: list[FieldError] = []
     if size(controller) > LONGEST_CONTROLLER:
-        errors.append(too_long("spec.controller", LONGEST_CONTROLLER))
-    errors += domain_prefixed_path("spec.controller", controller)
+        errors.add(too_long("spec.controller", LONGEST_CONTROLLER))
+    domain_prefixed_path(errors, "spec.controller", controller)
     if "parameters" in new["spec"]:
-        errors += _parameters(new["spec"]["parameters"], "spec.parameters")
-    return errors
+        _parameters(errors, new["spec"]["parameters"], "spec.parameters")
 
 
-def change_rules(new: Object, old: Object) -> list[FieldError]:
-    return [
-        *metadata_change_rules(new["metadata"], old["metadata"]),
-        *unchanged("spec.controller", new["spec"].get("controller", ""), old["spec"].get("controller", "")),
-        *metadata_rules(new["metadata"], namespaced=False, check_name=name_is_subdomain),
-        *rules(new),
-    ]
+def change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    unchanged(errors, "spec.controller", new["spec"].get("controller", ""), old["spec"].get("controller", ""))
+    metadata_rules(errors, new["metadata"], namespaced=False, check_name=name_is_subdomain)
+    rules(errors, new)
 
 
-def _parameters(parameters: Object, field: str) -> list[FieldError]:
-    errors = reference_rules(parameters, field)
+def _parameters(errors: FieldErrors, parameters: Object, field: str) -> None:
+    reference_rules(errors, parameters, field)
     scope, namespace = parameters["scope"], parameters.get("namespace")
     if scope not in SCOPES:
-        return [*errors, not_supported(f"{field}.scope", scope, SCOPES)]
+        errors.add(not_supported(f"{field}.scope", scope, SCOPES))
+        return
     if scope == "Cluster" and namespace is not None:
-        errors.append(forbidden(f"{field}.namespace", "`parameters.scope` is set to 'Cluster'"))
+        errors.add(forbidden(f"{field}.namespace", "`parameters.scope` is set to 'Cluster'"))
     elif scope == "Namespace" and namespace is None:
-        errors.append(required(f"{field}.namespace", "`parameters.scope` is set to 'Namespace'"))
+        errors.add(required(f"{field}.namespace", "`parameters.scope` is set to 'Namespace'"))
     elif namespace is not None:
-        errors += each(f"{field}.namespace", namespace, dns_label(namespace))
-    return errors
+        errors.add_each(f"{field}.namespace", namespace, dns_label(namespace))

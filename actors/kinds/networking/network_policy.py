@@ -18,16 +18,13 @@ from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.features import POLICY_STATUS
 from actors.kinds.networking import cells
 from actors.kinds.schema.fields import INT32, INT_OR_STRING, STRING, STRINGS, Field, ListOf, Struct
-from actors.kinds.validation.checks import (
+from actors.kinds.validation.checks import Network, name_is_subdomain, parse_network, port_number
+from actors.kinds.validation.field_errors import (
     FieldError,
-    Network,
-    each,
+    FieldErrors,
     forbidden,
     invalid,
-    name_is_subdomain,
     not_supported,
-    parse_network,
-    port_number,
     required,
 )
 from actors.kinds.validation.formats import port_name
@@ -137,90 +134,82 @@ def prepare_cleared_status(new: Object, old: Object) -> None:
         new["status"] = old["status"]
 
 
-def rules(new: Object) -> list[FieldError]:
+def rules(errors: FieldErrors, new: Object) -> None:
     spec = new["spec"]
-    return [
-        *label_selector_rules(spec["podSelector"], "spec.podSelector"),
-        *_traffic(spec.get("ingress", []), "from", "spec.ingress"),
-        *_traffic(spec.get("egress", []), "to", "spec.egress"),
-        *_policy_types(spec.get("policyTypes", [])),
-    ]
+    label_selector_rules(errors, spec["podSelector"], "spec.podSelector")
+    _traffic(errors, spec.get("ingress", []), "from", "spec.ingress")
+    _traffic(errors, spec.get("egress", []), "to", "spec.egress")
+    _policy_types(errors, spec.get("policyTypes", []))
 
 
-def change_rules(new: Object, old: Object) -> list[FieldError]:
-    judged = rules(new)
-    return [
-        *metadata_rules(new["metadata"], namespaced=True, check_name=name_is_subdomain),
-        *judged,
-        *metadata_change_rules(new["metadata"], old["metadata"]),
-        *judged,
-    ]
+def change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
+    own = errors.added_by(rules, new)
+    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    errors.add_all(own)
 
 
-def status_rules(new: Object, _: Object) -> list[FieldError]:
-    return condition_rules(new["status"].get("conditions", ()), "status.conditions")
+def status_rules(errors: FieldErrors, new: Object, _: Object) -> None:
+    condition_rules(errors, new["status"].get("conditions", ()), "status.conditions")
 
 
-def _traffic(rules: list[Object], peers: str, field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _traffic(errors: FieldErrors, rules: list[Object], peers: str, field: str) -> None:
     for index, rule in enumerate(rules):
         for number, port in enumerate(rule.get("ports", ())):
-            errors += _port(port, f"{field}[{index}].ports[{number}]")
+            _port(errors, port, f"{field}[{index}].ports[{number}]")
         for number, peer in enumerate(rule.get(peers, ())):
-            errors += _peer(peer, f"{field}[{index}].{peers}[{number}]")
-    return errors
+            _peer(errors, peer, f"{field}[{index}].{peers}[{number}]")
 
 
-def _port(port: Object, field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _port(errors: FieldErrors, port: Object, field: str) -> None:
     if port["protocol"] not in PROTOCOLS:
-        errors.append(not_supported(f"{field}.protocol", port["protocol"], PROTOCOLS))
+        errors.add(not_supported(f"{field}.protocol", port["protocol"], PROTOCOLS))
     first, last = port.get("port"), port.get("endPort")
     if isinstance(first, int):
-        return errors + _port_range(first, last, field)
+        _port_range(errors, first, last, field)
+        return
     if last is not None:
         why = "not specified" if first is None else "non-numeric"
-        errors.append(invalid(f"{field}.endPort", last, f"may not be specified when `port` is {why}"))
-    return errors if first is None else errors + each(f"{field}.port", first, port_name(first))
+        errors.add(invalid(f"{field}.endPort", last, f"may not be specified when `port` is {why}"))
+    if first is not None:
+        errors.add_each(f"{field}.port", first, port_name(first))
 
 
-def _port_range(first: int, last: int | None, field: str) -> list[FieldError]:
-    errors = [invalid(f"{field}.port", first, text) for text in port_number(first)]
+def _port_range(errors: FieldErrors, first: int, last: int | None, field: str) -> None:
+    errors.add_each(f"{field}.port", first, port_number(first))
     if last is None:
-        return errors
+        return
     if last < first:
-        errors.append(invalid(f"{field}.endPort", first, "must be greater than or equal to `port`"))
-    return errors + [invalid(f"{field}.endPort", last, text) for text in port_number(last)]
+        errors.add(invalid(f"{field}.endPort", first, "must be greater than or equal to `port`"))
+    errors.add_each(f"{field}.endPort", last, port_number(last))
 
 
-def _peer(peer: Object, field: str) -> list[FieldError]:
-    errors = [
-        *label_selector_rules(peer.get("podSelector"), f"{field}.podSelector"),
-        *label_selector_rules(peer.get("namespaceSelector"), f"{field}.namespaceSelector"),
-    ]
+def _peer(errors: FieldErrors, peer: Object, field: str) -> None:
+    label_selector_rules(errors, peer.get("podSelector"), f"{field}.podSelector")
+    label_selector_rules(errors, peer.get("namespaceSelector"), f"{field}.namespaceSelector")
     if "ipBlock" in peer:
-        errors += _ip_block(peer["ipBlock"], f"{field}.ipBlock")
+        _ip_block(errors, peer["ipBlock"], f"{field}.ipBlock")
     if not peer:
-        errors.append(required(field, "must specify a peer"))
+        errors.add(required(field, "must specify a peer"))
     elif len(peer) > 1 and "ipBlock" in peer:
-        errors.append(forbidden(field, "may not specify both ipBlock and another peer"))
-    return errors
+        errors.add(forbidden(field, "may not specify both ipBlock and another peer"))
 
 
-def _ip_block(block: Object, field: str) -> list[FieldError]:
+def _ip_block(errors: FieldErrors, block: Object, field: str) -> None:
     if not block["cidr"]:
-        return [required(f"{field}.cidr")]
+        errors.add(required(f"{field}.cidr"))
+        return
     whole = parse_network(block["cidr"])
     if whole is None:
-        return [invalid(f"{field}.cidr", block["cidr"], "not a valid CIDR")]
-    errors: list[FieldError] = []
+        errors.add(invalid(f"{field}.cidr", block["cidr"], "not a valid CIDR"))
+        return
     for index, text in enumerate(block.get("except", ())):
         part, here = parse_network(text), f"{field}.except[{index}]"
         if part is None:
-            return [*errors, invalid(here, text, "not a valid CIDR")]
+            errors.add(invalid(here, text, "not a valid CIDR"))
+            return
         if not _strictly_inside(part, whole):
-            errors.append(invalid(here, text, "must be a strict subset of `cidr`"))
-    return errors
+            errors.add(invalid(here, text, "must be a strict subset of `cidr`"))
 
 
 def _strictly_inside(part: Network, whole: Network) -> bool:
@@ -229,16 +218,15 @@ def _strictly_inside(part: Network, whole: Network) -> bool:
     )
 
 
-def _policy_types(types: list[str]) -> list[FieldError]:
+def _policy_types(errors: FieldErrors, types: list[str]) -> None:
     field = "spec.policyTypes"
     if len(types) > len(POLICY_TYPES):
         listed = ", ".join(quoted(one) for one in types)
         text = (
             f"Invalid value: []networking.PolicyType{{{listed}}}: may not specify more than two policyTypes"
         )
-        return [FieldError("FieldValueInvalid", field, text)]
-    return [
-        not_supported(f"{field}[{index}]", one, POLICY_TYPES)
-        for index, one in enumerate(types)
-        if one not in POLICY_TYPES
-    ]
+        errors.add(FieldError("FieldValueInvalid", field, text))
+        return
+    for index, one in enumerate(types):
+        if one not in POLICY_TYPES:
+            errors.add(not_supported(f"{field}[{index}]", one, POLICY_TYPES))

@@ -18,7 +18,8 @@ from actors.kinds.declaration.shares import no_more_than_all, share_rules
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.declaration.workloads import counted, not_negative
 from actors.kinds.schema.fields import INT32, INT64, INT_OR_STRING, TIME, Field, ListOf, MapOf, Struct
-from actors.kinds.validation.checks import FieldError, invalid, name_is_path_segment
+from actors.kinds.validation.checks import name_is_path_segment
+from actors.kinds.validation.field_errors import FieldErrors, invalid
 from actors.messages import Object
 from actors.names import Names
 
@@ -87,33 +88,41 @@ def define(_: Names) -> Definition:
             prepare_for_create=lambda new: start(STATUS, new),
             prepare_for_update=keep_status_and_count,
             validate_create=create_rules,
-            validate_update=lambda new, _: rules(new),
+            validate_update=change_rules,
         ),
     )
 
 
-def create_rules(new: Object) -> list[FieldError]:
-    """Of a budget that is right in all else, the metadata; its name need only fit into a path."""
-    return rules(new) or metadata_rules(
-        new["metadata"], namespaced=True, check_name=name_is_path_segment, known_finalizers=False
-    )
+def change_rules(errors: FieldErrors, new: Object, _: Object) -> None:
+    rules(errors, new)
 
 
-def rules(new: Object) -> list[FieldError]:
+def create_rules(errors: FieldErrors, new: Object) -> None:
+    """Metadata is checked only when nothing else is wrong; the name need only fit into a path."""
+    if not errors.added_by(rules, new):
+        metadata_rules(
+            errors,
+            new["metadata"],
+            namespaced=True,
+            check_name=name_is_path_segment,
+            known_finalizers=False,
+        )
+
+
+def rules(errors: FieldErrors, new: Object) -> None:
     spec = new["spec"]
-    errors: list[FieldError] = []
     if "minAvailable" in spec and "maxUnavailable" in spec:
         text = "minAvailable and maxUnavailable cannot be both set"
-        errors.append(invalid("spec", spec, text))
+        errors.add(invalid("spec", spec, text))
     for part in ("minAvailable", "maxUnavailable"):
         if part in spec:
-            errors += share_rules(spec[part], f"spec.{part}")
-            errors += no_more_than_all(spec[part], f"spec.{part}")
-    return errors + label_selector_rules(spec.get("selector"), "spec.selector")
+            share_rules(errors, spec[part], f"spec.{part}")
+            no_more_than_all(errors, spec[part], f"spec.{part}")
+    label_selector_rules(errors, spec.get("selector"), "spec.selector")
 
 
-def status_change_rules(new: Object, _: Object) -> list[FieldError]:
+def status_change_rules(errors: FieldErrors, new: Object, _: Object) -> None:
     status = new["status"]
     counts = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
-    errors = condition_rules(status.get("conditions", []), "status.conditions")
-    return errors + not_negative(status, "status", *counts)
+    condition_rules(errors, status.get("conditions", []), "status.conditions")
+    not_negative(errors, status, "status", *counts)

@@ -18,13 +18,11 @@ from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.features import PROC_MOUNT
 from actors.kinds.policy.sysctls import overlap_rules, sysctl_rules
 from actors.kinds.schema.fields import BOOL, INT32, INT64, STRING, STRINGS, Field, ListOf, Struct
-from actors.kinds.validation.checks import (
-    FieldError,
-    dns_subdomain,
+from actors.kinds.validation.checks import dns_subdomain, name_is_subdomain
+from actors.kinds.validation.field_errors import (
+    FieldErrors,
     duplicate,
-    each,
     invalid,
-    name_is_subdomain,
     not_supported,
     required,
 )
@@ -169,8 +167,8 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         strategy=Strategy(
             prepare_for_create=partial(drop_gated, features),
             prepare_for_update=partial(drop_gated, features),
-            validate_create=partial(rules, names),
-            validate_update=partial(change_rules, names),
+            validate_create=partial(rules, names=names),
+            validate_update=partial(change_rules, names=names),
         ),
     )
 
@@ -181,173 +179,166 @@ def drop_gated(features: frozenset[str], new: Object, old: Object | None = None)
         new["spec"].pop("allowedProcMountTypes", None)
 
 
-def change_rules(names: Names, new: Object, old: Object) -> list[FieldError]:
-    return metadata_change_rules(new["metadata"], old["metadata"]) + rules(names, new)
+def change_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names) -> None:
+    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    rules(errors, new, names=names)
 
 
-def rules(names: Names, new: Object) -> list[FieldError]:
+def rules(errors: FieldErrors, new: Object, *, names: Names) -> None:
     spec = new["spec"]
     allowed, forbidden_ones = spec.get("allowedUnsafeSysctls", []), spec.get("forbiddenSysctls", [])
-    return [
-        *_annotation_rules(names, new["metadata"].get("annotations", {})),
-        *_identity_rules(spec),
-        *_volume_type_rules(spec.get("volumes", [])),
-        *_capability_rules(spec),
-        *_escalation_rules(spec),
-        *_proc_mount_rules(spec.get("allowedProcMountTypes", [])),
-        *_host_path_rules(spec.get("allowedHostPaths", [])),
-        *_driver_rules(spec),
-        *sysctl_rules(allowed, "spec.allowedUnsafeSysctls"),
-        *sysctl_rules(forbidden_ones, "spec.forbiddenSysctls"),
-        *overlap_rules(allowed, forbidden_ones),
-        *_runtime_class_rules(spec.get("runtimeClass")),
-    ]
+    _annotation_rules(errors, names, new["metadata"].get("annotations", {}))
+    _identity_rules(errors, spec)
+    _volume_type_rules(errors, spec.get("volumes", []))
+    _capability_rules(errors, spec)
+    _escalation_rules(errors, spec)
+    _proc_mount_rules(errors, spec.get("allowedProcMountTypes", []))
+    _host_path_rules(errors, spec.get("allowedHostPaths", []))
+    _driver_rules(errors, spec)
+    sysctl_rules(errors, allowed, "spec.allowedUnsafeSysctls")
+    sysctl_rules(errors, forbidden_ones, "spec.forbiddenSysctls")
+    overlap_rules(errors, allowed, forbidden_ones)
+    _runtime_class_rules(errors, spec.get("runtimeClass"))
 
 
-def _annotation_rules(names: Names, annotations: dict[str, str]) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _annotation_rules(errors: FieldErrors, names: Names, annotations: dict[str, str]) -> None:
     for maker, stage in (("apparmor", "beta"), ("seccomp", "alpha")):
         usual = names.key("defaultProfileName", f"{maker}.security.{stage}")
         allowed = names.key("allowedProfileNames", f"{maker}.security.{stage}")
         judge = _apparmor_rules if maker == "apparmor" else _seccomp_rules
         if annotations.get(usual):
-            errors += judge(annotations[usual], [annotations[usual]], f"metadata.annotations[{usual}]")
+            judge(errors, annotations[usual], [annotations[usual]], f"metadata.annotations[{usual}]")
         if annotations.get(allowed):
             several = annotations[allowed].split(",")
             if maker == "seccomp":
                 several = [one for one in several if one != EVERYTHING]
-            errors += judge(annotations[allowed], several, f"metadata.annotations[{allowed}]")
-    return errors
+            judge(errors, annotations[allowed], several, f"metadata.annotations[{allowed}]")
 
 
-def _apparmor_rules(said: str, profiles: list[str], field: str) -> list[FieldError]:
-    return [
-        invalid(field, said, f"invalid AppArmor profile name: {quoted(one)}")
-        for one in profiles
-        if not is_apparmor_profile(one)
-    ]
+def _apparmor_rules(errors: FieldErrors, said: str, profiles: list[str], field: str) -> None:
+    for one in profiles:
+        if not is_apparmor_profile(one):
+            errors.add(invalid(field, said, f"invalid AppArmor profile name: {quoted(one)}"))
 
 
-def _seccomp_rules(_: str, profiles: list[str], field: str) -> list[FieldError]:
-    return [error for one in profiles for error in annotated_profile_rules(one, field)]
+def _seccomp_rules(errors: FieldErrors, _: str, profiles: list[str], field: str) -> None:
+    for one in profiles:
+        annotated_profile_rules(errors, one, field)
 
 
-def _identity_rules(spec: Object) -> list[FieldError]:
+def _identity_rules(errors: FieldErrors, spec: Object) -> None:
     user, group, linux = spec["runAsUser"], spec.get("runAsGroup"), spec["seLinux"]
-    errors = _strategy_rules(user, USER_RULES, "spec.runAsUser")
-    errors += [] if group is None else _run_as_group_rules(group, "spec.runAsGroup")
+    _strategy_rules(errors, user, USER_RULES, "spec.runAsUser")
+    if group is not None:
+        _run_as_group_rules(errors, group, "spec.runAsGroup")
     if linux["rule"] not in SE_LINUX_RULES:
-        errors.append(not_supported("spec.seLinux.rule", linux["rule"], SE_LINUX_RULES))
+        errors.add(not_supported("spec.seLinux.rule", linux["rule"], SE_LINUX_RULES))
     for part in ("supplementalGroups", "fsGroup"):
-        errors += _strategy_rules(spec[part], GROUP_RULES, f"spec.{part}")
-    return errors
+        _strategy_rules(errors, spec[part], GROUP_RULES, f"spec.{part}")
 
 
-def _strategy_rules(strategy: Object, known: tuple[str, ...], field: str) -> list[FieldError]:
+def _strategy_rules(errors: FieldErrors, strategy: Object, known: tuple[str, ...], field: str) -> None:
     rule = strategy.get("rule", "")
-    errors = [] if rule in known else [not_supported(f"{field}.rule", rule, known)]
-    return errors + _range_rules(strategy.get("ranges", []), f"{field}.ranges")
+    if rule not in known:
+        errors.add(not_supported(f"{field}.rule", rule, known))
+    _range_rules(errors, strategy.get("ranges", []), f"{field}.ranges")
 
 
-def _run_as_group_rules(strategy: Object, field: str) -> list[FieldError]:
+def _run_as_group_rules(errors: FieldErrors, strategy: Object, field: str) -> None:
     rule, ranges = strategy["rule"], strategy.get("ranges", [])
     if rule not in GROUP_RULES:
-        return [not_supported(f"{field}.rule", rule, ("MustRunAs", "RunAsAny", "MayRunAs"))]
+        errors.add(not_supported(f"{field}.rule", rule, ("MustRunAs", "RunAsAny", "MayRunAs")))
+        return
     if rule == "RunAsAny":
-        return [invalid(f"{field}.ranges", ranges, "Ranges must be empty")] if ranges else []
+        if ranges:
+            errors.add(invalid(f"{field}.ranges", ranges, "Ranges must be empty"))
+        return
     if not ranges:
-        return [invalid(f"{field}.ranges", ranges, "must provide at least one range")]
-    return _range_rules(ranges, f"{field}.ranges")
+        errors.add(invalid(f"{field}.ranges", ranges, "must provide at least one range"))
+    else:
+        _range_rules(errors, ranges, f"{field}.ranges")
 
 
-def _range_rules(ranges: list[Object], field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _range_rules(errors: FieldErrors, ranges: list[Object], field: str) -> None:
     for index, one in enumerate(ranges):
         here, low, high = f"{field}[{index}]", one["min"], one["max"]
         if low < 0:
-            errors.append(invalid(f"{here}.min", low, "min cannot be negative"))
+            errors.add(invalid(f"{here}.min", low, "min cannot be negative"))
         if high < 0:
-            errors.append(invalid(f"{here}.max", high, "max cannot be negative"))
+            errors.add(invalid(f"{here}.max", high, "max cannot be negative"))
         if low > high:
-            errors.append(invalid(f"{here}.min", low, "min cannot be greater than max"))
-    return errors
+            errors.add(invalid(f"{here}.min", low, "min cannot be greater than max"))
 
 
-def _volume_type_rules(volumes: list[str]) -> list[FieldError]:
-    return [not_supported("spec.volumes", one, VOLUMES) for one in volumes if one not in VOLUMES]
+def _volume_type_rules(errors: FieldErrors, volumes: list[str]) -> None:
+    for one in volumes:
+        if one not in VOLUMES:
+            errors.add(not_supported("spec.volumes", one, VOLUMES))
 
 
-def _capability_rules(spec: Object) -> list[FieldError]:
+def _capability_rules(errors: FieldErrors, spec: Object) -> None:
     """A capability that must be dropped can be neither added nor allowed."""
     dropped = spec.get("requiredDropCapabilities", [])
-    errors: list[FieldError] = []
     if dropped and EVERYTHING in spec.get("allowedCapabilities", []):
         text = "must be empty when all capabilities are allowed by a wildcard"
-        errors.append(invalid("requiredDropCapabilities", dropped, text))
+        errors.add(invalid("requiredDropCapabilities", dropped, text))
     for part in ("defaultAddCapabilities", "allowedCapabilities"):
         text = f"capability is listed in {part} and requiredDropCapabilities"
-        errors += [invalid(part, one, text) for one in spec.get(part, []) if one in dropped]
-    return errors
+        for one in spec.get(part, []):
+            if one in dropped:
+                errors.add(invalid(part, one, text))
 
 
-def _escalation_rules(spec: Object) -> list[FieldError]:
+def _escalation_rules(errors: FieldErrors, spec: Object) -> None:
     if not spec.get("defaultAllowPrivilegeEscalation") or spec["allowPrivilegeEscalation"]:
-        return []
+        return
     text = (
         "Cannot set DefaultAllowPrivilegeEscalation to true without also setting AllowPrivilegeEscalation "
         "to true"
     )
-    return [invalid("spec.defaultAllowPrivilegeEscalation", True, text)]
+    errors.add(invalid("spec.defaultAllowPrivilegeEscalation", True, text))
 
 
-def _proc_mount_rules(types: list[str]) -> list[FieldError]:
-    return [
-        not_supported(f"spec.allowedProcMountTypes[{index}]", one, PROC_MOUNT_TYPES)
-        for index, one in enumerate(types)
-        if one not in PROC_MOUNT_TYPES
-    ]
+def _proc_mount_rules(errors: FieldErrors, types: list[str]) -> None:
+    for index, one in enumerate(types):
+        if one not in PROC_MOUNT_TYPES:
+            errors.add(not_supported(f"spec.allowedProcMountTypes[{index}]", one, PROC_MOUNT_TYPES))
 
 
-def _host_path_rules(paths: list[Object]) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _host_path_rules(errors: FieldErrors, paths: list[Object]) -> None:
     for index, path in enumerate(paths):
         field, prefix = f"spec.allowedHostPaths[{index}]", path.get("pathPrefix", "")
         if not prefix:
-            return [*errors, required(field, "is required")]
+            errors.add(required(field, "is required"))
+            return
         if ".." in prefix.split("/"):
-            errors.append(invalid(field, prefix, "must not contain '..'"))
-    return errors
+            errors.add(invalid(field, prefix, "must not contain '..'"))
 
 
-def _driver_rules(spec: Object) -> list[FieldError]:
+def _driver_rules(errors: FieldErrors, spec: Object) -> None:
     """Fields are named here as they always have been, twice over."""
     field = "spec.allowedFlexVolumes.allowedFlexVolumes"
-    errors = [
-        required(f"{field}[{index}].driver", "must specify a driver")
-        for index, one in enumerate(spec.get("allowedFlexVolumes", []))
-        if not one["driver"]
-    ]
+    for index, one in enumerate(spec.get("allowedFlexVolumes", [])):
+        if not one["driver"]:
+            errors.add(required(f"{field}[{index}].driver", "must specify a driver"))
     for index, one in enumerate(spec.get("allowedCSIDrivers", [])):
-        errors += driver_name_rules(one["name"], f"spec.allowedCSIDrivers.allowedCSIDriver[{index}].name")
-    return errors
+        driver_name_rules(errors, one["name"], f"spec.allowedCSIDrivers.allowedCSIDriver[{index}].name")
 
 
-def _runtime_class_rules(classes: Object | None) -> list[FieldError]:
+def _runtime_class_rules(errors: FieldErrors, classes: Object | None) -> None:
     if classes is None:
-        return []
+        return
     field, allowed = "spec.runtimeClass.allowedRuntimeClassNames", classes["allowedRuntimeClassNames"] or []
-    errors: list[FieldError] = []
     for index, name in enumerate(allowed):
         if name != EVERYTHING:
-            errors += each(f"{field}[{index}]", name, dns_subdomain(name))
+            errors.add_each(f"{field}[{index}]", name, dns_subdomain(name))
         if name in allowed[:index]:
-            errors.append(duplicate(f"{field}[{index}]", name))
+            errors.add(duplicate(f"{field}[{index}]", name))
     usual = classes.get("defaultRuntimeClassName")
     if usual is not None:
-        errors += each("spec.runtimeClass.defaultRuntimeClassName", usual, dns_subdomain(usual))
+        errors.add_each("spec.runtimeClass.defaultRuntimeClassName", usual, dns_subdomain(usual))
         if usual not in allowed and EVERYTHING not in allowed:
-            errors.append(required(field, f"default {quoted(usual)} must be allowed"))
+            errors.add(required(field, f"default {quoted(usual)} must be allowed"))
     if EVERYTHING in allowed and len(allowed) > 1:
         text = "if '*' is present, must not specify other RuntimeClass names"
-        errors.append(invalid(field, allowed, text))
-    return errors
+        errors.add(invalid(field, allowed, text))

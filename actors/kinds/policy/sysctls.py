@@ -6,37 +6,33 @@ import re
 from typing import Final
 
 from actors.kinds.core.pods.security import LONGEST_SYSCTL, SYSCTL_PART
-from actors.kinds.validation.checks import FieldError, forbidden, invalid
+from actors.kinds.validation.field_errors import FieldErrors, forbidden, invalid
 
 _PATTERN: Final = rf"({SYSCTL_PART}\.)*([a-z0-9][-_a-z0-9]*)?[a-z0-9*]"
 _is_pattern = re.compile(_PATTERN).fullmatch
 
 
-def sysctl_rules(sysctls: list[str], field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def sysctl_rules(errors: FieldErrors, sysctls: list[str], field: str) -> None:
     for index, one in enumerate(sysctls):
         if not one:
-            errors.append(invalid(f"{field}[{index}]", one, "empty sysctl not allowed"))
+            errors.add(invalid(f"{field}[{index}]", one, "empty sysctl not allowed"))
         elif len(one) > LONGEST_SYSCTL or not _is_pattern(one):
             text = f"must have at most {LONGEST_SYSCTL} characters and match regex {_PATTERN}"
-            errors.append(invalid(f"{field}[{index}]", one, text))
+            errors.add(invalid(f"{field}[{index}]", one, text))
     if "*" in sysctls and len(sysctls) > 1:
-        errors.append(forbidden(f"{field}.items", "if '*' is present, must not specify other sysctls"))
-    return errors
+        errors.add(forbidden(f"{field}.items", "if '*' is present, must not specify other sysctls"))
 
 
-def overlap_rules(allowed: list[str], refused: list[str]) -> list[FieldError]:
+def overlap_rules(errors: FieldErrors, allowed: list[str], refused: list[str]) -> None:
     """Nothing is both allowed and forbidden: the narrower of two that overlap is at fault."""
-    errors: list[FieldError] = []
     for i, one in enumerate(allowed):
         for j, other in enumerate(refused):
             if _covers(other, one):
                 text = f"sysctl overlaps with {other}"
-                errors.append(invalid(f"spec.allowedUnsafeSysctls[{i}]", one, text))
+                errors.add(invalid(f"spec.allowedUnsafeSysctls[{i}]", one, text))
             elif _covers(one, other):
                 text = f"sysctl overlaps with {one}"
-                errors.append(invalid(f"spec.forbiddenSysctls[{j}]", other, text))
-    return errors
+                errors.add(invalid(f"spec.forbiddenSysctls[{j}]", other, text))
 
 
 def _covers(wide: str, narrow: str) -> bool:

@@ -14,11 +14,11 @@ from actors.kinds.declaration.meta import METADATA, metadata_change_rules
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.features import SE_LINUX_MOUNT
 from actors.kinds.schema.fields import BOOL, INT64, STRING, STRINGS, Field, ListOf, Struct
-from actors.kinds.validation.checks import (
-    FieldError,
+from actors.kinds.validation.checks import name_is_subdomain
+from actors.kinds.validation.field_errors import (
+    FieldErrors,
     duplicate,
     invalid,
-    name_is_subdomain,
     not_supported,
     unchanged,
 )
@@ -125,41 +125,37 @@ def prepare_update(labels_mounts: bool, new: Object, old: Object) -> None:
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
 
-def rules(new: Object) -> list[FieldError]:
+def rules(errors: FieldErrors, new: Object) -> None:
     spec = new["spec"]
-    errors: list[FieldError] = []
     if spec["fsGroupPolicy"] not in GROUP_POLICIES:
-        errors.append(not_supported("spec.fsGroupPolicy", spec["fsGroupPolicy"], GROUP_POLICIES))
-    errors += _tokens(spec)
-    return errors + [
-        not_supported("spec.volumeLifecycleModes", mode, LIFECYCLE_MODES)
-        for mode in spec["volumeLifecycleModes"]
-        if mode not in LIFECYCLE_MODES
-    ]
+        errors.add(not_supported("spec.fsGroupPolicy", spec["fsGroupPolicy"], GROUP_POLICIES))
+    _tokens(errors, spec)
+    for mode in spec["volumeLifecycleModes"]:
+        if mode not in LIFECYCLE_MODES:
+            errors.add(not_supported("spec.volumeLifecycleModes", mode, LIFECYCLE_MODES))
 
 
-def change_rules(new: Object, old: Object) -> list[FieldError]:
-    errors = metadata_change_rules(new["metadata"], old["metadata"]) + rules(new)
+def change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    rules(errors, new)
     for part, field in _FIXED.items():
-        errors += unchanged(field, new["spec"][part], old["spec"][part])
-    return errors + _tokens(new["spec"])
+        unchanged(errors, field, new["spec"][part], old["spec"][part])
+    _tokens(errors, new["spec"])
 
 
-def _tokens(spec: Object) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _tokens(errors: FieldErrors, spec: Object) -> None:
     seen: set[str] = set()
     for index, token in enumerate(spec.get("tokenRequests", ())):
         field = f"spec.tokenRequests[{index}]"
         if token["audience"] in seen:
-            errors.append(duplicate(f"{field}.audience", token["audience"]))
+            errors.add(duplicate(f"{field}.audience", token["audience"]))
         else:
-            errors += _lifetime(token.get("expirationSeconds"), f"{field}.expirationSeconds")
+            _lifetime(errors, token.get("expirationSeconds"), f"{field}.expirationSeconds")
         seen.add(token["audience"])
-    return errors
 
 
-def _lifetime(seconds: int | None, field: str) -> list[FieldError]:
+def _lifetime(errors: FieldErrors, seconds: int | None, field: str) -> None:
     if seconds is None or SHORTEST_TOKEN <= seconds <= LONGEST_TOKEN:
-        return []
+        return
     limit = "less than 10 minutes" if seconds < SHORTEST_TOKEN else "larger than 2^32 seconds"
-    return [invalid(field, seconds, f"may not specify a duration {limit}")]
+    errors.add(invalid(field, seconds, f"may not specify a duration {limit}"))

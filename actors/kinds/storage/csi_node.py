@@ -10,17 +10,14 @@ from actors.kinds.declaration.definition import Definition, Deletion, Table
 from actors.kinds.declaration.meta import METADATA, metadata_rules
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import INT32, STRING, STRINGS, Field, ListOf, Struct
-from actors.kinds.validation.checks import (
+from actors.kinds.validation.checks import name_is_subdomain, qualified_name, size
+from actors.kinds.validation.field_errors import (
     IMMUTABLE,
     NEGATIVE,
-    FieldError,
+    FieldErrors,
     duplicate,
-    each,
     invalid,
-    name_is_subdomain,
-    qualified_name,
     required,
-    size,
 )
 from actors.messages import Object
 from actors.names import Names
@@ -72,56 +69,51 @@ def define(names: Names) -> Definition:
     )
 
 
-def rules(new: Object) -> list[FieldError]:
-    errors: list[FieldError] = []
+def rules(errors: FieldErrors, new: Object) -> None:
     seen: set[str] = set()
     for index, driver in enumerate(new["spec"]["drivers"] or ()):
-        errors += _driver(driver, f"spec.drivers[{index}]", repeated=driver["name"] in seen)
+        _driver(errors, driver, f"spec.drivers[{index}]", repeated=driver["name"] in seen)
         seen.add(driver["name"])
-    return errors
 
 
-def change_rules(new: Object, old: Object) -> list[FieldError]:
-    metadata = metadata_rules(new["metadata"], namespaced=False, check_name=name_is_subdomain)
-    itself = [*metadata, *rules(new)]
-    return [*itself, *itself, *_unchanged_drivers(new, old)]
+def change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    own = errors.added_by(metadata_rules, new["metadata"], namespaced=False, check_name=name_is_subdomain)
+    own += errors.added_by(rules, new)
+    errors.add_all(own)
+    _unchanged_drivers(errors, new, old)
 
 
-def _unchanged_drivers(new: Object, old: Object) -> list[FieldError]:
-    return [
-        invalid("CSINodeDriver", after, IMMUTABLE)
-        for before in old["spec"]["drivers"] or ()
-        for after in new["spec"]["drivers"] or ()
-        if after["name"] == before["name"] and after != before
-    ]
+def _unchanged_drivers(errors: FieldErrors, new: Object, old: Object) -> None:
+    for before in old["spec"]["drivers"] or ():
+        for after in new["spec"]["drivers"] or ():
+            if after["name"] == before["name"] and after != before:
+                errors.add(invalid("CSINodeDriver", after, IMMUTABLE))
 
 
-def _driver(driver: Object, field: str, *, repeated: bool) -> list[FieldError]:
-    errors = driver_name_rules(driver["name"], f"{field}.name")
-    errors += _node_id(driver["nodeID"], f"{field}.nodeID")
+def _driver(errors: FieldErrors, driver: Object, field: str, *, repeated: bool) -> None:
+    driver_name_rules(errors, driver["name"], f"{field}.name")
+    _node_id(errors, driver["nodeID"], f"{field}.nodeID")
     count = driver.get("allocatable", {}).get("count", 0)
     if count < 0:
-        errors.append(invalid(f"{field}.allocatable.count", count, NEGATIVE))
+        errors.add(invalid(f"{field}.allocatable.count", count, NEGATIVE))
     if repeated:
-        errors.append(duplicate(f"{field}.name", driver["name"]))
-    return errors + _topology(driver["topologyKeys"] or [], field)
+        errors.add(duplicate(f"{field}.name", driver["name"]))
+    _topology(errors, driver["topologyKeys"] or [], field)
 
 
-def _node_id(node_id: str, field: str) -> list[FieldError]:
+def _node_id(errors: FieldErrors, node_id: str, field: str) -> None:
     if not node_id:
-        return [required(field)]
+        errors.add(required(field))
+        return
     if size(node_id) > LONGEST_NODE_ID:
-        return [invalid(field, node_id, f"must be {LONGEST_NODE_ID} characters or less")]
-    return []
+        errors.add(invalid(field, node_id, f"must be {LONGEST_NODE_ID} characters or less"))
 
 
-def _topology(keys: list[str], field: str) -> list[FieldError]:
+def _topology(errors: FieldErrors, keys: list[str], field: str) -> None:
     """Told of the driver as a whole, not of the key: that is how the API has always said it."""
-    errors: list[FieldError] = []
     for index, key in enumerate(keys):
         if not key:
-            errors.append(required(field))
+            errors.add(required(field))
         if key in keys[:index]:
-            errors.append(duplicate(field, key))
-        errors += each(field, key, qualified_name(key))
-    return errors
+            errors.add(duplicate(field, key))
+        errors.add_each(field, key, qualified_name(key))

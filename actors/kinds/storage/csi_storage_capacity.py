@@ -14,15 +14,8 @@ from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metad
 from actors.kinds.declaration.old_labels import OldLabels, old_labels, warn_of_labels, warn_of_requirements
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import QUANTITY, STRING, Field, Struct
-from actors.kinds.validation.checks import (
-    IMMUTABLE,
-    NEGATIVE,
-    FieldError,
-    dns_subdomain,
-    each,
-    invalid,
-    name_is_subdomain,
-)
+from actors.kinds.validation.checks import dns_subdomain, name_is_subdomain
+from actors.kinds.validation.field_errors import IMMUTABLE, NEGATIVE, FieldErrors, invalid
 from actors.messages import Object
 from actors.names import Names
 
@@ -69,29 +62,27 @@ def define_beta(names: Names) -> Definition:
     )
 
 
-def rules(new: Object) -> list[FieldError]:
-    errors = label_selector_rules(new.get("nodeTopology"), "nodeTopology")
-    errors += each("storageClassName", new["storageClassName"], dns_subdomain(new["storageClassName"]))
+def rules(errors: FieldErrors, new: Object) -> None:
+    label_selector_rules(errors, new.get("nodeTopology"), "nodeTopology")
+    errors.add_each("storageClassName", new["storageClassName"], dns_subdomain(new["storageClassName"]))
     if new.get("capacity", "").startswith("-"):
-        errors.append(invalid("capacity", new["capacity"], NEGATIVE))
-    return errors
+        errors.add(invalid("capacity", new["capacity"], NEGATIVE))
 
 
-def create_rules(new: Object) -> list[FieldError]:
-    """Everything is told twice of a new one, metadata included."""
-    judged = rules(new)
-    metadata = metadata_rules(new["metadata"], namespaced=True, check_name=name_is_subdomain)
-    return [*judged, *metadata, *judged]
+def create_rules(errors: FieldErrors, new: Object) -> None:
+    """The reference reports every error of a new one twice, metadata included."""
+    own = errors.added_by(rules, new)
+    metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
+    errors.add_all(own)
 
 
-def change_rules(new: Object, old: Object) -> list[FieldError]:
-    errors = metadata_rules(new["metadata"], namespaced=True, check_name=name_is_subdomain)
-    errors += rules(new)
-    errors += metadata_change_rules(new["metadata"], old["metadata"])
+def change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
+    rules(errors, new)
+    metadata_change_rules(errors, new["metadata"], old["metadata"])
     for part in ("nodeTopology", "storageClassName"):
         if new.get(part) != old.get(part):
-            errors.append(invalid(part, new.get(part), IMMUTABLE))
-    return errors
+            errors.add(invalid(part, new.get(part), IMMUTABLE))
 
 
 def warnings(known: OldLabels, new: Object, _: Object | None) -> list[str]:

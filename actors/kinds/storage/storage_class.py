@@ -11,17 +11,14 @@ from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metad
 from actors.kinds.declaration.old_labels import OldLabels, old_labels
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import BOOL, STRING, STRING_MAP, STRINGS, Field, ListOf, Struct
-from actors.kinds.validation.checks import (
-    FieldError,
+from actors.kinds.validation.checks import name_is_subdomain, qualified_name, size
+from actors.kinds.validation.field_errors import (
+    FieldErrors,
     duplicate,
-    each,
     forbidden,
     invalid,
-    name_is_subdomain,
     not_supported,
-    qualified_name,
     required,
-    size,
     too_long,
     unchanged,
 )
@@ -113,85 +110,84 @@ def _marked_name(names: Names) -> Cell:
     return cell
 
 
-def rules(new: Object) -> list[FieldError]:
-    return [
-        *_provisioner(new["provisioner"]),
-        *_parameters(new.get("parameters", {})),
-        *_reclaim_policy(new.get("reclaimPolicy", "")),
-        *_binding_mode(new.get("volumeBindingMode")),
-        *_topologies(new.get("allowedTopologies", [])),
-    ]
+def rules(errors: FieldErrors, new: Object) -> None:
+    _provisioner(errors, new["provisioner"])
+    _parameters(errors, new.get("parameters", {}))
+    _reclaim_policy(errors, new.get("reclaimPolicy", ""))
+    _binding_mode(errors, new.get("volumeBindingMode"))
+    _topologies(errors, new.get("allowedTopologies", []))
 
 
-def change_rules(new: Object, old: Object) -> list[FieldError]:
-    errors = metadata_rules(new["metadata"], namespaced=False, check_name=name_is_subdomain)
-    errors += rules(new)
-    errors += metadata_change_rules(new["metadata"], old["metadata"])
+def change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    metadata_rules(errors, new["metadata"], namespaced=False, check_name=name_is_subdomain)
+    rules(errors, new)
+    metadata_change_rules(errors, new["metadata"], old["metadata"])
     for part in ("parameters", "provisioner", "reclaimPolicy"):
         if new.get(part) != old.get(part):
-            errors.append(forbidden(part, f"updates to {part} are forbidden."))
-    return errors + unchanged("volumeBindingMode", new.get("volumeBindingMode"), old.get("volumeBindingMode"))
+            errors.add(forbidden(part, f"updates to {part} are forbidden."))
+    unchanged(errors, "volumeBindingMode", new.get("volumeBindingMode"), old.get("volumeBindingMode"))
 
 
-def _provisioner(name: str) -> list[FieldError]:
+def _provisioner(errors: FieldErrors, name: str) -> None:
     if not name:
-        return [required("provisioner")]
-    return each("provisioner", name.lower(), qualified_name(name.lower()))
+        errors.add(required("provisioner"))
+    else:
+        errors.add_each("provisioner", name.lower(), qualified_name(name.lower()))
 
 
-def _parameters(parameters: dict[str, str]) -> list[FieldError]:
+def _parameters(errors: FieldErrors, parameters: dict[str, str]) -> None:
     if len(parameters) > MOST_PARAMETERS:
-        return [too_long("parameters", MOST_PARAMETERS)]
-    errors = [invalid("parameters", "", "field can not be empty.")] if "" in parameters else []
+        errors.add(too_long("parameters", MOST_PARAMETERS))
+        return
+    if "" in parameters:
+        errors.add(invalid("parameters", "", "field can not be empty."))
     if sum(size(key) + size(value) for key, value in parameters.items()) > MOST_PARAMETER_BYTES:
-        errors.append(too_long("parameters", MOST_PARAMETER_BYTES))
-    return errors
+        errors.add(too_long("parameters", MOST_PARAMETER_BYTES))
 
 
-def _reclaim_policy(policy: str) -> list[FieldError]:
-    if not policy or policy in RECLAIM_POLICIES:
-        return []
-    return [not_supported("reclaimPolicy", policy, RECLAIM_POLICIES)]
+def _reclaim_policy(errors: FieldErrors, policy: str) -> None:
+    if policy and policy not in RECLAIM_POLICIES:
+        errors.add(not_supported("reclaimPolicy", policy, RECLAIM_POLICIES))
 
 
-def _binding_mode(mode: str | None) -> list[FieldError]:
+def _binding_mode(errors: FieldErrors, mode: str | None) -> None:
     if mode is None:
-        return [required("volumeBindingMode")]
-    return [] if mode in BINDING_MODES else [not_supported("volumeBindingMode", mode, BINDING_MODES)]
+        errors.add(required("volumeBindingMode"))
+    elif mode not in BINDING_MODES:
+        errors.add(not_supported("volumeBindingMode", mode, BINDING_MODES))
 
 
-def _topologies(terms: list[Object]) -> list[FieldError]:
-    """No term says what another says, and none says nothing: that is told as if each place had held such a one."""
-    errors: list[FieldError] = []
+def _topologies(errors: FieldErrors, terms: list[Object]) -> None:
+    """No term says what another says, and none is empty: an empty one counts as a duplicate once per term."""
     seen: list[dict[str, frozenset[str]]] = [{} for _ in terms]
     for index, term in enumerate(terms):
         field = f"allowedTopologies[{index}].matchLabelExpressions"
-        found, wrong = _term(term, field)
-        errors += wrong
-        errors += [duplicate(field, "") for one in seen if one == found]
+        found = _term(errors, term, field)
+        for one in seen:
+            if one == found:
+                errors.add(duplicate(field, ""))
         seen.append(found)
-    return errors
 
 
-def _term(term: Object, field: str) -> tuple[dict[str, frozenset[str]], list[FieldError]]:
+def _term(errors: FieldErrors, term: Object, field: str) -> dict[str, frozenset[str]]:
     found: dict[str, frozenset[str]] = {}
-    errors: list[FieldError] = []
     for index, requirement in enumerate(term.get("matchLabelExpressions", ())):
         here, key = f"{field}[{index}]", requirement["key"]
-        errors += _requirement(requirement, here)
+        _requirement(errors, requirement, here)
         if key in found:
-            errors.append(duplicate(f"{here}.key", key))
+            errors.add(duplicate(f"{here}.key", key))
         found[key] = frozenset(requirement["values"] or ())
-    return found, errors
+    return found
 
 
-def _requirement(requirement: Object, field: str) -> list[FieldError]:
+def _requirement(errors: FieldErrors, requirement: Object, field: str) -> None:
     values = requirement["values"] or []
-    errors = [] if values else [required(f"{field}.values")]
+    if not values:
+        errors.add(required(f"{field}.values"))
     for index, value in enumerate(values):
         if value in values[:index]:
-            errors.append(duplicate(f"{field}.values[{index}]", value))
-    return errors + each(f"{field}.key", requirement["key"], qualified_name(requirement["key"]))
+            errors.add(duplicate(f"{field}.values[{index}]", value))
+    errors.add_each(f"{field}.key", requirement["key"], qualified_name(requirement["key"]))
 
 
 def warnings(known: OldLabels, new: Object, _: Object | None) -> list[str]:

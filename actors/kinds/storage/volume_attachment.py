@@ -14,16 +14,13 @@ from actors.kinds.declaration.halves import drop_status, keep_metadata, keep_spe
 from actors.kinds.declaration.meta import METADATA, metadata_rules
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import BOOL, STRING, STRING_MAP, TIME, Field, Struct
-from actors.kinds.validation.checks import (
+from actors.kinds.validation.checks import dns_subdomain, name_is_subdomain, size
+from actors.kinds.validation.field_errors import (
     IMMUTABLE,
-    FieldError,
-    dns_subdomain,
-    each,
+    FieldErrors,
     forbidden,
     invalid,
-    name_is_subdomain,
     required,
-    size,
     too_long,
 )
 from actors.messages import Object
@@ -109,49 +106,51 @@ class AttachmentRules:
     def __init__(self, names: Names) -> None:
         self._volumes = VolumeRules(names)
 
-    def judge_new(self, new: Object) -> list[FieldError]:
+    def judge_new(self, errors: FieldErrors, new: Object) -> None:
         """Stricter about names than about attachments that are there already."""
         spec = new["spec"]
-        errors = self._judge(new) + driver_name_rules(spec["attacher"], "spec.attacher")
+        self._judge(errors, new)
+        driver_name_rules(errors, spec["attacher"], "spec.attacher")
         name = spec["source"].get("persistentVolumeName")
         if name is not None:
-            errors += each("spec.source.persistentVolumeName", name, dns_subdomain(name))
-        return errors
+            errors.add_each("spec.source.persistentVolumeName", name, dns_subdomain(name))
 
-    def change(self, new: Object, old: Object) -> list[FieldError]:
-        metadata = metadata_rules(new["metadata"], namespaced=False, check_name=name_is_subdomain)
-        itself = [*metadata, *self._judge(new)]
-        errors = [*itself, *itself]
+    def change(self, errors: FieldErrors, new: Object, old: Object) -> None:
+        own = errors.added_by(metadata_rules, new["metadata"], namespaced=False, check_name=name_is_subdomain)
+        own += errors.added_by(self._judge, new)
+        errors.add_all(own)
         if new["spec"] != old["spec"]:
-            errors.append(invalid("spec", new["spec"], IMMUTABLE))
-        return errors
+            errors.add(invalid("spec", new["spec"], IMMUTABLE))
 
-    def _judge(self, new: Object) -> list[FieldError]:
+    def _judge(self, errors: FieldErrors, new: Object) -> None:
         spec = new["spec"]
-        errors = [] if spec["attacher"] else [required("spec.attacher")]
-        errors += self._source(spec["source"], "spec.source")
-        errors += each("spec.nodeName", spec["nodeName"], dns_subdomain(spec["nodeName"]))
-        return errors + _status_rules(new["status"])
+        if not spec["attacher"]:
+            errors.add(required("spec.attacher"))
+        self._source(errors, spec["source"], "spec.source")
+        errors.add_each("spec.nodeName", spec["nodeName"], dns_subdomain(spec["nodeName"]))
+        _status_rules(errors, new["status"])
 
-    def _source(self, source: Object, field: str) -> list[FieldError]:
+    def _source(self, errors: FieldErrors, source: Object, field: str) -> None:
         name, inline = source.get("persistentVolumeName"), source.get("inlineVolumeSpec")
         if name is None and inline is None:
-            return [required(field, ONE_SOURCE)]
+            errors.add(required(field, ONE_SOURCE))
+            return
         if name is not None and inline is not None:
-            return [forbidden(field, ONE_SOURCE)]
+            errors.add(forbidden(field, ONE_SOURCE))
+            return
         if inline is not None:
-            return self._volumes.judge_inline(inline, f"{field}.inlineVolumeSpec")
+            self._volumes.judge_inline(errors, inline, f"{field}.inlineVolumeSpec")
+            return
         text = "must specify non empty persistentVolumeName"
-        return [] if name else [required(f"{field}.persistentVolumeName", text)]
+        if not name:
+            errors.add(required(f"{field}.persistentVolumeName", text))
 
 
-def _status_rules(status: Object) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _status_rules(errors: FieldErrors, status: Object) -> None:
     told = status.get("attachmentMetadata", {})
     if sum(size(key) + size(value) for key, value in told.items()) > MOST_METADATA_BYTES:
-        errors.append(too_long("status.attachmentMetadata", MOST_METADATA_BYTES))
+        errors.add(too_long("status.attachmentMetadata", MOST_METADATA_BYTES))
     for part in ("attachError", "detachError"):
         if size(status.get(part, {}).get("message", "")) > LONGEST_MESSAGE:
             # The limit that is told has never been the one that holds.
-            errors.append(too_long(f"status.{part}.message", MOST_METADATA_BYTES))
-    return errors
+            errors.add(too_long(f"status.{part}.message", MOST_METADATA_BYTES))

@@ -1,91 +1,19 @@
-"""Formats of names, keys, addresses and ports, and the errors a broken rule becomes.
+"""Formats of names, keys, addresses and ports.
 
 The texts are part of the API: clients and people match on them. Every check returns the texts of what is
-wrong, an empty list when nothing is; `FieldError` carries one of them to the answer.
+wrong, an empty list when nothing is.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
-
-from actors.errors import Cause
-from actors.kinds.validation import tally
-from actors.kinds.values.spelling import quoted, shown
+from collections.abc import Callable, Sequence
+from typing import Final
 
 CheckName = Callable[[str, bool], list[str]]
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-
-IMMUTABLE: Final = "field is immutable"
-NEGATIVE: Final = "must be greater than or equal to 0"
-
-
-@dataclass(frozen=True, slots=True)
-class FieldError:
-    """One broken rule: a reason word, the path of the field, and the text."""
-
-    reason: str
-    field: str
-    message: str
-
-    def __post_init__(self) -> None:
-        tally.count(self)
-
-    def cause(self) -> Cause:
-        return Cause(self.reason, self.message, self.field)
-
-
-def invalid(field: str, value: Any, detail: str) -> FieldError:
-    return FieldError("FieldValueInvalid", field, _with_detail(f"Invalid value: {shown(value)}", detail))
-
-
-def required(field: str, detail: str = "") -> FieldError:
-    return FieldError("FieldValueRequired", field, _with_detail("Required value", detail))
-
-
-def forbidden(field: str, detail: str) -> FieldError:
-    return FieldError("FieldValueForbidden", field, _with_detail("Forbidden", detail))
-
-
-def duplicate(field: str, value: Any, detail: str = "") -> FieldError:
-    return FieldError("FieldValueDuplicate", field, _with_detail(f"Duplicate value: {shown(value)}", detail))
-
-
-def not_supported(field: str, value: str, supported: Iterable[str]) -> FieldError:
-    listed = ", ".join(quoted(one) for one in supported)
-    return FieldError(
-        "FieldValueNotSupported", field, f"Unsupported value: {quoted(value)}: supported values: {listed}"
-    )
-
-
-def not_found(field: str, value: Any) -> FieldError:
-    return FieldError("FieldValueNotFound", field, f"Not found: {shown(value)}")
-
-
-def too_long(field: str, limit: int) -> FieldError:
-    return FieldError("FieldValueTooLong", field, f"Too long: must have at most {limit} bytes")
-
-
-def too_many(field: str, count: int, limit: int) -> FieldError:
-    text = f"Too many: {count}: must have at most {limit} items"
-    return FieldError("FieldValueTooMany", field, text)
-
-
-def undecided(field: str, why: str) -> FieldError:
-    """A rule could not even be asked, because what it asks about is broken; that is told beside it."""
-    return FieldError("InternalError", field, f"Internal error: {why}")
-
-
-def unchanged(field: str, new: Any, old: Any) -> list[FieldError]:
-    return [] if new == old else [invalid(field, new, IMMUTABLE)]
-
-
-def _with_detail(text: str, detail: str) -> str:
-    return f"{text}: {detail}" if detail else text
 
 
 def size(text: str) -> int:
@@ -331,8 +259,3 @@ def ordinary_ip(value: str, *, loopback: bool = False) -> list[str]:
 
 
 _LINK_LOCAL_MULTICAST: Final = (ipaddress.ip_network("224.0.0.0/24"), ipaddress.ip_network("ff02::/16"))
-
-
-def each(field: str, value: str, texts: Iterable[str]) -> list[FieldError]:
-    """One error for each text about the same value."""
-    return [invalid(field, value, text) for text in texts]

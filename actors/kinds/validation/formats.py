@@ -5,16 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from actors.kinds.validation.checks import (
-    FieldError,
-    at_most,
-    dns_subdomain,
-    each,
-    explained,
-    invalid,
-    required,
-    size,
-)
+from actors.kinds.validation.checks import at_most, dns_subdomain, explained, size
+from actors.kinds.validation.field_errors import FieldErrors, invalid, required
 
 _LABEL_1035: Final = "[a-z]([-a-z0-9]*[a-z0-9])?"
 _WILDCARD: Final = r"\*\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
@@ -73,14 +65,15 @@ def in_range(value: int, low: int, high: int) -> list[str]:
     return [] if low <= value <= high else [f"must be between {low} and {high}, inclusive"]
 
 
-def domain_prefixed_path(field: str, value: str) -> list[FieldError]:
+def domain_prefixed_path(errors: FieldErrors, field: str, value: str) -> None:
     """A domain, a slash, and anything that the path of a URL may hold."""
     if not value:
-        return [required(field)]
+        errors.add(required(field))
+        return
     host, _, path = value.partition("/")
     if not host or not path:
-        return [invalid(field, value, 'must be a domain-prefixed path (such as "acme.io/foo")')]
-    errors = each(field, host, dns_subdomain(host))
+        errors.add(invalid(field, value, 'must be a domain-prefixed path (such as "acme.io/foo")'))
+        return
+    errors.add_each(field, host, dns_subdomain(host))
     if not _is_url_path(path):
-        errors.append(invalid(field, path, f"Invalid path (regex used for validation is '{_URL_PATH}')"))
-    return errors
+        errors.add(invalid(field, path, f"Invalid path (regex used for validation is '{_URL_PATH}')"))

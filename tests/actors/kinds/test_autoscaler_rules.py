@@ -9,6 +9,7 @@ import pytest
 from actors.kinds.autoscaling import horizontal_pod_autoscaler
 from actors.kinds.autoscaling.horizontal_pod_autoscaler import COLUMNS, SCALE_TO_ZERO
 from actors.kinds.features import CONTAINER_METRICS
+from actors.kinds.validation.field_errors import collect
 from actors.names import Names
 from tests.actors.kinds.declared import Declared, told
 from tests.actors.kinds.workload import with_status
@@ -166,9 +167,9 @@ def test_containers_belong_to_a_feature(kinds: Declared, names: Names) -> None:
     definition = horizontal_pod_autoscaler.define(names, frozenset((CONTAINER_METRICS,)))[0]
     new = definition.schema.decode_object(asked).object
     definition.strategy.prepare_for_create(new)
-    assert definition.strategy.validate_create(new) == []
+    assert collect(definition.strategy.validate_create, new) == []
     new["spec"]["metrics"][0]["containerResource"] |= {"name": "", "container": ""}
-    assert [field for field, _ in told(definition.strategy.validate_create(new))] == [
+    assert [field for field, _ in told(collect(definition.strategy.validate_create, new))] == [
         "spec.metrics[0].containerResource.name",
         "spec.metrics[0].containerResource.container",
     ]
@@ -178,10 +179,10 @@ def test_none_at_all_belongs_to_a_feature(kinds: Declared, names: Names) -> None
     definition = horizontal_pod_autoscaler.define(names, frozenset((SCALE_TO_ZERO,)))[0]
     outside = [metric("External", metric=NAMED, target=VALUE)]
     zero = definition.schema.decode_object(autoscaler(minReplicas=0, metrics=outside)).object
-    assert definition.strategy.validate_create(zero) == []
+    assert collect(definition.strategy.validate_create, zero) == []
     ordinary = kinds[PLURAL]
-    assert [error.field for error in ordinary.strategy.validate_create(zero)] == ["spec.minReplicas"]
-    assert ordinary.strategy.validate_update(zero, zero) == []
+    assert [error.field for error in collect(ordinary.strategy.validate_create, zero)] == ["spec.minReplicas"]
+    assert collect(ordinary.strategy.validate_update, zero, zero) == []
 
 
 def test_status_has_its_own_path(kinds: Declared) -> None:

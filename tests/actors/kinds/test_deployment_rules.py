@@ -8,6 +8,7 @@ import pytest
 
 from actors.kinds.apps.deployment import COLUMNS, ROLLBACK
 from actors.kinds.schema.decoder import NotDecodable
+from actors.kinds.validation.field_errors import collect
 from tests.actors.kinds.declared import Declared
 from tests.actors.kinds.workload import template, with_status, workload
 
@@ -156,7 +157,7 @@ def test_collisions_only_grow(kinds: Declared) -> None:
     old, new = kinds.stored(PLURAL, workload()), kinds.stored(PLURAL, workload())
     old["status"] = {"collisionCount": 2}
     new["status"] = {}
-    assert [error.message for error in definition.validate_status_update(new, old)] == [
+    assert [error.message for error in collect(definition.validate_status_update, new, old)] == [
         "Invalid value: 0: cannot be decremented"
     ]
 

@@ -8,6 +8,7 @@ from actors.kinds.core import persistent_volume, persistent_volume_claim
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.networking import network_policy
 from actors.kinds.storage import csi_driver
+from actors.kinds.validation.field_errors import collect
 from actors.names import CLUSTER
 from tests.actors.kinds.declared import SYSTEM, told
 
@@ -33,10 +34,10 @@ def sized(size: str) -> dict[str, Any]:
 def test_one_pod_alone_may_write() -> None:
     claims = persistent_volume_claim.define(CLUSTER, on("ReadWriteOncePod"))
     alone = decoded(claims, spec={**CLAIM, "accessModes": ["ReadWriteOncePod"]})
-    assert claims.strategy.validate_create(alone) == []
+    assert collect(claims.strategy.validate_create, alone) == []
     mixed = decoded(claims, spec={**CLAIM, "accessModes": ["ReadWriteOncePod", "ReadWriteOnce"]})
     text = "Forbidden: may not use ReadWriteOncePod with other access modes"
-    assert told(claims.strategy.validate_create(mixed)) == [("spec.accessModes", text)]
+    assert told(collect(claims.strategy.validate_create, mixed)) == [("spec.accessModes", text)]
     volumes = persistent_volume.define(CLUSTER, on("ReadWriteOncePod"))
     volume = decoded(
         volumes,
@@ -46,24 +47,26 @@ def test_one_pod_alone_may_write() -> None:
             "hostPath": {"path": "/x"},
         },
     )
-    assert volumes.strategy.validate_create(volume) == []
+    assert collect(volumes.strategy.validate_create, volume) == []
 
 
 def test_those_that_have_the_newest_mode_keep_it() -> None:
     claims = persistent_volume_claim.define(CLUSTER)
     alone = decoded(claims, spec={**CLAIM, "accessModes": ["ReadWriteOncePod"]})
-    assert told(claims.strategy.validate_create(alone)) != []
-    assert claims.strategy.validate_update(alone, alone) == []
+    assert told(collect(claims.strategy.validate_create, alone)) != []
+    assert collect(claims.strategy.validate_update, alone, alone) == []
 
 
 def test_a_failed_expansion_can_be_taken_back() -> None:
     claims = persistent_volume_claim.define(CLUSTER, on("RecoverVolumeExpansionFailure"))
     status = {"phase": "Bound", "capacity": {"storage": "1Gi"}}
     old = decoded(claims, spec=sized("3Gi"), status=status)
-    assert claims.strategy.validate_update(decoded(claims, spec=sized("2Gi"), status=status), old) == []
-    assert told(claims.strategy.validate_update(decoded(claims, spec=sized("1Gi"), status=status), old)) == [
-        ("spec.resources.requests.storage", "Forbidden: field can not be less than status.capacity")
-    ]
+    assert (
+        collect(claims.strategy.validate_update, decoded(claims, spec=sized("2Gi"), status=status), old) == []
+    )
+    assert told(
+        collect(claims.strategy.validate_update, decoded(claims, spec=sized("1Gi"), status=status), old)
+    ) == [("spec.resources.requests.storage", "Forbidden: field can not be less than status.capacity")]
 
 
 def test_how_far_an_expansion_is() -> None:
@@ -73,7 +76,7 @@ def test_how_far_an_expansion_is() -> None:
     def found(**status: Any) -> tuple[dict[str, Any], list[tuple[str, str]]]:
         new = decoded(claims, spec=CLAIM, status=status)
         claims.prepare_status_update(new, old)
-        return new, told(claims.validate_status_update(new, old))
+        return new, told(collect(claims.validate_status_update, new, old))
 
     new, causes = found(allocatedResources={"storage": "2Gi"}, resizeStatus="NodeExpansionPending")
     assert causes == [] and new["status"]["resizeStatus"] == "NodeExpansionPending"
@@ -88,8 +91,8 @@ def test_a_class_may_come_afterwards() -> None:
     claims = persistent_volume_claim.define(CLUSTER, on("RetroactiveDefaultStorageClass"))
     old = decoded(claims, spec=CLAIM)
     new = decoded(claims, spec={**CLAIM, "storageClassName": "c"})
-    assert claims.strategy.validate_update(new, old) == []
-    assert [error.field for error in claims.strategy.validate_update(old, new)] == ["spec"]
+    assert collect(claims.strategy.validate_update, new, old) == []
+    assert [error.field for error in collect(claims.strategy.validate_update, old, new)] == ["spec"]
 
 
 def test_nodes_may_need_a_secret_to_expand() -> None:
@@ -101,7 +104,7 @@ def test_nodes_may_need_a_secret_to_expand() -> None:
         volume = decoded(volumes, spec=spec)
         volumes.strategy.prepare_for_create(volume)
         assert ("nodeExpandSecretRef" in volume["spec"]["csi"]) is kept
-        assert volumes.strategy.validate_create(volume) == []
+        assert collect(volumes.strategy.validate_create, volume) == []
 
 
 def test_drivers_may_label_what_they_mount() -> None:
@@ -121,6 +124,6 @@ def test_policies_may_have_a_status() -> None:
     new = decoded(policies, status={"conditions": [condition]})
     policies.prepare_status_update(new, old)
     assert new["status"]["conditions"][0]["type"] == "Accepted"
-    assert told(policies.validate_status_update(new, old)) == [
+    assert told(collect(policies.validate_status_update, new, old)) == [
         ("status.conditions[0].lastTransitionTime", "Required value: must be set")
     ]

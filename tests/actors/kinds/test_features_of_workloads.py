@@ -8,6 +8,7 @@ import pytest
 
 from actors.kinds import apps, batch
 from actors.kinds.declaration.definition import Definition
+from actors.kinds.validation.field_errors import collect
 from actors.names import Names
 from tests.actors.kinds.workload import template, workload
 
@@ -49,7 +50,7 @@ def test_fields_of_features(names: Names, plural: str) -> None:
     off, on = defined(names, plural), defined(names, plural, FEATURE)
     assert "hostUsers" not in pods(made(off))
     kept = made(on)
-    assert pods(kept)["hostUsers"] is False and on.strategy.validate_create(kept) == []
+    assert pods(kept)["hostUsers"] is False and collect(on.strategy.validate_create, kept) == []
     for definition, old, stays in ((off, made(off), False), (off, made(on), True), (on, made(off), True)):
         new = made(on)
         definition.strategy.prepare_for_update(new, old)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from actors.kinds.validation.field_errors import collect
 from actors.kinds.validation.formats import (
     dns_1035_label,
     domain_prefixed_path,
@@ -66,12 +67,14 @@ def test_ranges() -> None:
 
 
 def test_domain_prefixed_paths() -> None:
-    assert domain_prefixed_path("f", "example.com/a-b/c") == []
-    assert told(domain_prefixed_path("f", "")) == [("f", "Required value")]
+    assert collect(domain_prefixed_path, "f", "example.com/a-b/c") == []
+    assert told(collect(domain_prefixed_path, "f", "")) == [("f", "Required value")]
     plain = 'must be a domain-prefixed path (such as "acme.io/foo")'
     for wrong in ("example.com", "example.com/", "/a"):
-        assert told(domain_prefixed_path("f", wrong)) == [("f", f'Invalid value: "{wrong}": {plain}')]
-    assert [message.split(":")[1] for _, message in told(domain_prefixed_path("f", "A/a b"))] == [
+        assert told(collect(domain_prefixed_path, "f", wrong)) == [
+            ("f", f'Invalid value: "{wrong}": {plain}')
+        ]
+    assert [message.split(":")[1] for _, message in told(collect(domain_prefixed_path, "f", "A/a b"))] == [
         ' "A"',
         ' "a b"',
     ]

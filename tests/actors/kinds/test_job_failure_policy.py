@@ -8,6 +8,7 @@ import pytest
 
 from actors.kinds.batch import job
 from actors.kinds.batch.job import FAILURE_POLICY
+from actors.kinds.validation.field_errors import collect
 from actors.names import Names
 from tests.actors.kinds.declared import Declared, told
 from tests.actors.kinds.workload import template
@@ -30,7 +31,8 @@ def judged(names: Names, document: Any) -> list[tuple[str, str]]:
     definition.strategy.prepare_for_create(new)
     start = "spec.podFailurePolicy.rules"
     return [
-        (field.removeprefix(start), text) for field, text in told(definition.strategy.validate_create(new))
+        (field.removeprefix(start), text)
+        for field, text in told(collect(definition.strategy.validate_create, new))
     ]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from actors.kinds.batch.job import COLUMNS
+from actors.kinds.validation.field_errors import collect
 from actors.names import Names
 from tests.actors.kinds.declared import Declared, told
 from tests.actors.kinds.workload import template, with_status
@@ -31,7 +32,9 @@ def changed(kinds: Declared, before: Any, **status: Any) -> Any:
         new = copy.deepcopy(old)
         change(new)
         definition.strategy.prepare_for_update(new, old)
-        return list(dict.fromkeys(field for field, _ in told(definition.strategy.validate_update(new, old))))
+        return list(
+            dict.fromkeys(field for field, _ in told(collect(definition.strategy.validate_update, new, old)))
+        )
 
     return attempt
 
@@ -177,7 +180,7 @@ def test_tracking_is_not_added_later(kinds: Declared, names: Names) -> None:
     new = copy.deepcopy(old)
     del old["metadata"]["annotations"]
     key = names.key("job-tracking", "batch")
-    assert told(definition.strategy.validate_update(new, old)) == [
+    assert told(collect(definition.strategy.validate_update, new, old)) == [
         (f"metadata.annotations[{key}]", "Forbidden: cannot add this annotation")
     ]
 

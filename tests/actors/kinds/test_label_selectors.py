@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from actors.kinds.declaration.label_selector import label_selector_rules
+from actors.kinds.validation.field_errors import collect
 from tests.actors.kinds.declared import told
 
 
@@ -18,7 +19,7 @@ def one(operator: str, *values: str, key: str = "k") -> dict[str, Any]:
     "selector", [None, {}, {"matchLabels": {"a": "b"}}, one("In", "x"), one("NotIn", "x", "y"), one("Exists")]
 )
 def test_good_ones(selector: Any) -> None:
-    assert label_selector_rules(selector, "s") == []
+    assert collect(label_selector_rules, selector, "s") == []
 
 
 @pytest.mark.parametrize(
@@ -40,12 +41,12 @@ def test_good_ones(selector: Any) -> None:
     ],
 )
 def test_operators(selector: Any, field: str, message: str) -> None:
-    assert told(label_selector_rules(selector, "s")) == [(f"s.matchExpressions[0].{field}", message)]
+    assert told(collect(label_selector_rules, selector, "s")) == [(f"s.matchExpressions[0].{field}", message)]
 
 
 def test_keys_and_values_are_those_of_labels() -> None:
     wrong = {"matchLabels": {"bad key": "v", "k": "bad value"}, **one("Exists", key="/")}
-    assert [field for field, _ in told(label_selector_rules(wrong, "s"))] == [
+    assert [field for field, _ in told(collect(label_selector_rules, wrong, "s"))] == [
         "s.matchLabels",
         "s.matchLabels",
         "s.matchExpressions[0].key",

@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from actors.kinds.validation.checks import duplicate, forbidden, invalid, not_supported, required, too_long
+from actors.kinds.validation.field_errors import (
+    duplicate,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+)
 from actors.kinds.values.spelling import shown
 
 

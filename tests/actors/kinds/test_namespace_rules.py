@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from actors.kinds.validation.field_errors import collect
 from actors.names import Names
 from tests.actors.kinds.declared import Declared, once
 
@@ -85,7 +86,7 @@ def test_the_phase_follows_the_deletion(kinds: Declared, phase: str, terminating
     if terminating:
         old["metadata"]["deletionTimestamp"] = "2020-01-01T00:00:00Z"
     new: dict[str, Any] = {**old, "status": {"phase": phase}}
-    errors = definition.validate_status_update(new, old)
+    errors = collect(definition.validate_status_update, new, old)
     expected = [("status.Phase", f'Invalid value: "{phase}": {text}')] if text else []
     assert once([(error.field, error.message) for error in errors]) == expected
 

@@ -10,6 +10,7 @@ import pytest
 from actors.kinds.built_in import built_in
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.schema.decoder import NotDecodable
+from actors.kinds.validation.field_errors import collect
 from actors.names import CLUSTER
 from tests.actors.kinds.declared import SYSTEM
 from tests.actors.kinds.documents import Documents
@@ -53,14 +54,14 @@ def test_odd_documents(definition: Definition) -> None:
         first, stored = copy.deepcopy(new), copy.deepcopy(old)
         definition.strategy.prepare_for_create(first)
         definition.strategy.prepare_for_create(stored)
-        definition.strategy.validate_create(first)
+        collect(definition.strategy.validate_create, first)
         definition.strategy.warnings(first, None)
         for column in definition.table.columns:
             column.cell(first, 10**15)
         change = copy.deepcopy(new)
         definition.strategy.prepare_for_update(change, stored)
-        definition.strategy.validate_update(change, stored)
+        collect(definition.strategy.validate_update, change, stored)
         for subresource in definition.subresources:
             change = copy.deepcopy(new)
             definition.prepare_subresource(subresource.name, change, stored)
-            definition.validate_subresource(subresource.name, change, stored)
+            collect(definition.validate_subresource, subresource.name, change, stored)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from actors.kinds.validation.field_errors import collect
 from actors.names import Names
 from tests.actors.kinds.declared import Declared
 
@@ -153,7 +154,7 @@ def grown(kinds: Declared, before: Any, after: Any) -> list[tuple[str, str]]:
     old["status"] = bound(before)["status"]
     new = kinds.stored(PLURAL, after)
     definition.strategy.prepare_for_update(new, old)
-    return [(error.field, error.message) for error in definition.strategy.validate_update(new, old)]
+    return [(error.field, error.message) for error in collect(definition.strategy.validate_update, new, old)]
 
 
 def test_bound_claims_only_grow(kinds: Declared) -> None:

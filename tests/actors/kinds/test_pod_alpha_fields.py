@@ -8,6 +8,7 @@ import pytest
 
 from actors.kinds.core.pod import Pods
 from actors.kinds.core.pods.gated import without_gated
+from actors.kinds.validation.field_errors import collect
 from actors.names import CLUSTER
 from tests.actors.kinds.declared import Declared
 from tests.actors.kinds.pods import CONTAINER, pod
@@ -52,7 +53,7 @@ def with_features(kinds: Declared, **spec: Any) -> list[tuple[str, str]]:
     pods = Pods(CLUSTER, ALL)
     new = kinds.decode("pods", pod(**spec))
     pods.prepare_create(new)
-    return [(error.field, error.message) for error in pods.rules(new)]
+    return [(error.field, error.message) for error in collect(pods.rules, new)]
 
 
 @pytest.mark.parametrize(

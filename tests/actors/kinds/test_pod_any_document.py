@@ -14,6 +14,7 @@ from actors.kinds.built_in import built_in
 from actors.kinds.core.pods.spec import POD_SPEC
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.schema.decoder import NotDecodable
+from actors.kinds.validation.field_errors import collect
 from actors.names import CLUSTER
 from tests.actors.kinds.documents import Documents
 
@@ -50,7 +51,7 @@ def test_creation_is_judged(plural: str, seed: int) -> None:
     if new is not None:
         definition.strategy.prepare_for_create(new)
         before = copy.deepcopy(new)
-        definition.strategy.validate_create(new)
+        collect(definition.strategy.validate_create, new)
         definition.strategy.warnings(new, None)
         assert new == before
 
@@ -70,10 +71,10 @@ def test_changes_are_judged(plural: str, seed: int, other: int) -> None:
         changed = copy.deepcopy(new)
         if subresource is None:
             definition.strategy.prepare_for_update(changed, old)
-            definition.strategy.validate_update(changed, old)
+            collect(definition.strategy.validate_update, changed, old)
         else:
             subresource.prepare(changed, old)
-            subresource.validate(changed, old)
+            collect(subresource.validate, changed, old)
 
 
 @pytest.mark.parametrize("plural", WORKLOADS)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from actors.kinds.validation.field_errors import collect
 from tests.actors.kinds.declared import Declared, told
 from tests.actors.kinds.pods import CONTAINER, pod
 
@@ -28,7 +29,7 @@ def added(
     )
     new = kinds.decode("pods", sent)
     definition.prepare_subresource("ephemeralcontainers", new, copy.deepcopy(old))
-    return new, told(definition.validate_subresource("ephemeralcontainers", new, old))
+    return new, told(collect(definition.validate_subresource, "ephemeralcontainers", new, old))
 
 
 def test_only_the_added_containers_are_taken(kinds: Declared) -> None:

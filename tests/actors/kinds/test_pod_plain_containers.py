@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from actors.kinds.core.pods.containers import ContainerRules, image_space_rules
 from actors.kinds.core.pods.plain import is_plain
 from actors.kinds.core.pods.probes import container_probe_rules
+from actors.kinds.validation.field_errors import collect
 
 VOLUMES: dict[str, Any] = {"v": {"name": "v", "emptyDir": {}}, "w": {"name": "w", "emptyDir": {}}}
 WORDS = ("", "a", "a-b", "A", ".", "..", "..a", "a--b", "x" * 64, "x" * 254, "1", "a b", "a.b", "ü", "-")
@@ -123,8 +124,10 @@ def test_plain_means_sound(seed: int) -> None:
     container = Dice(seed).container()
     if is_plain(container, VOLUMES):
         rules = ContainerRules(VOLUMES, "cluster.io/", uneven_pages=False)
-        assert rules._shared(container, "c") == []
-        assert container_probe_rules(container, "c") == [] == image_space_rules(container, "c")
+        assert collect(rules._shared, container, "c") == []
+        assert (
+            collect(container_probe_rules, container, "c") == [] == collect(image_space_rules, container, "c")
+        )
 
 
 def test_ordinary_containers_are_plain() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from actors.kinds.policy import pod_security_policy
 from actors.kinds.policy.pod_security_policy import PROC_MOUNT
+from actors.kinds.validation.field_errors import collect
 from actors.names import Names
 from tests.actors.kinds.declared import Declared, told
 
@@ -177,7 +178,7 @@ def test_mounts_of_proc_belong_to_a_feature(kinds: Declared, names: Names) -> No
     definition = pod_security_policy.define(names, frozenset((PROC_MOUNT,)))
     new = definition.schema.decode_object(asked).object
     definition.strategy.prepare_for_create(new)
-    assert told(definition.strategy.validate_create(new)) == [
+    assert told(collect(definition.strategy.validate_create, new)) == [
         ("spec.allowedProcMountTypes[1]", 'Unsupported value: "Odd": supported values: "Default", "Unmasked"')
     ]
 

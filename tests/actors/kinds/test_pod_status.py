@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from actors.kinds.validation.field_errors import collect
 from tests.actors.kinds.declared import Declared
 from tests.actors.kinds.pods import QUALIFIED, SUBDOMAIN, changed, pod
 
@@ -106,7 +107,7 @@ def test_what_has_ended_for_good(kinds: Declared, part: str, policy: str, state:
     new = kinds.decode("pods", pod(status=found({"waiting": {}})))
     new["metadata"] = old["metadata"]
     definition.prepare_subresource("status", new, old)
-    errors = definition.validate_subresource("status", new, old)
+    errors = collect(definition.validate_subresource, "status", new, old)
     text = "Forbidden: may not be transitioned to non-terminated state"
     expected = [(f"status.{part}[0].state", text)] if for_good else []
     assert [(error.field, error.message) for error in errors] == expected

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from actors.kinds.core.pod_template import pod_template_rules
+from actors.kinds.validation.field_errors import collect
 from actors.names import Names
 from tests.actors.kinds.declared import Declared, told
 from tests.actors.kinds.pods import CONTAINER, QUALIFIED
@@ -64,7 +65,7 @@ def test_annotations_and_fields_agree(kinds: Declared, names: Names) -> None:
 
 def test_workloads_judge_their_own_templates(kinds: Declared, names: Names) -> None:
     template = kinds.decode("podtemplates", document(restartPolicy="x"))["template"]
-    ((field, _),) = told(pod_template_rules(template, "spec.template", names))
+    ((field, _),) = told(collect(pod_template_rules, template, "spec.template", names))
     assert field == "spec.template.spec.restartPolicy"
 
 
@@ -72,5 +73,5 @@ def test_what_a_template_has_it_keeps(kinds: Declared, names: Names) -> None:
     key = names.key("pod-deletion-cost", "controller")
     long = document({"annotations": {key: "x"}}, dnsConfig={"searches": ["a"] * 7})
     template = kinds.decode("podtemplates", long)["template"]
-    assert len(pod_template_rules(template, "t", names)) == 2
-    assert pod_template_rules(template, "t", names, template) == []
+    assert len(collect(pod_template_rules, template, "t", names)) == 2
+    assert collect(pod_template_rules, template, "t", names, template) == []

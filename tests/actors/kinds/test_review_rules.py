@@ -9,6 +9,7 @@ import pytest
 from actors.kinds.authentication import token_request
 from actors.kinds.built_in import built_in
 from actors.kinds.declaration.definition import Definition
+from actors.kinds.validation.field_errors import collect
 from actors.names import CLUSTER
 
 CATALOG = built_in(CLUSTER)
@@ -24,7 +25,7 @@ def review(kind: str) -> Definition:
 
 def causes(definition: Definition, spec: dict[str, Any], **metadata: Any) -> list[tuple[str, str]]:
     asked = definition.schema.decode_object({"metadata": metadata, "spec": spec}).object
-    return [(one.field, one.message) for one in definition.strategy.validate_create(asked)]
+    return [(one.field, one.message) for one in collect(definition.strategy.validate_create, asked)]
 
 
 @pytest.mark.parametrize("kind", ["SubjectAccessReview", "SelfSubjectAccessReview"])

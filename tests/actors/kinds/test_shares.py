@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.kinds.declaration.shares import Share, amount, no_more_than_all, share_rules
+from actors.kinds.validation.field_errors import collect
 
 
 @pytest.mark.parametrize(("share", "worth"), [(3, 3), ("25%", 25), ("7", 7), ("x", 0), ("%", 0), ("", 0)])
@@ -14,7 +15,7 @@ def test_amounts(share: Share, worth: int) -> None:
 
 @pytest.mark.parametrize("share", [0, 5, "0%", "100%", "250%"])
 def test_right_ones(share: Share) -> None:
-    assert share_rules(share, "f") == []
+    assert collect(share_rules, share, "f") == []
 
 
 @pytest.mark.parametrize(
@@ -29,11 +30,16 @@ def test_right_ones(share: Share) -> None:
     ],
 )
 def test_wrong_ones(share: Share, message: str) -> None:
-    assert [error.message for error in share_rules(share, "f")] == [message]
+    assert [error.message for error in collect(share_rules, share, "f")] == [message]
 
 
 def test_no_more_than_all() -> None:
-    assert no_more_than_all("100%", "f") == no_more_than_all(1000, "f") == no_more_than_all("x", "f") == []
-    assert [error.message for error in no_more_than_all("101%", "f")] == [
+    assert (
+        collect(no_more_than_all, "100%", "f")
+        == collect(no_more_than_all, 1000, "f")
+        == collect(no_more_than_all, "x", "f")
+        == []
+    )
+    assert [error.message for error in collect(no_more_than_all, "101%", "f")] == [
         'Invalid value: "101%": must not be greater than 100%'
     ]

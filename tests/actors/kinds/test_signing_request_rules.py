@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from actors.kinds.validation.field_errors import collect
 from actors.names import Names
 from tests.actors.kinds.declared import Declared, told
 
@@ -169,7 +170,7 @@ def changed(
     new = kinds.stored(PLURAL, wish())
     new["status"] = kinds.decode(PLURAL, after)["status"]
     definition.prepare_subresource(subresource, new, old)
-    return new, told(definition.validate_subresource(subresource, new, old))
+    return new, told(collect(definition.validate_subresource, subresource, new, old))
 
 
 def test_verdicts_come_by_approval(kinds: Declared) -> None:

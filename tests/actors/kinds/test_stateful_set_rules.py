@@ -9,6 +9,7 @@ import pytest
 from actors.kinds.apps import stateful_set
 from actors.kinds.apps.stateful_set import AUTO_DELETE, COLUMNS, MAX_UNAVAILABLE
 from actors.kinds.declaration.definition import Definition
+from actors.kinds.validation.field_errors import collect
 from actors.names import Names
 from tests.actors.kinds.declared import Declared
 from tests.actors.kinds.workload import template, with_status, workload
@@ -168,9 +169,9 @@ def test_claims_are_kept_unless_said(kinds: Declared, names: Names) -> None:
     said = stateful(**{part: {"whenDeleted": "Delete"}})
     assert made(definition, said)["spec"][part] == {"whenDeleted": "Delete", "whenScaled": "Retain"}
     wrong = made(definition, stateful(**{part: {"whenScaled": "Burn"}}))
-    assert [(error.field, error.message) for error in definition.strategy.validate_create(wrong)] == [
-        (f"spec.{part}.whenScaled", 'Unsupported value: "Burn": supported values: "Retain", "Delete"')
-    ]
+    assert [
+        (error.field, error.message) for error in collect(definition.strategy.validate_create, wrong)
+    ] == [(f"spec.{part}.whenScaled", 'Unsupported value: "Burn": supported values: "Retain", "Delete"')]
 
 
 @pytest.mark.parametrize(
@@ -184,7 +185,7 @@ def test_how_many_may_be_missing(kinds: Declared, names: Names, missing: Any, te
         "maxUnavailable": 1,
     }
     new = made(definition, stateful(updateStrategy={"rollingUpdate": {"maxUnavailable": missing}}))
-    errors = definition.strategy.validate_create(new)
+    errors = collect(definition.strategy.validate_create, new)
     assert [error.message.rpartition(": ")[2] for error in errors] == texts
 
 

@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-from actors.errors import MOST_COUNTED, Invalid
+from actors.errors import Invalid
 from actors.kinds.built_in import built_in
-from actors.kinds.validation.checks import invalid
-from actors.kinds.validation.tally import few_enough
 from actors.messages import Create, Stamp
 from actors.names import CLUSTER
 from actors.resource.decide import prepare_create
@@ -44,13 +42,3 @@ def test_judging_ends_early(plural: str, document: dict[str, Any], fields: str) 
     assert len(refused.value.causes) == 100
     assert all(cause.field.startswith(fields) for cause in refused.value.causes)
     assert refused.value.message.endswith("and many more]")
-
-
-def test_what_is_found_is_all_there_is_up_to_the_limit() -> None:
-    def rules(many: int) -> list[Any]:
-        return [invalid(f"f{at}", at, "no") for at in range(many)]
-
-    assert few_enough(rules, 3) == rules(3)
-    assert len(few_enough(rules, MOST_COUNTED)) == MOST_COUNTED
-    assert len(few_enough(rules, MOST_COUNTED * 5)) == MOST_COUNTED + 1
-    assert len(rules(MOST_COUNTED * 2)) == MOST_COUNTED * 2  # where nobody counts

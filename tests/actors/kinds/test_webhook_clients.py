@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.kinds.declaration.webhook_client import service_rules, url_rules
+from actors.kinds.validation.field_errors import collect
 from tests.actors.kinds.declared import Declared, told
 
 FORM = "; desired format: https://host[/path]"
@@ -36,18 +37,18 @@ FORM = "; desired format: https://host[/path]"
     ],
 )
 def test_urls(url: str, messages: list[str]) -> None:
-    assert told(url_rules(url, "url")) == [("url", message) for message in messages]
+    assert told(collect(url_rules, url, "url")) == [("url", message) for message in messages]
 
 
 @pytest.mark.parametrize("url", ["https://h:port", "https://[::1", "https://h:99999"])
 def test_what_is_no_url(url: str) -> None:
-    [(_, message)] = told(url_rules(url, "url"))
+    [(_, message)] = told(collect(url_rules, url, "url"))
     assert message.startswith("Required value: url must be a valid URL: ")
 
 
 @pytest.mark.parametrize("path", [None, "", "/", "/a", "/a/b.c/"])
 def test_good_services(path: str | None) -> None:
-    assert service_rules("s", "n", path, 443, "service") == []
+    assert collect(service_rules, "s", "n", path, 443, "service") == []
 
 
 @pytest.mark.parametrize(
@@ -59,16 +60,16 @@ def test_good_services(path: str | None) -> None:
     ],
 )
 def test_paths(path: str, message: str) -> None:
-    assert told(service_rules("s", "n", path, 443, "service")) == [("service.path", message)]
+    assert told(collect(service_rules, "s", "n", path, 443, "service")) == [("service.path", message)]
 
 
 def test_steps_of_paths_are_domain_names() -> None:
-    [(field, message)] = told(service_rules("s", "n", "/a/B_d", 443, "service"))
+    [(field, message)] = told(collect(service_rules, "s", "n", "/a/B_d", 443, "service"))
     assert field == "service.path" and message.startswith('Invalid value: "/a/B_d": segment[1]: a lowercase')
 
 
 def test_names_and_ports() -> None:
-    assert told(service_rules("", "", None, 0, "service")) == [
+    assert told(collect(service_rules, "", "", None, 0, "service")) == [
         ("service.name", "Required value: service name is required"),
         ("service.namespace", "Required value: service namespace is required"),
         ("service.port", "Invalid value: 0: port is not valid: must be between 1 and 65535, inclusive"),

@@ -17,6 +17,7 @@ from openapi_schema_validator import OAS30Validator, oas30_format_checker
 from actors.kinds.built_in import built_in
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.schema.decoder import NotDecodable
+from actors.kinds.validation.field_errors import collect
 from actors.names import NAMES
 from actors.resource.metadata import validate_metadata_create
 from tests.actors.kinds.declared import SYSTEM
@@ -79,11 +80,12 @@ def refused(definition: Definition, sent: Object) -> bool:
     if definition.namespaced:
         new["metadata"]["namespace"] = "ns"
     if is_question(definition):
-        return bool(definition.strategy.validate_create(new))
+        return bool(collect(definition.strategy.validate_create, new))
     new["metadata"] |= SYSTEM
     definition.strategy.prepare_for_create(new)
     return bool(
-        validate_metadata_create(new["metadata"], definition) + definition.strategy.validate_create(new)
+        collect(validate_metadata_create, new["metadata"], definition)
+        + collect(definition.strategy.validate_create, new)
     )
 
 

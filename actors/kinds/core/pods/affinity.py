@@ -12,7 +12,8 @@ from actors.kinds.core.node_selector import (
 )
 from actors.kinds.declaration.label_selector import LABEL_SELECTOR, label_selector_rules
 from actors.kinds.schema.fields import INT32, STRING, STRINGS, Field, ListOf, Struct
-from actors.kinds.validation.checks import FieldError, dns_label, each, invalid, qualified_name, required
+from actors.kinds.validation.checks import dns_label, qualified_name
+from actors.kinds.validation.field_errors import FieldErrors, invalid, required
 from actors.messages import Object
 
 PREFERRED_SCHEDULING_TERM = Struct(
@@ -58,48 +59,43 @@ REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
-def affinity_rules(affinity: Object, field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def affinity_rules(errors: FieldErrors, affinity: Object, field: str) -> None:
     if "nodeAffinity" in affinity:
-        errors += _to_nodes(affinity["nodeAffinity"], f"{field}.nodeAffinity")
+        _to_nodes(errors, affinity["nodeAffinity"], f"{field}.nodeAffinity")
     for part in ("podAffinity", "podAntiAffinity"):
         if part in affinity:
-            errors += _to_pods(affinity[part], f"{field}.{part}")
-    return errors
+            _to_pods(errors, affinity[part], f"{field}.{part}")
 
 
-def _to_nodes(affinity: Object, field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _to_nodes(errors: FieldErrors, affinity: Object, field: str) -> None:
     if REQUIRED in affinity:
-        errors += node_selector_rules(affinity[REQUIRED], f"{field}.{REQUIRED}")
+        node_selector_rules(errors, affinity[REQUIRED], f"{field}.{REQUIRED}")
     for index, term in enumerate(affinity.get(PREFERRED, ())):
         here = f"{field}.{PREFERRED}[{index}]"
-        errors += _weight(term["weight"], here)
-        errors += node_selector_term_rules(term["preference"], f"{here}.preference")
-    return errors
+        _weight(errors, term["weight"], here)
+        node_selector_term_rules(errors, term["preference"], f"{here}.preference")
 
 
-def _to_pods(affinity: Object, field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _to_pods(errors: FieldErrors, affinity: Object, field: str) -> None:
     for index, term in enumerate(affinity.get(REQUIRED, ())):
-        errors += _term(term, f"{field}.{REQUIRED}[{index}]")
+        _term(errors, term, f"{field}.{REQUIRED}[{index}]")
     for index, weighted in enumerate(affinity.get(PREFERRED, ())):
         here = f"{field}.{PREFERRED}[{index}]"
-        errors += _weight(weighted["weight"], here)
-        errors += _term(weighted["podAffinityTerm"], f"{here}.podAffinityTerm")
-    return errors
+        _weight(errors, weighted["weight"], here)
+        _term(errors, weighted["podAffinityTerm"], f"{here}.podAffinityTerm")
 
 
-def _weight(weight: int, field: str) -> list[FieldError]:
-    return [] if 1 <= weight <= 100 else [invalid(f"{field}.weight", weight, "must be in the range 1-100")]
+def _weight(errors: FieldErrors, weight: int, field: str) -> None:
+    if not (1 <= weight <= 100):
+        errors.add(invalid(f"{field}.weight", weight, "must be in the range 1-100"))
 
 
-def _term(term: Object, field: str) -> list[FieldError]:
+def _term(errors: FieldErrors, term: Object, field: str) -> None:
     key, here = term["topologyKey"], f"{field}.topologyKey"
-    errors = label_selector_rules(term.get("labelSelector"), f"{field}.labelSelector")
-    errors += label_selector_rules(term.get("namespaceSelector"), f"{field}.namespaceSelector")
+    label_selector_rules(errors, term.get("labelSelector"), f"{field}.labelSelector")
+    label_selector_rules(errors, term.get("namespaceSelector"), f"{field}.namespaceSelector")
     for name in term.get("namespaces", ()):
-        errors += each(f"{field}.namespace", name, dns_label(name))
+        errors.add_each(f"{field}.namespace", name, dns_label(name))
     if not key:
-        errors.append(required(here, "can not be empty"))
-    return errors + each(here, key, qualified_name(key))
+        errors.add(required(here, "can not be empty"))
+    errors.add_each(here, key, qualified_name(key))

@@ -17,7 +17,7 @@ from actors.kinds.core.pods.security import (
 )
 from actors.kinds.core.pods.windows import containers_of
 from actors.kinds.schema.walk import Walk
-from actors.kinds.validation.checks import FieldError, forbidden, invalid
+from actors.kinds.validation.field_errors import FieldErrors, forbidden, invalid
 from actors.kinds.values.spelling import quoted
 from actors.messages import Object
 
@@ -28,27 +28,31 @@ _COST: Final = "0|[1-9][0-9]{0,9}|-[0-9]{1,32}"
 
 
 def annotation_rules(
-    annotations: dict[str, str], spec: Object, field: str, keys: PodKeys, *, any_cost: bool = False
-) -> list[FieldError]:
+    errors: FieldErrors,
+    annotations: dict[str, str],
+    spec: Object,
+    field: str,
+    keys: PodKeys,
+    *,
+    any_cost: bool = False,
+) -> None:
     if not annotations:
-        return []
-    errors: list[FieldError] = []
+        return
     if keys.mirror in annotations and not spec.get("nodeName"):
         text = "must set spec.nodeName if mirror pod annotation is set"
-        errors.append(invalid(f"{field}[{keys.mirror}]", annotations[keys.mirror], text))
+        errors.add(invalid(f"{field}[{keys.mirror}]", annotations[keys.mirror], text))
     if annotations.get(keys.tolerations):
-        errors += _toleration_rules(annotations[keys.tolerations], field, keys.tolerations)
+        _toleration_rules(errors, annotations[keys.tolerations], field, keys.tolerations)
     cost = annotations.get(keys.deletion_cost)
     if cost is not None and not any_cost and not is_cost(cost):
-        errors.append(invalid(f"{field}[{keys.deletion_cost}]", cost, "must be a 32bit integer"))
+        errors.add(invalid(f"{field}[{keys.deletion_cost}]", cost, "must be a 32bit integer"))
     for key, value in annotations.items():
         if key == keys.pod_seccomp or key.startswith(keys.container_seccomp):
-            errors += annotated_profile_rules(value, f"{field}.{key}")
+            annotated_profile_rules(errors, value, f"{field}.{key}")
     for key, value in annotations.items():
         if key.startswith(keys.container_apparmor):
             name = key.removeprefix(keys.container_apparmor)
-            errors += _apparmor_rules(name, value, spec, f"{field}[{key}]")
-    return errors
+            _apparmor_rules(errors, name, value, spec, f"{field}[{key}]")
 
 
 def is_cost(text: str) -> bool:
@@ -56,22 +60,21 @@ def is_cost(text: str) -> bool:
     return bool(re.fullmatch(_COST, text)) and -(2**31) <= int(text) < 2**31
 
 
-def _toleration_rules(text: str, field: str, key: str) -> list[FieldError]:
+def _toleration_rules(errors: FieldErrors, text: str, field: str, key: str) -> None:
     try:
         found = orjson.loads(text)
         tolerations = [Walk(fill=False).struct(TOLERATION, one) for one in found]
     except (ValueError, TypeError) as error:
-        return [invalid(field, key, f"must be a JSON list of tolerations: {error}")]
-    return toleration_rules(tolerations, f"{field}.{key}")
+        errors.add(invalid(field, key, f"must be a JSON list of tolerations: {error}"))
+        return
+    toleration_rules(errors, tolerations, f"{field}.{key}")
 
 
-def _apparmor_rules(name: str, profile: str, spec: Object, field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _apparmor_rules(errors: FieldErrors, name: str, profile: str, spec: Object, field: str) -> None:
     if all(container["name"] != name for container, _ in containers_of(spec, "")):
-        errors.append(invalid(field, name, "container not found"))
+        errors.add(invalid(field, name, "container not found"))
     if not is_apparmor_profile(profile):
-        errors.append(invalid(field, profile, f"invalid AppArmor profile name: {quoted(profile)}"))
-    return errors
+        errors.add(invalid(field, profile, f"invalid AppArmor profile name: {quoted(profile)}"))
 
 
 def is_apparmor_profile(text: str) -> bool:
@@ -79,39 +82,35 @@ def is_apparmor_profile(text: str) -> bool:
 
 
 def annotation_change_rules(
-    new: dict[str, str], old: dict[str, str], field: str, keys: PodKeys
-) -> list[FieldError]:
+    errors: FieldErrors, new: dict[str, str], old: dict[str, str], field: str, keys: PodKeys
+) -> None:
     """Some are for the whole life of a pod."""
-    errors: list[FieldError] = []
     for verb, changed in (
         ("remove or update", [key for key in old if new.get(key) != old[key]]),
         ("add", [key for key in new if key not in old]),
     ):
         for key in changed:
             if key.startswith(keys.container_apparmor):
-                errors.append(forbidden(f"{field}[{key}]", f"may not {verb} AppArmor annotations"))
+                errors.add(forbidden(f"{field}[{key}]", f"may not {verb} AppArmor annotations"))
             if key == keys.mirror:
-                errors.append(forbidden(f"{field}[{key}]", f"may not {verb} mirror pod annotation"))
-    return errors
+                errors.add(forbidden(f"{field}[{key}]", f"may not {verb} mirror pod annotation"))
 
 
 def seccomp_agreement_rules(
-    annotations: dict[str, str], spec: Object, field: str, keys: PodKeys
-) -> list[FieldError]:
+    errors: FieldErrors, annotations: dict[str, str], spec: Object, field: str, keys: PodKeys
+) -> None:
     """Where annotation and field both name a profile they must name the same."""
     if not annotations:
-        return []
-    errors: list[FieldError] = []
+        return
     profile = spec.get("securityContext", {}).get("seccompProfile")
     if profile is not None and keys.pod_seccomp in annotations:
         here = f"{field}.securityContext.seccompProfile"
-        errors += agreement_rules(annotations[keys.pod_seccomp], profile, here)
+        agreement_rules(errors, annotations[keys.pod_seccomp], profile, here)
     for container, path in containers_of(spec, field):
         profile = container.get("securityContext", {}).get("seccompProfile")
         text = annotations.get(keys.container_seccomp + container["name"])
         if profile is not None and text is not None:
-            errors += agreement_rules(text, profile, f"{path}.securityContext.seccompProfile")
-    return errors
+            agreement_rules(errors, text, profile, f"{path}.securityContext.seccompProfile")
 
 
 def with_profiles(spec: Object, annotations: dict[str, str], keys: PodKeys) -> Object:

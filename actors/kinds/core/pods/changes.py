@@ -9,7 +9,8 @@ from actors.kinds.core.pods.differences import differences
 from actors.kinds.core.pods.placement import added_toleration_rules
 from actors.kinds.core.pods.spec import LONGEST_DEADLINE
 from actors.kinds.core.resources import nanos
-from actors.kinds.validation.checks import FieldError, between, forbidden, invalid, required
+from actors.kinds.validation.checks import between
+from actors.kinds.validation.field_errors import FieldErrors, forbidden, invalid, required
 from actors.kinds.values.spelling import quoted
 from actors.messages import Object
 
@@ -22,40 +23,38 @@ CHANGEABLE: Final = (
 _CONTAINERS: Final = ("containers", "initContainers")
 
 
-def spec_change_rules(new: Object, old: Object) -> list[FieldError]:
+def spec_change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
     """Both are specs of one pod."""
-    errors: list[FieldError] = []
     for part in _CONTAINERS:
         now, before, field = new.get(part) or [], old.get(part) or [], f"spec.{part}"
         if len(now) != len(before):
-            return [*errors, forbidden(field, "pod updates may not add or remove containers")]
+            errors.add(forbidden(field, "pod updates may not add or remove containers"))
+            return
         for index, container in enumerate(now):
             if not container.get("image"):
-                errors.append(required(f"{field}[{index}].image"))
-            errors += image_space_rules(container, f"{field}[{index}]")
-    late = _deadline_rules(new.get("activeDeadlineSeconds"), old.get("activeDeadlineSeconds"))
-    errors += late
-    if late and "activeDeadlineSeconds" in new:
-        return errors
-    errors += added_toleration_rules(
-        new.get("tolerations", []), old.get("tolerations", []), "spec.tolerations"
-    )
+                errors.add(required(f"{field}[{index}].image"))
+            image_space_rules(errors, container, f"{field}[{index}]")
+    deadline, old_deadline = new.get("activeDeadlineSeconds"), old.get("activeDeadlineSeconds")
+    if errors.added_by(_deadline_rules, deadline, old_deadline) and "activeDeadlineSeconds" in new:
+        return
+    added_toleration_rules(errors, new.get("tolerations", []), old.get("tolerations", []), "spec.tolerations")
     wanted = _with_the_changeable_of(old, new)
     if wanted != old:
-        errors.append(forbidden("spec", CHANGEABLE + differences(old, wanted, "spec")))
-    return errors
+        errors.add(forbidden("spec", CHANGEABLE + differences(old, wanted, "spec")))
 
 
-def _deadline_rules(new: int | None, old: int | None) -> list[FieldError]:
+def _deadline_rules(errors: FieldErrors, new: int | None, old: int | None) -> None:
     field = "spec.activeDeadlineSeconds"
     if new is None:
         text = "must not update from a positive integer to nil value"
-        return [] if old is None else [invalid(field, None, text)]
+        if old is not None:
+            errors.add(invalid(field, None, text))
+        return
     if not 0 <= new <= LONGEST_DEADLINE:
-        return [invalid(field, new, between(0, LONGEST_DEADLINE))]
+        errors.add(invalid(field, new, between(0, LONGEST_DEADLINE)))
+        return
     if old is not None and new > old:
-        return [invalid(field, new, "must be less than or equal to previous value")]
-    return []
+        errors.add(invalid(field, new, "must be less than or equal to previous value"))
 
 
 def _with_the_changeable_of(old: Object, new: Object) -> Object:
@@ -93,15 +92,13 @@ def _spelled_as(old: dict[str, str], new: dict[str, str]) -> dict[str, str]:
     }
 
 
-def added_container_rules(new: list[Object], old: list[Object]) -> list[FieldError]:
+def added_container_rules(errors: FieldErrors, new: list[Object], old: list[Object]) -> None:
     """Containers that were added to look into a pod are there until it goes."""
     field, kept = "spec.ephemeralContainers", {one["name"]: one for one in new}
-    errors: list[FieldError] = []
     for before in old:
         name, after = quoted(before["name"]), kept.get(before["name"])
         if after is None:
-            errors.append(forbidden(field, f"existing ephemeral containers {name} may not be removed\n"))
+            errors.add(forbidden(field, f"existing ephemeral containers {name} may not be removed\n"))
         elif after != before:
             text = f"existing ephemeral containers {name} may not be changed\n"
-            errors.append(forbidden(field, text + differences(before, after, field)))
-    return errors
+            errors.add(forbidden(field, text + differences(before, after, field)))

@@ -11,7 +11,7 @@ from typing import Final
 from actors.kinds.core.claim_spec import PERSISTENT_VOLUME_CLAIM_SPEC, claim_spec_rules
 from actors.kinds.declaration.meta import TEMPLATE_META, annotation_rules, label_rules
 from actors.kinds.schema.fields import Field, Struct
-from actors.kinds.validation.checks import FieldError, forbidden, required
+from actors.kinds.validation.field_errors import FieldErrors, forbidden, required
 from actors.messages import Object
 
 PERSISTENT_VOLUME_CLAIM_TEMPLATE = Struct(
@@ -28,21 +28,20 @@ _SAYABLE: Final = frozenset(("labels", "annotations"))
 _SPELLED: Final = {"uid": "uID"}  # how messages have always spelled it
 
 
-def ephemeral_rules(source: Object, field: str) -> list[FieldError]:
+def ephemeral_rules(errors: FieldErrors, source: Object, field: str) -> None:
     template = source.get("volumeClaimTemplate")
     field = f"{field}.volumeClaimTemplate"
     if template is None:
-        return [required(field)]
-    return _metadata_rules(template["metadata"], f"{field}.metadata") + claim_spec_rules(
-        template["spec"], f"{field}.spec"
-    )
+        errors.add(required(field))
+    else:
+        _metadata_rules(errors, template["metadata"], f"{field}.metadata")
+        claim_spec_rules(errors, template["spec"], f"{field}.spec")
 
 
-def _metadata_rules(metadata: Object, field: str) -> list[FieldError]:
-    errors = annotation_rules(metadata.get("annotations", {}), f"{field}.annotations")
-    errors += label_rules(metadata.get("labels", {}), f"{field}.labels")
+def _metadata_rules(errors: FieldErrors, metadata: Object, field: str) -> None:
+    annotation_rules(errors, metadata.get("annotations", {}), f"{field}.annotations")
+    label_rules(errors, metadata.get("labels", {}), f"{field}.labels")
     for part, value in metadata.items():
         if part not in _SAYABLE and value is not None:
             text = "cannot be set for an ephemeral volume"
-            errors.append(forbidden(f"{field}.{_SPELLED.get(part, part)}", text))
-    return errors
+            errors.add(forbidden(f"{field}.{_SPELLED.get(part, part)}", text))

@@ -19,11 +19,10 @@ from actors.kinds.core.pods.security import SECURITY_CONTEXT, context_rules
 from actors.kinds.core.pods.volumes import Volumes
 from actors.kinds.core.resources import RESOURCE_REQUIREMENTS, requirement_rules, round_up
 from actors.kinds.schema.fields import BOOL, STRING, STRINGS, Field, ListOf, Struct
-from actors.kinds.validation.checks import (
-    FieldError,
-    dns_label,
+from actors.kinds.validation.checks import dns_label
+from actors.kinds.validation.field_errors import (
+    FieldErrors,
     duplicate,
-    each,
     forbidden,
     invalid,
     not_found,
@@ -116,104 +115,106 @@ class ContainerRules:
     home: str  # see core/resources
     uneven_pages: bool
 
-    def main(self, containers: list[Object], field: str) -> list[FieldError]:
+    def main(self, errors: FieldErrors, containers: list[Object], field: str) -> None:
         if not containers:
-            return [required(field)]
-        errors: list[FieldError] = []
+            errors.add(required(field))
+            return
         names: set[str] = set()
         all_plain = True
         for index, container in enumerate(containers):
             plain = is_plain(container, self.volumes)
             if not plain:
                 all_plain = False
-                errors += self._shared(container, f"{field}[{index}]")
+                self._shared(errors, container, f"{field}[{index}]")
             if container["name"] in names:
-                errors.append(duplicate(f"{field}[{index}].name", container["name"]))
+                errors.add(duplicate(f"{field}[{index}].name", container["name"]))
             names.add(container["name"])
             if not plain:
-                errors += container_probe_rules(container, f"{field}[{index}]")
+                container_probe_rules(errors, container, f"{field}[{index}]")
         # A plain container has no port of its machine.
-        return errors if all_plain else errors + host_port_rules(containers, field)
+        if not all_plain:
+            host_port_rules(errors, containers, field)
 
-    def preparing(self, containers: list[Object], main: list[Object], field: str) -> list[FieldError]:
-        errors: list[FieldError] = []
+    def preparing(
+        self, errors: FieldErrors, containers: list[Object], main: list[Object], field: str
+    ) -> None:
         names = {container["name"] for container in main}
         for index, container in enumerate(containers):
             here, name = f"{field}[{index}]", container["name"]
-            errors += self._shared(container, here)
+            self._shared(errors, container, here)
             if name in names:
-                errors.append(duplicate(f"{here}.name", name))
+                errors.add(duplicate(f"{here}.name", name))
             elif name:
                 names.add(name)
-            errors += host_port_rules([container], field)
-            errors += [
-                forbidden(f"{here}.{part}", NOT_WHILE_PREPARING) for part in _PROBES if part in container
-            ]
-        return errors
+            host_port_rules(errors, [container], field)
+            for part in _PROBES:
+                if part in container:
+                    errors.add(forbidden(f"{here}.{part}", NOT_WHILE_PREPARING))
 
-    def added(self, containers: list[Object], others: list[Object], field: str) -> list[FieldError]:
-        errors: list[FieldError] = []
+    def added(self, errors: FieldErrors, containers: list[Object], others: list[Object], field: str) -> None:
         targets = {container["name"] for container in others}
         names = set(targets)
         for index, container in enumerate(containers):
             here, name = f"{field}[{index}]", container["name"]
             target = container.get("targetContainerName", "")
-            errors += self._shared(container, here) + image_space_rules(container, here)
+            self._shared(errors, container, here)
+            image_space_rules(errors, container, here)
             if name in names:
-                errors.append(duplicate(f"{here}.name", name))
+                errors.add(duplicate(f"{here}.name", name))
             names.add(name)
             if target and target not in targets:
-                errors.append(not_found(f"{here}.targetContainerName", target))
-            errors += _not_added(container, here)
-        return errors
+                errors.add(not_found(f"{here}.targetContainerName", target))
+            _not_added(errors, container, here)
 
-    def _shared(self, container: Object, field: str) -> list[FieldError]:
-        errors: list[FieldError] = []
+    def _shared(self, errors: FieldErrors, container: Object, field: str) -> None:
         name, policy = container["name"], container.get("terminationMessagePolicy", "")
         if not name:
-            errors.append(required(f"{field}.name"))
+            errors.add(required(f"{field}.name"))
         elif wrong := dns_label(name):
-            errors += each(f"{field}.name", name, wrong)
+            errors.add_each(f"{field}.name", name, wrong)
         if not container.get("image"):
-            errors.append(required(f"{field}.image"))
+            errors.add(required(f"{field}.image"))
         if policy not in MESSAGE_POLICIES:
-            errors += _one_of(policy, MESSAGE_POLICIES, f"{field}.terminationMessagePolicy")
+            _one_of(errors, policy, MESSAGE_POLICIES, f"{field}.terminationMessagePolicy")
         if "ports" in container:
-            errors += port_rules(container["ports"], f"{field}.ports")
+            port_rules(errors, container["ports"], f"{field}.ports")
         if "env" in container:
-            errors += variable_rules(container["env"], f"{field}.env")
+            variable_rules(errors, container["env"], f"{field}.env")
         if "envFrom" in container:
-            errors += import_rules(container["envFrom"], f"{field}.envFrom")
-        errors += mount_rules(container, self.volumes, field)
+            import_rules(errors, container["envFrom"], f"{field}.envFrom")
+        mount_rules(errors, container, self.volumes, field)
         if container.get("imagePullPolicy") not in PULL_POLICIES:
             policy = container.get("imagePullPolicy", "")
-            errors += _one_of(policy, PULL_POLICIES, f"{field}.imagePullPolicy")
+            _one_of(errors, policy, PULL_POLICIES, f"{field}.imagePullPolicy")
         if container["resources"]:
-            errors += requirement_rules(
-                container["resources"], f"{field}.resources", self.home, uneven_pages=self.uneven_pages
+            requirement_rules(
+                errors,
+                container["resources"],
+                f"{field}.resources",
+                self.home,
+                uneven_pages=self.uneven_pages,
             )
         if "securityContext" in container:
-            errors += context_rules(container["securityContext"], f"{field}.securityContext")
-        return errors
+            context_rules(errors, container["securityContext"], f"{field}.securityContext")
 
 
-def _one_of(value: str, supported: tuple[str, ...], field: str) -> list[FieldError]:
-    return [not_supported(field, value, supported) if value else required(field)]
+def _one_of(errors: FieldErrors, value: str, supported: tuple[str, ...], field: str) -> None:
+    errors.add(not_supported(field, value, supported) if value else required(field))
 
 
-def _not_added(container: Object, field: str) -> list[FieldError]:
+def _not_added(errors: FieldErrors, container: Object, field: str) -> None:
     said = {**container, "resources": container["resources"] or None}
-    errors = [
-        forbidden(f"{field}.{part}", NOT_WHEN_ADDED) for part in _NOT_ADDED if said.get(part) is not None
-    ]
+    for part in _NOT_ADDED:
+        if said.get(part) is not None:
+            errors.add(forbidden(f"{field}.{part}", NOT_WHEN_ADDED))
     for index, mount in enumerate(container.get("volumeMounts", ())):
         for part in ("subPath", "subPathExpr"):
             if part in mount:
-                errors.append(forbidden(f"{field}.volumeMounts[{index}].{part}", NOT_WHEN_ADDED))
-    return errors
+                errors.add(forbidden(f"{field}.volumeMounts[{index}].{part}", NOT_WHEN_ADDED))
 
 
-def image_space_rules(container: Object, field: str) -> list[FieldError]:
+def image_space_rules(errors: FieldErrors, container: Object, field: str) -> None:
     """Of pods alone: templates have had such images for longer than there is this rule."""
     image = container.get("image", "")
-    return [] if image == image.strip() else [invalid(f"{field}.image", image, SPACE_AROUND)]
+    if image != image.strip():
+        errors.add(invalid(f"{field}.image", image, SPACE_AROUND))

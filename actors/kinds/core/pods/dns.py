@@ -5,15 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from actors.kinds.schema.fields import STRING, STRINGS, Field, ListOf, Struct
-from actors.kinds.validation.checks import (
-    FieldError,
-    dns_subdomain,
-    each,
-    invalid,
-    not_supported,
-    parse_ip,
-    required,
-)
+from actors.kinds.validation.checks import dns_subdomain, parse_ip
+from actors.kinds.validation.field_errors import FieldErrors, invalid, not_supported, required
 from actors.messages import Object
 
 POLICIES: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
@@ -42,52 +35,50 @@ ORDINARY_SEARCH: Final = (6, 256)
 EXPANDED_SEARCH: Final = (32, 2048)
 
 
-def dns_policy_rules(policy: str, field: str) -> list[FieldError]:
-    if policy in POLICIES:
-        return []
-    return [not_supported(field, policy, POLICIES) if policy else required(field)]
+def dns_policy_rules(errors: FieldErrors, policy: str, field: str) -> None:
+    if policy not in POLICIES:
+        errors.add(not_supported(field, policy, POLICIES) if policy else required(field))
 
 
-def dns_config_rules(config: Object | None, policy: str, field: str, *, expanded: bool) -> list[FieldError]:
+def dns_config_rules(
+    errors: FieldErrors, config: Object | None, policy: str, field: str, *, expanded: bool
+) -> None:
     if policy == "None":
         if config is None:
-            return [required(field, "must provide `dnsConfig` when `dnsPolicy` is None")]
+            errors.add(required(field, "must provide `dnsConfig` when `dnsPolicy` is None"))
+            return
         if not config.get("nameservers"):
             text = "must provide at least one DNS nameserver when `dnsPolicy` is None"
-            return [required(f"{field}.nameservers", text)]
+            errors.add(required(f"{field}.nameservers", text))
+            return
     if not config:
-        return []
-    errors = _nameserver_rules(config.get("nameservers", []), f"{field}.nameservers")
+        return
+    _nameserver_rules(errors, config.get("nameservers", []), f"{field}.nameservers")
     limits = EXPANDED_SEARCH if expanded else ORDINARY_SEARCH
-    errors += _search_rules(config.get("searches", []), f"{field}.searches", limits)
+    _search_rules(errors, config.get("searches", []), f"{field}.searches", limits)
     for index, option in enumerate(config.get("options", ())):
         if not option.get("name"):
-            errors.append(required(f"{field}.options[{index}]", "must not be empty"))
-    return errors
+            errors.add(required(f"{field}.options[{index}]", "must not be empty"))
 
 
-def _nameserver_rules(servers: list[str], field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _nameserver_rules(errors: FieldErrors, servers: list[str], field: str) -> None:
     if len(servers) > MOST_NAMESERVERS:
-        errors.append(invalid(field, servers, f"must not have more than {MOST_NAMESERVERS} nameservers"))
+        errors.add(invalid(field, servers, f"must not have more than {MOST_NAMESERVERS} nameservers"))
     for index, server in enumerate(servers):
         if parse_ip(server) is None:
-            errors.append(invalid(f"{field}[{index}]", server, BAD_ADDRESS))
-    return errors
+            errors.add(invalid(f"{field}[{index}]", server, BAD_ADDRESS))
 
 
-def _search_rules(domains: list[str], field: str, limits: tuple[int, int]) -> list[FieldError]:
+def _search_rules(errors: FieldErrors, domains: list[str], field: str, limits: tuple[int, int]) -> None:
     most, letters = limits
-    errors: list[FieldError] = []
     if len(domains) > most:
-        errors.append(invalid(field, domains, f"must not have more than {most} search paths"))
+        errors.add(invalid(field, domains, f"must not have more than {most} search paths"))
     if len(" ".join(domains).encode()) > letters:
         text = f"must not have more than {letters} characters (including spaces) in the search list"
-        errors.append(invalid(field, domains, text))
+        errors.add(invalid(field, domains, text))
     for index, domain in enumerate(domains):
         name = domain.removesuffix(".")
-        errors += each(f"{field}[{index}]", name, dns_subdomain(name))
-    return errors
+        errors.add_each(f"{field}[{index}]", name, dns_subdomain(name))
 
 
 def is_expanded(config: Object) -> bool:
@@ -97,12 +88,10 @@ def is_expanded(config: Object) -> bool:
     return len(domains) > most or len(" ".join(domains).encode()) > letters
 
 
-def host_alias_rules(aliases: list[Object], field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def host_alias_rules(errors: FieldErrors, aliases: list[Object], field: str) -> None:
     for alias in aliases:
         address = alias.get("ip", "")
         if parse_ip(address) is None:
-            errors.append(invalid(f"{field}.ip", address, BAD_ADDRESS))
+            errors.add(invalid(f"{field}.ip", address, BAD_ADDRESS))
         for name in alias.get("hostnames", ()):
-            errors += each(f"{field}.hostnames", name, dns_subdomain(name))
-    return errors
+            errors.add_each(f"{field}.hostnames", name, dns_subdomain(name))

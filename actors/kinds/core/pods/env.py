@@ -12,16 +12,8 @@ from actors.kinds.core.pods.projections import (
     field_reference_rules,
 )
 from actors.kinds.schema.fields import BOOL, STRING, Field, Struct
-from actors.kinds.validation.checks import (
-    FieldError,
-    config_key,
-    dns_subdomain,
-    each,
-    invalid,
-    name_is_subdomain,
-    required,
-    variable_name,
-)
+from actors.kinds.validation.checks import config_key, dns_subdomain, name_is_subdomain, variable_name
+from actors.kinds.validation.field_errors import FieldErrors, invalid, required
 from actors.messages import Object
 
 CONFIG_MAP_ENV_SOURCE = Struct(
@@ -71,61 +63,61 @@ ENV_VAR = Struct(
 ONE_SOURCE: Final = "may not have more than one field specified at a time"
 
 
-def variable_rules(variables: list[Object], field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def variable_rules(errors: FieldErrors, variables: list[Object], field: str) -> None:
     for index, variable in enumerate(variables):
         name = variable["name"]
         if not name:
-            errors.append(required(f"{field}[{index}].name"))
+            errors.add(required(f"{field}[{index}].name"))
         elif wrong := variable_name(name):
-            errors += each(f"{field}[{index}].name", name, wrong)
+            errors.add_each(f"{field}[{index}].name", name, wrong)
         if "valueFrom" in variable:
-            errors += _source(variable, f"{field}[{index}].valueFrom")
-    return errors
+            _source(errors, variable, f"{field}[{index}].valueFrom")
 
 
-def _source(variable: Object, field: str) -> list[FieldError]:
+def _source(errors: FieldErrors, variable: Object, field: str) -> None:
     source = variable["valueFrom"]
-    errors: list[FieldError] = []
     if "fieldRef" in source:
-        errors += field_reference_rules(source["fieldRef"], IN_VARIABLES, f"{field}.fieldRef")
+        field_reference_rules(errors, source["fieldRef"], IN_VARIABLES, f"{field}.fieldRef")
     if "resourceFieldRef" in source:
-        errors += amount_reference_rules(source["resourceFieldRef"], f"{field}.resourceFieldRef")
+        amount_reference_rules(errors, source["resourceFieldRef"], f"{field}.resourceFieldRef")
     for part in ("configMapKeyRef", "secretKeyRef"):
         if part in source:
-            errors += _key(source[part], f"{field}.{part}")
+            _key(errors, source[part], f"{field}.{part}")
     if not source:
         text = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
-        errors.append(invalid(field, "", text))
+        errors.add(invalid(field, "", text))
     elif variable.get("value"):
-        errors.append(invalid(field, "", "may not be specified when `value` is not empty"))
+        errors.add(invalid(field, "", "may not be specified when `value` is not empty"))
     elif len(source) > 1:
-        errors.append(invalid(field, "", ONE_SOURCE))
-    return errors
+        errors.add(invalid(field, "", ONE_SOURCE))
 
 
-def _key(source: Object, field: str) -> list[FieldError]:
+def _key(errors: FieldErrors, source: Object, field: str) -> None:
     name, key = source.get("name", ""), source["key"]
-    errors = each(f"{field}.name", name, dns_subdomain(name))
-    return errors + (each(f"{field}.key", key, config_key(key)) if key else [required(f"{field}.key")])
+    errors.add_each(f"{field}.name", name, dns_subdomain(name))
+    if key:
+        errors.add_each(f"{field}.key", key, config_key(key))
+    else:
+        errors.add(required(f"{field}.key"))
 
 
-def import_rules(sources: list[Object], field: str) -> list[FieldError]:
+def import_rules(errors: FieldErrors, sources: list[Object], field: str) -> None:
     """Of whole config maps and secrets whose keys become variables."""
-    errors: list[FieldError] = []
     for index, source in enumerate(sources):
         prefix, here = source.get("prefix", ""), f"{field}[{index}]"
         if prefix:
-            errors += each(f"{here}.prefix", prefix, variable_name(prefix))
+            errors.add_each(f"{here}.prefix", prefix, variable_name(prefix))
         given = [part for part in ("configMapRef", "secretRef") if part in source]
         for part in given:
-            errors += _name(source[part].get("name", ""), f"{here}.{part}.name")
+            _name(errors, source[part].get("name", ""), f"{here}.{part}.name")
         if not given:
-            errors.append(invalid(field, "", "must specify one of: `configMapRef` or `secretRef`"))
+            errors.add(invalid(field, "", "must specify one of: `configMapRef` or `secretRef`"))
         elif len(given) > 1:
-            errors.append(invalid(field, "", ONE_SOURCE))
-    return errors
+            errors.add(invalid(field, "", ONE_SOURCE))
 
 
-def _name(name: str, field: str) -> list[FieldError]:
-    return each(field, name, name_is_subdomain(name, True)) if name else [required(field)]
+def _name(errors: FieldErrors, name: str, field: str) -> None:
+    if name:
+        errors.add_each(field, name, name_is_subdomain(name, True))
+    else:
+        errors.add(required(field))

@@ -7,9 +7,8 @@ from typing import Final
 from actors.kinds.core.pods.paths import descending, without_backsteps
 from actors.kinds.core.pods.volumes import Volumes
 from actors.kinds.schema.fields import BOOL, STRING, Field, Struct
-from actors.kinds.validation.checks import (
-    FieldError,
-    each,
+from actors.kinds.validation.field_errors import (
+    FieldErrors,
     forbidden,
     invalid,
     not_found,
@@ -37,39 +36,38 @@ VOLUME_DEVICE = Struct(
 )
 
 
-def mount_rules(container: Object, volumes: Volumes, field: str) -> list[FieldError]:
+def mount_rules(errors: FieldErrors, container: Object, volumes: Volumes, field: str) -> None:
     """`field` is the container; messages about paths inside a volume name the list, not the mount."""
     mounts, devices = container.get("volumeMounts", ()), container.get("volumeDevices", ())
     if not mounts and not devices:
-        return []
-    errors: list[FieldError] = []
+        return
     seen: set[str] = set()
     for index, mount in enumerate(mounts):
         path = mount["mountPath"]
         if len(mount) > 2 or path in seen or devices or mount["name"] not in volumes or not path:
-            errors += _mount(mount, seen, devices, volumes, f"{field}.volumeMounts[{index}]")
-            errors += _inside(mount, container, f"{field}.volumeMounts", index)
+            _mount(errors, mount, seen, devices, volumes, f"{field}.volumeMounts[{index}]")
+            _inside(errors, mount, container, f"{field}.volumeMounts", index)
         seen.add(path)
-    return errors + _device_rules(devices, mounts, volumes, f"{field}.volumeDevices")
+    _device_rules(errors, devices, mounts, volumes, f"{field}.volumeDevices")
 
 
 def _mount(
-    mount: Object, seen: set[str], devices: list[Object], volumes: Volumes, field: str
-) -> list[FieldError]:
+    errors: FieldErrors, mount: Object, seen: set[str], devices: list[Object], volumes: Volumes, field: str
+) -> None:
     name, path = mount["name"], mount["mountPath"]
-    errors = [] if name else [required(f"{field}.name")]
+    if not name:
+        errors.add(required(f"{field}.name"))
     if name not in volumes:
-        errors.append(not_found(f"{field}.name", name))
+        errors.add(not_found(f"{field}.name", name))
     if not path:
-        errors.append(required(f"{field}.mountPath"))
+        errors.add(required(f"{field}.mountPath"))
     if path in seen:
-        errors.append(invalid(f"{field}.mountPath", path, UNIQUE))
+        errors.add(invalid(f"{field}.mountPath", path, UNIQUE))
     if any(device["name"] == name for device in devices):
-        errors.append(invalid(f"{field}.name", name, "must not already exist in volumeDevices"))
+        errors.add(invalid(f"{field}.name", name, "must not already exist in volumeDevices"))
     if path in _paths(devices, "devicePath"):
         text = "must not already exist as a path in volumeDevices"
-        errors.append(invalid(f"{field}.mountPath", path, text))
-    return errors
+        errors.add(invalid(f"{field}.mountPath", path, text))
 
 
 def _paths(entries: list[Object], part: str) -> set[str]:
@@ -77,67 +75,64 @@ def _paths(entries: list[Object], part: str) -> set[str]:
     return set({entry["name"]: entry[part] for entry in entries}.values())
 
 
-def _inside(mount: Object, container: Object, field: str, index: int) -> list[FieldError]:
+def _inside(errors: FieldErrors, mount: Object, container: Object, field: str, index: int) -> None:
     path, expression = mount.get("subPath", ""), mount.get("subPathExpr", "")
-    errors = each(f"{field}.subPath", path, descending(path))
+    errors.add_each(f"{field}.subPath", path, descending(path))
     if expression and path:
         text = "subPathExpr and subPath are mutually exclusive"
-        errors.append(invalid(f"{field}[{index}].subPathExpr", expression, text))
-    errors += each(f"{field}.subPathExpr", expression, descending(expression))
+        errors.add(invalid(f"{field}[{index}].subPathExpr", expression, text))
+    errors.add_each(f"{field}.subPathExpr", expression, descending(expression))
     propagation = mount.get("mountPropagation")
     if propagation is not None:
-        errors += _propagation_rules(propagation, container, f"{field}.mountPropagation")
-    return errors
+        _propagation_rules(errors, propagation, container, f"{field}.mountPropagation")
 
 
-def _propagation_rules(propagation: str, container: Object, field: str) -> list[FieldError]:
+def _propagation_rules(errors: FieldErrors, propagation: str, container: Object, field: str) -> None:
     if propagation not in PROPAGATIONS:
-        return [not_supported(field, propagation, PROPAGATIONS)]
+        errors.add(not_supported(field, propagation, PROPAGATIONS))
+        return
     if propagation == "Bidirectional" and not container.get("securityContext", {}).get("privileged"):
         text = "Bidirectional mount propagation is available only to privileged containers"
-        return [forbidden(field, text)]
-    return []
+        errors.add(forbidden(field, text))
 
 
 def _device_rules(
-    devices: list[Object], mounts: list[Object], volumes: Volumes, field: str
-) -> list[FieldError]:
-    errors: list[FieldError] = []
+    errors: FieldErrors, devices: list[Object], mounts: list[Object], volumes: Volumes, field: str
+) -> None:
     names: set[str] = set()
     paths: set[str] = set()
     for index, device in enumerate(devices):
         name, path, here = device["name"], device["devicePath"], f"{field}[{index}]"
-        errors += _device_name_rules(name, names, volumes, f"{here}.name")
-        errors += _device_path_rules(path, paths, f"{here}.devicePath")
+        _device_name_rules(errors, name, names, volumes, f"{here}.name")
+        _device_path_rules(errors, path, paths, f"{here}.devicePath")
         if any(mount["name"] == name for mount in mounts):
-            errors.append(invalid(f"{here}.name", name, "must not already exist in volumeMounts"))
+            errors.add(invalid(f"{here}.name", name, "must not already exist in volumeMounts"))
         if path in _paths(mounts, "mountPath"):
             text = "must not already exist as a path in volumeMounts"
-            errors.append(invalid(f"{here}.devicePath", path, text))
+            errors.add(invalid(f"{here}.devicePath", path, text))
         if name:
             names.add(name)
-    return errors
 
 
-def _device_name_rules(name: str, taken: set[str], volumes: Volumes, field: str) -> list[FieldError]:
-    errors = [] if name else [required(field)]
+def _device_name_rules(errors: FieldErrors, name: str, taken: set[str], volumes: Volumes, field: str) -> None:
+    if not name:
+        errors.add(required(field))
     if name in taken:
-        errors.append(invalid(field, name, UNIQUE))
+        errors.add(invalid(field, name, UNIQUE))
     volume = volumes.get(name)
     if volume is None:
-        errors.append(not_found(field, name))
+        errors.add(not_found(field, name))
     elif "persistentVolumeClaim" not in volume and "ephemeral" not in volume:
         text = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
-        errors.append(invalid(field, name, text))
-    return errors
+        errors.add(invalid(field, name, text))
 
 
-def _device_path_rules(path: str, taken: set[str], field: str) -> list[FieldError]:
-    errors = [] if path else [required(field)]
+def _device_path_rules(errors: FieldErrors, path: str, taken: set[str], field: str) -> None:
+    if not path:
+        errors.add(required(field))
     if path in taken:
-        errors.append(invalid(field, path, UNIQUE))
+        errors.add(invalid(field, path, UNIQUE))
     if without_backsteps(path):
-        errors.append(invalid(field, path, "can not contain backsteps ('..')"))
+        errors.add(invalid(field, path, "can not contain backsteps ('..')"))
     else:
         taken.add(path)
-    return errors

@@ -6,15 +6,13 @@ from typing import Final
 
 from actors.kinds.declaration.label_selector import LABEL_SELECTOR
 from actors.kinds.schema.fields import INT32, INT64, STRING, STRINGS, Field, Struct
-from actors.kinds.validation.checks import (
-    FieldError,
+from actors.kinds.validation.checks import label_value, qualified_name
+from actors.kinds.validation.field_errors import (
+    FieldErrors,
     duplicate,
-    each,
     forbidden,
     invalid,
-    label_value,
     not_supported,
-    qualified_name,
     required,
 )
 from actors.messages import Object
@@ -52,102 +50,100 @@ POD_READINESS_GATE = Struct(
 )
 
 
-def toleration_rules(tolerations: list[Object], field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def toleration_rules(errors: FieldErrors, tolerations: list[Object], field: str) -> None:
     for index, toleration in enumerate(tolerations):
-        errors += _toleration(toleration, f"{field}[{index}]")
-    return errors
+        _toleration(errors, toleration, f"{field}[{index}]")
 
 
-def _toleration(toleration: Object, field: str) -> list[FieldError]:
+def _toleration(errors: FieldErrors, toleration: Object, field: str) -> None:
     key, operator, effect = (toleration.get(part, "") for part in ("key", "operator", "effect"))
-    errors = each(f"{field}.key", key, qualified_name(key)) if key else []
+    if key:
+        errors.add_each(f"{field}.key", key, qualified_name(key))
     if not key and operator != "Exists":
         text = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
-        errors.append(invalid(f"{field}.operator", operator, text))
+        errors.add(invalid(f"{field}.operator", operator, text))
     if "tolerationSeconds" in toleration and effect != "NoExecute":
         text = "effect must be 'NoExecute' when `tolerationSeconds` is set"
-        errors.append(invalid(f"{field}.effect", effect, text))
-    errors += _operator(toleration, operator, f"{field}.operator")
+        errors.add(invalid(f"{field}.effect", effect, text))
+    _operator(errors, toleration, operator, f"{field}.operator")
     if effect and effect not in EFFECTS:
-        errors.append(not_supported(f"{field}.effect", effect, EFFECTS))
-    return errors
+        errors.add(not_supported(f"{field}.effect", effect, EFFECTS))
 
 
-def _operator(toleration: Object, operator: str, field: str) -> list[FieldError]:
+def _operator(errors: FieldErrors, toleration: Object, operator: str, field: str) -> None:
     value = toleration.get("value", "")
     if operator in ("", "Equal"):
         wrong = label_value(value)
-        return [invalid(field, value, ";".join(wrong))] if wrong else []
+        if wrong:
+            errors.add(invalid(field, value, ";".join(wrong)))
+        return
     if operator == "Exists":
         text = "value must be empty when `operator` is 'Exists'"
-        return [invalid(field, toleration, text)] if value else []
-    return [not_supported(field, operator, OPERATORS)]
+        if value:
+            errors.add(invalid(field, toleration, text))
+        return
+    errors.add(not_supported(field, operator, OPERATORS))
 
 
-def added_toleration_rules(new: list[Object], old: list[Object], field: str) -> list[FieldError]:
+def added_toleration_rules(errors: FieldErrors, new: list[Object], old: list[Object], field: str) -> None:
     """A pod can learn to tolerate more, and for another time; it never forgets."""
     kept = [_timeless(one) for one in new]
     if any(_timeless(one) not in kept for one in old):
         text = "existing toleration can not be modified except its tolerationSeconds"
-        return [forbidden(field, text)]
-    return toleration_rules(new, field)
+        errors.add(forbidden(field, text))
+        return
+    toleration_rules(errors, new, field)
 
 
 def _timeless(toleration: Object) -> Object:
     return {part: value for part, value in toleration.items() if part != "tolerationSeconds"}
 
 
-def spread_rules(constraints: list[Object], field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def spread_rules(errors: FieldErrors, constraints: list[Object], field: str) -> None:
     for index, constraint in enumerate(constraints):
-        errors += _constraint(constraint, constraints[index + 1 :], f"{field}[{index}]")
-    return errors
+        _constraint(errors, constraint, constraints[index + 1 :], f"{field}[{index}]")
 
 
-def _constraint(constraint: Object, rest: list[Object], field: str) -> list[FieldError]:
+def _constraint(errors: FieldErrors, constraint: Object, rest: list[Object], field: str) -> None:
     skew, key, action = (constraint[part] for part in ("maxSkew", "topologyKey", "whenUnsatisfiable"))
-    errors = [] if skew > 0 else [invalid(f"{field}.maxSkew", skew, NOT_POSITIVE)]
+    if skew <= 0:
+        errors.add(invalid(f"{field}.maxSkew", skew, NOT_POSITIVE))
     if not key:
-        errors.append(required(f"{field}.topologyKey", "can not be empty"))
+        errors.add(required(f"{field}.topologyKey", "can not be empty"))
     if action not in UNSATISFIED:
-        errors.append(not_supported(f"{field}.whenUnsatisfiable", action, UNSATISFIED))
+        errors.add(not_supported(f"{field}.whenUnsatisfiable", action, UNSATISFIED))
     if any((one["topologyKey"], one["whenUnsatisfiable"]) == (key, action) for one in rest):
-        errors.append(duplicate(f"{field}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}"))
-    errors += _domains(constraint.get("minDomains"), action, f"{field}.minDomains")
+        errors.add(duplicate(f"{field}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}"))
+    _domains(errors, constraint.get("minDomains"), action, f"{field}.minDomains")
     for part in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
         policy = constraint.get(part)
         if policy is not None and policy not in INCLUSION_POLICIES:
-            errors.append(not_supported(f"{field}.{part}", policy, INCLUSION_POLICIES))
-    return errors + _label_keys(constraint, f"{field}.matchLabelKeys")
+            errors.add(not_supported(f"{field}.{part}", policy, INCLUSION_POLICIES))
+    _label_keys(errors, constraint, f"{field}.matchLabelKeys")
 
 
-def _domains(least: int | None, action: str, field: str) -> list[FieldError]:
+def _domains(errors: FieldErrors, least: int | None, action: str, field: str) -> None:
     if least is None:
-        return []
-    errors = [] if least > 0 else [invalid(field, least, NOT_POSITIVE)]
+        return
+    if least <= 0:
+        errors.add(invalid(field, least, NOT_POSITIVE))
     if action != "DoNotSchedule":
         text = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
-        errors.append(invalid(field, least, text))
-    return errors
+        errors.add(invalid(field, least, text))
 
 
-def _label_keys(constraint: Object, field: str) -> list[FieldError]:
+def _label_keys(errors: FieldErrors, constraint: Object, field: str) -> None:
     selector = constraint.get("labelSelector", {})
     selected = {*selector.get("matchLabels", ())}
     selected |= {one["key"] for one in selector.get("matchExpressions", ())}
-    errors: list[FieldError] = []
     for index, key in enumerate(constraint.get("matchLabelKeys", ())):
-        errors += each(f"{field}[{index}]", key, qualified_name(key))
+        errors.add_each(f"{field}[{index}]", key, qualified_name(key))
         if key in selected:
             text = "exists in both matchLabelKeys and labelSelector"
-            errors.append(invalid(f"{field}[{index}]", key, text))
-    return errors
+            errors.add(invalid(f"{field}[{index}]", key, text))
 
 
-def readiness_gate_rules(gates: list[Object], field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def readiness_gate_rules(errors: FieldErrors, gates: list[Object], field: str) -> None:
     for index, gate in enumerate(gates):
         condition = gate["conditionType"]
-        errors += each(f"{field}[{index}].conditionType", condition, qualified_name(condition))
-    return errors
+        errors.add_each(f"{field}[{index}].conditionType", condition, qualified_name(condition))

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from actors.kinds.schema.fields import INT32, STRING, Field, Struct
-from actors.kinds.validation.checks import (
-    FieldError,
+from actors.kinds.validation.checks import port_name, port_number
+from actors.kinds.validation.field_errors import (
+    FieldErrors,
     duplicate,
-    each,
     invalid,
     not_supported,
-    port_name,
-    port_number,
     required,
 )
 from actors.messages import Object
@@ -29,51 +27,47 @@ CONTAINER_PORT = Struct(
 )
 
 
-def port_rules(ports: list[Object], field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def port_rules(errors: FieldErrors, ports: list[Object], field: str) -> None:
     names: set[str] = set()
     for index, port in enumerate(ports):
         name = port.get("name")
         if name:
-            errors += _name_rules(name, names, f"{field}[{index}].name")
+            _name_rules(errors, name, names, f"{field}[{index}].name")
         if (
             not 1 <= port["containerPort"] <= 65535
             or port.get("protocol") not in PROTOCOLS
             or "hostPort" in port
         ):
-            errors += _number_rules(port, f"{field}[{index}]")
-    return errors
+            _number_rules(errors, port, f"{field}[{index}]")
 
 
-def _name_rules(name: str, taken: set[str], field: str) -> list[FieldError]:
+def _name_rules(errors: FieldErrors, name: str, taken: set[str], field: str) -> None:
     wrong = port_name(name)
     if wrong:
-        return each(field, name, wrong)
+        errors.add_each(field, name, wrong)
+        return
     if name in taken:
-        return [duplicate(field, name)]
+        errors.add(duplicate(field, name))
+        return
     taken.add(name)
-    return []
 
 
-def _number_rules(port: Object, field: str) -> list[FieldError]:
+def _number_rules(errors: FieldErrors, port: Object, field: str) -> None:
     number, host, protocol = port["containerPort"], port.get("hostPort", 0), port.get("protocol", "")
-    errors: list[FieldError] = []
     if number:
-        errors += [invalid(f"{field}.containerPort", number, text) for text in port_number(number)]
+        errors.add_each(f"{field}.containerPort", number, port_number(number))
     else:
-        errors.append(required(f"{field}.containerPort"))
+        errors.add(required(f"{field}.containerPort"))
     if host:
-        errors += [invalid(f"{field}.hostPort", host, text) for text in port_number(host)]
+        errors.add_each(f"{field}.hostPort", host, port_number(host))
     if not protocol:
-        errors.append(required(f"{field}.protocol"))
+        errors.add(required(f"{field}.protocol"))
     elif protocol not in PROTOCOLS:
-        errors.append(not_supported(f"{field}.protocol", protocol, PROTOCOLS))
-    return errors
+        errors.add(not_supported(f"{field}.protocol", protocol, PROTOCOLS))
 
 
-def host_port_rules(containers: list[Object], field: str) -> list[FieldError]:
+def host_port_rules(errors: FieldErrors, containers: list[Object], field: str) -> None:
     """A port of the machine can lead to one container only."""
-    errors: list[FieldError] = []
     taken: set[str] = set()
     for at, container in enumerate(containers):
         if "ports" not in container:
@@ -84,9 +78,8 @@ def host_port_rules(containers: list[Object], field: str) -> list[FieldError]:
             number = port["hostPort"]
             address = f"{port.get('protocol', '')}/{port.get('hostIP', '')}/{number}"
             if address in taken:
-                errors.append(duplicate(f"{field}[{at}].ports[{index}].hostPort", address))
+                errors.add(duplicate(f"{field}[{at}].ports[{index}].hostPort", address))
             taken.add(address)
-    return errors
 
 
 def fill_host_ports(containers: list[Object]) -> None:
@@ -98,14 +91,14 @@ def fill_host_ports(containers: list[Object]) -> None:
                 container["ports"][index] = CONTAINER_PORT.arranged(filled)
 
 
-def host_network_rules(containers: list[Object], field: str) -> list[FieldError]:
-    return [
-        invalid(
-            f"{field}[{at}].ports[{index}].containerPort",
-            port["containerPort"],
-            "must match `hostPort` when `hostNetwork` is true",
-        )
-        for at, container in enumerate(containers)
-        for index, port in enumerate(container.get("ports", ()))
-        if port.get("hostPort", 0) != port["containerPort"]
-    ]
+def host_network_rules(errors: FieldErrors, containers: list[Object], field: str) -> None:
+    for at, container in enumerate(containers):
+        for index, port in enumerate(container.get("ports", ())):
+            if port.get("hostPort", 0) != port["containerPort"]:
+                errors.add(
+                    invalid(
+                        f"{field}[{at}].ports[{index}].containerPort",
+                        port["containerPort"],
+                        "must match `hostPort` when `hostNetwork` is true",
+                    )
+                )

@@ -14,16 +14,13 @@ from actors.kinds.schema.fields import (
     ListOf,
     Struct,
 )
-from actors.kinds.validation.checks import (
+from actors.kinds.validation.checks import header_name, port_name, port_number
+from actors.kinds.validation.field_errors import (
     NEGATIVE,
-    FieldError,
-    each,
+    FieldErrors,
     forbidden,
-    header_name,
     invalid,
     not_supported,
-    port_name,
-    port_number,
     required,
 )
 from actors.messages import Object
@@ -86,73 +83,74 @@ LIFECYCLE = Struct(
 )
 
 
-def container_probe_rules(container: Object, field: str) -> list[FieldError]:
+def container_probe_rules(errors: FieldErrors, container: Object, field: str) -> None:
     """Of the containers that may have probes at all."""
-    errors: list[FieldError] = []
     if "lifecycle" in container:
         for part, handler in container["lifecycle"].items():
-            errors += _handler(handler, f"{field}.lifecycle.{part}")
+            _handler(errors, handler, f"{field}.lifecycle.{part}")
     for part in ("livenessProbe", "readinessProbe", "startupProbe"):
         if part in container:
-            errors += _probe(container[part], f"{field}.{part}")
-            errors += _only_in_its_place(container[part], part, f"{field}.{part}")
-    return errors
+            _probe(errors, container[part], f"{field}.{part}")
+            _only_in_its_place(errors, container[part], part, f"{field}.{part}")
 
 
-def _only_in_its_place(probe: Object, kind: str, field: str) -> list[FieldError]:
+def _only_in_its_place(errors: FieldErrors, probe: Object, kind: str, field: str) -> None:
     if kind == "readinessProbe":
         grace = probe.get("terminationGracePeriodSeconds")
         text = "must not be set for readinessProbes"
-        return [] if grace is None else [invalid(f"{field}.terminationGracePeriodSeconds", grace, text)]
+        if grace is not None:
+            errors.add(invalid(f"{field}.terminationGracePeriodSeconds", grace, text))
+        return
     times = probe.get("successThreshold", 0)
-    return [] if times == 1 else [invalid(f"{field}.successThreshold", times, "must be 1")]
+    if times != 1:
+        errors.add(invalid(f"{field}.successThreshold", times, "must be 1"))
 
 
-def _probe(probe: Object, field: str) -> list[FieldError]:
-    errors = _handler(probe, field)
+def _probe(errors: FieldErrors, probe: Object, field: str) -> None:
+    _handler(errors, probe, field)
     for part in _TIMINGS:
         if probe.get(part, 0) < 0:
-            errors.append(invalid(f"{field}.{part}", probe[part], NEGATIVE))
+            errors.add(invalid(f"{field}.{part}", probe[part], NEGATIVE))
     grace = probe.get("terminationGracePeriodSeconds", 1)
     if grace <= 0:
-        errors.append(invalid(f"{field}.terminationGracePeriodSeconds", grace, "must be greater than 0"))
-    return errors
+        errors.add(invalid(f"{field}.terminationGracePeriodSeconds", grace, "must be greater than 0"))
 
 
-def _handler(handler: Object, field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _handler(errors: FieldErrors, handler: Object, field: str) -> None:
     found = False
     for part, rules in _HANDLERS:
         if part not in handler:
             continue
         if found:
-            errors.append(forbidden(f"{field}.{part}", "may not specify more than 1 handler type"))
+            errors.add(forbidden(f"{field}.{part}", "may not specify more than 1 handler type"))
         else:
-            errors += rules(handler[part], f"{field}.{part}")
+            rules(errors, handler[part], f"{field}.{part}")
         found = True
-    return errors if found else [required(field, "must specify a handler type")]
+    if not found:
+        errors.add(required(field, "must specify a handler type"))
 
 
-def _exec(action: Object, field: str) -> list[FieldError]:
-    return [] if action.get("command") else [required(f"{field}.command")]
+def _exec(errors: FieldErrors, action: Object, field: str) -> None:
+    if not action.get("command"):
+        errors.add(required(f"{field}.command"))
 
 
-def _http_get(action: Object, field: str) -> list[FieldError]:
-    errors = [] if action.get("path") else [required(f"{field}.path")]
-    errors += _port(action, field)
+def _http_get(errors: FieldErrors, action: Object, field: str) -> None:
+    if not action.get("path"):
+        errors.add(required(f"{field}.path"))
+    _port(errors, action, field)
     scheme = action.get("scheme", "")
     if scheme not in SCHEMES:
-        errors.append(not_supported(f"{field}.scheme", scheme, SCHEMES))
+        errors.add(not_supported(f"{field}.scheme", scheme, SCHEMES))
     for header in action.get("httpHeaders", ()):
-        errors += each(f"{field}.httpHeaders", header["name"], header_name(header["name"]))
-    return errors
+        errors.add_each(f"{field}.httpHeaders", header["name"], header_name(header["name"]))
 
 
-def _port(action: Object, field: str) -> list[FieldError]:
+def _port(errors: FieldErrors, action: Object, field: str) -> None:
     """By its number, or by the name it has among the container's ports."""
     port: Any = action["port"]
     wrong = port_name(port) if isinstance(port, str) else port_number(port)
-    return [invalid(f"{field}.port", port, text) for text in wrong]
+    errors.add_each(f"{field}.port", port, wrong)
 
 
 _HANDLERS: Final = (("exec", _exec), ("httpGet", _http_get), ("tcpSocket", _port), ("grpc", _port))

@@ -7,13 +7,13 @@ from typing import Any, Final
 
 from actors.kinds.core.pods.paths import unreserved
 from actors.kinds.schema.fields import BOOL, INT32, INT64, QUANTITY, STRING, Field, ListOf, Struct
-from actors.kinds.validation.checks import (
+from actors.kinds.validation.checks import qualified_name
+from actors.kinds.validation.field_errors import (
     FieldError,
-    each,
+    FieldErrors,
     forbidden,
     invalid,
     not_supported,
-    qualified_name,
     required,
 )
 from actors.messages import Object
@@ -127,83 +127,93 @@ _DIVISORS: Final[tuple[str, ...]] = (*_BYTE_STEPS, *(f"1{unit}i" for unit in ("K
 _DIVIDED: Final = {"cpu": "cpu", "memory": "memory", "ephemeral-storage": "local ephemeral storage"}
 
 
-def secret_rules(source: Object, field: str) -> list[FieldError]:
-    errors = [] if source.get("secretName") else [required(f"{field}.secretName")]
-    return errors + _mode(source, field) + _items(source, field)
+def secret_rules(errors: FieldErrors, source: Object, field: str) -> None:
+    if not source.get("secretName"):
+        errors.add(required(f"{field}.secretName"))
+    _mode(errors, source, field)
+    _items(errors, source, field)
 
 
-def config_map_rules(source: Object, field: str) -> list[FieldError]:
-    errors = [] if source.get("name") else [required(f"{field}.name")]
-    return errors + _mode(source, field) + _items(source, field)
+def config_map_rules(errors: FieldErrors, source: Object, field: str) -> None:
+    if not source.get("name"):
+        errors.add(required(f"{field}.name"))
+    _mode(errors, source, field)
+    _items(errors, source, field)
 
 
-def downward_api_rules(source: Object, field: str) -> list[FieldError]:
-    errors = _mode(source, field)
+def downward_api_rules(errors: FieldErrors, source: Object, field: str) -> None:
+    _mode(errors, source, field)
     for file in source.get("items", ()):
-        errors += _file(file, field)
-    return errors
+        _file(errors, file, field)
 
 
-def projected_rules(source: Object, field: str) -> list[FieldError]:
-    errors = _mode(source, field)
+def projected_rules(errors: FieldErrors, source: Object, field: str) -> None:
+    _mode(errors, source, field)
     taken: set[str] = set()
     for index, projection in enumerate(source["sources"] or ()):
-        errors += _projection(projection, f"{field}.sources[{index}]", field, taken)
-    return errors
+        _projection(errors, projection, f"{field}.sources[{index}]", field, taken)
 
 
-def _mode(holder: Object, field: str, name: str = "defaultMode") -> list[FieldError]:
+def _mode(errors: FieldErrors, holder: Object, field: str, name: str = "defaultMode") -> None:
     mode = holder.get(name)
-    if mode is None or 0 <= mode <= HIGHEST_MODE:
-        return []
-    return [invalid(f"{field}.{name}", mode, "must be a number between 0 and 0777 (octal), both inclusive")]
+    if mode is not None and not (0 <= mode <= HIGHEST_MODE):
+        errors.add(
+            invalid(f"{field}.{name}", mode, "must be a number between 0 and 0777 (octal), both inclusive")
+        )
 
 
-def _items(source: Object, field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _items(errors: FieldErrors, source: Object, field: str) -> None:
     for index, item in enumerate(source.get("items", ())):
-        errors += _item(item, f"{field}.items[{index}]")
-    return errors
+        _item(errors, item, f"{field}.items[{index}]")
 
 
-def _item(item: Object, field: str) -> list[FieldError]:
-    errors = [required(f"{field}.{part}") for part in ("key", "path") if not item[part]]
-    errors += each(f"{field}.path", item["path"], unreserved(item["path"]))
-    return errors + _mode(item, field, "mode")
+def _item(errors: FieldErrors, item: Object, field: str) -> None:
+    for part in ("key", "path"):
+        if not item[part]:
+            errors.add(required(f"{field}.{part}"))
+    errors.add_each(f"{field}.path", item["path"], unreserved(item["path"]))
+    _mode(errors, item, field, "mode")
 
 
-def _file(file: Object, field: str) -> list[FieldError]:
+def _file(errors: FieldErrors, file: Object, field: str) -> None:
     """Errors name the volume, not the file in it: so they have always been told."""
     path, reference, amount = file["path"], file.get("fieldRef"), file.get("resourceFieldRef")
-    errors = [] if path else [required(f"{field}.path")]
-    errors += each(f"{field}.path", path, unreserved(path))
+    if not path:
+        errors.add(required(f"{field}.path"))
+    errors.add_each(f"{field}.path", path, unreserved(path))
     if reference is not None:
-        errors += field_reference_rules(reference, IN_FILES, f"{field}.fieldRef")
+        field_reference_rules(errors, reference, IN_FILES, f"{field}.fieldRef")
         if amount is not None:
             text = "fieldRef and resourceFieldRef can not be specified simultaneously"
-            errors.append(invalid(field, "resource", text))
+            errors.add(invalid(field, "resource", text))
     elif amount is not None:
-        errors += amount_reference_rules(amount, f"{field}.resourceFieldRef", needs_container=True)
+        amount_reference_rules(errors, amount, f"{field}.resourceFieldRef", needs_container=True)
     else:
-        errors.append(required(field, "one of fieldRef and resourceFieldRef is required"))
-    return errors + _mode(file, field, "mode")
+        errors.add(required(field, "one of fieldRef and resourceFieldRef is required"))
+    _mode(errors, file, field, "mode")
 
 
-def field_reference_rules(reference: Object, supported: tuple[str, ...], field: str) -> list[FieldError]:
+def field_reference_rules(
+    errors: FieldErrors, reference: Object, supported: tuple[str, ...], field: str
+) -> None:
     version, path = reference.get("apiVersion", ""), reference["fieldPath"]
     if version == "v1" and path in supported:
-        return []
+        return
     if not version or not path:
-        return [required(f"{field}.{'fieldPath' if version else 'apiVersion'}")]
+        errors.add(required(f"{field}.{'fieldPath' if version else 'apiVersion'}"))
+        return
     owner, key = _subscript(path)
     if version != "v1":
-        return [_unreadable(path, f"unsupported pod version: {version}", field)]
+        errors.add(_unreadable(path, f"unsupported pod version: {version}", field))
+        return
     if key is not None:
-        return _subscript_rules(path, owner, key, field)
+        _subscript_rules(errors, path, owner, key, field)
+        return
     path = "spec.nodeName" if path == "spec.host" else path
     if path not in _SPOKEN_OF:
-        return [_unreadable(path, f"field label not supported: {path}", field)]
-    return [] if path in supported else [not_supported(f"{field}.fieldPath", path, supported)]
+        errors.add(_unreadable(path, f"field label not supported: {path}", field))
+    elif path not in supported:
+        errors.add(not_supported(f"{field}.fieldPath", path, supported))
 
 
 def _subscript(path: str) -> tuple[str, str | None]:
@@ -214,12 +224,14 @@ def _subscript(path: str) -> tuple[str, str | None]:
     return owner, key
 
 
-def _subscript_rules(path: str, owner: str, key: str, field: str) -> list[FieldError]:
+def _subscript_rules(errors: FieldErrors, path: str, owner: str, key: str, field: str) -> None:
     if owner == "metadata.annotations":
-        return each(field, key.lower(), qualified_name(key.lower()))
+        errors.add_each(field, key.lower(), qualified_name(key.lower()))
+        return
     if owner == "metadata.labels":
-        return each(field, key, qualified_name(key))
-    return [_unreadable(path, f"field label does not support subscript: {path}", field)]
+        errors.add_each(field, key, qualified_name(key))
+    else:
+        errors.add(_unreadable(path, f"field label does not support subscript: {path}", field))
 
 
 def _unreadable(path: str, why: str, field: str) -> FieldError:
@@ -227,75 +239,72 @@ def _unreadable(path: str, why: str, field: str) -> FieldError:
 
 
 def amount_reference_rules(
-    reference: Object, field: str, *, needs_container: bool = False
-) -> list[FieldError]:
+    errors: FieldErrors, reference: Object, field: str, *, needs_container: bool = False
+) -> None:
     name = reference["resource"]
-    errors: list[FieldError] = []
     if needs_container and not reference.get("containerName"):
-        errors.append(required(f"{field}.containerName"))
+        errors.add(required(f"{field}.containerName"))
     elif not name:
-        errors.append(required(f"{field}.resource"))
+        errors.add(required(f"{field}.resource"))
     elif name not in _AMOUNTS and not name.startswith(_PAGES):
-        errors.append(not_supported(f"{field}.resource", name, _AMOUNTS))
-    return errors + _divisor(name, reference["divisor"], field)
+        errors.add(not_supported(f"{field}.resource", name, _AMOUNTS))
+    _divisor(errors, name, reference["divisor"], field)
 
 
-def _divisor(name: str, divisor: str, field: str) -> list[FieldError]:
+def _divisor(errors: FieldErrors, name: str, divisor: str, field: str) -> None:
     if divisor == "0":
-        return []
+        return
     supported, listed = _DIVISORS, ", ".join(_DIVISORS)
     what = "hugepages" if name.startswith(_PAGES) else _DIVIDED.get(name.partition(".")[2], "")
     if what == "cpu":
         supported, listed = ("1m", "1"), "1m and 1"
     if divisor in supported or (what != "hugepages" and name not in _AMOUNTS):
-        return []
+        return
     text = f"only divisor's values {listed} are supported with the {what} resource"
-    return [invalid(f"{field}.divisor", name, text)]
+    errors.add(invalid(f"{field}.divisor", name, text))
 
 
-def _projection(source: Object, field: str, volume: str, taken: set[str]) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _projection(errors: FieldErrors, source: Object, field: str, volume: str, taken: set[str]) -> None:
     for part in ("secret", "configMap"):
         if part in source:
-            errors += _projected_keys(source[part], f"{field}.{part}", volume, taken)
+            _projected_keys(errors, source[part], f"{field}.{part}", volume, taken)
     if "downwardAPI" in source:
         for file in source["downwardAPI"].get("items", ()):
-            errors += _file(file, f"{field}.downwardAPI")
-            errors += _taken(file["path"], file["path"], volume, taken)
+            _file(errors, file, f"{field}.downwardAPI")
+            _taken(errors, file["path"], file["path"], volume, taken)
     if "serviceAccountToken" in source:
-        errors += _token(source["serviceAccountToken"], f"{field}.serviceAccountToken", volume)
+        _token(errors, source["serviceAccountToken"], f"{field}.serviceAccountToken", volume)
     if len(source) > 1:
-        errors.append(forbidden(field, "may not specify more than 1 volume type"))
-    return errors
+        errors.add(forbidden(field, "may not specify more than 1 volume type"))
 
 
-def _projected_keys(source: Object, field: str, volume: str, taken: set[str]) -> list[FieldError]:
+def _projected_keys(errors: FieldErrors, source: Object, field: str, volume: str, taken: set[str]) -> None:
     name = source.get("name", "")
-    errors = [] if name else [required(f"{field}.name")]
+    if not name:
+        errors.add(required(f"{field}.name"))
     for index, item in enumerate(source.get("items", ())):
-        errors += _item(item, f"{field}.items[{index}]")
-        errors += _taken(item["path"], name, volume, taken)
-    return errors
+        _item(errors, item, f"{field}.items[{index}]")
+        _taken(errors, item["path"], name, volume, taken)
 
 
-def _taken(path: str, shown: str, volume: str, taken: set[str]) -> list[FieldError]:
+def _taken(errors: FieldErrors, path: str, shown: str, volume: str, taken: set[str]) -> None:
     if path in taken:
-        return [invalid(volume, shown, "conflicting duplicate paths")]
+        errors.add(invalid(volume, shown, "conflicting duplicate paths"))
+        return
     if path:
         taken.add(path)
-    return []
 
 
-def _token(token: Object, field: str, volume: str) -> list[FieldError]:
+def _token(errors: FieldErrors, token: Object, field: str, volume: str) -> None:
     seconds = token.get("expirationSeconds", 0)
-    errors: list[FieldError] = []
     if seconds < SHORTEST_TOKEN:
         text = "may not specify a duration less than 10 minutes"
-        errors.append(invalid(f"{field}.expirationSeconds", seconds, text))
+        errors.add(invalid(f"{field}.expirationSeconds", seconds, text))
     if seconds > LONGEST_TOKEN:
         text = "may not specify a duration larger than 2^32 seconds"
-        errors.append(invalid(f"{field}.expirationSeconds", seconds, text))
-    return errors if token["path"] else [*errors, required(f"{volume}.path")]
+        errors.add(invalid(f"{field}.expirationSeconds", seconds, text))
+    if not token["path"]:
+        errors.add(required(f"{volume}.path"))
 
 
 def tokens_of(volumes: list[Object], field: str) -> Iterator[tuple[str, Any]]:

@@ -8,16 +8,14 @@ from typing import Final
 from actors.kinds.core.pods.paths import descending
 from actors.kinds.core.pods.windows import WINDOWS_SECURITY_CONTEXT_OPTIONS, windows_option_rules
 from actors.kinds.schema.fields import BOOL, INT64, STRING, STRINGS, Field, ListOf, Struct
-from actors.kinds.validation.checks import (
-    FieldError,
-    between,
+from actors.kinds.validation.checks import between, size
+from actors.kinds.validation.field_errors import (
+    FieldErrors,
     duplicate,
-    each,
     forbidden,
     invalid,
     not_supported,
     required,
-    size,
 )
 from actors.messages import Object
 
@@ -81,97 +79,87 @@ POD_SECURITY_CONTEXT = Struct(
 )
 
 
-def context_rules(context: Object, field: str) -> list[FieldError]:
+def context_rules(errors: FieldErrors, context: Object, field: str) -> None:
     """Of one container."""
-    errors = _id_rules(context, field, "runAsUser", "runAsGroup")
+    _id_rules(errors, context, field, "runAsUser", "runAsGroup")
     mount = context.get("procMount")
     if mount is not None and mount not in PROC_MOUNTS:
-        errors.append(not_supported(f"{field}.procMount", mount, PROC_MOUNTS))
+        errors.add(not_supported(f"{field}.procMount", mount, PROC_MOUNTS))
     if "seccompProfile" in context:
-        errors += _seccomp_rules(context["seccompProfile"], f"{field}.seccompProfile")
+        _seccomp_rules(errors, context["seccompProfile"], f"{field}.seccompProfile")
     if context.get("allowPrivilegeEscalation") is False:
-        errors += _escalation_rules(context, field)
+        _escalation_rules(errors, context, field)
     if "windowsOptions" in context:
-        errors += windows_option_rules(context["windowsOptions"], f"{field}.windowsOptions")
-    return errors
+        windows_option_rules(errors, context["windowsOptions"], f"{field}.windowsOptions")
 
 
-def _escalation_rules(context: Object, field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _escalation_rules(errors: FieldErrors, context: Object, field: str) -> None:
     if context.get("privileged"):
         text = "cannot set `allowPrivilegeEscalation` to false and `privileged` to true"
-        errors.append(invalid(field, context, text))
+        errors.add(invalid(field, context, text))
     for capability in context.get("capabilities", {}).get("add", ()):
         if capability == "CAP_SYS_ADMIN":
             text = "cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
-            errors.append(invalid(field, context, text))
-    return errors
+            errors.add(invalid(field, context, text))
 
 
-def pod_context_rules(spec: Object, field: str) -> list[FieldError]:
+def pod_context_rules(errors: FieldErrors, spec: Object, field: str) -> None:
     """Of the pod whose spec this is; `field` is that of its context."""
     context = spec.get("securityContext")
     if not context and not spec.get("shareProcessNamespace"):
-        return []
+        return
     context = context or {}
-    errors = _id_rules(context, field, "fsGroup", "runAsUser", "runAsGroup")
+    _id_rules(errors, context, field, "fsGroup", "runAsUser", "runAsGroup")
     for index, group in enumerate(context.get("supplementalGroups", ())):
         if not 0 <= group <= HIGHEST_ID:
-            errors.append(invalid(f"{field}.supplementalGroups[{index}]", group, between(0, HIGHEST_ID)))
+            errors.add(invalid(f"{field}.supplementalGroups[{index}]", group, between(0, HIGHEST_ID)))
     if spec.get("shareProcessNamespace") and spec.get("hostPID"):
         text = "ShareProcessNamespace and HostPID cannot both be enabled"
-        errors.append(invalid(f"{field}.shareProcessNamespace", True, text))
-    errors += _sysctl_rules(context.get("sysctls", ()), f"{field}.sysctls")
+        errors.add(invalid(f"{field}.shareProcessNamespace", True, text))
+    _sysctl_rules(errors, context.get("sysctls", ()), f"{field}.sysctls")
     policy = context.get("fsGroupChangePolicy")
     if policy is not None and policy not in GROUP_POLICIES:
-        errors.append(not_supported(f"{field}.fsGroupChangePolicy", policy, GROUP_POLICIES))
+        errors.add(not_supported(f"{field}.fsGroupChangePolicy", policy, GROUP_POLICIES))
     if "seccompProfile" in context:
-        errors += _seccomp_rules(context["seccompProfile"], f"{field}.seccompProfile")
+        _seccomp_rules(errors, context["seccompProfile"], f"{field}.seccompProfile")
     if "windowsOptions" in context:
-        errors += windows_option_rules(context["windowsOptions"], f"{field}.windowsOptions")
-    return errors
+        windows_option_rules(errors, context["windowsOptions"], f"{field}.windowsOptions")
 
 
-def _id_rules(context: Object, field: str, *parts: str) -> list[FieldError]:
-    return [
-        invalid(f"{field}.{part}", context[part], between(0, HIGHEST_ID))
-        for part in parts
-        if part in context and not 0 <= context[part] <= HIGHEST_ID
-    ]
+def _id_rules(errors: FieldErrors, context: Object, field: str, *parts: str) -> None:
+    for part in parts:
+        if part in context and not 0 <= context[part] <= HIGHEST_ID:
+            errors.add(invalid(f"{field}.{part}", context[part], between(0, HIGHEST_ID)))
 
 
-def _seccomp_rules(profile: Object, field: str) -> list[FieldError]:
+def _seccomp_rules(errors: FieldErrors, profile: Object, field: str) -> None:
     kind, path = profile["type"], profile.get("localhostProfile")
-    errors: list[FieldError] = []
     if not kind:
-        errors.append(required(f"{field}.type", "type is required when seccompProfile is set"))
+        errors.add(required(f"{field}.type", "type is required when seccompProfile is set"))
     elif kind not in SECCOMP_TYPES:
-        errors.append(not_supported(f"{field}.type", kind, SECCOMP_TYPES))
+        errors.add(not_supported(f"{field}.type", kind, SECCOMP_TYPES))
     here = f"{field}.localhostProfile"
     if kind != "Localhost":
         if path is not None:
-            errors.append(invalid(here, profile, "can only be set when seccomp type is Localhost"))
+            errors.add(invalid(here, profile, "can only be set when seccomp type is Localhost"))
     elif path is None:
-        errors.append(required(here, "must be set when seccomp type is Localhost"))
+        errors.add(required(here, "must be set when seccomp type is Localhost"))
     else:
-        errors += each(here, path, descending(path))
-    return errors
+        errors.add_each(here, path, descending(path))
 
 
-def _sysctl_rules(sysctls: list[Object], field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _sysctl_rules(errors: FieldErrors, sysctls: list[Object], field: str) -> None:
     taken: set[str] = set()
     for index, sysctl in enumerate(sysctls):
         name, here = sysctl["name"], f"{field}[{index}].name"
         if not name:
-            errors.append(required(here))
+            errors.add(required(here))
         elif size(name) > LONGEST_SYSCTL or not re.fullmatch(_SYSCTL, name):
             text = f"must have at most {LONGEST_SYSCTL} characters and match regex ^{_SYSCTL}$"
-            errors.append(invalid(here, name, text))
+            errors.add(invalid(here, name, text))
         elif name in taken:
-            errors.append(duplicate(here, name))
+            errors.add(duplicate(here, name))
         taken.add(name)
-    return errors
 
 
 UNCONFINED: Final = "unconfined"
@@ -179,14 +167,15 @@ RUNTIME_DEFAULT: Final = ("runtime/default", "docker/default")
 LOCALHOST: Final = "localhost/"
 
 
-def annotated_profile_rules(text: str, field: str) -> list[FieldError]:
+def annotated_profile_rules(errors: FieldErrors, text: str, field: str) -> None:
     """Profiles were said in annotations once, and those are still read."""
     if text == UNCONFINED or text in RUNTIME_DEFAULT:
-        return []
+        return
     if text.startswith(LOCALHOST):
         path = text.removeprefix(LOCALHOST)
-        return each(field, path, descending(path))
-    return [invalid(field, text, "must be a valid seccomp profile")]
+        errors.add_each(field, path, descending(path))
+        return
+    errors.add(invalid(field, text, "must be a valid seccomp profile"))
 
 
 def profile_of(text: str) -> Object | None:
@@ -199,7 +188,7 @@ def profile_of(text: str) -> Object | None:
     return {"type": "Localhost", "localhostProfile": path} if path and path != text else None
 
 
-def agreement_rules(text: str, profile: Object, field: str) -> list[FieldError]:
+def agreement_rules(errors: FieldErrors, text: str, profile: Object, field: str) -> None:
     """An annotation and a field that say different things."""
     kind = profile["type"]
     if kind == "Unconfined":
@@ -209,7 +198,9 @@ def agreement_rules(text: str, profile: Object, field: str) -> list[FieldError]:
     else:
         agrees = kind != "Localhost" or text.startswith(LOCALHOST)
     if not agrees:
-        return [forbidden(f"{field}.type", "seccomp type in annotation and field must match")]
-    if kind != "Localhost" or text.removeprefix(LOCALHOST) == profile.get("localhostProfile"):
-        return []
-    return [forbidden(f"{field}.localhostProfile", "seccomp profile in annotation and field must match")]
+        errors.add(forbidden(f"{field}.type", "seccomp type in annotation and field must match"))
+        return
+    if kind == "Localhost" and text.removeprefix(LOCALHOST) != profile.get("localhostProfile"):
+        errors.add(
+            forbidden(f"{field}.localhostProfile", "seccomp profile in annotation and field must match")
+        )

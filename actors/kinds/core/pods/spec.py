@@ -56,12 +56,9 @@ from actors.kinds.schema.fields import (
     ListOf,
     Struct,
 )
-from actors.kinds.validation.checks import (
-    FieldError,
-    between,
-    dns_label,
-    dns_subdomain,
-    each,
+from actors.kinds.validation.checks import between, dns_label, dns_subdomain
+from actors.kinds.validation.field_errors import (
+    FieldErrors,
     forbidden,
     invalid,
     not_supported,
@@ -181,123 +178,128 @@ class SpecRules:
         self._volumes = VolumeRules(keys.domains)
 
     def judge(
-        self, spec: Object, field: str, pod: str = "", allowed: Allowed = NOTHING_ALLOWED
-    ) -> list[FieldError]:
+        self,
+        errors: FieldErrors,
+        spec: Object,
+        field: str,
+        pod: str = "",
+        allowed: Allowed = NOTHING_ALLOWED,
+    ) -> None:
         """`pod` is the name of the pod, empty for the spec of a template."""
-        volumes, errors = self._volumes.judge(spec.get("volumes", []), f"{field}.volumes", pod)
+        volumes = self._volumes.judge(errors, spec.get("volumes", []), f"{field}.volumes", pod)
         main, preparing = spec["containers"] or [], spec.get("initContainers", [])
         rules = ContainerRules(volumes, self._home, allowed.uneven_pages)
-        errors += rules.main(main, f"{field}.containers")
-        errors += rules.preparing(preparing, main, f"{field}.initContainers")
+        rules.main(errors, main, f"{field}.containers")
+        rules.preparing(errors, preparing, main, f"{field}.initContainers")
         if "ephemeralContainers" in spec:
             added = spec["ephemeralContainers"]
-            errors += rules.added(added, [*main, *preparing], f"{field}.ephemeralContainers")
-        errors += _words(spec, field)
+            rules.added(errors, added, [*main, *preparing], f"{field}.ephemeralContainers")
+        _words(errors, spec, field)
         if spec.get("hostNetwork"):
-            errors += host_network_rules(main, f"{field}.containers")
-        errors += pod_context_rules(spec, f"{field}.securityContext")
-        errors += _placement(spec, field, allowed)
-        errors += host_process_rules(spec, field)
-        errors += _own_users(spec, field)
-        errors += _names(spec, field)
-        errors += _lists(spec, field)
-        return errors + self._classes(spec, field, allowed) + _system(spec, field)
+            host_network_rules(errors, main, f"{field}.containers")
+        pod_context_rules(errors, spec, f"{field}.securityContext")
+        _placement(errors, spec, field, allowed)
+        host_process_rules(errors, spec, field)
+        _own_users(errors, spec, field)
+        _names(errors, spec, field)
+        _lists(errors, spec, field)
+        self._classes(errors, spec, field, allowed)
+        _system(errors, spec, field)
 
-    def _classes(self, spec: Object, field: str, allowed: Allowed) -> list[FieldError]:
-        errors: list[FieldError] = []
+    def _classes(self, errors: FieldErrors, spec: Object, field: str, allowed: Allowed) -> None:
         for part in ("priorityClassName", "runtimeClassName"):
             name = spec.get(part)
             if name is not None:
-                errors += each(f"{field}.{part}", name, dns_subdomain(name))
+                errors.add_each(f"{field}.{part}", name, dns_subdomain(name))
         policy = spec.get("preemptionPolicy")
         if policy is not None and policy not in PREEMPTION_POLICIES:
-            errors += _one_of(policy, PREEMPTION_POLICIES, f"{field}.preemptionPolicy")
+            _one_of(errors, policy, PREEMPTION_POLICIES, f"{field}.preemptionPolicy")
         if "overhead" in spec:
             limits = {"limits": spec["overhead"]}
-            errors += requirement_rules(
-                limits, f"{field}.overhead", self._home, uneven_pages=allowed.uneven_pages
+            requirement_rules(
+                errors, limits, f"{field}.overhead", self._home, uneven_pages=allowed.uneven_pages
             )
-        return errors
 
 
-def _words(spec: Object, field: str) -> list[FieldError]:
+def _words(errors: FieldErrors, spec: Object, field: str) -> None:
     policy = spec.get("restartPolicy", "")
-    errors = [] if policy in RESTART_POLICIES else _one_of(policy, RESTART_POLICIES, f"{field}.restartPolicy")
-    errors += dns_policy_rules(spec.get("dnsPolicy", ""), f"{field}.dnsPolicy")
+    if policy not in RESTART_POLICIES:
+        _one_of(errors, policy, RESTART_POLICIES, f"{field}.restartPolicy")
+    dns_policy_rules(errors, spec.get("dnsPolicy", ""), f"{field}.dnsPolicy")
     if "nodeSelector" in spec:
-        errors += label_rules(spec["nodeSelector"], f"{field}.nodeSelector")
-    return errors
+        label_rules(errors, spec["nodeSelector"], f"{field}.nodeSelector")
 
 
-def _placement(spec: Object, field: str, allowed: Allowed) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _placement(errors: FieldErrors, spec: Object, field: str, allowed: Allowed) -> None:
     if "affinity" in spec:
-        errors += affinity_rules(spec["affinity"], f"{field}.affinity")
-    errors += dns_config_rules(
+        affinity_rules(errors, spec["affinity"], f"{field}.affinity")
+    dns_config_rules(
+        errors,
         spec.get("dnsConfig"),
         spec.get("dnsPolicy", ""),
         f"{field}.dnsConfig",
         expanded=allowed.expanded_dns,
     )
     if "readinessGates" in spec:
-        errors += readiness_gate_rules(spec["readinessGates"], f"{field}.readinessGates")
+        readiness_gate_rules(errors, spec["readinessGates"], f"{field}.readinessGates")
     if "topologySpreadConstraints" in spec:
         here = f"{field}.topologySpreadConstraints"
-        errors += spread_rules(spec["topologySpreadConstraints"], here)
-    return errors
+        spread_rules(errors, spec["topologySpreadConstraints"], here)
 
 
-def _own_users(spec: Object, field: str) -> list[FieldError]:
+def _own_users(errors: FieldErrors, spec: Object, field: str) -> None:
     """Users of a pod that are not those of its machine go with few volumes, and with nothing of the host."""
     if spec.get("hostUsers") is not False:
-        return []
-    errors = [
-        forbidden(f"{field}.volumes[{index}]", "volume type not supported when `pod.Spec.HostUsers` is false")
-        for index, volume in enumerate(spec.get("volumes", ()))
-        if _WITH_OWN_USERS.isdisjoint(volume)
-    ]
+        return
+    for index, volume in enumerate(spec.get("volumes", ())):
+        if _WITH_OWN_USERS.isdisjoint(volume):
+            errors.add(
+                forbidden(
+                    f"{field}.volumes[{index}]",
+                    "volume type not supported when `pod.Spec.HostUsers` is false",
+                )
+            )
     for part, spelled in (("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")):
         if part in spec:
-            errors.append(forbidden(f"{field}.{spelled}", NOT_WITH_OWN_USERS))
-    return errors
+            errors.add(forbidden(f"{field}.{spelled}", NOT_WITH_OWN_USERS))
 
 
-def _names(spec: Object, field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _names(errors: FieldErrors, spec: Object, field: str) -> None:
     for part in ("serviceAccountName", "nodeName"):
         if part in spec:
-            errors += each(f"{field}.{part}", spec[part], dns_subdomain(spec[part]))
+            errors.add_each(f"{field}.{part}", spec[part], dns_subdomain(spec[part]))
     deadline = spec.get("activeDeadlineSeconds", 1)
     if not 1 <= deadline <= LONGEST_DEADLINE:
-        errors.append(invalid(f"{field}.activeDeadlineSeconds", deadline, between(1, LONGEST_DEADLINE)))
+        errors.add(invalid(f"{field}.activeDeadlineSeconds", deadline, between(1, LONGEST_DEADLINE)))
     for part in ("hostname", "subdomain"):
         if part in spec:
-            errors += each(f"{field}.{part}", spec[part], dns_label(spec[part]))
-    return errors
+            errors.add_each(f"{field}.{part}", spec[part], dns_label(spec[part]))
 
 
-def _lists(spec: Object, field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _lists(errors: FieldErrors, spec: Object, field: str) -> None:
     if "tolerations" in spec:
-        errors += toleration_rules(spec["tolerations"], f"{field}.tolerations")
+        toleration_rules(errors, spec["tolerations"], f"{field}.tolerations")
     if "hostAliases" in spec:
-        errors += host_alias_rules(spec["hostAliases"], f"{field}.hostAliases")
-    return errors
+        host_alias_rules(errors, spec["hostAliases"], f"{field}.hostAliases")
 
 
-def _system(spec: Object, field: str) -> list[FieldError]:
+def _system(errors: FieldErrors, spec: Object, field: str) -> None:
     if "os" not in spec:
-        return []
+        return
     name = spec["os"]["name"]
     if not name:
-        return [required(f"{field}.os.name", "cannot be empty")]
+        errors.add(required(f"{field}.os.name", "cannot be empty"))
+        return
     if name not in SYSTEMS:
-        return [not_supported(f"{field}.os", name, SYSTEMS)]
-    return linux_rules(spec, field) if name == "linux" else windows_rules(spec, field)
+        errors.add(not_supported(f"{field}.os", name, SYSTEMS))
+    elif name == "linux":
+        linux_rules(errors, spec, field)
+    else:
+        windows_rules(errors, spec, field)
 
 
-def _one_of(value: str, supported: tuple[str, ...], field: str) -> list[FieldError]:
-    return [not_supported(field, value, supported) if value else required(field)]
+def _one_of(errors: FieldErrors, value: str, supported: tuple[str, ...], field: str) -> None:
+    errors.add(not_supported(field, value, supported) if value else required(field))
 
 
 def allowed_by(spec: Object, old: Object) -> Allowed:

@@ -8,16 +8,12 @@ from __future__ import annotations
 from typing import Final
 
 from actors.kinds.schema.fields import BOOL, INT32, STRING, TIME, Field, ListOf, Struct
-from actors.kinds.validation.checks import (
-    FieldError,
-    dns_subdomain,
+from actors.kinds.validation.checks import dns_subdomain, ip_address, parse_ip, qualified_name
+from actors.kinds.validation.field_errors import (
+    FieldErrors,
     duplicate,
-    each,
     forbidden,
     invalid,
-    ip_address,
-    parse_ip,
-    qualified_name,
     undecided,
 )
 from actors.messages import Object
@@ -103,38 +99,37 @@ def fill_status(pod: Object) -> None:
         pod["status"] = POD_STATUS.arranged({**status, "podIP": first, "podIPs": all_})
 
 
-def status_change_rules(new: Object, old: Object) -> list[FieldError]:
+def status_change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
     status, before = new["status"], old["status"]
-    errors = _condition_rules(status.get("conditions", ()))
+    _condition_rules(errors, status.get("conditions", ()))
     if new["spec"].get("nodeName") != old["spec"].get("nodeName"):
-        errors.append(forbidden("status.nodeName", "may not be changed directly"))
+        errors.add(forbidden("status.nodeName", "may not be changed directly"))
     nominated = status.get("nominatedNodeName", "")
     if nominated and nominated != before.get("nominatedNodeName"):
-        errors += each("status.nominatedNodeName", nominated, dns_subdomain(nominated))
+        errors.add_each("status.nominatedNodeName", nominated, dns_subdomain(nominated))
     restart = old["spec"].get("restartPolicy", "")
     for part, policy in (
         ("containerStatuses", restart),
         ("initContainerStatuses", restart),
         ("ephemeralContainerStatuses", "Never"),
     ):
-        errors += _ended_for_good(status.get(part, ()), before.get(part, ()), policy, f"status.{part}")
-    return errors + _address_rules(status.get("podIPs", []))
+        _ended_for_good(errors, status.get(part, ()), before.get(part, ()), policy, f"status.{part}")
+    _address_rules(errors, status.get("podIPs", []))
 
 
-def _condition_rules(conditions: list[Object]) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _condition_rules(errors: FieldErrors, conditions: list[Object]) -> None:
     for index, condition in enumerate(conditions):
         kind = condition["type"]
         if kind not in _OWN_CONDITIONS:
-            errors += each(f"metadata.conditions[{index}].Type", kind, qualified_name(kind))
-    return errors
+            errors.add_each(f"metadata.conditions[{index}].Type", kind, qualified_name(kind))
 
 
-def _ended_for_good(new: list[Object], old: list[Object], policy: str, field: str) -> list[FieldError]:
+def _ended_for_good(
+    errors: FieldErrors, new: list[Object], old: list[Object], policy: str, field: str
+) -> None:
     """A container that has ended and is not to be started again stays ended."""
     if policy == "Always":
-        return []
-    errors: list[FieldError] = []
+        return
     for index, before in enumerate(old):
         ended = before["state"].get("terminated")
         if ended is None or (ended["exitCode"] and policy == "OnFailure"):
@@ -142,23 +137,20 @@ def _ended_for_good(new: list[Object], old: list[Object], policy: str, field: st
         for after in new:
             if after["name"] == before["name"] and "terminated" not in after["state"]:
                 text = "may not be transitioned to non-terminated state"
-                errors.append(forbidden(f"{field}[{index}].state", text))
-    return errors
+                errors.add(forbidden(f"{field}[{index}].state", text))
 
 
-def _address_rules(addresses: list[Object]) -> list[FieldError]:
+def _address_rules(errors: FieldErrors, addresses: list[Object]) -> None:
     field, texts = "status.podIPs", [one.get("ip", "") for one in addresses]
-    errors: list[FieldError] = []
     for index, text in enumerate(texts):
-        errors += each(f"{field}[{index}]", text, ip_address(text))
+        errors.add_each(f"{field}[{index}]", text, ip_address(text))
     if len(texts) < 2:
-        return errors
+        return
     families = {None if address is None else address.version for address in map(parse_ip, texts)}
     if None in families:
-        errors.append(undecided(field, "failed to check for dual stack with error:ip <nil> is invalid"))
+        errors.add(undecided(field, "failed to check for dual stack with error:ip <nil> is invalid"))
     if families != {4, 6} or len(texts) > 2:
-        errors.append(invalid(field, addresses, "may specify no more than one IP for each IP family"))
+        errors.add(invalid(field, addresses, "may specify no more than one IP for each IP family"))
     for index, text in enumerate(texts):
         if text in texts[:index]:
-            errors.append(duplicate(f"{field}[{index}]", addresses[index]))
-    return errors
+            errors.add(duplicate(f"{field}[{index}]", addresses[index]))

@@ -11,16 +11,8 @@ from typing import Final
 
 from actors.kinds.core.references import LOCAL_OBJECT_REFERENCE
 from actors.kinds.schema.fields import BOOL, INT32, STRING, STRINGS, Field, Struct
-from actors.kinds.validation.checks import (
-    FieldError,
-    between,
-    dns_label,
-    each,
-    invalid,
-    not_supported,
-    required,
-    size,
-)
+from actors.kinds.validation.checks import between, dns_label, size
+from actors.kinds.validation.field_errors import FieldErrors, invalid, not_supported, required
 from actors.messages import Object
 
 CACHING_MODES: Final = ("None", "ReadOnly", "ReadWrite")
@@ -147,59 +139,58 @@ STORAGE_OS_VOLUME_SOURCE = Struct(
     Field("secretRef", LOCAL_OBJECT_REFERENCE, 5, pointer=True),
 )
 
-Rules = Callable[[Object, str], list[FieldError]]
+Rules = Callable[[FieldErrors, Object, str], None]
 
 
 def needs(*parts: str) -> Rules:
     """The rule of sources of which certain fields must be there, and nothing more is known."""
 
-    def rules(source: Object, field: str) -> list[FieldError]:
-        return [required(f"{field}.{part}") for part in parts if not source.get(part)]
+    def rules(errors: FieldErrors, source: Object, field: str) -> None:
+        for part in parts:
+            if not source.get(part):
+                errors.add(required(f"{field}.{part}"))
 
     return rules
 
 
-def disk_rules(name: str, source: Object, field: str) -> list[FieldError]:
+def disk_rules(errors: FieldErrors, source: Object, field: str, *, name: str) -> None:
     """Of disks that are named and may have partitions."""
-    errors = [] if source[name] else [required(f"{field}.{name}")]
+    if not source[name]:
+        errors.add(required(f"{field}.{name}"))
     partition = source.get("partition", 0)
     if not 0 <= partition <= 255:
-        errors.append(invalid(f"{field}.partition", partition, between(1, 255)))
-    return errors
+        errors.add(invalid(f"{field}.partition", partition, between(1, 255)))
 
 
-def cinder_rules(source: Object, field: str) -> list[FieldError]:
-    return needs("volumeID")(source, field) + _secret_name(source, field)
+def cinder_rules(errors: FieldErrors, source: Object, field: str) -> None:
+    needs("volumeID")(errors, source, field)
+    _secret_name(errors, source, field)
 
 
-def flocker_rules(source: Object, field: str) -> list[FieldError]:
+def flocker_rules(errors: FieldErrors, source: Object, field: str) -> None:
     name, uuid = source.get("datasetName", ""), source.get("datasetUUID", "")
-    errors: list[FieldError] = []
     if not name and not uuid:
-        errors.append(required(field, "one of datasetName and datasetUUID is required"))
+        errors.add(required(field, "one of datasetName and datasetUUID is required"))
     if name and uuid:
         text = "datasetName and datasetUUID can not be specified simultaneously"
-        errors.append(invalid(field, "resource", text))
+        errors.add(invalid(field, "resource", text))
     if "/" in name:
-        errors.append(invalid(f"{field}.datasetName", name, "must not contain '/'"))
-    return errors
+        errors.add(invalid(f"{field}.datasetName", name, "must not contain '/'"))
 
 
-def quobyte_rules(source: Object, field: str) -> list[FieldError]:
+def quobyte_rules(errors: FieldErrors, source: Object, field: str) -> None:
     registry, pairs = source["registry"], "must be a host:port pair or multiple pairs separated by commas"
-    errors: list[FieldError] = []
     if not registry:
-        errors.append(required(f"{field}.registry", pairs))
+        errors.add(required(f"{field}.registry", pairs))
     elif size(source.get("tenant", "")) > LONGEST_TENANT:
         text = "must be a UUID and may not exceed a length of 64 characters"
-        errors.append(required(f"{field}.tenant", text))
+        errors.add(required(f"{field}.tenant", text))
     else:
-        errors += [
-            invalid(f"{field}.registry", registry, pairs)
-            for pair in registry.split(",")
-            if not _is_host_and_port(pair)
-        ]
-    return errors if source["volume"] else [*errors, required(f"{field}.volume")]
+        for pair in registry.split(","):
+            if not _is_host_and_port(pair):
+                errors.add(invalid(f"{field}.registry", registry, pairs))
+    if not source["volume"]:
+        errors.add(required(f"{field}.volume"))
 
 
 def _is_host_and_port(pair: str) -> bool:
@@ -211,36 +202,39 @@ def _is_host_and_port(pair: str) -> bool:
     return not set(host) & set(":[]")
 
 
-def azure_disk_rules(source: Object, field: str) -> list[FieldError]:
+def azure_disk_rules(errors: FieldErrors, source: Object, field: str) -> None:
     caching, kind, uri = source.get("cachingMode"), source.get("kind"), source["diskURI"]
-    errors = needs("diskName", "diskURI")(source, field)
+    needs("diskName", "diskURI")(errors, source, field)
     if caching is not None and caching not in CACHING_MODES:
-        errors.append(not_supported(f"{field}.cachingMode", caching, CACHING_MODES))
+        errors.add(not_supported(f"{field}.cachingMode", caching, CACHING_MODES))
     if kind is not None and kind not in DISK_KINDS:
-        errors.append(not_supported(f"{field}.kind", kind, DISK_KINDS))
+        errors.add(not_supported(f"{field}.kind", kind, DISK_KINDS))
     if kind == "Managed" and not uri.startswith("/subscriptions/"):
-        errors.append(not_supported(f"{field}.diskURI", uri, (_MANAGED_DISK,)))
+        errors.add(not_supported(f"{field}.diskURI", uri, (_MANAGED_DISK,)))
     if kind not in (None, "Managed") and not uri.startswith("https://"):
-        errors.append(not_supported(f"{field}.diskURI", uri, (_BLOB_DISK,)))
-    return errors
+        errors.add(not_supported(f"{field}.diskURI", uri, (_BLOB_DISK,)))
 
 
-def storage_os_rules(source: Object, field: str) -> list[FieldError]:
+def storage_os_rules(errors: FieldErrors, source: Object, field: str) -> None:
     name, namespace = source.get("volumeName", ""), source.get("volumeNamespace", "")
-    errors = each(f"{field}.volumeName", name, dns_label(name)) if name else [required(f"{field}.volumeName")]
+    if name:
+        errors.add_each(f"{field}.volumeName", name, dns_label(name))
+    else:
+        errors.add(required(f"{field}.volumeName"))
     if namespace:
-        errors += each(f"{field}.volumeNamespace", namespace, dns_label(namespace))
-    return errors + _secret_name(source, field)
+        errors.add_each(f"{field}.volumeNamespace", namespace, dns_label(namespace))
+    _secret_name(errors, source, field)
 
 
-def _secret_name(source: Object, field: str) -> list[FieldError]:
+def _secret_name(errors: FieldErrors, source: Object, field: str) -> None:
     secret = source.get("secretRef")
-    return [required(f"{field}.secretRef.name")] if secret is not None and not secret.get("name") else []
+    if secret is not None and not secret.get("name"):
+        errors.add(required(f"{field}.secretRef.name"))
 
 
 VENDOR_RULES: Final[Mapping[str, Rules]] = {
-    "gcePersistentDisk": partial(disk_rules, "pdName"),
-    "awsElasticBlockStore": partial(disk_rules, "volumeID"),
+    "gcePersistentDisk": partial(disk_rules, name="pdName"),
+    "awsElasticBlockStore": partial(disk_rules, name="volumeID"),
     "glusterfs": needs("endpoints", "path"),
     "rbd": needs("monitors", "image"),
     "cinder": cinder_rules,

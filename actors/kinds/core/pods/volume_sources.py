@@ -24,16 +24,13 @@ from actors.kinds.schema.fields import (
     Field,
     Struct,
 )
-from actors.kinds.validation.checks import (
-    FieldError,
-    between,
-    dns_subdomain,
-    each,
+from actors.kinds.validation.checks import between, dns_subdomain, size
+from actors.kinds.validation.field_errors import (
+    FieldErrors,
     forbidden,
     invalid,
     not_supported,
     required,
-    size,
     too_long,
 )
 from actors.messages import Object
@@ -110,33 +107,32 @@ CSI_VOLUME_SOURCE = Struct(
 )
 
 
-def host_path_rules(source: Object, field: str) -> list[FieldError]:
+def host_path_rules(errors: FieldErrors, source: Object, field: str) -> None:
     path, kind = source["path"], source.get("type", "")
     if not path:
-        return [required(f"{field}.path")]
-    errors = each(f"{field}.path", path, without_backsteps(path))
+        errors.add(required(f"{field}.path"))
+        return
+    errors.add_each(f"{field}.path", path, without_backsteps(path))
     if kind not in HOST_PATH_TYPES:
-        errors.append(not_supported(f"{field}.type", kind, HOST_PATH_TYPES))
-    return errors
+        errors.add(not_supported(f"{field}.type", kind, HOST_PATH_TYPES))
 
 
-def empty_dir_rules(source: Object, field: str) -> list[FieldError]:
-    if not source.get("sizeLimit", "").startswith("-"):
-        return []
-    return [forbidden(f"{field}.sizeLimit", "SizeLimit field must be a valid resource quantity")]
+def empty_dir_rules(errors: FieldErrors, source: Object, field: str) -> None:
+    if source.get("sizeLimit", "").startswith("-"):
+        errors.add(forbidden(f"{field}.sizeLimit", "SizeLimit field must be a valid resource quantity"))
 
 
-def git_repo_rules(source: Object, field: str) -> list[FieldError]:
+def git_repo_rules(errors: FieldErrors, source: Object, field: str) -> None:
     directory = source.get("directory", "")
-    errors = [] if source["repository"] else [required(f"{field}.repository")]
-    return errors + each(f"{field}.directory", directory, descending(directory))
+    if not source["repository"]:
+        errors.add(required(f"{field}.repository"))
+    errors.add_each(f"{field}.directory", directory, descending(directory))
 
 
-def nfs_rules(source: Object, field: str) -> list[FieldError]:
-    errors = needs("server", "path")(source, field)
+def nfs_rules(errors: FieldErrors, source: Object, field: str) -> None:
+    needs("server", "path")(errors, source, field)
     if not source["path"].startswith("/"):
-        errors.append(invalid(f"{field}.path", source["path"], "must be an absolute path"))
-    return errors
+        errors.add(invalid(f"{field}.path", source["path"], "must be an absolute path"))
 
 
 _QUALIFIED_NAMES: Final = {
@@ -146,19 +142,19 @@ _QUALIFIED_NAMES: Final = {
 }
 
 
-def iscsi_rules(source: Object, field: str) -> list[FieldError]:
-    errors = [] if source["targetPortal"] else [required(f"{field}.targetPortal")]
+def iscsi_rules(errors: FieldErrors, source: Object, field: str) -> None:
+    if not source["targetPortal"]:
+        errors.add(required(f"{field}.targetPortal"))
     if source["iqn"]:
-        errors += each(f"{field}.iqn", source["iqn"], iscsi_name(source["iqn"]))
+        errors.add_each(f"{field}.iqn", source["iqn"], iscsi_name(source["iqn"]))
     else:
-        errors.append(required(f"{field}.iqn"))
-    errors += unit_rules(source["lun"], f"{field}.lun")
+        errors.add(required(f"{field}.iqn"))
+    unit_rules(errors, source["lun"], f"{field}.lun")
     if (source.get("chapAuthDiscovery") or source.get("chapAuthSession")) and "secretRef" not in source:
-        errors.append(required(f"{field}.secretRef"))
+        errors.add(required(f"{field}.secretRef"))
     if "initiatorName" in source:
         name = source["initiatorName"]
-        errors += each(f"{field}.initiatorname", name, iscsi_name(name))
-    return errors
+        errors.add_each(f"{field}.initiatorname", name, iscsi_name(name))
 
 
 def iscsi_name(name: str) -> list[str]:
@@ -169,52 +165,53 @@ def iscsi_name(name: str) -> list[str]:
     return [] if re.search(pattern, name) else ["must be valid format"]
 
 
-def unit_rules(unit: int, field: str) -> list[FieldError]:
-    return [] if 0 <= unit <= 255 else [invalid(field, unit, between(0, 255))]
+def unit_rules(errors: FieldErrors, unit: int, field: str) -> None:
+    if not (0 <= unit <= 255):
+        errors.add(invalid(field, unit, between(0, 255)))
 
 
-def fc_rules(source: Object, field: str) -> list[FieldError]:
+def fc_rules(errors: FieldErrors, source: Object, field: str) -> None:
     targets, ids, unit = source.get("targetWWNs"), source.get("wwids"), source.get("lun")
     here = f"{field}.targetWWNs"
-    errors: list[FieldError] = []
     if not targets and not ids:
-        errors.append(required(here, "must specify either targetWWNs or wwids, but not both"))
+        errors.add(required(here, "must specify either targetWWNs or wwids, but not both"))
     if targets and ids:
-        errors.append(invalid(here, targets, "targetWWNs and wwids can not be specified simultaneously"))
+        errors.add(invalid(here, targets, "targetWWNs and wwids can not be specified simultaneously"))
     if targets and unit is None:
-        errors.append(required(f"{field}.lun", "lun is required if targetWWNs is specified"))
+        errors.add(required(f"{field}.lun", "lun is required if targetWWNs is specified"))
     elif targets and unit is not None:
-        errors += unit_rules(unit, f"{field}.lun")
-    return errors
+        unit_rules(errors, unit, f"{field}.lun")
 
 
-def flex_rules(domains: Iterable[str], source: Object, field: str) -> list[FieldError]:
+def flex_rules(errors: FieldErrors, source: Object, field: str, *, domains: Iterable[str]) -> None:
     """Options go to the driver as they are; those of the API's own `domains` are added on the way."""
-    errors = [] if source["driver"] else [required(f"{field}.driver")]
+    if not source["driver"]:
+        errors.add(required(f"{field}.driver"))
     reserved = tuple(f".{domain}" for domain in domains)
     text = f"{' and '.join(domains)} namespaces are reserved"
     for key in source.get("options", ()):
         if f".{key.partition('/')[0].lower()}".endswith(reserved):
-            errors.append(invalid(f"{field}.options[{key}]", key, text))
-    return errors
+            errors.add(invalid(f"{field}.options[{key}]", key, text))
 
 
-def csi_rules(source: Object, field: str) -> list[FieldError]:
-    errors = driver_name_rules(source["driver"], f"{field}.driver")
+def csi_rules(errors: FieldErrors, source: Object, field: str) -> None:
+    driver_name_rules(errors, source["driver"], f"{field}.driver")
     secret = source.get("nodePublishSecretRef")
     if secret is None:
-        return errors
+        return
     name = secret.get("name", "")
     if not name:
-        return [*errors, required(f"{field}.nodePublishSecretRef.name")]
-    return errors + each(f"{field}.name", name, dns_subdomain(name))
+        errors.add(required(f"{field}.nodePublishSecretRef.name"))
+    else:
+        errors.add_each(f"{field}.name", name, dns_subdomain(name))
 
 
-def driver_name_rules(name: str, field: str) -> list[FieldError]:
-    errors = [] if name else [required(field)]
+def driver_name_rules(errors: FieldErrors, name: str, field: str) -> None:
+    if not name:
+        errors.add(required(field))
     if size(name) > LONGEST_DRIVER_NAME:
-        errors.append(too_long(field, LONGEST_DRIVER_NAME))
-    return errors + each(field, name, dns_subdomain(name.lower()))
+        errors.add(too_long(field, LONGEST_DRIVER_NAME))
+    errors.add_each(field, name, dns_subdomain(name.lower()))
 
 
 SOURCE_RULES: Final[Mapping[str, Rules]] = {

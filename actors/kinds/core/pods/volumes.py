@@ -53,16 +53,13 @@ from actors.kinds.core.pods.volume_sources import (
 )
 from actors.kinds.core.resources import round_up
 from actors.kinds.schema.fields import STRING, Field, Struct
-from actors.kinds.validation.checks import (
-    FieldError,
-    dns_label,
-    dns_subdomain,
+from actors.kinds.validation.checks import dns_label, dns_subdomain, size
+from actors.kinds.validation.field_errors import (
+    FieldErrors,
     duplicate,
-    each,
     forbidden,
     invalid,
     required,
-    size,
 )
 from actors.kinds.values.spelling import quoted
 from actors.messages import Object
@@ -123,71 +120,72 @@ class VolumeRules:
     """Rules of volumes; `domains` are those of the API itself, whose options drivers get from elsewhere."""
 
     def __init__(self, domains: tuple[str, ...]) -> None:
-        self._rules: dict[str, Callable[[Object, str], list[FieldError]]] = {
+        self._rules: dict[str, Callable[[FieldErrors, Object, str], None]] = {
             **SOURCE_RULES,
             "secret": secret_rules,
             "configMap": config_map_rules,
             "downwardAPI": downward_api_rules,
             "projected": projected_rules,
-            "flexVolume": partial(flex_rules, domains),
+            "flexVolume": partial(flex_rules, domains=domains),
             "ephemeral": ephemeral_rules,
         }
 
-    def judge(self, volumes: list[Object], field: str, pod: str) -> tuple[Volumes, list[FieldError]]:
-        """The volumes that can be used, and what is wrong with the others. `pod` is empty in a template."""
+    def judge(self, errors: FieldErrors, volumes: list[Object], field: str, pod: str) -> Volumes:
+        """Add what is wrong with the volumes; return those that can be used. `pod` is empty in a template."""
         usable: dict[str, Object] = {}
-        errors: list[FieldError] = []
         made = {f"{pod}-{one['name']}" for one in volumes if pod and "ephemeral" in one}
         for index, volume in enumerate(volumes):
-            here = f"{field}[{index}]"
-            wrong = self._one(volume, here, pod) + _name_rules(volume["name"], here, usable)
-            if not wrong:
+            here, before = f"{field}[{index}]", len(errors.found)
+            self._one(errors, volume, here, pod)
+            _name_rules(errors, volume["name"], here, usable)
+            if len(errors.found) == before:
                 usable[volume["name"]] = volume
             claim = volume.get("persistentVolumeClaim", {}).get("claimName")
             if claim in made:
                 text = "must not reference a PVC that gets created for an ephemeral volume"
-                wrong.append(invalid(f"{here}.persistentVolumeClaim.claimName", claim, text))
-            errors += wrong
-        return usable, errors
+                errors.add(invalid(f"{here}.persistentVolumeClaim.claimName", claim, text))
+        return usable
 
-    def _one(self, volume: Object, field: str, pod: str) -> list[FieldError]:
-        errors: list[FieldError] = []
+    def _one(self, errors: FieldErrors, volume: Object, field: str, pod: str) -> None:
         sources = [name for name in _ORDER if name in volume] if len(volume) > 2 else [*volume][1:]
         if not sources:
-            return [required(field, "must specify a volume type")]
+            errors.add(required(field, "must specify a volume type"))
+            return
         for index, name in enumerate(sources):
             if index:
-                errors.append(forbidden(f"{field}.{_TOO_MANY.get(name, name)}", ONE_SOURCE))
+                errors.add(forbidden(f"{field}.{_TOO_MANY.get(name, name)}", ONE_SOURCE))
             else:
-                errors += self._rules[name](volume[name], f"{field}.{_SPELLED.get(name, name)}")
+                self._rules[name](errors, volume[name], f"{field}.{_SPELLED.get(name, name)}")
         if "iscsi" in volume:
-            errors += _initiator_rules(volume, field)
+            _initiator_rules(errors, volume, field)
         if sources[0] == "ephemeral" and pod and volume["name"]:
-            errors += _claim_name_rules(volume["name"], pod, field)
-        return errors
+            _claim_name_rules(errors, volume["name"], pod, field)
 
 
-def _name_rules(name: str, field: str, taken: Volumes) -> list[FieldError]:
-    errors = each(f"{field}.name", name, dns_label(name)) if name else [required(f"{field}.name")]
-    return [*errors, duplicate(f"{field}.name", name)] if name in taken else errors
+def _name_rules(errors: FieldErrors, name: str, field: str, taken: Volumes) -> None:
+    if name:
+        errors.add_each(f"{field}.name", name, dns_label(name))
+    else:
+        errors.add(required(f"{field}.name"))
+    if name in taken:
+        errors.add(duplicate(f"{field}.name", name))
 
 
-def _initiator_rules(volume: Object, field: str) -> list[FieldError]:
+def _initiator_rules(errors: FieldErrors, volume: Object, field: str) -> None:
     name, source = volume["name"], volume["iscsi"]
     if "initiatorName" not in source or size(f"{name}:{source['targetPortal']}") <= LONGEST_INITIATOR:
-        return []
+        return
     text = (
         "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters "
         "if iscsi.initiatorName is specified."
     )
-    return [invalid(f"{field}.name", name, text)]
+    errors.add(invalid(f"{field}.name", name, text))
 
 
-def _claim_name_rules(name: str, pod: str, field: str) -> list[FieldError]:
+def _claim_name_rules(errors: FieldErrors, name: str, pod: str, field: str) -> None:
     claim = f"{pod}-{name}"
-    return [
-        invalid(f"{field}.name", name, f"PVC name {quoted(claim)}: {text}") for text in dns_subdomain(claim)
-    ]
+    for text in dns_subdomain(claim):
+        errors.add(invalid(f"{field}.name", name, f"PVC name {quoted(claim)}: {text}"))
 
 
 def fill_volumes(volumes: list[Object]) -> None:
@@ -200,14 +198,12 @@ def fill_volumes(volumes: list[Object]) -> None:
                 round_up(amounts)
 
 
-def shared_disk_rules(volumes: list[Object], field: str) -> list[FieldError]:
+def shared_disk_rules(errors: FieldErrors, volumes: list[Object], field: str) -> None:
     """Of pods that run more than once: some disks can only be read by several machines."""
     text = (
         "must be true for replicated pods > 1; "
         "GCE PD can only be mounted on multiple machines if it is read-only"
     )
-    return [
-        invalid(f"{field}[{index}].gcePersistentDisk.readOnly", False, text)
-        for index, volume in enumerate(volumes)
-        if "gcePersistentDisk" in volume and not volume["gcePersistentDisk"].get("readOnly")
-    ]
+    for index, volume in enumerate(volumes):
+        if "gcePersistentDisk" in volume and not volume["gcePersistentDisk"].get("readOnly"):
+            errors.add(invalid(f"{field}[{index}].gcePersistentDisk.readOnly", False, text))

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from actors.kinds.schema.fields import BOOL, STRING, Field, Struct
-from actors.kinds.validation.checks import FieldError, dns_subdomain, each, forbidden, invalid, size
+from actors.kinds.validation.checks import dns_subdomain, size
+from actors.kinds.validation.field_errors import FieldErrors, forbidden, invalid
 from actors.messages import Object
 
 LONGEST_SPEC: Final = 64 * 1024
@@ -42,22 +43,21 @@ _UNKNOWN_TO_CONTAINERS: Final = (
 )
 
 
-def windows_option_rules(options: Object, field: str) -> list[FieldError]:
+def windows_option_rules(errors: FieldErrors, options: Object, field: str) -> None:
     name, spec, user = (
         options.get(part) for part in ("gmsaCredentialSpecName", "gmsaCredentialSpec", "runAsUserName")
     )
-    errors: list[FieldError] = []
     if name is not None:
-        errors += each(f"{field}.gmsaCredentialSpecName", name, dns_subdomain(name))
+        errors.add_each(f"{field}.gmsaCredentialSpecName", name, dns_subdomain(name))
     if spec is not None and not spec:
         text = "gmsaCredentialSpec cannot be an empty string"
-        errors.append(invalid(f"{field}.gmsaCredentialSpec", spec, text))
+        errors.add(invalid(f"{field}.gmsaCredentialSpec", spec, text))
     elif spec is not None and size(spec) > LONGEST_SPEC:
         text = f"gmsaCredentialSpec size must be under {LONGEST_SPEC // 1024} KiB"
-        errors.append(invalid(f"{field}.gmsaCredentialSpec", spec, text))
+        errors.add(invalid(f"{field}.gmsaCredentialSpec", spec, text))
     if user is not None:
-        errors += [invalid(f"{field}.runAsUserName", user, f"runAsUserName{text}") for text in _user(user)]
-    return errors
+        for text in _user(user):
+            errors.add(invalid(f"{field}.runAsUserName", user, f"runAsUserName{text}"))
 
 
 def _user(name: str) -> list[str]:
@@ -91,39 +91,34 @@ def containers_of(spec: Object, field: str) -> Iterator[tuple[Object, str]]:
             yield container, f"{field}.{part}[{index}]"
 
 
-def linux_rules(spec: Object, field: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def linux_rules(errors: FieldErrors, spec: Object, field: str) -> None:
     if "windowsOptions" in spec.get("securityContext", ()):
-        errors.append(forbidden(f"{field}.securityContext.windowsOptions", NOT_ON_LINUX))
+        errors.add(forbidden(f"{field}.securityContext.windowsOptions", NOT_ON_LINUX))
     for container, here in containers_of(spec, field):
         if "windowsOptions" in container.get("securityContext", ()):
-            errors.append(forbidden(f"{here}.securityContext.windowsOptions", NOT_ON_LINUX))
-    return errors
+            errors.add(forbidden(f"{here}.securityContext.windowsOptions", NOT_ON_LINUX))
 
 
-def windows_rules(spec: Object, field: str) -> list[FieldError]:
+def windows_rules(errors: FieldErrors, spec: Object, field: str) -> None:
     context = spec.get("securityContext", {})
-    errors: list[FieldError] = []
     for part in _UNKNOWN_TO_PODS:
         if part in _OF_THE_SPEC:
             if part in spec:
-                errors.append(forbidden(f"{field}.{part}", NOT_ON_WINDOWS))
+                errors.add(forbidden(f"{field}.{part}", NOT_ON_WINDOWS))
         elif part in context:
-            errors.append(forbidden(f"{field}.securityContext.{part}", NOT_ON_WINDOWS))
+            errors.add(forbidden(f"{field}.securityContext.{part}", NOT_ON_WINDOWS))
     for container, here in containers_of(spec, field):
         context = container.get("securityContext", {})
         for part in _UNKNOWN_TO_CONTAINERS:
             if part in context:
-                errors.append(forbidden(f"{here}.securityContext.{part}", NOT_ON_WINDOWS))
-    return errors
+                errors.add(forbidden(f"{here}.securityContext.{part}", NOT_ON_WINDOWS))
 
 
-def host_process_rules(spec: Object, field: str) -> list[FieldError]:
+def host_process_rules(errors: FieldErrors, spec: Object, field: str) -> None:
     """Containers that are processes of the machine: all of a pod's, or none, and on the machine's network."""
     if not _speaks_of_windows(spec):
-        return []
+        return
     of_pod = _host_process(spec)
-    errors: list[FieldError] = []
     containers = processes = 0
     for container, here in containers_of(spec, field):
         own = _host_process(container)
@@ -132,16 +127,15 @@ def host_process_rules(spec: Object, field: str) -> list[FieldError]:
                 "pod hostProcess value must be identical if both are specified, "
                 f"was {'true' if of_pod else 'false'}"
             )
-            errors.append(invalid(f"{here}.securityContext.windowsOptions.hostProcess", own, text))
+            errors.add(invalid(f"{here}.securityContext.windowsOptions.hostProcess", own, text))
         containers += 1
         processes += bool(of_pod if own is None else own)
     if processes and processes != containers:
         text = "If pod contains any hostProcess containers then all containers must be HostProcess containers"
-        errors.append(invalid(field, "", text))
+        errors.add(invalid(field, "", text))
     if processes and not spec.get("hostNetwork"):
         text = "hostNetwork must be true if pod contains any hostProcess containers"
-        errors.append(invalid(f"{field}.hostNetwork", False, text))
-    return errors
+        errors.add(invalid(f"{field}.hostNetwork", False, text))
 
 
 def _speaks_of_windows(spec: Object) -> bool:
