@@ -1,7 +1,7 @@
-"""Keeps actors and controllers running: one that breaks is started again from the journal, with growing pauses.
+"""Keeps actors and controllers running: one that crashes is started again from the journal, with growing pauses.
 
-A crash is a bug in us, never in a request (requests are answered with errors), so it is logged loudly and counted;
-a task that crashes again and again makes the health check `actors` fail while the others go on.
+A crash is a bug in the server, never in a request (requests get errors as responses), so it is logged and counted; a
+task that crashed makes the health check `actors` fail until it has run for a while, and the others go on.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import trio
 logger = logging.getLogger(__name__)
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 10.0
-# A task that lived this long has recovered: its next crash begins with the first pause again.
+# A task that has run this long has recovered: it is healthy, and its next crash begins with the first pause again.
 RECOVERED_AFTER = 30.0
 
 
@@ -24,6 +24,11 @@ class Supervised:
     name: str
     restarts: int = 0
     failing: str = ""  # why it crashed last, until it has recovered
+    started: float | None = None  # when it was last started; None between a crash and the next start
+
+    def refresh(self, now: float) -> None:
+        if self.started is not None and now - self.started >= RECOVERED_AFTER:
+            self.failing = ""
 
 
 class Supervisor:
@@ -31,10 +36,13 @@ class Supervisor:
         self._tasks: dict[str, Supervised] = {}
 
     def statistics(self) -> dict[str, Supervised]:
+        now = trio.current_time()
+        for task in self._tasks.values():
+            task.refresh(now)
         return dict(self._tasks)
 
     def failing(self) -> list[str]:
-        return [task.name for task in self._tasks.values() if task.failing]
+        return [task.name for task in self.statistics().values() if task.failing]
 
     def forget(self, name: str) -> None:
         """Drop the statistics of a task that has ended for good."""
@@ -45,16 +53,17 @@ class Supervisor:
         task = self._tasks.setdefault(name, Supervised(name))
         pause = FIRST_PAUSE
         while True:
-            started = trio.current_time()
+            started = task.started = trio.current_time()
             try:
                 await run()
+                task.failing = ""
                 return
             except Exception as error:
                 logger.exception("%s crashed and will be started again", name)
                 task.restarts += 1
+                task.started = None
                 task.failing = f"{type(error).__name__}: {error}"
-            if trio.current_time() - started > RECOVERED_AFTER:
+            if trio.current_time() - started >= RECOVERED_AFTER:
                 pause = FIRST_PAUSE
             await trio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE)
-            task.failing = ""

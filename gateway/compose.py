@@ -166,7 +166,7 @@ def _build_store(settings: Settings, journal: Journal, clock: Clock, nursery: tr
     names = NAMES[settings.dialect]
     catalog = built_in(names, settings.features, settings.enablement)
     journal.register_types(catalog.stored_types())
-    feed, supervisor, stamps = Feed(journal.head), Supervisor(), Stamps(clock)
+    feed, supervisor, stamps = Feed(journal.head, journal), Supervisor(), Stamps(clock)
     committer = Committer(journal, feed)
     registry = Registry(catalog, committer.register_types)
     available = plugins(names, journal, feed, settings.service_ranges)
@@ -189,6 +189,7 @@ def _build_store(settings: Settings, journal: Journal, clock: Clock, nursery: tr
     keep = round(retention * 1_000_000) if retention else None
     housekeeping = Housekeeping(journal, committer, clock, keep)
     nursery.start_soon(supervisor.keep, "committer", committer.run)
+    nursery.start_soon(supervisor.keep, "feed", feed.run)
     nursery.start_soon(supervisor.keep, "housekeeping", housekeeping.run)
     for loop in controllers(registry, journal, feed, directory, stamps, names):
         nursery.start_soon(supervisor.keep, loop.name, loop.run)

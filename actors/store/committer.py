@@ -222,13 +222,10 @@ class Committer:
             self._commits += 1
             self._events += len(events)
             self._largest = max(self._largest, len(events))
-        try:
-            if error is None and events:
-                self._feed.publish(events)
-        finally:
-            # A follower that fails must not leave those who wrote without a response: it is durable.
-            for done in callbacks:
-                done(error)
+        if error is None and events:
+            self._feed.publish(events)
+        for done in callbacks:
+            done(error)
 
     def _refuse_pending(self, error: Exception) -> None:
         refused, self._pending = self._pending, _Batch()

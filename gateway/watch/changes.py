@@ -67,7 +67,9 @@ class Changes:
         self._floor = head  # changes behind it are all kept
 
     def add(self, event: Event) -> None:
-        """Take over a committed event of this type."""
+        """Take over a committed event of this type, unless it is here already."""
+        if self._offsets and event.offset <= self._offsets[-1]:
+            return
         # A copy: what orjson made of an object keeps the room it was made in, eight times its size.
         event = event._replace(body=bytes(memoryview(event.body)))
         self._kept.append(Change(self._journal, event))

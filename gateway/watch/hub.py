@@ -39,7 +39,6 @@ class Hub:
     ) -> None:
         """`serves(definition)`: whether clients are still served what an interest is in."""
         self._journal = journal
-        self._feed = feed
         self._head = feed.head
         self.floor = floor
         self.nursery = nursery
@@ -54,7 +53,8 @@ class Hub:
         feed.follow(self._committed)
 
     def newest(self) -> int:
-        return self._feed.head
+        """The offset up to which watchers can be shown everything."""
+        return self._head
 
     def watchers(self) -> int:
         return len(self._members)
@@ -133,7 +133,7 @@ class Hub:
         topic = self._topics.get(interest.type_id)
         if topic is None:
             tally = self._tallies.setdefault(interest.type_name, Tally())
-            topic = Topic(Changes(self._journal, interest.type_id, self._feed.head), tally)
+            topic = Topic(Changes(self._journal, interest.type_id, self._head), tally)
             self._topics[interest.type_id] = topic
         sweeper = Sweeper(Group(interest, framing, volley, topic, self), interest, framing)
         self._sweepers[key] = sweeper
@@ -158,7 +158,8 @@ class Hub:
                 del self._tallies[sweeper.interest.type_name]
 
     def _committed(self, events: Sequence[Event]) -> None:
-        before, self._head = self._head, events[-1].offset
+        """Take over a batch, all of it or, after an error, the whole batch again."""
+        before = self._head
         concerned: dict[Sweeper, None] = {}
         for event in events:
             topic = self._topics.get(event.type_id)
@@ -168,6 +169,7 @@ class Hub:
                     concerned.update(sweepers)
         for sweeper in concerned:
             sweeper.wake(before)
+        self._head = events[-1].offset
         if self._expecting:
             self._fulfil()
 

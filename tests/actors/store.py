@@ -130,7 +130,7 @@ class Store:
         self._tasks = trio.CancelScope()
         self.journal = Journal.open(self._folder / "journal")
         self.journal.register_types(self.catalog.stored_types())
-        self.feed = Feed(self.journal.head)
+        self.feed = Feed(self.journal.head, self.journal)
         self.committer = Committer(self.journal, self.feed)
         self.registry = Registry(self.catalog, self.committer.register_types)
         self.supervisor = Supervisor()

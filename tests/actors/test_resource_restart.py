@@ -9,6 +9,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from actors.messages import Create
 from actors.resource.actor import ResourceActor
 from actors.store.committer import Committer
+from actors.supervisor import RECOVERED_AFTER
 from tests.actors.store import Refused, Store, stored
 
 
@@ -87,6 +88,8 @@ async def test_messages_that_arrive_meanwhile_wait_in_the_mailbox(crash, autojum
             await store.create("configmaps", config_map("lost"))
         # The pause before the restart has begun; this one is sent into it.
         await store.create("configmaps", config_map("waited"))
+        assert store.supervisor.failing() == ["actor configmaps"]
+        await trio.sleep(RECOVERED_AFTER)
         assert store.supervisor.failing() == []
 
 

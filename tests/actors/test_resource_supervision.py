@@ -52,22 +52,36 @@ async def test_after_a_good_life_they_begin_anew(autojump_clock: MockClock) -> N
     ]
 
 
-async def test_while_it_is_down_its_name_is_told(
+async def test_it_is_failing_until_it_has_run_for_the_recovery_time(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     supervisor = Supervisor()
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(supervisor.keep, "task", Task([5.0, 5.0]))
+        nursery.start_soon(supervisor.keep, "task", Task([5.0, RECOVERED_AFTER + 5]))
         await trio.sleep(1)
         assert supervisor.failing() == []
         await trio.sleep(4 + FIRST_PAUSE / 2)
         assert supervisor.failing() == ["task"]
         assert supervisor.statistics()["task"].failing == "RuntimeError: broken"
-        await trio.sleep(1)
+        await trio.sleep(RECOVERED_AFTER - 1)
+        assert supervisor.failing() == ["task"]
+        await trio.sleep(2)
         assert supervisor.failing() == []
     assert supervisor.statistics()["task"].restarts == 2
     assert "task crashed and will be started again" in caplog.text
     assert caplog.records[0].levelno == logging.ERROR
+
+
+async def test_a_task_that_crashes_again_and_again_is_never_healthy(autojump_clock: MockClock) -> None:
+    supervisor = Supervisor()
+    life = RECOVERED_AFTER - 1
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(supervisor.keep, "task", Task([life] * 20))
+        await trio.sleep(life + FIRST_PAUSE / 2)
+        for _ in range(100):
+            assert supervisor.failing() == ["task"]
+            await trio.sleep(5)
+        nursery.cancel_scope.cancel()
 
 
 async def test_a_task_that_ends_by_itself_is_left_alone(autojump_clock: MockClock) -> None:

@@ -79,7 +79,7 @@ class Cluster:
         self.journal = journal
         self.catalog = built_in(CLUSTER)
         journal.register_types(self.catalog.stored_types())
-        self.feed = Feed(journal.head)
+        self.feed = Feed(journal.head, journal)
         self.supervisor = Supervisor()
         self.stamps = Stamps(VirtualClock())
         self.namespaces = Blindable(journal, self.feed)

@@ -141,7 +141,7 @@ class Ground:
         self.journal = journal
         self.type_id = journal.register_type("things")
         self.other_id = journal.register_type("others")
-        self.feed = Feed(journal.head)
+        self.feed = Feed(journal.head, journal)
         self.floor = 0
         self.hub = Hub(journal, self.feed, lambda: self.floor, nursery)
         self._latest: dict[str, Event] = {}

@@ -1,0 +1,107 @@
+"""A follower of the feed that raises: nobody else notices, and it misses nothing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from actors.store.feed import CATCH_UP_EVENTS, RETRY_PAUSE
+from journal.records import Event
+from tests.actors.store import Store, stored
+
+
+class Follower:
+    """Notes offsets; fails while told to, in the middle of a batch."""
+
+    def __init__(self) -> None:
+        self.offsets: list[int] = []
+        self.failing = False
+
+    def __call__(self, events: Sequence[Event]) -> None:
+        if self.failing:
+            raise RuntimeError("made up")
+        self.offsets += [event.offset for event in events]
+
+
+@asynccontextmanager
+async def followed() -> AsyncIterator[tuple[Store, Follower, Follower]]:
+    """A store with two followers, in this order."""
+    async with stored() as store:
+        first, second = Follower(), Follower()
+        for follower in (first, second):
+            store.feed.follow(follower)
+        yield store, first, second
+
+
+async def write(store: Store, *names: str) -> list[int]:
+    made = [await store.create("configmaps", {"metadata": {"name": name}}) for name in names]
+    return [int(one["metadata"]["resourceVersion"]) for one in made]
+
+
+async def test_later_followers_and_waiters_go_on(caplog: pytest.LogCaptureFixture) -> None:
+    async with followed() as (store, first, second):
+        first.failing = True
+        waited = trio.Event()
+
+        async def wait() -> None:
+            await store.feed.reached(store.journal.head + 1)
+            waited.set()
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(wait)
+            await wait_all_tasks_blocked()
+            versions = await write(store, "a")
+            await waited.wait()
+        assert (first.offsets, second.offsets) == ([], versions)
+        assert "a follower of the feed failed" in caplog.text
+
+
+async def test_it_gets_what_it_missed_before_anything_new() -> None:
+    async with followed() as (store, first, second):
+        versions = await write(store, "a")
+        first.failing = True
+        versions += await write(store, "b", "c")
+        assert first.offsets == versions[:1]
+        first.failing = False
+        versions += await write(store, "d")
+        assert first.offsets == second.offsets == versions
+
+
+async def test_it_is_brought_up_to_date_when_nothing_new_comes(autojump_clock: MockClock) -> None:
+    async with followed() as (store, first, _), trio.open_nursery() as nursery:
+        nursery.start_soon(store.feed.run)
+        first.failing = True
+        versions = await write(store, "a", "b")
+        await trio.sleep(RETRY_PAUSE * 5.5)
+        assert first.offsets == []
+        first.failing = False
+        await trio.sleep(RETRY_PAUSE)
+        assert first.offsets == versions
+        nursery.cancel_scope.cancel()
+
+
+async def test_one_that_is_far_behind_gets_everything_in_order() -> None:
+    async with followed() as (store, first, second):
+        first.failing = True
+        total = CATCH_UP_EVENTS + 200
+        async with trio.open_nursery() as nursery:
+            for number in range(total):
+                nursery.start_soon(write, store, f"x{number}")
+        first.failing = False
+        await write(store, "last")
+        assert first.offsets == second.offsets
+        assert len(first.offsets) == total + 1
+
+
+async def test_one_that_unfollows_is_forgotten() -> None:
+    async with followed() as (store, first, second):
+        first.failing = True
+        await write(store, "a")
+        store.feed.unfollow(first)
+        first.failing = False
+        await write(store, "b")
+        assert first.offsets == [] and len(second.offsets) == 2
