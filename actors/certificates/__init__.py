@@ -1,8 +1,8 @@
-"""The certificates that a data folder makes for itself: a cluster CA, a serving and an admin certificate.
+"""The certificates of a data folder: a cluster CA, a serving certificate and an admin certificate.
 
-`compose` calls `prepare` once at start, after the folder is locked and only if it serves TLS; then
-`server_context` and `write_kubeconfig`. The library that makes certificates costs 16 MB once loaded, so it
-runs in a child process and only when something is missing, foreign, about to expire or lacks a name.
+The gateway calls `prepare` once at start, while it holds the journal's lock and only if it serves TLS; then
+`server_context` and `write_kubeconfig`. The library that makes certificates takes 16 MB once loaded, so it runs in a
+child process, and only when a certificate is missing, of another CA, about to expire or lacks a name.
 """
 
 from actors.certificates.context import server_context

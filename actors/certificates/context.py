@@ -1,8 +1,7 @@
-"""The TLS settings of the secure port: TLS 1.2 and up, h2 and http/1.1, client certificates welcome.
+"""The TLS context of the secure port: TLS 1.2 and up, h2 and http/1.1, optional client certificates.
 
-A client may come without a certificate and sign in otherwise; one that shows a certificate must show a good
-one, or the handshake ends. Every client CA is trusted alike: the folder's own, so that the admin
-certificate works, and those of --client-ca-file.
+A client without a certificate may authenticate in another way; one with a certificate that does not verify fails the
+handshake. Trusted client CAs are the data folder's own, for the admin certificate, and those of --client-ca-file.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from actors.certificates.store import CertificateError
 def server_context(certificate: Path, key: Path, client_authorities: Sequence[Path]) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    # What HTTP/2 forbids under TLS 1.2 is left out; TLS 1.3 has its own list.
+    # Only ciphers that HTTP/2 allows under TLS 1.2; TLS 1.3 has its own list.
     context.set_ciphers("ECDHE+AESGCM:ECDHE+CHACHA20")
     context.options |= ssl.OP_NO_RENEGOTIATION
     context.set_alpn_protocols(["h2", "http/1.1"])
     context.verify_mode = ssl.CERT_OPTIONAL
-    # An intermediate CA in --client-ca-file is trusted as it stands, without its root.
+    # An intermediate CA in --client-ca-file is trusted without its root.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     _load_pair(context, certificate, key)
     for authority in client_authorities:

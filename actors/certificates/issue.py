@@ -1,8 +1,8 @@
-"""Making and judging certificates: ECDSA P-256 keys, a CA for ten years, the others for one.
+"""Makes and checks certificates: ECDSA P-256 keys, a CA valid for ten years, the others for one.
 
-Run by `store` as a child process (`python -m actors.certificates.issue`, JSON in and out), which keeps the
-certificate library out of the server's memory; `renew` is a function of its arguments and fresh randomness.
-It keeps what is good, because every new CA is one that all clients have to be given again.
+`store` runs this as a child process (`python -m actors.certificates.issue`, JSON in and out), which keeps the
+certificate library out of the server's memory. `renew` depends only on its arguments and on randomness. It keeps valid
+certificates, because a new CA has to be distributed to every client.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from actors.certificates.addresses import address_of
 from actors.identity import MASTERS
 
 _YEAR = 365 * 86400
-# Clocks of clients that run behind ours should not take a new certificate for one of the future.
+# A client whose clock is behind must not see a new certificate as not yet valid.
 _CLOCK_SKEW = 3600
 _ADMIN = "admin"
 
@@ -49,7 +49,7 @@ def renew(
 
 
 def _load(pem: Sequence[str] | None) -> Pair | None:
-    """None for what is missing, unreadable, or a certificate and a key that do not belong together."""
+    """None where either is missing or unreadable, or the key is not that of the certificate."""
     if pem is None:
         return None
     try:
@@ -94,7 +94,7 @@ def _names(pair: Pair) -> list[str]:
 
 def _make_authority(now: float) -> Pair:
     key = ec.generate_private_key(ec.SECP256R1())
-    # The time makes each CA's name its own, so that two of them can stand in one bundle.
+    # The time makes the name of each CA unique, so that one bundle can hold several.
     subject = _subject(f"rewound-ca@{int(now)}")
     builder = _builder(subject, subject, key, now, 10 * _YEAR)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
@@ -136,12 +136,12 @@ def _builder(
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(_moment(now - _CLOCK_SKEW))
-        .not_valid_after(_moment(now + lifetime))
+        .not_valid_before(_datetime(now - _CLOCK_SKEW))
+        .not_valid_after(_datetime(now + lifetime))
     )
 
 
-def _moment(seconds: float) -> datetime.datetime:
+def _datetime(seconds: float) -> datetime.datetime:
     return datetime.datetime.fromtimestamp(int(seconds), datetime.UTC)
 
 
@@ -177,8 +177,8 @@ def _pem(pair: Pair) -> tuple[str, str]:
 
 
 def main() -> None:
-    asked: dict[str, Any] = json.load(sys.stdin)
-    pairs = renew(asked["pems"], asked["names"], asked["now"], asked["renew_before"])
+    request: dict[str, Any] = json.load(sys.stdin)
+    pairs = renew(request["pems"], request["names"], request["now"], request["renew_before"])
     pems = {name: _pem(pair) for name, pair in pairs.items()}
     facts = {name: {"expires": _expires(pair), "names": _names(pair)} for name, pair in pairs.items()}
     json.dump({"pems": pems, "facts": facts}, sys.stdout)

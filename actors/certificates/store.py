@@ -1,13 +1,13 @@
-"""The folder `pki`: three certificates with their keys, and an index that spares reading them.
+"""The folder `pki`: three certificates with their keys, and an index with their expiry and names.
 
     ca.crt server.crt admin.crt     0644
     ca.key server.key admin.key     0600 from the moment they exist
     index.json                      per name: digest of certificate and key, expiry, names, digest of the CA
 
-An ordinary start compares digests and dates in the index and is done. Where anything differs, a child
-process looks at what is there, keeps what is good, makes what is not (`issue.py`), and the index is written
-last, so that a crash in between only means looking again. Rejected: reading expiry dates from the
-certificates at every start, which would load the certificate library into the server for nothing.
+Most starts only compare digests and dates with the index. Where anything differs, a child process reads the
+certificates, keeps the valid ones and replaces the others (`issue.py`). The index is written last: after a crash in
+between, the next start checks again. Rejected: reading expiry dates from the certificates at every start, which would
+load the certificate library into the server.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 NAMES = ("ca", "server", "admin")
-# Long enough to be noticed at a start before it is too late, short beside the year a certificate lasts.
+# A server that restarts at least once a month never serves an expired certificate; they last a year.
 RENEW_BEFORE = 30 * 86400
 _CHILD_SECONDS = 60
 
@@ -30,13 +30,13 @@ Index = dict[str, dict[str, Any]]
 
 
 class CertificateError(Exception):
-    """Certificates cannot be made or used; the text says what to do."""
+    """Certificates cannot be created or used; the text says what to do."""
 
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
     folder: Path
-    made: tuple[str, ...]  # those that this start had to make
+    made: tuple[str, ...]  # those that this start created
 
     @property
     def authority(self) -> Path:
@@ -50,11 +50,11 @@ class Certificates:
 
 
 def prepare(folder: Path, names: tuple[str, ...], now: float) -> Certificates:
-    """Certificates fit for use: valid for a month at least, the serving one for all these names."""
+    """Certificates that are valid for at least a month, the serving one for all these names."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         pems, index = _read_pems(folder), _read_index(folder)
-        if _fit(pems, index, names, now):
+        if _valid(pems, index, names, now):
             return Certificates(folder, ())
         renewed, facts = _renewed(pems, names, now)
         made = tuple(name for name in NAMES if renewed[name] != pems.get(name))
@@ -73,7 +73,7 @@ def prepare(folder: Path, names: tuple[str, ...], now: float) -> Certificates:
 
 
 def write_atomically(path: Path, data: bytes, mode: int) -> None:
-    """A reader sees the old file or the whole new one, and nobody ever sees it with wider rights."""
+    """Readers see the old file or the whole new one, never one with a wider mode."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     draft.unlink(missing_ok=True)
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
@@ -108,7 +108,7 @@ def _read_index(folder: Path) -> Index:
     return index if isinstance(index, dict) else {}
 
 
-def _fit(pems: Pems, index: Index, names: tuple[str, ...], now: float) -> bool:
+def _valid(pems: Pems, index: Index, names: tuple[str, ...], now: float) -> bool:
     try:
         return all(
             index[name]["digest"] == _digest(*pems[name])
@@ -117,7 +117,7 @@ def _fit(pems: Pems, index: Index, names: tuple[str, ...], now: float) -> bool:
             for name in NAMES
         ) and set(names) <= set(index["server"]["names"])
     except (KeyError, TypeError):
-        # An index of another make is no index.
+        # Not an index of ours.
         return False
 
 
@@ -131,16 +131,16 @@ def _digest(certificate: str, key: str) -> str:
 
 
 def _renewed(pems: Pems, names: tuple[str, ...], now: float) -> tuple[Pems, Index]:
-    """What `issue.renew` makes of these, in a process of its own; keys travel through pipes only."""
-    import subprocess  # an ordinary start has no use for it
+    """Run `issue.renew` in a child process; keys pass through pipes only."""
+    import subprocess  # most starts do not need it
 
-    asked = {"pems": pems, "names": names, "now": now, "renew_before": RENEW_BEFORE}
-    # The child finds the modules where this process found them, and never in the current folder by accident.
+    request = {"pems": pems, "names": names, "now": now, "renew_before": RENEW_BEFORE}
+    # The child imports from where this process does, and never from the current folder.
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     try:
         child = subprocess.run(
             [sys.executable, "-P", "-m", "actors.certificates.issue"],
-            input=json.dumps(asked).encode(),
+            input=json.dumps(request).encode(),
             capture_output=True,
             timeout=_CHILD_SECONDS,
             env=environment,
@@ -150,5 +150,5 @@ def _renewed(pems: Pems, names: tuple[str, ...], now: float) -> tuple[Pems, Inde
     if child.returncode != 0:
         lines = child.stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
         raise CertificateError(f"certificates could not be made: {lines[-1]}")
-    answer = json.loads(child.stdout)
-    return {name: tuple(pair) for name, pair in answer["pems"].items()}, answer["facts"]
+    response = json.loads(child.stdout)
+    return {name: tuple(pair) for name, pair in response["pems"].items()}, response["facts"]

@@ -1,4 +1,4 @@
-"""Durations as operators write them: 5m, 1h30m, 500ms, 1.5h, 0."""
+"""Parses durations in the notation of Go flags: 5m, 1h30m, 500ms, 1.5h, 0."""
 
 from __future__ import annotations
 

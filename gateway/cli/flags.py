@@ -108,10 +108,10 @@ def make_parser() -> _Parser:
         argument_default=argparse.SUPPRESS,
         formatter_class=lambda prog: argparse.HelpFormatter(prog, max_help_position=42),
     )
-    _add_serving(parser.add_argument_group("where"))
+    _add_serving(parser.add_argument_group("data and listeners"))
     _add_certificates(parser.add_argument_group("certificates"))
-    _add_access(parser.add_argument_group("who may do what"))
-    _add_kinds(parser.add_argument_group("what is served"))
+    _add_access(parser.add_argument_group("authentication, authorization and admission"))
+    _add_kinds(parser.add_argument_group("kinds and features"))
     _add_services(parser.add_argument_group("services"))
     _add_history(parser.add_argument_group("history"))
     _add_operation(parser.add_argument_group("operation"))
@@ -127,7 +127,7 @@ def _add_serving(group: Any) -> None:
         "NAME",
         "names in the API: cluster or kubernetes; a folder keeps the one it was created with (default cluster)",
     )
-    _add(group, "--bind-address", str, "ADDRESS", "address to listen on; 0.0.0.0 is all addresses")
+    _add(group, "--bind-address", str, "ADDRESS", "address to listen on; 0.0.0.0 or :: for all addresses")
     _add(group, "--secure-port", _port, "PORT", "HTTPS; 0 is off")
     _add(
         group, "--insecure-port", _port, "PORT", "plain HTTP on loopback; callers still sign in (default off)"

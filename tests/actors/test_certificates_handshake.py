@@ -52,11 +52,11 @@ def shaken(server: ssl.SSLContext, client: ssl.SSLContext) -> ssl.SSLObject:
     return one
 
 
-def test_a_client_without_a_certificate_is_let_in(ours: Certificates) -> None:
+def test_client_certificate_is_optional(ours: Certificates) -> None:
     assert not shaken(serving(ours), client(ours)).getpeercert()
 
 
-def test_the_admin_certificate_names_the_admin(ours: Certificates) -> None:
+def test_admin_certificate_names_the_admin(ours: Certificates) -> None:
     certificate = shaken(serving(ours), client(ours, ours)).getpeercert()
     assert certificate is not None
     user = user_of_certificate(certificate)
@@ -64,12 +64,14 @@ def test_the_admin_certificate_names_the_admin(ours: Certificates) -> None:
     assert (user.name, user.groups) == ("admin", ("system:masters",))
 
 
-def test_a_certificate_of_a_strange_ca_ends_the_handshake(ours: Certificates, foreign: Certificates) -> None:
+def test_client_certificate_of_an_unknown_ca_fails_the_handshake(
+    ours: Certificates, foreign: Certificates
+) -> None:
     with pytest.raises(ssl.SSLError):
         shaken(serving(ours), client(ours, foreign))
 
 
-def test_a_given_client_ca_is_trusted_beside_our_own(ours: Certificates, foreign: Certificates) -> None:
+def test_given_client_ca_is_trusted_besides_our_own(ours: Certificates, foreign: Certificates) -> None:
     context = serving(ours, foreign.authority)
     assert shaken(context, client(ours, foreign)).getpeercert()
     assert shaken(context, client(ours, ours)).getpeercert()
@@ -78,16 +80,14 @@ def test_a_given_client_ca_is_trusted_beside_our_own(ours: Certificates, foreign
 @pytest.mark.parametrize(
     ("offered", "chosen"), [(["h2", "http/1.1"], "h2"), (["http/1.1"], "http/1.1"), ([], None)]
 )
-def test_the_protocol_is_agreed_in_the_handshake(
-    ours: Certificates, offered: list[str], chosen: str | None
-) -> None:
+def test_alpn_selects_the_protocol(ours: Certificates, offered: list[str], chosen: str | None) -> None:
     context = client(ours)
     if offered:
         context.set_alpn_protocols(offered)
     assert shaken(serving(ours), context).selected_alpn_protocol() == chosen
 
 
-def test_tls_1_2_is_spoken_with_ciphers_that_http2_allows(ours: Certificates) -> None:
+def test_tls_1_2_uses_ciphers_that_http2_allows(ours: Certificates) -> None:
     context = client(ours)
     context.maximum_version = ssl.TLSVersion.TLSv1_2
     cipher = shaken(serving(ours), context).cipher()
@@ -95,29 +95,29 @@ def test_tls_1_2_is_spoken_with_ciphers_that_http2_allows(ours: Certificates) ->
     assert cipher[0].startswith("ECDHE-")
 
 
-def test_nothing_older_is_offered(ours: Certificates) -> None:
+def test_tls_older_than_1_2_is_refused(ours: Certificates) -> None:
     assert serving(ours).minimum_version == ssl.TLSVersion.TLSv1_2
 
 
-def test_a_key_of_another_certificate_is_told(ours: Certificates) -> None:
+def test_key_of_another_certificate_is_an_error(ours: Certificates) -> None:
     with pytest.raises(CertificateError, match="cannot be used with the key"):
         server_context(ours.certificate("server"), ours.key("admin"), [])
 
 
-def test_a_file_that_is_missing_is_told(ours: Certificates, tmp_path: Path) -> None:
+def test_missing_certificate_file_is_an_error(ours: Certificates, tmp_path: Path) -> None:
     with pytest.raises(CertificateError, match="nowhere"):
         server_context(tmp_path / "nowhere", ours.key("server"), [])
     with pytest.raises(CertificateError, match="nowhere"):
         serving(ours, tmp_path / "nowhere")
 
 
-def test_a_client_ca_file_without_a_certificate_is_told(ours: Certificates, tmp_path: Path) -> None:
+def test_client_ca_file_without_a_certificate_is_an_error(ours: Certificates, tmp_path: Path) -> None:
     write_atomically(tmp_path / "empty.pem", b"nothing\n", 0o644)
     with pytest.raises(CertificateError, match="holds no PEM certificate"):
         serving(ours, tmp_path / "empty.pem")
 
 
-def test_a_key_with_a_password_is_told_and_nobody_is_asked(ours: Certificates, tmp_path: Path) -> None:
+def test_key_with_a_password_is_an_error_without_a_prompt(ours: Certificates, tmp_path: Path) -> None:
     from cryptography.hazmat.primitives import serialization
 
     key = serialization.load_pem_private_key(ours.key("server").read_bytes(), None)

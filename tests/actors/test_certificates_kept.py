@@ -1,4 +1,4 @@
-"""What is good is kept, what is not is made anew, and nothing else."""
+"""A start keeps valid certificates and replaces only invalid ones."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_the_next_start_changes_nothing(folder: Path) -> None:
+def test_next_start_changes_nothing(folder: Path) -> None:
     before = contents(folder)
     assert prepare(folder, NAMES, NOW + DAY) == Certificates(folder, ())
     assert contents(folder) == before
 
 
-def test_the_next_start_does_not_load_the_certificate_library(folder: Path) -> None:
+def test_next_start_does_not_load_the_certificate_library(folder: Path) -> None:
     program = (
         "import sys, pathlib; from actors.certificates import prepare, server_context\n"
         f"c = prepare(pathlib.Path({str(folder)!r}), {NAMES!r}, {NOW})\n"
@@ -51,12 +51,14 @@ def test_the_next_start_does_not_load_the_certificate_library(folder: Path) -> N
     ("days", "made"),
     [(334, ()), (336, ("server", "admin")), (400, ("server", "admin")), (3640, ("ca", "server", "admin"))],
 )
-def test_what_expires_within_a_month_is_renewed(folder: Path, days: int, made: tuple[str, ...]) -> None:
+def test_certificates_that_expire_within_a_month_are_renewed(
+    folder: Path, days: int, made: tuple[str, ...]
+) -> None:
     assert prepare(folder, NAMES, NOW + days * DAY).made == made
     assert prepare(folder, NAMES, NOW + days * DAY).made == ()
 
 
-def test_a_name_that_is_missing_renews_the_serving_certificate(folder: Path) -> None:
+def test_missing_name_renews_the_serving_certificate(folder: Path) -> None:
     assert prepare(folder, (*NAMES, "10.0.0.7"), NOW).made == ("server",)
     assert prepare(folder, (*NAMES, "10.0.0.7"), NOW).made == ()
     assert prepare(folder, NAMES, NOW).made == ()
@@ -89,7 +91,7 @@ def _swap(one: str, other: str) -> Callable[[Path], None]:
         (_swap("ca.crt", "server.crt"), ("ca", "server", "admin")),
     ],
 )
-def test_damage_is_mended_with_as_little_as_possible(
+def test_damaged_certificates_are_replaced_and_the_others_kept(
     folder: Path, damage: Callable[[Path], None], made: tuple[str, ...]
 ) -> None:
     damage(folder)
@@ -97,7 +99,7 @@ def test_damage_is_mended_with_as_little_as_possible(
     assert prepare(folder, NAMES, NOW) == Certificates(folder, ())
 
 
-def test_a_leaf_of_another_ca_is_replaced(folder: Path, tmp_path: Path) -> None:
+def test_certificate_of_another_ca_is_replaced(folder: Path, tmp_path: Path) -> None:
     other = prepare(tmp_path / "other", NAMES, NOW)
     for suffix in ("crt", "key"):
         shutil.copy(other.folder / f"ca.{suffix}", folder)

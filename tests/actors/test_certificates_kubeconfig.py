@@ -15,7 +15,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     return prepare(tmp_path_factory.mktemp("data") / "pki", ("localhost",), 1_800_000_000.0)
 
 
-def test_holds_all_that_a_client_needs(certificates: Certificates, tmp_path: Path) -> None:
+def test_contains_address_ca_certificate_and_key(certificates: Certificates, tmp_path: Path) -> None:
     file = tmp_path / "admin.kubeconfig"
     assert write_kubeconfig(file, "https://127.0.0.1:6443", certificates.authority, certificates)
     config = yaml.safe_load(file.read_text())
@@ -29,7 +29,7 @@ def test_holds_all_that_a_client_needs(certificates: Certificates, tmp_path: Pat
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
-def test_is_written_again_only_when_something_changed(certificates: Certificates, tmp_path: Path) -> None:
+def test_is_written_only_when_something_changed(certificates: Certificates, tmp_path: Path) -> None:
     file = tmp_path / "admin.kubeconfig"
     assert write_kubeconfig(file, "https://127.0.0.1:6443", certificates.authority, certificates)
     assert not write_kubeconfig(file, "https://127.0.0.1:6443", certificates.authority, certificates)
@@ -48,5 +48,5 @@ def test_is_written_again_only_when_something_changed(certificates: Certificates
         ("api.example.com", "https://api.example.com:6443"),
     ],
 )
-def test_the_address_is_one_that_a_client_here_can_reach(bound: str, url: str) -> None:
+def test_url_is_reachable_from_this_machine(bound: str, url: str) -> None:
     assert server_url(bound, 6443) == url

@@ -23,18 +23,18 @@ def loaded(certificates: Certificates, name: str) -> x509.Certificate:
     return x509.load_pem_x509_certificate(certificates.certificate(name).read_bytes())
 
 
-def test_all_three_are_made_at_the_first_start(certificates: Certificates) -> None:
+def test_first_start_makes_all_three(certificates: Certificates) -> None:
     assert certificates.made == ("ca", "server", "admin")
 
 
 @pytest.mark.parametrize("name", ["ca", "server", "admin"])
-def test_keys_are_for_their_owner_only(certificates: Certificates, name: str) -> None:
+def test_keys_are_readable_by_their_owner_only(certificates: Certificates, name: str) -> None:
     assert stat.S_IMODE(certificates.key(name).stat().st_mode) == 0o600
     assert stat.S_IMODE(certificates.folder.stat().st_mode) == 0o700
 
 
 @pytest.mark.parametrize("name", ["ca", "server", "admin"])
-def test_keys_are_p256_and_all_is_signed_by_the_ca(certificates: Certificates, name: str) -> None:
+def test_keys_are_p256_and_the_ca_signs_every_certificate(certificates: Certificates, name: str) -> None:
     certificate = loaded(certificates, name)
     certificate.verify_directly_issued_by(loaded(certificates, "ca"))
     key = certificate.public_key()
@@ -53,14 +53,12 @@ def test_only_the_ca_may_sign(certificates: Certificates, name: str, is_authorit
     ("name", "purpose"),
     [("server", ExtendedKeyUsageOID.SERVER_AUTH), ("admin", ExtendedKeyUsageOID.CLIENT_AUTH)],
 )
-def test_each_serves_one_purpose(
-    certificates: Certificates, name: str, purpose: x509.ObjectIdentifier
-) -> None:
+def test_extended_key_usage(certificates: Certificates, name: str, purpose: x509.ObjectIdentifier) -> None:
     usage = loaded(certificates, name).extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     assert list(usage) == [purpose]
 
 
-def test_the_server_answers_to_this_machine_the_bind_address_and_the_service(
+def test_serving_certificate_names_machine_bind_address_and_service(
     certificates: Certificates,
 ) -> None:
     extension = loaded(certificates, "server").extensions.get_extension_for_class(x509.SubjectAlternativeName)
@@ -71,16 +69,16 @@ def test_the_server_answers_to_this_machine_the_bind_address_and_the_service(
 
 
 @pytest.mark.parametrize("everywhere", ["0.0.0.0", "::"])
-def test_an_address_that_stands_for_all_is_not_a_name(everywhere: str) -> None:
+def test_unspecified_address_is_not_in_the_certificate(everywhere: str) -> None:
     assert everywhere not in serving_names(CLUSTER, everywhere)
 
 
-def test_a_name_stands_once() -> None:
+def test_each_name_is_listed_once() -> None:
     names = serving_names(CLUSTER, "127.0.0.1")
     assert len(names) == len(set(names))
 
 
-def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+def test_folder_that_cannot_be_created_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(CertificateError, match="cannot keep certificates in"):
         prepare(tmp_path / "file" / "pki", ("localhost",), NOW)

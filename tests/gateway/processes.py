@@ -34,7 +34,7 @@ def free_port() -> int:
 
 
 class Server:
-    """A running server, and a client of its plain port with the rights of an administrator."""
+    """A running server, and a client of its plain port in system:masters."""
 
     def __init__(self, process: trio.Process, port: int) -> None:
         self.process, self.port = process, port
@@ -56,7 +56,7 @@ class Server:
 
 
 def heed_ctrl_c() -> None:
-    """Whoever runs the tests in the background has a shell that makes all of them ignore it."""
+    """A shell makes background processes ignore SIGINT, and children inherit that."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -77,7 +77,7 @@ def flags(folder: Path, port: int, *more: str) -> list[str]:
 
 @asynccontextmanager
 async def process(folder: Path, *more: str) -> AsyncIterator[Server]:
-    """Serve a folder until the end of the block; a server that a test ended is left alone."""
+    """Serve a folder until the end of the block, or until the test ends the server."""
     port = free_port()
     started = await trio.lowlevel.open_process(
         flags(folder, port, *more), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT

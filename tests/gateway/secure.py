@@ -1,4 +1,4 @@
-"""TLS for the tests of serving: clients of every sort, and certificates that are made once for all tests.
+"""TLS for the tests of serving: clients, and certificates that are created once for all tests.
 
 Making certificates takes a process of its own; a data folder that finds them already there starts at once.
 """

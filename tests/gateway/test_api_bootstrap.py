@@ -19,7 +19,7 @@ async def everything(api: Api) -> dict[str, list[str]]:
     return listed
 
 
-async def test_a_fresh_server_has_what_every_cluster_has() -> None:
+async def test_fresh_server_has_the_initial_objects() -> None:
     async with served() as api:
         assert await everything(api) == {
             "namespaces": ["cluster-node-lease", "cluster-public", "cluster-system", "default"],
@@ -55,14 +55,14 @@ async def test_endpoints_of_the_api_service_have_the_form_of_a_reference_server(
         assert slice_["ports"] == [{"name": "https", "port": port, "protocol": "TCP"}]
 
 
-async def test_a_restart_stores_nothing_again(tmp_path: Path) -> None:
+async def test_restart_writes_nothing(tmp_path: Path) -> None:
     async with served(tmp_path) as api:
         before, head = await everything(api), await api.head()
         await api.restart()
         assert await everything(api) == before and await api.head() == head
 
 
-async def test_what_was_deleted_is_there_again_after_a_restart(tmp_path: Path) -> None:
+async def test_restart_creates_deleted_objects_again(tmp_path: Path) -> None:
     async with served(tmp_path) as api:
         before = await everything(api)
         await api.delete_collection("priorityclasses")  # by their names they would be refused
@@ -72,7 +72,7 @@ async def test_what_was_deleted_is_there_again_after_a_restart(tmp_path: Path) -
         assert await everything(api) == before
 
 
-async def test_what_was_changed_is_left_alone(tmp_path: Path) -> None:
+async def test_restart_keeps_changes(tmp_path: Path) -> None:
     async with served(tmp_path) as api:
         labelled = {"metadata": {"labels": {"mine": "yes"}}}
         headers = {"content-type": "application/merge-patch+json"}
@@ -81,7 +81,7 @@ async def test_what_was_changed_is_left_alone(tmp_path: Path) -> None:
         assert (await api.ask("GET", SERVICE)).document["metadata"]["labels"]["mine"] == "yes"
 
 
-async def test_the_service_is_of_the_given_range() -> None:
+async def test_cluster_ip_is_the_first_of_the_service_range() -> None:
     async with served(service_cluster_ip_range="fd00::/108") as api:
         assert (await api.ask("GET", SERVICE)).document["spec"]["clusterIP"] == "fd00::1"
 

@@ -149,7 +149,7 @@ def test_the_flags_know_every_plugin_that_the_server_runs() -> None:
     assert not run.intersection(UNAVAILABLE)
 
 
-def test_plain_port_without_a_token_file_is_warned_of(file: str) -> None:
+def test_plain_port_without_a_token_file_gives_a_warning(file: str) -> None:
     _, (warning,) = parse_flags(["--insecure-port=8080"])
     assert warning.startswith("--insecure-port: nobody can sign in there without --token-auth-file")
     assert parse_flags(["--insecure-port=8080", f"--token-auth-file={file}"])[1] == []

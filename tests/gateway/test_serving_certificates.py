@@ -1,4 +1,4 @@
-"""Certificates that an operator brings: of clients, signed by a CA of theirs, and of the server."""
+"""--client-ca-file and --tls-cert-file: clients of another CA, and a serving certificate of the operator."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def as_their_client(api) -> ssl.SSLContext:
     return context
 
 
-async def test_a_client_of_their_ca_is_known_by_its_common_name() -> None:
+async def test_client_of_the_given_ca_is_authenticated_by_common_name() -> None:
     async with (
         served_securely(client_ca_file=authority().ca) as api,
         secure_client(api, as_their_client(api)) as client,
@@ -28,14 +28,14 @@ async def test_a_client_of_their_ca_is_known_by_its_common_name() -> None:
         assert (await client.get("/api")).status_code == 200
 
 
-async def test_our_own_admin_is_known_beside_it(tmp_path) -> None:
+async def test_own_admin_certificate_still_works_with_a_client_ca_file(tmp_path) -> None:
     async with served_securely(client_ca_file=authority().ca) as api:
         context = Kubeconfig(api.settings.kubeconfig).context(tmp_path)
         async with secure_client(api, context) as client:
             assert (await client.get("/api/v1/namespaces")).status_code == 200
 
 
-async def test_without_the_flag_such_a_client_gets_no_connection() -> None:
+async def test_client_of_an_unknown_ca_fails_the_handshake() -> None:
     async with served_securely() as api:
         async with secure_client(api, as_their_client(api)) as client:
             with pytest.raises(httpx.TransportError):
@@ -43,14 +43,14 @@ async def test_without_the_flag_such_a_client_gets_no_connection() -> None:
         assert (await api.ask("GET", "/livez")).status == 200
 
 
-async def test_a_certificate_stands_before_a_token() -> None:
+async def test_certificate_takes_precedence_over_a_token() -> None:
     async with served_securely(client_ca_file=authority().ca) as api:
         headers = {"authorization": "Bearer admin-token"}
         async with secure_client(api, as_their_client(api), headers=headers) as client:
             assert 'User "client"' in (await client.get("/api/v1/namespaces")).json()["message"]
 
 
-async def test_their_serving_certificate(tmp_path) -> None:
+async def test_given_serving_certificate_is_used(tmp_path) -> None:
     theirs = authority()
     async with served_securely(tls_cert_file=theirs.certificate, tls_private_key_file=theirs.key) as api:
         async with secure_client(api, trusting(theirs.ca)) as client:
@@ -61,7 +61,7 @@ async def test_their_serving_certificate(tmp_path) -> None:
         assert Kubeconfig(api.settings.kubeconfig).authority == theirs.certificate.read_bytes()
 
 
-async def test_our_admin_signs_in_to_their_certificate(tmp_path) -> None:
+async def test_own_admin_certificate_works_with_a_given_serving_certificate(tmp_path) -> None:
     theirs = authority()
     async with served_securely(tls_cert_file=theirs.certificate, tls_private_key_file=theirs.key) as api:
         context = trusting(theirs.ca)

@@ -12,7 +12,7 @@ def mode(path: Path) -> int:
     return path.stat().st_mode & 0o777
 
 
-async def test_what_is_where() -> None:
+async def test_contents_of_the_data_folder() -> None:
     async with served_securely() as api:
         data = api.settings.data_dir
         assert {path.name for path in data.iterdir()} == {"journal", "pki", "admin.kubeconfig"}
@@ -23,8 +23,8 @@ async def test_what_is_where() -> None:
         }
 
 
-async def test_secrets_are_their_owners_alone(tmp_path: Path) -> None:
-    """A fresh folder: nothing here was made by the tests."""
+async def test_keys_and_kubeconfig_are_readable_by_their_owner_only(tmp_path: Path) -> None:
+    """A fresh folder: the server creates every file itself."""
     async with served(tmp_path, secure_port=2) as api:
         data = api.settings.data_dir
         assert {mode(path) for path in (data / "pki").glob("*.key")} == {0o600}
@@ -32,12 +32,12 @@ async def test_secrets_are_their_owners_alone(tmp_path: Path) -> None:
         assert mode(data / "pki") == 0o700
 
 
-async def test_without_a_secure_port_there_is_nothing_to_certify() -> None:
+async def test_no_certificates_without_a_secure_port() -> None:
     async with served() as api:
         assert {path.name for path in api.settings.data_dir.iterdir()} == {"journal"}
 
 
-async def test_a_restart_keeps_everything() -> None:
+async def test_restart_keeps_certificates_and_objects() -> None:
     async with served_securely() as api:
         await api.create("configmaps", config_map("a", text="x"))
         data = api.settings.data_dir
@@ -48,7 +48,7 @@ async def test_a_restart_keeps_everything() -> None:
         assert await api.list("configmaps") == listed
 
 
-async def test_a_fresh_cluster_has_its_namespaces_and_a_restart_makes_no_more() -> None:
+async def test_namespaces_are_created_once() -> None:
     async with served() as api:
         namespaces = await api.list("namespaces", None)
         assert [one["metadata"]["name"] for one in namespaces["items"]] == [

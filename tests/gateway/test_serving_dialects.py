@@ -1,4 +1,4 @@
-"""Two dialects, one server: groups, namespaces, labels and media types as the folder's dialect spells them."""
+"""Groups, namespaces, labels and media types have the names of the data folder's dialect."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ dialects = pytest.mark.parametrize("dialect", sorted(NAMES))
 
 
 @dialects
-async def test_groups(dialect: str) -> None:
+async def test_group_names_follow_the_dialect(dialect: str) -> None:
     async with served(dialect=dialect) as api:
         groups = {group["name"] for group in (await api.ask("GET", "/apis")).document["groups"]}
         spelled = {
@@ -30,7 +30,7 @@ async def test_groups(dialect: str) -> None:
 
 
 @dialects
-async def test_namespaces_and_their_label(dialect: str) -> None:
+async def test_namespaces_and_their_name_label_follow_the_dialect(dialect: str) -> None:
     async with served(dialect=dialect) as api:
         spelled = NAMES[dialect]
         listed = await api.list("namespaces", None)
@@ -47,7 +47,7 @@ async def test_namespaces_and_their_label(dialect: str) -> None:
 
 
 @dialects
-async def test_objects_say_which_group_they_are_of(dialect: str) -> None:
+async def test_api_version_of_objects_follows_the_dialect(dialect: str) -> None:
     async with served(dialect=dialect) as api:
         group = NAMES[dialect].group("coordination")
         made = await api.create("leases", {"metadata": {"name": "a"}})
@@ -61,7 +61,7 @@ async def test_objects_say_which_group_they_are_of(dialect: str) -> None:
 
 
 @dialects
-async def test_errors_and_media_types(dialect: str) -> None:
+async def test_errors_and_media_types_follow_the_dialect(dialect: str) -> None:
     async with served(dialect=dialect) as api:
         spelled = NAMES[dialect]
         options = (await api.ask("POST", api.path("configmaps"), config_map("a"), dryRun="x")).expect(422)
@@ -87,7 +87,7 @@ async def test_folder_keeps_its_dialect_when_the_flag_is_left_out(tmp_path: Path
 
 
 @dialects
-async def test_a_folder_keeps_its_dialect(dialect: str, tmp_path) -> None:
+async def test_objects_survive_a_restart_in_either_dialect(dialect: str, tmp_path) -> None:
     async with served_securely(dialect=dialect) as api:
         await api.create("leases", {"metadata": {"name": "a"}})
         await api.restart()
@@ -96,7 +96,7 @@ async def test_a_folder_keeps_its_dialect(dialect: str, tmp_path) -> None:
             assert (await client.get(api.path("leases", name="a"))).status_code == 200
 
 
-async def test_neither_dialect_speaks_a_word_of_the_other() -> None:
+async def test_no_name_of_the_other_dialect_appears() -> None:
     for dialect, foreign in (("kubernetes", "cluster.io"), ("cluster", "k8s.io")):
         async with served(dialect=dialect) as api:
             for path in ("/", "/apis", "/api/v1", "/api/v1/namespaces", "/api/v1/serviceaccounts"):

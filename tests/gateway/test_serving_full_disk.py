@@ -1,4 +1,4 @@
-"""A disk that is full: writes are refused with a clear word, reads go on, and room makes all well again."""
+"""A full disk: writes get 507, reads work, and writes work again once there is room."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MOST_WRITES = 500
 
 
 def allow(server: Server, size: int) -> None:
-    """No file of the server may grow beyond this: to it, that is a full disk."""
+    """Limit the size of the server's files, which it sees as a full disk."""
     _, hard = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)
     resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (size, hard))
 
@@ -23,7 +23,7 @@ async def write(server: Server, name: str) -> tuple[int, dict]:
     return answer.status_code, answer.json()
 
 
-async def test_a_full_disk(tmp_path: Path) -> None:
+async def test_full_disk_refuses_writes_until_there_is_room(tmp_path: Path) -> None:
     async with process(tmp_path) as server:
         kept = []
         assert (await write(server, "first"))[0] == 201

@@ -1,4 +1,4 @@
-"""admin.kubeconfig is all that a client needs: address, authority, and a certificate with every right."""
+"""admin.kubeconfig: the server's address and CA, and a client certificate of system:masters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.gateway.serving import authority
 PATH = "/api/v1/namespaces/default/configmaps"
 
 
-async def test_a_client_that_knows_nothing_else(tmp_path: Path) -> None:
+async def test_client_needs_only_the_kubeconfig(tmp_path: Path) -> None:
     async with served_securely() as api:
         known = Kubeconfig(api.settings.kubeconfig)
         assert api.addresses.secure is not None
@@ -26,7 +26,7 @@ async def test_a_client_that_knows_nothing_else(tmp_path: Path) -> None:
             assert (await client.get("/metrics")).status_code == 200
 
 
-async def test_the_same_over_http_2(tmp_path: Path) -> None:
+async def test_kubeconfig_works_over_http2(tmp_path: Path) -> None:
     async with served_securely() as api:
         context = Kubeconfig(api.settings.kubeconfig).context(tmp_path)
         async with secure_client(api, context, http2=True) as client:
@@ -37,7 +37,7 @@ async def test_the_same_over_http_2(tmp_path: Path) -> None:
             assert (await client.get(f"{PATH}/missing")).json()["reason"] == "NotFound"
 
 
-async def test_it_follows_the_port(tmp_path: Path) -> None:
+async def test_kubeconfig_follows_the_port(tmp_path: Path) -> None:
     async with served_securely() as api:
         await api.restart()
         known = Kubeconfig(api.settings.kubeconfig)
@@ -45,7 +45,7 @@ async def test_it_follows_the_port(tmp_path: Path) -> None:
             assert (await client.get("/api/v1/namespaces")).status_code == 200
 
 
-async def test_without_the_certificate_a_client_is_nobody() -> None:
+async def test_client_without_a_certificate_is_anonymous() -> None:
     async with served_securely() as api, secure_client(api, trusting(api.settings.pki / "ca.crt")) as client:
         refused = await client.get("/api/v1/namespaces")
         assert refused.status_code == 403
@@ -53,13 +53,13 @@ async def test_without_the_certificate_a_client_is_nobody() -> None:
         assert (await client.get("/livez")).status_code == 200
 
 
-async def test_a_client_with_another_authority_does_not_trust_the_server() -> None:
+async def test_client_with_another_ca_does_not_trust_the_server() -> None:
     async with served_securely() as api, secure_client(api, trusting(authority().ca)) as client:
         with pytest.raises(httpx.ConnectError):
             await client.get("/livez")
 
 
-async def test_plain_words_for_plain_http_on_the_secure_port() -> None:
+async def test_plain_http_on_the_secure_port_gets_400() -> None:
     async with served_securely() as api:
         assert api.addresses.secure is not None
         async with httpx.AsyncClient(

@@ -1,4 +1,4 @@
-"""Folders that cannot be served: one sentence on stderr, exit code 1, and the folder as it was."""
+"""Data folders and token files that cannot be served: one line on stderr, exit code 1, folder unchanged."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def serve(folder: Path, *more: str) -> int:
 
 
 @pytest.mark.parametrize(("made", "asked"), [("kubernetes", "cluster"), ("cluster", "kubernetes")])
-def test_a_folder_of_another_dialect(
+def test_folder_of_another_dialect_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], made: str, asked: str
 ) -> None:
     Journal.open(tmp_path / "journal", dialect=made).close()
@@ -32,7 +32,9 @@ def test_a_folder_of_another_dialect(
     assert (tmp_path / "journal" / "data.mdb").read_bytes() == before
 
 
-def test_a_folder_that_another_server_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_folder_in_use_by_another_server_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     other = Journal.open(tmp_path / "journal")
     try:
         assert serve(tmp_path) == 1
@@ -44,14 +46,18 @@ def test_a_folder_that_another_server_has(tmp_path: Path, capsys: pytest.Capture
     assert "stop that server first, or use another data folder" in said
 
 
-def test_a_folder_that_holds_something_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_folder_without_a_readable_journal_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "journal").mkdir()
     (tmp_path / "journal" / "data.mdb").write_bytes(b"not a journal at all" * 1000)
     assert serve(tmp_path) == 1
     assert "holds no readable journal" in capsys.readouterr().err
 
 
-def test_a_token_file_with_a_mistake(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_malformed_token_file_is_refused_with_its_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     tokens = tmp_path / "wrong.csv"
     tokens.write_text("only-a-token\n")
     assert serve(tmp_path / "data", "--token-auth-file", str(tokens)) == 1

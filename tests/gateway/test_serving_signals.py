@@ -1,4 +1,4 @@
-"""SIGTERM ends a server in good order under load; a second one ends it at once."""
+"""SIGTERM drains a server under load; a second signal ends it at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WRITERS = 8
 
 
 class Load:
-    """Writers that go on until the server is gone. Each write ends acknowledged, or without a word of an answer."""
+    """Writers that write until the server closes. Each write gets a whole response or none at all."""
 
     def __init__(self, server: Server) -> None:
         self._address = ("127.0.0.1", server.port)
@@ -46,7 +46,7 @@ class Load:
 
 
 async def ask(stream: trio.SocketStream, name: str) -> bytes:
-    """As much of the answer as came: empty where the server was gone before it began."""
+    """The bytes of the response that arrived; empty where the server closed before it began."""
     body = b'{"metadata":{"name":"%b"}}' % name.encode()
     head = b"POST %b HTTP/1.1\r\nHost: t\r\nAuthorization: Bearer %b\r\nContent-Length: %d\r\n\r\n"
     answer = b""
@@ -68,7 +68,7 @@ def whole(answer: bytes) -> bool:
     return bool(found) and length is not None and len(body) == int(length[1])
 
 
-async def test_nothing_acknowledged_is_lost_and_no_answer_is_cut_off(tmp_path: Path) -> None:
+async def test_acknowledged_writes_survive_and_no_response_is_cut_off(tmp_path: Path) -> None:
     async with process(tmp_path) as server:
         load = Load(server)
         async with trio.open_nursery() as nursery:
@@ -83,7 +83,7 @@ async def test_nothing_acknowledged_is_lost_and_no_answer_is_cut_off(tmp_path: P
         assert stored == set(load.acknowledged)
 
 
-async def test_during_the_delay_the_server_serves_and_says_that_it_goes(tmp_path: Path) -> None:
+async def test_during_the_shutdown_delay_readyz_fails_and_requests_are_served(tmp_path: Path) -> None:
     async with process(tmp_path, "--shutdown-delay-duration", "60s") as server:
         server.signal(signal.SIGINT)
         while (await server.client.get("/readyz")).status_code == 200:

@@ -125,7 +125,7 @@ async def test_without_a_delay_the_listeners_close_at_once() -> None:
             await api.ask("GET", "/livez")
 
 
-async def test_writes_under_way_when_the_server_stops_are_finished_and_kept(
+async def test_running_writes_finish_and_persist_when_the_server_stops(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(compose, "Committer", SlowDisk)
@@ -150,8 +150,8 @@ async def test_writes_under_way_when_the_server_stops_are_finished_and_kept(
         assert len((await api.list("configmaps"))["items"]) == 20
 
 
-async def test_a_server_that_is_cancelled_ends_though_writes_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was never acknowledged may be lost, but nobody may wait for it for ever."""
+async def test_cancelled_server_ends_although_writes_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unacknowledged writes may be lost, but must not keep the server from ending."""
     monkeypatch.setattr(compose, "Committer", SlowDisk)
     with memory_folder() as folder:
         asked = settings(folder, insecure_port=free_port())
