@@ -44,7 +44,7 @@ from gateway.connections.limits import Limits
 from gateway.connections.server import Server
 from gateway.data_folder import CreatedPaths
 from gateway.describe.discovery import Discovery
-from gateway.describe.openapi.door import OpenApi
+from gateway.describe.openapi.handler import OpenApi
 from gateway.handlers.dispatch import Dispatch
 from gateway.handlers.paths import Paths
 from gateway.handlers.pipeline import Pipeline

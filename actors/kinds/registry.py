@@ -33,9 +33,6 @@ class Registry:
     def follow(self, follower: Follower) -> None:
         self._followers.append(follower)
 
-    def unfollow(self, follower: Follower) -> None:
-        self._followers.remove(follower)
-
     async def register(self, *definitions: Definition, unserved: Iterable[Definition] = ()) -> None:
         """Declare definitions, which are then all there are of their types; `unserved` are not shown to clients."""
         hidden = tuple(unserved)

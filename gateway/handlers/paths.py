@@ -9,7 +9,7 @@ from typing import Any
 from actors.errors import NoSuchResource
 from gateway.describe.aggregated import aggregated
 from gateway.describe.discovery import Discovery
-from gateway.describe.openapi.door import OpenApi
+from gateway.describe.openapi.handler import OpenApi
 from gateway.ops.health import Health
 from gateway.release import SERVED_VERSION
 from gateway.requests import render

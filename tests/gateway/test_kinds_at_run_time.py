@@ -3,45 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import orjson
 import pytest
 import trio
 
-from actors.kinds.registry import Registry
 from actors.kinds.schema.fields import STRING, Field
 from gateway import compose
 from tests.actors.kinds.crontabs import GROUP, PATH, TYPE, crontabs
 from tests.actors.store import Document
-from tests.gateway.api import Api, served
+from tests.gateway.api import Api
+from tests.gateway.registering import registering
 from tests.gateway.watch.watching import ports, transports, watching
 
 GROUP_PATH = f"/apis/{GROUP}/v1"
 THREE = f"/openapi/v3{GROUP_PATH}"
 APPLY = {"content-type": "application/apply-patch+yaml"}
 MERGE = {"content-type": "application/merge-patch+json"}
-
-
-@pytest.fixture
-def registries(monkeypatch: pytest.MonkeyPatch) -> list[Registry]:
-    """Those of the servers that a test starts."""
-    made: list[Registry] = []
-
-    class Recorded(Registry):
-        def __init__(self, *parts: Any) -> None:
-            super().__init__(*parts)
-            made.append(self)
-
-    monkeypatch.setattr(compose, "Registry", Recorded)
-    return made
-
-
-@asynccontextmanager
-async def serving(registries: list[Registry], **changed: Any) -> AsyncIterator[tuple[Api, Registry]]:
-    async with served(**changed) as api:
-        yield api, registries[-1]
 
 
 def crontab(name: str, **spec: Any) -> Document:
@@ -61,8 +40,8 @@ async def absent(api: Api) -> None:
     assert f"/apis/{GROUP}" not in (await api.ask("GET", "/")).text
 
 
-async def test_it_is_not_there_before_and_after_and_there_again(registries: list[Registry]) -> None:
-    async with serving(registries) as (api, registry):
+async def test_it_is_not_there_before_and_after_and_there_again() -> None:
+    async with registering() as (api, registry):
         await absent(api)
         await registry.register(crontabs())
         made = (await api.ask("POST", PATH, crontab("a"))).expect(201)
@@ -76,8 +55,8 @@ async def test_it_is_not_there_before_and_after_and_there_again(registries: list
         await absent(api)
 
 
-async def test_objects_are_created_listed_patched_and_applied(registries: list[Registry]) -> None:
-    async with serving(registries) as (api, registry):
+async def test_objects_are_created_listed_patched_and_applied() -> None:
+    async with registering() as (api, registry):
         await registry.register(crontabs())
         assert (await api.ask("GET", PATH)).expect(200)["items"] == []
         (await api.ask("POST", PATH, crontab("a"))).expect(201)
@@ -99,10 +78,8 @@ async def test_objects_are_created_listed_patched_and_applied(registries: list[R
 
 
 @transports
-async def test_a_watch_from_before_the_first_write_ends_when_the_kind_goes(
-    transport: str, registries: list[Registry]
-) -> None:
-    async with serving(registries, **ports(transport)) as (api, registry):
+async def test_a_watch_from_before_the_first_write_ends_when_the_kind_goes(transport: str) -> None:
+    async with registering(**ports(transport)) as (api, registry):
         await registry.register(crontabs())
         async with watching(api, PATH, transport) as watch:
             (await api.ask("POST", PATH, crontab("a"))).expect(201)
@@ -113,8 +90,8 @@ async def test_a_watch_from_before_the_first_write_ends_when_the_kind_goes(
             assert watch.close_code in (None, 1000)
 
 
-async def test_watches_of_other_kinds_go_on(registries: list[Registry]) -> None:
-    async with serving(registries) as (api, registry):
+async def test_watches_of_other_kinds_go_on() -> None:
+    async with registering() as (api, registry):
         await registry.register(crontabs())
         async with watching(api, api.path("configmaps")) as other, watching(api, PATH) as watch:
             registry.retire(TYPE)
@@ -123,8 +100,8 @@ async def test_watches_of_other_kinds_go_on(registries: list[Registry]) -> None:
             assert await other.told(1) == [("ADDED", "a")]
 
 
-async def test_watches_of_a_definition_that_is_replaced_end(registries: list[Registry]) -> None:
-    async with serving(registries) as (api, registry):
+async def test_watches_of_a_definition_that_is_replaced_end() -> None:
+    async with registering() as (api, registry):
         await registry.register(crontabs(), newer := crontabs("v2"))
         path = PATH.replace("v1", "v2")
         async with watching(api, PATH) as replaced, watching(api, path) as kept:
@@ -135,8 +112,8 @@ async def test_watches_of_a_definition_that_is_replaced_end(registries: list[Reg
             assert event["object"]["apiVersion"] == f"{GROUP}/v2"
 
 
-async def test_discovery_lists_it(registries: list[Registry]) -> None:
-    async with serving(registries) as (api, registry):
+async def test_discovery_lists_it() -> None:
+    async with registering() as (api, registry):
         await registry.register(crontabs(), crontabs("v2"))
         [group] = [one for one in (await api.ask("GET", "/apis")).document["groups"] if one["name"] == GROUP]
         assert [one["version"] for one in group["versions"]] == ["v1", "v2"]
@@ -148,9 +125,9 @@ async def test_discovery_lists_it(registries: list[Registry]) -> None:
         assert "storageVersionHash" not in status
 
 
-async def test_it_has_metrics_while_it_is_served(registries: list[Registry]) -> None:
+async def test_it_has_metrics_while_it_is_served() -> None:
     line = f'apiserver_request_total{{code="200",group="{GROUP}",resource="crontabs",verb="LIST"}} 1.0'
-    async with serving(registries) as (api, registry):
+    async with registering() as (api, registry):
         await registry.register(crontabs())
         await api.ask("GET", PATH)
         assert line in (await api.ask("GET", "/metrics")).text
@@ -160,15 +137,13 @@ async def test_it_has_metrics_while_it_is_served(registries: list[Registry]) -> 
         assert f'group="{GROUP}"' not in (await api.ask("GET", "/metrics")).text
 
 
-async def test_reads_and_watches_never_write(
-    registries: list[Registry], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_reads_and_watches_never_write(monkeypatch: pytest.MonkeyPatch) -> None:
     journals: list[Any] = []
     opened = compose.Journal.open
     monkeypatch.setattr(
         compose.Journal, "open", lambda *a, **k: journals.append(opened(*a, **k)) or journals[-1]
     )
-    async with serving(registries) as (api, registry):
+    async with registering() as (api, registry):
         await registry.register(crontabs())
         before = journals[-1].statistics()["transactions"]
         for definition in registry.current.definitions:
@@ -181,8 +156,8 @@ async def test_reads_and_watches_never_write(
         assert journals[-1].statistics()["transactions"] == before
 
 
-async def test_a_namespace_is_emptied_of_a_kind_that_is_no_longer_served(registries: list[Registry]) -> None:
-    async with serving(registries) as (api, registry):
+async def test_a_namespace_is_emptied_of_a_kind_that_is_no_longer_served() -> None:
+    async with registering() as (api, registry):
         await registry.register(crontabs())
         await api.create("namespaces", {"metadata": {"name": "doomed"}})
         (await api.ask("POST", PATH.replace("default", "doomed"), crontab("a"))).expect(201)
@@ -194,10 +169,8 @@ async def test_a_namespace_is_emptied_of_a_kind_that_is_no_longer_served(registr
         assert (await api.ask("GET", f"{GROUP_PATH}/crontabs")).expect(200)["items"] == []
 
 
-async def test_a_request_whose_kind_goes_while_its_body_is_read_is_not_found(
-    registries: list[Registry],
-) -> None:
-    async with serving(registries) as (api, registry):
+async def test_a_request_whose_kind_goes_while_its_body_is_read_is_not_found() -> None:
+    async with registering() as (api, registry):
         await registry.register(crontabs())
 
         async def body() -> AsyncIterator[bytes]:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import orjson
 
-from gateway.describe.openapi.version_2 import Piece
+from gateway.describe.openapi.version_2 import Encoded, Piece
+
+
+def json_member(_: str, name: str, value: Any) -> bytes:
+    return orjson.dumps(name) + b":" + orjson.dumps(value)
 
 
 def as_json(pieces: Iterable[Piece]) -> Iterator[bytes]:
@@ -23,6 +28,6 @@ def as_json(pieces: Iterable[Piece]) -> Iterator[bytes]:
             opened.append(part)
             yield comma + orjson.dumps(part) + b":"
             comma = b"{"
-        yield comma + orjson.dumps(name) + b":" + orjson.dumps(value)
+        yield comma + (value.members if isinstance(value, Encoded) else json_member(where, name, value))
         comma = b","
     yield b"}" * (len(opened) + 1)

@@ -23,7 +23,10 @@ _ANSWERS = (
 
 
 class Kinds:
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, built_in: Catalog) -> None:
+        """Options and events are said to belong to the built-in group versions alone, so that no document changes
+        with the kinds of another.
+        """
         self._served: dict[str, list[GroupVersionKind]] = {}
         self._structs: dict[str, Struct] = {}
         for definition in _all(catalog):
@@ -35,7 +38,7 @@ class Kinds:
         for struct in _ANSWERS:
             self._add(struct, "", "v1", struct.name)
         for struct in (answers.DELETE_OPTIONS, answers.WATCH_EVENT):
-            for group, versions in catalog.groups().items():
+            for group, versions in built_in.groups().items():
                 for version in versions:
                     self._add(struct, group, version, struct.name)
 

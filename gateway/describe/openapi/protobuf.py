@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import orjson
 
-from gateway.describe.openapi.version_2 import Piece
+from gateway.describe.openapi.version_2 import Encoded, Piece
 from gateway.wire.protobuf.pieces import VARINT, block, tag, text, varint
 
 Writer = Callable[[int, Any], bytes]  # a field's number and value -> its bytes
@@ -150,6 +150,11 @@ _PLACES: Final[Mapping[str, tuple[int, int, Writer]]] = {
 }
 
 
+def protobuf_member(place: str, name: str, value: Any) -> bytes:
+    _, number, writer = _PLACES[place]
+    return writer(number, (name, value))
+
+
 def as_protobuf(pieces: Iterable[Piece]) -> Iterator[bytes]:
     """A place is written once it is complete, because its length comes before it."""
     place, held = "", list[bytes]()
@@ -159,8 +164,7 @@ def as_protobuf(pieces: Iterable[Piece]) -> Iterator[bytes]:
             held.clear()
         place = where
         if where:
-            _, number, writer = _PLACES[where]
-            held.append(writer(number, (name, value)))
+            held.append(value.members if isinstance(value, Encoded) else protobuf_member(where, name, value))
             yield b""
         else:
             number, writer = _DOCUMENT[name]

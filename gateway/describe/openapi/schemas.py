@@ -1,14 +1,15 @@
 """From declared types to the schemas that describe them, in the words of either edition.
 
 A document asks for a reference to a struct and gets one; `written` then gives the definitions of all that were
-referred to, and of what those refer to in turn. So a document holds what it needs and nothing else.
+referred to, and of what those refer to in turn. So a document holds what it needs and nothing else. Definitions are
+encoded once for all documents that share what is `known`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 from actors.kinds.schema.fields import (
     BOOL,
@@ -35,7 +36,10 @@ from gateway.describe.openapi.kinds import Kinds
 from gateway.describe.openapi.texts import Texts
 from gateway.describe.openapi.titles import SCALARS, Titles
 
+T = TypeVar("T")
 Document = dict[str, Any]
+Defined = dict[str, Struct | Scalar]  # by title
+Known = dict[Struct | Scalar, tuple[T, Defined]]  # an encoded definition, and what it refers to
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,25 +88,49 @@ _SAID: Final[Mapping[Scalar, str]] = {
 }
 
 
-class Schemas:
-    def __init__(self, names: Names, edition: Edition, kinds: Kinds, titles: Titles, texts: Texts) -> None:
+class Schemas(Generic[T]):
+    """The definitions of one document. `encode` gets a title and its definition."""
+
+    def __init__(
+        self,
+        names: Names,
+        edition: Edition,
+        kinds: Kinds,
+        titles: Titles,
+        texts: Texts,
+        encode: Callable[[str, Document], T],
+        known: Known[T],
+    ) -> None:
         self._prefix = names.extension_prefix
         self._edition = edition
         self._kinds = kinds
         self._titles = titles
         self._texts = texts
-        self._found: dict[str, Struct | Scalar] = {}
+        self._encode = encode
+        self._known = known
+        self._found: Defined = {}
 
     def refer(self, struct: Struct) -> Document:
         return self._refer(self._titles.struct(struct), self._kinds.struct(struct))
 
-    def written(self) -> Iterator[tuple[str, Document]]:
+    def written(self) -> Iterator[tuple[str, T]]:
         """Every definition that is needed, by title; to be read once all references are made."""
         done: set[str] = set()
         while waiting := [title for title in self._found if title not in done]:
             for title in waiting:
                 done.add(title)
-                yield title, self._defined(self._found[title])
+                yield title, self._encoded(title, self._found[title])
+
+    def _encoded(self, title: str, type_: Struct | Scalar) -> T:
+        if type_ not in self._known:
+            before, self._found = self._found, {}
+            encoded = self._encode(title, self._defined(type_))
+            self._known[type_] = encoded, self._found
+            self._found = before
+        encoded, references = self._known[type_]
+        for referred, referred_type in references.items():
+            self._found.setdefault(referred, referred_type)
+        return encoded
 
     def _refer(self, title: str, type_: Struct | Scalar) -> Document:
         self._found.setdefault(title, type_)

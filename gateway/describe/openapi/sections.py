@@ -41,8 +41,5 @@ def sections(catalog: Catalog, served: frozenset[str], titles: Titles) -> Iterat
         if group:
             yield section(f"apis/{group}", roots.group(group))
         for version in versions:
-            of_version = tuple(
-                one for one in catalog.definitions if (one.group, one.version) == (group, version)
-            )
             name = f"apis/{group}/{version}" if group else f"api/{version}"
-            yield section(name, roots.resources(group, version), of_version)
+            yield section(name, roots.resources(group, version), catalog.of_version(group, version))

@@ -13,7 +13,7 @@ on, for the few who ever ask; so they are read when somebody does.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -22,42 +22,50 @@ from actors.kinds.schema.fields import Field, Struct
 FOLDER: Final = Path(__file__).parent.parent / "texts"
 FOR_ALL: Final = "meta"
 
-_Key = tuple[str, str, str]  # group, type, field; no field: the type itself
+
+@dataclass(frozen=True, slots=True)
+class _Texts:
+    """Those of one group."""
+
+    said: dict[tuple[str, str], str]  # by type and field; no field: the type itself
+    patterns: list[str]  # types that begin with *, the narrower ones first
 
 
 class Texts:
     def __init__(self, folder: Path = FOLDER) -> None:
-        self._said: dict[_Key, str] = {}
-        for file in sorted(folder.glob("*.txt")):
-            group = file.stem.partition("-")[0]
-            for type_, field, text in _entries(file.read_text("utf-8")):
-                self._said[group, type_, field] = text
+        self._folder = folder
+        self._groups: dict[str, _Texts] = {}
 
-    def __iter__(self) -> Iterator[_Key]:
-        return iter(self._said)
+    def __iter__(self) -> Iterator[tuple[str, str, str]]:
+        """Group, type and field of every text there is."""
+        for group in sorted({file.stem.partition("-")[0] for file in self._folder.glob("*.txt")}):
+            yield from ((group, type_, field) for type_, field in self._of_group(group).said)
 
     def of_type(self, struct: Struct) -> str:
-        text = self._said.get((_group(struct), struct.name, ""), "")
+        text = self._of_group(_group(struct)).said.get((struct.name, ""), "")
         if not text and struct.name.endswith("List"):
             return f"A list of {struct.name.removesuffix('List')} objects."
         return text
 
     def of_field(self, struct: Struct, field: Field) -> str:
-        group = _group(struct)
-        if text := self._said.get((group, struct.name, field.name)):
+        own = self._of_group(_group(struct))
+        if text := own.said.get((struct.name, field.name)):
             return text
-        shared = ((home, pattern) for home in (group, FOR_ALL) for pattern in self._patterns.get(home, ()))
-        fitting = (self._said.get((*one, field.name)) for one in shared if struct.name.endswith(one[1][1:]))
-        return next(filter(None, fitting), "")
+        for texts in (own, self._of_group(FOR_ALL)):
+            for pattern in texts.patterns:
+                if struct.name.endswith(pattern[1:]) and (text := texts.said.get((pattern, field.name))):
+                    return text
+        return ""
 
-    @cached_property
-    def _patterns(self) -> dict[str, list[str]]:
-        """By group, the narrower ones first."""
-        found: dict[str, list[str]] = {}
-        for group, type_ in dict.fromkeys((group, type_) for group, type_, _ in self._said):
-            if type_.startswith("*"):
-                found.setdefault(group, []).append(type_)
-        return {group: sorted(patterns, key=len, reverse=True) for group, patterns in found.items()}
+    def _of_group(self, group: str) -> _Texts:
+        """Read when a type of the group is first asked for."""
+        if group not in self._groups:
+            files = sorted([*self._folder.glob(f"{group}.txt"), *self._folder.glob(f"{group}-*.txt")])
+            entries = (entry for file in files for entry in _entries(file.read_text("utf-8")))
+            said = {(type_, field): text for type_, field, text in entries}
+            patterns = dict.fromkeys(type_ for type_, _ in said if type_.startswith("*"))
+            self._groups[group] = _Texts(said, sorted(patterns, key=len, reverse=True))
+        return self._groups[group]
 
 
 def _group(struct: Struct) -> str:

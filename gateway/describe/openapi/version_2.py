@@ -1,15 +1,18 @@
 """The whole API as one document in OpenAPI 2.0, the form that most clients still read.
 
-Written piece by piece, so that whoever makes it can let others go on in between.
+Each section adds its paths and the definitions they refer to; a definition that several sections refer to is in the
+document once. Written piece by piece, so that whoever makes it can let others go on in between.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 from actors.names import Names
 from gateway.describe.openapi.operations import Operation, Path
+from gateway.describe.openapi.packed import Member, Part
 from gateway.describe.openapi.parameters import Parameter
 from gateway.describe.openapi.schemas import Document, Schemas
 from gateway.describe.openapi.sections import Section
@@ -28,24 +31,44 @@ _SECURITY: Final = {
 }
 
 Piece = tuple[str, str, Any]  # where in the document ("" for its top), under which name, what
+Encode = Callable[[str, str, Any], bytes]  # a piece to a member of the place it is in
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """Stands in a piece for members that were encoded before, with their names."""
+
+    members: bytes
+
+
+def joined(info: Document, parts: Iterable[Part]) -> Iterator[Piece]:
+    """The document of all parts."""
+    yield "", "swagger", "2.0"
+    yield "", "info", info
+    definitions: dict[str, bytes] = {}
+    for part in parts:
+        paths, own = part.unpacked()
+        yield "paths", "", Encoded(paths)
+        for title, definition in own.items():
+            definitions.setdefault(title, definition)
+    for definition in definitions.values():
+        yield "definitions", "", Encoded(definition)
+    for name, value in _SECURITY.items():
+        yield "", name, value
 
 
 class VersionTwo:
-    def __init__(self, names: Names, schemas: Schemas, title: str, version: str) -> None:
+    """One section of it."""
+
+    def __init__(self, names: Names, schemas: Schemas[bytes]) -> None:
         self._prefix = names.extension_prefix
         self._schemas = schemas
-        self._info = {"title": title, "version": version}
 
-    def pieces(self, sections: list[Section]) -> Iterator[Piece]:
-        yield "", "swagger", "2.0"
-        yield "", "info", self._info
-        for section in sections:
-            for path in section.paths():
-                yield "paths", path.path, self._path(path)
-        for name, definition in self._schemas.written():
-            yield "definitions", name, definition
-        for name, value in _SECURITY.items():
-            yield "", name, value
+    def members(self, section: Section, encode: Encode) -> Iterator[Member]:
+        for path in section.paths():
+            yield "paths", path.path, encode("paths", path.path, self._path(path))
+        for title, definition in self._schemas.written():
+            yield "definitions", title, definition
 
     def _path(self, path: Path) -> Document:
         written: Document = {one.method: self._operation(one) for one in path.operations}

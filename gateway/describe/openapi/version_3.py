@@ -16,10 +16,10 @@ _SECURITY: Final = {"BearerToken": {"type": "http", "scheme": "bearer", "descrip
 
 
 class VersionThree:
-    def __init__(self, names: Names, schemas: Schemas, title: str, version: str) -> None:
+    def __init__(self, names: Names, schemas: Schemas[Any], info: Document) -> None:
         self._prefix = names.extension_prefix
         self._schemas = schemas
-        self._info = {"title": title, "version": version}
+        self._info = info
 
     def pieces(self, section: Section) -> Iterator[Piece]:
         yield "", "openapi", "3.0.0"

@@ -15,7 +15,10 @@ import orjson
 from actors.kinds.built_in import built_in
 from actors.kinds.enablement import Enablement
 from actors.names import NAMES
-from gateway.describe.openapi.press import Press
+from gateway.describe.openapi.documents import Documents
+from gateway.describe.openapi.packed import Part
+from gateway.describe.openapi.sections import Section, sections
+from gateway.describe.openapi.titles import Titles
 
 VERBS = frozenset(["get", "list", "create", "update", "patch", "delete", "deletecollection", "watch"])
 Schema = dict[str, Any]
@@ -36,19 +39,27 @@ CATALOGS = {dialect: built_in(names, enabled=Enablement(every=True)) for dialect
 
 
 @cache
-def press(dialect: str) -> Press:
-    return Press(CATALOGS[dialect], NAMES[dialect], VERBS, "v1.25")
+def made(dialect: str) -> tuple[Documents, list[Section]]:
+    catalog, names = CATALOGS[dialect], NAMES[dialect]
+    return Documents(catalog, catalog, names, "v1.25"), list(sections(catalog, VERBS, Titles(names)))
+
+
+def encoded_version_2(dialect: str, *, json: bool) -> bytes:
+    documents, cut = made(dialect)
+    parts = [Part.of(documents.members_of_version_2(json, one), b"," if json else b"") for one in cut]
+    return b"".join(documents.version_2(json, parts))
 
 
 @cache
 def version_2(dialect: str) -> Schema:
-    document: Schema = orjson.loads(b"".join(press(dialect).version_2()))
+    document: Schema = orjson.loads(encoded_version_2(dialect, json=True))
     return document
 
 
 @cache
 def version_3(dialect: str) -> dict[str, Schema]:
-    return {name: orjson.loads(b"".join(pieces)) for name, pieces in press(dialect).version_3()}
+    documents, cut = made(dialect)
+    return {one.name: orjson.loads(b"".join(documents.version_3(one))) for one in cut}
 
 
 class Reader:

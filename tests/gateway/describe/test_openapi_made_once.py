@@ -7,19 +7,19 @@ from collections.abc import Iterator
 import pytest
 import trio
 
-from gateway.describe.openapi.press import Press
+from gateway.describe.openapi.documents import Documents
 from tests.gateway.api import served
 
 
 async def test_others_are_served_while_one_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     answered = trio.Event()
 
-    def pieces(_: Press) -> Iterator[bytes]:
+    def pieces(_: Documents, *__: object) -> Iterator[bytes]:
         while not answered.is_set():  # for ever, if nobody else could go on
             yield b""
         yield b"{}"
 
-    monkeypatch.setattr(Press, "version_2", pieces)
+    monkeypatch.setattr(Documents, "version_2", pieces)
     async with served() as api, trio.open_nursery() as nursery:
 
         async def other() -> None:
@@ -34,12 +34,12 @@ async def test_others_are_served_while_one_is_made(monkeypatch: pytest.MonkeyPat
 async def test_those_who_ask_meanwhile_share_it(monkeypatch: pytest.MonkeyPatch) -> None:
     made = 0
 
-    def pieces(_: Press) -> Iterator[bytes]:
+    def pieces(_: Documents, *__: object) -> Iterator[bytes]:
         nonlocal made
         made += 1
         yield b"{}"
 
-    monkeypatch.setattr(Press, "version_2", pieces)
+    monkeypatch.setattr(Documents, "version_2", pieces)
     async with served() as api, trio.open_nursery() as nursery:
 
         async def ask() -> None:
@@ -53,7 +53,7 @@ async def test_those_who_ask_meanwhile_share_it(monkeypatch: pytest.MonkeyPatch)
 async def test_a_failure_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     async with served() as api:
         with monkeypatch.context() as broken:
-            broken.setattr(Press, "version_2", lambda _: 1 / 0)
+            broken.setattr(Documents, "version_2", lambda *_: 1 / 0)
             assert (await api.ask("GET", "/openapi/v2")).status == 500
         assert (await api.ask("GET", "/openapi/v2")).expect(200)["swagger"] == "2.0"
 
@@ -62,6 +62,6 @@ def test_nothing_that_makes_them_is_imported_before() -> None:
     import subprocess
     import sys
 
-    loaded = "import gateway.compose, sys; print('gateway.describe.openapi.press' in sys.modules)"
+    loaded = "import gateway.compose, sys; print('gateway.describe.openapi.documents' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "False"

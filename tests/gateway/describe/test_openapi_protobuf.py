@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.gateway.describe.reader import press, version_2
+from tests.gateway.describe.reader import encoded_version_2, version_2
 
 Fields = dict[int, list[Any]]
 
@@ -83,7 +83,7 @@ def parameter(raw: bytes) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def document() -> Fields:
-    return fields(b"".join(press("kubernetes").version_2_protobuf()))
+    return fields(encoded_version_2("kubernetes", json=False))
 
 
 def test_every_definition_is_there(document: Fields) -> None:

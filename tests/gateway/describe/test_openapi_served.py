@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.describe.openapi.door import OLD_PROTOBUF, PROTOBUF
+from gateway.describe.openapi.handler import OLD_PROTOBUF, PROTOBUF
 from tests.gateway.api import ALICE, Api, served
 
 DIALECTS = pytest.mark.parametrize(

@@ -81,7 +81,10 @@ def test_the_narrower_text_stands_before_the_wider(texts: Texts) -> None:
 def test_what_is_declared_is_added(texts: Texts) -> None:
     struct = Struct("shop.v1.Shop", Field("till", STRING, 1, enum=("Open", "Shut"), default="Open"))
     names = NAMES["cluster"]
-    schemas = Schemas(names, TWO, Kinds(CATALOGS["cluster"]), Titles(names), texts)
+    catalog = CATALOGS["cluster"]
+    schemas = Schemas(
+        names, TWO, Kinds(catalog, catalog), Titles(names), texts, lambda _, definition: definition, {}
+    )
     schemas.refer(struct)
     ((_, written),) = schemas.written()
     assert written["properties"]["till"] == {

@@ -1,0 +1,29 @@
+"""A running server together with its registry, for tests that let kinds come and go."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from actors.kinds.registry import Registry
+from gateway import compose
+from tests.gateway.api import Api, served
+
+
+@asynccontextmanager
+async def registering(**changed: Any) -> AsyncIterator[tuple[Api, Registry]]:
+    """`changed` are settings."""
+    made: list[Registry] = []
+
+    class Recorded(Registry):
+        def __init__(self, *parts: Any) -> None:
+            super().__init__(*parts)
+            made.append(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compose, "Registry", Recorded)
+        async with served(**changed) as api:
+            yield api, made[-1]
