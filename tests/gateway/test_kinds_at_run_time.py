@@ -10,7 +10,7 @@ import pytest
 import trio
 
 from actors.kinds.schema.fields import STRING, Field
-from gateway import compose
+from journal.log import Journal
 from tests.actors.kinds.crontabs import GROUP, PATH, TYPE, crontabs
 from tests.actors.store import Document
 from tests.gateway.api import Api
@@ -18,7 +18,6 @@ from tests.gateway.registering import registering
 from tests.gateway.watch.watching import ports, transports, watching
 
 GROUP_PATH = f"/apis/{GROUP}/v1"
-THREE = f"/openapi/v3{GROUP_PATH}"
 APPLY = {"content-type": "application/apply-patch+yaml"}
 MERGE = {"content-type": "application/merge-patch+json"}
 
@@ -138,11 +137,14 @@ async def test_it_has_metrics_while_it_is_served() -> None:
 
 
 async def test_reads_and_watches_never_write(monkeypatch: pytest.MonkeyPatch) -> None:
-    journals: list[Any] = []
-    opened = compose.Journal.open
-    monkeypatch.setattr(
-        compose.Journal, "open", lambda *a, **k: journals.append(opened(*a, **k)) or journals[-1]
-    )
+    journals: list[Journal] = []
+    original = Journal.open
+
+    def opened(*parts: Any, **options: Any) -> Journal:
+        journals.append(original(*parts, **options))
+        return journals[-1]
+
+    monkeypatch.setattr(Journal, "open", opened)
     async with registering() as (api, registry):
         await registry.register(crontabs())
         before = journals[-1].statistics()["transactions"]
