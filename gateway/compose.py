@@ -50,6 +50,7 @@ from gateway.handlers.paths import Paths
 from gateway.handlers.pipeline import Pipeline
 from gateway.handlers.watches import Opening
 from gateway.ops import meters
+from gateway.ops.checks import CHECK_NAMES, Checks
 from gateway.ops.health import Health
 from gateway.ops.metrics import Metrics
 from gateway.release import RELEASE, SERVED_VERSION
@@ -107,7 +108,8 @@ async def run(
 ) -> None:
     """Serve until `stop` is set. `announce` gets the addresses when the server is ready."""
     created = CreatedPaths(settings)
-    health = Health(trio.current_time, settings.livez_grace_period)
+    check_names = CHECK_NAMES[settings.dialect]
+    health = Health(trio.current_time, settings.livez_grace_period, check_names.start)
     async with _open_store(settings, clock or WallClock(), created) as store, trio.open_nursery() as nursery:
         bootstrap = Bootstrap(
             store.names, store.registry.current, store.journal, store.directory, store.stamps
@@ -214,7 +216,9 @@ class _ApiServer:
         self._addresses = Addresses(None, None)
         self._stop, self._stopped = trio.Event(), trio.Event()
         self._metrics = Metrics(RELEASE, lambda group, plural: store.registry.current.serves(group, plural))
-        self._add_checks(health)
+        names = CHECK_NAMES[settings.dialect]
+        self._checks = Checks(names, store.committer, store.journal, store.supervisor)
+        self._checks.add_to(health)
         pipeline = self._pipeline(health)
         self._server = Server(pipeline.handle, refuse, Limits(), extensions.observer)
         meters.meter_server(self._metrics, self._server.statistics)
@@ -242,6 +246,7 @@ class _ApiServer:
             authorize,
             Reviews(authenticator, authorize),
             Opening(store.names, self._hub, store.reads, store.journal),
+            {"componentstatuses": self._checks.component_statuses},
             chunking=LIST_CHUNKING in settings.features,
         )
         discovery = Discovery(store.registry, dispatch.verbs)
@@ -262,12 +267,6 @@ class _ApiServer:
                     self._hub.end(definition, type_name)
                 if not following.serves(definition.group, definition.plural):
                     self._metrics.forget(definition.group, definition.plural)
-
-    def _add_checks(self, health: Health) -> None:
-        committer, supervisor = self._store.committer, self._store.supervisor
-        # Not for livez: restarting a server that still serves reads does not help when its disk is full.
-        health.add("journal", lambda: committer.last_failure or None, kinds=("readyz", "healthz"))
-        health.add("actors", lambda: ", ".join(supervisor.failing()) or None)
 
     def _advertised(self) -> str:
         """The address in /api by which clients are to reach this server."""

@@ -172,10 +172,8 @@ class Catalog:
         return tuple(definition for one in self._types.values() for definition in one.definitions)
 
     def stored_types(self) -> list[str]:
-        """Names of the types that have objects; answers to reviews are never stored."""
-        return [
-            name for name, one in self._types.items() if not all(d.storage.ephemeral for d in one.definitions)
-        ]
+        """Names of the types whose objects are stored."""
+        return [name for name, one in self._types.items() if any(d.is_stored for d in one.definitions)]
 
     def stored_type(self, type_name: str) -> StoredType | None:
         return self._types.get(type_name)

@@ -38,9 +38,7 @@ class Registry:
         hidden = tuple(unserved)
         every = (*definitions, *hidden)
         self.current.adding(every)  # refuses what cannot be before anything is written
-        await self._register_types(
-            list(dict.fromkeys(one.type_name for one in every if not one.storage.ephemeral))
-        )
+        await self._register_types(list(dict.fromkeys(one.type_name for one in every if one.is_stored)))
         self._publish(self.current.adding(every, lambda one: one not in hidden))
 
     def retire(self, type_name: str) -> None:

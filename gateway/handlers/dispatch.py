@@ -6,7 +6,7 @@ and frames the answer.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from actors.access.attributes import Attributes
@@ -26,6 +26,7 @@ from actors.stamps import Stamps
 from actors.store.addressing import check_name, settle_namespace
 from actors.store.reads import ListOptions, Reads
 from gateway.handlers.bodies import decode_body, decode_delete_options
+from gateway.handlers.computed import ComputedObjects, Source
 from gateway.handlers.deadline import Deadline
 from gateway.handlers.forms import Form, Forms
 from gateway.handlers.methods import PROXY, check_method
@@ -57,6 +58,7 @@ class Dispatch:
         authorizer: Authorizer,
         reviews: Reviews,
         opening: Opening,
+        computed: Mapping[str, Source],
         *,
         chunking: bool = True,
     ) -> None:
@@ -68,6 +70,7 @@ class Dispatch:
         self._patches = Patches(names, stamps, reads, self._may_create)
         self._authorizer = authorizer
         self._opening = opening
+        self._computed = ComputedObjects(computed)
         self._forms = Forms(names, stamps.now)
         self._chunking = chunking  # lists may be asked for in pages
         evictions = Evictions(registry.current, journal, directory)
@@ -100,6 +103,8 @@ class Dispatch:
             subresource = definition.subresource(route.subresource)
             if subresource is not None and subresource.served_by_node:
                 return self._submissions.refuse(call, definition, subresource)
+        if definition.storage.computed:
+            return self._read_computed(call, definition)
         return self._verbs[route.verb](call, definition)
 
     def check(self, call: Call) -> None:
@@ -139,6 +144,14 @@ class Dispatch:
             body = self._reads.get(definition, _namespace(definition, route), route.name)
         document = self._forms.of(call, shown).document(body)
         return render.at_once(call, document) or await render.answer(call, document)
+
+    async def _read_computed(self, call: Call, definition: Definition) -> Response:
+        form = self._forms.of(call, definition)
+        if call.route.verb == "get":
+            document = form.document(self._computed.get(definition, call.route.name))
+        else:
+            document = form.listing(self._computed.listing(definition, self._list_options(call, definition)))
+        return await render.answer(call, document)
 
     def _below(self, definition: Definition, route: Route) -> tuple[Definition, bytes]:
         """How an object is seen through a subresource, and the object."""

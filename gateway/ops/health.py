@@ -38,15 +38,21 @@ class Check:
 
 
 class Health:
-    """The checks of one server. `clock` counts seconds from anywhere; the grace period begins now."""
+    """The checks of one server. `clock` counts seconds from anywhere; the grace period begins now.
 
-    def __init__(self, clock: Callable[[], float], livez_grace: float = 0.0) -> None:
+    The checks named in `start` pass when the start is finished.
+    """
+
+    def __init__(
+        self, clock: Callable[[], float], livez_grace: float = 0.0, start: Sequence[str] = ("start",)
+    ) -> None:
         self._clock = clock
         self._forgiving_until = clock() + livez_grace
         self._started = self._stopping = False
         self._checks: list[Check] = []
         self.add("ping", lambda: None)
-        self.add("start", lambda: None if self._started else "the start is not finished", starting=True)
+        for name in start:
+            self.add(name, lambda: None if self._started else "the start is not finished", starting=True)
         # Only readyz: a server that shuts down should get no new work, but is no reason to kill it.
         stopping = "the server is shutting down"
         self.add("shutdown", lambda: stopping if self._stopping else None, kinds=("readyz",))

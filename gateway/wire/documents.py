@@ -54,7 +54,7 @@ def frame_of(definition: Definition) -> Frame:
 
 
 def list_metadata(listing: Listing) -> dict[str, object]:
-    metadata: dict[str, object] = {"resourceVersion": str(listing.version)}
+    metadata: dict[str, object] = {"resourceVersion": str(listing.version)} if listing.version else {}
     if listing.token:
         metadata["continue"] = listing.token
     if listing.remaining:

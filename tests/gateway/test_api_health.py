@@ -76,3 +76,22 @@ async def test_an_unknown_token_is_refused_even_here() -> None:
     async with served() as api:
         for path in ("/livez", "/healthz", "/version"):
             assert (await api.ask("GET", path, token="unknown")).expect(401)["reason"] == "Unauthorized"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_the_kubernetes_dialect_names_checks_as_its_clients_do(kind: str) -> None:
+    async with served(dialect="kubernetes") as api:
+        text = (await api.ask("GET", f"/{kind}?verbose", token=None)).text
+        *checks, last = text.splitlines()
+        assert last == f"{kind} check passed"
+        assert {
+            "[+]ping ok",
+            "[+]log ok",
+            "[+]etcd ok",
+            "[+]poststarthook/start-kube-apiserver-admission-initializer ok",
+            "[+]poststarthook/bootstrap-controller ok",
+            "[+]poststarthook/scheduling/bootstrap-system-priority-classes ok",
+        } <= set(checks)
+        assert ("[+]etcd-readiness ok" in checks) == (kind == "readyz")
+        assert (await api.ask("GET", f"/{kind}/poststarthook/bootstrap-controller")).text == "ok"
+        assert (await api.ask("GET", f"/{kind}?exclude=etcd")).text == "ok"

@@ -133,12 +133,3 @@ async def test_the_scale_of_a_controller() -> None:
         assert set_["metadata"]["resourceVersion"] != made["metadata"]["resourceVersion"]
         assert (await api.get("replicationcontrollers", "r"))["spec"]["replicas"] == 3
         (await api.ask("PUT", path, shown)).expect(409)
-
-
-async def test_component_statuses_are_an_empty_list() -> None:
-    async with served() as api:
-        answer = await api.ask("GET", "/api/v1/componentstatuses")
-        assert answer.expect(200)["items"] == []
-        assert answer.warnings == ['299 - "v1 ComponentStatus is deprecated in v1.19+"']
-        (await api.ask("GET", "/api/v1/componentstatuses/etcd-0")).expect(404)
-        (await api.ask("POST", "/api/v1/componentstatuses", {})).expect(405)

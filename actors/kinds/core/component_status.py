@@ -1,13 +1,12 @@
-"""ComponentStatus: how the parts of a cluster are, in a form that nobody fills any more.
+"""ComponentStatus: the health of the parts of this server, computed when somebody reads it.
 
-It is still described and still listed, and the list is empty: what there is to know is told by `/livez` and
-`/readyz`.
+Deprecated, but charts and consoles still look at it; `/livez` and `/readyz` report the same and more.
 """
 
 from __future__ import annotations
 
 from actors.kinds.declaration.columns import NAME, Column
-from actors.kinds.declaration.definition import Definition, DiscoveryNames, Table
+from actors.kinds.declaration.definition import Definition, DiscoveryNames, Storage, Table
 from actors.kinds.declaration.meta import METADATA
 from actors.kinds.schema.fields import STRING, Field, ListOf, Struct
 from actors.kinds.validation.checks import name_is_subdomain
@@ -59,5 +58,6 @@ def define(_: Names) -> Definition:
         fields=COMPONENT_STATUS,
         verbs=("get", "list"),
         deprecation_warning="v1 ComponentStatus is deprecated in v1.19+",
+        storage=Storage(computed=True),
         table=Table(COLUMNS),
     )

@@ -82,6 +82,7 @@ class Storage:
     also_accepts: str = ""  # an older apiVersion that bodies may still have
     field_annotations: frozenset[str] = frozenset()  # fields in storage: PartialObjectMetadata omits them
     ephemeral: bool = False  # returned to the caller, never persisted
+    computed: bool = False  # computed when it is read, never persisted
     submits_to: tuple[str, str] = ("", "")  # (plural, subresource) that a create is submitted to
 
 
@@ -154,6 +155,10 @@ class Definition:
     def type_name(self) -> str:
         """What the journal calls these objects: plural name, dot, group."""
         return self.storage.stored_as or str(self.resource)
+
+    @cached_property
+    def is_stored(self) -> bool:
+        return not (self.storage.ephemeral or self.storage.computed)
 
     @cached_property
     def error_group(self) -> str:

@@ -1,0 +1,41 @@
+"""Kinds whose objects are computed when they are read: nothing of them is stored, watched or written.
+
+A definition says so with `Storage(computed=True)`; `compose` gives a source for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import orjson
+
+from actors.kinds.declaration.definition import Definition
+from actors.messages import Object
+from actors.selectors import matcher
+from actors.store.addressing import missing
+from actors.store.document import facts_of
+from actors.store.reads import Listing, ListOptions
+
+Source = Callable[[], Sequence[Object]]  # the objects as they are now, in storage form
+
+
+class ComputedObjects:
+    def __init__(self, sources: Mapping[str, Source]) -> None:
+        self._sources = sources  # by type name
+
+    def get(self, definition: Definition, name: str) -> bytes:
+        for one in self._sources[definition.type_name]():
+            if one["metadata"]["name"] == name:
+                return orjson.dumps(one)
+        raise missing(definition, name)
+
+    def listing(self, definition: Definition, options: ListOptions) -> Listing:
+        """All that match, in order of their names: there are few, and no version that pages could agree on."""
+        match = matcher(options.labels, options.fields)
+        found = sorted(self._sources[definition.type_name](), key=lambda one: str(one["metadata"]["name"]))
+        bodies = [orjson.dumps(one) for one in found if match is None or match(_facts(definition, one))]
+        return Listing(bodies, 0)
+
+
+def _facts(definition: Definition, one: Object) -> bytes:
+    return facts_of(definition, {**one, "metadata": {"uid": "", **one["metadata"]}})

@@ -1,0 +1,98 @@
+"""componentstatuses: the health of the server's parts, computed when it is read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from journal.errors import StorageFull
+from journal.log import Journal
+from tests.gateway.api import config_map, names, served
+from tests.gateway.foreign import MEDIA
+
+PATH = "/api/v1/componentstatuses"
+COMPONENTS = {"cluster": ["controllers", "journal"], "kubernetes": ["controller-manager", "etcd-0"]}
+WARNING = '299 - "v1 ComponentStatus is deprecated in v1.19+"'
+dialects = pytest.mark.parametrize("dialect", COMPONENTS)
+
+
+@dialects
+async def test_the_parts_of_a_healthy_server(dialect: str) -> None:
+    async with served(dialect=dialect) as api:
+        answer = await api.ask("GET", PATH)
+        listed = answer.expect(200)
+        assert answer.warnings == [WARNING]
+        assert (listed["kind"], listed["apiVersion"], listed["metadata"]) == ("ComponentStatusList", "v1", {})
+        assert names(listed) == COMPONENTS[dialect]
+        for one in listed["items"]:
+            [condition] = one["conditions"]
+            assert (condition["type"], condition["status"], "error" in condition) == (
+                "Healthy",
+                "True",
+                False,
+            )
+            assert one["metadata"]["creationTimestamp"] is None
+            got = (await api.ask("GET", f"{PATH}/{one['metadata']['name']}")).expect(200)
+            assert got == {"kind": "ComponentStatus", "apiVersion": "v1", **one}
+
+
+async def test_a_full_disk_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise StorageFull(Path("data"), "No space left on device")
+
+    async with served(dialect="kubernetes") as api:
+        with monkeypatch.context() as patched:
+            patched.setattr(Journal, "append", full)
+            (await api.ask("POST", api.path("configmaps"), config_map("a"))).expect(507)
+            [condition] = (await api.ask("GET", f"{PATH}/etcd-0")).expect(200)["conditions"]
+            assert (condition["type"], condition["status"]) == ("Healthy", "False")
+            assert "No space left on device" in condition["error"]
+            assert "[-]etcd failed" in (await api.ask("GET", "/readyz?verbose")).text
+            assert (await api.ask("GET", "/livez/etcd")).status == 200
+            assert (await api.ask("GET", "/readyz/etcd-readiness")).status == 200
+
+
+async def test_rows_of_a_table() -> None:
+    async with served() as api:
+        table = "application/json;as=Table;g=meta.cluster.io;v=v1"
+        shown = (await api.ask("GET", PATH, headers={"accept": table})).expect(200)
+        assert [column["name"] for column in shown["columnDefinitions"]] == [
+            "Name",
+            "Status",
+            "Message",
+            "Error",
+        ]
+        assert [row["cells"][:2] for row in shown["rows"]] == [
+            ["controllers", "Healthy"],
+            ["journal", "Healthy"],
+        ]
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("fieldSelector=metadata.name=journal", ["journal"]),
+        ("fieldSelector=metadata.name!=journal", ["controllers"]),
+        ("labelSelector=a=b", []),
+        ("labelSelector=!a", ["controllers", "journal"]),
+    ],
+)
+async def test_selectors(query: str, found: list[str]) -> None:
+    async with served() as api:
+        assert names((await api.ask("GET", f"{PATH}?{query}")).expect(200)) == found
+
+
+async def test_in_protobuf() -> None:
+    async with served() as api:
+        answer = await api.ask("GET", f"{PATH}/journal", headers={"accept": MEDIA})
+        assert (answer.status, answer.body[:4]) == (200, b"k8s\x00")
+
+
+async def test_it_can_only_be_read() -> None:
+    async with served() as api:
+        (await api.ask("GET", f"{PATH}/missing")).expect(404)
+        for method, path in (("POST", PATH), ("DELETE", PATH), ("PUT", f"{PATH}/journal")):
+            answer = await api.ask(method, path, {})
+            assert (answer.status, answer.headers["allow"]) == (405, "GET")
+        (await api.ask("GET", f"{PATH}?watch=1")).expect(405)

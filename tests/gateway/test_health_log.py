@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+import logging
+
+from gateway.ops.checks import log_problem
+
+
+class Broken(logging.Handler):
+    def flush(self) -> None:
+        raise OSError(28, "No space left on device")
+
+
+def test_a_log_that_cannot_be_written() -> None:
+    root, broken = logging.getLogger(), Broken()
+    assert log_problem() is None
+    root.addHandler(broken)
+    try:
+        assert "No space left on device" in (log_problem() or "")
+    finally:
+        root.removeHandler(broken)
