@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from tests.gateway.api import config_map, served
-from tests.gateway.foreign import MEDIA
+from tests.gateway.protobuf_client import MEDIA
 
 JSON, YAML = "application/json", "application/yaml"
 PATH = "/api/v1/namespaces/default/configmaps"

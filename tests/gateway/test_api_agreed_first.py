@@ -6,7 +6,7 @@ import pytest
 
 from tests.actors.store import Document
 from tests.gateway.api import Api, config_map, served
-from tests.gateway.foreign import MEDIA
+from tests.gateway.protobuf_client import MEDIA
 
 AS_TABLE = ";as=Table;g=meta.cluster.io;v=v1"
 TABLE = f"application/json{AS_TABLE}"

@@ -7,7 +7,7 @@ import trio
 from trio.testing import MockClock
 
 from tests.gateway.api import Answer, config_map, served
-from tests.gateway.rest import let_pass
+from tests.gateway.idle import advance
 
 MAPS = "/api/v1/namespaces/default/configmaps"
 TABLE = "application/json;as=Table;g=meta.cluster.io;v=v1"
@@ -75,7 +75,7 @@ async def test_events_stay_on_one_line(include: str, mock_clock: MockClock) -> N
             nursery.start_soon(watch, TABLE)
             nursery.start_soon(watch, "application/json")
             for _ in range(3):
-                await let_pass(mock_clock, 1)
+                await advance(mock_clock, 1)
         for answer in answers:
             [event, rest] = answer.body.split(b"\n")
             assert event

@@ -7,7 +7,7 @@ from trio.testing import MockClock
 
 from tests.actors.store import Document, stored
 from tests.gateway.api import Api, config_map, names, served
-from tests.gateway.rest import at_rest
+from tests.gateway.idle import until_idle
 
 
 def owned(owner: Document, name: str = "dependent", **metadata: object) -> Document:
@@ -24,9 +24,9 @@ async def family(api: Api, **metadata: object) -> None:
 async def settle(api: Api, clock: MockClock) -> list[str]:
     """Let the controllers do what they do by themselves; answers what is left."""
     for _ in range(10):
-        await at_rest()
+        await until_idle()
         clock.jump(1)
-    await at_rest()
+    await until_idle()
     return names(await api.list("configmaps"))
 
 

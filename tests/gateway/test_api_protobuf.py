@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.gateway.api import Answer, Api, config_map, served
-from tests.gateway.foreign import MAGIC, MEDIA, message, opened, sealed
+from tests.gateway.protobuf_client import MAGIC, MEDIA, message, unwrapped, wrapped
 
 PATH = "/api/v1/namespaces/default/configmaps"
 ASKED = {"accept": MEDIA}
@@ -29,7 +29,7 @@ async def test_an_object() -> None:
                 "immutable": True,
             },
         )
-        found = opened((await get(api, f"{PATH}/a")).body)
+        found = unwrapped((await get(api, f"{PATH}/a")).body)
         metadata = found.metadata
         assert (metadata.name, metadata.namespace, metadata.uid) == ("a", "default", made["metadata"]["uid"])
         assert metadata.resourceVersion == made["metadata"]["resourceVersion"]
@@ -45,12 +45,14 @@ async def test_a_list_and_its_pages() -> None:
     async with served() as api:
         for name in "abc":
             await api.create("configmaps", config_map(name, k=name))
-        found = opened((await get(api, PATH)).body)
+        found = unwrapped((await get(api, PATH)).body)
         assert [item.data["k"] for item in found.items] == ["a", "b", "c"]
         assert found.metadata.resourceVersion == await api.head()
-        page = opened((await get(api, f"{PATH}?limit=2")).body)
+        page = unwrapped((await get(api, f"{PATH}?limit=2")).body)
         assert (len(page.items), page.metadata.remainingItemCount) == (2, 1)
-        rest = opened((await get(api, f"{PATH}?limit=2&continue={getattr(page.metadata, 'continue')}")).body)
+        rest = unwrapped(
+            (await get(api, f"{PATH}?limit=2&continue={getattr(page.metadata, 'continue')}")).body
+        )
         assert [item.metadata.name for item in rest.items] == ["c"]
 
 
@@ -60,7 +62,7 @@ async def test_a_large_list_is_compressed_like_any_other() -> None:
             await api.create("configmaps", config_map(f"m-{number}", big="x" * 50_000))
         answer = await get(api, PATH, **{"accept-encoding": "gzip"})
         assert answer.headers["content-encoding"] == "gzip"
-        assert len(opened(answer.body).items) == 4
+        assert len(unwrapped(answer.body).items) == 4
 
 
 async def test_partial_metadata() -> None:
@@ -68,10 +70,10 @@ async def test_partial_metadata() -> None:
         await api.create("configmaps", config_map("a", k="v"))
         form = f"{MEDIA};as=PartialObjectMetadata;g=meta.cluster.io;v=v1"
         answer = await api.ask("GET", f"{PATH}/a", headers={"accept": form})
-        assert opened(answer.body).metadata.name == "a"
+        assert unwrapped(answer.body).metadata.name == "a"
         form = f"{MEDIA};as=PartialObjectMetadataList;g=meta.cluster.io;v=v1"
         answer = await api.ask("GET", PATH, headers={"accept": form})
-        assert [item.metadata.name for item in opened(answer.body).items] == ["a"]
+        assert [item.metadata.name for item in unwrapped(answer.body).items] == ["a"]
 
 
 async def test_a_table_has_no_such_form() -> None:
@@ -87,17 +89,17 @@ async def test_a_table_has_no_such_form() -> None:
 
 async def test_failures() -> None:
     async with served() as api:
-        status = opened((await get(api, f"{PATH}/missing", 404)).body)
+        status = unwrapped((await get(api, f"{PATH}/missing", 404)).body)
         assert (status.status, status.reason, status.code) == ("Failure", "NotFound", 404)
         assert (status.details.name, status.details.kind) == ("missing", "configmaps")
         answer = await api.ask("POST", PATH, config_map("Not A Name"), headers=ASKED)
-        [cause] = opened(answer.body).details.causes
+        [cause] = unwrapped(answer.body).details.causes
         assert (cause.field, cause.reason) == ("metadata.name", "FieldValueInvalid")
 
 
 async def test_discovery() -> None:
     async with served() as api:
-        found = opened((await get(api, "/api/v1")).body)
+        found = unwrapped((await get(api, "/api/v1")).body)
         assert found.groupVersion == "v1"
         [maps] = [one for one in found.resources if one.name == "configmaps"]
         assert (maps.kind, maps.namespaced, "deletecollection" in maps.verbs.items) == (
@@ -124,21 +126,21 @@ async def test_creating_replacing_and_deleting() -> None:
         sent.metadata.generateName = sent.metadata.uid = sent.metadata.resourceVersion = ""
         sent.metadata.generation = 0
         sent.metadata.creationTimestamp.SetInParent()
-        answer = await api.ask("POST", PATH, sealed("v1", "ConfigMap", sent), headers={**SENT, **ASKED})
+        answer = await api.ask("POST", PATH, wrapped("v1", "ConfigMap", sent), headers={**SENT, **ASKED})
         assert answer.status == 201
-        made = opened(answer.body)
+        made = unwrapped(answer.body)
         stored = await api.get("configmaps", "a")
         assert (stored["data"], stored["binaryData"]) == ({"k": "v"}, {"b": "AA=="})
         assert "generateName" not in stored["metadata"]
         made.data["k"] = "w"
-        answer = await api.ask("PUT", f"{PATH}/a", sealed("v1", "ConfigMap", made), headers=SENT)
+        answer = await api.ask("PUT", f"{PATH}/a", wrapped("v1", "ConfigMap", made), headers=SENT)
         assert answer.expect(200)["data"] == {"k": "w"}
         options = message("DeleteOptions")
         options.preconditions.uid = "another"
-        refused = await api.ask("DELETE", f"{PATH}/a", sealed("v1", "DeleteOptions", options), headers=SENT)
+        refused = await api.ask("DELETE", f"{PATH}/a", wrapped("v1", "DeleteOptions", options), headers=SENT)
         assert refused.status == 409
         options.preconditions.uid = made.metadata.uid
-        gone = await api.ask("DELETE", f"{PATH}/a", sealed("", "", options), headers=SENT)
+        gone = await api.ask("DELETE", f"{PATH}/a", wrapped("", "", options), headers=SENT)
         assert gone.expect(200)["status"] == "Success"
 
 
@@ -151,11 +153,11 @@ async def test_numbers_and_names_of_ports() -> None:
         sent.spec.ports[0].targetPort.strVal, sent.spec.ports[0].targetPort.type = "http", 1
         sent.spec.ports[1].targetPort.intVal = 8081
         answer = await api.ask(
-            "POST", api.path("services"), sealed("v1", "Service", sent), headers={**SENT, **ASKED}
+            "POST", api.path("services"), wrapped("v1", "Service", sent), headers={**SENT, **ASKED}
         )
         ports = [port["targetPort"] for port in (await api.get("services", "web"))["spec"]["ports"]]
         assert ports == ["http", 8081]
-        shown = [port.targetPort for port in opened(answer.body).spec.ports]
+        shown = [port.targetPort for port in unwrapped(answer.body).spec.ports]
         assert [(one.type, one.intVal, one.strVal) for one in shown] == [(1, 0, "http"), (0, 8081, "")]
 
 
@@ -163,7 +165,7 @@ async def test_a_type_may_be_left_out() -> None:
     async with served() as api:
         sent = message("ConfigMap")
         sent.metadata.name = "a"
-        assert (await api.ask("POST", PATH, sealed("", "", sent), headers=SENT)).status == 201
+        assert (await api.ask("POST", PATH, wrapped("", "", sent), headers=SENT)).status == 201
 
 
 NAMED = message("ConfigMap")
@@ -172,9 +174,9 @@ WRONG = {
     "JSON": (b'{"metadata":{"name":"a"}}', "expected prefix"),
     "nothing": (b"", "expected prefix"),
     "half of the prefix": (b"k8", "expected prefix"),
-    "another kind": (sealed("v1", "Secret", NAMED), "cannot be handled as a ConfigMap"),
-    "another version": (sealed("v2", "ConfigMap", NAMED), "does not match the expected API version"),
-    "cut short": (sealed("v1", "ConfigMap", NAMED)[:-3], "unexpected EOF"),
+    "another kind": (wrapped("v1", "Secret", NAMED), "cannot be handled as a ConfigMap"),
+    "another version": (wrapped("v2", "ConfigMap", NAMED), "does not match the expected API version"),
+    "cut short": (wrapped("v1", "ConfigMap", NAMED)[:-3], "unexpected EOF"),
     "no envelope": (b"k8s\x00\xff\xff", "unexpected EOF"),
     "a wire type of old": (b"k8s\x00\x12\x02\x0b\x0c", "does not exist"),
     "a number where metadata is": (
@@ -196,7 +198,7 @@ async def test_what_cannot_be_read(body: bytes, why: str) -> None:
 async def test_a_patch_is_never_protobuf() -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a"))
-        body = sealed("v1", "ConfigMap", NAMED)
+        body = wrapped("v1", "ConfigMap", NAMED)
         await api.refuse("PATCH", f"{PATH}/a", body, 415, headers=SENT)
         patched = await api.ask(
             "PATCH",
@@ -204,7 +206,7 @@ async def test_a_patch_is_never_protobuf() -> None:
             {"data": {"k": "v"}},
             headers={**ASKED, "content-type": "application/merge-patch+json"},
         )
-        assert dict(opened(patched.body).data) == {"k": "v"}
+        assert dict(unwrapped(patched.body).data) == {"k": "v"}
 
 
 # A string at number 99, which no ConfigMap has.

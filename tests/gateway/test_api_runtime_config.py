@@ -8,7 +8,7 @@ import pytest
 from trio.testing import MockClock
 
 from tests.gateway.api import Api, config_map, names, served
-from tests.gateway.rest import at_rest
+from tests.gateway.idle import until_idle
 
 WEB = {
     "metadata": {"name": "web"},
@@ -123,7 +123,7 @@ async def test_namespaces_are_emptied_of_what_is_not_served(tmp_path: Path, mock
         await api.restart(runtime_config="apps/v1=false")
         (await api.ask("DELETE", "/api/v1/namespaces/n")).expect(200)
         for _ in range(10):
-            await at_rest()
+            await until_idle()
             mock_clock.jump(1)
         (await api.ask("GET", "/api/v1/namespaces/n")).expect(404)
         await api.restart(runtime_config="")

@@ -10,7 +10,7 @@ from trio.testing import MockClock
 
 from gateway import compose
 from tests.gateway.api import Answer, Api, SlowDisk, config_map, names, served
-from tests.gateway.rest import at_rest
+from tests.gateway.idle import until_idle
 
 PATH = "/api/v1/namespaces/default/configmaps"
 
@@ -23,9 +23,9 @@ async def after(api: Api, clock: MockClock, seconds: float, method: str, **query
         answers.append(await api.ask(method, PATH, **query))
 
     api.nursery.start_soon(ask)
-    await at_rest()
+    await until_idle()
     clock.jump(seconds)
-    await at_rest()
+    await until_idle()
     return answers
 
 
@@ -41,7 +41,7 @@ async def test_a_list_that_takes_too_long(mock_clock: MockClock) -> None:
         answers = await after(api, mock_clock, 6.9, "GET", **query)
         assert not answers
         mock_clock.jump(0.1)
-        await at_rest()
+        await until_idle()
         status = answers[0].expect(504)
         assert status["reason"] == "Timeout"
         assert "Too large resource version: 1000000, current: " in status["message"]
@@ -64,7 +64,7 @@ async def test_no_limit_leaves_the_servers_own_patience(query: dict[str, int], m
         answers = await after(api, mock_clock, 2.9, "GET", resourceVersion=1_000_000, **query)
         assert not answers
         mock_clock.jump(0.1)
-        await at_rest()
+        await until_idle()
         assert "Too large resource version" in answers[0].expect(504)["message"]
 
 
@@ -81,7 +81,7 @@ async def test_a_delete_of_a_collection_that_takes_too_long_leaves_the_rest_alon
         status = answers[0].expect(504)
         assert (status["reason"], status["details"]["retryAfterSeconds"]) == ("Timeout", 1)
         gate.set()
-        await at_rest()
+        await until_idle()
         # The first two were on their way to the disk and could not be called back.
         assert names(await api.list("configmaps")) == ["c", "d", "e"]
 

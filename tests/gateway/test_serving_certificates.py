@@ -7,8 +7,8 @@ import ssl
 import httpx
 import pytest
 
-from tests.gateway.secure import Kubeconfig, secure_client, served_securely, trusting
-from tests.gateway.serving import authority
+from tests.gateway.connections.http_server import authority
+from tests.gateway.https import Kubeconfig, secure_client, served_securely, trusting
 
 
 def as_their_client(api) -> ssl.SSLContext:

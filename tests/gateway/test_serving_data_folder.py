@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.gateway.api import config_map, served
-from tests.gateway.secure import served_securely
+from tests.gateway.https import served_securely
 
 
 def mode(path: Path) -> int:

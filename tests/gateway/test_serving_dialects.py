@@ -9,8 +9,8 @@ import pytest
 
 from actors.names import NAMES
 from tests.gateway.api import config_map, names, served
+from tests.gateway.https import Kubeconfig, secure_client, served_securely
 from tests.gateway.processes import process, refused
-from tests.gateway.secure import Kubeconfig, secure_client, served_securely
 
 OTHER = {"cluster": "kubernetes", "kubernetes": "cluster"}
 dialects = pytest.mark.parametrize("dialect", sorted(NAMES))

@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from tests.gateway.api import config_map
-from tests.gateway.secure import Kubeconfig, secure_client, served_securely, trusting
-from tests.gateway.serving import authority
+from tests.gateway.connections.http_server import authority
+from tests.gateway.https import Kubeconfig, secure_client, served_securely, trusting
 
 PATH = "/api/v1/namespaces/default/configmaps"
 

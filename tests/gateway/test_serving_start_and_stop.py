@@ -14,7 +14,7 @@ from actors.bootstrap.bootstrap import Bootstrap
 from gateway import compose
 from tests.actors.store import ManualClock, memory_folder
 from tests.gateway.api import ADMIN, Api, SlowDisk, config_map, served, settings
-from tests.gateway.rest import at_rest
+from tests.gateway.idle import until_idle
 
 
 def free_port() -> int:
@@ -81,7 +81,7 @@ async def test_health_checks_fail_until_the_start_is_finished(
                 assert await statuses(client) == [500, 500, 500]
                 assert not announced
                 gate.open.set()
-                await at_rest()
+                await until_idle()
                 assert announced
                 assert await statuses(client) == [200, 200, 200]
             stop.set()
@@ -90,7 +90,7 @@ async def test_health_checks_fail_until_the_start_is_finished(
 async def stopping(api: Api) -> None:
     await api.ask("GET", "/livez")
     api.stop.set()
-    await at_rest()
+    await until_idle()
 
 
 async def test_readyz_fails_during_the_delay_while_requests_are_served(mock_clock: MockClock) -> None:
@@ -111,7 +111,7 @@ async def test_readyz_fails_during_the_delay_while_requests_are_served(mock_cloc
             )
             assert found.status_code == 200
         mock_clock.jump(19.9)
-        await at_rest()
+        await until_idle()
         assert not api.stopped.is_set()
         mock_clock.jump(0.1)
         await api.stopped.wait()
@@ -139,9 +139,9 @@ async def test_running_writes_finish_and_persist_when_the_server_stops(
         async with trio.open_nursery() as nursery:
             for number in range(20):
                 nursery.start_soon(write, number)
-            await at_rest()
+            await until_idle()
             api.stop.set()
-            await at_rest()
+            await until_idle()
             assert not answers
             gate.set()
         assert answers == [201] * 20
@@ -165,7 +165,7 @@ async def test_cancelled_server_ends_although_writes_wait(monkeypatch: pytest.Mo
             access = b"Authorization: Bearer %b\r\nContent-Length: %d\r\n\r\n" % (ADMIN.encode(), len(body))
             async with await trio.open_tcp_stream("127.0.0.1", asked.insecure_port) as stream:
                 await stream.send_all(head + access + body)
-                await at_rest()
+                await until_idle()
                 nursery.cancel_scope.cancel()
         monkeypatch.setattr(SlowDisk, "gate", None)
         async with served(folder) as api:

@@ -7,7 +7,7 @@ import trio
 
 from gateway.wire import aside, compression
 from gateway.wire.compression import acceptable, compress
-from tests.gateway.rest import at_rest
+from tests.gateway.idle import until_idle
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ async def test_only_large_bodies_take_a_thread() -> None:
             limiter.acquire_on_behalf_of_nowait(borrower)
         nursery.start_soon(run, large)
         nursery.start_soon(run, small)
-        await at_rest()
+        await until_idle()
         assert done == [len(small)]
         for borrower in borrowers:
             limiter.release_on_behalf_of(borrower)

@@ -8,7 +8,7 @@ import trio
 
 from gateway.wire import aside
 from gateway.wire.yaml import YamlError, dump, from_json_off_loop, load_off_loop
-from tests.gateway.rest import at_rest
+from tests.gateway.idle import until_idle
 
 SMALL = b'{"a": 1}'
 LARGE = orjson.dumps({f"key{number}": "value" for number in range(5000)})
@@ -49,7 +49,7 @@ async def test_only_what_may_take_long_needs_a_thread(
             limiter.acquire_on_behalf_of_nowait(borrower)
         for body in (*waiting, SMALL):
             nursery.start_soon(go, body)
-        await at_rest()
+        await until_idle()
         assert done == [SMALL]
         for borrower in borrowers:
             limiter.release_on_behalf_of(borrower)

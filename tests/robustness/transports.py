@@ -12,7 +12,7 @@ import wsproto
 from wsproto.events import AcceptConnection, CloseConnection, Ping, RejectConnection, Request, TextMessage
 from wsproto.utilities import ProtocolError
 
-from tests.gateway.farewells import Farewells
+from tests.gateway.goaway import GoAwayFilter
 from tests.robustness.cluster import LOOPBACK, TOKEN
 
 _AUTHORIZATION = f"Bearer {TOKEN}"
@@ -158,7 +158,7 @@ class Http2(Transport):
     def __init__(self) -> None:
         super().__init__()
         self._connection = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True))
-        self._farewells = Farewells()
+        self._goaway = GoAwayFilter()
         self._buffer = b""
 
     def request(self, target: str) -> None:
@@ -170,7 +170,7 @@ class Http2(Transport):
         return self._connection.data_to_send()
 
     def receive(self, data: bytes) -> list[bytes]:
-        for event in self._connection.receive_data(self._farewells.without(data)):
+        for event in self._connection.receive_data(self._goaway.without_goaway(data)):
             self._handle(event)
         *lines, self._buffer = self._buffer.split(b"\n")
         if self.finished and self._buffer and self.status == 200:

@@ -13,7 +13,7 @@ import h2.exceptions
 import trio
 
 from tests.gateway.api import ADMIN, Api
-from tests.gateway.farewells import Farewells
+from tests.gateway.goaway import GoAwayFilter
 from tests.gateway.watch.watching import NotStrict, Watch, with_query
 
 
@@ -42,7 +42,7 @@ class Connection:
         config = h2.config.H2Configuration(header_encoding=None)
         self.h2 = h2.connection.H2Connection(config=config)
         self._watches: dict[int, StreamWatch] = {}
-        self._farewells = Farewells()
+        self._goaway = GoAwayFilter()
         self._sending = trio.Lock()
 
     async def open(self) -> None:
@@ -88,7 +88,7 @@ class Connection:
     async def read(self) -> None:
         try:
             while data := await self._stream.receive_some(65536):
-                for event in self.h2.receive_data(self._farewells.without(bytes(data))):
+                for event in self.h2.receive_data(self._goaway.without_goaway(bytes(data))):
                     self._handle(event)
                 await self.flush()
         except (trio.BrokenResourceError, trio.ClosedResourceError, h2.exceptions.ProtocolError):

@@ -7,7 +7,7 @@ from trio.testing import MockClock
 
 from gateway.watch.sweeper import BOOKMARK_INTERVAL
 from tests.gateway.api import Api, config_map, labelled, served
-from tests.gateway.rest import at_rest, let_pass
+from tests.gateway.idle import advance, until_idle
 from tests.gateway.watch.watching import (
     Watch,
     ports,
@@ -31,7 +31,7 @@ async def test_one_comes_before_the_time_is_up(transport: str, mock_clock: MockC
         async with watching(api, path, transport, resourceVersion=at, timeoutSeconds=5, **ASKED) as watch:
             await api.create("configmaps", config_map("a"))
             await api.create("leases", {"metadata": {"name": "l"}})
-            await let_pass(mock_clock, 6)
+            await advance(mock_clock, 6)
             event, mark = await watch.end()
             assert event["type"] == "ADDED"
             assert mark == {
@@ -52,7 +52,7 @@ async def test_none_unless_asked_for(mock_clock: MockClock) -> None:
     ):
         await api.create("configmaps", config_map("a"))
         for _ in range(5):
-            await let_pass(mock_clock, BOOKMARK_INTERVAL)
+            await advance(mock_clock, BOOKMARK_INTERVAL)
         assert [event["type"] for event in await watch.end()] == ["ADDED"]
         assert [event["type"] for event in await other.end()] == ["ADDED"]
 
@@ -61,7 +61,7 @@ async def test_one_an_interval_under_silence(mock_clock: MockClock) -> None:
     async with served() as api, watching(api, api.path("configmaps"), **ASKED) as watch:
         marks = []
         for number in range(4):
-            await let_pass(mock_clock, BOOKMARK_INTERVAL)
+            await advance(mock_clock, BOOKMARK_INTERVAL)
             marks.append(int(await api.head()))
             # Other types move the version on: who resumes here later must find it in the window.
             await api.create("leases", {"metadata": {"name": f"l-{number}"}})
@@ -75,7 +75,7 @@ async def test_a_change_that_the_selector_leaves_out_moves_the_bookmark(mock_clo
         watching(api, api.path("configmaps"), labelSelector="app=web", timeoutSeconds=5, **ASKED) as watch,
     ):
         made = await api.create("configmaps", labelled("a", app="db"))
-        await let_pass(mock_clock, 6)
+        await advance(mock_clock, 6)
         assert versions(await watch.end()) == [int(made["metadata"]["resourceVersion"])]
 
 
@@ -88,7 +88,7 @@ async def test_under_load_they_come_too_and_tell_the_truth(transport: str, mock_
             for number in range(60):
                 await api.create("configmaps", config_map(f"c-{number:02}"))
                 mock_clock.jump(BOOKMARK_INTERVAL / 8)
-            await let_pass(mock_clock, 500)
+            await advance(mock_clock, 500)
             events = await watch.end()
             assert len(bookmarks(watch)) >= 6
             found = versions(events)
@@ -101,7 +101,7 @@ async def assert_truthful(api: Api, watch: Watch) -> None:
     for mark in bookmarks(watch):
         later = [version(one) for one in watch.events if one["type"] != "BOOKMARK" and version(one) > mark]
         async with watching(api, api.path("configmaps"), resourceVersion=mark) as again:
-            await at_rest()
+            await until_idle()
             assert versions(again.events) == later
 
 
@@ -111,10 +111,10 @@ async def test_one_who_is_behind_is_told_how_far_it_got(mock_clock: MockClock) -
         at = await api.head()
         query = {"resourceVersion": at, "timeoutSeconds": 5, **ASKED}
         async with watching(api, api.path("configmaps"), stalled=True, **query) as watch:
-            await at_rest()
+            await until_idle()
             for number in range(80):
                 await api.create("configmaps", config_map(f"c-{number:02}", big=big))
-            await let_pass(mock_clock, 6)
+            await advance(mock_clock, 6)
             watch.resume()  # type: ignore[attr-defined]
             *events, mark = await watch.end()
             assert mark["type"] == "BOOKMARK"
@@ -128,7 +128,7 @@ async def test_one_who_is_behind_is_told_how_far_it_got(mock_clock: MockClock) -
 async def test_ways_to_ask(value: str, marks: int, mock_clock: MockClock) -> None:
     query = {"allowWatchBookmarks": value, "timeoutSeconds": 1}
     async with served() as api, watching(api, api.path("configmaps"), **query) as watch:
-        await let_pass(mock_clock, 3)
+        await advance(mock_clock, 3)
         assert len(await watch.end()) == marks
 
 
@@ -136,7 +136,7 @@ async def test_every_form_has_its_own(mock_clock: MockClock) -> None:
     accept = {"Accept": "application/json;as=PartialObjectMetadata;g=meta.cluster.io;v=v1"}
     query = {"timeoutSeconds": 1, **ASKED}
     async with served() as api, watching(api, api.path("configmaps"), headers=accept, **query) as watch:
-        await let_pass(mock_clock, 3)
+        await advance(mock_clock, 3)
         [mark] = await watch.end()
         assert mark["object"] == {
             "kind": "PartialObjectMetadata",

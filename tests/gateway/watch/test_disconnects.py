@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from tests.gateway.api import Api, config_map, served
-from tests.gateway.rest import at_rest
+from tests.gateway.idle import until_idle
 from tests.gateway.watch.watching import connect, ports, request, told, transports, watching
 
 RESET = struct.pack("ii", 1, 0)
@@ -25,7 +25,7 @@ async def watchers(api: Api) -> dict[str, float]:
 
 
 async def assert_nobody(api: Api) -> None:
-    await at_rest()
+    await until_idle()
     left = await watchers(api)
     assert left["rewound_watchers_sweeping"] == left["rewound_watchers_lagging"] == 0
     assert left["rewound_watch_groups"] == 0
@@ -36,7 +36,7 @@ async def test_in_silence(transport: str) -> None:
     async with served(**ports(transport)) as api:
         for _ in range(3):
             async with watching(api, api.path("configmaps"), transport):
-                await at_rest()
+                await until_idle()
         await assert_nobody(api)
 
 
@@ -65,7 +65,7 @@ async def test_many_at_once_in_a_burst(reset: bool) -> None:
                 stream = await connect(api)
                 await stream.send_all(request(f"{path}?watch=1&resourceVersion={at}"))
                 streams.append(stream)
-            await at_rest()
+            await until_idle()
             async with trio.open_nursery() as nursery:
 
                 async def write() -> None:
@@ -88,8 +88,8 @@ async def test_while_the_state_is_sent() -> None:
         for number in range(60):
             await api.create("configmaps", config_map(f"c-{number:02}", big="x" * 100_000))
         async with watching(api, api.path("configmaps"), stalled=True):
-            await at_rest()
-        await at_rest()
+            await until_idle()
+        await until_idle()
         async with watching(api, api.path("configmaps")) as watch:
             assert len(await watch.take(60)) == 60
         await assert_nobody(api)
@@ -101,7 +101,7 @@ async def test_by_closing_one_half() -> None:
         stream = await connect(api)
         assert isinstance(stream, trio.SocketStream)
         await stream.send_all(request(f"{api.path('configmaps')}?watch=1"))
-        await at_rest()
+        await until_idle()
         await stream.send_eof()
         await assert_nobody(api)
         await stream.aclose()
@@ -110,14 +110,14 @@ async def test_by_closing_one_half() -> None:
 async def send_for_ever(stream: trio.abc.Stream) -> None:
     while True:
         await stream.send_all(b"x" * 65536)
-        await at_rest()
+        await until_idle()
 
 
 async def test_by_sending_without_end() -> None:
     async with served() as api:
         stream = await connect(api)
         await stream.send_all(request(f"{api.path('configmaps')}?watch=1"))
-        await at_rest()
+        await until_idle()
         with pytest.raises(trio.BrokenResourceError):
             await send_for_ever(stream)
         await stream.aclose()

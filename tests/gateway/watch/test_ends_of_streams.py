@@ -6,8 +6,8 @@ import orjson
 from trio.testing import MockClock
 
 from tests.gateway.api import config_map, served
-from tests.gateway.rest import at_rest, let_pass
-from tests.gateway.serving import Client
+from tests.gateway.connections.http_server import Client
+from tests.gateway.idle import advance, until_idle
 from tests.gateway.watch.watching import Chunks, Watch, connect, request, watching
 
 
@@ -25,7 +25,7 @@ async def test_requests_behind_a_watch_are_answered_after_it(mock_clock: MockClo
         await stream.send_all(request(f"{path}/b"))
         third = request(f"{path}/a")
         await stream.send_all(third[:20])
-        await let_pass(mock_clock, 6)
+        await advance(mock_clock, 6)
         await stream.send_all(third[20:])
         await chunks.read()
         assert [event["type"] for event in await watch.end()] == ["ADDED"]
@@ -43,11 +43,11 @@ async def test_two_watches_one_after_the_other(mock_clock: MockClock) -> None:
         await stream.send_all(asked + asked)
         first, second = Watch(), Watch()
         await api.create("configmaps", config_map("a"))
-        await let_pass(mock_clock, 6)
+        await advance(mock_clock, 6)
         chunks = Chunks(stream, first)
         await chunks.read()
         await api.create("configmaps", config_map("b"))
-        await let_pass(mock_clock, 6)
+        await advance(mock_clock, 6)
         again = Chunks(stream, second)
         again.buffer = chunks.buffer
         await again.read()
@@ -82,7 +82,7 @@ async def test_a_client_of_http_1_0_gets_no_chunks(mock_clock: MockClock) -> Non
             await stream.send_all(
                 f"GET {target} HTTP/1.0\r\nAuthorization: Bearer admin-token\r\n{keep_alive}\r\n".encode()
             )
-            await let_pass(mock_clock, 6)
+            await advance(mock_clock, 6)
             received = b""
             while data := await stream.receive_some(65536):
                 received += data
@@ -98,11 +98,11 @@ async def test_one_who_does_not_read_to_the_end_of_an_event_is_cut_off(mock_cloc
         at = await api.head()
         query = {"resourceVersion": at, "timeoutSeconds": 5}
         async with watching(api, api.path("configmaps"), stalled=True, **query) as watch:
-            await at_rest()
+            await until_idle()
             for number in range(60):
                 await api.create("configmaps", config_map(f"c-{number:02}", big="x" * 100_000))
             for _ in range(12):
-                await let_pass(mock_clock, 1)
+                await advance(mock_clock, 1)
             watch.resume()  # type: ignore[attr-defined]
             await watch.gone()
             assert not watch.ended
@@ -113,11 +113,11 @@ async def test_one_who_reads_at_the_last_moment_gets_whole_events(mock_clock: Mo
         at = await api.head()
         query = {"resourceVersion": at, "timeoutSeconds": 5}
         async with watching(api, api.path("configmaps"), stalled=True, **query) as watch:
-            await at_rest()
+            await until_idle()
             for number in range(60):
                 await api.create("configmaps", config_map(f"c-{number:02}", big="x" * 100_000))
             for _ in range(7):
-                await let_pass(mock_clock, 1)
+                await advance(mock_clock, 1)
             watch.resume()  # type: ignore[attr-defined]
             events = await watch.end()
             assert 0 < len(events) < 60

@@ -9,7 +9,7 @@ from gateway.watch.changes import Change
 from gateway.watch.selection import Selection, Shown
 from journal.errors import Damaged
 from tests.gateway.api import config_map, labelled, served
-from tests.gateway.rest import at_rest
+from tests.gateway.idle import until_idle
 from tests.gateway.watch.watching import ports, transports, watching
 
 show = Selection.show
@@ -61,7 +61,7 @@ async def test_one_that_is_catching_up_fails_alone(monkeypatch: pytest.MonkeyPat
                 patch.setattr(Selection, "show", fails_for_selections)
                 lagging.resume()  # type: ignore[attr-defined]
                 await lagging.gone()
-                await at_rest()
+                await until_idle()
             assert lagging.events[-1]["object"]["code"] == 500
             await api.create("configmaps", labelled("last", app="x"))
             assert await healthy.told(1) == [("ADDED", "last")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from trio.testing import MockClock
 
 from tests.gateway.api import config_map, labelled, served
-from tests.gateway.rest import at_rest, let_pass
+from tests.gateway.idle import advance, until_idle
 from tests.gateway.watch.streams import connection
 from tests.gateway.watch.watching import assert_ascending, told, version
 
@@ -58,7 +58,7 @@ async def test_a_stream_that_is_reset_leaves_the_others() -> None:
     async with served() as api, connection(api) as client:
         gone, stays = await client.watch(PATH), await client.watch(PATH)
         await client.cancel(gone)
-        await at_rest()
+        await until_idle()
         await api.create("configmaps", config_map("a"))
         assert await stays.told(1) == [("ADDED", "a")]
         assert gone.events == []
@@ -71,7 +71,7 @@ async def test_its_time_is_up(mock_clock: MockClock) -> None:
         watch = await client.watch(PATH, timeoutSeconds=5, allowWatchBookmarks="true")
         longer = await client.watch(PATH, timeoutSeconds=50)
         await api.create("configmaps", config_map("a"))
-        await let_pass(mock_clock, 6)
+        await advance(mock_clock, 6)
         assert [event["type"] for event in await watch.end()] == ["ADDED", "BOOKMARK"]
         await api.create("configmaps", config_map("b"))
         assert await longer.told(2) == [("ADDED", "a"), ("ADDED", "b")]
@@ -85,7 +85,7 @@ async def test_a_stalled_stream_ends_too_when_its_time_is_up(mock_clock: MockClo
         for number in range(30):
             await api.create("configmaps", config_map(f"c-{number:02}", big="x" * 50_000))
         for _ in range(14):
-            await let_pass(mock_clock, 1)
+            await advance(mock_clock, 1)
         text = (await api.ask("GET", "/metrics")).text
         assert 'rewound_watchers_lagging{type="configmaps"} 0.0' in text
         # What Hypercorn holds of them still arrives, whole; an event that was cut is told as a reset.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.gateway.api import config_map, labelled, served
-from tests.gateway.rest import at_rest
+from tests.gateway.idle import until_idle
 from tests.gateway.watch.watching import ports, told, transports, watching
 
 PATHS = [
@@ -28,7 +28,7 @@ async def test_nothing_else_is_in_the_stream(path: str, start: str) -> None:
             for name in ("b", "a", "aa"):
                 await api.delete("configmaps", name)
             assert await watch.told(3) == [("ADDED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
-            await at_rest()
+            await until_idle()
             assert watch.untaken == []
 
 
@@ -42,7 +42,7 @@ async def test_over_every_transport(transport: str) -> None:
 
 async def test_an_object_that_is_not_there_may_come() -> None:
     async with served() as api, watching(api, PATHS[0]) as watch:
-        await at_rest()
+        await until_idle()
         assert watch.events == []
         await api.create("configmaps", config_map("a"))
         await api.delete("configmaps", "a")
@@ -70,7 +70,7 @@ async def test_with_a_selector_besides() -> None:
             await api.replace("configmaps", labelled("a", app="db"))
             assert await watch.told(1) == [("ADDED", "a")]
             await api.create("configmaps", labelled("b", app="db"))
-            await at_rest()
+            await until_idle()
             assert never.events == []
             assert watch.untaken == []
 
@@ -78,9 +78,9 @@ async def test_with_a_selector_besides() -> None:
 async def test_a_cluster_scoped_object() -> None:
     async with served() as api:
         await api.create("namespaces", {"metadata": {"name": "a"}})
-        await at_rest()
+        await until_idle()
         async with watching(api, "/api/v1/namespaces/a") as watch:
             assert await watch.told(1) == [("ADDED", "a")]
             await api.create("namespaces", {"metadata": {"name": "b"}})
-            await at_rest()
+            await until_idle()
             assert watch.untaken == []

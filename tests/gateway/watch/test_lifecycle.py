@@ -9,11 +9,11 @@ from trio.testing import MockClock
 from gateway.compose import Extensions
 from gateway.watch.selection import Selection
 from tests.gateway.api import config_map, served
+from tests.gateway.idle import advance, until_idle
 from tests.gateway.observing import Observer
-from tests.gateway.rest import at_rest, let_pass
-from tests.gateway.watch.rawsocket import CLOSE, masked, raw_socket
 from tests.gateway.watch.streams import connection
 from tests.gateway.watch.watching import Watch, connect, ports, request, transports, watching
+from tests.gateway.watch.websocket_client import CLOSE, masked, websocket_client
 
 PATH = "/api/v1/namespaces/default/secrets"
 STAGES = ["received", "attributes", "decision", "started", "complete"]
@@ -46,15 +46,15 @@ async def test_a_watch_whose_time_is_up(transport: str, mock_clock: MockClock) -
                 record for record in observer.records if record.method == "GET" and record.path == PATH
             ]
             assert [record.stages for record in records] == [STAGES[:-1]] * 2
-            await let_pass(mock_clock, 601)
+            await advance(mock_clock, 601)
             await watch.end()
-            await at_rest()
+            await until_idle()
             assert [record.stages[-1] for record in records] == ["complete", "started"]
             await api.create("secrets", config_map("c"))
             await other.take(1)
-            await let_pass(mock_clock, 301)
+            await advance(mock_clock, 301)
             await other.end()
-            await at_rest()
+            await until_idle()
     assert [record.stages for record in records] == [STAGES] * 2
     assert records[0].end == (status(transport), size(watch, transport), False)
     assert records[1].end == (status(transport), size(other, transport), False)
@@ -100,14 +100,14 @@ async def test_a_watcher_that_reads_late_is_counted_to_the_byte(
         at = await api.head()
         query = {"resourceVersion": at, "timeoutSeconds": 600}
         async with watching(api, PATH, transport, stalled=True, **query) as watch:
-            await at_rest()
+            await until_idle()
             for number in range(12):
                 await api.create("secrets", {**config_map(f"s-{number}"), "stringData": {"a": "x" * 30_000}})
             watch.resume()  # type: ignore[attr-defined]
             await watch.take(12)
-            await let_pass(mock_clock, 601)
+            await advance(mock_clock, 601)
             await watch.end()
-            await at_rest()
+            await until_idle()
         [record] = [one for one in observer.records if one.method == "GET" and one.path == PATH]
     assert (record.stages, record.end) == (STAGES, (status(transport), size(watch, transport), False))
 
@@ -124,9 +124,9 @@ async def test_streams_of_one_http2_connection(mock_clock: MockClock) -> None:
         records = [record for record in observer.records if record.method == "GET" and record.path == PATH]
         assert [record.stages for record in records] == [STAGES[:-1]] * 3
         await client.cancel(left)
-        await let_pass(mock_clock, 601)
+        await advance(mock_clock, 601)
         await timed.end()
-        await at_rest()
+        await until_idle()
         assert [record.stages[-1] for record in records] == ["complete", "complete", "started"]
         await api.client.aclose()
         api.stop.set()
@@ -140,7 +140,7 @@ async def test_streams_of_one_http2_connection(mock_clock: MockClock) -> None:
 async def test_a_websocket_that_its_client_closes() -> None:
     observer = Observer()
     async with served(extensions=Extensions(observer=observer)) as api:
-        async with raw_socket(api, f"{PATH}?watch=1") as raw:
+        async with websocket_client(api, f"{PATH}?watch=1") as raw:
             await api.create("secrets", config_map("a"))
             frame = await raw.frame()
             assert raw.headers[b"audit-id"] == observer.records[-2].audit_id
@@ -153,7 +153,7 @@ async def test_a_websocket_that_its_client_closes() -> None:
 async def test_a_websocket_that_is_refused() -> None:
     observer = Observer()
     async with served(extensions=Extensions(observer=observer)) as api:
-        async with raw_socket(api, f"{PATH}?watch=1", headers={"Sec-WebSocket-Key": "short"}) as raw:
+        async with websocket_client(api, f"{PATH}?watch=1", headers={"Sec-WebSocket-Key": "short"}) as raw:
             assert raw.status == 400
         [record] = await observer.ended(1, PATH)
     assert record.stages == ["received", "attributes", "decision", "complete"]
@@ -180,10 +180,10 @@ async def test_a_pipelined_watch_and_its_neighbours(mock_clock: MockClock) -> No
         stream = await connect(api)
         paths = ("/version", f"{PATH}?watch=1&timeoutSeconds=60", "/livez")
         await stream.send_all(b"".join(request(path) for path in paths))
-        await at_rest()
+        await until_idle()
         [before] = await observer.ended(1, "/version")
         assert (before.status, before.cut_off) == (200, False)
-        await let_pass(mock_clock, 61)
+        await advance(mock_clock, 61)
         [watch] = await observer.ended(1, PATH)
         assert (watch.stages, watch.end) == (STAGES, (200, 0, False))
         [after] = await observer.ended(1, "/livez")
@@ -197,9 +197,9 @@ async def test_an_http_1_0_client_gets_no_chunks(mock_clock: MockClock) -> None:
         stream = await connect(api)
         head = request(f"{PATH}?watch=1&timeoutSeconds=60").replace(b"HTTP/1.1", b"HTTP/1.0")
         await stream.send_all(head)
-        await at_rest()
+        await until_idle()
         await api.create("secrets", config_map("a"))
-        await let_pass(mock_clock, 61)
+        await advance(mock_clock, 61)
         received = b""
         while data := await stream.receive_some(65536):
             received += data

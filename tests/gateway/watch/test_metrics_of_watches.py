@@ -5,7 +5,7 @@ from __future__ import annotations
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.gateway.api import Api, config_map, labelled, served
-from tests.gateway.rest import at_rest
+from tests.gateway.idle import until_idle
 from tests.gateway.watch.watching import watching
 
 
@@ -42,7 +42,7 @@ async def test_who_watches_and_what_they_got() -> None:
                 "watch_expired_total": 0,
             }
             assert await measured(api, "leases.coordination.cluster.io") == {}
-        await at_rest()
+        await until_idle()
         now = await measured(api)
         assert (now["watch_groups"], now["watchers_sweeping"], now["watch_deliveries_total"]) == (0, 0, 5)
 
@@ -51,7 +51,7 @@ async def test_who_is_behind() -> None:
     async with served() as api:
         path, at = api.path("configmaps"), await api.head()
         async with watching(api, path, stalled=True, resourceVersion=at) as watch:
-            await at_rest()
+            await until_idle()
             for number in range(60):
                 await api.create("configmaps", config_map(f"c-{number:02}", big="x" * 100_000))
             now = await measured(api)
@@ -60,7 +60,7 @@ async def test_who_is_behind() -> None:
             assert now["watch_deliveries_total"] < 60
             watch.resume()  # type: ignore[attr-defined]
             await watch.take(60)
-            await at_rest()
+            await until_idle()
             now = await measured(api)
             assert (now["watchers_sweeping"], now["watchers_lagging"]) == (1, 0)
             assert now["watch_deliveries_total"] == 60

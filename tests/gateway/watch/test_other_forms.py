@@ -6,7 +6,7 @@ import pytest
 from trio.testing import MockClock
 
 from tests.gateway.api import config_map, served
-from tests.gateway.rest import at_rest, let_pass
+from tests.gateway.idle import advance, until_idle
 from tests.gateway.watch.watching import ports, transports, watching
 
 TABLE = {"Accept": "application/json;as=Table;g=meta.cluster.io;v=v1"}
@@ -56,7 +56,7 @@ async def test_one_that_waits_for_its_first_event_ends_in_time(mock_clock: MockC
         at = await api.head()
         query = {"resourceVersion": at, "timeoutSeconds": 5, "allowWatchBookmarks": "true"}
         async with watching(api, api.path("configmaps"), headers=TABLE, **query) as watch:
-            await let_pass(mock_clock, 6)
+            await advance(mock_clock, 6)
             [mark] = await watch.end()
             assert mark["object"] == {
                 "kind": "Table",
@@ -69,8 +69,8 @@ async def test_one_that_waits_for_its_first_event_may_leave() -> None:
     async with served() as api:
         at = await api.head()
         async with watching(api, api.path("configmaps"), headers=TABLE, resourceVersion=at):
-            await at_rest()
-        await at_rest()
+            await until_idle()
+        await until_idle()
         text = (await api.ask("GET", "/metrics")).text
         assert 'rewound_watch_groups{type="configmaps"} 0.0' in text
 

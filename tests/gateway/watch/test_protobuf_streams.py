@@ -10,8 +10,8 @@ import trio_websocket
 from trio.testing import MockClock
 
 from tests.gateway.api import ADMIN, Api, config_map, served
-from tests.gateway.foreign import MEDIA, event, message, sealed
-from tests.gateway.rest import at_rest, let_pass
+from tests.gateway.idle import advance, until_idle
+from tests.gateway.protobuf_client import MEDIA, event, message, wrapped
 from tests.gateway.watch.watching import Chunks, Watch, connect, watching, with_query
 
 STREAM = f"{MEDIA};stream=watch"
@@ -63,7 +63,7 @@ async def test_the_state_first_and_bookmarks(mock_clock: MockClock) -> None:
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(watch)
-            await let_pass(mock_clock, 6)
+            await advance(mock_clock, 6)
         (first, shown), (second, mark) = found
         assert (first, shown.metadata.name, second) == ("ADDED", "a", "BOOKMARK")
         assert mark.metadata.resourceVersion == await api.head()
@@ -112,8 +112,8 @@ async def test_one_object() -> None:
         await api.create("configmaps", config_map("other"))
         sent = message("ConfigMap")
         sent.metadata.name = "a"
-        body = sealed("v1", "ConfigMap", sent)
+        body = wrapped("v1", "ConfigMap", sent)
         await api.ask("POST", api.path("configmaps"), body, headers={"content-type": MEDIA})
         [(_, shown)] = await told(api, 1, fieldSelector="metadata.name=a")
         assert shown.metadata.name == "a"
-        await at_rest()
+        await until_idle()

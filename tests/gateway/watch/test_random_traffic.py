@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.actors.store import Document
 from tests.gateway.api import Api, served
-from tests.gateway.rest import at_rest
+from tests.gateway.idle import until_idle
 from tests.gateway.watch.watching import Watch, told, version, watching
 
 NAMES = "abcdef"
@@ -145,7 +145,7 @@ async def write(api: Api, name: str, app: str, tier: str) -> None:
 
 
 async def settle(followers: list[Follower]) -> None:
-    await at_rest()
+    await until_idle()
     for follower in followers:
         await follower.check()
 

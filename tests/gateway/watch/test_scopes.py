@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.gateway.api import Api, config_map, served
-from tests.gateway.rest import at_rest
+from tests.gateway.idle import until_idle
 from tests.gateway.watch.watching import watching
 
 
@@ -18,7 +18,7 @@ async def write(api: Api) -> None:
 async def in_two_namespaces(api: Api) -> str:
     for namespace in ("one", "two"):
         await api.create("namespaces", {"metadata": {"name": namespace}})
-    await at_rest()
+    await until_idle()
     return await api.head()
 
 
@@ -39,7 +39,7 @@ async def test_namespaces(path: str, expected: list[str]) -> None:
             events = await watch.take(len(expected))
             assert [event["object"]["metadata"]["namespace"] for event in events] == expected
             assert [event["type"] for event in events] == ["ADDED", "DELETED"] * (len(expected) // 2)
-            await at_rest()
+            await until_idle()
             assert watch.untaken == []
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.gateway.api import labelled, served
-from tests.gateway.rest import at_rest
+from tests.gateway.idle import until_idle
 from tests.gateway.watch.watching import ports, transports, version, watching
 
 
@@ -28,7 +28,7 @@ async def test_entering_and_leaving(transport: str) -> None:
             await api.delete("configmaps", "in")
             await api.delete("configmaps", "out")
             assert await watch.told(1) == [("DELETED", "out")]
-            await at_rest()
+            await until_idle()
             assert watch.untaken == []
 
 

@@ -8,7 +8,7 @@ import trio
 from trio.testing import MockClock
 
 from tests.gateway.api import Api, config_map, served
-from tests.gateway.rest import at_rest, let_pass
+from tests.gateway.idle import advance, until_idle
 from tests.gateway.watch.watching import connect, ports, request, transports, version, watching
 
 
@@ -56,7 +56,7 @@ async def test_hundreds_of_them() -> None:
                 request(f"{api.path('configmaps')}?watch=1&labelSelector=app%3D{number % 7}")
             )
             streams.append(stream)
-        await at_rest()
+        await until_idle()
         await api.restart()
         for stream in streams:
             data = b""
@@ -105,13 +105,13 @@ async def test_those_who_never_read_are_cut_off_within_seconds(transport: str, m
                 await api.create("configmaps", config_map(f"c-{number:02}", big="x" * 300_000))
             await healthy.take(20)
             async with watching(api, path, transport, stalled=True):
-                await at_rest()
+                await until_idle()
                 await api.client.aclose()
                 api.stop.set()
-                await let_pass(mock_clock, 0)
+                await advance(mock_clock, 0)
                 assert await healthy.end() == []
                 assert not api.stopped.is_set()
                 for _ in range(10):
-                    await let_pass(mock_clock, 1)
+                    await advance(mock_clock, 1)
                 assert api.stopped.is_set()
         await api.start()

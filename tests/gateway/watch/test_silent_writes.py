@@ -8,7 +8,7 @@ from actors.errors import StorageRefused
 from actors.store.committer import Committer
 from tests.actors.store import Refused
 from tests.gateway.api import config_map, served
-from tests.gateway.rest import at_rest
+from tests.gateway.idle import until_idle
 from tests.gateway.watch.watching import told, watching
 
 MERGE = {"content-type": "application/merge-patch+json"}
@@ -37,7 +37,7 @@ async def test_only_the_last_write_shows() -> None:
             assert (await api.ask(method, where, body)).status == status
         await api.create("configmaps", config_map("z"))
         assert await watch.told(1) == [("ADDED", "z")]
-        await at_rest()
+        await until_idle()
         assert watch.untaken == []
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from gateway.watch import state
 from tests.gateway.api import config_map, served
-from tests.gateway.rest import at_rest
+from tests.gateway.idle import until_idle
 from tests.gateway.watch.watching import watching
 
 BIG = "x" * 100_000
@@ -22,7 +22,7 @@ async def test_a_beginning_lasts_as_long_as_its_version(
         for name in NAMES:
             await api.create("configmaps", config_map(name, big=BIG))
         async with watching(api, api.path("configmaps"), stalled=True) as watch:
-            await at_rest()
+            await until_idle()
             api.clock.advance(400)
             watch.resume()  # type: ignore[attr-defined]
             assert await watch.told(60) == [("ADDED", name) for name in NAMES]

@@ -7,7 +7,7 @@ import tracemalloc
 from contextlib import AsyncExitStack
 
 from tests.gateway.api import Api, config_map, served
-from tests.gateway.rest import at_rest
+from tests.gateway.idle import until_idle
 from tests.gateway.watch.watching import Watch, assert_ascending, ports, told, transports, watching
 
 BIG = "x" * 50_000
@@ -51,7 +51,7 @@ async def test_stalling_again_and_again() -> None:
                 # A read now and then, each of a few bytes: frames are cut at all kinds of places.
                 reader.buffer += await reader.stream.receive_some(10_007)
                 for _ in range(3):
-                    await at_rest()
+                    await until_idle()
                 take_whole_chunks(reader, watch)
             assert [told(event) for event in watch.events] == expected
 
@@ -78,7 +78,7 @@ async def test_many_of_them_hold_next_to_nothing() -> None:
             await stack.enter_async_context(watching(api, path, stalled=True, resourceVersion=at))
             for _ in range(30)
         ]
-        await at_rest()
+        await until_idle()
         gc.collect()
         tracemalloc.start()
         before = tracemalloc.get_traced_memory()[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.gateway.api import config_map, served
-from tests.gateway.rest import at_rest
+from tests.gateway.idle import until_idle
 from tests.gateway.watch.watching import ports, transports, watching
 
 
@@ -20,7 +20,7 @@ async def test_only_what_came_after_it(transport: str) -> None:
             await api.replace("configmaps", config_map("before", x="1"))
             await api.delete("configmaps", "at")
             assert await watch.told(2) == [("MODIFIED", "before"), ("DELETED", "at")]
-            await at_rest()
+            await until_idle()
             assert watch.untaken == []
 
 
@@ -28,7 +28,7 @@ async def test_the_newest_version_is_silent_until_something_happens() -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a"))
         async with watching(api, api.path("configmaps"), resourceVersion=await api.head()) as watch:
-            await at_rest()
+            await until_idle()
             assert watch.events == []
             await api.create("configmaps", config_map("b"))
             assert await watch.told(1) == [("ADDED", "b")]

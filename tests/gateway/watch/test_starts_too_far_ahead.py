@@ -5,7 +5,7 @@ from __future__ import annotations
 from trio.testing import MockClock
 
 from tests.gateway.api import config_map, served
-from tests.gateway.rest import at_rest, let_pass
+from tests.gateway.idle import advance, until_idle
 from tests.gateway.watch.watching import ports, transports, watching
 
 
@@ -17,7 +17,7 @@ async def test_silent_until_it_is_reached(transport: str) -> None:
             for name in "abcde":
                 await api.create("configmaps", config_map(name))
             assert await watch.told(2) == [("ADDED", "d"), ("ADDED", "e")]
-            await at_rest()
+            await until_idle()
             assert len(watch.events) == 2
 
 
@@ -33,15 +33,15 @@ async def test_silent_to_its_end_when_it_never_comes(mock_clock: MockClock) -> N
         ) as watch,
     ):
         await api.create("configmaps", config_map("a"))
-        await let_pass(mock_clock, 4)
+        await advance(mock_clock, 4)
         assert not watch.over
-        await let_pass(mock_clock, 2)
+        await advance(mock_clock, 2)
         assert await watch.end() == []
 
 
 async def test_its_client_may_leave() -> None:
     async with served() as api:
         async with watching(api, api.path("configmaps"), resourceVersion=99999999):
-            await at_rest()
-        await at_rest()
+            await until_idle()
+        await until_idle()
         await api.create("configmaps", config_map("a"))

@@ -10,7 +10,7 @@ import trio
 from actors.store import committer
 from gateway.watch import state
 from tests.gateway.api import Api, config_map, labelled, served
-from tests.gateway.rest import at_rest
+from tests.gateway.idle import until_idle
 from tests.gateway.watch.watching import (
     Watch,
     assert_ascending,
@@ -62,7 +62,7 @@ async def test_many_pages_while_writes_go_on(transport: str) -> None:
             async with watching(api, api.path("configmaps"), transport) as watch:
                 while not any(name == "a-029" for _, name in map(told, watch.events)):
                     await trio.lowlevel.checkpoint()
-                await at_rest()
+                await until_idle()
                 listed = await api.list("configmaps")
                 expected = {
                     item["metadata"]["name"]: int(item["metadata"]["resourceVersion"])
@@ -127,10 +127,10 @@ async def test_a_reader_of_pages_that_stalls_is_served_to_the_end() -> None:
         for number in range(60):
             await api.create("configmaps", config_map(f"m-{number:02}", big=big))
         async with watching(api, api.path("configmaps"), stalled=True) as watch:
-            await at_rest()
+            await until_idle()
             await api.replace("configmaps", config_map("m-00", big="gone"))
             await api.delete("configmaps", "m-59")
-            await at_rest()
+            await until_idle()
             watch.resume()  # type: ignore[attr-defined]
             events = await watch.take(62)
             assert [told(event) for event in events] == [

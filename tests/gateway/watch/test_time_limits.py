@@ -7,7 +7,7 @@ from trio.testing import MockClock
 
 from gateway.handlers.watches import LONGEST
 from tests.gateway.api import config_map, served
-from tests.gateway.rest import at_rest, let_pass
+from tests.gateway.idle import advance, until_idle
 from tests.gateway.watch.watching import ports, transports, watching
 
 
@@ -18,11 +18,11 @@ async def test_the_clients_limit(transport: str, mock_clock: MockClock) -> None:
         watching(api, api.path("configmaps"), transport, timeoutSeconds=10) as watch,
     ):
         await api.create("configmaps", config_map("a"))
-        await let_pass(mock_clock, 9)
+        await advance(mock_clock, 9)
         await api.create("configmaps", config_map("b"))
         assert await watch.told(2) == [("ADDED", "a"), ("ADDED", "b")]
         assert not watch.over
-        await let_pass(mock_clock, 2)
+        await advance(mock_clock, 2)
         assert await watch.end() == []
         assert watch.close_code in (None, 1000)
 
@@ -31,16 +31,16 @@ async def test_the_clients_limit(transport: str, mock_clock: MockClock) -> None:
 async def test_it_ends_on_time(transport: str, mock_clock: MockClock) -> None:
     """Also where its end is not a moment at which the server looks at all connections."""
     async with served(**ports(transport)) as api:
-        await let_pass(mock_clock, 0.4)
+        await advance(mock_clock, 0.4)
         async with watching(api, api.path("configmaps"), transport, timeoutSeconds=1) as watch:
-            await let_pass(mock_clock, 0.6)
-            await let_pass(mock_clock, 0.3)
+            await advance(mock_clock, 0.6)
+            await advance(mock_clock, 0.3)
             assert not watch.over
-            await let_pass(mock_clock, 0.1)
+            await advance(mock_clock, 0.1)
             for _ in range(100):
                 if watch.over:
                     break
-                await at_rest()
+                await until_idle()
             assert watch.over
             assert await watch.end() == []
 
@@ -49,9 +49,9 @@ async def test_it_ends_on_time(transport: str, mock_clock: MockClock) -> None:
 async def test_the_servers_limit(query: dict[str, int], mock_clock: MockClock) -> None:
     shortest, longest = LONGEST
     async with served() as api, watching(api, api.path("configmaps"), **query) as watch:
-        await let_pass(mock_clock, shortest - 1)
+        await advance(mock_clock, shortest - 1)
         assert not watch.over
-        await let_pass(mock_clock, longest - shortest + 3)
+        await advance(mock_clock, longest - shortest + 3)
         assert await watch.end() == []
 
 

@@ -7,27 +7,27 @@ from trio.testing import MockClock
 
 from gateway.watch.selection import Selection
 from tests.gateway.api import config_map, served
-from tests.gateway.rest import let_pass
-from tests.gateway.watch.rawsocket import CLOSE, Frame, masked, raw_socket
+from tests.gateway.idle import advance
+from tests.gateway.watch.websocket_client import CLOSE, Frame, masked, websocket_client
 
 PATH = "/api/v1/namespaces/default/configmaps"
 
 
 @pytest.mark.parametrize("answered", [True, False], ids=["answered", "unanswered"])
 async def test_its_time_is_up(answered: bool, mock_clock: MockClock) -> None:
-    async with served() as api, raw_socket(api, f"{PATH}?watch=1&timeoutSeconds=5") as raw:
-        await let_pass(mock_clock, 6)
+    async with served() as api, websocket_client(api, f"{PATH}?watch=1&timeoutSeconds=5") as raw:
+        await advance(mock_clock, 6)
         frame = await raw.frame()
         assert (frame, frame.code) == (Frame(CLOSE, b"\x03\xe8"), 1000)
         if answered:
             await raw.send(masked(CLOSE, b"\x03\xe8"))
         else:
-            await let_pass(mock_clock, 3)
+            await advance(mock_clock, 3)
         assert await raw.ended()
 
 
 async def test_the_server_stops() -> None:
-    async with served() as api, raw_socket(api, f"{PATH}?watch=1") as raw:
+    async with served() as api, websocket_client(api, f"{PATH}?watch=1") as raw:
         await api.client.aclose()
         api.stop.set()
         assert (await raw.frame()).code == 1001
@@ -42,13 +42,13 @@ async def test_too_old() -> None:
         await api.create("configmaps", config_map("a"))
         api.clock.advance(400)
         await api.create("configmaps", config_map("b"))
-        async with raw_socket(api, f"{PATH}?watch=1&resourceVersion=1") as raw:
+        async with websocket_client(api, f"{PATH}?watch=1&resourceVersion=1") as raw:
             assert (await raw.frame()).event["object"]["code"] == 410
             assert (await raw.frame()).code == 1008
 
 
 async def test_the_servers_fault(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with served() as api, raw_socket(api, f"{PATH}?watch=1") as raw:
+    async with served() as api, websocket_client(api, f"{PATH}?watch=1") as raw:
         monkeypatch.setattr(Selection, "show", lambda *_: 1 / 0)
         await api.create("configmaps", config_map("a"))
         assert (await raw.frame()).event["object"]["code"] == 500

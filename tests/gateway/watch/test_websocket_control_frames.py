@@ -9,30 +9,30 @@ from trio.testing import MockClock
 
 from gateway.connections.websocket.connection import ANSWER_WITHIN, PING_AFTER
 from tests.gateway.api import config_map, served
-from tests.gateway.rest import at_rest, let_pass
-from tests.gateway.watch.rawsocket import CLOSE, PING, PONG, TEXT, Frame, masked, raw_socket
+from tests.gateway.idle import advance, until_idle
+from tests.gateway.watch.websocket_client import CLOSE, PING, PONG, TEXT, Frame, masked, websocket_client
 
 PATH = "/api/v1/namespaces/default/configmaps"
 WATCH = f"{PATH}?watch=1"
 
 
 async def test_a_ping_is_answered_with_its_payload() -> None:
-    async with served() as api, raw_socket(api, WATCH) as raw:
+    async with served() as api, websocket_client(api, WATCH) as raw:
         for payload in (b"", b"hello", b"x" * 125):
             await raw.send(masked(PING, payload))
             assert await raw.frame() == Frame(PONG, payload)
 
 
 async def test_a_ping_in_pieces() -> None:
-    async with served() as api, raw_socket(api, WATCH) as raw:
+    async with served() as api, websocket_client(api, WATCH) as raw:
         for byte in masked(PING, b"hello"):
             await raw.send(bytes((byte,)))
-            await at_rest()
+            await until_idle()
         assert await raw.frame() == Frame(PONG, b"hello")
 
 
 async def test_messages_are_taken_for_nothing() -> None:
-    async with served() as api, raw_socket(api, WATCH) as raw:
+    async with served() as api, websocket_client(api, WATCH) as raw:
         await raw.send(
             masked(TEXT, b"x" * 100_000),
             masked(2, b"\xff" * 70_000, fin=False),
@@ -48,7 +48,7 @@ async def test_messages_are_taken_for_nothing() -> None:
 
 @pytest.mark.parametrize("payload", [b"", b"\x03\xe8", b"\x03\xe9bye", b"\x0f\xa0mine"])
 async def test_a_close_is_answered_with_its_code(payload: bytes) -> None:
-    async with served() as api, raw_socket(api, WATCH) as raw:
+    async with served() as api, websocket_client(api, WATCH) as raw:
         await raw.send(masked(CLOSE, payload))
         assert await raw.frame() == Frame(CLOSE, payload[:2])
         assert await raw.ended()
@@ -76,7 +76,7 @@ async def test_a_close_is_answered_with_its_code(payload: bytes) -> None:
     ],
 )
 async def test_violations_close_the_connection(sent: bytes, code: int) -> None:
-    async with served() as api, raw_socket(api, WATCH) as raw:
+    async with served() as api, websocket_client(api, WATCH) as raw:
         await raw.send(sent)
         assert (await raw.frame()).code == code
         assert await raw.ended()
@@ -84,40 +84,40 @@ async def test_violations_close_the_connection(sent: bytes, code: int) -> None:
 
 
 async def test_a_silent_client_is_pinged_and_stays_if_it_answers(mock_clock: MockClock) -> None:
-    async with served() as api, raw_socket(api, WATCH) as raw:
+    async with served() as api, websocket_client(api, WATCH) as raw:
         for _ in range(5):
-            await let_pass(mock_clock, PING_AFTER + 1)
+            await advance(mock_clock, PING_AFTER + 1)
             assert await raw.frame() == Frame(PING, b"")
             await raw.send(masked(PONG))
-            await let_pass(mock_clock, ANSWER_WITHIN - 2)
+            await advance(mock_clock, ANSWER_WITHIN - 2)
         await api.create("configmaps", config_map("a"))
         assert (await raw.frame()).event["type"] == "ADDED"
 
 
 async def test_any_sign_of_life_will_do(mock_clock: MockClock) -> None:
-    async with served() as api, raw_socket(api, WATCH) as raw:
+    async with served() as api, websocket_client(api, WATCH) as raw:
         for _ in range(10):
-            await let_pass(mock_clock, PING_AFTER - 2)
+            await advance(mock_clock, PING_AFTER - 2)
             await raw.send(masked(TEXT, b"I am here"))
         await api.create("configmaps", config_map("a"))
         assert (await raw.frame()).event["type"] == "ADDED"
 
 
 async def test_one_that_never_answers_is_dropped(mock_clock: MockClock) -> None:
-    async with served() as api, raw_socket(api, WATCH) as raw:
-        await let_pass(mock_clock, PING_AFTER + 1)
+    async with served() as api, websocket_client(api, WATCH) as raw:
+        await advance(mock_clock, PING_AFTER + 1)
         assert (await raw.frame()).opcode == PING
-        await let_pass(mock_clock, ANSWER_WITHIN + 2)
+        await advance(mock_clock, ANSWER_WITHIN + 2)
         assert await raw.ended()
 
 
 async def test_one_that_is_slow_is_not(mock_clock: MockClock) -> None:
     """What it has not read is in front of the ping: it could not have answered."""
-    async with served() as api, raw_socket(api, WATCH, small=True) as raw:
+    async with served() as api, websocket_client(api, WATCH, small=True) as raw:
         for number in range(60):
             await api.create("configmaps", config_map(f"c-{number:02}", big="x" * 100_000))
         for _ in range(10):
-            await let_pass(mock_clock, PING_AFTER + 1)
+            await advance(mock_clock, PING_AFTER + 1)
         events = [frame for frame in await raw.frames(60) if frame.opcode == TEXT]
         events += [await raw.frame() for _ in range(60 - len(events))]
         assert [frame.event["object"]["metadata"]["name"] for frame in events] == [
@@ -126,7 +126,7 @@ async def test_one_that_is_slow_is_not(mock_clock: MockClock) -> None:
 
 
 async def test_pings_of_a_client_that_does_not_read_are_answered_between_events() -> None:
-    async with served() as api, raw_socket(api, WATCH, small=True) as raw:
+    async with served() as api, websocket_client(api, WATCH, small=True) as raw:
         for number in range(60):
             await api.create("configmaps", config_map(f"c-{number:02}", big="x" * 100_000))
             await raw.send(masked(PING, str(number).encode()))
@@ -140,11 +140,11 @@ async def test_pings_of_a_client_that_does_not_read_are_answered_between_events(
 
 
 async def test_a_close_of_a_client_that_does_not_read_waits_for_the_end_of_an_event() -> None:
-    async with served() as api, raw_socket(api, WATCH, small=True) as raw:
+    async with served() as api, websocket_client(api, WATCH, small=True) as raw:
         for number in range(60):
             await api.create("configmaps", config_map(f"c-{number:02}", big="x" * 100_000))
         await raw.send(masked(CLOSE, b"\x03\xe8"))
-        await at_rest()
+        await until_idle()
         frames = [await raw.frame()]
         while frames[-1].opcode != CLOSE:
             frames.append(await raw.frame())
@@ -154,11 +154,11 @@ async def test_a_close_of_a_client_that_does_not_read_waits_for_the_end_of_an_ev
 
 
 async def test_a_close_of_a_client_that_never_reads_is_not_waited_for(mock_clock: MockClock) -> None:
-    async with served() as api, raw_socket(api, WATCH, small=True) as raw:
+    async with served() as api, websocket_client(api, WATCH, small=True) as raw:
         for number in range(60):
             await api.create("configmaps", config_map(f"c-{number:02}", big="x" * 100_000))
         await raw.send(masked(CLOSE, b"\x03\xe8"))
         for _ in range(8):
-            await let_pass(mock_clock, 1)
+            await advance(mock_clock, 1)
         text = (await api.ask("GET", "/metrics")).text
         assert 'rewound_watchers_lagging{type="configmaps"} 0.0' in text

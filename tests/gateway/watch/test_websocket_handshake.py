@@ -6,10 +6,10 @@ import orjson
 import pytest
 
 from tests.gateway.api import ALICE, config_map, served
-from tests.gateway.rest import at_rest
-from tests.gateway.serving import Client
-from tests.gateway.watch.rawsocket import KEY, PING, PONG, UPGRADE, masked, raw_socket
+from tests.gateway.connections.http_server import Client
+from tests.gateway.idle import until_idle
 from tests.gateway.watch.watching import connect, request
+from tests.gateway.watch.websocket_client import KEY, PING, PONG, UPGRADE, masked, websocket_client
 
 PATH = "/api/v1/namespaces/default/configmaps"
 
@@ -17,7 +17,7 @@ PATH = "/api/v1/namespaces/default/configmaps"
 async def test_the_answer_is_the_one_of_the_standard() -> None:
     # The example of RFC 6455, section 1.3.
     headers = {"Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
-    async with served() as api, raw_socket(api, f"{PATH}?watch=1", headers=headers) as raw:
+    async with served() as api, websocket_client(api, f"{PATH}?watch=1", headers=headers) as raw:
         assert raw.status == 101
         assert raw.headers[b"sec-websocket-accept"] == b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
         assert raw.headers[b"upgrade"] == b"websocket"
@@ -28,7 +28,7 @@ async def test_the_answer_is_the_one_of_the_standard() -> None:
 
 @pytest.mark.parametrize("path", [f"{PATH}?watch=1", "/api/v1/watch/configmaps", f"{PATH}/a?watch=true"])
 async def test_every_watch_can_be_one(path: str) -> None:
-    async with served() as api, raw_socket(api, path) as raw:
+    async with served() as api, websocket_client(api, path) as raw:
         assert raw.status == 101
         await api.create("configmaps", config_map("a"))
         while True:
@@ -42,7 +42,7 @@ async def test_every_watch_can_be_one(path: str) -> None:
     [{"Upgrade": "WebSocket"}, {"Upgrade": "h2c, websocket"}, {"Connection": "keep-alive, upgrade"}],
 )
 async def test_the_words_in_other_spellings(upgrade: dict[str, str]) -> None:
-    async with served() as api, raw_socket(api, f"{PATH}?watch=1", headers=upgrade) as raw:
+    async with served() as api, websocket_client(api, f"{PATH}?watch=1", headers=upgrade) as raw:
         assert raw.status == 101
 
 
@@ -85,7 +85,7 @@ async def test_a_bad_handshake_is_refused_and_the_connection_goes_on(
     ],
 )
 async def test_what_a_request_would_be_refused_for(path: str, token: str, status: int) -> None:
-    async with served() as api, raw_socket(api, path, token=token) as raw:
+    async with served() as api, websocket_client(api, path, token=token) as raw:
         assert raw.status == status
 
 
@@ -102,7 +102,7 @@ async def test_a_list_is_a_list_whatever_it_wants_to_be_upgraded_to() -> None:
 async def test_frames_right_behind_the_handshake_count() -> None:
     async with (
         served() as api,
-        raw_socket(api, f"{PATH}?watch=1", behind=masked(PING, b"early")) as raw,
+        websocket_client(api, f"{PATH}?watch=1", behind=masked(PING, b"early")) as raw,
     ):
         frames = [await raw.frame()]
         while frames[-1].opcode != PONG:
@@ -127,6 +127,6 @@ async def test_http_1_0_has_no_upgrades() -> None:
         await stream.send_all(
             f"GET {PATH}?watch=1 HTTP/1.0\r\nAuthorization: Bearer admin-token\r\n{lines}\r\n".encode()
         )
-        await at_rest()
+        await until_idle()
         assert await stream.receive_some(15) == b"HTTP/1.1 200 OK"
         await stream.aclose()

@@ -7,7 +7,7 @@ import base64
 import pytest
 
 from tests.gateway.api import ADMIN, ALICE, served
-from tests.gateway.watch.rawsocket import raw_socket
+from tests.gateway.watch.websocket_client import websocket_client
 
 PATH = "/api/v1/namespaces/default/configmaps?watch=1"
 PREFIXES = {
@@ -28,7 +28,7 @@ def offering(*protocols: str) -> dict[str, str]:
 async def test_it_counts_like_a_header(dialect: str) -> None:
     async with (
         served(dialect=dialect) as api,
-        raw_socket(api, PATH, token=None, headers=offering(bearer(ADMIN, dialect))) as raw,
+        websocket_client(api, PATH, token=None, headers=offering(bearer(ADMIN, dialect))) as raw,
     ):
         assert raw.status == 101
         assert b"sec-websocket-protocol" not in raw.headers
@@ -43,7 +43,7 @@ async def test_it_counts_like_a_header(dialect: str) -> None:
     ],
 )
 async def test_another_subprotocol_is_the_one_agreed_on(offered: tuple[str, ...]) -> None:
-    async with served() as api, raw_socket(api, PATH, token=None, headers=offering(*offered)) as raw:
+    async with served() as api, websocket_client(api, PATH, token=None, headers=offering(*offered)) as raw:
         assert raw.status == 101
         assert raw.headers[b"sec-websocket-protocol"] == b"v1.example"
 
@@ -61,7 +61,7 @@ async def test_another_subprotocol_is_the_one_agreed_on(offered: tuple[str, ...]
     ids=["unknown", "two", "no base64", "no text", "no length", "empty"],
 )
 async def test_a_wrong_one_is_refused_before_the_upgrade(offered: tuple[str, ...]) -> None:
-    async with served() as api, raw_socket(api, PATH, token=None, headers=offering(*offered)) as raw:
+    async with served() as api, websocket_client(api, PATH, token=None, headers=offering(*offered)) as raw:
         assert raw.status == 401
         assert b"upgrade" not in raw.headers
 
@@ -69,7 +69,7 @@ async def test_a_wrong_one_is_refused_before_the_upgrade(offered: tuple[str, ...
 async def test_a_token_of_the_other_dialect_is_just_a_subprotocol() -> None:
     async with (
         served(anonymous_auth=False) as api,
-        raw_socket(api, PATH, token=None, headers=offering(bearer(ADMIN, "kubernetes"))) as raw,
+        websocket_client(api, PATH, token=None, headers=offering(bearer(ADMIN, "kubernetes"))) as raw,
     ):
         assert raw.status == 401
 
@@ -77,14 +77,17 @@ async def test_a_token_of_the_other_dialect_is_just_a_subprotocol() -> None:
 async def test_the_header_stands_before_it_and_it_is_not_echoed_either() -> None:
     async with (
         served() as api,
-        raw_socket(api, PATH, token=ADMIN, headers=offering(bearer("unknown"), "v1.example")) as raw,
+        websocket_client(api, PATH, token=ADMIN, headers=offering(bearer("unknown"), "v1.example")) as raw,
     ):
         assert raw.status == 101
         assert raw.headers[b"sec-websocket-protocol"] == b"v1.example"
 
 
 async def test_a_caller_without_rights_is_forbidden() -> None:
-    async with served() as api, raw_socket(api, PATH, token=None, headers=offering(bearer(ALICE))) as raw:
+    async with (
+        served() as api,
+        websocket_client(api, PATH, token=None, headers=offering(bearer(ALICE))) as raw,
+    ):
         assert raw.status == 403
 
 

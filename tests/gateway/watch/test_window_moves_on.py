@@ -7,7 +7,7 @@ from trio.testing import MockClock
 
 from gateway.watch import changes, frames
 from tests.gateway.api import config_map, labelled, served
-from tests.gateway.rest import at_rest, let_pass
+from tests.gateway.idle import advance, until_idle
 from tests.gateway.watch.watching import ports, told, transports, versions, watching
 
 BIG = "x" * 100_000
@@ -18,7 +18,7 @@ async def test_a_lagging_watch_is_told_and_ended(transport: str) -> None:
     async with served(**ports(transport)) as api:
         path, at = api.path("configmaps"), await api.head()
         async with watching(api, path, transport, stalled=True, resourceVersion=at) as watch:
-            await at_rest()
+            await until_idle()
             for number in range(120):
                 await api.create("configmaps", config_map(f"c-{number:03}", big=BIG))
             api.clock.advance(301)
@@ -50,7 +50,7 @@ async def test_a_healthy_watch_never_notices(transport: str, mock_clock: MockClo
                 await api.create("leases", {"metadata": {"name": f"m-{number}"}})
                 await api.create("configmaps", labelled(f"web-{number}", app="web"))
                 assert await watch.told(1) == [("ADDED", f"web-{number}")]
-                await let_pass(mock_clock, 20)
+                await advance(mock_clock, 20)
             assert not watch.over
 
 
@@ -66,7 +66,7 @@ async def test_one_that_falls_behind_after_a_long_silence_is_not_expired() -> No
     async with served() as api:
         path = api.path("configmaps")
         async with watching(api, path, stalled=True, resourceVersion=await api.head()) as watch:
-            await at_rest()
+            await until_idle()
             for number in range(20):
                 api.clock.advance(400)
                 await api.create("leases", {"metadata": {"name": f"l-{number}"}})
@@ -81,7 +81,7 @@ async def test_a_beginning_that_takes_longer_than_the_window_is_too_old() -> Non
         for number in range(60):
             await api.create("configmaps", config_map(f"c-{number:02}", big=BIG))
         async with watching(api, api.path("configmaps"), stalled=True) as watch:
-            await at_rest()
+            await until_idle()
             api.clock.advance(400)
             await api.create("configmaps", config_map("late"))
             api.clock.advance(400)

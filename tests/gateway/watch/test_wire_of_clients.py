@@ -18,7 +18,7 @@ from gateway.connections.websocket.frames import (
     close_code,
     close_frame,
 )
-from tests.gateway.watch.rawsocket import masked
+from tests.gateway.watch.websocket_client import masked
 
 controls = st.builds(
     lambda opcode, payload: (masked(opcode, payload), [Control(opcode, payload)]),

@@ -1,0 +1,181 @@
+"""Peers that use HTTP/2 against us: each costs at most its own connection."""
+
+import h2.errors
+import h2.events
+import h2.settings
+import pytest
+import trio
+from trio.testing import MockClock
+
+from gateway.connections.limits import Limits
+from gateway.requests.request import Request, Response
+from tests.gateway.connections.http2_client import Http2Client, http2_client
+from tests.gateway.connections.http_server import served
+from tests.gateway.idle import advance, until_idle
+
+KIB = 1024
+
+
+async def read_body(request: Request) -> Response:
+    return Response(200, b"%d" % len(request.body))
+
+
+async def fine(client: Http2Client) -> bool:
+    return await client.status(await client.request()) == b"200"
+
+
+async def test_a_body_announced_too_large_is_refused_at_once() -> None:
+    async with served(read_body) as host, http2_client(host) as client:
+        number = await client.request(method=b"POST", end=False, extra=((b"content-length", b"99999999"),))
+        assert await client.status(number) == b"413"
+        assert await fine(client)
+
+
+@pytest.mark.parametrize("lengths", [(b"4", b"5"), (b"4, 4",), (b"-1",), (b"x",)])
+async def test_lengths_that_make_no_sense_reach_nobody(lengths: tuple[bytes, ...]) -> None:
+    async with served(read_body) as host, http2_client(host) as other, http2_client(host) as client:
+        await client.request(
+            method=b"POST", end=False, extra=tuple((b"content-length", length) for length in lengths)
+        )
+        await until_idle()
+        assert await fine(other)
+        assert host.statistics.requests == 1
+
+
+async def test_a_body_that_grows_too_large_is_refused_and_stopped() -> None:
+    async with served(read_body, Limits(body=20 * KIB)) as host, http2_client(host) as client:
+        number = await client.request(method=b"POST", end=False)
+        for _ in range(3):
+            client.connection.send_data(number, b"x" * 10 * KIB)
+            await client.flush()
+            await until_idle()
+        assert await client.status(number) == b"413"
+        client.connection.send_data(number, b"x" * 10 * KIB)
+        await client.flush()
+        reset = await client.until(h2.events.StreamReset, number)
+        assert isinstance(reset, h2.events.StreamReset)
+        assert reset.error_code == h2.errors.ErrorCodes.NO_ERROR
+        assert await fine(client)
+
+
+async def test_uploads_after_their_answer_do_not_use_up_the_window() -> None:
+    async with served(read_body, Limits(body=KIB)) as host, http2_client(host) as client:
+        for _ in range(20):
+            number = await client.request(method=b"POST", end=False)
+            client.connection.send_data(number, b"x" * 10 * KIB)
+            await client.flush()
+            assert await client.status(number) == b"413"
+        assert await fine(client)
+
+
+async def test_an_aborted_upload_is_not_handled() -> None:
+    async with served(read_body) as host, http2_client(host) as client:
+        number = await client.request(method=b"POST", end=False)
+        client.connection.send_data(number, b"part")
+        client.connection.reset_stream(number)
+        await client.flush()
+        assert await fine(client)
+        assert host.statistics.requests == 1
+
+
+async def test_a_body_that_stalls_is_refused(mock_clock: MockClock) -> None:
+    async with served(read_body) as host, http2_client(host) as client:
+        number = await client.request(method=b"POST", end=False)
+        await advance(mock_clock, 31)
+        assert await client.status(number) == b"408"
+        assert host.statistics.requests == 0
+
+
+async def test_resetting_streams_does_not_start_more_work_than_allowed() -> None:
+    running, release = 0, trio.Event()
+
+    async def handle(request: Request) -> Response:
+        nonlocal running
+        running += 1
+        await release.wait()
+        return Response(200, b"")
+
+    async with served(handle, Limits(streams=5)) as host, http2_client(host) as client:
+        for _ in range(50):
+            number = await client.request()
+            client.connection.reset_stream(number)
+            await client.flush()
+        await until_idle()
+        assert running == 5
+        release.set()
+        await until_idle()
+        assert await fine(client)
+
+
+async def test_a_peer_that_opens_no_window_is_dropped(mock_clock: MockClock) -> None:
+    async def handle(request: Request) -> Response:
+        return Response(200, b"x" * 1_000_000 if request.path == "/large" else b"")
+
+    async with served(handle) as host, http2_client(host) as other, http2_client(host) as client:
+        client.connection.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 0})
+        await client.flush()
+        await client.request(b"/large")
+        await advance(mock_clock, 29)
+        assert host.statistics.open == 2
+        await advance(mock_clock, 3)
+        assert await client.ended()
+        await advance(mock_clock, 3)
+        assert host.statistics.open == 1
+        assert await fine(other)
+
+
+@pytest.mark.parametrize("path", [b"/\xc3\xa9", b"/\xff"])
+async def test_a_path_that_is_not_ascii_ends_its_stream_at_most(path: bytes) -> None:
+    async with served() as host, http2_client(host) as other, http2_client(host) as client:
+        await client.request(path)
+        await until_idle()
+        assert await fine(other)
+        assert host.statistics.requests == 1
+
+
+@pytest.mark.parametrize("extra", [(), ((b":protocol", b"websocket"),)], ids=["plain", "websocket"])
+async def test_connect_ends_its_stream_at_most(extra: tuple[tuple[bytes, bytes], ...]) -> None:
+    async with served() as host, http2_client(host) as other, http2_client(host) as client:
+        client.connection.send_headers(
+            1,
+            [
+                (b":method", b"CONNECT"),
+                (b":authority", b"t"),
+                (b":scheme", b"http"),
+                (b":path", b"/"),
+                *extra,
+            ],
+        )
+        await client.flush()
+        await until_idle()
+        assert await fine(other)
+
+
+@pytest.mark.parametrize(
+    "bytes_",
+    [
+        b"\x00\x00\x00\xff\xff\xff\xff\xff\xff" * 10,
+        b"\xff\xff\xff\x00\x00\x00\x00\x00\x01",
+        b"\x00\x00\x05\x00\x00\x00\x00\x00\x07hello",
+        b"\x00\x00\x04\x01\x04\x00\x00\x00\x01\xff\xff\xff\xff",
+        b"\x00\x00\x08\x07\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00",
+    ],
+    ids=["unknown frames", "a frame too large", "data on no stream", "headers that do not unpack", "goaway"],
+)
+async def test_odd_frames_cost_at_most_the_connection(
+    bytes_: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with served() as host, http2_client(host) as other, http2_client(host) as client:
+        await client.stream.send_all(bytes_)
+        await until_idle()
+        assert await fine(other)
+    assert caplog.text == ""
+
+
+async def test_a_head_without_an_end_is_closed_in_time(mock_clock: MockClock) -> None:
+    async with served() as host, http2_client(host) as client:
+        await client.stream.send_all(b"\x00\x00\x01\x01\x00\x00\x00\x00\x01\x82")
+        await advance(mock_clock, 122)
+        assert await client.ended()
+        await advance(mock_clock, 3)
+        assert host.statistics.open == 0

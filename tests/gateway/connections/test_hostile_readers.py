@@ -1,0 +1,60 @@
+"""Clients that do not read their answers: they wait alone, hold little, and are dropped in time."""
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from gateway.requests.request import Request, Response
+from tests.gateway.connections.http_server import served
+from tests.gateway.idle import advance, until_idle
+
+LARGE = b"x" * 32_000_000
+
+
+async def handle(request: Request) -> Response:
+    return Response(200, LARGE if request.path == "/large" else b"small")
+
+
+@pytest.mark.parametrize("secure", [False, True], ids=["plain", "tls"])
+async def test_a_stalled_reader_is_dropped_and_blocks_nobody(mock_clock: MockClock, secure: bool) -> None:
+    async with (
+        served(handle) as host,
+        host.connect() as other,
+        host.connect_tls() if secure else host.connect() as client,
+    ):
+        await client.send(b"GET /large HTTP/1.1\r\nHost: t\r\n\r\n")
+        await until_idle()
+        assert (await other.get()).body == b"small"
+        assert host.statistics.open == 2
+        # What the kernel's buffers took counts as progress, and buys time.
+        for _ in range(60):
+            await advance(mock_clock, 30)
+            assert (await other.get()).body == b"small"
+        assert (host.statistics.open, host.statistics.timed_out) == (1, 1)
+
+
+async def test_a_slow_reader_gets_everything() -> None:
+    async with served(handle) as host, host.connect_tls() as client:
+        await client.send(b"GET /large HTTP/1.1\r\nHost: t\r\n\r\n")
+        await until_idle()
+        reply = await client.reply()
+        assert reply.body == LARGE
+        assert (await client.get("/small")).body == b"small"
+
+
+async def test_pipelined_requests_wait_while_their_client_does_not_read() -> None:
+    handled = 0
+
+    async def count(request: Request) -> Response:
+        nonlocal handled
+        handled += 1
+        return Response(200, b"x" * 1_000_000)
+
+    async with served(count) as host, host.connect() as client:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(client.send, b"GET / HTTP/1.1\r\nHost: t\r\n\r\n" * 200)
+            await until_idle()
+            assert handled < 50
+            for _ in range(200):
+                assert len((await client.reply()).body) == 1_000_000
+        assert handled == 200

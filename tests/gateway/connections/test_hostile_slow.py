@@ -1,0 +1,94 @@
+"""Senders that take their time: each part of a request has its own limit, in virtual time."""
+
+import trio
+from trio.testing import MockClock
+
+from gateway.requests.request import Request, Response
+from tests.gateway.connections.http_server import served
+from tests.gateway.idle import advance
+
+HEAD = b"POST / HTTP/1.1\r\nHost: t\r\nContent-Length: 100000\r\n\r\n"
+
+
+async def test_a_head_that_does_not_end_is_refused(mock_clock: MockClock) -> None:
+    async with served() as host, host.connect() as client:
+        await client.send(b"GET / HTTP/1.1\r\nHost: t\r\n")
+        for _ in range(30):
+            await client.send(b"X: y\r\n")
+            await advance(mock_clock, 1)
+        assert host.statistics.open == 1
+        await advance(mock_clock, 4)
+        reply = await client.reply()
+        assert (reply.status, reply.headers[b"connection"]) == (408, b"close")
+        assert await client.ended()
+        assert (host.statistics.requests, host.statistics.refused) == (0, 1)
+
+
+async def test_half_a_method_counts_as_a_head(mock_clock: MockClock) -> None:
+    async with served() as host, host.connect() as client:
+        await client.get()
+        await client.send(b"GE")
+        await advance(mock_clock, 34)
+        assert (await client.reply()).status == 408
+
+
+async def test_a_body_that_stalls_is_refused(mock_clock: MockClock) -> None:
+    async with served() as host, host.connect() as client:
+        await client.send(HEAD + b"x")
+        await advance(mock_clock, 29)
+        assert host.statistics.open == 1
+        await advance(mock_clock, 3)
+        assert (await client.reply()).status == 408
+        assert await client.ended()
+        assert host.statistics.requests == 0
+
+
+async def test_a_body_that_trickles_is_refused(mock_clock: MockClock) -> None:
+    async with served() as host, host.connect() as client:
+        await client.send(HEAD)
+        for _ in range(33):
+            await client.send(b"x")
+            await advance(mock_clock, 1)
+        assert (await client.reply()).status == 408
+
+
+async def test_a_slow_but_steady_body_arrives(mock_clock: MockClock) -> None:
+    async with served() as host, host.connect_tls() as client:
+        await client.send(b"POST / HTTP/1.1\r\nHost: t\r\nContent-Length: 2000000\r\n\r\n")
+        for _ in range(100):
+            await client.send(b"x" * 20_000)
+            await advance(mock_clock, 1)
+        assert (await client.reply()).status == 200
+
+
+async def test_a_connection_at_rest_is_closed_without_a_word(mock_clock: MockClock) -> None:
+    async with served() as host, host.connect() as client:
+        await client.get()
+        await advance(mock_clock, 118)
+        assert (await client.get()).status == 200
+        await advance(mock_clock, 118)
+        assert host.statistics.open == 1
+        await advance(mock_clock, 4)
+        assert await client.ended()
+        assert host.statistics.open == 0
+
+
+async def test_a_connection_that_never_speaks_is_closed(mock_clock: MockClock) -> None:
+    async with served() as host, host.connect() as client:
+        await advance(mock_clock, 34)
+        assert await client.ended()
+        assert (host.statistics.timed_out, host.statistics.refused) == (1, 0)
+
+
+async def test_a_handler_may_take_any_time(mock_clock: MockClock) -> None:
+    done = trio.Event()
+
+    async def handle(request: Request) -> Response:
+        await done.wait()
+        return Response(200, b"at last")
+
+    async with served(handle) as host, host.connect() as client:
+        await client.send(b"GET / HTTP/1.1\r\nHost: t\r\n\r\n")
+        await advance(mock_clock, 3600)
+        done.set()
+        assert (await client.reply()).body == b"at last"

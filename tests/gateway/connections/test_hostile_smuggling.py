@@ -1,0 +1,66 @@
+"""Requests that two readers could frame differently are refused, and nothing behind them is read."""
+
+import pytest
+
+from gateway.requests.request import Request, Response
+from tests.gateway.connections.http_server import served
+
+SHAPES = {
+    "length then chunked": b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "chunked then length": b"Transfer-Encoding: chunked\r\nContent-Length: 4\r\n\r\n0\r\n\r\n",
+    "two lengths": b"Content-Length: 4\r\nContent-Length: 5\r\n\r\nabcde",
+    "two equal lengths": b"Content-Length: 4\r\nContent-Length: 4\r\n\r\nabcd",
+    "a list of lengths": b"Content-Length: 4, 4\r\n\r\nabcd",
+    "a signed length": b"Content-Length: +4\r\n\r\nabcd",
+    "a length that overflows": b"Content-Length: 99999999999999999999\r\n\r\n",
+    "a space before the colon": b"Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n",
+    "a folded header": b"X: a\r\n Transfer-Encoding: chunked\r\n\r\n",
+    "bare line feeds": b"X: a\nContent-Length: 4\n\nabcd",
+    "a bare carriage return": b"X: a\rContent-Length: 4\r\n\r\nabcd",
+    "a zero byte": b"X: a\x00b\r\n\r\n",
+    "chunked and then another": b"Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n",
+    "a space in a chunk size": b"Transfer-Encoding: chunked\r\n\r\n3 \r\nabc\r\n0\r\n\r\n",
+    "a chunk size that overflows": b"Transfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\n",
+    "a second host": b"Host: b\r\n\r\n",
+}
+
+
+class Counter:
+    def __init__(self) -> None:
+        self.paths: list[str] = []
+
+    async def __call__(self, request: Request) -> Response:
+        self.paths.append(request.path)
+        return Response(200, b"")
+
+
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES.keys())
+async def test_ambiguous_framing_is_refused(shape: bytes) -> None:
+    handle = Counter()
+    async with served(handle) as host, host.connect() as client:
+        reply = await client.ask(
+            b"POST /a HTTP/1.1\r\nHost: a\r\n" + shape + b"GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n"
+        )
+        assert reply.status == 400
+        assert reply.headers[b"connection"] == b"close"
+        assert await client.ended()
+    assert handle.paths == []
+
+
+@pytest.mark.parametrize("coding", [b"gzip, chunked", b"xchunked", b"chunked, gzip", b"identity"])
+async def test_a_coding_we_do_not_undo_is_refused(coding: bytes) -> None:
+    handle = Counter()
+    async with served(handle) as host, host.connect() as client:
+        head = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: %b\r\n\r\n" % coding
+        reply = await client.ask(head + b"0\r\n\r\n")
+        assert reply.status in (400, 501)
+        assert await client.ended()
+    assert handle.paths == []
+
+
+async def test_chunks_over_http_1_0_are_not_implemented() -> None:
+    handle = Counter()
+    async with served(handle) as host, host.connect() as client:
+        reply = await client.ask(b"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
+        assert reply.status == 501
+    assert handle.paths == []

@@ -1,0 +1,180 @@
+"""An observer hears of every request over HTTP/1.1, and of its end, however that comes."""
+
+from __future__ import annotations
+
+import socket
+import struct
+
+import pytest
+import trio
+from trio.testing import MockClock
+
+from gateway.connections.limits import Limits
+from gateway.requests.request import Request, Response
+from tests.gateway.connections.http_server import hello, served
+from tests.gateway.idle import advance, until_idle
+from tests.gateway.observing import Observer
+
+POST = b"POST /p HTTP/1.1\r\nHost: t\r\n"
+RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+PLAIN = ["received", "complete"]
+
+
+async def large(request: Request) -> Response:
+    return Response(200, b"x" * 20_000_000)
+
+
+def reset(stream: trio.abc.Stream) -> None:
+    assert isinstance(stream, trio.SocketStream)
+    stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+    stream.socket.close()
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
+async def test_requests_of_one_connection(tls: bool) -> None:
+    observer = Observer()
+    async with served(observer=observer) as host, host.connect_tls() if tls else host.connect() as client:
+        for path in ("/a", "/long"):
+            await client.get(path)
+            [record] = await observer.ended(1, path)
+            assert (record.stages, record.end) == (PLAIN, (200, len(f"GET {path}"), False))
+
+
+async def test_pipelined_requests_end_in_order_each_with_its_own_size() -> None:
+    async def handle(request: Request) -> Response:
+        return Response(200, b"x" * int(request.path[1:]))
+
+    observer = Observer()
+    sizes = [1, 70_000, 0, 40_000, 3]  # beyond and below what is gathered into one send
+    async with served(handle, observer=observer) as host, host.connect() as client:
+        await client.send(b"".join(b"GET /%d HTTP/1.1\r\nHost: t\r\n\r\n" % size for size in sizes))
+        for size in sizes:
+            assert len((await client.reply()).body) == size
+        records = await observer.ended(len(sizes))
+    assert [record.end for record in records] == [(200, size, False) for size in sizes]
+    assert all(record.stages == PLAIN for record in records)
+
+
+async def test_a_head_has_no_body() -> None:
+    observer = Observer()
+    async with served(observer=observer) as host, host.connect() as client:
+        await client.send(b"HEAD / HTTP/1.1\r\nHost: t\r\n\r\n")
+        await client.reply(head=True)
+        [record] = await observer.ended(1)
+    assert record.end == (200, 0, False)
+
+
+async def test_a_handler_that_raises() -> None:
+    bug = RuntimeError("a bug of ours")
+
+    async def handle(request: Request) -> Response:
+        raise bug
+
+    observer = Observer()
+    async with served(handle, observer=observer) as host, host.connect() as client:
+        reply = await client.get()
+        [record] = await observer.ended(1)
+    assert record.stages == ["received", "panic", "complete"]
+    assert record.error is bug
+    assert record.end == (500, len(reply.body), False)
+
+
+@pytest.mark.parametrize(
+    ("rest", "status"),
+    [
+        (b"Content-Length: 9999999999\r\n\r\n", 413),
+        (b"Transfer-Encoding: chunked\r\n\r\nnonsense\r\n", 400),
+        (b"Transfer-Encoding: gzip, chunked\r\n\r\n", 501),
+        (b"Content-Length: 5\r\nExpect: wonders\r\n\r\n", 417),
+    ],
+)
+async def test_a_body_that_is_refused(rest: bytes, status: int) -> None:
+    observer = Observer()
+    async with served(observer=observer) as host, host.connect() as client:
+        await client.send(b"GET /before HTTP/1.1\r\nHost: t\r\n\r\n" + POST + rest)
+        assert (await client.reply()).status == 200
+        reply = await client.reply()
+        before, record = await observer.ended(2)
+    assert before.end == (200, len("GET /before"), False)
+    assert (record.method, record.stages) == ("POST", PLAIN)
+    assert reply.headers[b"audit-id"] == record.audit_id
+    assert record.end == (status, len(reply.body), False)
+
+
+async def test_a_body_that_does_not_come_in_time(mock_clock: MockClock) -> None:
+    observer = Observer()
+    async with served(observer=observer) as host, host.connect() as client:
+        await client.send(POST + b"Content-Length: 100000\r\n\r\nx")
+        await advance(mock_clock, 40)
+        reply = await client.reply()
+        [record] = await observer.ended(1)
+    assert (record.stages, record.end) == (PLAIN, (408, len(reply.body), False))
+
+
+async def test_a_body_that_is_cut_off() -> None:
+    observer = Observer()
+    async with served(observer=observer) as host:
+        async with host.connect() as client:
+            await client.send(POST + b"Content-Length: 100\r\n\r\nhalf of it")
+        [record] = await observer.ended(1)
+    assert (record.stages, record.end) == (PLAIN, (0, 0, True))
+
+
+@pytest.mark.parametrize("head", [b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"GET / HT"])
+async def test_what_is_no_request_is_not_observed(head: bytes) -> None:
+    observer = Observer()
+    async with served(observer=observer) as host:
+        async with host.connect() as client:
+            await client.send(head)
+            await until_idle()
+        await until_idle()
+    assert observer.records == []
+
+
+async def test_a_client_that_leaves_while_it_is_sent_to() -> None:
+    observer = Observer()
+    async with served(large, observer=observer) as host:
+        async with host.connect() as client:
+            await client.send(b"GET / HTTP/1.1\r\nHost: t\r\n\r\n")
+            await client.stream.receive_some(1)
+            reset(client.stream)
+        [record] = await observer.ended(1)
+    assert (record.stages, record.end) == (PLAIN, (200, 0, True))
+
+
+async def test_a_client_that_does_not_read(mock_clock: MockClock) -> None:
+    observer = Observer()
+    async with served(large, Limits(), observer=observer) as host, host.connect() as client:
+        await client.send(b"GET / HTTP/1.1\r\nHost: t\r\n\r\n")
+        for _ in range(5):
+            await advance(mock_clock, 60)
+        [record] = await observer.ended(1)
+    assert (record.stages, record.end) == (PLAIN, (200, 0, True))
+
+
+async def test_a_server_whose_grace_is_over(mock_clock: MockClock) -> None:
+    async def handle(request: Request) -> Response:
+        await trio.sleep_forever()
+        raise AssertionError
+
+    observer = Observer()
+    async with served(handle, observer=observer, grace=5) as host, host.connect() as client:
+        await client.send(b"GET /a HTTP/1.1\r\nHost: t\r\n\r\n")
+        await until_idle()
+        assert [record.stages for record in observer.records] == [["received"]]
+        host.stop.set()
+        await advance(mock_clock, 6)
+        [record] = await observer.ended(1)
+    assert (record.stages, record.end) == (PLAIN, (0, 0, True))
+
+
+async def test_without_an_observer_nothing_is_kept() -> None:
+    seen: list[Request] = []
+
+    async def handle(request: Request) -> Response:
+        seen.append(request)
+        return await hello(request)
+
+    async with served(handle) as host, host.connect() as client:
+        await client.get()
+    assert [request.exchange for request in seen] == [None]

@@ -1,0 +1,144 @@
+"""An observer hears of every HTTP/2 stream with a request, and of its end, however that comes."""
+
+from __future__ import annotations
+
+import h2.events
+import trio
+from trio.testing import MockClock
+
+from gateway.connections.limits import Limits
+from gateway.requests.request import Request, Response
+from tests.gateway.connections.http2_client import http2_client
+from tests.gateway.connections.http_server import served
+from tests.gateway.idle import advance, until_idle
+from tests.gateway.observing import Observer
+
+PLAIN = ["received", "complete"]
+
+
+async def sized(request: Request) -> Response:
+    return Response(200, b"x" * int(request.path[1:]))
+
+
+async def test_streams_of_one_connection() -> None:
+    observer = Observer()
+    async with served(sized, observer=observer) as host, http2_client(host) as client:
+        for size in (0, 5, 60_000):
+            number = await client.request(b"/%d" % size)
+            await client.until(h2.events.StreamEnded, number)
+            head = await client.until(h2.events.ResponseReceived, number)
+            assert isinstance(head, h2.events.ResponseReceived)
+            assert (b"audit-id", observer.records[-1].audit_id) in (head.headers or ())
+        records = await observer.ended(3)
+    assert [record.end for record in records] == [(200, size, False) for size in (0, 5, 60_000)]
+    assert all(record.stages == PLAIN for record in records)
+
+
+async def test_a_handler_that_raises() -> None:
+    bug = RuntimeError("a bug of ours")
+
+    async def handle(request: Request) -> Response:
+        raise bug
+
+    observer = Observer()
+    async with served(handle, observer=observer) as host, http2_client(host) as client:
+        assert await client.status(await client.request()) == b"500"
+        [record] = await observer.ended(1)
+    assert record.stages == ["received", "panic", "complete"]
+    assert (record.error, record.status, record.cut_off) == (bug, 500, False)
+
+
+async def test_a_stream_that_is_reset_while_it_is_handled() -> None:
+    go_on = trio.Event()
+
+    async def handle(request: Request) -> Response:
+        await go_on.wait()
+        return Response(200, b"late")
+
+    observer = Observer()
+    async with served(handle, observer=observer) as host, http2_client(host) as client:
+        number = await client.request()
+        await until_idle()
+        client.connection.reset_stream(number)
+        await client.flush()
+        await until_idle()
+        go_on.set()
+        [record] = await observer.ended(1)
+    assert (record.stages, record.end) == (PLAIN, (200, 0, True))
+
+
+async def test_a_stream_that_is_reset_while_its_window_is_full() -> None:
+    observer = Observer()
+    async with served(sized, observer=observer) as host, http2_client(host) as client:
+        number = await client.request(b"/200000")  # several times the window that a client starts with
+        await client.status(number)
+        client.connection.reset_stream(number)
+        await client.flush()
+        [record] = await observer.ended(1)
+    assert (record.stages, record.end) == (PLAIN, (200, 0, True))
+
+
+async def test_a_connection_that_is_lost() -> None:
+    observer = Observer()
+    async with served(sized, observer=observer) as host:
+        async with http2_client(host) as client:
+            await client.status(await client.request(b"/200000"))
+        [record] = await observer.ended(1)
+    assert (record.stages, record.end) == (PLAIN, (200, 0, True))
+
+
+async def test_a_body_that_is_cut_off() -> None:
+    observer = Observer()
+    async with served(observer=observer) as host, http2_client(host) as client:
+        number = await client.request(method=b"POST", end=False)
+        client.connection.send_data(number, b"half of it")
+        await client.flush()
+        await until_idle()
+        client.connection.reset_stream(number)
+        await client.flush()
+        [record] = await observer.ended(1)
+    assert (record.stages, record.end) == (PLAIN, (0, 0, True))
+
+
+async def test_a_body_that_is_refused() -> None:
+    observer = Observer()
+    async with served(observer=observer) as host, http2_client(host) as client:
+        number = await client.request(method=b"POST", end=False, extra=((b"content-length", b"9999999999"),))
+        assert await client.status(number) == b"413"
+        [record] = await observer.ended(1)
+    assert (record.stages, record.status, record.cut_off) == (PLAIN, 413, False)
+
+
+async def test_more_streams_than_are_served() -> None:
+    go_on = trio.Event()
+
+    async def handle(request: Request) -> Response:
+        await go_on.wait()
+        return Response(200, b"")
+
+    observer = Observer()
+    async with served(handle, Limits(streams=1), observer=observer) as host, http2_client(host) as client:
+        first = await client.request(b"/first")
+        await until_idle()
+        client.connection.reset_stream(first)  # it is still handled
+        assert await client.status(await client.request(b"/second")) == b"429"
+        [record] = await observer.ended(1, "/second")
+        assert (record.stages, record.status) == (PLAIN, 429)
+        go_on.set()
+        [record] = await observer.ended(1, "/first")
+    assert record.cut_off
+
+
+async def test_a_server_whose_grace_is_over(mock_clock: MockClock) -> None:
+    async def handle(request: Request) -> Response:
+        await trio.sleep_forever()
+        raise AssertionError
+
+    observer = Observer()
+    async with served(handle, observer=observer, grace=5) as host, http2_client(host) as client:
+        await client.request()
+        await until_idle()
+        host.stop.set()
+        await advance(mock_clock, 6)
+        [record] = await observer.ended(1)
+    assert (record.stages, record.end) == (PLAIN, (0, 0, True))

@@ -1,0 +1,114 @@
+"""Stopping over HTTP/2: GOAWAY says what will still be answered, and it is."""
+
+import h2.errors
+import h2.events
+import h2.settings
+import trio
+from hyperframe.frame import DataFrame, GoAwayFrame, RstStreamFrame
+from trio.testing import MockClock
+
+from gateway.requests.request import Request, Response
+from tests.gateway.connections.http2_client import http2_client
+from tests.gateway.connections.http_server import served
+from tests.gateway.idle import advance, until_idle
+
+
+class Gate:
+    def __init__(self) -> None:
+        self.entered = trio.Event()
+        self.open = trio.Event()
+
+    async def __call__(self, request: Request) -> Response:
+        self.entered.set()
+        await self.open.wait()
+        return Response(200, request.path.encode())
+
+
+async def test_a_connection_at_rest_gets_goaway_and_closes() -> None:
+    async with served() as host, http2_client(host) as client:
+        await client.status(await client.request())
+        await until_idle()
+        host.stop.set()
+        farewell = await client.until(h2.events.ConnectionTerminated)
+        assert isinstance(farewell, h2.events.ConnectionTerminated)
+        assert (farewell.error_code, farewell.last_stream_id) == (h2.errors.ErrorCodes.NO_ERROR, 1)
+        assert await client.ended()
+        await host.stopped.wait()
+
+
+async def test_requests_under_way_are_answered_after_goaway() -> None:
+    gate = Gate()
+    async with served(gate) as host, http2_client(host) as client:
+        await client.request(b"/under-way")
+        await gate.entered.wait()
+        host.stop.set()
+        farewell = (await client.raw(GoAwayFrame))[-1]
+        assert isinstance(farewell, GoAwayFrame)
+        assert farewell.last_stream_id == 1
+        gate.open.set()
+        answer = await client.raw()
+        assert b"".join(frame.data for frame in answer if isinstance(frame, DataFrame)) == b"/under-way"
+        await host.stopped.wait()
+
+
+async def test_requests_after_goaway_are_refused_so_that_they_may_be_retried() -> None:
+    gate = Gate()
+    async with served(gate) as host, http2_client(host) as client:
+        await client.request()
+        await gate.entered.wait()
+        host.stop.set()
+        await until_idle()
+        late = await client.request(b"/late")
+        refusal = (await client.raw(RstStreamFrame))[-1]
+        assert isinstance(refusal, RstStreamFrame)
+        assert (refusal.stream_id, refusal.error_code) == (late, h2.errors.ErrorCodes.REFUSED_STREAM)
+        gate.open.set()
+        await host.stopped.wait()
+        assert host.statistics.requests == 1
+
+
+async def test_a_connection_at_rest_is_closed_in_time(mock_clock: MockClock) -> None:
+    async with served() as host, http2_client(host) as client:
+        await client.status(await client.request())
+        await advance(mock_clock, 119)
+        assert host.statistics.open == 1
+        await advance(mock_clock, 2)
+        await client.until(h2.events.ConnectionTerminated)
+        assert await client.ended()
+        await advance(mock_clock, 3)  # for a client that never ends its side
+        assert host.statistics.open == 0
+
+
+async def test_what_takes_longer_than_the_grace_is_cut_off(mock_clock: MockClock) -> None:
+    gate = Gate()
+    async with served(gate, grace=7) as host, http2_client(host) as client:
+        await client.request()
+        await gate.entered.wait()
+        host.stop.set()
+        await advance(mock_clock, 8)
+        await host.stopped.wait()
+        assert await client.ended()
+
+
+async def test_the_end_of_the_client_frees_the_connection_at_once() -> None:
+    async with served() as host:
+        async with http2_client(host) as client:
+            await client.status(await client.request())
+        while host.statistics.open:
+            await until_idle()
+
+
+async def test_a_client_that_does_not_read_cannot_hold_up_the_end(mock_clock: MockClock) -> None:
+    async def handle(request: Request) -> Response:
+        return Response(200, b"x" * 50_000_000)
+
+    async with served(handle, grace=7) as host, http2_client(host) as client:
+        client.connection.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 2**31 - 1})
+        client.connection.increment_flow_control_window(2**30)
+        await client.flush()
+        await client.request()
+        await until_idle()
+        host.stop.set()
+        await advance(mock_clock, 8)
+        await host.stopped.wait()
+        assert host.statistics.open == 0

@@ -1,0 +1,31 @@
+"""A handler that raises: a 500 for its client, a traceback in the log, and life goes on."""
+
+import pytest
+
+from gateway.requests.request import Request, Response
+from tests.gateway.connections.http_server import served
+
+
+async def handle(request: Request) -> Response:
+    if request.path == "/broken":
+        raise RuntimeError("a bug of ours")
+    return Response(200, b"fine")
+
+
+async def test_its_client_gets_a_500_and_keeps_the_connection(caplog: pytest.LogCaptureFixture) -> None:
+    async with served(handle) as host, host.connect() as client:
+        assert (await client.get("/broken")).status == 500
+        assert (await client.get("/fine")).body == b"fine"
+        assert host.statistics.failed == 1
+    [record] = caplog.records
+    assert record.getMessage() == "GET /broken failed"
+    assert record.exc_info is not None
+    assert "a bug of ours" in caplog.text
+
+
+async def test_pipelined_neighbours_are_answered() -> None:
+    async with served(handle) as host, host.connect() as client:
+        await client.send(
+            b"".join(b"GET /%b HTTP/1.1\r\nHost: t\r\n\r\n" % p for p in (b"a", b"broken", b"b"))
+        )
+        assert [(await client.reply()).status for _ in range(3)] == [200, 500, 200]

@@ -1,0 +1,132 @@
+"""Events and control frames on one pipe: whatever fits when, each frame is whole and in its order."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+import trio
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from trio.testing import wait_all_tasks_blocked
+
+from gateway.connections.limits import Limits
+from gateway.connections.websocket.connection import WebSocket
+from gateway.watch.framing import as_text_frame
+from tests.gateway.watch.ground import FakePipe, ground
+from tests.gateway.watch.websocket_client import PING, PONG, TEXT, Frame, masked
+
+
+class FakeLink(FakePipe):
+    """A link of memory: `say` is what the client sends."""
+
+    fd = -1
+    limits = Limits()
+
+    def __init__(self, room: float, slice: int) -> None:
+        super().__init__(room, slice)
+        self._said = b""
+
+    def say(self, data: bytes) -> None:
+        self._said += data
+        self._woken.set()
+
+    async def receive(self) -> bytes:
+        if not self._said:
+            await super_wait(self)
+        data, self._said = self._said, b""
+        if not data:
+            raise trio.ClosedResourceError
+        return data
+
+
+async def super_wait(link: FakeLink) -> None:
+    await link._woken.wait()
+    link._woken = trio.Event()
+
+
+def frames_in(data: bytes) -> list[Frame]:
+    """Whole frames, and not a byte besides."""
+    found = []
+    while data:
+        opcode, size = data[0] & 0x0F, data[1]
+        start = 2
+        if size == 126:
+            size, start = struct.unpack_from("!H", data, 2)[0], 4
+        assert size < 127 or start == 4
+        assert len(data) >= start + size, "a frame is cut"
+        found.append(Frame(opcode, data[start : start + size]))
+        data = data[start + size :]
+    return found
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    room=st.integers(0, 300),
+    slice=st.sampled_from([0, 5, 60]),
+    steps=st.lists(
+        st.one_of(
+            st.tuples(st.just("write"), st.integers(0, 150)),
+            st.tuples(st.just("ping"), st.integers(0, 99)),
+            st.tuples(st.just("read"), st.integers(1, 200)),
+        ),
+        max_size=25,
+    ),
+)
+def test_any_order_of_writes_pings_and_reads(room: int, slice: int, steps: list[tuple[str, int]]) -> None:
+    async def run() -> None:
+        async with ground() as base, trio.open_nursery() as nursery:
+            link = FakeLink(room, slice)
+            pipe: Any = WebSocket(link, b"")  # type: ignore[arg-type]
+            watcher = base.join(pipe, framing=as_text_frame)
+            nursery.start_soon(attend, pipe)
+            written, pinged = [], []
+            for number, (step, value) in enumerate(steps):
+                if step == "write":
+                    written.append(base.put(f"n-{number}", size=value))
+                elif step == "ping":
+                    pinged.append(b"%d-%d" % (number, value))
+                    link.say(masked(PING, pinged[-1]))
+                else:
+                    link.read(value)
+                await wait_all_tasks_blocked()
+            link.read(10**9)
+            link.interrupt()
+            await wait_all_tasks_blocked()
+            found = frames_in(link.received)
+            events = [frame.event for frame in found if frame.opcode == TEXT]
+            assert [int(event["object"]["metadata"]["resourceVersion"]) for event in events] == written
+            pongs = [frame.payload for frame in found if frame.opcode == PONG]
+            # Not every ping needs its own answer, but the newest does, and the order stays.
+            assert pongs == [ping for ping in pinged if ping in pongs]
+            assert pongs[-1:] == pinged[-1:]
+            assert not watcher.group.lagging
+            nursery.cancel_scope.cancel()
+
+    trio.run(run)
+
+
+async def attend(pipe: WebSocket) -> None:
+    while True:
+        try:
+            await pipe.receive()
+        except trio.ClosedResourceError:
+            continue
+
+
+@pytest.mark.parametrize("room", range(12))
+async def test_a_pong_that_is_cut_is_finished_before_the_next_event(room: int) -> None:
+    async with ground() as base, trio.open_nursery() as nursery:
+        link = FakeLink(room, 0)
+        pipe: Any = WebSocket(link, b"")  # type: ignore[arg-type]
+        base.join(pipe, framing=as_text_frame)
+        nursery.start_soon(attend, pipe)
+        link.say(masked(PING, b"12345678"))
+        await wait_all_tasks_blocked()
+        base.put("a")
+        await wait_all_tasks_blocked()
+        link.read(10**6)
+        await wait_all_tasks_blocked()
+        assert [frame.opcode for frame in frames_in(link.received)] == [PONG, TEXT]
+        nursery.cancel_scope.cancel()

@@ -1,0 +1,80 @@
+"""HTTPS for tests: a server with certificates, which all tests share, and clients with or without certificates.
+
+Generating certificates takes a separate process; a server whose data folder has them starts at once.
+"""
+
+from __future__ import annotations
+
+import base64
+import shutil
+import ssl
+import tempfile
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import httpx
+import yaml
+
+from actors.certificates.names import serving_names
+from actors.certificates.store import prepare
+from actors.names import NAMES
+from tests.actors.store import memory_folder
+from tests.gateway.api import Api, served
+
+_folder = tempfile.TemporaryDirectory(prefix="rewound-pki-")
+
+
+@cache
+def _certificates(dialect: str) -> Path:
+    folder = Path(_folder.name) / dialect
+    prepare(folder, serving_names(NAMES[dialect], "127.0.0.1", "10.0.0.1"), time.time())
+    return folder
+
+
+@asynccontextmanager
+async def served_securely(**changed: Any) -> AsyncIterator[Api]:
+    """Run a server on both ports with a data folder that already has certificates."""
+    with memory_folder() as folder:
+        shutil.copytree(_certificates(changed.get("dialect", "cluster")), folder / "data" / "pki")
+        async with served(folder, secure_port=2, **changed) as api:
+            yield api
+
+
+def trusting(authority: Path | bytes) -> ssl.SSLContext:
+    data = authority.read_bytes() if isinstance(authority, Path) else authority
+    return ssl.create_default_context(cadata=data.decode())
+
+
+def secure_client(api: Api, context: ssl.SSLContext, **more: Any) -> httpx.AsyncClient:
+    assert api.addresses.secure is not None
+    return httpx.AsyncClient(base_url=f"https://127.0.0.1:{api.addresses.secure[1]}", verify=context, **more)
+
+
+class Kubeconfig:
+    """The server, certificates and key that a client reads from admin.kubeconfig."""
+
+    def __init__(self, path: Path) -> None:
+        self.text = path.read_text()
+        document = yaml.safe_load(self.text)
+        context = _named(document["contexts"], document["current-context"])["context"]
+        cluster = _named(document["clusters"], context["cluster"])["cluster"]
+        user = _named(document["users"], context["user"])["user"]
+        self.server = cluster["server"]
+        self.authority = base64.b64decode(cluster["certificate-authority-data"])
+        self.certificate = base64.b64decode(user["client-certificate-data"])
+        self.key = base64.b64decode(user["client-key-data"])
+
+    def context(self, folder: Path) -> ssl.SSLContext:
+        context = trusting(self.authority)
+        pair = folder / "pair.pem"
+        pair.write_bytes(self.certificate + self.key)
+        context.load_cert_chain(pair)
+        return context
+
+
+def _named(entries: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    return next(entry for entry in entries if entry["name"] == name)
