@@ -41,7 +41,7 @@ async def test_a_watch_comes_as_json_or_not_at_all() -> None:
         assert answer.status == 406
 
 
-async def test_a_head_of_a_watch_opens_no_stream() -> None:
+async def test_head_of_a_watch_gets_405_and_opens_no_stream() -> None:
     async with served() as api:
         answer = await api.ask("HEAD", api.path("configmaps"), watch=1)
-        assert (answer.status, answer.body) == (200, b"")
+        assert (answer.status, answer.body) == (405, b"")
