@@ -38,7 +38,7 @@ from actors.kinds.validation.field_errors import (
     required,
     too_long,
 )
-from actors.kinds.values.pem import Unfit, check_certificates, check_request
+from actors.kinds.values.pem import InvalidPEM, check_certificates, check_request
 from actors.kinds.values.spelling import quoted
 from actors.messages import Object
 from actors.names import Names
@@ -232,7 +232,7 @@ class RequestRules:
 def _request(errors: FieldErrors, content: str) -> None:
     try:
         check_request(content)
-    except Unfit as why:
+    except InvalidPEM as why:
         errors.add(invalid("spec.request", "<request data>", str(why)))
 
 
@@ -314,7 +314,7 @@ def _certificate(errors: FieldErrors, content: str, old: Object | None) -> None:
         return
     try:
         check_certificates(content)
-    except Unfit as why:
+    except InvalidPEM as why:
         errors.add(invalid("status.certificate", "<certificate data>", str(why)))
 
 
@@ -323,7 +323,7 @@ def _tolerated(content: str, before: str) -> bool:
         return True
     try:
         check_certificates(before)
-    except Unfit:
+    except InvalidPEM:
         return True
     return False
 

@@ -23,8 +23,8 @@ from actors.kinds.declaration.definition import (
 )
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
 from actors.kinds.declaration.strategy import Strategy
+from actors.kinds.schema.exact_decoder import ExactDecoder
 from actors.kinds.schema.fields import INT32, MICRO_TIME, STRING, TIME, Field, Struct
-from actors.kinds.schema.walk import Walk
 from actors.kinds.validation.checks import name_is_subdomain
 from actors.kinds.validation.field_errors import FieldErrors, invalid, required, unchanged
 from actors.messages import Object
@@ -107,11 +107,15 @@ def declare(names: Names) -> tuple[Definition, ...]:
 
 
 def to_storage(shown: Object) -> Object:
-    return Walk(fill=False).struct(EVENT, {RENAMED.get(name, name): shown[name] for name in shown})
+    return ExactDecoder(defaults=False).struct(
+        EVENT, {RENAMED.get(name, name): shown[name] for name in shown}
+    )
 
 
 def from_storage(stored: Object) -> Object:
-    return Walk(fill=False).struct(NEW_EVENT, {_SHOWN.get(name, name): stored[name] for name in stored})
+    return ExactDecoder(defaults=False).struct(
+        NEW_EVENT, {_SHOWN.get(name, name): stored[name] for name in stored}
+    )
 
 
 def _selector_names() -> dict[str, str]:

@@ -7,8 +7,8 @@ from itertools import chain
 from typing import Any
 
 from actors.kinds.schema.fields import Struct
+from actors.kinds.schema.json_tree import Members, NotJson, parse_tree, parse_values
 from actors.kinds.schema.problems import Problems
-from actors.kinds.schema.scan import Members, NotJson, read, scan
 from actors.patch.bounds import check_bounds
 from actors.patch.errors import MalformedPatch
 from actors.patch.json_patch import apply_json_patch, parse_json_patch
@@ -21,10 +21,10 @@ _MEMBERS = frozenset({"op", "path", "from", "value"})
 def read_patch(format_: str, raw: bytes) -> tuple[Any, tuple[str, ...]]:
     """Parse a patch; returns its value and its unknown or duplicate fields."""
     try:
-        value, doubled = read(raw)
+        value, doubled = parse_values(raw)
     except NotJson as error:
         raise MalformedPatch(f"the patch is not JSON: {error}") from None
-    repeated = _duplicates(scan(raw), "") if doubled else iter(())
+    repeated = _duplicates(parse_tree(raw), "") if doubled else iter(())
     if format_ == "json":
         operations = parse_json_patch(value)
         doubtful = chain(repeated, _unknown_members(operations))

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from urllib.parse import unquote_to_bytes
 
 from actors.errors import BadRequest
-from actors.kinds.values.durations import duration_fault
+from actors.kinds.values.durations import duration_error
 from actors.resource.options import boolean, integer
 
 _BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}", re.DOTALL)
@@ -52,7 +52,7 @@ class Parameters:
     def check_timeout(self) -> None:
         """The client's own time limit, which its libraries send along: nobody waits longer for being told of it."""
         text = self.first("timeout")
-        why = duration_fault(text) if text else ""
+        why = duration_error(text) if text else ""
         if why:
             raise BadRequest(f"invalid timeout specified in the request URL - {why}")
 

@@ -7,8 +7,8 @@ from functools import lru_cache
 from actors.kinds.core.pods.eviction import DELETE_OPTIONS
 from actors.kinds.declaration.meta import METADATA
 from actors.kinds.schema.fields import (
+    ANY_JSON,
     BOOL,
-    FREE,
     INT32,
     INT64,
     STRING,
@@ -71,7 +71,7 @@ PARTIAL = Struct("meta.v1.PartialObjectMetadata", METADATA)
 WATCH_EVENT = Struct(
     "meta.v1.WatchEvent",
     _shown("type", STRING, 1),
-    _shown("object", FREE, 2),
+    _shown("object", ANY_JSON, 2),
 )
 PATCH = Struct("meta.v1.Patch")  # whatever one of the patch formats has for a body
 

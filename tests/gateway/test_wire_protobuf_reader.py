@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from actors.kinds.schema.fields import (
+    ANY_JSON,
     BOOL,
     BYTES,
-    FREE,
     INT32,
     INT64,
     INT_OR_STRING,
@@ -40,7 +40,7 @@ THING = Struct(
     Field("exactly", MICRO_TIME, 10),
     Field("extra", MapOf(ListOf(STRING)), 11),
     Field("amounts", QUANTITIES, 12),
-    Field("anything", FREE, 13),
+    Field("anything", ANY_JSON, 13),
     Field("key", BYTES, 14),
     Field("labels", STRING_MAP, 15),
     Field("many", ListOf(INNER), 16),

@@ -12,7 +12,7 @@ from actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at
 from actors.kinds.declaration.definition import Definition, Table
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
 from actors.kinds.declaration.strategy import Strategy
-from actors.kinds.schema.fields import FREE, INT64, Field, Struct
+from actors.kinds.schema.fields import ANY_JSON, INT64, Field, Struct
 from actors.kinds.validation.checks import name_is_subdomain
 from actors.kinds.validation.field_errors import (
     NEGATIVE,
@@ -27,7 +27,7 @@ from actors.names import Names
 CONTROLLER_REVISION = Struct(
     "apps.v1.ControllerRevision",
     METADATA,
-    Field("data", FREE, 2, pointer=True),
+    Field("data", ANY_JSON, 2, pointer=True),
     Field("revision", INT64, 3, required=True, always=True),
 )
 

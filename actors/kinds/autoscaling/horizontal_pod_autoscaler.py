@@ -34,8 +34,8 @@ from actors.kinds.declaration.meta import METADATA, metadata_change_rules
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.declaration.workloads import condition, counted, not_negative
 from actors.kinds.features import CONTAINER_METRICS, SCALE_TO_ZERO
+from actors.kinds.schema.exact_decoder import ExactDecoder
 from actors.kinds.schema.fields import INT32, INT64, TIME, Field, ListOf, Struct
-from actors.kinds.schema.walk import Walk
 from actors.kinds.validation.checks import name_is_subdomain
 from actors.kinds.validation.field_errors import FieldErrors, invalid
 from actors.messages import Object
@@ -140,8 +140,8 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> tuple[Defini
         BETA_AUTOSCALER,
         stored_as=TYPE_NAME,
         conversion=Conversion(
-            to_storage=lambda shown: Walk(fill=False).struct(AUTOSCALER, shown),
-            from_storage=lambda kept: Walk(fill=False).struct(BETA_AUTOSCALER, kept),
+            to_storage=lambda shown: ExactDecoder(defaults=False).struct(AUTOSCALER, shown),
+            from_storage=lambda kept: ExactDecoder(defaults=False).struct(BETA_AUTOSCALER, kept),
         ),
         deprecated=OLD,
     )

@@ -24,6 +24,7 @@ from actors.kinds.declaration.definition import Conversion, Definition, Storage
 from actors.kinds.declaration.label_selector import LABEL_SELECTOR
 from actors.kinds.declaration.meta import METADATA, OBJECT_META
 from actors.kinds.declaration.workloads import condition
+from actors.kinds.schema.exact_decoder import ExactDecoder
 from actors.kinds.schema.fields import (
     INT32,
     INT64,
@@ -35,7 +36,6 @@ from actors.kinds.schema.fields import (
     Struct,
     Type,
 )
-from actors.kinds.schema.walk import Walk
 from actors.messages import Object
 
 REFERENCE = reference("v1")
@@ -244,7 +244,7 @@ def from_storage(keys: Mapping[str, str], stored: Object) -> Object:
             "currentCPUUtilizationPercentage": next((one for one in reversed(used) if one is not None), None),
         },
     }
-    return Walk(fill=False).struct(AUTOSCALER_1, shown)
+    return ExactDecoder(defaults=False).struct(AUTOSCALER_1, shown)
 
 
 def _parts(struct: Struct, holder: Object) -> Object:
@@ -295,7 +295,9 @@ def to_storage(keys: Mapping[str, str], shown: Object) -> Object:
         status["conditions"] = conditions
     metadata = dict(shown["metadata"])
     drop_round_trip(frozenset(keys.values()), metadata)
-    return Walk(fill=False).struct(AUTOSCALER, {"metadata": metadata, "spec": spec, "status": status})
+    return ExactDecoder(defaults=False).struct(
+        AUTOSCALER, {"metadata": metadata, "spec": spec, "status": status}
+    )
 
 
 def _read(type_: Type, text: str | None) -> Any:
@@ -303,7 +305,7 @@ def _read(type_: Type, text: str | None) -> Any:
     if text is None:
         return None
     try:
-        return Walk(fill=False).value(type_, orjson.loads(text))
+        return ExactDecoder(defaults=False).value(type_, orjson.loads(text))
     except (ValueError, RecursionError):
         return None
 
@@ -318,7 +320,7 @@ def _older(metric: Object, part: str) -> Object:
             for value, name in _VALUES[source].items():
                 told[source][name.format(part)] = here[part].get(value)
     type_ = METRIC_SPEC if part == "target" else METRIC_STATUS
-    return Walk(fill=False).struct(type_, told)
+    return ExactDecoder(defaults=False).struct(type_, told)
 
 
 def _at(holder: Object, path: tuple[str, ...]) -> Any:
@@ -382,7 +384,7 @@ def _untitled(text: str | None) -> Object | None:
     if text is None:
         return None
     try:
-        return Walk(fill=False).struct(BEHAVIOR, _spelled(orjson.loads(text)))
+        return ExactDecoder(defaults=False).struct(BEHAVIOR, _spelled(orjson.loads(text)))
     except (ValueError, RecursionError):
         return None
 

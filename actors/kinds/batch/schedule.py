@@ -11,7 +11,7 @@ import re
 from functools import cache
 from typing import Final, NamedTuple
 
-from actors.kinds.values.durations import duration_fault
+from actors.kinds.values.durations import duration_error
 
 WORDS: Final = frozenset(
     ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"),
@@ -68,7 +68,7 @@ def _check_word(word: str) -> None:
         return
     if not word.startswith("@every "):
         raise NotASchedule(f"unrecognized descriptor: {word}")
-    wrong = duration_fault(word.removeprefix("@every "))
+    wrong = duration_error(word.removeprefix("@every "))
     if wrong:
         raise NotASchedule(f"failed to parse duration {word}: {wrong}")
 

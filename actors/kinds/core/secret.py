@@ -12,8 +12,8 @@ from actors.kinds.declaration.definition import Definition, Selection, Table
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import BOOL, BYTES_MAP, STRING, STRING_MAP, Field, Struct
-from actors.kinds.schema.scalars import spoken
-from actors.kinds.schema.scan import NotJson, read
+from actors.kinds.schema.json_tree import NotJson, parse_values
+from actors.kinds.schema.scalars import json_type_of
 from actors.kinds.validation.checks import config_key, name_is_subdomain
 from actors.kinds.validation.field_errors import (
     FieldErrors,
@@ -119,12 +119,14 @@ def _needs_json(errors: FieldErrors, new: Object, *, key: str) -> None:
         errors.add(required(f"data[{key}]"))
         return
     try:
-        parsed, _ = read(base64.b64decode(content))
+        parsed, _ = parse_values(base64.b64decode(content))
     except NotJson as error:
-        errors.add(invalid(f"data[{key}]", "<secret contents redacted>", error.words))
+        errors.add(invalid(f"data[{key}]", "<secret contents redacted>", error.reason))
         return
     if parsed is not None and not isinstance(parsed, dict):
-        text = f"json: cannot unmarshal {spoken(parsed)} into Go value of type map[string]interface {{}}"
+        text = (
+            f"json: cannot unmarshal {json_type_of(parsed)} into Go value of type map[string]interface {{}}"
+        )
         errors.add(invalid(f"data[{key}]", "<secret contents redacted>", text))
 
 

@@ -17,7 +17,7 @@ def start(status: Struct, new: Object) -> None:
 
 
 def drop_status(status: Struct, new: Object) -> None:
-    new["status"] = zero_struct(status, fill=False)
+    new["status"] = zero_struct(status, defaults=False)
 
 
 def keep_status(new: Object, old: Object) -> None:

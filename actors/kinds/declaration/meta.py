@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from actors.kinds.schema.fields import (
     BOOL,
+    FIELDS_V1,
     INT64,
-    OWNED_FIELDS,
     STRING,
     STRING_MAP,
     STRINGS,
@@ -60,7 +60,7 @@ MANAGED_FIELDS_ENTRY = Struct(
     Field("apiVersion", STRING, 3),
     Field("time", TIME, 4, pointer=True),
     Field("fieldsType", STRING, 6),
-    Field("fieldsV1", OWNED_FIELDS, 7, pointer=True),
+    Field("fieldsV1", FIELDS_V1, 7, pointer=True),
     Field("subresource", STRING, 8),
 )
 
@@ -87,7 +87,7 @@ def _object_meta(created: Field) -> Struct:
 
 
 # Of an object, whose creation time the server fills in; and of a template inside one, which shows it as null.
-OBJECT_META = _object_meta(Field("creationTimestamp", TIME, 8, pointer=True, null_is_usual=True))
+OBJECT_META = _object_meta(Field("creationTimestamp", TIME, 8, pointer=True, often_null=True))
 TEMPLATE_META = _object_meta(Field("creationTimestamp", TIME, 8))
 
 METADATA = Field("metadata", OBJECT_META, 1)

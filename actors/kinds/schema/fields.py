@@ -1,7 +1,7 @@
-"""The alphabet in which kinds are declared: scalars, lists, maps, structs, and the fields of a struct.
+"""The types in which kinds are declared: scalars, lists, maps, structs, and the fields of a struct.
 
-A group module writes a struct once, in the order in which clients see its fields; the decoder, the fast
-decoder, defaulting, OpenAPI, protobuf and both merges read it. Nothing here decides anything about a value.
+A group module writes a struct once, in the order in which clients see its fields; both decoders, defaulting,
+OpenAPI, protobuf, patches and apply read it. Nothing here checks a value.
 
     PORT = Struct("core.v1.EndpointPort",
         Field("name", STRING, 1),
@@ -9,8 +9,8 @@ decoder, defaulting, OpenAPI, protobuf and both merges read it. Nothing here dec
         Field("protocol", STRING, 3, default="TCP", enum=("SCTP", "TCP", "UDP")),
         Field("appProtocol", STRING, 4, pointer=True))
 
-What a zero value becomes follows the wire format that clients know: plain fields drop it, `pointer` fields
-tell zero from absent, `always` fields show it. Rejected: one Python class per type, because a custom
+Zero values follow Go's JSON: plain fields omit them, `pointer` fields distinguish zero from absent, `always` fields
+are written even when zero. Rejected: one Python class per type, because a custom
 resource is made of the same parts at run time.
 """
 
@@ -23,10 +23,10 @@ from typing import Any, Final
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scalar:
-    """A leaf: a name of ours and the name that decoding errors call it by."""
+    """A leaf: its name here, and the Go type that decoding errors name."""
 
     name: str
-    spoken: str
+    go_type: str
 
 
 STRING: Final = Scalar("string", "string")
@@ -39,9 +39,9 @@ MICRO_TIME: Final = Scalar("microTime", "v1.MicroTime")
 QUANTITY: Final = Scalar("quantity", "resource.Quantity")
 INT_OR_STRING: Final = Scalar(
     "intOrString", "intstr.IntOrString"
-)  # a number, or a name or share in its place
-OWNED_FIELDS: Final = Scalar("ownedFields", "v1.FieldsV1")
-FREE: Final = Scalar("free", "runtime.RawExtension")  # any JSON, kept as it was sent
+)  # a number, or a name or percentage instead
+FIELDS_V1: Final = Scalar("ownedFields", "v1.FieldsV1")
+ANY_JSON: Final = Scalar("free", "runtime.RawExtension")  # any JSON, kept as it was sent
 
 INTEGER_RANGES: Final = {INT32: (-(2**31), 2**31 - 1), INT64: (-(2**63), 2**63 - 1)}
 
@@ -49,11 +49,11 @@ INTEGER_RANGES: Final = {INT32: (-(2**31), 2**31 - 1), INT64: (-(2**63), 2**63 -
 @dataclass(frozen=True, slots=True, eq=False)
 class ListOf:
     item: Type
-    boxed: bool = False  # protobuf: it stands in a message of its own
+    boxed: bool = False  # protobuf: wrapped in a message of its own
 
     @property
-    def spoken(self) -> str:
-        return f"[]{self.item.spoken}"
+    def go_type(self) -> str:
+        return f"[]{self.item.go_type}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,8 +61,8 @@ class MapOf:
     value: Type
 
     @property
-    def spoken(self) -> str:
-        return f"map[string]{self.value.spoken}"
+    def go_type(self) -> str:
+        return f"map[string]{self.value.go_type}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,10 +72,10 @@ class Field:
     name: str
     type: Type
     number: int  # protobuf
-    embedded: int = 0  # protobuf: the number of the nameless message that this field travels inside of
+    embedded: int = 0  # protobuf: the number of the embedded message that holds this field
     pointer: bool = False  # present zero values are kept
     always: bool = False  # shown even when zero
-    required: bool = False  # as API descriptions state it; rules do the refusing
+    required: bool = False  # in OpenAPI; validation enforces it
     default: Any = None
     enum: tuple[str, ...] = ()
     patch: str = ""  # "merge", "replace", "retainKeys"
@@ -83,21 +83,21 @@ class Field:
     list_type: str = ""  # "atomic", "set", "map"
     list_keys: tuple[str, ...] = ()
     map_type: str = ""  # "atomic", "granular"
-    null_is_usual: bool = False  # clients spell its absence as null
+    often_null: bool = False  # clients send null for absent
 
     @property
-    def holds(self) -> bool:
-        """The wire format has no way to leave this one out, so it is there even when nothing was said."""
+    def always_present(self) -> bool:
+        """Go's JSON cannot omit this field, so objects have it even when the client did not send it."""
         if self.pointer:
             return False
         return self.always or isinstance(self.type, Struct) or self.type in _NEVER_EMPTY
 
 
 class Struct:
-    """Named fields in the order clients see them. `of` names it among API types: group, version, name.
+    """Named fields in the order in which clients see them. `of` is its API type: group, version, name.
 
-    An `atomic` struct is one value to those who apply: it has one owner and is replaced whole. Of a `union` at
-    most one field is set, and the field of this name tells which.
+    Apply treats an `atomic` struct as one value: it has one owner and is replaced as a whole. Of a `union` at
+    most one field is set, and the field of this name says which.
     """
 
     __slots__ = ("atomic", "by_name", "fields", "name", "of", "union")
@@ -114,11 +114,11 @@ class Struct:
         return f"<Struct {self.of}>"
 
     @property
-    def spoken(self) -> str:
+    def go_type(self) -> str:
         return f"v1.{self.name}"
 
     def arranged(self, value: Mapping[str, Any]) -> dict[str, Any]:
-        """The same members in declared order, for rules that add some."""
+        """The same members in declared order, for code that adds some."""
         return {field.name: value[field.name] for field in self.fields if field.name in value}
 
 
@@ -140,30 +140,30 @@ STRING_MAP: Final = MapOf(STRING)
 BYTES_MAP: Final = MapOf(BYTES)
 QUANTITIES: Final = MapOf(QUANTITY)
 
-NOTHING: Final = object()  # what a field without a value is, where None would mean null
+NOTHING: Final = object()  # no value, where None would mean null
 
 
-def zero(type_: Type, *, fill: bool) -> Any:
-    """The value of a type of which nothing was said: None for times, lists and maps."""
+def zero(type_: Type, *, defaults: bool) -> Any:
+    """The zero value of a type: None for times, lists and maps."""
     if isinstance(type_, Struct):
-        return zero_struct(type_, fill=fill)
+        return zero_struct(type_, defaults=defaults)
     return _SCALAR_ZEROS.get(type_) if isinstance(type_, Scalar) else None
 
 
-def zero_struct(struct: Struct, *, fill: bool) -> dict[str, Any]:
-    members = ((field.name, unsaid(field, fill=fill)) for field in struct.fields)
+def zero_struct(struct: Struct, *, defaults: bool) -> dict[str, Any]:
+    members = ((field.name, absent_value(field, defaults=defaults)) for field in struct.fields)
     return {name: value for name, value in members if value is not NOTHING}
 
 
-def unsaid(field: Field, *, fill: bool) -> Any:
-    """What an object holds for a field that its document leaves out; NOTHING when it holds nothing."""
-    if fill and field.default is not None:
-        return fresh(field.default)
-    if field.holds:
-        return zero(field.type, fill=fill)
+def absent_value(field: Field, *, defaults: bool) -> Any:
+    """The value that an object has for a field that its document omits; NOTHING when it has none."""
+    if defaults and field.default is not None:
+        return new_default(field.default)
+    if field.always_present:
+        return zero(field.type, defaults=defaults)
     return None if field.always else NOTHING
 
 
-def fresh(default: Any) -> Any:
-    """A declared default, never shared: mutable ones are declared as functions that make them."""
+def new_default(default: Any) -> Any:
+    """A declared default, never shared: mutable ones are declared as functions that create them."""
     return default() if isinstance(default, Callable) else default  # type: ignore[arg-type]

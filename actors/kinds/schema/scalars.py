@@ -1,4 +1,4 @@
-"""Leaf values: from what a document says to what an object holds, or the reason why not."""
+"""Decodes scalar values of a document into those of an object, or says why they are invalid."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from actors.kinds.schema.fields import (
+    ANY_JSON,
     BOOL,
     BYTES,
-    FREE,
+    FIELDS_V1,
     INT32,
     INT64,
     INT_OR_STRING,
     INTEGER_RANGES,
     MICRO_TIME,
-    OWNED_FIELDS,
     QUANTITY,
     STRING,
     TIME,
     Scalar,
     Type,
 )
-from actors.kinds.schema.scan import Number, plain
+from actors.kinds.schema.json_tree import Number, plain
 from actors.kinds.values.quantity import canonical_quantity
 from actors.kinds.values.times import canonical_micros, canonical_seconds
 
-_LONGEST_SHOWN: Final = 40
+_LONGEST_NUMBER: Final = 40
 _BASE64: Final = frozenset(string.ascii_letters + string.digits + "+/")
 _LINE_BREAKS: Final = "\r\n"
 
 
 class WrongType(ValueError):
-    """A value that the declared type cannot hold. The place grows from the inside out as the walk unwinds."""
+    """A value of the wrong type. The path grows from the inside out as the decoder unwinds."""
 
     def __init__(self, found: str, type_: Type) -> None:
         self._found, self._type = found, type_
@@ -46,17 +46,17 @@ class WrongType(ValueError):
         self._where.insert(0, field)
 
     def __str__(self) -> str:
-        place = f"Go struct field {self._struct}.{'.'.join(self._where)}" if self._where else "Go value"
-        return f"json: cannot unmarshal {self._found} into {place} of type {self._type.spoken}"
+        target = f"Go struct field {self._struct}.{'.'.join(self._where)}" if self._where else "Go value"
+        return f"json: cannot unmarshal {self._found} into {target} of type {self._type.go_type}"
 
 
 def read_scalar(type_: Scalar, value: Any) -> Any:
-    """The canonical value; None stands for a time that says nothing. Raises ValueError."""
+    """The canonical value; None for the zero time. Raises ValueError."""
     return _READERS[type_](type_, value)
 
 
-def spoken(value: Any) -> str:
-    """What kind of JSON value this is, as errors say it."""
+def json_type_of(value: Any) -> str:
+    """The JSON type of a value, as errors name it."""
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, (Number, int, float)):
@@ -68,23 +68,23 @@ def spoken(value: Any) -> str:
 
 def _string(type_: Scalar, value: Any) -> str:
     if type(value) is not str:
-        raise WrongType(spoken(value), type_)
+        raise WrongType(json_type_of(value), type_)
     return value
 
 
 def _bool(type_: Scalar, value: Any) -> bool:
     if type(value) is not bool:
-        raise WrongType(spoken(value), type_)
+        raise WrongType(json_type_of(value), type_)
     return value
 
 
 def _integer(type_: Scalar, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, (Number, int, float)):
-        raise WrongType(spoken(value), type_)
+        raise WrongType(json_type_of(value), type_)
     whole = _whole(value)
     low, high = INTEGER_RANGES[type_]
     if whole is None or not low <= whole <= high:
-        raise WrongType(f"number {value!s:.{_LONGEST_SHOWN}}", type_)
+        raise WrongType(f"number {value!s:.{_LONGEST_NUMBER}}", type_)
     return whole
 
 
@@ -97,7 +97,7 @@ def _whole(value: Number | int | float) -> int | None:
 
 
 def _bytes(type_: Scalar, value: Any) -> str:
-    """Base64 in its one canonical spelling; line breaks inside are tolerated."""
+    """Canonical base64; line breaks are ignored."""
     sent = _string(type_, value)
     text = sent.replace("\r", "").replace("\n", "")
     try:
@@ -107,7 +107,7 @@ def _bytes(type_: Scalar, value: Any) -> str:
 
 
 def _first_illegal(text: str) -> int:
-    """Where a reader that takes four letters at a time gives up: a group that never ends is named by its start."""
+    """Where Go's decoder, which reads groups of four characters, gives up: incomplete groups count from their start."""
     letters = 0
     for at, letter in enumerate(text):
         if letter in _BASE64:
@@ -137,7 +137,7 @@ def _micro_time(type_: Scalar, value: Any) -> str | None:
 
 def _quantity(type_: Scalar, value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-        raise WrongType(spoken(value), type_)
+        raise WrongType(json_type_of(value), type_)
     return canonical_quantity(str(value))
 
 
@@ -159,6 +159,6 @@ _READERS: Final[dict[Scalar, Callable[[Scalar, Any], Any]]] = {
     MICRO_TIME: _micro_time,
     QUANTITY: _quantity,
     INT_OR_STRING: _int_or_string,
-    OWNED_FIELDS: _as_sent,
-    FREE: _as_sent,
+    FIELDS_V1: _as_sent,
+    ANY_JSON: _as_sent,
 }

@@ -1,7 +1,7 @@
-"""Durations as Go spells them: `1h30m`, `1.5s`, `-.5ms`, `0`.
+"""Checks durations in Go's syntax: `1h30m`, `1.5s`, `-.5ms`, `0`.
 
-Asked by whoever reads one from a client: the schedule of a cron job, the time limit in a query. Only the form is
-judged, with the texts that clients know; nobody here waits for as long as one says.
+Used for durations that clients send: the schedule of a cron job, the timeout in a query. Only the syntax is
+checked, with Go's error texts, which clients know.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ UNITS: Final = frozenset(("ns", "us", "µs", "μs", "ms", "s", "m", "h"))
 _PART = re.compile(r"(?P<number>[0-9]+\.?[0-9]*|\.[0-9]+)(?P<unit>[^0-9.]*)")
 
 
-def duration_fault(text: str) -> str:
-    """Why a text is no duration; "" if it is one."""
+def duration_error(text: str) -> str:
+    """Why a text is not a duration; "" if it is one."""
     rest = text[1:] if text[:1] in ("-", "+") else text
     if rest == "0":
         return ""

@@ -1,6 +1,6 @@
-"""PEM text in objects: the blocks it holds, and whether they are what they say.
+"""PEM text in objects: parses its blocks and checks certificates and certificate requests.
 
-The library that reads certificates is loaded with the first of them: it takes longer than all declarations.
+The cryptography library is imported on first use: it takes longer to load than all declarations.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ class Block(NamedTuple):
     content: bytes
 
 
-class Unfit(ValueError):
+class InvalidPEM(ValueError):
     """The text does not hold what it should; says why."""
 
 
 def blocks_of(text: str) -> Iterator[Block]:
-    """Blocks in order; what is not well-formed is passed over, like everything between blocks."""
+    """Blocks in order; malformed ones are skipped, like everything between blocks."""
     for found in _BLOCK.finditer(text):
         head, blank, body = found[2].replace("\r", "").partition("\n\n")
         headers = bool(blank) and ":" in head
@@ -38,23 +38,23 @@ def blocks_of(text: str) -> Iterator[Block]:
 
 
 def check_request(content: str) -> None:
-    """Of base64 text: a certificate request with a signature by its own key."""
+    """Check base64 text: a certificate request signed with its own key."""
     from cryptography import x509
 
     block = next(blocks_of(_text(content)), None)
     if block is None or block.kind != "CERTIFICATE REQUEST":
-        raise Unfit("PEM block type must be CERTIFICATE REQUEST")
+        raise InvalidPEM("PEM block type must be CERTIFICATE REQUEST")
     try:
         request = x509.load_der_x509_csr(block.content)
         signed = request.is_signature_valid
     except Exception as error:
-        raise Unfit(f"the certificate request cannot be read: {error}") from None
+        raise InvalidPEM(f"the certificate request cannot be read: {error}") from None
     if not signed:
-        raise Unfit("the signature of the certificate request is not by its own key")
+        raise InvalidPEM("the signature of the certificate request is not by its own key")
 
 
 def check_certificates(content: str) -> None:
-    """Of base64 text: nothing but certificates, at least one, or nothing at all."""
+    """Check base64 text: one or more certificates and nothing else, or no text."""
     if not content:
         return
     from cryptography import x509
@@ -62,15 +62,15 @@ def check_certificates(content: str) -> None:
     blocks = list(blocks_of(_text(content)))
     for block in blocks:
         if block.kind != "CERTIFICATE":
-            raise Unfit(f'only CERTIFICATE PEM blocks are allowed, found "{block.kind}"')
+            raise InvalidPEM(f'only CERTIFICATE PEM blocks are allowed, found "{block.kind}"')
         if block.headers:
-            raise Unfit("no PEM block headers are permitted")
+            raise InvalidPEM("no PEM block headers are permitted")
         try:
             x509.load_der_x509_certificate(block.content)
         except Exception as error:
-            raise Unfit(f"a certificate cannot be read: {error}") from None
+            raise InvalidPEM(f"a certificate cannot be read: {error}") from None
     if not blocks:
-        raise Unfit("must contain at least one CERTIFICATE PEM block")
+        raise InvalidPEM("must contain at least one CERTIFICATE PEM block")
 
 
 def _text(content: str) -> str:

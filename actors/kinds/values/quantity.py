@@ -1,6 +1,6 @@
-"""Amounts such as 500m, 1.5Gi or 12e6: parsed exactly, shown in one canonical form.
+"""Quantities such as 500m, 1.5Gi or 12e6: parsed exactly, written in one canonical form.
 
-Everything is kept as whole nano-units, the finest step the API has; finer amounts are rounded away from zero.
+Amounts are whole nano-units, the finest that the API has; finer ones are rounded away from zero.
 
     canonical_quantity("0.5") == "500m"    canonical_quantity("1536Mi") == "1536Mi"
     canonical_quantity("1024Mi") == "1Gi"  canonical_quantity("0.5Ki") == "512"
@@ -27,7 +27,7 @@ _EXPONENT: Final = re.compile(r"[eE]([-+]?[0-9]{1,3})")
 
 
 class NotAQuantity(ValueError):
-    """The text is no amount."""
+    """The text is not a quantity."""
 
 
 def canonical_quantity(text: str) -> str:

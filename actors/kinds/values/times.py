@@ -3,7 +3,7 @@
     seconds_text(1577934245_000006)  -> "2020-01-02T03:04:05Z"
     micros_text(1577934245_000006)   -> "2020-01-02T03:04:05.000006Z"
 
-Clients may send any offset; what is stored is UTC, and the first moment of year 1 counts as no time at all.
+Clients may send any offset; times are stored in UTC. The first moment of year 1 is Go's zero time and counts as absent.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
 from typing import Final
 
-from actors.kinds.values.spelled_times import spelled_moment
+from actors.kinds.values.time_parser import parse_time
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST: Final = datetime(1, 1, 1, tzinfo=UTC)
@@ -30,7 +30,7 @@ def seconds_text(micros: int) -> str:
     return _second_text(micros // 1_000_000)
 
 
-@lru_cache(maxsize=64)  # all writes of one second say it the same way
+@lru_cache(maxsize=64)  # all writes within a second need the same text
 def _second_text(second: int) -> str:
     return _shown(_EPOCH + timedelta(seconds=second), "seconds")
 
@@ -53,7 +53,7 @@ def canonical_seconds(text: str) -> str | None:
 def canonical_micros(text: str) -> str | None:
     """The same moment in UTC with its six digits, which must be there."""
     found = _PARTS.fullmatch(text)
-    moment = _parse(text, _MICROS) if found and len(found[7] or "") == 7 else spelled_moment(text, _MICROS)
+    moment = _parse(text, _MICROS) if found and len(found[7] or "") == 7 else parse_time(text, _MICROS)
     return None if moment == _FIRST else _shown(moment, "microseconds")
 
 
@@ -62,17 +62,17 @@ def _shown(moment: datetime, precision: str) -> str:
 
 
 def _parse(text: str, layout: str) -> datetime:
-    """Most times are written as they should be; the others are read letter by letter, or told what is wrong."""
+    """Most times match the pattern; the slow parser reads the others or says what is wrong."""
     found = _PARTS.fullmatch(text)
     if found is None:
-        return spelled_moment(text, layout)
+        return parse_time(text, layout)
     year, month, day, hour, minute, second = (int(found[index]) for index in range(1, 7))
     try:
         zone = _offset(found[8])
         local = datetime(year, month, day, hour, minute, second, _microseconds(found[7]), zone)
         return local.astimezone(UTC)
     except (ValueError, OverflowError):
-        return spelled_moment(text, layout)
+        return parse_time(text, layout)
 
 
 def _microseconds(fraction: str | None) -> int:

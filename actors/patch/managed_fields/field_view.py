@@ -73,7 +73,7 @@ class FieldViews:
             definition.schema,
             shapes.root(definition.fields, excluded),
             exact.root(definition.fields, excluded),
-            zero_struct(definition.fields, fill=False),
+            zero_struct(definition.fields, defaults=False),
             conversion.from_storage if conversion else _as_it_is,
             conversion.to_storage if conversion else _as_it_is,
             definition.reset_fields(subresource),

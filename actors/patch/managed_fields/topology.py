@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, final
 
-from actors.kinds.schema.fields import STRING, Field, ListOf, MapOf, Scalar, Struct, Type, fresh, zero
+from actors.kinds.schema.fields import STRING, Field, ListOf, MapOf, Scalar, Struct, Type, new_default, zero
 from actors.patch.managed_fields import field_path
 from actors.patch.managed_fields.field_path import FIELD
 from actors.patch.managed_fields.field_set import HERE, WHOLE, Fields
@@ -50,8 +50,8 @@ LEAF: Final = Leaf()
 def _default(key: Field) -> Any:
     """The value of a missing key: its default, its zero value if it is always present, or None."""
     if key.default is None and key.always:
-        return zero(key.type, fill=False)
-    return fresh(key.default)
+        return zero(key.type, defaults=False)
+    return new_default(key.default)
 
 
 class _Parts(dict[str, "Shape"]):

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
 from actors.kinds.schema.fields import (
+    ANY_JSON,
     BOOL,
     BYTES,
-    FREE,
+    FIELDS_V1,
     INT32,
     INT64,
     INT_OR_STRING,
     MICRO_TIME,
-    OWNED_FIELDS,
     QUANTITY,
     STRING,
     TIME,
@@ -29,7 +29,7 @@ from actors.kinds.schema.fields import (
     Scalar,
     Struct,
     Type,
-    fresh,
+    new_default,
 )
 from actors.names import Names
 from gateway.describe.openapi.kinds import Kinds
@@ -75,14 +75,14 @@ _LEAVES: Final[Mapping[Scalar, Document]] = {
 _DEFINED: Final[Mapping[Scalar, Document]] = {
     TIME: {"type": "string", "format": "date-time"},
     MICRO_TIME: {"type": "string", "format": "date-time"},
-    OWNED_FIELDS: {"type": "object"},
-    FREE: {"type": "object"},
+    FIELDS_V1: {"type": "object"},
+    ANY_JSON: {"type": "object"},
 }
 _SAID: Final[Mapping[Scalar, str]] = {
     TIME: "A moment to the second, as RFC 3339 writes it.",
     MICRO_TIME: "A moment to the microsecond, as RFC 3339 writes it.",
-    OWNED_FIELDS: "A set of fields as a tree: keys are fields (f:), list items (k: and v:), or the value itself (.).",
-    FREE: "Any JSON object; it is kept as it was sent.",
+    FIELDS_V1: "A set of fields as a tree: keys are fields (f:), list items (k: and v:), or the value itself (.).",
+    ANY_JSON: "Any JSON object; it is kept as it was sent.",
     QUANTITY: "An amount with an optional suffix: 100m, 1.5, 2Gi, 3e6.",
     INT_OR_STRING: "A number, or a name or percentage in its place.",
 }
@@ -168,7 +168,7 @@ class Schemas(Generic[T]):
 
     def _words(self, struct: Struct, field: Field) -> Document:
         said: Document = {}
-        default = fresh(field.default)
+        default = new_default(field.default)
         text = [self._texts.of_field(struct, field)]
         if field.enum:
             said["enum"] = list(field.enum)

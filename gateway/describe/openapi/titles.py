@@ -11,10 +11,10 @@ from __future__ import annotations
 from typing import Final
 
 from actors.kinds.schema.fields import (
-    FREE,
+    ANY_JSON,
+    FIELDS_V1,
     INT_OR_STRING,
     MICRO_TIME,
-    OWNED_FIELDS,
     QUANTITY,
     TIME,
     Scalar,
@@ -32,10 +32,10 @@ _HOMES: Final = {
 }
 # Leaves with a definition of their own; the others are written where they stand.
 SCALARS: Final = {
-    FREE: "apimachinery.pkg.runtime.RawExtension",
+    ANY_JSON: "apimachinery.pkg.runtime.RawExtension",
     INT_OR_STRING: "apimachinery.pkg.util.intstr.IntOrString",
     MICRO_TIME: "apimachinery.pkg.apis.meta.v1.MicroTime",
-    OWNED_FIELDS: "apimachinery.pkg.apis.meta.v1.FieldsV1",
+    FIELDS_V1: "apimachinery.pkg.apis.meta.v1.FieldsV1",
     QUANTITY: "apimachinery.pkg.api.resource.Quantity",
     TIME: "apimachinery.pkg.apis.meta.v1.Time",
 }

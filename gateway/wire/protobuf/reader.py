@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from actors.kinds.schema.fields import FREE, Field, ListOf, MapOf, Scalar, Struct, Type
+from actors.kinds.schema.fields import ANY_JSON, Field, ListOf, MapOf, Scalar, Struct, Type
 from actors.kinds.schema.problems import MOST_PROBLEMS, Problems
 from actors.messages import Object
 from gateway.wire.protobuf.leaves import READERS, WHOLE, text_of
@@ -161,7 +161,7 @@ def _taker(field: Field) -> Take:
 
         return join
     assert isinstance(type_, Scalar)
-    read, keep_zero = READERS[type_], field.pointer or type_ is FREE
+    read, keep_zero = READERS[type_], field.pointer or type_ is ANY_JSON
 
     def take(into: Object, raw: Any, unknown: UnknownNumbers) -> None:
         value = read(raw)

@@ -16,14 +16,14 @@ from typing import Any, Final
 import orjson
 
 from actors.kinds.schema.fields import (
+    ANY_JSON,
     BOOL,
     BYTES,
-    FREE,
+    FIELDS_V1,
     INT32,
     INT64,
     INT_OR_STRING,
     MICRO_TIME,
-    OWNED_FIELDS,
     QUANTITY,
     STRING,
     TIME,
@@ -162,6 +162,6 @@ _CONTENTS: Final[Mapping[Scalar, Callable[[Any], bytes]]] = {
     MICRO_TIME: _micro_time,
     QUANTITY: lambda value: text(1, value),
     INT_OR_STRING: _int_or_string,
-    OWNED_FIELDS: _raw,
-    FREE: _raw,
+    FIELDS_V1: _raw,
+    ANY_JSON: _raw,
 }

@@ -9,15 +9,15 @@ from random import Random
 from typing import Any
 
 from actors.kinds.schema.fields import (
+    ANY_JSON,
     BOOL,
     BYTES,
-    FREE,
+    FIELDS_V1,
     INT32,
     INT64,
     INT_OR_STRING,
     INTEGER_RANGES,
     MICRO_TIME,
-    OWNED_FIELDS,
     QUANTITY,
     STRING,
     TIME,
@@ -52,8 +52,8 @@ SCALARS: dict[Scalar, tuple[Any, ...]] = {
     ),
     INT_OR_STRING: (0, 1, -1, 8080, "http", "", "50%", 2**31),
     QUANTITY: ("0", "1", "100m", "1024Mi", "1Gi", "0.5", "1e3", "999k", "1000", "-1", 4),
-    FREE: ({}, {"a": [1, "two", None, 1.5]}, [], "", 0, {"b": {"b": 1, "a": {}}}),
-    OWNED_FIELDS: ({}, {"f:data": {".": {}, "f:k": {}}}, {"f:b": {}, "f:a": {}}, {"f:a": 1}),
+    ANY_JSON: ({}, {"a": [1, "two", None, 1.5]}, [], "", 0, {"b": {"b": 1, "a": {}}}),
+    FIELDS_V1: ({}, {"f:data": {".": {}, "f:k": {}}}, {"f:b": {}, "f:a": {}}, {"f:a": 1}),
 }
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from actors.kinds.values.durations import duration_fault
+from actors.kinds.values.durations import duration_error
 
 
 @pytest.mark.parametrize("text", ["0", "-0", "1s", "+1.5h", "1.s", ".5ms", "1h2m3s4ms5us6µs7ns", "-1h30m"])
 def test_durations(text: str) -> None:
-    assert duration_fault(text) == ""
+    assert duration_error(text) == ""
 
 
 @pytest.mark.parametrize(
@@ -31,4 +31,4 @@ def test_durations(text: str) -> None:
     ],
 )
 def test_other_texts(text: str, why: str) -> None:
-    assert duration_fault(text) == f"time: {why}"
+    assert duration_error(text) == f"time: {why}"

@@ -136,7 +136,7 @@ def test_an_update_owns_what_it_changed_and_nobody_owns_what_is_gone(before, aft
         assert intersection(fields, present) == fields
 
 
-NOTHING = zero_struct(THING, fill=False)
+NOTHING = zero_struct(THING, defaults=False)
 
 
 @MODEST

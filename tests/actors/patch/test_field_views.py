@@ -45,7 +45,7 @@ def views() -> list[Any]:
 
 @pytest.mark.parametrize(("definition", "subresource"), views())
 def test_what_is_put_back_is_nobodys(definition: Definition, subresource: Subresource) -> None:
-    old = {**zero_struct(definition.fields, fill=False), "metadata": {"name": "a"}}
+    old = {**zero_struct(definition.fields, defaults=False), "metadata": {"name": "a"}}
     for part, sent in METADATA.items():
         new = deepcopy(old)
         new["metadata"][part] = deepcopy(sent)

@@ -16,7 +16,7 @@ from actors.kinds.core.pods.security import (
     profile_of,
 )
 from actors.kinds.core.pods.windows import containers_of
-from actors.kinds.schema.walk import Walk
+from actors.kinds.schema.exact_decoder import ExactDecoder
 from actors.kinds.validation.field_errors import FieldErrors, forbidden, invalid
 from actors.kinds.values.spelling import quoted
 from actors.messages import Object
@@ -63,7 +63,7 @@ def is_cost(text: str) -> bool:
 def _toleration_rules(errors: FieldErrors, text: str, field: str, key: str) -> None:
     try:
         found = orjson.loads(text)
-        tolerations = [Walk(fill=False).struct(TOLERATION, one) for one in found]
+        tolerations = [ExactDecoder(defaults=False).struct(TOLERATION, one) for one in found]
     except (ValueError, TypeError) as error:
         errors.add(invalid(field, key, f"must be a JSON list of tolerations: {error}"))
         return

@@ -1,9 +1,9 @@
-"""JSON text to a tree that forgets nothing a decoder could want to complain about.
+"""Parses JSON text into a tree that keeps everything a decoder may have to report.
 
-Objects become `Members`, pairs in document order with duplicates kept; numbers stay text (`Number`), so
-that a million digits cost nothing and 1.0 is told from 1. Used by the exact decoder only: the fast one has
-a parser of its own. Patches, which no declaration describes, are read with `read`. Rejected: a scanner written
-here, because the one of the standard library is C and gives the same tree.
+Objects become `Members`, pairs in document order including duplicates; numbers stay text (`Number`), so that a million
+digits cost nothing and 1.0 differs from 1. Only the exact decoder uses the tree: the pydantic decoder has a parser of
+its own. Patches, which no declaration describes, are parsed with `parse_values`. Rejected: a parser written here,
+because that of the standard library is C and gives the same tree.
 """
 
 from __future__ import annotations
@@ -17,36 +17,36 @@ from typing import Any, Final, NoReturn
 import orjson
 
 TOO_DEEP: Final = "exceeded max depth"
-DEEPEST_FREE_VALUE: Final = 200  # what writes objects out takes no more than 254 levels
+MAX_DEPTH: Final = 200  # orjson serialises no more than 254 levels
 
 
 class NotJson(ValueError):
-    """The text is not JSON, or nests deeper than anything here may. `words` leave out where."""
+    """The text is not JSON, or nests too deep. `reason` does not say where."""
 
-    def __init__(self, words: str, offset: int | None = None) -> None:
-        self.words = words
-        super().__init__(words if offset is None else f"{words} at offset {offset}")
+    def __init__(self, reason: str, offset: int | None = None) -> None:
+        self.reason = reason
+        super().__init__(reason if offset is None else f"{reason} at offset {offset}")
 
 
 class Members(list[tuple[str, Any]]):
-    """An object as it was written: (name, value) pairs in order."""
+    """An object as sent: (name, value) pairs in order."""
 
     __slots__ = ()
 
 
 class Number(str):
-    """A number as it was written."""
+    """A number as sent."""
 
     __slots__ = ()
 
     def whole(self) -> int | None:
-        """Its value, when it is written as an integer of a sane length."""
+        """Its value, when it is an integer of at most 20 characters."""
         if len(self) > 20 or not self.removeprefix("-").isdecimal():
             return None
         return int(self)
 
     def nearest(self) -> int | float:
-        """The number that 64 bits can hold and that comes closest."""
+        """The closest number that 64 bits can hold."""
         whole = self.whole()
         if whole is not None and -(2**63) <= whole < 2**64:
             return whole
@@ -56,18 +56,18 @@ class Number(str):
         return close
 
 
-def scan(raw: bytes) -> Any:
+def parse_tree(raw: bytes) -> Any:
     return _parsed(_decode, raw)
 
 
-def read(raw: bytes) -> tuple[Any, bool]:
-    """`plain(scan(raw))` in a fraction of the time, and whether some member stands there twice."""
+def parse_values(raw: bytes) -> tuple[Any, bool]:
+    """`plain(parse_tree(raw))` in a fraction of the time, and whether an object has a member twice."""
     try:
         value = orjson.loads(raw)
         if orjson.dumps(value) == raw:
             return value, False
     except (orjson.JSONDecodeError, TypeError):
-        pass  # the reader below says what is wrong
+        pass  # the parser below says what is wrong
     doubled: list[bool] = []
 
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -89,8 +89,8 @@ def _number(text: str) -> int | float:
 
 
 def _refuse_depth(value: Any, raw: bytes) -> None:
-    """What cannot be written out nests too deep; a text with few brackets needs no such trial."""
-    if raw.count(b"{") + raw.count(b"[") > DEEPEST_FREE_VALUE:
+    """What orjson cannot serialise nests too deep; a text with few brackets needs no check."""
+    if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH:
         try:
             orjson.dumps(value)
         except TypeError:
@@ -104,23 +104,23 @@ def _parsed(decode: Callable[[str], Any], raw: bytes) -> Any:
     try:
         return decode(text)
     except json.JSONDecodeError as error:
-        from actors.kinds.schema.json_fault import fault
+        from actors.kinds.schema.json_errors import describe_error
 
-        raise NotJson(fault(error), error.pos) from None
+        raise NotJson(describe_error(error), error.pos) from None
     except RecursionError:
         raise NotJson(TOO_DEEP) from None
 
 
-def plain(value: Any, room: int = DEEPEST_FREE_VALUE) -> Any:
+def plain(value: Any, depth: int = MAX_DEPTH) -> Any:
     """The tree as ordinary dicts, lists and numbers; of duplicates the last one counts."""
-    if not room:
+    if not depth:
         raise NotJson(TOO_DEEP)
     if isinstance(value, Members):
-        return {name: plain(member, room - 1) for name, member in value}
+        return {name: plain(member, depth - 1) for name, member in value}
     if isinstance(value, dict):
-        return {name: plain(member, room - 1) for name, member in value.items()}
+        return {name: plain(member, depth - 1) for name, member in value.items()}
     if isinstance(value, list):
-        return [plain(item, room - 1) for item in value]
+        return [plain(item, depth - 1) for item in value]
     return value.nearest() if isinstance(value, Number) else value
 
 
@@ -132,7 +132,7 @@ def _replace_each_byte(error: UnicodeError) -> tuple[str, int]:
 _REPLACE_EACH_BYTE: Final = "rewound.replace-each-byte"
 codecs.register_error(_REPLACE_EACH_BYTE, _replace_each_byte)
 
-# Escapes of half a character pair; group 1 is everything else that starts with a backslash.
+# Escapes of lone surrogates; group 1 is everything else that starts with a backslash.
 _SURROGATES: Final = re.compile(
     r"(\\[^u]|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u[dD][89a-fA-F][0-9a-fA-F]{2}"
 )

@@ -1,14 +1,13 @@
-"""The fast decoder: pydantic-core straight from bytes, for documents that are already canonical.
+"""The fast path of decoding: pydantic-core straight from bytes, for documents that are already canonical.
 
-It is compiled from the same declaration as the walk, but strict: anything the walk would drop, round,
-reorder or complain about makes it fail, and then the walk decides. So it only ever answers "this is the
-result, without problems" or None. Zero values that the wire format drops are kept out with length and range
-limits.
+It is compiled from the same declaration as the exact decoder, but strict: it fails on anything that the exact decoder
+would drop, round, reorder or report, and then the exact decoder decodes the document. So it returns either the
+result, which has no problems, or None. Length and range limits keep out zero values that Go's JSON omits.
 
-pydantic-core keeps the last of two equal keys silently, and is told to pass over unknown ones, which is cheaper
-than refusing them; so each result needs a proof that nothing was lost: written out again without whitespace a
-document is as short as it can be, and a lost member would have made it longer by four bytes or more (`"":0`).
-Documents that are longer for an innocent reason go to the walk. Defaults are put in after the proof.
+pydantic-core silently keeps the last of two equal keys, and is configured to ignore unknown ones, which is cheaper
+than refusing them; so each result needs a proof that nothing was lost: serialised without whitespace a document is
+as short as it can be, and a lost member would have made it longer by four bytes or more (`"":0`). Documents that
+are longer for a harmless reason go to the exact decoder. Defaults are filled in after the proof.
 
 pydantic-core is imported with the first schema: it takes longer to load than all declarations together.
 """
@@ -22,17 +21,18 @@ from typing import Any, Final
 
 import orjson
 
+from actors.kinds.schema.defaulting import compile_defaults, must_be_given
 from actors.kinds.schema.fields import (
+    ANY_JSON,
     BOOL,
     BYTES,
-    FREE,
+    FIELDS_V1,
     INT32,
     INT64,
     INT_OR_STRING,
     INTEGER_RANGES,
     MICRO_TIME,
     NOTHING,
-    OWNED_FIELDS,
     QUANTITY,
     STRING,
     TIME,
@@ -42,9 +42,8 @@ from actors.kinds.schema.fields import (
     Scalar,
     Struct,
     Type,
-    unsaid,
+    absent_value,
 )
-from actors.kinds.schema.filling import filling, needs_saying
 
 CoreSchema = dict[str, Any]
 
@@ -63,36 +62,36 @@ _PATTERNS: Final = {
 }
 
 
-class Fast:
-    """What one kind's documents look like when nothing about them needs thought. Once made, for any thread."""
+class PydanticDecoder:
+    """Decodes canonical documents of one kind. Usable from any thread."""
 
     def __init__(self, struct: Struct, api_version: str, kind: str) -> None:
         from pydantic_core import SchemaValidator, ValidationError
 
         self._failed = ValidationError
-        self._fill = filling(struct)
-        self._usual_nulls = [
+        self._fill_defaults = compile_defaults(struct)
+        self._often_null = [
             (field.name, inner.name)
             for field in struct.fields
             if isinstance(field.type, Struct)
             for inner in field.type.fields
-            if inner.null_is_usual
+            if inner.often_null
         ]
-        self._struct_of_all, self._type_meta = struct, {"apiVersion": api_version, "kind": kind}
+        self._root, self._type_meta = struct, {"apiVersion": api_version, "kind": kind}
         self._uses = _uses(struct)
         self._validate_json = SchemaValidator(self._schema("ignore")).validate_json
 
     @cached_property
     def _validate_object(self) -> Callable[[Any], dict[str, Any]]:
-        """For trees, of which there is no text to prove anything by."""
+        """For trees, which have no text to compare lengths with; unknown fields fail."""
         from pydantic_core import SchemaValidator
 
         return SchemaValidator(self._schema("forbid")).validate_python
 
     def _schema(self, unknown: str) -> CoreSchema:
         self._unknown = unknown
-        self._shared: dict[str, CoreSchema] = {"owned": _OWNED_FIELDS}
-        schema = self._members(self._struct_of_all)
+        self._shared: dict[str, CoreSchema] = {"fieldsV1": _FIELDS_V1_SCHEMA}
+        schema = self._members(self._root)
         types = {name: _optional(_literal(value)) for name, value in self._type_meta.items()}
         schema["fields"] = {**types, **schema["fields"]}
         return {"type": "definitions", "schema": schema, "definitions": list(self._shared.values())}
@@ -101,29 +100,32 @@ class Fast:
         try:
             found: dict[str, Any] = self._validate_json(raw)
             written = orjson.dumps(found)
-        except (self._failed, TypeError):  # the latter from numbers that nothing could store
+        except (self._failed, TypeError):  # the latter from numbers that cannot be stored
             return None
-        if len(raw) - len(written) >= _SHORTEST_MEMBER and _bare(raw) - _bare(written) >= _SHORTEST_MEMBER:
+        if (
+            len(raw) - len(written) >= _SHORTEST_MEMBER
+            and _length(raw) - _length(written) >= _SHORTEST_MEMBER
+        ):
             return None
-        return self._untyped(found)
+        return self._finish(found)
 
     def from_object(self, value: Any) -> dict[str, Any] | None:
         try:
-            return self._untyped(self._validate_object(value))
+            return self._finish(self._validate_object(value))
         except self._failed:
             return None
 
-    def _untyped(self, found: dict[str, Any]) -> dict[str, Any]:
+    def _finish(self, found: dict[str, Any]) -> dict[str, Any]:
         found.pop("apiVersion", None)
         found.pop("kind", None)
-        self._fill(found)
-        for outer, inner in self._usual_nulls:
+        self._fill_defaults(found)
+        for outer, inner in self._often_null:
             if found[outer].get(inner, NOTHING) is None:
                 del found[outer][inner]
         return found
 
     def _struct(self, struct: Struct) -> CoreSchema:
-        """Compiled once however often it is used: a pod has three kinds of containers in it."""
+        """Compiled once however often it is used: a pod has three kinds of containers."""
         if self._uses[struct] == 1:
             return self._members(struct)
         ref = f"{struct.of} {id(struct)}"  # metadata of objects and of templates have one name
@@ -137,7 +139,7 @@ class Fast:
             field.name: {
                 "type": "typed-dict-field",
                 "schema": self._field(field),
-                "required": needs_saying(field),
+                "required": must_be_given(field),
             }
             for field in struct.fields
         }
@@ -146,13 +148,13 @@ class Fast:
             "fields": fields,
             "total": False,
             "extra_behavior": self._unknown,
-            "config": {"strict": True},  # holds for the fields of this struct, not for structs inside
+            "config": {"strict": True},  # for the fields of this struct, not for nested structs
         }
 
     def _field(self, field: Field) -> CoreSchema:
-        keeps_zero = field.pointer or (field.holds and field.default is None)
+        keeps_zero = field.pointer or (field.always_present and field.default is None)
         schema = self._type(field.type, keeps_zero=keeps_zero)
-        if field.null_is_usual or unsaid(field, fill=True) is None:
+        if field.often_null or absent_value(field, defaults=True) is None:
             return {"type": "nullable", "schema": schema}
         return schema
 
@@ -161,7 +163,7 @@ class Fast:
         if isinstance(type_, Struct):
             return self._struct(type_)
         if isinstance(type_, ListOf):
-            # An empty list that the wire format shows at all is shown as null, which the walk sees to.
+            # Go writes an empty list without omitempty as null, which the exact decoder handles.
             items = self._type(type_.item, keeps_zero=True)
             return {"type": "list", "items_schema": items, "min_length": 1}
         if isinstance(type_, MapOf):
@@ -191,16 +193,16 @@ def _scalar(type_: Scalar, keeps_zero: bool, least: CoreSchema) -> CoreSchema:
         return {"type": "int", "ge": low if keeps_zero else 1, "le": high}
     if type_ is INT_OR_STRING:
         number = _scalar(INT32, keeps_zero, least)
-        # The empty text takes the walk: too rare for this union.
+        # The empty string goes to the exact decoder: too rare for this union.
         return {"type": "union", "choices": [number, {"type": "str", "min_length": 1}], "strict": True}
-    if type_ is FREE:
-        return _literal(NOTHING)  # equal to no value: documents with something free in them go to the walk
-    assert type_ is OWNED_FIELDS
-    return {"type": "definition-ref", "schema_ref": "owned"}
+    if type_ is ANY_JSON:
+        return _literal(NOTHING)  # equal to no value: documents with arbitrary JSON go to the exact decoder
+    assert type_ is FIELDS_V1
+    return {"type": "definition-ref", "schema_ref": "fieldsV1"}
 
 
 def _uses(struct: Struct) -> Counter[Struct]:
-    """How many places of a document each struct can stand in, not counting places of the same struct."""
+    """How many fields have each struct as their type, not counting fields of repeated structs."""
     uses = Counter({struct: 1})
     unread = [struct]
     while unread:
@@ -219,8 +221,8 @@ def _innermost(type_: Type) -> Scalar | Struct:
     return type_
 
 
-def _bare(text: bytes) -> int:
-    """Its length without whitespace, inside strings as well as between them."""
+def _length(text: bytes) -> int:
+    """The length without whitespace, inside strings as well as between them."""
     return len(text.translate(None, b" \t\r\n"))
 
 
@@ -243,10 +245,10 @@ def _sorted(members: dict[str, Any]) -> dict[str, Any]:
 
 _SORT: Final = {"type": "no-info", "function": _sorted}
 
-# Objects in objects and nothing else, as deep as pydantic-core goes.
-_OWNED_FIELDS: Final[CoreSchema] = {
+# Only objects in objects, as deep as pydantic-core goes.
+_FIELDS_V1_SCHEMA: Final[CoreSchema] = {
     "type": "dict",
-    "ref": "owned",
+    "ref": "fieldsV1",
     "keys_schema": {"type": "str"},
-    "values_schema": {"type": "definition-ref", "schema_ref": "owned"},
+    "values_schema": {"type": "definition-ref", "schema_ref": "fieldsV1"},
 }

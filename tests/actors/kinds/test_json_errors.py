@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.kinds.schema.scan import NotJson, scan
+from actors.kinds.schema.json_tree import NotJson, parse_tree
 
 END = "unexpected end of JSON input"
 
@@ -15,7 +15,7 @@ END = "unexpected end of JSON input"
 )
 def test_what_ends_too_soon(text: str) -> None:
     with pytest.raises(NotJson) as told:
-        scan(text.encode())
+        parse_tree(text.encode())
     assert told.value.words == END
 
 
@@ -40,10 +40,10 @@ def test_what_ends_too_soon(text: str) -> None:
 )
 def test_the_letter_that_does_not_fit(text: str, letter: str, place: str) -> None:
     with pytest.raises(NotJson) as told:
-        scan(text.encode())
+        parse_tree(text.encode())
     assert told.value.words == f"invalid character '{letter}' {place}"
 
 
 def test_where_it_is_said_too() -> None:
     with pytest.raises(NotJson, match=r"^invalid character 'x' after array element at offset 3$"):
-        scan(b"[1 x]")
+        parse_tree(b"[1 x]")

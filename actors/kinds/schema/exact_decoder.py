@@ -1,9 +1,9 @@
-"""The exact decoder: one walk of a document along its declaration, in document order.
+"""The exact decoder: goes through a document and its declaration together, in document order.
 
 It defines what decoding means: unknown and duplicate fields are reported with their paths and dropped, null
-counts as absent, wrong types are refused with the field named, and what comes out is canonical: declared
-order, zero values as the wire format has them, defaults filled in where wanted. The fast decoder accepts
-only documents for which it is known to give the same result; everything else comes here.
+counts as absent, wrong types are refused with the field named, and the result is canonical: declared order, zero
+values as in Go's JSON, defaults filled in on request. The pydantic decoder accepts only documents for which it is
+known to give the same result; every other document comes here.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from actors.kinds.schema.fields import (
     MapOf,
     Struct,
     Type,
-    unsaid,
+    absent_value,
     zero,
 )
+from actors.kinds.schema.json_tree import Members
 from actors.kinds.schema.problems import Problems
-from actors.kinds.schema.scalars import WrongType, read_scalar, spoken
-from actors.kinds.schema.scan import Members
+from actors.kinds.schema.scalars import WrongType, json_type_of, read_scalar
 
 _EMPTY: Final[tuple[Any, ...]] = ("", 0, [], {})
 
 
-class Walk:
-    """One decoding. `problems` collects the unknown and duplicate fields met on the way."""
+class ExactDecoder:
+    """Decodes one document. `problems` are its unknown and duplicate fields."""
 
-    __slots__ = ("_fill", "_problems")
+    __slots__ = ("_defaults", "_problems")
 
-    def __init__(self, *, fill: bool) -> None:
-        self._fill = fill
+    def __init__(self, *, defaults: bool) -> None:
+        self._defaults = defaults
         self._problems = Problems()
 
     @property
@@ -57,7 +57,7 @@ class Walk:
                 self._report("duplicate", here)
                 self._field(struct, field, member, here)
                 member = _merged(field, sent[name], member)
-                read[name] = Walk(fill=self._fill)._field(struct, field, member, here)
+                read[name] = ExactDecoder(defaults=self._defaults)._field(struct, field, member, here)
             else:
                 read[name] = self._field(struct, field, member, here)
             sent[name] = member
@@ -83,7 +83,7 @@ class Walk:
 
     def _list(self, type_: ListOf, value: Any, path: str) -> list[Any]:
         if type(value) is not list:
-            raise WrongType(spoken(value), type_)
+            raise WrongType(json_type_of(value), type_)
         return [self._item(type_.item, item, f"{path}[{index}]") for index, item in enumerate(value)]
 
     def _map(self, type_: MapOf, value: Any, path: str) -> dict[str, Any]:
@@ -96,14 +96,14 @@ class Walk:
         return dict(sorted(found.items()))
 
     def _item(self, type_: Type, value: Any, path: str) -> Any:
-        return zero(type_, fill=self._fill) if value is None else self.value(type_, value, path)
+        return zero(type_, defaults=self._defaults) if value is None else self.value(type_, value, path)
 
     def _arranged(self, struct: Struct, read: dict[str, Any]) -> dict[str, Any]:
         arranged: dict[str, Any] = {}
         for field in struct.fields:
             value = read.get(field.name)
             if value is None or (not _keeps_zero(field) and value in _EMPTY):
-                value = unsaid(field, fill=self._fill)
+                value = absent_value(field, defaults=self._defaults)
             if value is not NOTHING:
                 arranged[field.name] = value
         return arranged
@@ -113,7 +113,7 @@ class Walk:
 
 
 def _keeps_zero(field: Field) -> bool:
-    """An empty name in the place of a number is a name, not a zero."""
+    """An empty string in an IntOrString is a name, not a zero."""
     return field.pointer or field.type is INT_OR_STRING
 
 
@@ -122,11 +122,11 @@ def _members(value: Any, type_: Type) -> Iterable[tuple[str, Any]]:
         return value
     if isinstance(value, dict):
         return value.items()
-    raise WrongType(spoken(value), type_)
+    raise WrongType(json_type_of(value), type_)
 
 
 def _merged(field: Field, before: Any, after: Any) -> Any:
-    """A field said twice: objects are read one over the other, of anything else the last one counts."""
+    """A field sent twice: objects are merged; of anything else the last one counts."""
     if after is None:
         return None if _null_clears(field) else before
     if isinstance(field.type, (Struct, MapOf)) and before is not None:

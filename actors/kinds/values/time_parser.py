@@ -1,10 +1,10 @@
-"""Times letter by letter: what is wrong with one that cannot be read, in the words that clients know.
+"""Parses times as Go's time.Parse does, with its error texts, which clients know.
 
     parsing time "2020-13-01T00:00:00Z": month out of range
     parsing time "2020-01-02" as "2006-01-02T15:04:05Z07:00": cannot parse "" as "T"
 
-`times` comes here with what its pattern does not match. A few spellings are taken that the standard does not know,
-because they always were: an hour of one digit, a comma before the fraction.
+`times` calls this for what its pattern does not match. Like Go it accepts some forms that RFC 3339 does not: an hour of
+one digit, a comma before the fraction.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 _DIGITS: Final = frozenset("0123456789")
 _FRACTION: Final = ".000000"
 _ZONE: Final = "Z07:00"
-_MOST_HOURS, _MOST_MINUTES = 24, 60  # of an offset; some write a whole day so
+_MOST_HOURS, _MOST_MINUTES = 24, 60  # of an offset, as Go accepts them
 
 
 class NotATime(ValueError):
@@ -26,21 +26,21 @@ class NotATime(ValueError):
         super().__init__(f"parsing time {_quoted(text)}{why}")
 
 
-def spelled_moment(text: str, layout: str) -> datetime:
-    """The moment that `text` means in a layout written as the second of January 2006."""
-    return _Reading(text, layout).moment()
+def parse_time(text: str, layout: str) -> datetime:
+    """Parse `text` in a Go layout, the reference time of January 2, 2006."""
+    return _Parser(text, layout).parse()
 
 
-class _Reading:
+class _Parser:
     def __init__(self, text: str, layout: str) -> None:
         self._text, self._layout = text, layout
         self._rest = text
         self._read: dict[str, int] = {"fraction": 0, "zone": 0}
 
-    def moment(self) -> datetime:
+    def parse(self) -> datetime:
         self._year()
         for before, element, name, low, high, two in _NUMBERS:
-            self._literally(before)
+            self._literal(before)
             self._number(element, name, low, high, two)
         self._fraction()
         self._zone()
@@ -71,7 +71,7 @@ class _Reading:
             raise self._wrong("2006")
         self._read["year"] = int(taken)
 
-    def _literally(self, sign: str) -> None:
+    def _literal(self, sign: str) -> None:
         if not self._rest.startswith(sign):
             raise self._wrong(sign)
         self._rest = self._rest[len(sign) :]
@@ -122,7 +122,7 @@ class _Reading:
         return NotATime(self._text, f": {name} out of range")
 
 
-# What stands before each number, how the layout spells it, and how much it may be. Days are counted at the end.
+# (separator, layout element, name, minimum, maximum, two digits). The days of the month are checked at the end.
 _NUMBERS: Final = (
     ("-", "01", "month", 1, 12, True),
     ("-", "02", "day", 0, 99, True),

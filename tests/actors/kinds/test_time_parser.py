@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from actors.kinds.values.spelled_times import NotATime, spelled_moment
+from actors.kinds.values.time_parser import NotATime, parse_time
 
 SECONDS = "2006-01-02T15:04:05Z07:00"
 MICROS = "2006-01-02T15:04:05.000000Z07:00"
@@ -32,7 +32,7 @@ MICROS = "2006-01-02T15:04:05.000000Z07:00"
 )
 def test_what_cannot_be_read(text: str, rest: str, element: str) -> None:
     with pytest.raises(NotATime) as caught:
-        spelled_moment(text, MICROS)
+        parse_time(text, MICROS)
     quoted, left = (one.replace('"', '\\"') for one in (text, rest))
     assert str(caught.value) == (
         f'parsing time "{quoted}" as "{MICROS}": cannot parse "{left}" as "{element}"'
@@ -57,12 +57,12 @@ def test_what_cannot_be_read(text: str, rest: str, element: str) -> None:
 )
 def test_what_there_cannot_be(text: str, why: str) -> None:
     with pytest.raises(NotATime) as caught:
-        spelled_moment(text, SECONDS)
+        parse_time(text, SECONDS)
     assert str(caught.value) == f'parsing time "{text}": {why}'
 
 
 def test_spellings_that_were_always_taken() -> None:
     moment = datetime(2020, 2, 3, 5, 0, 0, 500_000, tzinfo=UTC)
-    assert spelled_moment("2020-02-03T5:00:00,5Z", SECONDS) == moment
-    assert spelled_moment("2020-02-03T07:00:00.500000000+02:00", SECONDS) == moment
-    assert spelled_moment("2020-02-03T5:00:00.500000Z", MICROS) == moment
+    assert parse_time("2020-02-03T5:00:00,5Z", SECONDS) == moment
+    assert parse_time("2020-02-03T07:00:00.500000000+02:00", SECONDS) == moment
+    assert parse_time("2020-02-03T5:00:00.500000Z", MICROS) == moment

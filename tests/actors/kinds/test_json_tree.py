@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.kinds.schema.scan import NotJson, plain, read, scan
+from actors.kinds.schema.json_tree import NotJson, parse_tree, parse_values, plain
 
 VALUES = st.recursive(
     st.none()
@@ -26,8 +26,8 @@ VALUES = st.recursive(
 @given(VALUES, st.sampled_from([None, (",", ":")]), st.booleans())
 def test_as_the_scanner_reads(value: Any, separators: tuple[str, str] | None, plain_text: bool) -> None:
     raw = json.dumps(value, separators=separators, ensure_ascii=plain_text).encode("utf-8", "surrogatepass")
-    found, doubled = read(raw)
-    assert repr(found) == repr(plain(scan(raw)))
+    found, doubled = parse_values(raw)
+    assert repr(found) == repr(plain(parse_tree(raw)))
     assert not doubled
 
 
@@ -35,12 +35,12 @@ def test_as_the_scanner_reads(value: Any, separators: tuple[str, str] | None, pl
 @given(st.binary(max_size=20) | st.text('{}[],:"0123456789.-eE truefalsn\\ud8', max_size=12).map(str.encode))
 def test_what_one_refuses_so_does_the_other(raw: bytes) -> None:
     try:
-        expected = plain(scan(raw))
+        expected = plain(parse_tree(raw))
     except NotJson:
         with pytest.raises(NotJson):
-            read(raw)
+            parse_values(raw)
     else:
-        assert repr(read(raw)[0]) == repr(expected)
+        assert repr(parse_values(raw)[0]) == repr(expected)
 
 
 @pytest.mark.parametrize(
@@ -53,4 +53,4 @@ def test_what_one_refuses_so_does_the_other(raw: bytes) -> None:
     ],
 )
 def test_what_stands_there_twice(raw: bytes, value: Any, doubled: bool) -> None:
-    assert read(raw) == (value, doubled)
+    assert parse_values(raw) == (value, doubled)

@@ -1,6 +1,6 @@
-"""What a document leaves out, put in its place: the fast decoder's second step.
+"""Fills in what a document omits: the second step of the pydantic decoder.
 
-Compiled from a declaration into one Python function for each struct that has something to fill in, at any depth:
+A declaration is compiled into one Python function for each struct that has defaults, at any depth:
 
     def fill(value):
         if "ports" in value:
@@ -14,9 +14,9 @@ Compiled from a declaration into one Python function for each struct that has so
             if "hostIP" in value:
                 value["hostIP"] = value.pop("hostIP")
 
-Fields stay in declared order: they are gone through once, and behind a filled-in one all others are put anew.
-pydantic-core could fill in defaults itself, but calls a function for each of them, and a pod has hundreds; loops over
-the declaration took two and a half times as long as this.
+Fields stay in declared order: after one is filled in, those behind it are removed and inserted again. pydantic-core
+could fill in defaults itself, but calls a function for each of them, and a pod has hundreds; loops over the
+declaration took two and a half times as long as this.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from actors.kinds.schema.fields import NOTHING, Field, ListOf, MapOf, Struct, unsaid
+from actors.kinds.schema.fields import NOTHING, Field, ListOf, MapOf, Struct, absent_value
 
 Fill = Callable[[dict[str, Any]], None]
 
@@ -36,17 +36,17 @@ _EACH: Final = {
 }
 
 
-def needs_saying(field: Field) -> bool:
-    """Documents that leave out what the API requires are rare, mostly wrong, and not for the fast decoder."""
+def must_be_given(field: Field) -> bool:
+    """Documents that omit what the API requires are rare, mostly wrong, and left to the exact decoder."""
     return field.required and field.always and field.default is None
 
 
-def filling(struct: Struct) -> Fill:
+def compile_defaults(struct: Struct) -> Fill:
     return _Compiler().of(struct) or _nothing
 
 
 def _nothing(_: dict[str, Any]) -> None:
-    """For structs that show what they were given."""
+    """For structs without defaults."""
 
 
 class _Compiler:
@@ -55,7 +55,7 @@ class _Compiler:
 
     def of(self, struct: Struct) -> Fill | None:
         if struct not in self._made:
-            # A struct inside itself is filled in by whatever its function turns out to be.
+            # A struct inside itself calls its own function, which is compiled below.
             self._made[struct] = lambda value: _call(self._made[struct], value)
             self._made[struct] = self._compile(struct)
         return self._made[struct]
@@ -66,7 +66,7 @@ class _Compiler:
         if not lines:
             return None
         source = "\n".join(("def fill(value):", *(f"    {line}" for line in lines)))
-        exec(compile(source, f"<filling of {struct.of}>", "exec"), found)
+        exec(compile(source, f"<defaults of {struct.of}>", "exec"), found)
         made: Fill = found["fill"]
         return made
 
@@ -95,7 +95,7 @@ def _defaults(struct: Struct, found: dict[str, Any]) -> Iterator[str]:
     absent = {
         at
         for at, field in enumerate(struct.fields)
-        if not needs_saying(field) and unsaid(field, fill=True) is not NOTHING
+        if not must_be_given(field) and absent_value(field, defaults=True) is not NOTHING
     }
     if not absent:
         return
@@ -118,7 +118,7 @@ def _defaults(struct: Struct, found: dict[str, Any]) -> Iterator[str]:
 
 
 def _moved(names: list[str]) -> Iterator[str]:
-    """Fields without defaults that stand between two that have some."""
+    """Fields without defaults between two that have some."""
     if names:
         yield "if missing:"
     for name in names:
@@ -127,12 +127,12 @@ def _moved(names: list[str]) -> Iterator[str]:
 
 
 def _made(field: Field, at: int, found: dict[str, Any]) -> str:
-    """A value that all objects share, or a call that makes one for each."""
-    absent = unsaid(field, fill=True)
+    """A value that all objects share, or a call that creates one for each."""
+    absent = absent_value(field, defaults=True)
     if isinstance(absent, _SHARED):
         found[f"made_{at}"] = absent
         return f"made_{at}"
     if absent == {}:
         return "{}"
-    found[f"made_{at}"] = lambda: unsaid(field, fill=True)
+    found[f"made_{at}"] = lambda: absent_value(field, defaults=True)
     return f"made_{at}()"
