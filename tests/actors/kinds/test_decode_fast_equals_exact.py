@@ -102,7 +102,7 @@ def test_ordinary_documents_take_the_fast_way() -> None:
     for definition in DEFINITIONS:
         if definition.plural in fast:
             for spell in (compact, spaced, indented):
-                assert definition.schema._fast.from_json(spell(fast[definition.plural])) is not None
+                assert definition.schema._pydantic.from_json(spell(fast[definition.plural])) is not None
 
 
 def compact(document: Any) -> bytes:

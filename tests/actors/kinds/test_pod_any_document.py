@@ -98,4 +98,4 @@ def test_ordinary_pods_take_the_fast_way() -> None:
     }
     document = {"metadata": {"name": "a", "labels": {"a": "b"}}, "spec": {"containers": [container]}}
     for raw in (orjson.dumps(document), orjson.dumps(document, option=orjson.OPT_INDENT_2)):
-        assert KINDS["pods"].schema._fast.from_json(raw) is not None
+        assert KINDS["pods"].schema._pydantic.from_json(raw) is not None
