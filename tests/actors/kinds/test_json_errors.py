@@ -16,7 +16,7 @@ END = "unexpected end of JSON input"
 def test_what_ends_too_soon(text: str) -> None:
     with pytest.raises(NotJson) as told:
         parse_tree(text.encode())
-    assert told.value.words == END
+    assert told.value.reason == END
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_what_ends_too_soon(text: str) -> None:
 def test_the_letter_that_does_not_fit(text: str, letter: str, place: str) -> None:
     with pytest.raises(NotJson) as told:
         parse_tree(text.encode())
-    assert told.value.words == f"invalid character '{letter}' {place}"
+    assert told.value.reason == f"invalid character '{letter}' {place}"
 
 
 def test_where_it_is_said_too() -> None:
