@@ -32,6 +32,7 @@ from journal.log import Journal
 from journal.records import Event
 from tests.actors.store import memory_folder
 
+THINGS, OTHERS = "definition of things", "definition of others"
 PREFIX = b'{"kind":"Thing","apiVersion":"v1",'
 
 
@@ -143,7 +144,8 @@ class Ground:
         self.other_id = journal.register_type("others")
         self.feed = Feed(journal.head, journal)
         self.floor = 0
-        self.hub = Hub(journal, self.feed, lambda: self.floor, nursery)
+        self.served = {THINGS, OTHERS}
+        self.hub = Hub(journal, self.feed, lambda: self.floor, nursery, self.served.__contains__)
         self._latest: dict[str, Event] = {}
         self._next = journal.head + 1
 
@@ -225,6 +227,7 @@ class Ground:
                 presenter(document, lambda body: b'{"columns":1,' + body[1:]) if described else None,
                 document,
                 bookmarker(document, PREFIX) if bookmarks else None,
+                definition=THINGS,
             )
 
         return self.hub.interest((labels, name, bookmarks, described), make)
