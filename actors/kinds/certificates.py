@@ -151,7 +151,7 @@ def declare(names: Names) -> tuple[Definition, ...]:
             reset_fields=("spec", "status"),  # what is asked for is fixed, so there is no owner of it to ask
             prepare_for_create=partial(drop_status, STATUS),
             prepare_for_update=prepare_update,
-            validate_create=rules.judge,
+            validate_create=rules.validate,
             validate_update=rules.change,
         ),
     )
@@ -194,8 +194,8 @@ class RequestRules:
     def __init__(self, legacy_signer: str) -> None:
         self._legacy_signer = legacy_signer
 
-    def judge(self, errors: FieldErrors, new: Object) -> None:
-        self._judge(errors, new, None)
+    def validate(self, errors: FieldErrors, new: Object) -> None:
+        self._validate(errors, new, None)
 
     def change(
         self,
@@ -207,12 +207,12 @@ class RequestRules:
         certificate: bool = False,
     ) -> None:
         metadata_rules(errors, new["metadata"], namespaced=False, check_name=any_name)
-        self._judge(errors, new, old)
+        self._validate(errors, new, old)
         _kept_conditions(errors, new, old, verdicts=verdicts)
         _kept_certificate(errors, new["status"], old["status"], may_set=certificate)
         metadata_change_rules(errors, new["metadata"], old["metadata"])
 
-    def _judge(self, errors: FieldErrors, new: Object, old: Object | None) -> None:
+    def _validate(self, errors: FieldErrors, new: Object, old: Object | None) -> None:
         spec, before = new["spec"], old["spec"] if old else {}
         _request(errors, spec["request"])
         _usages(errors, spec.get("usages", []), before.get("usages", []))

@@ -33,7 +33,7 @@ RUNTIME_CLASS = Struct(
 
 
 def declare(names: Names) -> tuple[Definition, ...]:
-    judge = partial(rules, home=names.key(""))
+    validate = partial(rules, home=names.key(""))
     runtime_class = Definition(
         group=names.group("node"),
         version="v1",
@@ -47,7 +47,7 @@ def declare(names: Names) -> tuple[Definition, ...]:
         strategy=Strategy(
             allow_create_on_update=True,
             allow_unconditional_update=False,
-            validate_create=judge,
+            validate_create=validate,
             validate_update=partial(change_rules, home=names.key("")),
             warnings=partial(warnings, old_labels(names)),
         ),

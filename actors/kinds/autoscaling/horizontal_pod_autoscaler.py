@@ -237,7 +237,7 @@ class Autoscalers:
             text = "must be greater than or equal to `minReplicas`"
             errors.add(invalid("spec.maxReplicas", most, text))
         reference_rules(errors, spec["scaleTargetRef"], "spec.scaleTargetRef")
-        self._metrics.judge(errors, spec.get("metrics", []), fewest, "spec.metrics")
+        self._metrics.validate(errors, spec.get("metrics", []), fewest, "spec.metrics")
         behavior_rules(errors, spec.get("behavior", {}), "spec.behavior")
 
     def change_rules(self, errors: FieldErrors, new: Object, old: Object) -> None:

@@ -125,7 +125,7 @@ class MetricRules:
             "containerResource": self._container,
         }
 
-    def judge(self, errors: FieldErrors, metrics: list[Object], fewest: int | None, field: str) -> None:
+    def validate(self, errors: FieldErrors, metrics: list[Object], fewest: int | None, field: str) -> None:
         for index, metric in enumerate(metrics):
             self._one(errors, metric, f"{field}[{index}]")
         outside = any(metric["type"] in ("Object", "External") for metric in metrics)

@@ -1,4 +1,4 @@
-"""The core group (v1): one module a kind, its fields and its rules side by side."""
+"""The core group (v1): one module per kind, with its fields and its rules."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _KINDS = (
     service,
     service_account,
 )
-# With fields of features that may be off.
+# Kinds with fields of features that may be off.
 _GATED = (persistent_volume, persistent_volume_claim, pod, pod_template, replication_controller)
 
 

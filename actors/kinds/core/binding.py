@@ -1,4 +1,4 @@
-"""Binding: a pod is told its node. Nothing is kept of it but what becomes of the pod."""
+"""Binding: assigns a pod to a node. Only the change to the pod is stored."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def define(_: Names) -> Definition:
 
 
 def binding(names: Names) -> Subresource:
-    """The way in which pods get their nodes."""
+    """The subresource through which pods get their nodes."""
     return Subresource(name="binding", verbs=("create",), kind="Binding", view=define(names), submit=assign)
 
 

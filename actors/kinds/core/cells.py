@@ -1,4 +1,4 @@
-"""Table columns of core kinds whose cells take more than a path to say."""
+"""Table columns of core kinds whose cells need more than the path of a field."""
 
 from __future__ import annotations
 

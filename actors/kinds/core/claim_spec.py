@@ -1,6 +1,6 @@
-"""What a claim asks for: shared by claims and by the templates from which pods and sets make them.
+"""The spec of a claim, shared by claims and by the templates that pods and stateful sets create claims from.
 
-`dataSource` and `dataSourceRef` say the same thing; when both are there they must agree.
+`dataSource` and `dataSourceRef` mean the same; when both are set they must agree.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""ConfigMap: text and bytes by key, one mebibyte in all."""
+"""ConfigMap: text and bytes by key, at most one mebibyte in total."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from actors.names import Names
 
 MOST_BYTES: Final = 1024 * 1024
 FROZEN: Final = "field is immutable when `immutable` is set"
-WHOLE_OBJECT: Final = "[]"  # how the API spells the path of everything
+WHOLE_OBJECT: Final = "[]"  # the path of the whole object in messages
 
 CONFIG_MAP = Struct(
     "core.v1.ConfigMap",
@@ -69,7 +69,7 @@ def change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
 
 
 def frozen(errors: FieldErrors, new: Object, old: Object, *contents: str) -> None:
-    """Once set, `immutable` holds for itself and for the contents, of ConfigMaps and Secrets alike."""
+    """Once set, `immutable` cannot be unset and the contents cannot change, of ConfigMaps and Secrets alike."""
     if not old.get("immutable"):
         return
     if not new.get("immutable"):
@@ -80,5 +80,5 @@ def frozen(errors: FieldErrors, new: Object, old: Object, *contents: str) -> Non
 
 
 def decoded_size(values: Iterable[str]) -> int:
-    """Bytes that canonical base64 texts stand for."""
+    """The number of bytes that canonical base64 texts decode to."""
     return sum(len(text) // 4 * 3 - text.count("=", -2) for text in values)

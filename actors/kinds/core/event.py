@@ -1,7 +1,7 @@
 """Event: something that happened to an object, in the form in which all events are stored.
 
-The events group shows the same objects under other names and is stricter about new ones; it builds on the
-rules here. Events of old clients have no eventTime, and little is asked of them.
+The events group serves the same objects with other field names and is stricter about new ones; it builds on the
+rules here. Events of old clients have no eventTime, and few rules apply to them.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def change_rules(errors: FieldErrors, new: Object, _: Object, *, names: Names) -
 
 
 def legacy_rules(errors: FieldErrors, new: Object, *, names: Names, reporter: str) -> None:
-    """What every event must be. `reporter` is what the caller's version calls reportingComponent."""
+    """Rules of every event. `reporter` is the name of reportingComponent in the caller's version."""
     namespace = new["metadata"].get("namespace", "")
     about = new["involvedObject"].get("namespace", "")
     if new.get("eventTime") is None:

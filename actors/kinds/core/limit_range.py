@@ -1,4 +1,4 @@
-"""LimitRange: how much one container, pod or claim of a namespace may ask for, and what it gets unasked."""
+"""LimitRange: limits and default requests for each container, pod or claim of a namespace."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def fill(new: Object) -> None:
 
 
 def _filled(item: Object) -> Object:
-    """A container gets as much as it may have, and is promised what it gets, or else the least there is."""
+    """Limits default to the maximum; requests default to the limits, or else to the minimum."""
     limit = {**item.get("max", {}), **item.get("default", {})}
     request = {**item.get("min", {}), **limit, **item.get("defaultRequest", {})}
     whole = {**item, "default": dict(sorted(limit.items())), "defaultRequest": dict(sorted(request.items()))}
@@ -85,7 +85,7 @@ def _filled(item: Object) -> Object:
 
 
 def prepare_create(new: Object) -> None:
-    """The one kind that needs no name."""
+    """LimitRange is the one kind whose objects need no name."""
     metadata = new["metadata"]
     if not metadata.get("name"):
         metadata["name"] = metadata["uid"]
@@ -151,7 +151,7 @@ def _relations(errors: FieldErrors, item: Object, field: str, home: str) -> None
         _promised(errors, amounts, name, field, home)
 
 
-# Of what must not be more: the part that is less, the part that is more, whose field it is told of, and in words.
+# Ordered pairs: the smaller part, the larger part, the part that the error names, and the text.
 _IN_ORDER: Final = (
     ("min", "max", "min", "min value {} is greater than max value {}"),
     ("min", "defaultRequest", "defaultRequest", "min value {} is greater than default request value {}"),
@@ -187,7 +187,7 @@ def _ratio(errors: FieldErrors, amounts: Amounts, name: str, field: str) -> None
 
 
 def _promised(errors: FieldErrors, amounts: Amounts, name: str, field: str, home: str) -> None:
-    """What cannot be promised twice is given as it is asked for."""
+    """Resources that cannot be overcommitted need equal requests and limits."""
     if is_native(name, home) and not name.startswith(HUGE_PAGES):
         return
     limit, request = amounts.get("default"), amounts.get("defaultRequest")

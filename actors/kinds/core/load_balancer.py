@@ -1,4 +1,4 @@
-"""Where a load balancer answers: part of the status of services and of ingresses."""
+"""The addresses of a load balancer: part of the status of services and of ingresses."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LOAD_BALANCER_STATUS = Struct(
 
 
 def balanced_addresses(status: Object) -> list[str]:
-    """Each once, in the order of the alphabet."""
+    """Each address once, in alphabetical order."""
     points = status.get("ingress", ())
     return sorted({address for one in points if (address := one.get("ip") or one.get("hostname"))})
 

@@ -1,7 +1,7 @@
-"""Namespace: the room that namespaced objects live in.
+"""Namespace: the scope of names of namespaced objects.
 
-Its name is also a label of it, whatever a client says. `spec.finalizers` say who must still clear the room
-before it may go; they change through the finalize subresource alone, the status through status alone.
+Its name is also one of its labels, whatever a client sends. `spec.finalizers` lists who must still delete contents
+before the namespace is removed; only the finalize subresource changes them, and only status changes the status.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def prepare_finalize(label: str, new: Object, old: Object) -> None:
 
 def mark_deleted(marked: Object) -> None:
     marked["status"] = {**marked["status"], "phase": "Terminating"}
-    # A namespace has no grace period: clearing it takes what it takes.
+    # A namespace has no grace period: it goes when its contents are deleted.
     del marked["metadata"]["deletionGracePeriodSeconds"]
 
 

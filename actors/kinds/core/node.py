@@ -1,8 +1,7 @@
-"""Node: a machine that runs pods. Where it stands is status; what others want of it is spec.
+"""Node: a machine that runs pods. Its condition is in the status; what others want of it is in the spec.
 
-The addresses for its pods are said twice, as `podCIDR` and as the first of `podCIDRs`; the old field wins.
-`configSource` and its status belong to a feature that is gone: the API still describes them, nothing keeps
-them.
+The addresses for its pods are in `podCIDR` and, as the first of the list, in `podCIDRs`; the old field takes
+precedence. `configSource` and its status belong to a removed feature: the API still describes them but drops them.
 """
 
 from __future__ import annotations
@@ -176,7 +175,7 @@ def define(names: Names) -> Definition:
         strategy=Strategy(
             prepare_for_create=prepare_create,
             prepare_for_update=prepare_update,
-            validate_create=rules.judge,
+            validate_create=rules.validate,
             validate_update=rules.update,
         ),
     )
@@ -187,7 +186,7 @@ def _unschedulable(stored: Object) -> str:
 
 
 def fill(new: Object) -> None:
-    """What there is can be used, unless said otherwise."""
+    """Allocatable resources default to the capacity."""
     _one_pod_network(new)
     status = new["status"]
     if "capacity" in status and "allocatable" not in status:
@@ -228,7 +227,7 @@ class NodeRules:
         self._avoid_key = names.key("preferAvoidPods", "scheduler.alpha")
         self._own_domain = names.key("")
 
-    def judge(self, errors: FieldErrors, new: Object) -> None:
+    def validate(self, errors: FieldErrors, new: Object) -> None:
         spec = new["spec"]
         self._annotations(errors, new["metadata"].get("annotations", {}))
         _taints(errors, spec.get("taints", []), "metadata.taints")
@@ -237,7 +236,7 @@ class NodeRules:
 
     def update(self, errors: FieldErrors, new: Object, old: Object) -> None:
         metadata_rules(errors, new["metadata"], namespaced=False, check_name=name_is_subdomain)
-        self.judge(errors, new)
+        self.validate(errors, new)
         self.change(errors, new, old)
 
     def change(self, errors: FieldErrors, new: Object, old: Object) -> None:
@@ -289,7 +288,7 @@ class NodeRules:
             errors.add(invalid(field, amount, "must be an integer"))
 
     def _is_whole(self, name: str) -> bool:
-        """Counted, not measured: a few of the API's own, and everything that others define."""
+        """Whether a resource is counted in whole units: a few of the API's own, and all that others define."""
         if name in WHOLE_RESOURCES:
             return True
         own = "/" not in name or self._own_domain in name or name.startswith("requests.")
@@ -351,7 +350,7 @@ def _addresses(errors: FieldErrors, addresses: list[Object]) -> None:
 
 
 def _kept(errors: FieldErrors, new: Object, old: Object) -> None:
-    """Set once, then fixed."""
+    """The field may be set once and does not change afterwards."""
     before, after = old.get("podCIDRs", []), new.get("podCIDRs", [])
     text = 'node updates may not change podCIDR except from "" to valid'
     if before and len(before) != len(after):

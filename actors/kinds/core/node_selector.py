@@ -1,4 +1,4 @@
-"""How objects choose nodes: by their labels, or by their one field that can be chosen by."""
+"""Node selectors: terms that select nodes by labels, or by metadata.name, the one selectable field."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""PersistentVolume: storage that is there, whoever claims it.
+"""PersistentVolume: storage that exists independently of the claims to it.
 
-Where it is and how it is used stays; its class, its size and who may use it can change. The secret with which nodes
-expand a volume, and the mode in which one pod alone may write, belong to features and are there while those are on.
+Its source and volume mode are immutable; its class, size and claim reference can change. The secret with which
+nodes expand a volume and the ReadWriteOncePod access mode belong to features and exist while those are on.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         strategy=Strategy(
             prepare_for_create=partial(prepare_create, expands),
             prepare_for_update=partial(prepare_update, expands),
-            validate_create=rules.judge,
+            validate_create=rules.validate,
             validate_update=rules.change,
             warnings=partial(warnings, old_labels(names)),
         ),
@@ -135,7 +135,7 @@ def _drop_expansion(spec: Object, before: Object) -> None:
 
 
 class VolumeRules:
-    """Rules of volumes, and of specs of volumes inside other objects."""
+    """Rules of volumes, and of the specs of volumes inside other objects."""
 
     def __init__(self, names: Names, features: frozenset[str] = frozenset()) -> None:
         self._features = features
@@ -143,7 +143,7 @@ class VolumeRules:
         self._sources = SourceRules(domains)
         self._options_key = names.key("mount-options", "volume.beta")
 
-    def judge(self, errors: FieldErrors, new: Object) -> None:
+    def validate(self, errors: FieldErrors, new: Object) -> None:
         self._spec(errors, new, {})
         self._mount_options(errors, new)
 
@@ -154,8 +154,8 @@ class VolumeRules:
         errors.add_all(own)
         _fixed(errors, new["spec"], old["spec"])
 
-    def judge_inline(self, errors: FieldErrors, spec: Object, field: str) -> None:
-        """Of a spec that is no object of its own: a part of an attachment."""
+    def validate_inline(self, errors: FieldErrors, spec: Object, field: str) -> None:
+        """Validate a spec that is part of a VolumeAttachment and not an object of its own."""
         for part in ("claimRef", "capacity"):
             if part in spec:
                 errors.add(forbidden(f"{field}.{part}", NOT_INLINE))
@@ -167,9 +167,9 @@ class VolumeRules:
             errors.add(forbidden(f"{field}.persistentVolumeReclaimPolicy", text))
         if "nodeAffinity" in spec:
             errors.add(forbidden(f"{field}.nodeAffinity", NOT_INLINE))
-        # An affinity that may not be said is none, to a source that needs one.
+        # A forbidden affinity counts as missing for a source that needs one.
         sources = {part: value for part, value in spec.items() if part != "nodeAffinity"}
-        self._sources.judge(errors, sources, "", field, any_secret=False)
+        self._sources.validate(errors, sources, "", field, any_secret=False)
         if "storageClassName" in spec:
             errors.add(forbidden(f"{field}.storageClassName", NOT_INLINE))
         if spec.get("volumeMode", "Filesystem") != "Filesystem":
@@ -188,7 +188,7 @@ class VolumeRules:
             errors.add(not_supported("spec.persistentVolumeReclaimPolicy", policy, RECLAIM_POLICIES))
         _node_affinity(errors, spec.get("nodeAffinity"), "spec.nodeAffinity")
         name, loosely = new["metadata"].get("name", ""), names_secrets_loosely(before.get("csi"))
-        self._sources.judge(errors, spec, name, "spec", any_secret=loosely)
+        self._sources.validate(errors, spec, name, "spec", any_secret=loosely)
         if policy == "Recycle" and _is_root(spec.get("hostPath")):
             text = "may not be 'recycle' for a hostPath mount of '/'"
             errors.add(forbidden("spec.persistentVolumeReclaimPolicy", text))
@@ -198,7 +198,7 @@ class VolumeRules:
             errors.add(not_supported("spec.volumeMode", mode, VOLUME_MODES))
 
     def _mount_options(self, errors: FieldErrors, new: Object) -> None:
-        """In the annotation that came before the field, and only of sources that are mounted by name."""
+        """Mount options in the annotation that preceded the field; only some sources support them."""
         if self._options_key not in new["metadata"].get("annotations", {}):
             return
         if not MOUNTABLE_WITH_OPTIONS.isdisjoint(new["spec"]):
@@ -224,7 +224,7 @@ def warnings(known: OldLabels, new: Object, _: Object | None) -> list[str]:
 
 
 def access_modes(before: Object, features: frozenset[str]) -> tuple[str, ...]:
-    """Those that a volume or claim may have; one that has the newest may keep it."""
+    """The access modes that a volume or claim may have; an object that has the newest one may keep it."""
     newest = ONE_POD_MODE in features or ONE_POD_MODE in before.get("accessModes", ())
     return (*ACCESS_MODES, ONE_POD_MODE) if newest else ACCESS_MODES
 
@@ -271,7 +271,7 @@ def _is_root(host_path: Object | None) -> bool:
 
 
 def _fixed(errors: FieldErrors, spec: Object, before: Object) -> None:
-    """One secret may still be named later: the one with which a volume is expanded."""
+    """Source, volume mode and node affinity are immutable; controllerExpandSecretRef may be set later, once."""
     sources = {name: spec[name] for name in NAMES if name in spec}
     if "csi" in sources and "csi" in before and "controllerExpandSecretRef" not in before["csi"]:
         kept = {k: v for k, v in sources["csi"].items() if k != "controllerExpandSecretRef"}

@@ -1,9 +1,9 @@
-"""PersistentVolumeClaim: a request for storage, bound to a volume that fits.
+"""PersistentVolumeClaim: a request for storage, bound to a matching volume.
 
-A claim cannot be changed once made, because others count on what it asked for; bound ones may grow. `dataSource`
-and `dataSourceRef` mirror each other; the older of them never took anything but claims and snapshots, and drops
-the rest in silence. Two fields of the status belong to a feature: while it is off they are dropped, and while it is on
-a claim may shrink again to more than it has.
+The spec is immutable after creation, except that bound claims may grow. `dataSource` and `dataSourceRef` mirror each
+other; the older one accepts only claims and snapshots and silently drops anything else. Two fields of the status
+belong to a feature: while it is off they are dropped, and while it is on a claim may shrink again to a size above
+its capacity.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
             Subresource(
                 name="status",
                 prepare=keep_spec if RECOVERY in features else prepare_plain_status,
-                validate=rules.judge_status,
+                validate=rules.validate_status,
             ),
         ),
         deletion=Deletion(returns_object=True),
@@ -90,14 +90,14 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         strategy=Strategy(
             prepare_for_create=partial(prepare_create, snapshots),
             prepare_for_update=partial(prepare_update, snapshots),
-            validate_create=rules.judge,
+            validate_create=rules.validate,
             validate_update=rules.change,
         ),
     )
 
 
 def fill(new: Object) -> None:
-    """Amounts in the precision that is kept."""
+    """Round amounts to the precision in which they are stored."""
     spec, status = new["spec"], new["status"]
     for amounts in (*spec["resources"].values(), status.get("capacity"), status.get("allocatedResources")):
         round_up(amounts or {})
@@ -133,7 +133,7 @@ def _mirror_sources(new: Object, before: Object, snapshots: str) -> None:
 
 
 def _is_classic(source: Object | None, snapshots: str) -> bool:
-    """What the older field has always taken: another claim, or a snapshot."""
+    """Whether the older field accepts it: another claim, or a snapshot."""
     if source is None:
         return False
     kinds = (("PersistentVolumeClaim", ""), ("VolumeSnapshot", snapshots))
@@ -145,7 +145,7 @@ class ClaimRules:
         self._class_key = names.key("storage-class", "volume.beta")
         self._features = features
 
-    def judge(self, errors: FieldErrors, new: Object) -> None:
+    def validate(self, errors: FieldErrors, new: Object) -> None:
         claim_spec_rules(errors, new["spec"], "spec", access_modes=access_modes({}, self._features))
 
     def change(self, errors: FieldErrors, new: Object, old: Object) -> None:
@@ -156,7 +156,7 @@ class ClaimRules:
         errors.add_all(own)
         self._fixed(errors, new, old)
 
-    def judge_status(self, errors: FieldErrors, new: Object, old: Object) -> None:
+    def validate_status(self, errors: FieldErrors, new: Object, old: Object) -> None:
         metadata_change_rules(errors, new["metadata"], old["metadata"])
         if not new["spec"].get("accessModes"):
             errors.add(required("Spec.accessModes"))
@@ -168,7 +168,7 @@ class ClaimRules:
     def _fixed(self, errors: FieldErrors, new: Object, old: Object) -> None:
         spec, before = dict(new["spec"]), dict(old["spec"])
         if not before.get("volumeName"):
-            before["volumeName"] = spec.get("volumeName")  # the binder names it, once
+            before["volumeName"] = spec.get("volumeName")  # the binder sets it, once
         if self._class_moves_into_the_spec(new, old):
             del spec["storageClassName"]
         else:
@@ -195,14 +195,14 @@ class ClaimRules:
         errors.add(forbidden("spec.resources.requests.storage", f"field can not be less than {limit}"))
 
     def _class_moves_into_the_spec(self, new: Object, old: Object) -> bool:
-        """From the annotation in which old claims named it; the annotation may stay, unchanged."""
+        """Whether the class moves from the annotation of old claims to the field; the annotation may stay as it is."""
         named = old["metadata"].get("annotations", {}).get(self._class_key)
         still = new["metadata"].get("annotations", {}).get(self._class_key, named)
         unset = "storageClassName" not in old["spec"]
         return named is not None and unset and new["spec"].get("storageClassName") == named == still
 
     def _class_comes_afterwards(self, new: Object, old: Object) -> bool:
-        """To a claim that was made when there was no default."""
+        """Whether a claim that was created without a default class now gets one."""
         if CLASS_AFTERWARDS not in self._features or "storageClassName" in old["spec"]:
             return False
         name = new["spec"].get("storageClassName")
@@ -230,7 +230,7 @@ def _with_size(resources: Object, size: str) -> Object:
 
 
 def _meant(spec: Object) -> dict[str, Any]:
-    """What a spec says, whatever the units it says it in."""
+    """The spec with its amounts in canonical units, for comparison."""
     said = {part: value for part, value in spec.items() if value is not None}
     resources = spec["resources"].items()
     said["resources"] = {

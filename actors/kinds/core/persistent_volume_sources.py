@@ -1,6 +1,6 @@
-"""Where the bytes of a persistent volume are: every source there is, and the rules of those that differ from pods'.
+"""Sources of persistent volumes, and the rules of those that differ from the sources of pods.
 
-A volume outlives namespaces, so its sources name secrets with their namespace, which those of pods do not.
+A volume has no namespace, so its sources name secrets with their namespace; the sources of pods do not.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ SOURCES: Final = (
 )
 NAMES: Final = tuple(source.name for source in SOURCES)
 
-# In the order in which a client learns what is wrong with them.
+# In the order of their errors.
 _JUDGED: Final = (
     *(
         "hostPath",
@@ -186,7 +186,7 @@ _JUDGED: Final = (
     *("cephfs", "iscsi", "cinder", "fc", "flexVolume", "azureFile", "vsphereVolume", "photonPersistentDisk"),
     *("portworxVolume", "azureDisk", "scaleIO", "local", "storageos", "csi"),
 )
-# Where messages have never called a source what it is called: inside of it, and when it is one too many.
+# Sources that messages name differently: in fields inside it, and when it is one source too many.
 _SPOKEN_INSIDE: Final = {"gcePersistentDisk": "persistentDisk"}
 _SPOKEN: Final = {"cephfs": "cephFS"}
 
@@ -194,7 +194,10 @@ Rules = Callable[[FieldErrors, Object, str], None]
 
 
 class SourceRules:
-    """One source, and a good one. `domains` are the API's own; `any_secret` is for volumes older than a rule."""
+    """A volume has exactly one valid source. `domains` are the API's own.
+
+    `any_secret` tolerates names of secrets in volumes that are older than the rule about such names.
+    """
 
     def __init__(self, domains: tuple[str, ...]) -> None:
         self._rules: Mapping[str, Rules] = {
@@ -207,12 +210,14 @@ class SourceRules:
             "storageos": partial(_with_secret, rules=_storage_os),
         }
 
-    def judge(self, errors: FieldErrors, spec: Object, volume: str, field: str, *, any_secret: bool) -> None:
+    def validate(
+        self, errors: FieldErrors, spec: Object, volume: str, field: str, *, any_secret: bool
+    ) -> None:
         found = 0
         for name in _JUDGED:
             if name not in spec:
                 continue
-            # Flex volumes were forgotten where the others were told that they are one too many.
+            # The reference does not report a flexVolume as one source too many.
             if found and name != "flexVolume":
                 errors.add(forbidden(f"{field}.{_SPOKEN.get(name, name)}", ONE_SOURCE))
                 continue
@@ -237,7 +242,7 @@ class SourceRules:
 
 
 def names_secrets_loosely(source: Object | None) -> bool:
-    """A CSI source that refers to a secret in the older, wider format."""
+    """Whether a CSI source names a secret in the older, wider format."""
     parts = (
         *("controllerExpandSecretRef", "controllerPublishSecretRef"),
         *("nodeStageSecretRef", "nodePublishSecretRef"),

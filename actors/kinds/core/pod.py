@@ -1,8 +1,8 @@
 """Pod: containers that run together on one node.
 
-A pod is made whole and then runs as it is: almost nothing of its spec changes (`pods/changes`), containers to
-look into it are added through `ephemeralcontainers`, its node is set through `binding`, and what was found of
-it through `status`. On a node it is not gone when it is deleted but when its time to end is over.
+Almost nothing of the spec changes after creation (`pods/changes`): the `ephemeralcontainers` subresource adds
+containers for debugging, `binding` sets the node, and `status` reports the state. A deleted pod on a node is removed
+when its grace period is over.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ _SELECTED: Final = (
     *(("status", part) for part in ("nominatedNodeName", "phase", "podIP")),
 )
 SELECTABLE: Final = {f"{half}.{part}": partial(_said, half, part) for half, part in _SELECTED}
-# Old clients say spec.host; the plural of podIP can be asked for and has never been kept.
+# Old clients select by spec.host; status.podIPs is a known label without a stored value.
 SELECTOR_NAMES: Final = {
     **{label: label for label in SELECTABLE},
     "spec.host": "spec.nodeName",
@@ -156,7 +156,7 @@ class Pods:
         new["spec"] = without_gated(new["spec"], old["spec"], self._features)
 
     def prepare_ephemeral_containers(self, new: Object, old: Object) -> None:
-        """Nothing but the containers to look with is taken from what was sent."""
+        """Take only the ephemeral containers from what the client sent."""
         added = new["spec"].get("ephemeralContainers")
         spec = {part: value for part, value in old["spec"].items() if part != "ephemeralContainers"}
         if added:
@@ -167,7 +167,7 @@ class Pods:
 
     def rules(self, errors: FieldErrors, new: Object) -> None:
         spec, annotations = new["spec"], new["metadata"].get("annotations", {})
-        self._judge(errors, new, self._at_first())
+        self._validate(errors, new, self._at_first())
         if "ephemeralContainers" in spec:
             errors.add(forbidden("spec.ephemeralContainers", "cannot be set on create"))
         seccomp_agreement_rules(errors, annotations, spec, "spec", self._keys)
@@ -187,20 +187,20 @@ class Pods:
         status_change_rules(errors, new, old)
 
     def warnings(self, new: Object, old: Object | None) -> list[str]:
-        """On creation alone: later it is programs that write pods, and nobody reads."""
+        """Warn on create only: controllers make the later updates, and nobody reads their warnings."""
         return self._warnings.of(new) if old is None else []
 
     def _update(self, errors: FieldErrors, new: Object, old: Object) -> None:
         allowed = self._since(new, old)
         metadata_change_rules(errors, new["metadata"], old["metadata"])
         metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
-        self._judge(errors, new, allowed)
+        self._validate(errors, new, allowed)
         self._annotation_changes(errors, new, old, allowed)
 
-    def _judge(self, errors: FieldErrors, pod: Object, allowed: Allowed) -> None:
+    def _validate(self, errors: FieldErrors, pod: Object, allowed: Allowed) -> None:
         metadata, spec = pod["metadata"], pod["spec"]
         self._annotations(errors, pod, allowed)
-        self._rules.judge(errors, spec, "spec", metadata.get("name", ""), allowed)
+        self._rules.validate(errors, spec, "spec", metadata.get("name", ""), allowed)
         if not spec.get("serviceAccountName"):
             text = "must not be specified when serviceAccountName is not set"
             tokens = tokens_of(spec.get("volumes", []), "spec.volumes")
@@ -232,7 +232,7 @@ class Pods:
         return NOTHING_ALLOWED if EXPANDED_DNS not in self._features else Allowed(expanded_dns=True)
 
     def _since(self, new: Object, old: Object) -> Allowed:
-        """What a pod that has it may keep."""
+        """What a pod that already has it may keep."""
         cost = old["metadata"].get("annotations", {}).get(self._keys.deletion_cost)
         allowed = allowed_by(new["spec"], old["spec"])
         return replace(
@@ -256,14 +256,14 @@ def _set_in_order(spec: Object, part: str, value: Any) -> None:
 
 def prepare_status(new: Object, old: Object) -> None:
     new["spec"] = old["spec"]
-    # Agents of old nodes send owners that they have misunderstood.
+    # Kubelets of old versions send invalid owner references.
     new["metadata"].pop("ownerReferences", None)
     if "ownerReferences" in old["metadata"]:
         new["metadata"]["ownerReferences"] = old["metadata"]["ownerReferences"]
 
 
 def grace(stored: Object, asked: int | None) -> int:
-    """Seconds a deleted pod may take to end: none where there is nothing to end."""
+    """Seconds until a deleted pod is removed; 0 for a pod that has no node or has terminated."""
     if not stored["spec"].get("nodeName") or stored["status"].get("phase") in ("Failed", "Succeeded"):
         return 0
     seconds: int = stored["spec"].get("terminationGracePeriodSeconds", 0) if asked is None else asked

@@ -1,7 +1,7 @@
-"""PodTemplate, and the template of pods that every workload has inside it.
+"""PodTemplate, and the pod template inside every workload.
 
-Workload kinds put `POD_TEMPLATE_SPEC` into their specs, call `fill_template` where they fill in defaults and
-`without_gated` where they prepare, judge with `pod_template_rules`, and warn with `template_warnings`.
+Workload kinds put `POD_TEMPLATE_SPEC` into their specs, call `fill_template` for defaults, `without_gated` to
+prepare, `pod_template_rules` to validate, and `template_warnings` to warn.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def warnings(names: Names, new: Object, old: Object | None) -> list[str]:
 
 
 def fill_template(template: Object) -> None:
-    """Defaults that look at more than one field, of the pods that a template makes."""
+    """Set the defaults of a template that depend on more than one field."""
     fill_spec(template["spec"])
 
 
@@ -134,14 +134,14 @@ def pod_template_rules(
     old: Object | None = None,
     features: frozenset[str] = frozenset(),
 ) -> None:
-    """`old` is the template as it was: what it has already it may keep."""
+    """`old` is the template before the update: what it already has it may keep."""
     keys, rules = _rules(names)
     metadata, spec = template["metadata"], template["spec"]
     template_metadata_rules(errors, template, field, names, old)
     allowed = _allowed(template, old, keys)
     if EXPANDED_DNS in features:
         allowed = replace(allowed, expanded_dns=True)
-    rules.judge(errors, spec, f"{field}.spec", allowed=allowed)
+    rules.validate(errors, spec, f"{field}.spec", allowed=allowed)
     of_pods.seccomp_agreement_rules(errors, metadata.get("annotations", {}), spec, f"{field}.spec", keys)
     if "ephemeralContainers" in spec:
         text = "ephemeral containers not allowed in pod template"
@@ -151,7 +151,7 @@ def pod_template_rules(
 def template_metadata_rules(
     errors: FieldErrors, template: Object, field: str, names: Names, old: Object | None = None
 ) -> None:
-    """Of a template's labels and annotations alone."""
+    """Rules of the labels and annotations of a template."""
     keys = _rules(names)[0]
     metadata, spec = template["metadata"], template["spec"]
     labels, notes = metadata.get("labels", {}), metadata.get("annotations", {})
@@ -174,13 +174,13 @@ def template_warnings(template: Object, field: str, names: Names) -> list[str]:
 
 
 def spec_warnings(names: Names, new: Object, old: Object | None) -> list[str]:
-    """Of the template, whenever the object has been made or its generation has grown."""
+    """Warnings about the template, on create and whenever the generation has grown."""
     if old is not None and new["metadata"].get("generation") == old["metadata"].get("generation"):
         return []
     return template_warnings(new["spec"]["template"], "spec.template", names)
 
 
-@cache  # one for each dialect
+@cache  # one per dialect
 def _rules(names: Names) -> tuple[PodKeys, SpecRules]:
     keys = PodKeys.of(names)
     return keys, SpecRules(keys)

@@ -1,4 +1,4 @@
-"""How one object of the API points at another."""
+"""References from one object of the API to another."""
 
 from __future__ import annotations
 

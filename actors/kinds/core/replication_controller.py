@@ -1,7 +1,6 @@
-"""ReplicationController: so many pods of one template, no more and no fewer.
+"""ReplicationController: keeps a number of pods of one template running.
 
-The oldest of the workloads: its selector is a plain set of labels, and it takes the template's where none is
-said.
+The oldest of the workloads: its selector is a plain set of labels and defaults to the template's labels.
 """
 
 from __future__ import annotations

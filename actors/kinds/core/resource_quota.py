@@ -1,4 +1,4 @@
-"""ResourceQuota: how much all objects of a namespace may use together. What they use is status."""
+"""ResourceQuota: how much all objects of a namespace may use together; the status holds what they use."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SCOPES: Final = (
     *("BestEffort", "CrossNamespacePodAffinity", "NotBestEffort"),
     *("NotTerminating", "PriorityClass", "Terminating"),
 )
-UNNAMED_SCOPES: Final = frozenset(SCOPES) - {"PriorityClass"}  # there or not, without values
+UNNAMED_SCOPES: Final = frozenset(SCOPES) - {"PriorityClass"}  # with the operator Exists only
 CONTRARY: Final = (frozenset(("BestEffort", "NotBestEffort")), frozenset(("Terminating", "NotTerminating")))
 COMPUTE: Final = frozenset(
     ("cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory")
@@ -162,7 +162,7 @@ def _wrong_scopes(scopes: list[str], why: str, field: str = "spec.scopes") -> Fi
 
 
 def _unfit(scope: str, hard: Iterable[str]) -> list[str]:
-    """Resources that are not of pods of such a scope."""
+    """Resources that do not apply to pods of such a scope."""
     if scope not in SCOPES:
         return []
     fitting = {"pods"} if scope == "BestEffort" else {"pods"} | COMPUTE

@@ -1,7 +1,7 @@
-"""Amounts of resources: what containers may ask for, and how their names and amounts are judged.
+"""Resource requirements: which resources containers may request, and the rules of their names and amounts.
 
-A plain name is the API's own, and so is one under its domain; all others belong to those who offer them, are
-counted in whole units and cannot be promised twice. `home` is the API's domain with a slash, as the dialect
+A name without a domain is the API's own, and so is one under its domain; all others are extended resources, which
+are counted in whole units and cannot be overcommitted. `home` is the API's domain with a slash, as the dialect
 spells it.
 """
 
@@ -30,7 +30,7 @@ RESOURCE_REQUIREMENTS = Struct(
 )
 
 HUGE_PAGES: Final = "hugepages-"
-MEASURED: Final = frozenset(("cpu", "memory", "ephemeral-storage"))  # what every container may ask for
+MEASURED: Final = frozenset(("cpu", "memory", "ephemeral-storage"))  # what every container may request
 COUNTED: Final = frozenset(
     (
         *("pods", "resourcequotas", "services", "services.nodeports", "services.loadbalancers"),
@@ -77,7 +77,7 @@ def amount_rules(errors: FieldErrors, name: str, amount: str, field: str, home: 
 def requirement_rules(
     errors: FieldErrors, requirements: Object, field: str, home: str, *, uneven_pages: bool = False
 ) -> None:
-    """`uneven_pages` lets huge pages be asked for in parts: old objects may have them."""
+    """`uneven_pages` tolerates huge pages that are no multiple of the page size: old objects may have them."""
     limits, requests = requirements.get("limits", {}), requirements.get("requests", {})
     for name, amount in limits.items():
         _one_amount(errors, name, amount, f"{field}.limits", home, uneven_pages)
@@ -117,7 +117,7 @@ def container_name_rules(errors: FieldErrors, name: str, field: str, home: str) 
 
 
 def _promised(errors: FieldErrors, name: str, amount: str, limit: str | None, field: str, home: str) -> None:
-    """Of what cannot be promised twice, as much is given as is asked for."""
+    """Resources that cannot be overcommitted need equal requests and limits."""
     if is_native(name, home) and not name.startswith(HUGE_PAGES):
         _within(errors, name, amount, limit, f"{field}.requests")
         return
@@ -157,7 +157,7 @@ def _pages_need_more(
 
 
 def round_up(amounts: dict[str, str]) -> None:
-    """Nothing finer than a thousandth is kept: what is finer becomes the next thousandth."""
+    """Round up to a multiple of one thousandth, the smallest amount that is stored."""
     for name, amount in amounts.items():
         if amount[-1] in "nu":
             thousandths = -(-nanos_of(amount) // (NANOS // 1000))

@@ -1,4 +1,4 @@
-"""Secret: bytes by key, of a type that may ask for certain keys."""
+"""Secret: bytes by key, of a type that may require certain keys."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ TypeRules = Callable[[FieldErrors, Object], None]
 
 
 def define(names: Names) -> Definition:
-    judge = partial(rules, of_type=_type_rules(names))
+    validate = partial(rules, of_type=_type_rules(names))
     return Definition(
         group="",
         version="v1",
@@ -62,8 +62,8 @@ def define(names: Names) -> Definition:
         strategy=Strategy(
             prepare_for_create=take_string_data,
             prepare_for_update=lambda new, _: take_string_data(new),
-            validate_create=judge,
-            validate_update=partial(change_rules, judge=judge),
+            validate_create=validate,
+            validate_update=partial(change_rules, validate=validate),
         ),
     )
 
@@ -84,17 +84,17 @@ def rules(errors: FieldErrors, new: Object, *, of_type: dict[str, TypeRules]) ->
         errors.add_each(f"data[{key}]", key, config_key(key))
     if decoded_size(data.values()) > MOST_BYTES:
         errors.add(too_long("data", MOST_BYTES))
-    judge = of_type.get(new.get("type", ""))
-    if judge:
-        judge(errors, new)
+    type_rules = of_type.get(new.get("type", ""))
+    if type_rules:
+        type_rules(errors, new)
 
 
-def change_rules(errors: FieldErrors, new: Object, old: Object, *, judge: TypeRules) -> None:
+def change_rules(errors: FieldErrors, new: Object, old: Object, *, validate: TypeRules) -> None:
     metadata_change_rules(errors, new["metadata"], old["metadata"])
     unchanged(errors, "type", new.get("type", ""), old.get("type", ""))
     frozen(errors, new, old, "data")
     metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
-    judge(errors, new)
+    validate(errors, new)
 
 
 def _type_rules(names: Names) -> dict[str, TypeRules]:

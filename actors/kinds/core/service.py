@@ -1,8 +1,8 @@
-"""Service: a name and an address for what some pods offer, inside the cluster or beyond it.
+"""Service: a name and an address for a set of pods, inside the cluster or beyond it.
 
-A service is one of four types in a trenchcoat: many of its fields belong to some types only. An update that
-changes the type drops what the new type has no use for, unless the client changed it too and so has to be told.
-Addresses and node ports are given out before any of this runs (actors/admission/plugins/service_allocation).
+Many fields belong to some of the four types only. An update that changes the type drops the fields that the new
+type does not use, unless the client changed them too and so has to get an error.
+Admission allocates addresses and node ports before any of this runs (actors/admission/plugins/service_allocation).
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def prepare_update(new: Object, old: Object) -> None:
 
 
 def _drop_internal_policy(spec: Object) -> None:
-    """Names are resolved elsewhere: how traffic inside the cluster goes has no meaning for them."""
+    """ExternalName services have no traffic inside the cluster, so the policy for it does not apply."""
     if not needs_address(spec) and spec.get("internalTrafficPolicy") in TRAFFIC_POLICIES:
         del spec["internalTrafficPolicy"]
 

@@ -64,7 +64,7 @@ def token(names: Names) -> Subresource:
 
 
 def keep_names_of_secrets(new: Object) -> None:
-    """Secrets of an account are in its own namespace: of the references only the names count."""
+    """Secrets of an account are in its own namespace: keep only the names of the references."""
     if "secrets" in new:
         new["secrets"] = [{"name": one["name"]} if "name" in one else {} for one in new["secrets"]]
 

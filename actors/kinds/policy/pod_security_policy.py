@@ -205,14 +205,14 @@ def _annotation_rules(errors: FieldErrors, names: Names, annotations: dict[str, 
     for maker, stage in (("apparmor", "beta"), ("seccomp", "alpha")):
         usual = names.key("defaultProfileName", f"{maker}.security.{stage}")
         allowed = names.key("allowedProfileNames", f"{maker}.security.{stage}")
-        judge = _apparmor_rules if maker == "apparmor" else _seccomp_rules
+        validate = _apparmor_rules if maker == "apparmor" else _seccomp_rules
         if annotations.get(usual):
-            judge(errors, annotations[usual], [annotations[usual]], f"metadata.annotations[{usual}]")
+            validate(errors, annotations[usual], [annotations[usual]], f"metadata.annotations[{usual}]")
         if annotations.get(allowed):
             several = annotations[allowed].split(",")
             if maker == "seccomp":
                 several = [one for one in several if one != EVERYTHING]
-            judge(errors, annotations[allowed], several, f"metadata.annotations[{allowed}]")
+            validate(errors, annotations[allowed], several, f"metadata.annotations[{allowed}]")
 
 
 def _apparmor_rules(errors: FieldErrors, said: str, profiles: list[str], field: str) -> None:

@@ -91,7 +91,7 @@ def define(names: Names) -> Definition:
             allow_unconditional_update=False,
             prepare_for_create=partial(drop_status, STATUS),
             prepare_for_update=keep_status,
-            validate_create=rules.judge_new,
+            validate_create=rules.validate_new,
             validate_update=rules.change,
         ),
     )
@@ -106,10 +106,10 @@ class AttachmentRules:
     def __init__(self, names: Names) -> None:
         self._volumes = VolumeRules(names)
 
-    def judge_new(self, errors: FieldErrors, new: Object) -> None:
+    def validate_new(self, errors: FieldErrors, new: Object) -> None:
         """Stricter about names than about attachments that are there already."""
         spec = new["spec"]
-        self._judge(errors, new)
+        self._validate(errors, new)
         driver_name_rules(errors, spec["attacher"], "spec.attacher")
         name = spec["source"].get("persistentVolumeName")
         if name is not None:
@@ -117,12 +117,12 @@ class AttachmentRules:
 
     def change(self, errors: FieldErrors, new: Object, old: Object) -> None:
         own = errors.added_by(metadata_rules, new["metadata"], namespaced=False, check_name=name_is_subdomain)
-        own += errors.added_by(self._judge, new)
+        own += errors.added_by(self._validate, new)
         errors.add_all(own)
         if new["spec"] != old["spec"]:
             errors.add(invalid("spec", new["spec"], IMMUTABLE))
 
-    def _judge(self, errors: FieldErrors, new: Object) -> None:
+    def _validate(self, errors: FieldErrors, new: Object) -> None:
         spec = new["spec"]
         if not spec["attacher"]:
             errors.add(required("spec.attacher"))
@@ -139,7 +139,7 @@ class AttachmentRules:
             errors.add(forbidden(field, ONE_SOURCE))
             return
         if inline is not None:
-            self._volumes.judge_inline(errors, inline, f"{field}.inlineVolumeSpec")
+            self._volumes.validate_inline(errors, inline, f"{field}.inlineVolumeSpec")
             return
         text = "must specify non empty persistentVolumeName"
         if not name:

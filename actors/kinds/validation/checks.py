@@ -17,12 +17,12 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
 def size(text: str) -> int:
-    """Length in bytes, as limits count."""
+    """Length in bytes, which is what limits count."""
     return len(text) if text.isascii() else len(text.encode())
 
 
 def explained(text: str, pattern: str, *examples: str) -> str:
-    """A rule with its pattern, and values that keep it."""
+    """A rule with its pattern and valid examples."""
     listed = " or ".join(f"'{one}', " for one in examples)
     return f"{text} (e.g. {listed}regex used for validation is '{pattern}')"
 
@@ -38,7 +38,7 @@ _CONFIG_KEY: Final = "[-._a-zA-Z0-9]+"
 _VARIABLE: Final = "[-._a-zA-Z][-._a-zA-Z0-9]*"
 _HEADER: Final = "[-A-Za-z0-9]+"
 
-# The shapes alone; lengths are for those who ask.
+# Patterns only: callers check lengths.
 is_label = re.compile(_LABEL).fullmatch
 is_subdomain = re.compile(_SUBDOMAIN).fullmatch
 _is_qualified = re.compile(_QUALIFIED).fullmatch
@@ -132,7 +132,7 @@ def label_value(value: str) -> list[str]:
 
 
 def config_key(value: str) -> list[str]:
-    """A key that becomes a file name: of ConfigMaps and Secrets."""
+    """A key of a ConfigMap or Secret, which becomes a file name."""
     wrong = [at_most(253)] if size(value) > 253 else []
     if not is_config_key(value):
         wrong.append(_CONFIG_KEY_TEXT)
@@ -140,12 +140,12 @@ def config_key(value: str) -> list[str]:
 
 
 def variable_name(value: str) -> list[str]:
-    """The name of an environment variable; dots and dashes are tolerated."""
+    """The name of an environment variable; dots and dashes are allowed."""
     return [*([] if is_variable(value) else [_VARIABLE_TEXT]), *_not_upwards(value)]
 
 
 def _not_upwards(value: str) -> list[str]:
-    """Of names that may become names of files."""
+    """Rules of names that may become file names."""
     if value in (".", ".."):
         return [f"must not be '{value}'"]
     return ["must not start with '..'"] if value.startswith("..") else []
@@ -192,19 +192,19 @@ def name_is_label(name: str, prefix: bool) -> list[str]:
 
 
 def name_is_path_segment(name: str, prefix: bool) -> list[str]:
-    """The least any name must be: usable in a URL."""
+    """The least strict rule of names: usable as a path segment of a URL."""
     if not prefix and name in (".", ".."):
         return [f"may not be '{name}'"]
     return [f"may not contain '{one}'" for one in ("/", "%") if one in name]
 
 
 def _without_dash(prefix: str) -> str:
-    """A prefix may end in a dash: judge it as if a letter followed."""
+    """A prefix may end in a dash: check it as if a letter followed."""
     return prefix[:-2] + "a" if len(prefix) > 1 and prefix.endswith("-") else prefix
 
 
 def parse_ip(text: str) -> Address | None:
-    """An address, with the leading zeros in IPv4 that old clients send."""
+    """An address; IPv4 with leading zeros, which old clients send, is accepted."""
     if ":" not in text:
         parts = text.split(".")
         if len(parts) != 4 or not all(

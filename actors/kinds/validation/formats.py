@@ -1,4 +1,4 @@
-"""Further formats of names and paths, those that only some kinds have. Same form as in `checks`: a list of texts."""
+"""Further formats of names and paths, for some kinds only: like `checks`, they return the texts of what is wrong."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _has_letter = re.compile("[a-z]").search
 
 
 def dns_1035_label(value: str) -> list[str]:
-    """A label of the older kind, which does not start with a digit: names of services."""
+    """A DNS-1035 label, which does not start with a digit: names of services."""
     wrong = [at_most(63)] if size(value) > 63 else []
     if _is_1035_label(value):
         return wrong
@@ -48,7 +48,7 @@ def wildcard_subdomain(value: str) -> list[str]:
 
 
 def port_name(value: str) -> list[str]:
-    """What a port may be called, as in the registry of service names."""
+    """The name of a port, as in the IANA registry of service names."""
     wrong = [at_most(15)] if size(value) > 15 else []
     if not _is_port_name(value):
         wrong.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
@@ -66,7 +66,7 @@ def in_range(value: int, low: int, high: int) -> list[str]:
 
 
 def domain_prefixed_path(errors: FieldErrors, field: str, value: str) -> None:
-    """A domain, a slash, and anything that the path of a URL may hold."""
+    """A domain, a slash, and a path as in a URL."""
     if not value:
         errors.add(required(field))
         return

@@ -1,4 +1,4 @@
-"""Nodes and neighbours that a pod must have, or would like to have."""
+"""Affinity: nodes and other pods that a pod requires or prefers to run with."""
 
 from __future__ import annotations
 

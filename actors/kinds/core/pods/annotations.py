@@ -1,4 +1,4 @@
-"""Annotations of pods that the API itself reads: most were fields in waiting and have fields by now."""
+"""Annotations of pods that the API itself reads: most came before a field of the same meaning."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def annotation_rules(
 
 
 def is_cost(text: str) -> bool:
-    """What it costs to delete the pod: a whole number of 32 bits, and without a plus in front."""
+    """Whether it is a valid deletion cost: a 32-bit integer without a plus sign."""
     return bool(re.fullmatch(_COST, text)) and -(2**31) <= int(text) < 2**31
 
 
@@ -84,7 +84,7 @@ def is_apparmor_profile(text: str) -> bool:
 def annotation_change_rules(
     errors: FieldErrors, new: dict[str, str], old: dict[str, str], field: str, keys: PodKeys
 ) -> None:
-    """Some are for the whole life of a pod."""
+    """Some annotations cannot change during the life of a pod."""
     for verb, changed in (
         ("remove or update", [key for key in old if new.get(key) != old[key]]),
         ("add", [key for key in new if key not in old]),
@@ -99,7 +99,7 @@ def annotation_change_rules(
 def seccomp_agreement_rules(
     errors: FieldErrors, annotations: dict[str, str], spec: Object, field: str, keys: PodKeys
 ) -> None:
-    """Where annotation and field both name a profile they must name the same."""
+    """Where annotation and field both name a seccomp profile they must name the same."""
     if not annotations:
         return
     profile = spec.get("securityContext", {}).get("seccompProfile")

@@ -8,7 +8,7 @@ from typing import Any, Final
 from actors.kinds.declaration.columns import AGE, NAME, NONE, Column, since
 from actors.messages import Object
 
-LOST_NODE: Final = "NodeLost"  # the reason of pods whose node has not been heard of
+LOST_NODE: Final = "NodeLost"  # the reason of pods whose node has stopped reporting
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Found:
     word: str
     ready: int
     restarts: int
-    last_end: str  # when a container that runs again last ended
+    last_end: str  # when a restarted container last terminated
 
 
 def found(pod: Object) -> Found:

@@ -1,4 +1,4 @@
-"""What may change of a pod once it is there: images, a nearer deadline, more tolerations, and little else."""
+"""Fields of a pod that may change after creation: images, a shorter deadline, more tolerations, and little else."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CONTAINERS: Final = ("containers", "initContainers")
 
 
 def spec_change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
-    """Both are specs of one pod."""
+    """Compare two specs of one pod."""
     for part in _CONTAINERS:
         now, before, field = new.get(part) or [], old.get(part) or [], f"spec.{part}"
         if len(now) != len(before):
@@ -58,7 +58,7 @@ def _deadline_rules(errors: FieldErrors, new: int | None, old: int | None) -> No
 
 
 def _with_the_changeable_of(old: Object, new: Object) -> Object:
-    """The new spec as if nothing had changed that may."""
+    """The new spec with every field that may change set to its old value."""
     wanted = dict(new)
     for part in _CONTAINERS:
         if wanted.get(part):
@@ -85,7 +85,7 @@ def _with_the_image_of(old: Object, new: Object) -> Object:
 
 
 def _spelled_as(old: dict[str, str], new: dict[str, str]) -> dict[str, str]:
-    """An amount is the same in whatever units it is said."""
+    """The new amounts in the old units where they are equal."""
     return {
         name: old[name] if name in old and nanos(old[name]) == nanos(amount) else amount
         for name, amount in new.items()
@@ -93,7 +93,7 @@ def _spelled_as(old: dict[str, str], new: dict[str, str]) -> dict[str, str]:
 
 
 def added_container_rules(errors: FieldErrors, new: list[Object], old: list[Object]) -> None:
-    """Containers that were added to look into a pod are there until it goes."""
+    """Ephemeral containers cannot be changed or removed."""
     field, kept = "spec.ephemeralContainers", {one["name"]: one for one in new}
     for before in old:
         name, after = quoted(before["name"]), kept.get(before["name"])

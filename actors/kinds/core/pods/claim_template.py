@@ -1,7 +1,6 @@
-"""A volume that lives and dies with its pod: the claim that is made for it.
+"""Ephemeral volumes: the template of the claim that is created for a pod.
 
-The claim is named after pod and volume and belongs to the pod; of its metadata only labels and annotations
-are the template's to say.
+The claim is named after pod and volume and owned by the pod; the template sets only its labels and annotations.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ EPHEMERAL_VOLUME_SOURCE = Struct(
 )
 
 _SAYABLE: Final = frozenset(("labels", "annotations"))
-_SPELLED: Final = {"uid": "uID"}  # how messages have always spelled it
+_SPELLED: Final = {"uid": "uID"}  # the spelling in messages
 
 
 def ephemeral_rules(errors: FieldErrors, source: Object, field: str) -> None:

@@ -1,7 +1,7 @@
-"""Containers of a pod: those it is for, those that prepare it, and those added to look into it.
+"""Containers of a pod: main, init and ephemeral containers.
 
-All three kinds share most of their fields and rules. Containers that prepare run one after the other and are
-never asked how they are; those added later get nothing that the pod would have to provide for.
+All three share most of their fields and rules. Init containers run one after the other and have no probes;
+ephemeral containers have no ports, resources, probes or lifecycle hooks.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ EPHEMERAL_CONTAINER = Struct(
     Field("targetContainerName", STRING, 2),
 )
 
-# Fields that stand after imagePullPolicy.
+# Fields after imagePullPolicy.
 _AFTER_POLICY: Final = ("securityContext", "stdin", "stdinOnce", "tty", "targetContainerName")
 _PROBES: Final = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
 _NOT_ADDED: Final = ("ports", "resources", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle")
@@ -96,7 +96,7 @@ def fill_containers(containers: list[Object]) -> None:
 
 
 def fill_requests(containers: list[Object]) -> None:
-    """Who says only how much it may use at most asks for as much."""
+    """Requests default to limits."""
     for container in containers:
         resources = container["resources"]
         if "limits" in resources:
@@ -131,7 +131,7 @@ class ContainerRules:
             names.add(container["name"])
             if not plain:
                 container_probe_rules(errors, container, f"{field}[{index}]")
-        # A plain container has no port of its machine.
+        # A plain container has no host port.
         if not all_plain:
             host_port_rules(errors, containers, field)
 
@@ -214,7 +214,7 @@ def _not_added(errors: FieldErrors, container: Object, field: str) -> None:
 
 
 def image_space_rules(errors: FieldErrors, container: Object, field: str) -> None:
-    """Of pods alone: templates have had such images for longer than there is this rule."""
+    """An image has no spaces around its name. For pods only: existing templates may have such images."""
     image = container.get("image", "")
     if image != image.strip():
         errors.add(invalid(f"{field}.image", image, SPACE_AROUND))

@@ -1,4 +1,4 @@
-"""What differs between two values, for people: one line for what was and one for what would be."""
+"""The differences between two values, for people: one line for the old value and one for the new."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import orjson
 
-MOST_LINES: Final = 40  # a message, not a document
+MOST_LINES: Final = 40  # enough for a message
 LONGEST_VALUE: Final = 200
 
 

@@ -1,4 +1,4 @@
-"""How the containers of a pod find other machines by name."""
+"""DNS settings of the containers of a pod."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ POD_DNS_CONFIG = Struct(
     Field("options", ListOf(POD_DNS_CONFIG_OPTION), 3),
 )
 
-# Search lists: how many domains, and how many letters with the spaces between them.
+# Search lists: the number of domains, and of characters with the spaces between them.
 ORDINARY_SEARCH: Final = (6, 256)
 EXPANDED_SEARCH: Final = (32, 2048)
 
@@ -82,7 +82,7 @@ def _search_rules(errors: FieldErrors, domains: list[str], field: str, limits: t
 
 
 def is_expanded(config: Object) -> bool:
-    """The search list is longer than is ordinarily allowed."""
+    """Whether the search list is longer than usually allowed."""
     most, letters = ORDINARY_SEARCH
     domains = config.get("searches", [])
     return len(domains) > most or len(" ".join(domains).encode()) > letters

@@ -1,4 +1,4 @@
-"""Variables of a container's environment: said outright, or taken from elsewhere."""
+"""Environment variables of containers: literal values, or values from other objects."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _key(errors: FieldErrors, source: Object, field: str) -> None:
 
 
 def import_rules(errors: FieldErrors, sources: list[Object], field: str) -> None:
-    """Of whole config maps and secrets whose keys become variables."""
+    """Rules of envFrom: config maps and secrets whose keys all become variables."""
     for index, source in enumerate(sources):
         prefix, here = source.get("prefix", ""), f"{field}[{index}]"
         if prefix:

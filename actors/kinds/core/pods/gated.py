@@ -1,4 +1,4 @@
-"""Fields of features that are not on: they are dropped from what comes in, unless the old object has them."""
+"""Fields of features that are off: they are dropped from what clients send, unless the old object has them."""
 
 from __future__ import annotations
 

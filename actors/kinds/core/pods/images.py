@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Final
 
 _LONGEST_NAME: Final = 255
-_HOME: Final = "docker.io"  # where images without a registry come from
+_HOME: Final = "docker.io"  # the registry of images without one
 
 _WORD: Final = "[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?"
 _DOMAIN: Final = rf"{_WORD}(?:\.{_WORD})*(?::[0-9]+)?"
@@ -25,7 +25,7 @@ _REFERENCE: Final = rf"({_DOMAIN}(?:/{_STEP})+)(?::({_TAG}))?(?:@({_DIGEST}))?"
 _IDENTIFIER: Final = "[a-f0-9]{64}"
 
 
-@lru_cache(maxsize=1024)  # the same images come again in every pod of a workload
+@lru_cache(maxsize=1024)  # all pods of a workload have the same images
 def is_latest(image: str) -> bool:
     """The tag is `latest`, said or meant."""
     if re.fullmatch(_IDENTIFIER, image):

@@ -1,4 +1,4 @@
-"""What a dialect calls things in pods: keys of annotations that mean something, and the API's own domains."""
+"""Names in pods that depend on the dialect: annotation keys that the API reads, and the API's own domains."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from actors.names import Names
 class PodKeys:
     home: str  # the domain of the API's own resources, with a slash
     domains: tuple[str, ...]  # reserved for the API itself
-    mirror: str  # of a pod that a node runs on its own account
+    mirror: str  # of static pods
     tolerations: str
     deletion_cost: str
     pod_seccomp: str
     container_seccomp: str  # a prefix: the container's name follows
     container_apparmor: str  # likewise
-    forgotten: frozenset[str]  # said in fields by now, and dropped where they still come
+    forgotten: frozenset[str]  # replaced by fields, and dropped when clients send them
 
     @classmethod
     def of(cls, names: Names) -> PodKeys:

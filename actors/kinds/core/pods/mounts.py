@@ -1,4 +1,4 @@
-"""Where a container sees the volumes of its pod: as folders, or as raw devices."""
+"""Volume mounts and volume devices of a container."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _mount(
 
 
 def _paths(entries: list[Object], part: str) -> set[str]:
-    """Of entries for one volume the last one counts."""
+    """Of several entries for one volume the last one counts."""
     return set({entry["name"]: entry[part] for entry in entries}.values())
 
 

@@ -1,4 +1,4 @@
-"""Paths of files as objects name them: what is wrong with one, in words."""
+"""Rules of file paths in objects: each check returns the texts of what is wrong."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ def without_backsteps(path: str) -> list[str]:
 
 
 def descending(path: str) -> list[str]:
-    """Below wherever it is put: relative, and never upwards."""
+    """A relative path without ".."."""
     wrong = ["must be a relative path"] if path.startswith("/") else []
     return wrong + without_backsteps(path)
 
 
 def unreserved(path: str) -> list[str]:
-    """Descending, and out of the way of the names that mounted volumes use for themselves."""
+    """A descending path that avoids the names that mounted volumes use internally."""
     wrong = descending(path)
     if path.startswith("..") and not path.startswith("../"):
         wrong.append("must not start with '..'")

@@ -1,4 +1,4 @@
-"""Where a pod may run: taints it tolerates, how its kind is spread, and when it counts as ready there."""
+"""Tolerations, topology spread constraints and readiness gates of pods."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _operator(errors: FieldErrors, toleration: Object, operator: str, field: str
 
 
 def added_toleration_rules(errors: FieldErrors, new: list[Object], old: list[Object], field: str) -> None:
-    """A pod can learn to tolerate more, and for another time; it never forgets."""
+    """An update may add tolerations and change their tolerationSeconds, but not remove any."""
     kept = [_timeless(one) for one in new]
     if any(_timeless(one) not in kept for one in old):
         text = "existing toleration can not be modified except its tolerationSeconds"

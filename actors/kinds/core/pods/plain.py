@@ -143,5 +143,5 @@ def _probe(probe: Object) -> bool:
 
 
 def _twice(probe: Object) -> bool:
-    """More than one way of asking is said."""
+    """Whether more than one handler is set."""
     return ("exec" in probe) + ("httpGet" in probe) + ("tcpSocket" in probe) + ("grpc" in probe) > 1

@@ -1,4 +1,4 @@
-"""Ports that containers listen on, and those of their machine that lead there."""
+"""Container ports and the host ports that lead to them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _number_rules(errors: FieldErrors, port: Object, field: str) -> None:
 
 
 def host_port_rules(errors: FieldErrors, containers: list[Object], field: str) -> None:
-    """A port of the machine can lead to one container only."""
+    """A host port can lead to one container only."""
     taken: set[str] = set()
     for at, container in enumerate(containers):
         if "ports" not in container:
@@ -83,7 +83,7 @@ def host_port_rules(errors: FieldErrors, containers: list[Object], field: str) -
 
 
 def fill_host_ports(containers: list[Object]) -> None:
-    """On the network of the machine, every port is the machine's."""
+    """With hostNetwork, every container port is a host port."""
     for container in containers:
         for index, port in enumerate(container.get("ports", ())):
             if "hostPort" not in port and port["containerPort"]:

@@ -1,4 +1,4 @@
-"""Questions that tell how a container is, and what is done when it starts and before it stops."""
+"""Probes and lifecycle hooks of containers."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ LIFECYCLE = Struct(
 
 
 def container_probe_rules(errors: FieldErrors, container: Object, field: str) -> None:
-    """Of the containers that may have probes at all."""
+    """Rules for containers that may have probes."""
     if "lifecycle" in container:
         for part, handler in container["lifecycle"].items():
             _handler(errors, handler, f"{field}.lifecycle.{part}")
@@ -147,7 +147,7 @@ def _http_get(errors: FieldErrors, action: Object, field: str) -> None:
 
 
 def _port(errors: FieldErrors, action: Object, field: str) -> None:
-    """By its number, or by the name it has among the container's ports."""
+    """A port by its number, or by its name among the container's ports."""
     port: Any = action["port"]
     wrong = port_name(port) if isinstance(port, str) else port_number(port)
     errors.add_each(f"{field}.port", port, wrong)

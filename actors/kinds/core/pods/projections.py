@@ -1,4 +1,4 @@
-"""Keys and fields that become files or variables of containers: where they come from and what they may be."""
+"""Keys and fields that become files or variables of containers: where they come from and which are allowed."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ PROJECTED_VOLUME_SOURCE = Struct(
     Field("defaultMode", INT32, 2, pointer=True, default=FILE_MODE),
 )
 
-# Fields of a pod that can be spoken of; which of them a file or a variable may hold follows below.
+# Fields of a pod that fieldPath may name; which of them a file or a variable may hold follows below.
 _SPOKEN_OF: Final = frozenset(
     (
         *("metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"),
@@ -176,7 +176,7 @@ def _item(errors: FieldErrors, item: Object, field: str) -> None:
 
 
 def _file(errors: FieldErrors, file: Object, field: str) -> None:
-    """Errors name the volume, not the file in it: so they have always been told."""
+    """Errors name the volume, not the file in it, as clients expect."""
     path, reference, amount = file["path"], file.get("fieldRef"), file.get("resourceFieldRef")
     if not path:
         errors.add(required(f"{field}.path"))
@@ -217,7 +217,7 @@ def field_reference_rules(
 
 
 def _subscript(path: str) -> tuple[str, str | None]:
-    """`metadata.labels['a']` is the owner and the key of one value."""
+    """`metadata.labels['a']` is the map and the key of one value."""
     owner, opening, key = path.removesuffix("']").partition("['")
     if not path.endswith("']") or not opening or not owner:
         return path, None
@@ -308,7 +308,7 @@ def _token(errors: FieldErrors, token: Object, field: str, volume: str) -> None:
 
 
 def tokens_of(volumes: list[Object], field: str) -> Iterator[tuple[str, Any]]:
-    """Every projected token with the path of its field."""
+    """Every projected service account token with the path of its field."""
     for at, volume in enumerate(volumes):
         for index, source in enumerate(volume.get("projected", {}).get("sources") or ()):
             if "serviceAccountToken" in source:

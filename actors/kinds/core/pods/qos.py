@@ -1,4 +1,4 @@
-"""The class of a pod: how sure it can be of what it asked for, told by what its containers ask for."""
+"""The QoS class of a pod, computed from the requests and limits of its containers."""
 
 from __future__ import annotations
 

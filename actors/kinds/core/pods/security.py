@@ -1,4 +1,4 @@
-"""What a container may do and as whom it runs: contexts of containers and of whole pods."""
+"""Security contexts of containers and of whole pods."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ POD_SECURITY_CONTEXT = Struct(
 
 
 def context_rules(errors: FieldErrors, context: Object, field: str) -> None:
-    """Of one container."""
+    """Rules of the security context of one container."""
     _id_rules(errors, context, field, "runAsUser", "runAsGroup")
     mount = context.get("procMount")
     if mount is not None and mount not in PROC_MOUNTS:
@@ -104,7 +104,7 @@ def _escalation_rules(errors: FieldErrors, context: Object, field: str) -> None:
 
 
 def pod_context_rules(errors: FieldErrors, spec: Object, field: str) -> None:
-    """Of the pod whose spec this is; `field` is that of its context."""
+    """Rules of the pod's security context in this spec; `field` is the path of the context."""
     context = spec.get("securityContext")
     if not context and not spec.get("shareProcessNamespace"):
         return
@@ -168,7 +168,7 @@ LOCALHOST: Final = "localhost/"
 
 
 def annotated_profile_rules(errors: FieldErrors, text: str, field: str) -> None:
-    """Profiles were said in annotations once, and those are still read."""
+    """Profiles were set by annotations once, and the API still reads those."""
     if text == UNCONFINED or text in RUNTIME_DEFAULT:
         return
     if text.startswith(LOCALHOST):
@@ -179,7 +179,7 @@ def annotated_profile_rules(errors: FieldErrors, text: str, field: str) -> None:
 
 
 def profile_of(text: str) -> Object | None:
-    """What an annotation says, as a field would; None where it says nothing."""
+    """The value of an annotation in the form of the field; None for a value that names no profile."""
     if text == UNCONFINED:
         return {"type": "Unconfined"}
     if text in RUNTIME_DEFAULT:
@@ -189,7 +189,7 @@ def profile_of(text: str) -> Object | None:
 
 
 def agreement_rules(errors: FieldErrors, text: str, profile: Object, field: str) -> None:
-    """An annotation and a field that say different things."""
+    """An annotation and a field must not contradict each other."""
     kind = profile["type"]
     if kind == "Unconfined":
         agrees = text == UNCONFINED

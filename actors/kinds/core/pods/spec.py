@@ -1,7 +1,7 @@
-"""What a pod is to be: its containers, their volumes, and where and how they run.
+"""The spec of pods: containers, volumes, and where and how they run.
 
-Templates of workloads hold the same spec as pods do. A few defaults and rules are for pods alone; those are in
-`core/pod`. What an old object already has stays allowed, even where a new one would be refused it: `Allowed`.
+Templates of workloads have the same spec as pods. A few defaults and rules are for pods alone; those are in
+`core/pod`. What an old object already has stays allowed, even where it is invalid for a new one: `Allowed`.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ _CONTAINERS: Final = ("containers", "initContainers", "ephemeralContainers")
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What is let through because it is there already."""
+    """What validation tolerates because the old object has it already."""
 
     uneven_pages: bool = False
     expanded_dns: bool = False
@@ -159,7 +159,7 @@ def fill_spec(spec: Object) -> None:
 
 
 def _one_account(spec: Object) -> None:
-    """The account has an old name and a new one, and both are shown; the new one counts."""
+    """The service account has an old and a new field name, and both are shown; the new one takes precedence."""
     name = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if name and (spec.get("serviceAccountName") != name or spec.get("serviceAccount") != name):
         filled = POD_SPEC.arranged({**spec, "serviceAccountName": name, "serviceAccount": name})
@@ -177,7 +177,7 @@ class SpecRules:
         self._home = keys.home
         self._volumes = VolumeRules(keys.domains)
 
-    def judge(
+    def validate(
         self,
         errors: FieldErrors,
         spec: Object,
@@ -186,7 +186,7 @@ class SpecRules:
         allowed: Allowed = NOTHING_ALLOWED,
     ) -> None:
         """`pod` is the name of the pod, empty for the spec of a template."""
-        volumes = self._volumes.judge(errors, spec.get("volumes", []), f"{field}.volumes", pod)
+        volumes = self._volumes.validate(errors, spec.get("volumes", []), f"{field}.volumes", pod)
         main, preparing = spec["containers"] or [], spec.get("initContainers", [])
         rules = ContainerRules(volumes, self._home, allowed.uneven_pages)
         rules.main(errors, main, f"{field}.containers")
@@ -248,7 +248,7 @@ def _placement(errors: FieldErrors, spec: Object, field: str, allowed: Allowed) 
 
 
 def _own_users(errors: FieldErrors, spec: Object, field: str) -> None:
-    """Users of a pod that are not those of its machine go with few volumes, and with nothing of the host."""
+    """A user namespace (hostUsers false) excludes most volume types and all host namespaces."""
     if spec.get("hostUsers") is not False:
         return
     for index, volume in enumerate(spec.get("volumes", ())):
@@ -303,7 +303,7 @@ def _one_of(errors: FieldErrors, value: str, supported: tuple[str, ...], field: 
 
 
 def allowed_by(spec: Object, old: Object) -> Allowed:
-    """What the old spec has that a new one could not get."""
+    """What the old spec has that would be invalid in a new one."""
     before, after = old.get("dnsConfig", {}), spec.get("dnsConfig", {})
     expanded = is_expanded(before) and before.get("searches") == after.get("searches")
     return Allowed(uneven_pages=_has_uneven_pages(old), expanded_dns=expanded)

@@ -1,6 +1,6 @@
-"""What was found of a pod: its phase, its addresses, and the state of each container.
+"""The status of pods: phase, addresses, and the state of each container.
 
-The address is said twice, as `podIP` and as the first of `podIPs`; the old field wins.
+The address is in `podIP` and, as the first of the list, in `podIPs`; the old field takes precedence.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def _condition_rules(errors: FieldErrors, conditions: list[Object]) -> None:
 def _ended_for_good(
     errors: FieldErrors, new: list[Object], old: list[Object], policy: str, field: str
 ) -> None:
-    """A container that has ended and is not to be started again stays ended."""
+    """A terminated container that is not to be restarted stays terminated."""
     if policy == "Always":
         return
     for index, before in enumerate(old):

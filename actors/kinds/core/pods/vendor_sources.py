@@ -1,6 +1,6 @@
-"""Volumes on disks and stores of certain makers: fields and rules, all much alike.
+"""Volume sources on disks and stores of certain vendors: fields and rules, all much alike.
 
-Most of them are kept for the objects that still name them; drivers (`csi`) have taken their place.
+Most exist for objects that still name them; CSI drivers have replaced them.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ Rules = Callable[[FieldErrors, Object, str], None]
 
 
 def needs(*parts: str) -> Rules:
-    """The rule of sources of which certain fields must be there, and nothing more is known."""
+    """The rule of sources that only require certain fields to be set."""
 
     def rules(errors: FieldErrors, source: Object, field: str) -> None:
         for part in parts:
@@ -154,7 +154,7 @@ def needs(*parts: str) -> Rules:
 
 
 def disk_rules(errors: FieldErrors, source: Object, field: str, *, name: str) -> None:
-    """Of disks that are named and may have partitions."""
+    """Rules of disks that have a name and may have partitions."""
     if not source[name]:
         errors.add(required(f"{field}.{name}"))
     partition = source.get("partition", 0)

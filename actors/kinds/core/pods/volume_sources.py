@@ -1,8 +1,8 @@
-"""Where the contents of a volume live: every kind of source that says so in one struct, with its rules.
+"""Volume sources that consist of one struct, with their rules.
 
-Sources made of keys and fields are in `projections`, claims that a pod makes in `claim_template`, and disks of
-certain makers in `vendor_sources`. Volumes that outlive pods have several of these sources too; their rules start
-from those here.
+Sources made of keys and fields are in `projections`, claims that a pod creates in `claim_template`, and disks of
+certain vendors in `vendor_sources`. Persistent volumes have several of these sources too; their rules build on
+those here.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def iscsi_rules(errors: FieldErrors, source: Object, field: str) -> None:
 
 
 def iscsi_name(name: str) -> list[str]:
-    """The name of one end of a connection, in one of the three forms there are."""
+    """The name of an iSCSI initiator or target, in one of three formats."""
     pattern = _QUALIFIED_NAMES.get(name[:3])
     if pattern is None:
         return ["must be valid format starting with iqn, eui, or naa"]
@@ -184,7 +184,7 @@ def fc_rules(errors: FieldErrors, source: Object, field: str) -> None:
 
 
 def flex_rules(errors: FieldErrors, source: Object, field: str, *, domains: Iterable[str]) -> None:
-    """Options go to the driver as they are; those of the API's own `domains` are added on the way."""
+    """Options go to the driver as they are; options under the API's own `domains` are reserved."""
     if not source["driver"]:
         errors.add(required(f"{field}.driver"))
     reserved = tuple(f".{domain}" for domain in domains)

@@ -1,7 +1,7 @@
 """Volumes of a pod: one named source each.
 
-A volume of which no source is said is an empty directory. The claim of an `ephemeral` volume is named after
-pod and volume, so both names together must make one that a claim may have.
+A volume without a source is an empty directory. The claim of an `ephemeral` volume is named after pod and volume,
+so both names together must form a valid name of a claim.
 """
 
 from __future__ import annotations
@@ -98,12 +98,12 @@ VOLUME = Struct(
     Field("ephemeral", EPHEMERAL_VOLUME_SOURCE, 29, embedded=2, pointer=True),
 )
 
-Volumes = Mapping[str, Object]  # those that are well-formed, by name: what mounts may refer to
+Volumes = Mapping[str, Object]  # valid volumes by name: what mounts may refer to
 
 LONGEST_INITIATOR: Final = 64
 ONE_SOURCE: Final = "may not specify more than 1 volume type"
 
-# Sources in the order in which they are judged; of several the first one counts.
+# Sources in the order of validation; of several the first one counts.
 _ORDER: Final = (
     *("emptyDir", "hostPath", "gitRepo", "gcePersistentDisk", "awsElasticBlockStore", "secret", "nfs"),
     *("iscsi", "glusterfs", "flocker", "persistentVolumeClaim", "rbd", "cinder", "cephfs", "quobyte"),
@@ -111,13 +111,13 @@ _ORDER: Final = (
     *("photonPersistentDisk", "portworxVolume", "azureDisk", "storageos", "projected", "scaleIO"),
     *("csi", "ephemeral"),
 )
-# Where messages have always spelled a field otherwise: inside it, and when it is one too many.
+# Sources that messages name differently: in fields inside it, and when it is one source too many.
 _SPELLED: Final = {"gcePersistentDisk": "persistentDisk"}
 _TOO_MANY: Final = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}
 
 
 class VolumeRules:
-    """Rules of volumes; `domains` are those of the API itself, whose options drivers get from elsewhere."""
+    """Rules of volumes; options under `domains`, those of the API itself, are reserved."""
 
     def __init__(self, domains: tuple[str, ...]) -> None:
         self._rules: dict[str, Callable[[FieldErrors, Object, str], None]] = {
@@ -130,8 +130,8 @@ class VolumeRules:
             "ephemeral": ephemeral_rules,
         }
 
-    def judge(self, errors: FieldErrors, volumes: list[Object], field: str, pod: str) -> Volumes:
-        """Add what is wrong with the volumes; return those that can be used. `pod` is empty in a template."""
+    def validate(self, errors: FieldErrors, volumes: list[Object], field: str, pod: str) -> Volumes:
+        """Add the errors of all volumes; return the valid volumes by name. `pod` is empty in a template."""
         usable: dict[str, Object] = {}
         made = {f"{pod}-{one['name']}" for one in volumes if pod and "ephemeral" in one}
         for index, volume in enumerate(volumes):
@@ -199,7 +199,7 @@ def fill_volumes(volumes: list[Object]) -> None:
 
 
 def shared_disk_rules(errors: FieldErrors, volumes: list[Object], field: str) -> None:
-    """Of pods that run more than once: some disks can only be read by several machines."""
+    """Rules for pods with several replicas: some disks can be mounted on several nodes only read-only."""
     text = (
         "must be true for replicated pods > 1; "
         "GCE PD can only be mounted on multiple machines if it is read-only"

@@ -1,4 +1,4 @@
-"""What is told to those who make pods or templates that work, but not as they may think."""
+"""Warnings about pods and templates that are valid but may not work as their authors expect."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class PodWarnings:
         }
 
     def of(self, pod: Object, field: str = "") -> list[str]:
-        """Of a pod, or of the template at `field`."""
+        """Warnings about a pod, or about the template at `field`."""
         prefix = f"{field}." if field else ""
         spec, annotations = pod["spec"], pod["metadata"].get("annotations", {})
         return [

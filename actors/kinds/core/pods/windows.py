@@ -1,4 +1,4 @@
-"""Pods of Windows machines: whom their containers run as, and what they cannot have."""
+"""Pods on Windows nodes: the users of their containers, and the fields they cannot have."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def windows_rules(errors: FieldErrors, spec: Object, field: str) -> None:
 
 
 def host_process_rules(errors: FieldErrors, spec: Object, field: str) -> None:
-    """Containers that are processes of the machine: all of a pod's, or none, and on the machine's network."""
+    """Host process containers: all containers of a pod or none, and only with hostNetwork."""
     if not _speaks_of_windows(spec):
         return
     of_pod = _host_process(spec)

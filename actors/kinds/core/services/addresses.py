@@ -1,7 +1,7 @@
-"""Addresses of services: one or two of them, of one or two families, said once alone and once in a list.
+"""Cluster IPs of services: one or two of them, of one or two families, in a single field and in a list.
 
-`address_rules` judge what a client sent, before anything is allocated; `address_change_rules` judge a change of
-what was allocated.
+`address_rules` validates what a client sent, before anything is allocated; `address_change_rules` validates a change
+of what was allocated.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rules of services besides those of their addresses: ports, types, affinity, load balancers and traffic."""
+"""Rules of services besides those of their addresses: ports, types, affinity, load balancers and traffic policies."""
 
 from __future__ import annotations
 

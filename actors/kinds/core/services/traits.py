@@ -1,4 +1,4 @@
-"""What follows from the type of a service: what it needs, and what of an old one a new one still has."""
+"""What follows from the type of a service: which fields it needs, and which of an old service still apply."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Final
 from actors.messages import Object
 
 TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
-HEADLESS: Final = "None"  # in place of an address: a service without any
+HEADLESS: Final = "None"  # in place of an address: a headless service
 
 
 def needs_address(spec: Object) -> bool:
@@ -19,7 +19,7 @@ def needs_node_ports(spec: Object) -> bool:
 
 
 def needs_health_check(spec: Object) -> bool:
-    """Nodes without a pod of their own behind the service say so on a port kept for that."""
+    """Whether nodes report on a port of their own whether they run a pod of the service."""
     return spec["type"] == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"
 
 
