@@ -22,7 +22,6 @@ from actors.kinds.declaration.strategy import (
 from actors.kinds.schema.decoder import Schema
 from actors.kinds.schema.fields import Struct
 from actors.kinds.validation.checks import CheckName
-from actors.kinds.validation.field_errors import FieldErrors
 from actors.messages import Object
 
 ITEM_VERBS = ("create", "delete", "get", "list", "patch", "update", "watch")
@@ -204,18 +203,6 @@ class Definition:
         """The definition of what clients send and get at a path: the object itself, or a view of it."""
         found = self._subresources.get(subresource) if subresource else None
         return found.view if found is not None and found.view is not None else self
-
-    def prepare_subresource(self, name: str, new: Object, old: Object) -> None:
-        self._subresources[name].prepare(new, old)
-
-    def validate_subresource(self, errors: FieldErrors, name: str, new: Object, old: Object) -> None:
-        self._subresources[name].validate(errors, new, old)
-
-    def prepare_status_update(self, new: Object, old: Object) -> None:
-        self.prepare_subresource("status", new, old)
-
-    def validate_status_update(self, errors: FieldErrors, new: Object, old: Object) -> None:
-        self.validate_subresource(errors, "status", new, old)
 
     def has_finalizers(self, stored: Object) -> bool:
         """Whether controllers still have something to do before a deleted object may be removed."""

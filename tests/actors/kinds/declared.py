@@ -98,7 +98,7 @@ def _causes(error: Invalid) -> Causes:
     return [(cause.field, cause.message) for cause in error.causes]
 
 
-def told(errors: list[FieldError]) -> Causes:
+def causes_of(errors: list[FieldError]) -> Causes:
     return [(error.field, error.message) for error in errors]
 
 

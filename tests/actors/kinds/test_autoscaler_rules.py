@@ -9,9 +9,8 @@ import pytest
 from actors.kinds.autoscaling import horizontal_pod_autoscaler
 from actors.kinds.autoscaling.horizontal_pod_autoscaler import COLUMNS, SCALE_TO_ZERO
 from actors.kinds.features import CONTAINER_METRICS
-from actors.kinds.validation.field_errors import collect
 from actors.names import Names
-from tests.actors.kinds.declared import Declared, told
+from tests.actors.kinds.declared import Declared, create, replace
 from tests.actors.kinds.workload import with_status
 
 PLURAL = "horizontalpodautoscalers"
@@ -165,11 +164,10 @@ def test_containers_belong_to_a_feature(kinds: Declared, names: Names) -> None:
         "(only allowed when HPAContainerMetrics feature is enabled)"
     )
     definition = horizontal_pod_autoscaler.define(names, frozenset((CONTAINER_METRICS,)))[0]
+    assert create(definition, definition.schema.decode_object(asked).object)[1] == []
     new = definition.schema.decode_object(asked).object
-    definition.strategy.prepare_for_create(new)
-    assert collect(definition.strategy.validate_create, new) == []
     new["spec"]["metrics"][0]["containerResource"] |= {"name": "", "container": ""}
-    assert [field for field, _ in told(collect(definition.strategy.validate_create, new))] == [
+    assert [field for field, _ in create(definition, new)[1]] == [
         "spec.metrics[0].containerResource.name",
         "spec.metrics[0].containerResource.container",
     ]
@@ -179,10 +177,11 @@ def test_none_at_all_belongs_to_a_feature(kinds: Declared, names: Names) -> None
     definition = horizontal_pod_autoscaler.define(names, frozenset((SCALE_TO_ZERO,)))[0]
     outside = [metric("External", metric=NAMED, target=VALUE)]
     zero = definition.schema.decode_object(autoscaler(minReplicas=0, metrics=outside)).object
-    assert collect(definition.strategy.validate_create, zero) == []
+    stored, causes = create(definition, zero)
+    assert causes == []
     ordinary = kinds[PLURAL]
-    assert [error.field for error in collect(ordinary.strategy.validate_create, zero)] == ["spec.minReplicas"]
-    assert collect(ordinary.strategy.validate_update, zero, zero) == []
+    assert [field for field, _ in create(ordinary, zero)[1]] == ["spec.minReplicas"]
+    assert replace(ordinary, stored, stored)[1] == []
 
 
 def test_status_has_its_own_path(kinds: Declared) -> None:

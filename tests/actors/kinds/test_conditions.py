@@ -8,7 +8,7 @@ import pytest
 
 from actors.kinds.declaration.conditions import condition_rules
 from actors.kinds.validation.field_errors import collect
-from tests.actors.kinds.declared import told
+from tests.actors.kinds.declared import causes_of
 
 GOOD = {
     "type": "Ready",
@@ -43,19 +43,21 @@ def test_a_good_one() -> None:
     ],
 )
 def test_what_each_part_must_be(parts: Any, field: str, message: str) -> None:
-    assert told(collect(condition_rules, [{**GOOD, **parts}], "c")) == [(f"c[0].{field}", message)]
+    assert causes_of(collect(condition_rules, [{**GOOD, **parts}], "c")) == [(f"c[0].{field}", message)]
 
 
 def test_types_are_qualified_names_and_not_repeated() -> None:
-    assert [field for field, _ in told(collect(condition_rules, [{**GOOD, "type": "not ok"}], "c"))] == [
+    assert [field for field, _ in causes_of(collect(condition_rules, [{**GOOD, "type": "not ok"}], "c"))] == [
         "c[0].type"
     ]
-    assert told(collect(condition_rules, [GOOD, GOOD], "c")) == [("c[1].type", 'Duplicate value: "Ready"')]
+    assert causes_of(collect(condition_rules, [GOOD, GOOD], "c")) == [
+        ("c[1].type", 'Duplicate value: "Ready"')
+    ]
 
 
 def test_reasons_are_words() -> None:
     for reason in ("A", "a_b", "A,B", "A:B_"):
         assert collect(condition_rules, [{**GOOD, "reason": reason}], "c") == []
     for reason in ("1a", "a b", "a,"):
-        [(field, message)] = told(collect(condition_rules, [{**GOOD, "reason": reason}], "c"))
+        [(field, message)] = causes_of(collect(condition_rules, [{**GOOD, "reason": reason}], "c"))
         assert field == "c[0].reason" and "a condition reason must start with" in message

@@ -8,8 +8,7 @@ import pytest
 
 from actors.kinds.apps.deployment import COLUMNS, ROLLBACK
 from actors.kinds.schema.decoder import NotDecodable
-from actors.kinds.validation.field_errors import collect
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.declared import Declared, replace
 from tests.actors.kinds.workload import template, with_status, workload
 
 PLURAL = "deployments"
@@ -153,13 +152,11 @@ def test_counts_of_the_status(kinds: Declared) -> None:
 
 
 def test_collisions_only_grow(kinds: Declared) -> None:
-    definition = kinds[PLURAL]
     old, new = kinds.stored(PLURAL, workload()), kinds.stored(PLURAL, workload())
     old["status"] = {"collisionCount": 2}
     new["status"] = {}
-    assert [error.message for error in collect(definition.validate_status_update, new, old)] == [
-        "Invalid value: 0: cannot be decremented"
-    ]
+    _, causes = replace(kinds[PLURAL], new, old, "status")
+    assert [message for _, message in causes] == ["Invalid value: 0: cannot be decremented"]
 
 
 def test_the_rollback_of_old_versions_is_carried_along(kinds: Declared) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from actors.kinds import apps, batch
 from actors.kinds.declaration.definition import Definition
-from actors.kinds.validation.field_errors import collect
 from actors.names import Names
+from tests.actors.kinds.declared import create, replace
 from tests.actors.kinds.workload import template, workload
 
 FEATURE = "UserNamespacesStatelessPodsSupport"
@@ -33,9 +33,8 @@ def document(plural: str) -> dict[str, Any]:
 
 
 def made(definition: Definition) -> dict[str, Any]:
-    new = definition.schema.decode_object(document(definition.plural)).object
-    new["metadata"]["uid"] = "u-1"
-    definition.strategy.prepare_for_create(new)
+    new, causes = create(definition, definition.schema.decode_object(document(definition.plural)).object)
+    assert causes == []
     return new
 
 
@@ -50,8 +49,7 @@ def test_fields_of_features(names: Names, plural: str) -> None:
     off, on = defined(names, plural), defined(names, plural, FEATURE)
     assert "hostUsers" not in pods(made(off))
     kept = made(on)
-    assert pods(kept)["hostUsers"] is False and collect(on.strategy.validate_create, kept) == []
+    assert pods(kept)["hostUsers"] is False
     for definition, old, stays in ((off, made(off), False), (off, made(on), True), (on, made(off), True)):
-        new = made(on)
-        definition.strategy.prepare_for_update(new, old)
+        new, _ = replace(definition, made(on), old)
         assert ("hostUsers" in pods(new)) is stays

@@ -13,7 +13,7 @@ from actors.kinds.validation.formats import (
     port_name,
     wildcard_subdomain,
 )
-from tests.actors.kinds.declared import told
+from tests.actors.kinds.declared import causes_of
 
 OLD_LABEL = (
     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character,"
@@ -68,13 +68,15 @@ def test_ranges() -> None:
 
 def test_domain_prefixed_paths() -> None:
     assert collect(domain_prefixed_path, "f", "example.com/a-b/c") == []
-    assert told(collect(domain_prefixed_path, "f", "")) == [("f", "Required value")]
+    assert causes_of(collect(domain_prefixed_path, "f", "")) == [("f", "Required value")]
     plain = 'must be a domain-prefixed path (such as "acme.io/foo")'
     for wrong in ("example.com", "example.com/", "/a"):
-        assert told(collect(domain_prefixed_path, "f", wrong)) == [
+        assert causes_of(collect(domain_prefixed_path, "f", wrong)) == [
             ("f", f'Invalid value: "{wrong}": {plain}')
         ]
-    assert [message.split(":")[1] for _, message in told(collect(domain_prefixed_path, "f", "A/a b"))] == [
+    assert [
+        message.split(":")[1] for _, message in causes_of(collect(domain_prefixed_path, "f", "A/a b"))
+    ] == [
         ' "A"',
         ' "a b"',
     ]

@@ -8,9 +8,8 @@ import pytest
 
 from actors.kinds.batch import job
 from actors.kinds.batch.job import FAILURE_POLICY
-from actors.kinds.validation.field_errors import collect
 from actors.names import Names
-from tests.actors.kinds.declared import Declared, told
+from tests.actors.kinds.declared import Declared, create
 from tests.actors.kinds.workload import template
 
 CODES = {"operator": "In", "values": [1, 2]}
@@ -26,14 +25,9 @@ def with_rules(*rules: Any, **pods: Any) -> dict[str, Any]:
 
 def judged(names: Names, document: Any) -> list[tuple[str, str]]:
     definition = job.define(names, frozenset((FAILURE_POLICY,)))
-    new = definition.schema.decode_object(document).object
-    new["metadata"]["uid"] = "u-1"
-    definition.strategy.prepare_for_create(new)
+    _, causes = create(definition, definition.schema.decode_object(document).object)
     start = "spec.podFailurePolicy.rules"
-    return [
-        (field.removeprefix(start), text)
-        for field, text in told(collect(definition.strategy.validate_create, new))
-    ]
+    return [(field.removeprefix(start), text) for field, text in causes]
 
 
 def test_it_is_dropped_while_the_feature_is_off(kinds: Declared) -> None:

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from actors.kinds.batch.job import COLUMNS
-from actors.kinds.validation.field_errors import collect
 from actors.names import Names
-from tests.actors.kinds.declared import Declared, told
+from tests.actors.kinds.declared import Declared, replace
 from tests.actors.kinds.workload import template, with_status
 
 PLURAL = "jobs"
@@ -31,10 +30,7 @@ def changed(kinds: Declared, before: Any, **status: Any) -> Any:
     def attempt(change: Any) -> list[str]:
         new = copy.deepcopy(old)
         change(new)
-        definition.strategy.prepare_for_update(new, old)
-        return list(
-            dict.fromkeys(field for field, _ in told(collect(definition.strategy.validate_update, new, old)))
-        )
+        return list(dict.fromkeys(field for field, _ in replace(definition, new, old)[1]))
 
     return attempt
 
@@ -175,12 +171,11 @@ def test_suspended_jobs_may_be_placed_anew(kinds: Declared) -> None:
 
 
 def test_tracking_is_not_added_later(kinds: Declared, names: Names) -> None:
-    definition = kinds[PLURAL]
     old = kinds.stored(PLURAL, job())
     new = copy.deepcopy(old)
     del old["metadata"]["annotations"]
     key = names.key("job-tracking", "batch")
-    assert told(collect(definition.strategy.validate_update, new, old)) == [
+    assert replace(kinds[PLURAL], new, old)[1] == [
         (f"metadata.annotations[{key}]", "Forbidden: cannot add this annotation")
     ]
 

@@ -8,7 +8,7 @@ import pytest
 
 from actors.kinds.declaration.label_selector import label_selector_rules
 from actors.kinds.validation.field_errors import collect
-from tests.actors.kinds.declared import told
+from tests.actors.kinds.declared import causes_of
 
 
 def one(operator: str, *values: str, key: str = "k") -> dict[str, Any]:
@@ -41,12 +41,14 @@ def test_good_ones(selector: Any) -> None:
     ],
 )
 def test_operators(selector: Any, field: str, message: str) -> None:
-    assert told(collect(label_selector_rules, selector, "s")) == [(f"s.matchExpressions[0].{field}", message)]
+    assert causes_of(collect(label_selector_rules, selector, "s")) == [
+        (f"s.matchExpressions[0].{field}", message)
+    ]
 
 
 def test_keys_and_values_are_those_of_labels() -> None:
     wrong = {"matchLabels": {"bad key": "v", "k": "bad value"}, **one("Exists", key="/")}
-    assert [field for field, _ in told(collect(label_selector_rules, wrong, "s"))] == [
+    assert [field for field, _ in causes_of(collect(label_selector_rules, wrong, "s"))] == [
         "s.matchLabels",
         "s.matchLabels",
         "s.matchExpressions[0].key",

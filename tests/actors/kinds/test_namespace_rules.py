@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from actors.kinds.validation.field_errors import collect
 from actors.names import Names
-from tests.actors.kinds.declared import Declared, once
+from tests.actors.kinds.declared import Declared, once, replace
 
 NAMED = {"metadata": {"name": "a"}}
 LONG = "n" * 64
@@ -81,14 +80,13 @@ def test_finalize_checks_each_name(kinds: Declared) -> None:
     ],
 )
 def test_the_phase_follows_the_deletion(kinds: Declared, phase: str, terminating: bool, text: str) -> None:
-    definition = kinds["namespaces"]
     old = kinds.stored("namespaces", NAMED)
     if terminating:
         old["metadata"]["deletionTimestamp"] = "2020-01-01T00:00:00Z"
     new: dict[str, Any] = {**old, "status": {"phase": phase}}
-    errors = collect(definition.validate_status_update, new, old)
+    _, causes = replace(kinds["namespaces"], new, old, "status")
     expected = [("status.Phase", f'Invalid value: "{phase}": {text}')] if text else []
-    assert once([(error.field, error.message) for error in errors]) == expected
+    assert once(causes) == expected
 
 
 def test_deletion_starts_termination_without_a_grace_period(kinds: Declared) -> None:

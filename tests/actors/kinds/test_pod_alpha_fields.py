@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from actors.kinds.core.pod import Pods
+from actors.kinds.core.pod import define
 from actors.kinds.core.pods.gated import without_gated
-from actors.kinds.validation.field_errors import collect
 from actors.names import CLUSTER
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.declared import Declared, create
 from tests.actors.kinds.pods import CONTAINER, pod
 
 SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
@@ -32,8 +31,7 @@ def alpha(kinds: Declared) -> dict[str, Any]:
 
 
 def test_dropped_without_the_features(kinds: Declared) -> None:
-    new = alpha(kinds)
-    kinds["pods"].strategy.prepare_for_create(new)
+    new, _ = create(kinds["pods"], alpha(kinds))
     assert "hostUsers" not in new["spec"]
     assert new["spec"]["topologySpreadConstraints"] == [SPREAD]
     assert new["spec"]["containers"][0]["securityContext"] == {"procMount": "Default"}
@@ -50,10 +48,7 @@ def test_kept_with_the_features(kinds: Declared) -> None:
 
 
 def with_features(kinds: Declared, **spec: Any) -> list[tuple[str, str]]:
-    pods = Pods(CLUSTER, ALL)
-    new = kinds.decode("pods", pod(**spec))
-    pods.prepare_create(new)
-    return [(error.field, error.message) for error in collect(pods.rules, new)]
+    return create(define(CLUSTER, ALL), kinds.decode("pods", pod(**spec)))[1]
 
 
 @pytest.mark.parametrize(

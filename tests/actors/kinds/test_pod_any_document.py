@@ -16,6 +16,7 @@ from actors.kinds.declaration.definition import Definition
 from actors.kinds.schema.decoder import NotDecodable
 from actors.kinds.validation.field_errors import collect
 from actors.names import CLUSTER
+from tests.actors.kinds.declared import create, replace
 from tests.actors.kinds.documents import Documents
 
 KINDS = {d.plural: d for d in built_in(CLUSTER).definitions if not d.group and not d.storage.stored_as}
@@ -64,17 +65,10 @@ def test_changes_are_judged(plural: str, seed: int, other: int) -> None:
     old, new = decoded(definition, seed), decoded(definition, other)
     if old is None or new is None:
         return
-    definition.strategy.prepare_for_create(old)
-    for subresource in (None, *(one for one in definition.subresources if one.view is None)):
-        if subresource is not None and subresource.served_by_node:
-            continue
-        changed = copy.deepcopy(new)
-        if subresource is None:
-            definition.strategy.prepare_for_update(changed, old)
-            collect(definition.strategy.validate_update, changed, old)
-        else:
-            subresource.prepare(changed, old)
-            collect(subresource.validate, changed, old)
+    stored, _ = create(definition, old)
+    changed = [one.name for one in definition.subresources if one.view is None and not one.served_by_node]
+    for subresource in ("", *changed):
+        replace(definition, copy.deepcopy(new), stored, subresource)
 
 
 @pytest.mark.parametrize("plural", WORKLOADS)

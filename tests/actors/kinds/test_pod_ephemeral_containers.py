@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import pytest
 
-from actors.kinds.validation.field_errors import collect
-from tests.actors.kinds.declared import Declared, told
+from tests.actors.kinds.declared import Declared, replace
 from tests.actors.kinds.pods import CONTAINER, pod
 
 DEBUG = {"name": "d", "image": "dbg"}
@@ -19,7 +17,6 @@ def added(
     kinds: Declared, *containers: dict[str, Any], before: Any = (), **spec: Any
 ) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     """A pod that had some containers added gets these instead, and what is wrong with that."""
-    definition = kinds["pods"]
     old = kinds.stored("pods", pod(**spec))
     if before:
         held = kinds.decode("pods", pod(ephemeralContainers=list(before)))
@@ -28,8 +25,7 @@ def added(
         metadata={"labels": {"ignored": "x"}}, hostname="ignored", ephemeralContainers=list(containers)
     )
     new = kinds.decode("pods", sent)
-    definition.prepare_subresource("ephemeralcontainers", new, copy.deepcopy(old))
-    return new, told(collect(definition.validate_subresource, "ephemeralcontainers", new, old))
+    return replace(kinds["pods"], new, old, "ephemeralcontainers")
 
 
 def test_only_the_added_containers_are_taken(kinds: Declared) -> None:

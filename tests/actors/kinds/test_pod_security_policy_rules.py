@@ -8,9 +8,8 @@ import pytest
 
 from actors.kinds.policy import pod_security_policy
 from actors.kinds.policy.pod_security_policy import PROC_MOUNT
-from actors.kinds.validation.field_errors import collect
 from actors.names import Names
-from tests.actors.kinds.declared import Declared, told
+from tests.actors.kinds.declared import Declared, create
 
 PLURAL = "podsecuritypolicies"
 ANY = {"rule": "RunAsAny"}
@@ -176,9 +175,8 @@ def test_mounts_of_proc_belong_to_a_feature(kinds: Declared, names: Names) -> No
     asked = policy(allowedProcMountTypes=["Default", "Odd"])
     assert "allowedProcMountTypes" not in kinds.stored(PLURAL, asked)["spec"]
     definition = pod_security_policy.define(names, frozenset((PROC_MOUNT,)))
-    new = definition.schema.decode_object(asked).object
-    definition.strategy.prepare_for_create(new)
-    assert told(collect(definition.strategy.validate_create, new)) == [
+    _, causes = create(definition, definition.schema.decode_object(asked).object)
+    assert causes == [
         ("spec.allowedProcMountTypes[1]", 'Unsupported value: "Odd": supported values: "Default", "Unmasked"')
     ]
 

@@ -7,7 +7,7 @@ from typing import Any
 from actors.kinds.core.pod_template import pod_template_rules
 from actors.kinds.validation.field_errors import collect
 from actors.names import Names
-from tests.actors.kinds.declared import Declared, told
+from tests.actors.kinds.declared import Declared, causes_of
 from tests.actors.kinds.pods import CONTAINER, QUALIFIED
 
 
@@ -65,7 +65,7 @@ def test_annotations_and_fields_agree(kinds: Declared, names: Names) -> None:
 
 def test_workloads_judge_their_own_templates(kinds: Declared, names: Names) -> None:
     template = kinds.decode("podtemplates", document(restartPolicy="x"))["template"]
-    ((field, _),) = told(collect(pod_template_rules, template, "spec.template", names))
+    ((field, _),) = causes_of(collect(pod_template_rules, template, "spec.template", names))
     assert field == "spec.template.spec.restartPolicy"
 
 

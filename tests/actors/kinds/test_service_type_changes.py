@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.declared import Declared, replace
 
 
 def service(**spec: Any) -> dict[str, Any]:
@@ -106,11 +106,9 @@ def test_status_has_its_own_path_and_goes_with_the_type(kinds: Declared) -> None
     definition = kinds["services"]
     old = kinds.stored("services", BALANCED)
     old["status"] = found["status"]
-    kept = kinds.decode("services", BALANCED)
-    definition.strategy.prepare_for_update(kept, old)
+    kept, _ = replace(definition, kinds.decode("services", BALANCED), old)
     assert kept["status"] == found["status"]
-    plain = kinds.decode("services", changed(BALANCED, type="ClusterIP"))
-    definition.strategy.prepare_for_update(plain, old)
+    plain, _ = replace(definition, kinds.decode("services", changed(BALANCED, type="ClusterIP")), old)
     assert plain["status"] == {"loadBalancer": {}}
     wrong = {**BALANCED, "status": {"loadBalancer": {"ingress": [{"ip": "no"}]}}}
     assert [field for field, _ in kinds.replaced("services", BALANCED, wrong, "status")[1]] == [

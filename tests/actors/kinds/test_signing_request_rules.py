@@ -13,9 +13,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from actors.kinds.validation.field_errors import collect
 from actors.names import Names
-from tests.actors.kinds.declared import Declared, told
+from tests.actors.kinds.declared import Declared, replace
 
 PLURAL = "certificatesigningrequests"
 SUBJECT = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "someone")])
@@ -164,13 +163,11 @@ def changed(
     kinds: Declared, before: dict[str, Any], after: dict[str, Any], subresource: str
 ) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     """From one stored status to another, which creating one would drop."""
-    definition = kinds[PLURAL]
     old = kinds.stored(PLURAL, wish())
     old["status"] = kinds.decode(PLURAL, before)["status"]
     new = kinds.stored(PLURAL, wish())
     new["status"] = kinds.decode(PLURAL, after)["status"]
-    definition.prepare_subresource(subresource, new, old)
-    return new, told(collect(definition.validate_subresource, subresource, new, old))
+    return replace(kinds[PLURAL], new, old, subresource)
 
 
 def test_verdicts_come_by_approval(kinds: Declared) -> None:

@@ -9,9 +9,8 @@ import pytest
 from actors.kinds.apps import stateful_set
 from actors.kinds.apps.stateful_set import AUTO_DELETE, COLUMNS, MAX_UNAVAILABLE
 from actors.kinds.declaration.definition import Definition
-from actors.kinds.validation.field_errors import collect
 from actors.names import Names
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.declared import Causes, Declared, create
 from tests.actors.kinds.workload import template, with_status, workload
 
 PLURAL = "statefulsets"
@@ -33,10 +32,8 @@ def featured(kinds: Declared, names: Names, *features: str) -> Definition:
     return stateful_set.define(names, frozenset(features))
 
 
-def made(definition: Definition, document: dict[str, Any]) -> dict[str, Any]:
-    new = definition.schema.decode_object(document).object
-    definition.strategy.prepare_for_create(new)
-    return new
+def made(definition: Definition, document: dict[str, Any]) -> tuple[dict[str, Any], Causes]:
+    return create(definition, definition.schema.decode_object(document).object)
 
 
 def test_defaults(kinds: Declared) -> None:
@@ -165,13 +162,13 @@ def test_features_that_are_off_leave_nothing(kinds: Declared) -> None:
 def test_claims_are_kept_unless_said(kinds: Declared, names: Names) -> None:
     definition = featured(kinds, names, AUTO_DELETE)
     part = "persistentVolumeClaimRetentionPolicy"
-    assert made(definition, stateful())["spec"][part] == {"whenDeleted": "Retain", "whenScaled": "Retain"}
+    assert made(definition, stateful())[0]["spec"][part] == {"whenDeleted": "Retain", "whenScaled": "Retain"}
     said = stateful(**{part: {"whenDeleted": "Delete"}})
-    assert made(definition, said)["spec"][part] == {"whenDeleted": "Delete", "whenScaled": "Retain"}
-    wrong = made(definition, stateful(**{part: {"whenScaled": "Burn"}}))
-    assert [
-        (error.field, error.message) for error in collect(definition.strategy.validate_create, wrong)
-    ] == [(f"spec.{part}.whenScaled", 'Unsupported value: "Burn": supported values: "Retain", "Delete"')]
+    assert made(definition, said)[0]["spec"][part] == {"whenDeleted": "Delete", "whenScaled": "Retain"}
+    _, causes = made(definition, stateful(**{part: {"whenScaled": "Burn"}}))
+    assert causes == [
+        (f"spec.{part}.whenScaled", 'Unsupported value: "Burn": supported values: "Retain", "Delete"')
+    ]
 
 
 @pytest.mark.parametrize(
@@ -180,13 +177,12 @@ def test_claims_are_kept_unless_said(kinds: Declared, names: Names) -> None:
 )
 def test_how_many_may_be_missing(kinds: Declared, names: Names, missing: Any, texts: list[str]) -> None:
     definition = featured(kinds, names, MAX_UNAVAILABLE)
-    assert made(definition, stateful())["spec"]["updateStrategy"]["rollingUpdate"] == {
+    assert made(definition, stateful())[0]["spec"]["updateStrategy"]["rollingUpdate"] == {
         "partition": 0,
         "maxUnavailable": 1,
     }
-    new = made(definition, stateful(updateStrategy={"rollingUpdate": {"maxUnavailable": missing}}))
-    errors = collect(definition.strategy.validate_create, new)
-    assert [error.message.rpartition(": ")[2] for error in errors] == texts
+    _, causes = made(definition, stateful(updateStrategy={"rollingUpdate": {"maxUnavailable": missing}}))
+    assert [message.rpartition(": ")[2] for _, message in causes] == texts
 
 
 def test_status_has_its_own_path(kinds: Declared) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from actors.kinds.declaration.webhook_client import service_rules, url_rules
 from actors.kinds.validation.field_errors import collect
-from tests.actors.kinds.declared import Declared, told
+from tests.actors.kinds.declared import Declared, causes_of
 
 FORM = "; desired format: https://host[/path]"
 
@@ -37,12 +37,12 @@ FORM = "; desired format: https://host[/path]"
     ],
 )
 def test_urls(url: str, messages: list[str]) -> None:
-    assert told(collect(url_rules, url, "url")) == [("url", message) for message in messages]
+    assert causes_of(collect(url_rules, url, "url")) == [("url", message) for message in messages]
 
 
 @pytest.mark.parametrize("url", ["https://h:port", "https://[::1", "https://h:99999"])
 def test_what_is_no_url(url: str) -> None:
-    [(_, message)] = told(collect(url_rules, url, "url"))
+    [(_, message)] = causes_of(collect(url_rules, url, "url"))
     assert message.startswith("Required value: url must be a valid URL: ")
 
 
@@ -60,16 +60,16 @@ def test_good_services(path: str | None) -> None:
     ],
 )
 def test_paths(path: str, message: str) -> None:
-    assert told(collect(service_rules, "s", "n", path, 443, "service")) == [("service.path", message)]
+    assert causes_of(collect(service_rules, "s", "n", path, 443, "service")) == [("service.path", message)]
 
 
 def test_steps_of_paths_are_domain_names() -> None:
-    [(field, message)] = told(collect(service_rules, "s", "n", "/a/B_d", 443, "service"))
+    [(field, message)] = causes_of(collect(service_rules, "s", "n", "/a/B_d", 443, "service"))
     assert field == "service.path" and message.startswith('Invalid value: "/a/B_d": segment[1]: a lowercase')
 
 
 def test_names_and_ports() -> None:
-    assert told(collect(service_rules, "", "", None, 0, "service")) == [
+    assert causes_of(collect(service_rules, "", "", None, 0, "service")) == [
         ("service.name", "Required value: service name is required"),
         ("service.namespace", "Required value: service namespace is required"),
         ("service.port", "Invalid value: 0: port is not valid: must be between 1 and 65535, inclusive"),

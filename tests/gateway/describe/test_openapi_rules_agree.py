@@ -19,8 +19,7 @@ from actors.kinds.declaration.definition import Definition
 from actors.kinds.schema.decoder import NotDecodable
 from actors.kinds.validation.field_errors import collect
 from actors.names import NAMES
-from actors.resource.metadata import validate_metadata_create
-from tests.actors.kinds.declared import SYSTEM
+from tests.actors.kinds.declared import create
 from tests.gateway.describe.reader import Reader, Schema, version_3
 from tests.gateway.describe.specimens import Object, key, specimens
 
@@ -77,16 +76,11 @@ def refused(definition: Definition, sent: Object) -> bool:
         return True
     if definition.storage.conversion is not None:
         new = definition.storage.conversion.to_storage(new)
-    if definition.namespaced:
-        new["metadata"]["namespace"] = "ns"
     if is_question(definition):
+        if definition.namespaced:
+            new["metadata"]["namespace"] = "ns"
         return bool(collect(definition.strategy.validate_create, new))
-    new["metadata"] |= SYSTEM
-    definition.strategy.prepare_for_create(new)
-    return bool(
-        collect(validate_metadata_create, new["metadata"], definition)
-        + collect(definition.strategy.validate_create, new)
-    )
+    return bool(create(definition, new)[1])
 
 
 def changes(reader: Reader, schema: Schema, value: Any) -> Iterator[tuple[str, Any]]:
