@@ -9,6 +9,9 @@
 The index of dependents says whom to look at, the journal says what is true: every decision is made on one
 reading of the object and its owners, and every write has that version as its precondition, so a change
 between the two makes the collector look again instead of deleting what was just rescued.
+
+Kinds come and go: the objects of a type that is registered while the server runs are scanned then, and objects whose
+owners could not be judged because their kind was unknown are looked at again.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from actors.controllers.together import together
 from actors.controllers.work import WorkQueue
 from actors.controllers.writer import Writer
 from actors.errors import NotFound
+from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.declaration.meta import FOREGROUND, ORPHAN
 from actors.kinds.registry import Registry
@@ -42,8 +46,8 @@ from journal.log import Journal
 from journal.records import Event, Row
 from journal.view import View
 
-# An object to look at, or the uid of an owner whose dependents are to be looked at.
-Work = Key | str
+# An object to look at, the uid of an owner whose dependents are to be looked at, or the id of a type that came.
+Work = Key | str | int
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +81,23 @@ class GarbageCollector:
         self.queue: WorkQueue[Work] = WorkQueue()
         self._dependents = Dependents()
         self._foreground: set[Key] = set()  # owners that wait for their dependents
+        self._unjudged: set[Key] = set()  # objects with a reference to a kind that is not known
         self._awaited: dict[
             Key, set[Key]
         ] = {}  # a blocking dependent -> the owners that look again when it changes
 
+        registry.follow(self._kinds_changed)
+
     def statistics(self) -> DependentsStatistics:
         return self._dependents.statistics()
+
+    def _kinds_changed(self, previous: Catalog, following: Catalog) -> None:
+        for type_name in following.changed_since(previous):
+            if previous.stored_type(type_name) is None:
+                self.queue.add(self._journal.type_id(type_name))
+        unjudged, self._unjudged = self._unjudged, set()
+        for key in unjudged:
+            self.queue.add(key)
 
     # Following the feed.
 
@@ -100,6 +115,7 @@ class GarbageCollector:
     def _note_removed(self, key: Key, facts: bytes) -> None:
         self._dependents.drop(key)
         self._foreground.discard(key)
+        self._unjudged.discard(key)
         uid, _ = unpack_uids(facts)
         if self._dependents.any_of(uid):
             self.queue.add(uid)
@@ -132,10 +148,14 @@ class GarbageCollector:
         self._dependents.clear()
         self._foreground.clear()
         self._awaited.clear()
+        self._unjudged.clear()
         for type_id, definition in list(self._types):
-            after: Place | None = None
-            while (after := self._scan(type_id, definition, after)) is not None:
-                await trio.lowlevel.checkpoint()
+            await self._scan_type(type_id, definition)
+
+    async def _scan_type(self, type_id: int, definition: Definition) -> None:
+        after: Place | None = None
+        while (after := self._scan(type_id, definition, after)) is not None:
+            await trio.lowlevel.checkpoint()
 
     def _scan(self, type_id: int, definition: Definition, after: Place | None) -> Place | None:
         """One slice; answers where the next begins, or None at the end."""
@@ -160,6 +180,10 @@ class GarbageCollector:
     async def handle(self, key: Work) -> None:
         if isinstance(key, str):
             await self._look_at_dependents(key)
+        elif isinstance(key, int):
+            definition = self._types.definition(key)
+            if definition is not None:
+                await self._scan_type(key, definition)
         else:
             await self._look_at(key)
 
@@ -190,7 +214,10 @@ class GarbageCollector:
         return Subject(key, definition, decode(row.body))
 
     def _judge(self, view: View, subject: Subject) -> Owners | None:
-        return judge(view, self._types, subject.definition, subject.key[1], subject.references)
+        owners = judge(view, self._types, subject.definition, subject.key[1], subject.references)
+        if owners is None:
+            self._unjudged.add(subject.key)
+        return owners
 
     # Dependents.
 
