@@ -181,6 +181,12 @@ class Overloaded(RequestError):
     message = "the server is receiving more writes of this resource type than it can take, please try again"
 
 
+class ShuttingDown(RequestError):
+    """The server stopped before the request was complete."""
+
+    message = "the server is shutting down, please try again"
+
+
 class StorageRefused(RequestError):
     """The journal could not take the write (full disk, failed fsync); reads go on."""
 

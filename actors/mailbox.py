@@ -86,6 +86,13 @@ class Mailbox(Generic[M]):
         if self._owner is not None:
             self.wake()
 
+    def put_back(self, message: M) -> None:
+        """Leave a message that was here before, also where the mailbox is full; not where it is closed."""
+        if self._closed is not None:
+            raise self._closed
+        self._messages.append(message)
+        self.wake()
+
     def wake(self) -> None:
         """Let the owner go on, though there may be no message for it."""
         if self._owner is not None:

@@ -4,11 +4,15 @@ A plugin has up to three steps, each with rules that say which writes it concern
 any the plugin has no such step. Steps are pure lookups over what the server knows. `mutate` and `complete` return the
 changed object, a copy that shares what stays the same with the one in the request, which nobody changes; None means
 no change. Any step refuses a write by raising a RequestError.
+
+A plugin that has to ask somebody outside is an `AsyncPlugin`. Its step runs in a task of its own, while the actor goes
+on with other commands; the write is decided again when the outcome is there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from actors.admission.request import AdmissionRequest
@@ -53,6 +57,8 @@ class Plugin:
     mutates: tuple[Rule, ...] = ()
     completes: tuple[Rule, ...] = ()  # what the server itself fills in, after everybody's changes
     validates: tuple[Rule, ...] = ()
+    # Its `mutate` only refuses, and does so too when a write comes back from an asynchronous step.
+    repeats: ClassVar[bool] = False
 
     def mutate(self, request: AdmissionRequest) -> Object | None:
         raise NotImplementedError
@@ -61,4 +67,20 @@ class Plugin:
         raise NotImplementedError
 
     def validate(self, request: AdmissionRequest) -> None:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """The outcome of an asynchronous step; a refusal is an exception."""
+
+    object: Object | None = None  # what the step made of the object; None: no change
+    warnings: tuple[str, ...] = ()
+
+
+class AsyncPlugin(Plugin):
+    """Has one step: it either `mutates` or `validates`."""
+
+    async def admit(self, request: AdmissionRequest) -> Admitted:
+        """Must change nothing in the request; may be cancelled, and asked again when the object has moved."""
         raise NotImplementedError

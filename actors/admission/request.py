@@ -28,6 +28,8 @@ class AdmissionRequest:
     # Called once with whether the write became durable; for what a plugin reserves until then.
     callbacks: list[Callable[[bool], None]] = field(default_factory=list)
 
+    warnings: list[str] = field(default_factory=list)  # of plugins, for the client
+
     def complete(self, durable: bool) -> None:
         for callback in self.callbacks:
             callback(durable)

@@ -7,16 +7,21 @@ pending is forgotten and the journal is the truth again, which is also what a re
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+
 import orjson
 import trio
 
+from actors.admission.calls import AdmissionCalls
 from actors.admission.chain import Admission
-from actors.errors import NoSuchResource
+from actors.admission.plugin import Admitted
+from actors.errors import STALE, Conflict, NoSuchResource, RequestError, ShuttingDown
 from actors.kinds.catalog import StoredType
 from actors.mailbox import Mailbox, MailboxStatistics, Reply
 from actors.messages import Command, Object, Outcome
-from actors.resource.commands import Attempt, Commands, Decided
-from actors.resource.decide import Current, Keep, Remove, Store
+from actors.resource.commands import Attempt, Commands, Decided, Paused, Progress
+from actors.resource.decide import Current, Keep, Remove, Store, working_copy
 from actors.resource.replies import Body, CommitCallback, Envelope, PendingReply
 from actors.store.committer import Committer
 from actors.store.document import encode, encode_unversioned, facts_of
@@ -27,6 +32,8 @@ from journal.view import View
 # A command waits for at most one fsync in front of it; at a few thousand writes a second this is about a second
 # of work, and beyond that a client had better come back later.
 MAILBOX_CAPACITY = 4096
+# How often admission begins anew because the object has changed meanwhile: as often as Kubernetes repeats a patch.
+MOST_RETRIES = 5
 
 Key = tuple[str, str]
 
@@ -38,14 +45,17 @@ class ResourceActor:
         journal: Journal,
         committer: Committer,
         admission: Admission,
+        calls: AdmissionCalls,
     ) -> None:
         self._journal = journal
         self._committer = committer
         self._admission = admission
+        self._calls = calls
         self.take_over(declared)
         self.type_id = journal.type_id(self.name)
         assert self.type_id, f"{self.name} was never registered"
         self._mailbox: Mailbox[Envelope] = Mailbox(MAILBOX_CAPACITY)
+        self._outside: set[Envelope] = set()  # commands whose admission has an asynchronous step under way
         self._pending: dict[Key, Proposal] = {}  # the last one of each object
 
     @property
@@ -63,19 +73,26 @@ class ResourceActor:
         """Refuse what waits, as any path that nothing is served at; end once nothing is left to do."""
         self._retired = True
         for envelope in self._mailbox.take():
+            envelope.fail(NoSuchResource())
+        for envelope in self._outside:
             envelope.reply.fail(NoSuchResource())
+            _cancel(envelope)
         self._mailbox.wake()
 
     async def ask(self, command: Command) -> Outcome:
         envelope = Envelope(command, Reply())
         self._mailbox.send_nowait(envelope)
-        return await envelope.reply.wait()
+        try:
+            return await envelope.reply.wait()
+        except trio.Cancelled:
+            _cancel(envelope)
+            raise
 
     async def run(self) -> None:
         """Until the actor is retired and has come to the end of its work."""
         await self._forget_undecided()
         while True:
-            if self._retired and not self._mailbox:
+            if self._retired and not self._mailbox and not self._outside:
                 if not self._pending:
                     self._mailbox.close(NoSuchResource)
                     return
@@ -86,7 +103,7 @@ class ResourceActor:
                 self.handle(envelopes)
             except BaseException as crash:
                 for envelope in envelopes:
-                    envelope.reply.fail(crash)  # where it has none yet
+                    envelope.fail(crash)  # where it has no reply yet
                 raise
 
     async def _forget_undecided(self) -> None:
@@ -108,6 +125,8 @@ class ResourceActor:
             for envelope in envelopes:
                 before = len(proposals)
                 reply = self._execute(view, envelope, proposals)
+                if reply is None:
+                    continue
                 if len(proposals) > before or self._pending:
                     replies.append(reply)
                 else:
@@ -115,23 +134,67 @@ class ResourceActor:
         if replies:
             self._committer.submit(proposals, CommitCallback(self._committed, proposals, replies))
 
-    def _execute(self, view: View, envelope: Envelope, proposals: list[Proposal]) -> PendingReply:
-        """Decide one command. Unless it proposes something, its admission is complete."""
+    def _execute(self, view: View, envelope: Envelope, proposals: list[Proposal]) -> PendingReply | None:
+        """Decide one command; None if it leaves for an asynchronous admission step.
+
+        Unless it proposes something, its admission is complete.
+        """
+        if envelope.abandoned and envelope.progress is not None:
+            envelope.fail(ShuttingDown())
+            return None
         before, command = len(proposals), envelope.command
-        attempt = Attempt(command, view)
+        attempt = Attempt(command, view, envelope.progress)
         try:
             decided = self._commands.decide(attempt)
             body = self._propose(decided, command, proposals)
+        except Paused as paused:
+            return self._leave(envelope, attempt, paused.progress)
         except Exception as error:
             reply = PendingReply(envelope, None, b"", error)
         else:
+            if attempt.request is not None and attempt.request.warnings:
+                decided = replace(decided, warnings=(*decided.warnings, *attempt.request.warnings))
             reply = PendingReply(envelope, decided, body, None)
+        if attempt.resumed is not None:
+            attempt.resumed.request.complete(False)
         if attempt.request is not None:
             if len(proposals) > before:
                 reply.request = attempt.request
             else:
                 attempt.request.complete(False)
         return reply
+
+    def _leave(self, envelope: Envelope, attempt: Attempt, progress: Progress) -> PendingReply | None:
+        """Have an asynchronous step called. The command comes back to the mailbox with its outcome."""
+        envelope.progress = None
+        try:
+            if attempt.resumed is not None:  # for another state of the object
+                attempt.resumed.request.complete(False)
+                envelope.retries += 1
+                if envelope.retries > MOST_RETRIES:
+                    definition, request = attempt.definition, progress.request
+                    raise Conflict(definition.resource, request.name, STALE)
+            done = partial(self._come_back, envelope, progress)
+            envelope.call = self._calls.start(progress.plugin, progress.request, done)
+        except RequestError as error:
+            progress.request.complete(False)
+            return PendingReply(envelope, None, b"", error)
+        self._outside.add(envelope)
+        return None
+
+    def _come_back(self, envelope: Envelope, progress: Progress, outcome: Admitted | Exception) -> None:
+        self._outside.discard(envelope)
+        envelope.call, envelope.progress = None, progress
+        try:
+            if isinstance(outcome, Exception):
+                raise outcome
+            progress.request.warnings += outcome.warnings
+            if outcome.object is not None and not progress.validating:
+                progress.object = working_copy(outcome.object)
+            self._mailbox.put_back(envelope)
+        except Exception as error:
+            envelope.fail(error)
+        self._mailbox.wake()
 
     def _propose(self, decided: Decided, command: Command, proposals: list[Proposal]) -> Body:
         """Turn a decision into proposed events, and the body of the response."""
@@ -203,6 +266,12 @@ class ResourceActor:
             key = proposal.namespace, proposal.name
             if self._pending.get(key) is proposal:
                 del self._pending[key]
+
+
+def _cancel(envelope: Envelope) -> None:
+    envelope.abandoned = True
+    if envelope.call is not None:
+        envelope.call.cancel()
 
 
 def _shown(stored: Object, current: Current | None) -> Body:

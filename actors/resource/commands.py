@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from actors.admission.chain import EMPTY, Admission, Chain
+from actors.admission.plugin import AsyncPlugin
 from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
 from actors.errors import BadRequest, Invalid, NoSuchResource
 from actors.kinds.declaration.definition import Definition
@@ -32,15 +33,45 @@ from actors.resource.decide import (
     prepare_create,
     prepare_replace,
     refuse_other_uid,
+    refuse_stale,
     working_copy,
 )
 from actors.resource.owners import AFTER_ADMISSION, SENT, drop_repeated_owners
 from actors.resource.patching import patch_object
 from actors.store.addressing import missing
 from actors.store.document import as_stored
+from actors.store.proposal import Proposal
 from journal.view import View
 
 Find = Callable[[View, str, str], Current | None]  # (view, namespace, name) -> the object as it stands
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far the admission of a command had come when it left the actor for an asynchronous step.
+
+    It holds for one state of the object: when that has changed, admission begins anew.
+    """
+
+    request: AdmissionRequest
+    chain: Chain
+    place: int  # of the step
+    validating: bool  # the step is one of those that only refuse
+    object: Object | None  # as changed so far; while validating, as it was before it was prepared
+    written: int | Proposal  # what wrote the object that is to be changed; 0 for one that is to be created
+
+    @property
+    def plugin(self) -> AsyncPlugin:
+        step = (self.chain.checks if self.validating else self.chain.changes)[self.place]
+        assert isinstance(step, AsyncPlugin)
+        return step
+
+
+class Paused(Exception):
+    """The command cannot be decided before an asynchronous step has its outcome."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
 
 
 @dataclass(slots=True)
@@ -49,9 +80,13 @@ class Attempt:
 
     command: Command
     view: View
+    resumed: Progress | None = None  # until it is found to hold, or not to
     definition: Definition = field(init=False)
     request: AdmissionRequest | None = None  # where a plugin is concerned
     chain: Chain = EMPTY
+    written: int | Proposal = 0
+    first_check: int = 0  # checks before it have been made
+    admitted: Object | None = None  # before it is prepared; only where a check is asynchronous
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +198,9 @@ class Commands:
 
     def _update(self, attempt: Attempt, current: Current, command: Replace, verb: str) -> Decided:
         definition, new = attempt.definition, working_copy(command.object)
+        attempt.written = current.written
+        if attempt.resumed is not None:
+            refuse_stale(definition, current, command)
         seen = definition.definition_at(command.subresource)
         warnings = drop_repeated_owners(new["metadata"], SENT) if verb == "update" else ()
         if verb != "apply" and seen is definition:
@@ -186,6 +224,7 @@ class Commands:
     def _delete(self, attempt: Attempt, command: Delete) -> Decided:
         definition = attempt.definition
         current = self._find(attempt.view, command.namespace, command.name)
+        attempt.written = current.written if current else 0
         self._ask(attempt, DELETE, command.name, None, current.object if current else None)
         if current is None:
             raise missing(definition, command.name)
@@ -218,6 +257,8 @@ class Commands:
         chain = self._chain(attempt.definition, operation, subresource)
         if not chain:
             return None
+        if attempt.resumed is not None and _holds(attempt, attempt.resumed, chain):
+            return self._resume(attempt, attempt.resumed)
         stamp = command.stamp
         request = AdmissionRequest(
             operation,
@@ -232,14 +273,45 @@ class Commands:
             stamp,
         )
         attempt.request, attempt.chain = request, chain
-        chain.admit(request)
+        self._change(attempt, request, 0)
         return request
+
+    def _resume(self, attempt: Attempt, progress: Progress) -> AdmissionRequest:
+        """Go on behind the step whose outcome is there."""
+        request = progress.request
+        attempt.request, attempt.chain, attempt.resumed = request, progress.chain, None
+        request.object = progress.object
+        for check in progress.chain.repeated:
+            check(request)
+        if progress.validating:
+            attempt.first_check = progress.place + 1
+            self._keep_admitted(attempt, request)
+        else:
+            self._change(attempt, request, progress.place + 1)
+        return request
+
+    def _change(self, attempt: Attempt, request: AdmissionRequest, first: int) -> None:
+        chain = attempt.chain
+        place = chain.admit(request, first)
+        if place is not None:
+            raise Paused(Progress(request, chain, place, False, request.object, attempt.written))
+        if chain.asynchronous:
+            self._keep_admitted(attempt, request)
+
+    def _keep_admitted(self, attempt: Attempt, request: AdmissionRequest) -> None:
+        """Keep the object as it is now: what prepares it changes the one in the request."""
+        attempt.admitted = request.object
+        if request.object is not None:
+            request.object = working_copy(request.object)
 
     def _validate(self, attempt: Attempt, prepared: Object | None) -> None:
         request = attempt.request
         if request is not None:
             request.object = prepared
-            attempt.chain.validate(request)
+            chain = attempt.chain
+            place = chain.validate(request, attempt.first_check)
+            if place is not None:
+                raise Paused(Progress(request, chain, place, True, attempt.admitted, attempt.written))
 
     def _chain(self, definition: Definition, operation: str, subresource: str) -> Chain:
         address = definition.api_version, operation, subresource
@@ -247,6 +319,17 @@ class Commands:
         if chain is None:
             chain = self._chains[address] = self._admission.chain(definition, operation, subresource)
         return chain
+
+
+def _holds(attempt: Attempt, progress: Progress, chain: Chain) -> bool:
+    """Whether the object is as it was, and so are the definitions that the chain was compiled for."""
+    if progress.chain is not chain:
+        return False
+    now, then = attempt.written, progress.written
+    if now is then or isinstance(then, int):
+        return now == then
+    # It was not committed then. If it is now, its offset is known.
+    return then.event is not None and now == then.event.offset
 
 
 def _replacing(command: Patch, new: Object) -> Replace:

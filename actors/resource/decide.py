@@ -249,6 +249,13 @@ def refuse_other_uid(definition: Definition, command: Replace, current: Current 
     check_sent(definition, command.name, command.object["metadata"].get("uid"), actual)
 
 
+def refuse_stale(definition: Definition, current: Current, command: Replace) -> None:
+    """Of an object that has moved since the command was first decided: one that names a version means another."""
+    version = command.object["metadata"].get("resourceVersion")
+    if version and version != current.version:
+        raise Conflict(definition.resource, command.name, STALE)
+
+
 def _check_version(definition: Definition, name: str, version: str, current: Current) -> None:
     if version in ("", "0"):
         if definition.strategy.allow_unconditional_update:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import trio
 
+from actors.admission.calls import AdmissionCalls, CallStatistics
 from actors.admission.chain import Admission
 from actors.errors import NoSuchResource
 from actors.kinds.catalog import Catalog
@@ -37,6 +38,7 @@ class Directory:
         self._journal = journal
         self._committer = committer
         self._admission = admission
+        self._calls = AdmissionCalls(nursery)
         self._supervisor = supervisor
         self._nursery = nursery
         self._served: dict[str, ResourceActor] = {}
@@ -64,6 +66,9 @@ class Directory:
         actors = {**self._served, **self._unserved}
         return {name: actor.statistics() for name, actor in actors.items()}
 
+    def admission_statistics(self) -> CallStatistics:
+        return self._calls.statistics()
+
     def _start_served(self, type_name: str) -> ResourceActor:
         found = self._registry.current.stored_type(type_name)
         if found is None or not found.served:
@@ -74,7 +79,7 @@ class Directory:
         found = self._registry.current.stored_type(type_name)
         if found is None:
             raise NoSuchResource
-        actor = ResourceActor(found, self._journal, self._committer, self._admission)
+        actor = ResourceActor(found, self._journal, self._committer, self._admission, self._calls)
         if found.served:
             self._served[type_name] = actor
         else:

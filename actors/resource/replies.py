@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import trio
+
 from actors.admission.request import AdmissionRequest
 from actors.mailbox import Reply
 from actors.messages import Command, Delete, Deleted, Outcome, Written
-from actors.resource.commands import Decided
+from actors.resource.commands import Decided, Progress
 from actors.resource.decide import Remove
 from actors.store.document import at_version
 from actors.store.proposal import Proposal, offset_of
@@ -22,10 +24,19 @@ from actors.store.proposal import Proposal, offset_of
 Body = bytes | Proposal | tuple[bytes, Proposal]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Envelope:
     command: Command
     reply: Reply[Outcome]
+    progress: Progress | None = None  # of a command that comes back from an asynchronous admission step
+    retries: int = 0  # how often admission began anew because the object had changed
+    call: trio.CancelScope | None = None  # of the step under way
+    abandoned: bool = False  # nobody waits for the reply any more
+
+    def fail(self, error: BaseException) -> None:
+        if self.progress is not None:
+            self.progress.request.complete(False)
+        self.reply.fail(error)
 
 
 @dataclass(slots=True)

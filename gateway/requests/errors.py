@@ -166,7 +166,7 @@ def _simple(error: RequestError) -> Failure | None:
             return _no_eviction(error)
         case NotYet():
             return Failure(501, "NotImplemented", str(error))
-        case NoAgent() | NoEndpoints():
+        case NoAgent() | NoEndpoints() | cause.ShuttingDown():
             return Failure(503, "ServiceUnavailable", str(error))
         case cause.TooManyBudgets():
             return Failure(500, "", str(error))

@@ -21,7 +21,9 @@ from typing import Any, Protocol
 import orjson
 import trio
 
+from actors.admission.calls import AdmissionCalls
 from actors.admission.chain import Admission
+from actors.admission.plugin import Plugin
 from actors.admission.roster import plugins
 from actors.bootstrap.bootstrap import Bootstrap
 from actors.errors import RequestError
@@ -119,8 +121,9 @@ def _catalog() -> Catalog:
 class Store:
     """Implements `Verbs` with messages to actors and calls of reads."""
 
-    def __init__(self, folder: Path, clock: ManualClock) -> None:
+    def __init__(self, folder: Path, clock: ManualClock, *added: Plugin) -> None:
         self._folder = folder
+        self._added = added  # plugins behind those that a server has
         self.clock = clock
         self.catalog = _catalog()
         self.stamps = Stamps(clock)
@@ -134,9 +137,10 @@ class Store:
         self.committer = Committer(self.journal, self.feed)
         self.registry = Registry(self.catalog, self.committer.register_types)
         self.supervisor = Supervisor()
-        admission = Admission(plugins(CLUSTER, self.journal, self.feed))
+        admission = Admission((*plugins(CLUSTER, self.journal, self.feed), *self._added))
         inner = await nursery.start(self._tend)
         inner.start_soon(self.committer.run)
+        self.calls = AdmissionCalls(inner)
         self.directory = Directory(
             self.registry, self.journal, self.committer, admission, self.supervisor, inner
         )
@@ -275,9 +279,9 @@ def _refusals() -> Iterator[None]:
 
 
 @asynccontextmanager
-async def stored() -> AsyncIterator[Store]:
+async def stored(*added: Plugin) -> AsyncIterator[Store]:
     with memory_folder() as folder:
-        store = Store(folder, ManualClock())
+        store = Store(folder, ManualClock(), *added)
         async with trio.open_nursery() as nursery:
             await store.start(nursery)
             try:

@@ -30,7 +30,7 @@ def at_rest(store: Store) -> ResourceActor:
     """An actor that nobody runs: what is sent to it waits."""
     found = store.registry.current.stored_type(TYPE)
     assert found is not None
-    return ResourceActor(found, store.journal, store.committer, Admission([]))
+    return ResourceActor(found, store.journal, store.committer, Admission([]), store.calls)
 
 
 async def test_an_actor_is_started_when_its_type_is_first_written_to() -> None:

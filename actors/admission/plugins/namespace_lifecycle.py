@@ -14,6 +14,7 @@ NAMESPACES = Resource("", "namespaces")
 
 class NamespaceLifecycle(Plugin):
     name = "NamespaceLifecycle"
+    repeats = True  # a namespace may go while a write waits
     mutates = (rule(CREATE, subresources=None, namespaced_only=True), rule(DELETE, of=(NAMESPACES,)))
 
     def __init__(self, names: Names, namespaces: Namespaces) -> None:

@@ -1,0 +1,368 @@
+"""Plugins that wait for somebody outside: the write leaves the actor, and nobody else waits with it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+import trio
+from trio.testing import MockClock, wait_all_tasks_blocked
+
+from actors.admission import calls
+from actors.admission.plugin import Admitted, AsyncPlugin, rule
+from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
+from actors.errors import Forbidden, NotFound, RequestError, Resource, ShuttingDown
+from actors.mailbox import Reply
+from actors.messages import Create, Delete, DeleteOptions, Patch, Replace
+from actors.resource.actor import MOST_RETRIES
+from actors.resource.replies import Envelope
+from tests.actors.store import Refused, Store, stored
+
+CONFIG_MAPS, SERVICES = Resource("", "configmaps"), Resource("", "services")
+SECONDS = 10.0
+
+
+async def nothing(_: AdmissionRequest) -> None:
+    pass
+
+
+class Outside(AsyncPlugin):
+    """Takes ten seconds over what is labelled slow; `meanwhile` happens then."""
+
+    name = "Outside"
+
+    def __init__(self, meanwhile: Callable[[AdmissionRequest], Awaitable[Any]] = nothing) -> None:
+        self.asked: list[AdmissionRequest] = []
+        self.meanwhile = meanwhile
+
+    def is_slow(self, request: AdmissionRequest) -> bool:
+        subject = request.object or request.old or {"metadata": {}}
+        return "slow" in subject["metadata"].get("labels", {})
+
+    async def admit(self, request: AdmissionRequest) -> Admitted:
+        if not self.is_slow(request):
+            return Admitted()
+        self.asked.append(request)
+        await trio.sleep(SECONDS)
+        await self.meanwhile(request)
+        return self.outcome(request)
+
+    def outcome(self, request: AdmissionRequest) -> Admitted:
+        return Admitted(warnings=("asked",))
+
+
+class Mutating(Outside):
+    mutates = (rule(CREATE, UPDATE, DELETE, of=(CONFIG_MAPS, SERVICES)),)
+
+    def outcome(self, request: AdmissionRequest) -> Admitted:
+        if request.object is None:
+            return Admitted()
+        metadata = request.object["metadata"]
+        annotations = {**metadata.get("annotations", {}), "asked": str(len(self.asked))}
+        return Admitted({**request.object, "metadata": {**metadata, "annotations": annotations}})
+
+
+class Validating(Outside):
+    validates = (rule(CREATE, UPDATE, DELETE, of=(CONFIG_MAPS, SERVICES)),)
+
+
+def slow(name: str = "a", **more: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name, "labels": {"slow": ""}}, **more}
+
+
+def quick(name: str = "a", **more: Any) -> dict[str, Any]:
+    return {"metadata": {"name": name}, **more}
+
+
+@pytest.mark.parametrize("plugin", [Mutating, Validating])
+async def test_a_thousand_slow_writes_delay_no_quick_one(
+    plugin: type[Outside], autojump_clock: MockClock
+) -> None:
+    async with stored(plugin()) as store, trio.open_nursery() as nursery:
+        for number in range(1000):
+            nursery.start_soon(store.create, "configmaps", slow(f"slow-{number}"))
+        await wait_all_tasks_blocked()
+        began = trio.current_time()
+        await store.create("configmaps", quick())
+        assert trio.current_time() == began
+        assert store.directory.admission_statistics().running == 1000
+        await trio.sleep(SECONDS + 1)
+        assert len((await store.list("configmaps"))["items"]) == 1001
+        assert store.directory.admission_statistics().running == 0
+
+
+async def test_what_it_makes_of_the_object_is_stored(autojump_clock: MockClock) -> None:
+    async with stored(Mutating()) as store:
+        made = await store.create("configmaps", slow(data={"x": "y"}))
+        assert made["metadata"]["annotations"] == {"asked": "1"}
+        assert (await store.get("configmaps", "a"))["data"] == {"x": "y"}
+
+
+async def test_mutating_and_validating_one_after_the_other(autojump_clock: MockClock) -> None:
+    mutating, validating = Mutating(), Validating()
+    async with stored(mutating, validating) as store:
+        definition = store.definition("configmaps")
+        new = definition.schema.decode_object(slow()).object
+        command = Create("v1", "default", new, store.stamps.make("u", "m"))
+        began = trio.current_time()
+        outcome = await store.directory.ask(definition, command)
+        assert trio.current_time() == began + 2 * SECONDS
+        (seen,) = validating.asked
+        assert seen.object is not None and seen.object["metadata"]["annotations"] == {"asked": "1"}
+        assert seen.object["metadata"]["uid"] == command.stamp.uid
+        assert getattr(outcome, "warnings", None) == ("asked",)
+
+
+@pytest.mark.parametrize("plugin", [Mutating, Validating])
+async def test_an_object_that_moved_is_prepared_again(
+    plugin: type[Outside], autojump_clock: MockClock
+) -> None:
+    outside = plugin()
+    async with stored(outside) as store:
+        await store.create("configmaps", quick())
+
+        async def move(request: AdmissionRequest) -> None:
+            if len(outside.asked) == 1:
+                await store.replace("configmaps", quick(data={"moved": "y"}))
+
+        outside.meanwhile = move
+        stamp = store.stamps.make("u", "m")
+        patch = Patch("v1", "default", "a", "merge", {"metadata": {"labels": {"slow": ""}}}, stamp)
+        await store.directory.ask(store.definition("configmaps"), patch)
+        found = await store.get("configmaps", "a")
+        assert found["data"] == {"moved": "y"} and found["metadata"]["labels"] == {"slow": ""}
+        first, second = outside.asked
+        assert "data" not in (first.old or {}) and (second.old or {})["data"] == {"moved": "y"}
+
+
+async def test_it_is_prepared_again_a_few_times_only(autojump_clock: MockClock) -> None:
+    outside = Mutating()
+    async with stored(outside) as store:
+        await store.create("configmaps", quick())
+
+        async def move(request: AdmissionRequest) -> None:
+            await store.replace("configmaps", quick(data={"moved": str(len(outside.asked))}))
+
+        outside.meanwhile = move
+        with pytest.raises(Refused, match="the object has been modified") as refused:
+            await store.replace("configmaps", slow())
+        assert refused.value.reason == "Conflict"
+        assert len(outside.asked) == MOST_RETRIES + 1
+
+
+async def test_a_write_that_names_a_version_is_not_repeated(autojump_clock: MockClock) -> None:
+    outside = Mutating()
+    async with stored(outside) as store:
+        made = await store.create("configmaps", quick())
+
+        async def move(request: AdmissionRequest) -> None:
+            await store.replace("configmaps", quick(data={"moved": "y"}))
+
+        outside.meanwhile = move
+        named = slow()
+        named["metadata"]["resourceVersion"] = made["metadata"]["resourceVersion"]
+        with pytest.raises(Refused) as refused:
+            await store.replace("configmaps", named)
+        assert refused.value.reason == "Conflict" and len(outside.asked) == 1
+
+
+async def test_an_object_has_not_moved_by_being_committed(autojump_clock: MockClock) -> None:
+    """The update meets the create before that is committed, and comes back long after."""
+    outside = Mutating()
+    outside.mutates = (rule(UPDATE, of=(CONFIG_MAPS,)),)
+    async with stored(outside) as store:
+        definition, stamp = store.definition("configmaps"), store.stamps.make("u", "m")
+        new = definition.schema.decode_object(slow()).object
+        patch = Patch("v1", "default", "a", "merge", {"data": {"x": "y"}}, stamp)
+        actor = store.directory.actor(definition)
+        envelopes = [Envelope(one, Reply()) for one in (Create("v1", "default", new, stamp), patch)]
+        for envelope in envelopes:
+            actor._mailbox.send_nowait(envelope)
+        for envelope in envelopes:
+            await envelope.reply.wait()
+        assert (await store.get("configmaps", "a"))["data"] == {"x": "y"}
+        assert len(outside.asked) == 1
+
+
+@pytest.mark.parametrize("plugin", [Mutating, Validating])
+@pytest.mark.parametrize("verb", ["replace", "patch", "delete"])
+async def test_an_object_that_was_deleted_meanwhile(
+    plugin: type[Outside], verb: str, autojump_clock: MockClock
+) -> None:
+    outside = plugin()
+    async with stored(outside) as store:
+        definition, stamp = store.definition("configmaps"), store.stamps.make("u", "m")
+
+        async def remove(request: AdmissionRequest) -> None:
+            outside.meanwhile = nothing
+            await store.replace("configmaps", quick())
+            await store.delete("configmaps", "a")
+
+        await store.create("configmaps", slow())
+        outside.asked.clear()
+        outside.meanwhile = remove
+        changed = definition.schema.decode_object(slow(data={"x": "y"})).object
+        command = {
+            "replace": Replace("v1", "default", "a", changed, stamp),
+            "patch": Patch("v1", "default", "a", "merge", {"data": {"x": "y"}}, stamp),
+            "delete": Delete("v1", "default", "a", stamp),
+        }[verb]
+        with pytest.raises(NotFound):
+            await store.directory.ask(definition, command)
+        assert store.directory.admission_statistics().running == 0
+
+
+@pytest.mark.parametrize("plugin", [Mutating, Validating])
+async def test_a_name_that_was_taken_meanwhile(plugin: type[Outside], autojump_clock: MockClock) -> None:
+    outside = plugin()
+    async with stored(outside) as store:
+
+        async def take(request: AdmissionRequest) -> None:
+            await store.create("configmaps", quick())
+
+        outside.meanwhile = take
+        with pytest.raises(Refused) as refused:
+            await store.create("configmaps", slow())
+        assert refused.value.reason == "AlreadyExists"
+
+
+async def test_a_namespace_that_went_meanwhile(autojump_clock: MockClock) -> None:
+    outside = Validating()
+    async with stored(outside) as store:
+        await store.create("namespaces", quick("gone"))
+
+        async def remove(request: AdmissionRequest) -> None:
+            await store.delete("namespaces", "gone")
+
+        outside.meanwhile = remove
+        with pytest.raises(Refused, match="because it is being terminated"):
+            await store.create("configmaps", slow(), "gone")
+
+
+@pytest.mark.parametrize("plugin", [Mutating, Validating])
+@pytest.mark.parametrize("error", [Forbidden(CONFIG_MAPS, "a", "no"), RuntimeError("broken")])
+async def test_one_that_raises_refuses(
+    plugin: type[Outside], error: Exception, autojump_clock: MockClock
+) -> None:
+    async def refuse(request: AdmissionRequest) -> None:
+        raise error
+
+    async with stored(plugin(refuse)) as store:
+        with pytest.raises((Refused, RuntimeError)):
+            await store.create("configmaps", slow())
+        assert (await store.list("configmaps"))["items"] == []
+        assert store.directory.admission_statistics().running == 0
+        assert await store.create("configmaps", quick())
+
+
+def service(name: str) -> dict[str, Any]:
+    return slow(name, spec={"ports": [{"port": 80}], "clusterIP": "10.0.0.7"})
+
+
+async def allocates(store: Store, name: str) -> str:
+    """Whether an address is free."""
+    try:
+        spec = {"ports": [{"port": 80}], "clusterIP": "10.0.0.7"}
+        await store.create("services", quick(name, spec=spec), dryRun="All")
+    except Refused as refused:
+        return refused.reason
+    return "free"
+
+
+async def test_what_was_allocated_is_validated_stored_and_held_meanwhile(autojump_clock: MockClock) -> None:
+    outside = Validating()
+    async with stored(outside) as store, trio.open_nursery() as nursery:
+        nursery.start_soon(store.create, "services", service("a"))
+        await wait_all_tasks_blocked()
+        assert await allocates(store, "b") == "Invalid"
+        await trio.sleep(SECONDS + 1)
+        (seen,) = outside.asked
+        found = await store.get("services", "a")
+        assert seen.object is not None and seen.object["spec"]["clusterIP"] == found["spec"]["clusterIP"]
+
+
+async def test_a_cancelled_caller_leaves_nothing_behind(autojump_clock: MockClock) -> None:
+    outside = Validating()
+    async with stored(outside) as store:
+        with trio.move_on_after(SECONDS / 2):
+            await store.create("services", service("a"))
+        await wait_all_tasks_blocked()
+        assert store.directory.admission_statistics().running == 0
+        assert await allocates(store, "b") == "free"
+        await trio.sleep(SECONDS * 2)
+        assert (await store.list("services"))["items"] == []
+
+
+async def test_a_refused_write_gives_back_what_was_allocated(autojump_clock: MockClock) -> None:
+    async def refuse(request: AdmissionRequest) -> None:
+        raise Forbidden(SERVICES, "a", "no")
+
+    async with stored(Validating(refuse)) as store:
+        with pytest.raises(Refused):
+            await store.create("services", service("a"))
+        assert await allocates(store, "b") == "free"
+
+
+async def test_dry_runs_are_flagged_and_stored_nowhere(autojump_clock: MockClock) -> None:
+    outside = Mutating()
+    async with stored(outside) as store:
+        made = await store.create("configmaps", slow(), dryRun="All")
+        assert made["metadata"]["annotations"] == {"asked": "1"}
+        assert [request.dry_run for request in outside.asked] == [True]
+        assert (await store.list("configmaps"))["items"] == []
+
+
+async def test_their_number_is_bounded(autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calls.AdmissionCalls.__init__, "__defaults__", (3,))
+    async with stored(Mutating()) as store, trio.open_nursery() as nursery:
+        for number in range(3):
+            nursery.start_soon(store.create, "configmaps", slow(f"slow-{number}"))
+        await wait_all_tasks_blocked()
+        with pytest.raises(Refused) as refused:
+            await store.create("configmaps", slow())
+        assert refused.value.reason == "TooManyRequests"
+        assert await store.create("secrets", quick())
+        await trio.sleep(SECONDS + 1)
+        assert (await store.create("configmaps", slow()))["metadata"]["name"] == "a"
+
+
+async def test_a_server_that_stops_responds_to_them(autojump_clock: MockClock) -> None:
+    async with stored(Mutating()) as store:
+        errors: list[RequestError] = []
+        definition = store.definition("configmaps")
+        new = definition.schema.decode_object(slow()).object
+        command = Create("v1", "default", new, store.stamps.make("u", "m"))
+
+        async def ask() -> None:
+            try:
+                await store.directory.ask(definition, command)
+            except RequestError as error:
+                errors.append(error)
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask)
+            await wait_all_tasks_blocked()
+            await store.restart()
+        assert [type(error) for error in errors] == [ShuttingDown]
+        assert (await store.list("configmaps"))["items"] == []
+
+
+async def test_commands_come_back_unchanged(autojump_clock: MockClock) -> None:
+    """Deletes have no object, only an old one."""
+    outside = Validating()
+    async with stored(outside) as store:
+        await store.create("configmaps", slow())
+        stamp = store.stamps.make("u", "m")
+        command = Delete("v1", "default", "a", stamp, DeleteOptions())
+        await store.directory.ask(store.definition("configmaps"), command)
+        assert outside.asked[-1].operation == DELETE and outside.asked[-1].object is None
+        assert (await store.list("configmaps"))["items"] == []
+
+
+async def test_a_write_that_concerns_no_plugin_has_an_empty_chain() -> None:
+    async with stored(Mutating()) as store:
+        secrets = store.definition("secrets")
+        commands = store.directory.actor(secrets)._commands
+        assert not commands._chain(secrets, UPDATE, "")
+        assert commands._chain(secrets, CREATE, "") is commands._chain(secrets, CREATE, "")
