@@ -20,6 +20,7 @@ from actors.access.modes import authorizer
 from actors.access.reviews import Reviews
 from actors.access.tokens import read_tokens
 from actors.admission.chain import Admission
+from actors.admission.plugin import Plugin
 from actors.admission.roster import plugins
 from actors.bootstrap.bootstrap import Bootstrap
 from actors.bootstrap.objects import ServingAddress
@@ -77,6 +78,7 @@ class Extensions:
 
     token_methods: Sequence[TokenMethod] = ()  # asked about bearer tokens that the token file does not list
     authorizers: Sequence[Authorizer] = ()  # asked before those of --authorization-mode
+    admission_plugins: Sequence[Plugin] = ()  # called after those of the server
     observer: RequestObserver | None = None
 
 
@@ -110,7 +112,8 @@ async def run(
     created = CreatedPaths(settings)
     check_names = CHECK_NAMES[settings.dialect]
     health = Health(trio.current_time, settings.livez_grace_period, check_names.start)
-    async with _open_store(settings, clock or WallClock(), created) as store, trio.open_nursery() as nursery:
+    opened = _open_store(settings, clock or WallClock(), created, extensions)
+    async with opened as store, trio.open_nursery() as nursery:
         bootstrap = Bootstrap(
             store.names, store.registry.current, store.journal, store.directory, store.stamps
         )
@@ -134,12 +137,14 @@ def _serving_address(settings: Settings, addresses: Addresses) -> ServingAddress
 
 
 @asynccontextmanager
-async def _open_store(settings: Settings, clock: Clock, created: CreatedPaths) -> AsyncIterator[Store]:
+async def _open_store(
+    settings: Settings, clock: Clock, created: CreatedPaths, extensions: Extensions
+) -> AsyncIterator[Store]:
     """Open the journal and run its actors and controllers; on leaving, drain the committer and close the journal."""
     journal = _open_journal(settings, created)
     try:
         async with trio.open_nursery() as nursery:
-            store = _build_store(settings, journal, clock, nursery)
+            store = _build_store(settings, journal, clock, nursery, extensions)
             try:
                 yield store
             finally:
@@ -164,14 +169,16 @@ def _open_journal(settings: Settings, created: CreatedPaths) -> Journal:
     return journal
 
 
-def _build_store(settings: Settings, journal: Journal, clock: Clock, nursery: trio.Nursery) -> Store:
+def _build_store(
+    settings: Settings, journal: Journal, clock: Clock, nursery: trio.Nursery, extensions: Extensions
+) -> Store:
     names = NAMES[settings.dialect]
     catalog = built_in(names, settings.features, settings.enablement)
     journal.register_types(catalog.stored_types())
     feed, supervisor, stamps = Feed(journal.head, journal), Supervisor(), Stamps(clock)
     committer = Committer(journal, feed)
     registry = Registry(catalog, committer.register_types)
-    available = plugins(names, journal, feed, settings.service_ranges)
+    available = (*plugins(names, journal, feed, settings.service_ranges), *extensions.admission_plugins)
     admission = Admission([one for one in available if one.name not in settings.disabled_plugins])
     directory = Directory(registry, journal, committer, admission, supervisor, nursery)
     horizon = Horizon(journal, clock, round(settings.watch_history * 1_000_000))

@@ -1,36 +1,50 @@
-"""`--disable-admission-plugins` and `--enable-admission-plugins` on a running server."""
+"""An admission plugin that waits for somebody outside, seen by clients: their write waits, others go on."""
 
 from __future__ import annotations
 
-from typing import Any
+import pytest
+import trio
 
-from tests.gateway.api import Api, served
+from actors.admission.plugin import Admitted, AsyncPlugin, rule
+from actors.admission.request import CREATE, AdmissionRequest
+from actors.errors import Forbidden, Resource
+from gateway.compose import Extensions
+from tests.actors.store import Refused
+from tests.gateway.api import config_map, served
 
-POD = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
-
-
-async def created(api: Api) -> dict[str, Any]:
-    return dict((await api.create("pods", POD))["spec"])
-
-
-async def test_every_available_plugin_runs_by_default() -> None:
-    async with served() as api:
-        spec = await created(api)
-        assert spec["serviceAccountName"] == "default"
-        assert spec["priority"] == 0
-        assert len(spec["tolerations"]) == 2
+CONFIG_MAPS = Resource("", "configmaps")
 
 
-async def test_disabled_plugins_do_not_run_and_the_others_do() -> None:
-    async with served(disable_admission_plugins="ServiceAccount,DefaultTolerationSeconds") as api:
-        spec = await created(api)
-        assert "serviceAccountName" not in spec and "volumes" not in spec
-        assert "tolerations" not in spec
-        assert spec["priority"] == 0
+class Asking(AsyncPlugin):
+    name = "Asking"
+    mutates = (rule(CREATE, of=(CONFIG_MAPS,)),)
+
+    def __init__(self) -> None:
+        self.asked, self.decided = trio.Event(), trio.Event()
+
+    async def admit(self, request: AdmissionRequest) -> Admitted:
+        assert request.object is not None
+        if request.name == "refused":
+            raise Forbidden(CONFIG_MAPS, request.name, "admission plugin Asking denied the request")
+        if request.name == "slow":
+            self.asked.set()
+            await self.decided.wait()
+        return Admitted({**request.object, "data": {"by": "plugin"}})
 
 
-async def test_enabling_a_plugin_that_is_on_changes_nothing() -> None:
-    async with served(enable_admission_plugins="Priority") as api:
-        spec = await created(api)
-        assert spec["priority"] == 0
-        assert len(spec["tolerations"]) == 2
+async def test_a_write_waits_for_its_plugin_and_others_go_on() -> None:
+    plugin = Asking()
+    extensions = Extensions(admission_plugins=[plugin])
+    async with served(extensions=extensions) as api, trio.open_nursery() as nursery:
+        nursery.start_soon(api.create, "configmaps", config_map("slow"))
+        await plugin.asked.wait()
+        made = await api.create("configmaps", config_map("quick"))
+        assert made["data"] == {"by": "plugin"}
+        listed = await api.list("configmaps")
+        assert [one["metadata"]["name"] for one in listed["items"]] == ["quick"]
+        plugin.decided.set()
+        with trio.fail_after(60):
+            while len((await api.list("configmaps"))["items"]) < 2:
+                await trio.sleep(0.01)
+        with pytest.raises(Refused, match="admission plugin Asking denied the request"):
+            await api.create("configmaps", config_map("refused"))
