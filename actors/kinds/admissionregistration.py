@@ -11,9 +11,9 @@ from typing import Final
 
 from actors.kinds.declaration.columns import AGE, NAME, Column, size_of
 from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Table
-from actors.kinds.declaration.halves import count
 from actors.kinds.declaration.label_selector import LABEL_SELECTOR, label_selector_rules
 from actors.kinds.declaration.meta import METADATA, metadata_rules
+from actors.kinds.declaration.spec_status import bump_generation
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.declaration.webhook_client import service_rules, url_rules
 from actors.kinds.schema.fields import BYTES, INT32, STRING, STRINGS, Field, ListOf, Struct
@@ -111,7 +111,7 @@ def _define(group: str, kind: str, webhook: Struct) -> Definition:
         strategy=Strategy(
             allow_unconditional_update=False,
             prepare_for_create=prepare_create,
-            prepare_for_update=lambda new, old: count(new, old, "webhooks"),
+            prepare_for_update=lambda new, old: bump_generation(new, old, "webhooks"),
             validate_create=partial(rules, asked=ALL_RULES),
             validate_update=change_rules,
         ),

@@ -14,8 +14,8 @@ from typing import Final
 
 from actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at, human_duration
 from actors.kinds.declaration.definition import Definition, DiscoveryNames, Selection, Subresource, Table
-from actors.kinds.declaration.halves import drop_status, keep_spec
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.spec_status import clear_status, keep_spec
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import (
     BYTES,
@@ -38,8 +38,8 @@ from actors.kinds.validation.field_errors import (
     required,
     too_long,
 )
+from actors.kinds.values.go_format import quoted
 from actors.kinds.values.pem import InvalidPEM, check_certificates, check_request
-from actors.kinds.values.spelling import quoted
 from actors.messages import Object
 from actors.names import Names
 
@@ -149,7 +149,7 @@ def declare(names: Names) -> tuple[Definition, ...]:
         table=Table(COLUMNS),
         strategy=Strategy(
             reset_fields=("spec", "status"),  # what is asked for is fixed, so there is no owner of it to ask
-            prepare_for_create=partial(drop_status, STATUS),
+            prepare_for_create=partial(clear_status, STATUS),
             prepare_for_update=prepare_update,
             validate_create=rules.validate,
             validate_update=rules.change,

@@ -9,8 +9,8 @@ from actors.kinds.core.endpoints import of_api_service
 from actors.kinds.core.references import OBJECT_REFERENCE
 from actors.kinds.declaration.columns import AGE, NAME, Column, at
 from actors.kinds.declaration.definition import Definition, Table
-from actors.kinds.declaration.halves import count
 from actors.kinds.declaration.meta import METADATA, metadata_rules
+from actors.kinds.declaration.spec_status import bump_generation
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import BOOL, INT32, STRING, STRING_MAP, STRINGS, Field, ListOf, Struct
 from actors.kinds.validation.checks import (
@@ -128,7 +128,7 @@ def prepare_create(new: Object) -> None:
 
 def prepare_update(new: Object, old: Object) -> None:
     """Labels count too: they say whose endpoints these are. So does what is dropped after it was counted."""
-    count(new, old, "addressType", "endpoints", "ports")
+    bump_generation(new, old, "addressType", "endpoints", "ports")
     if new["metadata"].get("labels") != old["metadata"].get("labels"):
         new["metadata"]["generation"] = old["metadata"]["generation"] + 1
     _drop_topology(new)

@@ -8,8 +8,8 @@ from actors.kinds.core.pods.placement import TOLERATION, toleration_rules
 from actors.kinds.core.resources import requirement_rules
 from actors.kinds.declaration.columns import AGE, NAME, Column, at
 from actors.kinds.declaration.definition import Definition, Deletion, Table
+from actors.kinds.declaration.deprecated_labels import DeprecatedLabels, deprecated_labels, label_warnings
 from actors.kinds.declaration.meta import METADATA, label_rules, metadata_change_rules, metadata_rules
-from actors.kinds.declaration.old_labels import OldLabels, old_labels, warn_of_labels
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import QUANTITIES, STRING, STRING_MAP, Field, ListOf, Struct
 from actors.kinds.validation.checks import dns_label, name_is_subdomain
@@ -49,7 +49,7 @@ def declare(names: Names) -> tuple[Definition, ...]:
             allow_unconditional_update=False,
             validate_create=validate,
             validate_update=partial(change_rules, home=names.key("")),
-            warnings=partial(warnings, old_labels(names)),
+            warnings=partial(warnings, deprecated_labels(names)),
         ),
     )
     return (runtime_class,)
@@ -72,8 +72,8 @@ def change_rules(errors: FieldErrors, new: Object, old: Object, *, home: str) ->
     unchanged(errors, "handler", new["handler"], old["handler"])
 
 
-def warnings(known: OldLabels, new: Object, _: Object | None) -> list[str]:
-    return warn_of_labels(known, new.get("scheduling", {}).get("nodeSelector", ()), "scheduling.nodeSelector")
+def warnings(known: DeprecatedLabels, new: Object, _: Object | None) -> list[str]:
+    return label_warnings(known, new.get("scheduling", {}).get("nodeSelector", ()), "scheduling.nodeSelector")
 
 
 def _tolerations(errors: FieldErrors, tolerations: list[Object], field: str) -> None:

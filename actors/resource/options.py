@@ -24,7 +24,7 @@ from actors.kinds.validation.field_errors import (
     required,
     too_long,
 )
-from actors.kinds.values.spelling import quoted, shown
+from actors.kinds.values.go_format import format_value, quoted
 from actors.messages import DeleteOptions
 from actors.names import Names
 
@@ -160,7 +160,7 @@ def _validate_dry_run(errors: FieldErrors, values: Sequence[str]) -> None:
     """A bare `?dryRun` has the value "" and asks for nothing: an ordinary write."""
     if all(value in ("", "All") for value in values):
         return
-    text = f'Unsupported value: {shown(list(values))}: supported values: "All"'
+    text = f'Unsupported value: {format_value(list(values))}: supported values: "All"'
     errors.add(FieldError("FieldValueNotSupported", "dryRun", text))
 
 
@@ -233,7 +233,9 @@ def _asked_in_query(query: Mapping[str, Sequence[str]]) -> _Asked:
 
 def _asked_in_body(body: Mapping[str, Any]) -> _Asked:
     if body.get("kind") not in (None, "", "DeleteOptions"):
-        raise BadRequest(f"the body of a delete must be of kind DeleteOptions, not {shown(body['kind'])}")
+        raise BadRequest(
+            f"the body of a delete must be of kind DeleteOptions, not {format_value(body['kind'])}"
+        )
     _take(body, "apiVersion", str, "a string")
     grace = _take(body, "gracePeriodSeconds", int, "an integer")
     if grace is not None and not -_INT64 <= grace < _INT64:

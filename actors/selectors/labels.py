@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from actors.errors import BadRequest
 from actors.kinds.validation.checks import label_value, qualified_name
-from actors.kinds.values.spelling import quoted
+from actors.kinds.values.go_format import quoted
 
 IN, NOT_IN, EXISTS, ABSENT, GREATER, LESS = "in", "notin", "exists", "!", ">", "<"
 

@@ -19,10 +19,14 @@ from actors.kinds.core.pod_template import (
 from actors.kinds.core.pods.volumes import shared_disk_rules
 from actors.kinds.declaration.columns import AGE, NAME, Column
 from actors.kinds.declaration.definition import Definition, DiscoveryNames, Storage, Subresource, Table
-from actors.kinds.declaration.halves import keep_spec, keep_status_and_count, start
+from actors.kinds.declaration.int_or_percent import at_most_100_percent, int_or_percent_rules, number_in
 from actors.kinds.declaration.label_selector import LABEL_SELECTOR, label_selector_rules
 from actors.kinds.declaration.meta import METADATA, OBJECT_META, metadata_change_rules, metadata_rules
-from actors.kinds.declaration.shares import amount, no_more_than_all, share_rules
+from actors.kinds.declaration.spec_status import (
+    keep_spec,
+    keep_status_and_bump_generation,
+    reset_status_and_generation,
+)
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.declaration.workloads import (
     CONTAINERS,
@@ -49,7 +53,7 @@ from actors.kinds.validation.field_errors import (
     required,
     unchanged,
 )
-from actors.kinds.values import spelling
+from actors.kinds.values import go_format
 from actors.messages import Object
 from actors.names import Names
 
@@ -178,7 +182,7 @@ def _set_template_generation(new: Object, generation: int) -> None:
 
 
 def prepare_create(features: frozenset[str], new: Object) -> None:
-    start(STATUS, new)
+    reset_status_and_generation(STATUS, new)
     _set_template_generation(new, max(1, _template_generation(new)))
     new["spec"]["template"] = without_gated(new["spec"]["template"], features=features)
 
@@ -186,7 +190,7 @@ def prepare_create(features: frozenset[str], new: Object) -> None:
 def prepare_update(features: frozenset[str], new: Object, old: Object) -> None:
     before = old["spec"]["template"]
     template = new["spec"]["template"] = without_gated(new["spec"]["template"], before, features)
-    keep_status_and_count(new, old)
+    keep_status_and_bump_generation(new, old)
     _set_template_generation(new, _template_generation(old) + (template != before))
 
 
@@ -203,7 +207,7 @@ def rules(errors: FieldErrors, new: Object, old: Object | None = None, *, names:
         found_rules(errors, selector, template, "spec.template")
     if selector == {}:
         text = "empty selector is invalid for daemonset"
-        errors.add(invalid("spec.selector", spelling.selector(selector), text))
+        errors.add(invalid("spec.selector", go_format.format_selector(selector), text))
     pod_template_rules(
         errors, template, "spec.template", names, None if old is None else old["spec"]["template"]
     )
@@ -230,13 +234,13 @@ def _strategy_rules(errors: FieldErrors, strategy: Object, field: str) -> None:
 
 def _pace_rules(errors: FieldErrors, pace: Object, field: str) -> None:
     fewer, more = pace["maxUnavailable"], pace["maxSurge"]
-    share_rules(errors, fewer, f"{field}.maxUnavailable")
-    share_rules(errors, more, f"{field}.maxSurge")
-    no_more_than_all(errors, fewer, f"{field}.maxUnavailable")
-    no_more_than_all(errors, more, f"{field}.maxSurge")
-    if amount(fewer) and amount(more):
+    int_or_percent_rules(errors, fewer, f"{field}.maxUnavailable")
+    int_or_percent_rules(errors, more, f"{field}.maxSurge")
+    at_most_100_percent(errors, fewer, f"{field}.maxUnavailable")
+    at_most_100_percent(errors, more, f"{field}.maxSurge")
+    if number_in(fewer) and number_in(more):
         errors.add(invalid(f"{field}.maxSurge", more, "may not be set when maxUnavailable is non-zero"))
-    elif not amount(fewer) and not amount(more):
+    elif not number_in(fewer) and not number_in(more):
         errors.add(required(f"{field}.maxUnavailable", "cannot be 0 when maxSurge is 0"))
 
 

@@ -14,11 +14,15 @@ from actors.kinds.apps.replicas import selected_template_rules
 from actors.kinds.core.pod_template import POD_TEMPLATE_SPEC, fill_template, spec_warnings, without_gated
 from actors.kinds.declaration.columns import AGE, NAME, Column
 from actors.kinds.declaration.definition import Definition, DiscoveryNames, Storage, Subresource, Table
-from actors.kinds.declaration.halves import keep_spec, keep_status_and_count, start
+from actors.kinds.declaration.int_or_percent import at_most_100_percent, int_or_percent_rules, number_in
 from actors.kinds.declaration.label_selector import LABEL_SELECTOR
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules
 from actors.kinds.declaration.scale import scale
-from actors.kinds.declaration.shares import amount, no_more_than_all, share_rules
+from actors.kinds.declaration.spec_status import (
+    keep_spec,
+    keep_status_and_bump_generation,
+    reset_status_and_generation,
+)
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.declaration.workloads import (
     CONTAINERS,
@@ -182,14 +186,14 @@ def _carry_rollback(metadata: Object) -> None:
 
 
 def prepare_create(features: frozenset[str], new: Object) -> None:
-    start(STATUS, new)
+    reset_status_and_generation(STATUS, new)
     new["spec"]["template"] = without_gated(new["spec"]["template"], features=features)
 
 
 def prepare_update(features: frozenset[str], new: Object, old: Object) -> None:
     spec = new["spec"]
     spec["template"] = without_gated(spec["template"], old["spec"]["template"], features)
-    keep_status_and_count(new, old)
+    keep_status_and_bump_generation(new, old)
     metadata, before = new["metadata"], old["metadata"]
     if metadata.get("annotations") != before.get("annotations"):
         metadata["generation"] = before.get("generation", 0) + 1
@@ -230,12 +234,12 @@ def _strategy_rules(errors: FieldErrors, strategy: Object, field: str) -> None:
 
 def _pace_rules(errors: FieldErrors, pace: Object, field: str) -> None:
     fewer, more = pace["maxUnavailable"], pace["maxSurge"]
-    share_rules(errors, fewer, f"{field}.maxUnavailable")
-    share_rules(errors, more, f"{field}.maxSurge")
-    if not amount(fewer) and not amount(more):
+    int_or_percent_rules(errors, fewer, f"{field}.maxUnavailable")
+    int_or_percent_rules(errors, more, f"{field}.maxSurge")
+    if not number_in(fewer) and not number_in(more):
         text = "may not be 0 when `maxSurge` is 0"
         errors.add(invalid(f"{field}.maxUnavailable", fewer, text))
-    no_more_than_all(errors, fewer, f"{field}.maxUnavailable")
+    at_most_100_percent(errors, fewer, f"{field}.maxUnavailable")
 
 
 def _rollback_rules(errors: FieldErrors, annotations: dict[str, str]) -> None:

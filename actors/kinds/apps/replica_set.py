@@ -10,10 +10,14 @@ from actors.kinds.apps.replicas import selected_template_rules
 from actors.kinds.core.pod_template import POD_TEMPLATE_SPEC, fill_template, spec_warnings, without_gated
 from actors.kinds.declaration.columns import AGE, NAME, Column
 from actors.kinds.declaration.definition import Definition, DiscoveryNames, Subresource, Table
-from actors.kinds.declaration.halves import keep_spec, keep_status_and_count, start
 from actors.kinds.declaration.label_selector import LABEL_SELECTOR
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
 from actors.kinds.declaration.scale import scale
+from actors.kinds.declaration.spec_status import (
+    keep_spec,
+    keep_status_and_bump_generation,
+    reset_status_and_generation,
+)
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.declaration.workloads import (
     CONTAINERS,
@@ -94,14 +98,14 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
 
 
 def prepare_create(features: frozenset[str], new: Object) -> None:
-    start(STATUS, new)
+    reset_status_and_generation(STATUS, new)
     new["spec"]["template"] = without_gated(new["spec"]["template"], features=features)
 
 
 def prepare_update(features: frozenset[str], new: Object, old: Object) -> None:
     spec = new["spec"]
     spec["template"] = without_gated(spec["template"], old["spec"]["template"], features)
-    keep_status_and_count(new, old)
+    keep_status_and_bump_generation(new, old)
 
 
 def rules(errors: FieldErrors, new: Object, old: Object | None = None, *, names: Names) -> None:

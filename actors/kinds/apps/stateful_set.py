@@ -19,11 +19,15 @@ from actors.kinds.core.pod_template import (
 )
 from actors.kinds.declaration.columns import AGE, NAME, Column
 from actors.kinds.declaration.definition import Definition, DiscoveryNames, Subresource, Table
-from actors.kinds.declaration.halves import keep_spec, keep_status_and_count, start
+from actors.kinds.declaration.int_or_percent import at_most_100_percent, int_or_percent_rules, number_in
 from actors.kinds.declaration.label_selector import LABEL_SELECTOR
 from actors.kinds.declaration.meta import METADATA, TEMPLATE_META, metadata_change_rules, metadata_rules
 from actors.kinds.declaration.scale import scale
-from actors.kinds.declaration.shares import amount, no_more_than_all, share_rules
+from actors.kinds.declaration.spec_status import (
+    keep_spec,
+    keep_status_and_bump_generation,
+    reset_status_and_generation,
+)
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.declaration.workloads import (
     CONTAINERS,
@@ -178,7 +182,7 @@ def _fill_strategy(features: frozenset[str], strategy: Object) -> None:
 
 
 def prepare_create(features: frozenset[str], new: Object) -> None:
-    start(STATUS, new)
+    reset_status_and_generation(STATUS, new)
     _drop_gated(features, new["spec"], {})
     new["spec"]["template"] = without_gated(new["spec"]["template"], features=features)
 
@@ -187,7 +191,7 @@ def prepare_update(features: frozenset[str], new: Object, old: Object) -> None:
     _drop_gated(features, new["spec"], old["spec"])
     spec = new["spec"]
     spec["template"] = without_gated(spec["template"], old["spec"]["template"], features)
-    keep_status_and_count(new, old)
+    keep_status_and_bump_generation(new, old)
 
 
 def prepare_status(new: Object, old: Object) -> None:
@@ -255,10 +259,10 @@ def _pace_rules(errors: FieldErrors, pace: Object, field: str) -> None:
     if missing is None:
         return
     here = f"{field}.maxUnavailable"
-    share_rules(errors, missing, here)
-    if not amount(missing):
+    int_or_percent_rules(errors, missing, here)
+    if not number_in(missing):
         errors.add(invalid(here, missing, "cannot be 0"))
-    no_more_than_all(errors, missing, here)
+    at_most_100_percent(errors, missing, here)
 
 
 def _retention_rules(errors: FieldErrors, policy: Object) -> None:

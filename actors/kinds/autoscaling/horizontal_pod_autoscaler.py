@@ -29,8 +29,8 @@ from actors.kinds.declaration.definition import (
     Subresource,
     Table,
 )
-from actors.kinds.declaration.halves import drop_status, keep_spec, keep_status
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules
+from actors.kinds.declaration.spec_status import clear_status, keep_spec, keep_status
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.declaration.workloads import condition, counted, not_negative
 from actors.kinds.features import CONTAINER_METRICS, SCALE_TO_ZERO
@@ -214,7 +214,7 @@ class Autoscalers:
         )
 
     def prepare_create(self, new: Object) -> None:
-        drop_status(STATUS, new)
+        clear_status(STATUS, new)
         if CONTAINER_METRICS not in self._features:
             drop_container_sources(new["spec"])
 

@@ -11,8 +11,12 @@ from actors.kinds.core.pod_template import fill_template, template_warnings, wit
 from actors.kinds.core.references import OBJECT_REFERENCE
 from actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at, since
 from actors.kinds.declaration.definition import Definition, DiscoveryNames, Subresource, Table
-from actors.kinds.declaration.halves import keep_spec, keep_status_and_count, start
 from actors.kinds.declaration.meta import METADATA, TEMPLATE_META, metadata_change_rules
+from actors.kinds.declaration.spec_status import (
+    keep_spec,
+    keep_status_and_bump_generation,
+    reset_status_and_generation,
+)
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.declaration.workloads import CONTAINERS, IMAGES, not_negative, selector_or_none
 from actors.kinds.schema.fields import BOOL, INT32, INT64, STRING, TIME, Field, ListOf, Struct
@@ -120,13 +124,13 @@ def _drop_gated(new: Object, before: Object | None, features: frozenset[str]) ->
 
 
 def prepare_create(features: frozenset[str], new: Object) -> None:
-    start(STATUS, new)
+    reset_status_and_generation(STATUS, new)
     _drop_gated(new, None, features)
 
 
 def prepare_update(features: frozenset[str], new: Object, old: Object) -> None:
     _drop_gated(new, _pods(old), features)
-    keep_status_and_count(new, old)
+    keep_status_and_bump_generation(new, old)
 
 
 def create_rules(errors: FieldErrors, new: Object, *, names: Names) -> None:

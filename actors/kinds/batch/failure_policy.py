@@ -19,7 +19,7 @@ from actors.kinds.validation.field_errors import (
     required,
     too_many,
 )
-from actors.kinds.values.spelling import quoted
+from actors.kinds.values.go_format import quoted
 from actors.messages import Object
 
 MOST_RULES: Final = 20

@@ -21,9 +21,13 @@ from actors.kinds.declaration.definition import (
     Subresource,
     Table,
 )
-from actors.kinds.declaration.halves import keep_spec, keep_status_and_count, start
 from actors.kinds.declaration.label_selector import label_selector_rules, matches
 from actors.kinds.declaration.meta import METADATA, OBJECT_META, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.spec_status import (
+    keep_spec,
+    keep_status_and_bump_generation,
+    reset_status_and_generation,
+)
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.declaration.workloads import (
     CONTAINERS,
@@ -164,7 +168,7 @@ class Jobs:
 
     def prepare_create(self, new: Object) -> None:
         metadata, spec = new["metadata"], new["spec"]
-        start(STATUS, new)
+        reset_status_and_generation(STATUS, new)
         annotations = {**metadata.get("annotations", {}), self._tracking: ""}
         metadata["annotations"] = dict(sorted(annotations.items()))
         if FAILURE_POLICY not in self._features:
@@ -178,7 +182,7 @@ class Jobs:
         if FAILURE_POLICY not in self._features and "podFailurePolicy" not in before:
             spec.pop("podFailurePolicy", None)
         spec["template"] = without_gated(spec["template"], before["template"], self._features)
-        keep_status_and_count(new, old)
+        keep_status_and_bump_generation(new, old)
 
     def rules(self, errors: FieldErrors, new: Object) -> None:
         _generated_rules(errors, new)

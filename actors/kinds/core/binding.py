@@ -12,7 +12,7 @@ from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import Field, Struct
 from actors.kinds.validation.checks import name_is_subdomain
 from actors.kinds.validation.field_errors import FieldErrors, not_supported, required
-from actors.kinds.values.spelling import quoted
+from actors.kinds.values.go_format import quoted
 from actors.kinds.values.times import seconds_text
 from actors.messages import Object
 from actors.names import Names

@@ -39,8 +39,8 @@ from actors.kinds.validation.field_errors import (
     required,
     undecided,
 )
+from actors.kinds.values.go_format import quoted
 from actors.kinds.values.quantity import NANOS, nanos_of
-from actors.kinds.values.spelling import quoted
 from actors.messages import Object
 from actors.names import Names
 

@@ -18,9 +18,13 @@ from actors.kinds.core.references import OBJECT_REFERENCE
 from actors.kinds.core.resources import round_up
 from actors.kinds.core.volume_cells import volume_columns
 from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Subresource, Table
-from actors.kinds.declaration.halves import keep_spec, keep_status
+from actors.kinds.declaration.deprecated_labels import (
+    DeprecatedLabels,
+    deprecated_labels,
+    requirement_warnings,
+)
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
-from actors.kinds.declaration.old_labels import OldLabels, old_labels, warn_of_requirements
+from actors.kinds.declaration.spec_status import keep_spec, keep_status
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.features import NODE_EXPAND_SECRET, ONE_POD_MODE
 from actors.kinds.schema.fields import QUANTITIES, STRING, STRINGS, Field, Struct
@@ -34,8 +38,8 @@ from actors.kinds.validation.field_errors import (
     not_supported,
     required,
 )
+from actors.kinds.values.go_format import format_value
 from actors.kinds.values.quantity import NANOS, nanos_of
-from actors.kinds.values.spelling import shown
 from actors.messages import Object
 from actors.names import Names
 
@@ -104,7 +108,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
             prepare_for_update=partial(prepare_update, expands),
             validate_create=rules.validate,
             validate_update=rules.change,
-            warnings=partial(warnings, old_labels(names)),
+            warnings=partial(warnings, deprecated_labels(names)),
         ),
     )
 
@@ -211,13 +215,13 @@ def status_rules(errors: FieldErrors, new: Object, old: Object) -> None:
     metadata_change_rules(errors, new["metadata"], old["metadata"])
 
 
-def warnings(known: OldLabels, new: Object, _: Object | None) -> list[str]:
+def warnings(known: DeprecatedLabels, new: Object, _: Object | None) -> list[str]:
     affinity = new["spec"].get("nodeAffinity", {}).get("required", {})
     field = "spec.nodeAffinity.required.nodeSelectorTerms"
     return [
         warning
         for index, term in enumerate(affinity.get("nodeSelectorTerms") or ())
-        for warning in warn_of_requirements(
+        for warning in requirement_warnings(
             known, term.get("matchExpressions", ()), f"{field}[{index}].matchExpressions"
         )
     ]
@@ -243,7 +247,7 @@ def _capacity(errors: FieldErrors, capacity: Mapping[str, str], field: str) -> N
     if not capacity:
         errors.add(required(field))
     if list(capacity) != ["storage"]:
-        text = f'Unsupported value: {shown(dict(capacity))}: supported values: "storage"'
+        text = f'Unsupported value: {format_value(dict(capacity))}: supported values: "storage"'
         errors.add(FieldError("FieldValueNotSupported", field, text))
     for name, amount in capacity.items():
         basic_amount_rules(errors, amount, f"{field}[{name}]")

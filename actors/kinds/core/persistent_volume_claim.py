@@ -16,8 +16,8 @@ from actors.kinds.core.persistent_volume import access_modes, basic_amount_rules
 from actors.kinds.core.resources import round_up
 from actors.kinds.core.volume_cells import claim_columns
 from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Subresource, Table
-from actors.kinds.declaration.halves import keep_spec, keep_status
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.spec_status import keep_spec, keep_status
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.features import CLASS_AFTERWARDS, RECOVERY
 from actors.kinds.schema.fields import QUANTITIES, STRING, STRINGS, TIME, Field, ListOf, Struct

@@ -23,7 +23,6 @@ from actors.kinds.core.pods.spec import (
 from actors.kinds.core.pods.warnings import PodWarnings
 from actors.kinds.declaration.columns import NAME, Column
 from actors.kinds.declaration.definition import Definition, Deletion, Table
-from actors.kinds.declaration.halves import count
 from actors.kinds.declaration.meta import (
     METADATA,
     TEMPLATE_META,
@@ -31,6 +30,7 @@ from actors.kinds.declaration.meta import (
     label_rules,
     metadata_change_rules,
 )
+from actors.kinds.declaration.spec_status import bump_generation
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.declaration.workloads import containers_cell, images_cell, labels_or_none
 from actors.kinds.features import EXPANDED_DNS
@@ -93,7 +93,7 @@ def prepare_create(features: frozenset[str], new: Object) -> None:
 
 def prepare_update(features: frozenset[str], new: Object, old: Object) -> None:
     new["template"] = without_gated(new["template"], old["template"], features)
-    count(new, old, "template")
+    bump_generation(new, old, "template")
 
 
 def create_rules(errors: FieldErrors, new: Object, *, names: Names, features: frozenset[str]) -> None:

@@ -25,9 +25,13 @@ from actors.kinds.declaration.definition import (
     Subresource,
     Table,
 )
-from actors.kinds.declaration.halves import keep_spec, keep_status_and_count, start
 from actors.kinds.declaration.meta import METADATA, OBJECT_META, metadata_change_rules, metadata_rules
 from actors.kinds.declaration.scale import labels_text, scale
+from actors.kinds.declaration.spec_status import (
+    keep_spec,
+    keep_status_and_bump_generation,
+    reset_status_and_generation,
+)
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.declaration.workloads import CONTAINERS, DOES_NOT_MATCH, IMAGES, counted, labels_or_none
 from actors.kinds.schema.fields import INT32, INT64, STRING, STRING_MAP, TIME, Field, ListOf, Struct
@@ -40,7 +44,7 @@ from actors.kinds.validation.field_errors import (
     not_supported,
     required,
 )
-from actors.kinds.values import spelling
+from actors.kinds.values import go_format
 from actors.messages import Object
 from actors.names import Names
 
@@ -141,7 +145,7 @@ def fill(new: Object) -> None:
 
 
 def prepare_create(features: frozenset[str], new: Object) -> None:
-    start(STATUS, new)
+    reset_status_and_generation(STATUS, new)
     if "template" in new["spec"]:
         new["spec"]["template"] = without_gated(new["spec"]["template"], None, features)
 
@@ -150,7 +154,7 @@ def prepare_update(features: frozenset[str], new: Object, old: Object) -> None:
     spec = new["spec"]
     if "template" in spec:
         spec["template"] = without_gated(spec["template"], old["spec"].get("template"), features)
-    keep_status_and_count(new, old)
+    keep_status_and_bump_generation(new, old)
 
 
 def rules(errors: FieldErrors, new: Object, old: Object | None = None, *, names: Names) -> None:
@@ -172,8 +176,8 @@ def _template_rules(errors: FieldErrors, names: Names, spec: Object, old: Object
     field, template, selector = "spec.template", spec["template"], spec.get("selector", {})
     labels = template["metadata"].get("labels", {})
     if not selector.items() <= labels.items():
-        spelled = spelling.labels(template["metadata"].get("labels"))
-        errors.add(invalid(f"{field}.metadata.labels", spelled, DOES_NOT_MATCH))
+        labels = go_format.format_labels(template["metadata"].get("labels"))
+        errors.add(invalid(f"{field}.metadata.labels", labels, DOES_NOT_MATCH))
     pod_template_rules(errors, template, field, names, old)
     if spec.get("replicas", 0) > 1:
         shared_disk_rules(errors, template["spec"].get("volumes", []), f"{field}.spec.volumes")

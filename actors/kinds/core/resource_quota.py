@@ -9,14 +9,14 @@ from typing import Final
 from actors.kinds.core.resources import HUGE_PAGES, KNOWN, amount_rules, resource_name_rules, round_up
 from actors.kinds.declaration.columns import AGE, NAME, Column
 from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Subresource, Table
-from actors.kinds.declaration.halves import drop_status, keep_spec, keep_status
 from actors.kinds.declaration.label_selector import NO_OPERATOR
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules
+from actors.kinds.declaration.spec_status import clear_status, keep_spec, keep_status
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import QUANTITIES, STRING, STRINGS, Field, ListOf, Struct
 from actors.kinds.validation.checks import name_is_subdomain
 from actors.kinds.validation.field_errors import IMMUTABLE, FieldError, FieldErrors, invalid, required
-from actors.kinds.values.spelling import quoted
+from actors.kinds.values.go_format import quoted
 from actors.messages import Object
 from actors.names import Names
 
@@ -95,7 +95,7 @@ def define(names: Names) -> Definition:
         deletion=Deletion(returns_object=True),
         table=Table(COLUMNS),
         strategy=Strategy(
-            prepare_for_create=partial(drop_status, STATUS),
+            prepare_for_create=partial(clear_status, STATUS),
             prepare_for_update=keep_status,
             validate_create=partial(rules, home=home),
             validate_update=partial(change_rules, home=home),

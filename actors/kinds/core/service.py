@@ -30,8 +30,8 @@ from actors.kinds.core.services.traits import (
 )
 from actors.kinds.declaration.conditions import CONDITION
 from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Subresource, Table
-from actors.kinds.declaration.halves import drop_status, keep_spec, keep_status
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.spec_status import clear_status, keep_spec, keep_status
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import (
     BOOL,
@@ -165,7 +165,7 @@ def _fill_affinity(spec: Object) -> None:
 
 
 def prepare_create(new: Object) -> None:
-    drop_status(STATUS, new)
+    clear_status(STATUS, new)
     _drop_internal_policy(new["spec"])
 
 

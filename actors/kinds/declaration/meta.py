@@ -34,7 +34,7 @@ from actors.kinds.validation.field_errors import (
     too_long,
     unchanged,
 )
-from actors.kinds.values.spelling import quoted
+from actors.kinds.values.go_format import quoted
 from actors.messages import Object
 
 MOST_ANNOTATION_BYTES: Final = 256 * 1024

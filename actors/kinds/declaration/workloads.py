@@ -21,7 +21,7 @@ from actors.kinds.validation.field_errors import (
     not_supported,
     required,
 )
-from actors.kinds.values import spelling
+from actors.kinds.values import go_format
 from actors.messages import Object
 
 DOES_NOT_MATCH = "`selector` does not match template `labels`"
@@ -60,7 +60,7 @@ def selector_rules(errors: FieldErrors, selector: Object | None, field: str, emp
         return
     label_selector_rules(errors, selector, field)
     if not selector:
-        errors.add(invalid(field, spelling.selector(selector), empty))
+        errors.add(invalid(field, go_format.format_selector(selector), empty))
 
 
 def usable(selector: Object | None) -> bool:
@@ -76,7 +76,7 @@ def finds(selector: Object | None, template: Object) -> bool:
 def found_rules(errors: FieldErrors, selector: Object | None, template: Object, field: str) -> None:
     if finds(selector, template):
         return
-    labels = spelling.labels(template["metadata"].get("labels"))
+    labels = go_format.format_labels(template["metadata"].get("labels"))
     errors.add(invalid(f"{field}.metadata.labels", labels, DOES_NOT_MATCH))
 
 

@@ -7,8 +7,8 @@ from typing import Final
 
 from actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at
 from actors.kinds.declaration.definition import Definition, Subresource, Table
-from actors.kinds.declaration.halves import keep_status_and_count, start
 from actors.kinds.declaration.meta import METADATA, metadata_rules
+from actors.kinds.declaration.spec_status import keep_status_and_bump_generation, reset_status_and_generation
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.flowcontrol.found import prepare_status, status_of, status_rules
 from actors.kinds.schema.fields import BOOL, INT32, STRING, STRINGS, Field, ListOf, Struct
@@ -21,7 +21,7 @@ from actors.kinds.validation.field_errors import (
     not_supported,
     required,
 )
-from actors.kinds.values.spelling import quoted, shown
+from actors.kinds.values.go_format import format_value, quoted
 from actors.messages import Object
 from actors.names import Names
 
@@ -159,8 +159,8 @@ def define(names: Names) -> Definition:
         ),
         table=Table(COLUMNS),
         strategy=Strategy(
-            prepare_for_create=partial(start, STATUS),
-            prepare_for_update=keep_status_and_count,
+            prepare_for_create=partial(reset_status_and_generation, STATUS),
+            prepare_for_update=keep_status_and_bump_generation,
             validate_create=rules,
             validate_update=change_rules,
         ),
@@ -273,7 +273,7 @@ def _verbs(errors: FieldErrors, verbs: list[str], field: str) -> None:
     if "*" in verbs:
         _star(errors, verbs, field, "verbs")
     elif not set(verbs) <= set(VERBS):
-        errors.add(_not_supported(field, shown(verbs), VERBS))
+        errors.add(_not_supported(field, format_value(verbs), VERBS))
 
 
 def _star(errors: FieldErrors, values: list[str], field: str, what: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from actors.kinds.declaration.halves import keep_metadata, keep_spec
+from actors.kinds.declaration.spec_status import keep_metadata, keep_spec
 from actors.kinds.schema.fields import STRING, TIME, Field, ListOf, Struct
 from actors.kinds.validation.field_errors import FieldErrors, duplicate, required
 from actors.messages import Object

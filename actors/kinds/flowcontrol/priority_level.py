@@ -8,8 +8,8 @@ from typing import Final
 
 from actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at
 from actors.kinds.declaration.definition import Definition, Subresource, Table
-from actors.kinds.declaration.halves import keep_status_and_count, start
 from actors.kinds.declaration.meta import METADATA, metadata_rules
+from actors.kinds.declaration.spec_status import keep_status_and_bump_generation, reset_status_and_generation
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.flowcontrol.found import prepare_status, status_of, status_rules
 from actors.kinds.schema.fields import INT32, STRING, Field, Struct
@@ -110,8 +110,8 @@ def define(names: Names) -> Definition:
         ),
         table=Table(COLUMNS),
         strategy=Strategy(
-            prepare_for_create=partial(start, STATUS),
-            prepare_for_update=keep_status_and_count,
+            prepare_for_create=partial(reset_status_and_generation, STATUS),
+            prepare_for_update=keep_status_and_bump_generation,
             validate_create=rules,
             validate_update=change_rules,
         ),

@@ -10,8 +10,12 @@ from typing import Final
 
 from actors.kinds.core.load_balancer import LOAD_BALANCER_STATUS, load_balancer_rules
 from actors.kinds.declaration.definition import Definition, DiscoveryNames, Storage, Subresource, Table
-from actors.kinds.declaration.halves import keep_spec, keep_status_and_count, start
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.spec_status import (
+    keep_spec,
+    keep_status_and_bump_generation,
+    reset_status_and_generation,
+)
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.networking import cells
 from actors.kinds.networking.backend import BACKEND, backend_rules
@@ -78,8 +82,8 @@ def define(names: Names) -> Definition:
         storage=Storage(error_group="extensions"),  # where the kind comes from
         table=Table(cells.INGRESS),
         strategy=Strategy(
-            prepare_for_create=partial(start, STATUS),
-            prepare_for_update=keep_status_and_count,
+            prepare_for_create=partial(reset_status_and_generation, STATUS),
+            prepare_for_update=keep_status_and_bump_generation,
             validate_create=partial(rules, class_key=names.key("ingress.class")),
             validate_update=change_rules,
         ),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from actors.kinds.declaration.definition import Definition, Table
-from actors.kinds.declaration.halves import count
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.spec_status import bump_generation
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.networking import cells
 from actors.kinds.networking.backend import reference_rules
@@ -55,7 +55,7 @@ def define(names: Names) -> Definition:
         table=Table(cells.INGRESS_CLASS),
         strategy=Strategy(
             prepare_for_create=prepare_create,
-            prepare_for_update=count,
+            prepare_for_update=bump_generation,
             validate_create=rules,
             validate_update=change_rules,
         ),

@@ -11,9 +11,15 @@ from typing import Final
 
 from actors.kinds.declaration.conditions import CONDITION, condition_rules
 from actors.kinds.declaration.definition import Definition, DiscoveryNames, Storage, Subresource, Table
-from actors.kinds.declaration.halves import count, keep_spec, keep_status, keep_status_and_count, start
 from actors.kinds.declaration.label_selector import LABEL_SELECTOR, label_selector_rules
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.spec_status import (
+    bump_generation,
+    keep_spec,
+    keep_status,
+    keep_status_and_bump_generation,
+    reset_status_and_generation,
+)
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.features import POLICY_STATUS
 from actors.kinds.networking import cells
@@ -28,7 +34,7 @@ from actors.kinds.validation.field_errors import (
     required,
 )
 from actors.kinds.validation.formats import port_name
-from actors.kinds.values.spelling import quoted
+from actors.kinds.values.go_format import quoted
 from actors.messages import Object
 from actors.names import Names
 
@@ -102,8 +108,8 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         storage=Storage(error_group="extensions"),  # where the kind comes from
         table=Table(cells.NETWORK_POLICY),
         strategy=Strategy(
-            prepare_for_create=partial(start, STATUS) if told else prepare_create,
-            prepare_for_update=keep_status_and_count if told else prepare_update,
+            prepare_for_create=partial(reset_status_and_generation, STATUS) if told else prepare_create,
+            prepare_for_update=keep_status_and_bump_generation if told else prepare_update,
             validate_create=rules,
             validate_update=change_rules,
         ),
@@ -125,7 +131,7 @@ def prepare_create(new: Object) -> None:
 def prepare_update(new: Object, old: Object) -> None:
     if old["status"]:
         keep_status(new, old)
-    count(new, old)
+    bump_generation(new, old)
 
 
 def prepare_cleared_status(new: Object, old: Object) -> None:

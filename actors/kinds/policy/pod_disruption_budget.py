@@ -11,10 +11,14 @@ from typing import Final
 from actors.kinds.declaration.columns import AGE, NAME, Cell, Column
 from actors.kinds.declaration.conditions import CONDITION, condition_rules
 from actors.kinds.declaration.definition import Definition, DiscoveryNames, Subresource, Table
-from actors.kinds.declaration.halves import keep_spec, keep_status_and_count, start
+from actors.kinds.declaration.int_or_percent import at_most_100_percent, int_or_percent_rules
 from actors.kinds.declaration.label_selector import LABEL_SELECTOR, label_selector_rules
 from actors.kinds.declaration.meta import METADATA, metadata_rules
-from actors.kinds.declaration.shares import no_more_than_all, share_rules
+from actors.kinds.declaration.spec_status import (
+    keep_spec,
+    keep_status_and_bump_generation,
+    reset_status_and_generation,
+)
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.declaration.workloads import counted, not_negative
 from actors.kinds.schema.fields import INT32, INT64, INT_OR_STRING, TIME, Field, ListOf, MapOf, Struct
@@ -85,8 +89,8 @@ def define(_: Names) -> Definition:
         strategy=Strategy(
             allow_unconditional_update=False,
             validates_metadata=True,
-            prepare_for_create=lambda new: start(STATUS, new),
-            prepare_for_update=keep_status_and_count,
+            prepare_for_create=lambda new: reset_status_and_generation(STATUS, new),
+            prepare_for_update=keep_status_and_bump_generation,
             validate_create=create_rules,
             validate_update=change_rules,
         ),
@@ -116,8 +120,8 @@ def rules(errors: FieldErrors, new: Object) -> None:
         errors.add(invalid("spec", spec, text))
     for part in ("minAvailable", "maxUnavailable"):
         if part in spec:
-            share_rules(errors, spec[part], f"spec.{part}")
-            no_more_than_all(errors, spec[part], f"spec.{part}")
+            int_or_percent_rules(errors, spec[part], f"spec.{part}")
+            at_most_100_percent(errors, spec[part], f"spec.{part}")
     label_selector_rules(errors, spec.get("selector"), "spec.selector")
 
 

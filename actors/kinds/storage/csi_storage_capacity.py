@@ -9,9 +9,14 @@ from dataclasses import replace
 from functools import partial
 
 from actors.kinds.declaration.definition import Conversion, Definition, Storage
+from actors.kinds.declaration.deprecated_labels import (
+    DeprecatedLabels,
+    deprecated_labels,
+    label_warnings,
+    requirement_warnings,
+)
 from actors.kinds.declaration.label_selector import LABEL_SELECTOR, label_selector_rules
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
-from actors.kinds.declaration.old_labels import OldLabels, old_labels, warn_of_labels, warn_of_requirements
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import QUANTITY, STRING, Field, Struct
 from actors.kinds.validation.checks import dns_subdomain, name_is_subdomain
@@ -43,7 +48,7 @@ def define(names: Names) -> Definition:
             allow_unconditional_update=False,
             validate_create=create_rules,
             validate_update=change_rules,
-            warnings=partial(warnings, old_labels(names)),
+            warnings=partial(warnings, deprecated_labels(names)),
         ),
     )
 
@@ -85,10 +90,10 @@ def change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
             errors.add(invalid(part, new.get(part), IMMUTABLE))
 
 
-def warnings(known: OldLabels, new: Object, _: Object | None) -> list[str]:
+def warnings(known: DeprecatedLabels, new: Object, _: Object | None) -> list[str]:
     topology = new.get("nodeTopology", {})
     requirements = topology.get("matchExpressions", ())
-    found = warn_of_requirements(known, requirements, "nodeTopology.matchExpressions")
+    found = requirement_warnings(known, requirements, "nodeTopology.matchExpressions")
     for key in topology.get("matchLabels", ()):
-        found += warn_of_labels(known, (key,), f"nodeTopology.matchLabels.{key}")
+        found += label_warnings(known, (key,), f"nodeTopology.matchLabels.{key}")
     return found

@@ -7,8 +7,8 @@ from typing import Final
 
 from actors.kinds.declaration.columns import AGE, NAME, Cell, Column, at
 from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Table
+from actors.kinds.declaration.deprecated_labels import DeprecatedLabels, deprecated_labels
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
-from actors.kinds.declaration.old_labels import OldLabels, old_labels
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import BOOL, STRING, STRING_MAP, STRINGS, Field, ListOf, Struct
 from actors.kinds.validation.checks import name_is_subdomain, qualified_name, size
@@ -90,7 +90,7 @@ def define(names: Names) -> Definition:
         strategy=Strategy(
             validate_create=rules,
             validate_update=change_rules,
-            warnings=partial(warnings, old_labels(names)),
+            warnings=partial(warnings, deprecated_labels(names)),
         ),
     )
 
@@ -190,7 +190,7 @@ def _requirement(errors: FieldErrors, requirement: Object, field: str) -> None:
     errors.add_each(f"{field}.key", requirement["key"], qualified_name(requirement["key"]))
 
 
-def warnings(known: OldLabels, new: Object, _: Object | None) -> list[str]:
+def warnings(known: DeprecatedLabels, new: Object, _: Object | None) -> list[str]:
     return [
         f"allowedTopologies[{i}].matchLabelExpressions[{j}].key: {known[requirement['key']]}"
         for i, term in enumerate(new.get("allowedTopologies", ()))

@@ -10,8 +10,8 @@ from actors.kinds.core.persistent_volume import VolumeRules
 from actors.kinds.core.pods.volume_sources import driver_name_rules
 from actors.kinds.declaration.columns import AGE, NAME, Column, at
 from actors.kinds.declaration.definition import Definition, Deletion, Subresource, Table
-from actors.kinds.declaration.halves import drop_status, keep_metadata, keep_spec, keep_status
 from actors.kinds.declaration.meta import METADATA, metadata_rules
+from actors.kinds.declaration.spec_status import clear_status, keep_metadata, keep_spec, keep_status
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import BOOL, STRING, STRING_MAP, TIME, Field, Struct
 from actors.kinds.validation.checks import dns_subdomain, name_is_subdomain, size
@@ -89,7 +89,7 @@ def define(names: Names) -> Definition:
         table=Table(COLUMNS),
         strategy=Strategy(
             allow_unconditional_update=False,
-            prepare_for_create=partial(drop_status, STATUS),
+            prepare_for_create=partial(clear_status, STATUS),
             prepare_for_update=keep_status,
             validate_create=rules.validate_new,
             validate_update=rules.change,

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Concatenate, Final, ParamSpec
 
 from actors.errors import MOST_COUNTED, Cause
-from actors.kinds.values.spelling import quoted, shown
+from actors.kinds.values.go_format import format_value, quoted
 
 MOST: Final = MOST_COUNTED
 IMMUTABLE: Final = "field is immutable"
@@ -93,7 +93,9 @@ def collect(
 
 
 def invalid(field: str, value: Any, detail: str) -> FieldError:
-    return FieldError("FieldValueInvalid", field, _with_detail(f"Invalid value: {shown(value)}", detail))
+    return FieldError(
+        "FieldValueInvalid", field, _with_detail(f"Invalid value: {format_value(value)}", detail)
+    )
 
 
 def required(field: str, detail: str = "") -> FieldError:
@@ -105,7 +107,9 @@ def forbidden(field: str, detail: str) -> FieldError:
 
 
 def duplicate(field: str, value: Any, detail: str = "") -> FieldError:
-    return FieldError("FieldValueDuplicate", field, _with_detail(f"Duplicate value: {shown(value)}", detail))
+    return FieldError(
+        "FieldValueDuplicate", field, _with_detail(f"Duplicate value: {format_value(value)}", detail)
+    )
 
 
 def not_supported(field: str, value: str, supported: Iterable[str]) -> FieldError:
@@ -116,7 +120,7 @@ def not_supported(field: str, value: str, supported: Iterable[str]) -> FieldErro
 
 
 def not_found(field: str, value: Any) -> FieldError:
-    return FieldError("FieldValueNotFound", field, f"Not found: {shown(value)}")
+    return FieldError("FieldValueNotFound", field, f"Not found: {format_value(value)}")
 
 
 def too_long(field: str, limit: int) -> FieldError:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from actors.kinds.values.spelling import quoted
+from actors.kinds.values.go_format import quoted
 
 UNITS: Final = frozenset(("ns", "us", "µs", "μs", "ms", "s", "m", "h"))
 _PART = re.compile(r"(?P<number>[0-9]+\.?[0-9]*|\.[0-9]+)(?P<unit>[^0-9.]*)")

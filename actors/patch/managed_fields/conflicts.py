@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from actors.errors import ApplyConflict, Cause
-from actors.kinds.values.spelling import quoted
+from actors.kinds.values.go_format import quoted
 from actors.patch.managed_fields.field_path import in_order, path_text
 from actors.patch.managed_fields.field_set import Fields, members
 from actors.patch.managed_fields.managers import UPDATE, Entry

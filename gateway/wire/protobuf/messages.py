@@ -15,7 +15,7 @@ import orjson
 from actors.kinds.catalog import Catalog
 from actors.kinds.registry import Registry
 from actors.kinds.schema.fields import Struct
-from actors.kinds.values.spelling import quoted
+from actors.kinds.values.go_format import quoted
 from actors.messages import Object
 from actors.names import Names
 from gateway.wire import answers

@@ -26,7 +26,7 @@ from yaml.events import (
 )
 
 from actors.kinds.schema.problems import Problems
-from actors.kinds.values.spelling import quoted
+from actors.kinds.values.go_format import quoted
 from gateway.wire.yaml.failure import fail_at
 from gateway.wire.yaml.scalars import Scalar, resolve
 from gateway.wire.yaml.tags import COLLECTIONS, MERGE, short, tagged

@@ -10,8 +10,12 @@ from actors.kinds.declaration.definition import (
     Strategy,
     Subresource,
 )
-from actors.kinds.declaration.halves import keep_spec, keep_status_and_count, start
 from actors.kinds.declaration.meta import METADATA
+from actors.kinds.declaration.spec_status import (
+    keep_spec,
+    keep_status_and_bump_generation,
+    reset_status_and_generation,
+)
 from actors.kinds.schema.fields import INT32, STRING, Field, Struct
 from actors.kinds.validation.checks import name_is_subdomain
 
@@ -38,6 +42,7 @@ def crontabs(version: str = "v1", *more: Field) -> Definition:
         subresources=(Subresource(name="status", prepare=keep_spec),),
         storage=Storage() if version == "v1" else views,
         strategy=Strategy(
-            prepare_for_create=lambda new: start(status, new), prepare_for_update=keep_status_and_count
+            prepare_for_create=lambda new: reset_status_and_generation(status, new),
+            prepare_for_update=keep_status_and_bump_generation,
         ),
     )

@@ -14,7 +14,7 @@ from actors.kinds.validation.field_errors import (
     required,
     too_long,
 )
-from actors.kinds.values.spelling import shown
+from actors.kinds.values.go_format import format_value
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ from actors.kinds.values.spelling import shown
     ],
 )
 def test_values(value: Any, text: str) -> None:
-    assert shown(value) == text
+    assert format_value(value) == text
 
 
 def test_errors_read_as_clients_know_them() -> None:

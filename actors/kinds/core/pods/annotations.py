@@ -18,7 +18,7 @@ from actors.kinds.core.pods.security import (
 from actors.kinds.core.pods.windows import containers_of
 from actors.kinds.schema.exact_decoder import ExactDecoder
 from actors.kinds.validation.field_errors import FieldErrors, forbidden, invalid
-from actors.kinds.values.spelling import quoted
+from actors.kinds.values.go_format import quoted
 from actors.messages import Object
 
 APPARMOR_WORDS: Final = ("", "runtime/default", "unconfined")

@@ -11,7 +11,7 @@ from actors.kinds.core.pods.spec import LONGEST_DEADLINE
 from actors.kinds.core.resources import nanos
 from actors.kinds.validation.checks import between
 from actors.kinds.validation.field_errors import FieldErrors, forbidden, invalid, required
-from actors.kinds.values.spelling import quoted
+from actors.kinds.values.go_format import quoted
 from actors.messages import Object
 
 CHANGEABLE: Final = (

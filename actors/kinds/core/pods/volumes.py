@@ -61,7 +61,7 @@ from actors.kinds.validation.field_errors import (
     invalid,
     required,
 )
-from actors.kinds.values.spelling import quoted
+from actors.kinds.values.go_format import quoted
 from actors.messages import Object
 
 VOLUME = Struct(

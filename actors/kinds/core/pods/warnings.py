@@ -8,9 +8,9 @@ from typing import Final
 from actors.kinds.core.pods.affinity import PREFERRED, REQUIRED
 from actors.kinds.core.pods.keys import PodKeys
 from actors.kinds.core.pods.windows import containers_of
-from actors.kinds.declaration.old_labels import old_labels, warn_of_requirements
+from actors.kinds.declaration.deprecated_labels import deprecated_labels, requirement_warnings
+from actors.kinds.values.go_format import quoted
 from actors.kinds.values.quantity import NANOS, nanos_of
-from actors.kinds.values.spelling import quoted
 from actors.messages import Object
 from actors.names import Names
 
@@ -35,7 +35,7 @@ _IN_BYTES: Final = ("memory", "ephemeral-storage")
 class PodWarnings:
     def __init__(self, names: Names) -> None:
         self._keys = PodKeys.of(names)
-        self._old_labels = old_labels(names)
+        self._old_labels = deprecated_labels(names)
         self._old_annotations = {
             names.key("critical-pod", "scheduler.alpha"): (
                 'non-functional in v1.16+; use the "priorityClassName" field instead'
@@ -71,11 +71,11 @@ class PodWarnings:
         for index, term in enumerate(affinity.get(REQUIRED, {}).get("nodeSelectorTerms") or ()):
             expressions = term.get("matchExpressions", ())
             place = f"{here}.{REQUIRED}.nodeSelectorTerms[{index}].matchExpressions"
-            yield from warn_of_requirements(known, expressions, place)
+            yield from requirement_warnings(known, expressions, place)
         for index, weighted in enumerate(affinity.get(PREFERRED, ())):
             expressions = weighted["preference"].get("matchExpressions", ())
             place = f"{here}.{PREFERRED}[{index}].preference.matchExpressions"
-            yield from warn_of_requirements(known, expressions, place)
+            yield from requirement_warnings(known, expressions, place)
         for index, constraint in enumerate(spec.get("topologySpreadConstraints", ())):
             key = constraint["topologyKey"]
             if key in known:

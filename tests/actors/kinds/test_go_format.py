@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.kinds.values.spelling import labels, selector, shown
+from actors.kinds.values.go_format import format_labels, format_selector, format_value
 
 NO_REQUIREMENTS = "MatchExpressions:[]v1.LabelSelectorRequirement(nil)"
 
@@ -41,10 +41,13 @@ NO_REQUIREMENTS = "MatchExpressions:[]v1.LabelSelectorRequirement(nil)"
     ],
 )
 def test_shown(value: object, text: str) -> None:
-    assert shown(value) == text
+    assert format_value(value) == text
 
 
 def test_what_looks_like_any_other_map() -> None:
-    assert shown(labels(None)) == "map[string]string(nil)"
-    assert shown(labels({})) == "map[string]string{}"
-    assert shown(selector({})) == f"v1.LabelSelector{{MatchLabels:map[string]string(nil), {NO_REQUIREMENTS}}}"
+    assert format_value(format_labels(None)) == "map[string]string(nil)"
+    assert format_value(format_labels({})) == "map[string]string{}"
+    assert (
+        format_value(format_selector({}))
+        == f"v1.LabelSelector{{MatchLabels:map[string]string(nil), {NO_REQUIREMENTS}}}"
+    )

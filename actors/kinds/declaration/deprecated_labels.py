@@ -1,4 +1,4 @@
-"""Labels of nodes that have newer names: using an old one works, and is warned of."""
+"""Node labels that have been renamed: the old names work, with a warning."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from actors.messages import Object
 from actors.names import Names
 
-OldLabels = Mapping[str, str]  # the old key -> what is said of it
+DeprecatedLabels = Mapping[str, str]  # the old key -> text of the warning
 
 
-def old_labels(names: Names) -> OldLabels:
+def deprecated_labels(names: Names) -> DeprecatedLabels:
     return {
         names.key(old, prefix): f'deprecated since {since}; use "{names.key(new, new_prefix)}" instead'
         for old, prefix, since, new, new_prefix in (
@@ -23,8 +23,8 @@ def old_labels(names: Names) -> OldLabels:
     }
 
 
-def warn_of_requirements(known: OldLabels, requirements: Iterable[Object], field: str) -> list[str]:
-    """Of the expressions of a selector at `field`."""
+def requirement_warnings(known: DeprecatedLabels, requirements: Iterable[Object], field: str) -> list[str]:
+    """Warnings about the expressions of the selector at `field`."""
     return [
         f"{field}[{index}].key: {one['key']} is {known[one['key']]}"
         for index, one in enumerate(requirements)
@@ -32,5 +32,5 @@ def warn_of_requirements(known: OldLabels, requirements: Iterable[Object], field
     ]
 
 
-def warn_of_labels(known: OldLabels, labels: Iterable[str], field: str) -> list[str]:
+def label_warnings(known: DeprecatedLabels, labels: Iterable[str], field: str) -> list[str]:
     return [f"{field}: {known[key]}" for key in labels if key in known]

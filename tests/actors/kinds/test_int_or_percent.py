@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from actors.kinds.declaration.shares import Share, amount, no_more_than_all, share_rules
+from actors.kinds.declaration.int_or_percent import (
+    IntOrPercent,
+    at_most_100_percent,
+    int_or_percent_rules,
+    number_in,
+)
 from actors.kinds.validation.field_errors import collect
 
 
 @pytest.mark.parametrize(("share", "worth"), [(3, 3), ("25%", 25), ("7", 7), ("x", 0), ("%", 0), ("", 0)])
-def test_amounts(share: Share, worth: int) -> None:
-    assert amount(share) == worth
+def test_amounts(share: IntOrPercent, worth: int) -> None:
+    assert number_in(share) == worth
 
 
 @pytest.mark.parametrize("share", [0, 5, "0%", "100%", "250%"])
-def test_right_ones(share: Share) -> None:
-    assert collect(share_rules, share, "f") == []
+def test_right_ones(share: IntOrPercent) -> None:
+    assert collect(int_or_percent_rules, share, "f") == []
 
 
 @pytest.mark.parametrize(
@@ -29,17 +34,17 @@ def test_right_ones(share: Share) -> None:
         ),
     ],
 )
-def test_wrong_ones(share: Share, message: str) -> None:
-    assert [error.message for error in collect(share_rules, share, "f")] == [message]
+def test_wrong_ones(share: IntOrPercent, message: str) -> None:
+    assert [error.message for error in collect(int_or_percent_rules, share, "f")] == [message]
 
 
 def test_no_more_than_all() -> None:
     assert (
-        collect(no_more_than_all, "100%", "f")
-        == collect(no_more_than_all, 1000, "f")
-        == collect(no_more_than_all, "x", "f")
+        collect(at_most_100_percent, "100%", "f")
+        == collect(at_most_100_percent, 1000, "f")
+        == collect(at_most_100_percent, "x", "f")
         == []
     )
-    assert [error.message for error in collect(no_more_than_all, "101%", "f")] == [
+    assert [error.message for error in collect(at_most_100_percent, "101%", "f")] == [
         'Invalid value: "101%": must not be greater than 100%'
     ]

@@ -1,7 +1,7 @@
-"""The two halves of an object: what is wanted (spec) and what was found (status), each with a path of its own.
+"""Steps of strategies for kinds whose spec and status are written at different paths.
 
-Kinds with a status subresource use these as they are, or inside preparations of their own. The generation counts
-changes of what is wanted; it starts at one and no client sets it.
+Kinds with a status subresource use these functions as they are, or inside preparations of their own. The generation
+counts changes of the spec; it starts at one and no client sets it.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from actors.kinds.schema.fields import Struct, zero_struct
 from actors.messages import Object
 
 
-def start(status: Struct, new: Object) -> None:
-    """A new object: of the first generation, with nothing found yet."""
-    drop_status(status, new)
+def reset_status_and_generation(status: Struct, new: Object) -> None:
+    """Prepare a new object: the first generation, with an empty status."""
+    clear_status(status, new)
     new["metadata"]["generation"] = 1
 
 
-def drop_status(status: Struct, new: Object) -> None:
+def clear_status(status: Struct, new: Object) -> None:
     new["status"] = zero_struct(status, defaults=False)
 
 
@@ -29,7 +29,7 @@ def keep_spec(new: Object, old: Object) -> None:
 
 
 def keep_metadata(new: Object, old: Object) -> None:
-    """For statuses that change nothing else: what a client may set of the metadata stays as it is."""
+    """For status updates that change nothing else: keep all metadata that clients can set."""
     metadata, before = new["metadata"], old["metadata"]
     for part in ("labels", "annotations", "finalizers", "ownerReferences"):
         metadata.pop(part, None)
@@ -37,12 +37,12 @@ def keep_metadata(new: Object, old: Object) -> None:
             metadata[part] = before[part]
 
 
-def count(new: Object, old: Object, *parts: str) -> None:
-    """One generation more when one of the parts has changed; without any named, the spec."""
+def bump_generation(new: Object, old: Object, *parts: str) -> None:
+    """Increment the generation when one of the parts has changed; by default the spec."""
     if any(new.get(part) != old.get(part) for part in parts or ("spec",)):
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
 
-def keep_status_and_count(new: Object, old: Object) -> None:
+def keep_status_and_bump_generation(new: Object, old: Object) -> None:
     keep_status(new, old)
-    count(new, old)
+    bump_generation(new, old)

@@ -1,7 +1,7 @@
-"""How messages print values: as a server written in Go would, because that is what their readers know and search for.
+"""Formats values in error messages as Go does, because clients know and search for these texts.
 
-Strings are quoted, lists of strings and label selectors are Go's, other objects are JSON: their names in Go say more
-about that server than about the mistake. `labels` has its own function, as a map looks like any other object.
+Strings are quoted; lists of strings and label selectors look as in Go; other objects are JSON, because their Go type
+names would not help. Labels have a function of their own, as a map looks like any other object.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _ESCAPES: Final = {
 _SELECTOR: Final = frozenset(("matchLabels", "matchExpressions"))
 
 
-class Spelled(str):
-    """Of a value: what a message prints, as it stands."""
+class Formatted(str):
+    """A text that messages print as it is."""
 
     __slots__ = ()
 
 
-def shown(value: Any) -> str:
-    if isinstance(value, Spelled):
+def format_value(value: Any) -> str:
+    if isinstance(value, Formatted):
         return str(value)
     if value is None:
         return '"null"'
@@ -43,7 +43,7 @@ def shown(value: Any) -> str:
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return _strings(value)
     if isinstance(value, dict) and _is_selector(value):
-        return selector(value)
+        return format_selector(value)
     if isinstance(value, (list, dict)):
         return orjson.dumps(value).decode()
     return str(value)
@@ -55,21 +55,21 @@ def _is_selector(value: Mapping[str, Any]) -> bool:
     return bool(value) and _SELECTOR.issuperset(value) and all("key" in one for one in requirements)
 
 
-def labels(value: Mapping[str, str] | None) -> Spelled:
+def format_labels(value: Mapping[str, str] | None) -> Formatted:
     if value is None:
-        return Spelled("map[string]string(nil)")
+        return Formatted("map[string]string(nil)")
     pairs = ", ".join(f"{quoted(key)}:{quoted(value[key])}" for key in sorted(value))
-    return Spelled(f"map[string]string{{{pairs}}}")
+    return Formatted(f"map[string]string{{{pairs}}}")
 
 
-def selector(value: Mapping[str, Any]) -> Spelled:
-    """One that takes everything too, which `shown` could not tell from another empty object."""
-    wanted = labels(value.get("matchLabels"))
+def format_selector(value: Mapping[str, Any]) -> Formatted:
+    """Also for an empty selector, which `format_value` cannot tell from another empty object."""
+    wanted = format_labels(value.get("matchLabels"))
     type_, requirements = "[]v1.LabelSelectorRequirement", value.get("matchExpressions")
     listed = f"{type_}(nil)"
     if requirements is not None:
         listed = f"{type_}{{{', '.join(_requirement(one) for one in requirements)}}}"
-    return Spelled(f"v1.LabelSelector{{MatchLabels:{wanted}, MatchExpressions:{listed}}}")
+    return Formatted(f"v1.LabelSelector{{MatchLabels:{wanted}, MatchExpressions:{listed}}}")
 
 
 def _requirement(value: Mapping[str, Any]) -> str:
@@ -83,7 +83,7 @@ def _strings(values: Sequence[str]) -> str:
 
 
 def quoted(text: str) -> str:
-    """Double quotes around, letters of all scripts kept, everything unprintable escaped."""
+    """In double quotes, with unprintable characters escaped, like Go's %q."""
     return '"' + "".join(_escaped(letter) for letter in text) + '"'
 
 
