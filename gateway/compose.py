@@ -49,7 +49,7 @@ from gateway.describe.openapi.handler import OpenApi
 from gateway.handlers.dispatch import Dispatch
 from gateway.handlers.paths import Paths
 from gateway.handlers.pipeline import Pipeline
-from gateway.handlers.watches import Opening
+from gateway.handlers.watches import WatchOpener
 from gateway.ops import meters
 from gateway.ops.checks import CHECK_NAMES, Checks
 from gateway.ops.health import Health
@@ -252,7 +252,7 @@ class _ApiServer:
             store.stamps,
             authorize,
             Reviews(authenticator, authorize),
-            Opening(store.names, self._hub, store.reads, store.journal),
+            WatchOpener(store.names, self._hub, store.reads, store.journal),
             {"componentstatuses": self._checks.component_statuses},
             chunking=LIST_CHUNKING in settings.features,
         )

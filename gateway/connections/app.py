@@ -19,7 +19,7 @@ from gateway.connections.serving import Serving
 from gateway.requests.exchange import Exchange
 from gateway.requests.observer import add_audit_id, observe
 from gateway.requests.request import Peer, Request, Response, Stream
-from gateway.watch.member import FAREWELL
+from gateway.watch.member import CLOSE_TIMEOUT
 
 # As much as Hypercorn buffers for a stream before it makes us wait for the client's window.
 _SLICE = 32 * 1024
@@ -90,7 +90,7 @@ class App:
         if not await pipe.run(stream):
             return
         # Hypercorn has taken it all; a client that reads late gets the rest without a task that waits.
-        with trio.move_on_after(FAREWELL):
+        with trio.move_on_after(CLOSE_TIMEOUT):
             await send(last)
         if exchange is not None:
             if pipe.failed:

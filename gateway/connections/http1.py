@@ -22,7 +22,7 @@ from gateway.connections.websocket.connection import WebSocket
 from gateway.connections.websocket.handshake import REFUSAL_HEADERS, Agreement, agree
 from gateway.requests.exchange import Counter, Exchange
 from gateway.requests.observer import RequestObserver, add_audit_id, observe
-from gateway.requests.request import Ending, Peer, Response, Stream
+from gateway.requests.request import EndReason, Peer, Response, Stream
 from gateway.watch.framing import LAST_CHUNK, as_chunk, as_it_is
 
 # Answers of pipelined requests are gathered up to this; a larger body is sent from where it is, not copied.
@@ -190,7 +190,7 @@ class Conversation:
             pipe = MeteredLink(link, meter_of(framing))
             self._start(exchange, status, pipe.meter)
         finished = await stream.run(pipe, framing)
-        if exchange is not None and finished.why is Ending.FAILED:
+        if exchange is not None and finished.reason is EndReason.FAILED:
             exchange.panic()
         self._early += finished.early
         link.streaming = False

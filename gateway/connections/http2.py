@@ -34,7 +34,7 @@ from hyperframe.frame import GoAwayFrame
 
 from gateway.connections.link import Link
 from gateway.requests.request import Peer
-from gateway.watch.member import FAREWELL
+from gateway.watch.member import CLOSE_TIMEOUT
 
 
 class LinkStream:
@@ -128,7 +128,7 @@ class Streams(H2Protocol):
 
     async def send_off(self) -> None:
         """Until everything has left, or a client has had time enough to take it."""
-        with trio.move_on_after(FAREWELL):
+        with trio.move_on_after(CLOSE_TIMEOUT):
             while self.stream_buffers and not self.closed:
                 await self._departures.park()
 

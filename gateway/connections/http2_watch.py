@@ -13,9 +13,9 @@ from typing import Any
 import trio
 
 from gateway.connections.limits import TICK
-from gateway.requests.request import Ending, Stream
+from gateway.requests.request import EndReason, Stream
+from gateway.watch.broadcast import one_by_one
 from gateway.watch.framing import as_it_is
-from gateway.watch.volley import one_by_one
 
 Send = Callable[[Any], Awaitable[None]]
 Receive = Callable[[], Awaitable[Any]]
@@ -38,7 +38,7 @@ class StreamPipe:
         self.deadline = inf
 
     @property
-    def clogged(self) -> bool:
+    def has_unsent(self) -> bool:
         return bool(self._slot)
 
     def transmit(self, data: bytes | memoryview) -> int:
@@ -50,7 +50,7 @@ class StreamPipe:
         self._filled.set()
         return len(self._slot)
 
-    volley = staticmethod(one_by_one)
+    broadcast = staticmethod(one_by_one)
 
     async def flush(self) -> None:
         if self._slot and not self._gone:
@@ -82,7 +82,7 @@ class StreamPipe:
             nursery.start_soon(self._listen)
             try:
                 finished = await stream.run(self, as_it_is)
-                self.failed = finished.why is Ending.FAILED
+                self.failed = finished.reason is EndReason.FAILED
             except OSError:
                 self._gone = True
             nursery.cancel_scope.cancel()

@@ -17,7 +17,7 @@ import trio
 from trio.lowlevel import notify_closing, wait_readable, wait_writable
 
 from gateway.connections.limits import Limits
-from gateway.watch.volley import Missed
+from gateway.watch.broadcast import Missed
 
 RECEIVE = 32 * 1024
 # On close: drop unsent data and reset, so a peer that stopped reading frees its buffers at once.
@@ -108,7 +108,7 @@ class Link:
             self.deadline = before
 
     @property
-    def clogged(self) -> bool:
+    def has_unsent(self) -> bool:
         """Bytes that `transmit` took have not left yet."""
         return False
 
@@ -120,7 +120,7 @@ class Link:
             return 0
 
     @staticmethod
-    def volley(links: Sequence[Link], data: bytes) -> Missed:
+    def broadcast(links: Sequence[Link], data: bytes) -> Missed:
         """`transmit` to many."""
         missed: Missed = []
         size = len(data)

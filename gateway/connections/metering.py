@@ -13,8 +13,8 @@ from functools import cache
 from typing import Any
 
 from gateway.connections.link import Link
+from gateway.watch.broadcast import Broadcast, Missed
 from gateway.watch.framing import Framing, as_chunk
-from gateway.watch.volley import Missed, Volley
 
 # The longest head of a chunk (16 digits and a line end) or a frame (10 bytes).
 _LONGEST_HEAD = 18
@@ -96,12 +96,12 @@ def meter_of(framing: Framing) -> Meter:
 class MeteredLink:
     """The connection of an observed watch: its link, and a meter of what the link took."""
 
-    __slots__ = ("link", "meter", "volley")
+    __slots__ = ("broadcast", "link", "meter")
 
     def __init__(self, link: Link, meter: Meter) -> None:
         self.link = link
         self.meter = meter
-        self.volley = _metered(type(link).volley)
+        self.broadcast = _metered(type(link).broadcast)
 
     @property
     def deadline(self) -> float:
@@ -112,8 +112,8 @@ class MeteredLink:
         self.link.deadline = moment
 
     @property
-    def clogged(self) -> bool:
-        return self.link.clogged
+    def has_unsent(self) -> bool:
+        return self.link.has_unsent
 
     def transmit(self, data: bytes | memoryview) -> int:
         taken = self.link.transmit(data)
@@ -131,11 +131,11 @@ class MeteredLink:
 
 
 @cache
-def _metered(volley: Volley) -> Volley:
-    """The volley of a kind of link for metered links of that kind: one function, so that they share groups."""
+def _metered(broadcast: Broadcast) -> Broadcast:
+    """The broadcast of a kind of link for metered links of that kind: one function, so that they share groups."""
 
     def send(pipes: Sequence[MeteredLink], data: bytes) -> Missed:
-        missed: dict[Any, int | Exception] = dict(volley([pipe.link for pipe in pipes], data))
+        missed: dict[Any, int | Exception] = dict(broadcast([pipe.link for pipe in pipes], data))
         payload = pipes[0].meter.measure(data) if pipes else 0
         missing: Missed = []
         for pipe in pipes:

@@ -22,7 +22,7 @@ from trio.lowlevel import checkpoint, wait_readable
 
 from gateway.connections.limits import Limits
 from gateway.connections.link import RECEIVE, Link
-from gateway.watch.volley import Missed, one_by_one
+from gateway.watch.broadcast import Missed, one_by_one
 
 # What is encrypted at a time: two full records.
 SLICE = 32 * 1024
@@ -39,7 +39,7 @@ _HANDSHAKE_RECORD = 0x16
 # How often a handshake may be found waiting for us when its time is up: thousands come at once after a restart, and
 # each has two or three turns to speak. A peer that sends byte by byte gains no more than these.
 _FLIGHTS = 3
-# Links of a volley that are encrypted for before any of them is sent to. Taking turns with the kernel's network
+# Links of a broadcast that are encrypted for before any of them is sent to. Taking turns with the kernel's network
 # code at every link, both would find the processor's caches full of the other's: a tenth of the whole cost.
 _TOGETHER = 64
 
@@ -215,7 +215,7 @@ class SecureLink(Link):
         return memoryview(b"".join(ciphers))[sent:]
 
     @property
-    def clogged(self) -> bool:
+    def has_unsent(self) -> bool:
         return self._unsent is not None
 
     def transmit(self, data: bytes | memoryview) -> int:
@@ -241,7 +241,7 @@ class SecureLink(Link):
             return False
 
     @staticmethod
-    def volley(links: Sequence[SecureLink], data: bytes) -> Missed:  # type: ignore[override]
+    def broadcast(links: Sequence[SecureLink], data: bytes) -> Missed:  # type: ignore[override]
         """`transmit` to many, some at a time: first they are all encrypted for, then all sent to."""
         if len(data) > SLICE:
             return one_by_one(links, data)

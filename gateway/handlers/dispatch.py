@@ -33,7 +33,7 @@ from gateway.handlers.methods import PROXY, check_method
 from gateway.handlers.patches import Patches
 from gateway.handlers.reviews import ReviewHandler
 from gateway.handlers.submissions import Submissions
-from gateway.handlers.watches import Opening
+from gateway.handlers.watches import WatchOpener
 from gateway.requests import render
 from gateway.requests.call import Call
 from gateway.requests.errors import NoSuchPath
@@ -57,7 +57,7 @@ class Dispatch:
         stamps: Stamps,
         authorizer: Authorizer,
         reviews: Reviews,
-        opening: Opening,
+        watches: WatchOpener,
         computed: Mapping[str, Source],
         *,
         chunking: bool = True,
@@ -69,7 +69,7 @@ class Dispatch:
         self._stamps = stamps
         self._patches = Patches(names, stamps, reads, self._may_create)
         self._authorizer = authorizer
-        self._opening = opening
+        self._watches = watches
         self._computed = ComputedObjects(computed)
         self._forms = Forms(names, stamps.now)
         self._chunking = chunking  # lists may be asked for in pages
@@ -180,7 +180,7 @@ class Dispatch:
         if shown.media == "yaml":
             raise NotAcceptable(streamed_media(self._names)[-2:])
         warnings = [(b"warning", text) for text in render.warning_headers(call.warnings)]
-        stream = self._opening.watch(call, definition, wanted, self._forms.of(call, definition))
+        stream = self._watches.open(call, definition, wanted, self._forms.of(call, definition))
         return Response(200, b"", shown.content_type, warnings, stream)
 
     async def _create(self, call: Call, definition: Definition) -> Response:

@@ -1,4 +1,4 @@
-"""From a request to a `Watch`: options, selectors, where it starts, when it ends."""
+"""Creates a `Watch` from a request: its options, selectors, start and timeout."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from actors.store.reads import ListOptions, Reads, parse_version
 from gateway.requests.call import Call
 from gateway.watch.framing import document
 from gateway.watch.hub import Hub
-from gateway.watch.interest import Interest, Present, Told
+from gateway.watch.initial_events import InitialEvents
+from gateway.watch.interest import Encode, Interest, Wrap
 from gateway.watch.selection import Selection
-from gateway.watch.state import State
 from gateway.watch.watch import Watch
 from gateway.wire.forms import TableForm
 from journal.log import Journal
 
-# A watch whose client sets no limit ends after this long, at a moment of its own: clients come back one by one.
-LONGEST = (1800.0, 3600.0)
+# Seconds after which a watch without timeoutSeconds ends, random within this range: clients reconnect one by one.
+DEFAULT_TIMEOUT = (1800.0, 3600.0)
 
 
 class Form(Protocol):
-    """How the caller wants to see objects."""
+    """The representation of objects that the client requested: as they are, Table, or metadata only."""
 
     def item(self, body: bytes) -> bytes: ...
 
 
-class Opening:
+class WatchOpener:
     """Opens watches of one server."""
 
     def __init__(self, names: Names, hub: Hub, reads: Reads, journal: Journal) -> None:
@@ -45,23 +45,23 @@ class Opening:
         self._reads = reads
         self._journal = journal
 
-    def watch(self, call: Call, definition: Definition, options: ListOptions, form: Form) -> Watch:
+    def open(self, call: Call, definition: Definition, options: ListOptions, form: Form) -> Watch:
         namespace = call.route.namespace if definition.namespaced and call.route.namespace else None
         if call.route.name:
-            options = replace(options, fields=_named(call.route.name, options.fields))
-        start: int | State
+            options = replace(options, fields=_with_name(call.route.name, options.fields))
+        start: int | InitialEvents
         if options.resource_version in ("", "0"):
-            start = State(self._reads, definition, namespace, options)
+            start = InitialEvents(self._reads, definition, namespace, options)
         else:
             start = parse_version(options.resource_version)
-        seconds = call.seconds("timeoutSeconds") or random.uniform(*LONGEST)
+        seconds = call.seconds("timeoutSeconds") or random.uniform(*DEFAULT_TIMEOUT)
         interest = self._interest(call, definition, options, namespace, form)
         return Watch(self._hub, interest, start, trio.current_time() + seconds)
 
     def _interest(
         self, call: Call, definition: Definition, options: ListOptions, namespace: str | None, form: Form
     ) -> Interest:
-        shown = call.representation
+        representation = call.representation
         bookmarks = call.parameters.boolean("allowWatchBookmarks")
         key = (
             definition,
@@ -69,29 +69,30 @@ class Opening:
             str(options.labels or ""),
             str(options.fields or ""),
             bookmarks,
-            shown.media,
-            shown.form,
-            shown.form_version,
-            call.parameters.first("includeObject") if shown.form else None,
+            representation.media,
+            representation.form,
+            representation.form_version,
+            call.parameters.first("includeObject") if representation.form else None,
         )
 
         def make() -> Interest:
-            tell = call.messages.event if call.messages is not None else document
+            wrap = call.messages.event if call.messages is not None else document
             tabular = form if isinstance(form, TableForm) else None
             name = options.fields.exact("metadata.name") if options.fields else None
-            meta = f"{self._names.group('meta')}/{shown.form_version}"
+            meta = f"{self._names.group('meta')}/{representation.form_version}"
             prefix = type_prefix(
-                shown.form or definition.kind, meta if shown.form else definition.api_version
+                representation.form or definition.kind,
+                meta if representation.form else definition.api_version,
             )
             return Interest(
                 key,
                 self._journal.type_id(definition.type_name),
                 definition.type_name,
                 Selection(namespace, name, matcher(options.labels, options.fields)),
-                presenter(tell, partial(tabular.item, columns=False) if tabular else form.item),
-                presenter(tell, form.item) if tabular else None,
-                tell,
-                bookmarker(tell, prefix) if bookmarks else None,
+                encoder(wrap, partial(tabular.item, columns=False) if tabular else form.item),
+                encoder(wrap, form.item) if tabular else None,
+                wrap,
+                bookmarker(wrap, prefix) if bookmarks else None,
                 binary=call.messages is not None,
                 definition=definition,
             )
@@ -99,10 +100,10 @@ class Opening:
         return self._hub.interest(key, make)
 
 
-def _named(name: str, fields: FieldSelector | None) -> FieldSelector:
-    """A watch of one object is a watch of the collection that shows nothing else.
+def _with_name(name: str, fields: FieldSelector | None) -> FieldSelector:
+    """Turn the name in the path into a field selector: a watch of one object is a watch of the collection.
 
-    A selector beside the name must agree with it: one that leaves other objects in was meant for another path.
+    A field selector in the query must select the same name: any other was meant for another path.
     """
     if not fields:
         return FieldSelector((FieldRequirement("metadata.name", "=", name),))
@@ -111,15 +112,15 @@ def _named(name: str, fields: FieldSelector | None) -> FieldSelector:
     return fields
 
 
-def presenter(tell: Told, item: Callable[[bytes], bytes]) -> Present:
-    """Event type and stored bytes to a document, with the object framed by `item`."""
-    return lambda kind, body: tell(kind, item(body))
+def encoder(wrap: Wrap, item: Callable[[bytes], bytes]) -> Encode:
+    """Return the function that encodes an event: `item` converts the stored object, `wrap` adds the event type."""
+    return lambda kind, body: wrap(kind, item(body))
 
 
-def bookmarker(tell: Told, prefix: bytes) -> Callable[[int], bytes]:
-    """A bookmark holds the type and a version, and nothing else."""
+def bookmarker(wrap: Wrap, prefix: bytes) -> Callable[[int], bytes]:
+    """Return the function that encodes a bookmark: the object's type and a version, and nothing else."""
 
     def bookmark(version: int) -> bytes:
-        return tell("BOOKMARK", b'%b"metadata":{"resourceVersion":"%d"}}' % (prefix, version))
+        return wrap("BOOKMARK", b'%b"metadata":{"resourceVersion":"%d"}}' % (prefix, version))
 
     return bookmark

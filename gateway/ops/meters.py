@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from actors.mailbox import MailboxStatistics
     from actors.store.committer import CommitterStatistics
     from gateway.connections.serving import ServerStatistics
-    from gateway.watch.tally import WatchStatistics
+    from gateway.watch.statistics import WatchStatistics
 
 
 def meter_server(metrics: Metrics, read: Callable[[], ServerStatistics]) -> None:

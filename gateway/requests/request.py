@@ -38,30 +38,30 @@ class Request:
     exchange: Exchange | None = None  # where the server has an observer
 
 
-class Ending(Enum):
-    """Why a stream came to its end in good order."""
+class EndReason(Enum):
+    """Why a stream ended in good order."""
 
-    TIME_UP = "its time is up"
+    TIME_UP = "its timeout passed"
     STOPPING = "the server stops"
-    TOO_OLD = "what it would have to tell is forgotten"
-    FAILED = "the server's own fault"
+    TOO_OLD = "its next event has left the watch history"
+    FAILED = "the server failed"
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    why: Ending
-    early: bytes = b""  # what the client sent while the stream went on
+    reason: EndReason
+    early: bytes = b""  # bytes that the client sent during the stream
 
 
 class Stream(Protocol):
-    """A body that goes on: run by the connection's task, straight on the connection."""
+    """A response body without a known end; the connection's task runs it, directly on the connection."""
 
     @property
     def binary(self) -> bool:
-        """What it says is no text."""
+        """Whether its events are protobuf, not text."""
 
     async def run(self, connection: Any, framing: Callable[[bytes], bytes]) -> Finished:
-        """Serve to the end. OSError: the client is gone."""
+        """Send until the end of the stream. OSError: the client disconnected."""
 
 
 @dataclass(slots=True)

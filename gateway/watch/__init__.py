@@ -1,1 +1,1 @@
-"""Watch streams: groups of watchers who ask for the same bytes, swept with every commit."""
+"""Watch streams: watchers that need the same bytes form a group; each commit is sent to the groups it affects."""

@@ -1,8 +1,8 @@
-"""Stretches of the past as one group's frames, made once for all members who pass through them.
+"""Past events as one group's frames, encoded once for all members that catch up through them.
 
-Thousands who come back after a restart, or read again after a stall, want the same events. Offsets are cut into
-stretches of one length, so that those who begin at different places meet in the next stretch; the least recently used
-are forgotten first. A stretch that is not over, or holds more than a round of sends, is made for its member alone.
+Thousands of watchers that reconnect after a restart, or read again after a stall, need the same events. Offsets are
+divided into segments of one length, so that watchers with different cursors share the segments after the first;
+the cache drops the least recently used. An incomplete segment, or one larger than a round of sends, is not cached.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from collections.abc import Callable
 from gateway.watch.changes import Change, Changes, TooOld
 from gateway.watch.frames import ROUND_BYTES, Frame, allowance
 
-# Offsets of one stretch: some ten kilobytes of small objects, and not yet a round of large ones.
-STRETCH = 32
+# Offsets in one segment: some ten kilobytes of small objects, and less than a round of large ones.
+SEGMENT = 32
 
-Stretch = tuple[list[Frame], int]  # frames, and the offset that they bring a watcher to
+Segment = tuple[list[Frame], int]  # frames, and the offset that they bring a watcher to
 
 
 class Backlog:
@@ -26,51 +26,51 @@ class Backlog:
         self._changes = changes
         self._framed = framed
         self._groups = groups
-        self._stretches: OrderedDict[int, Stretch] = OrderedDict()
+        self._segments: OrderedDict[int, Segment] = OrderedDict()
         self._bytes = 0
 
-    def after(self, cursor: int, head: int) -> Stretch:
-        """Some frames behind a cursor and not beyond `head`, and where they lead."""
-        number = cursor // STRETCH
-        known = self._stretches.get(number)
-        if known is None:
-            known = self._make(number, head) if (number + 1) * STRETCH <= head else None
-            if known is None:
+    def after(self, cursor: int, head: int) -> Segment:
+        """Return frames after a cursor, none beyond `head`, and the offset that they bring a watcher to."""
+        number = cursor // SEGMENT
+        segment = self._segments.get(number)
+        if segment is None:
+            segment = self._build(number, head) if (number + 1) * SEGMENT <= head else None
+            if segment is None:
                 changes, reached = self._changes.after(cursor, head, ROUND_BYTES)
                 return self._framed(changes), reached
-            self._keep(number, known)
-        self._stretches.move_to_end(number)
-        frames, reached = known
+            self._cache(number, segment)
+        self._segments.move_to_end(number)
+        frames, reached = segment
         if frames and frames[0][0] <= cursor:
             frames = [frame for frame in frames if frame[0] > cursor]
         return frames, reached
 
-    def _make(self, number: int, head: int) -> Stretch | None:
-        """The whole stretch; None if it is too large, or its beginning has left the history."""
-        begin, end = number * STRETCH, (number + 1) * STRETCH
+    def _build(self, number: int, head: int) -> Segment | None:
+        """Return the whole segment; None if it is too large, or its beginning has left the watch history."""
+        begin, end = number * SEGMENT, (number + 1) * SEGMENT
         try:
             changes, reached = self._changes.after(begin, end, ROUND_BYTES)
             if reached < end:
                 return None
             if not changes:
-                reached = self._silence_after(end, head)
+                reached = self._empty_until(end, head)
             return self._framed(changes), reached
         except TooOld:
             return None
 
-    def _silence_after(self, offset: int, head: int) -> int:
-        """How far on nothing happens: a type that seldom changes is not walked through step by step."""
+    def _empty_until(self, offset: int, head: int) -> int:
+        """Return the offset before the next change, to skip the empty segments of a type that seldom changes."""
         changes, reached = self._changes.after(offset, head, 1)
         return changes[0].event.offset - 1 if changes else reached
 
-    def _keep(self, number: int, stretch: Stretch) -> None:
-        self._stretches[number] = stretch
-        self._bytes += _size(stretch)
-        while self._bytes > allowance(self._groups()) and len(self._stretches) > 1:
-            _, forgotten = self._stretches.popitem(last=False)
-            self._bytes -= _size(forgotten)
+    def _cache(self, number: int, segment: Segment) -> None:
+        self._segments[number] = segment
+        self._bytes += _size(segment)
+        while self._bytes > allowance(self._groups()) and len(self._segments) > 1:
+            _, dropped = self._segments.popitem(last=False)
+            self._bytes -= _size(dropped)
 
 
-def _size(stretch: Stretch) -> int:
-    # What an empty one takes counts too, or there could be any number of them.
-    return 256 + sum(len(data) for _, data in stretch[0])
+def _size(segment: Segment) -> int:
+    # An empty segment counts too, or the cache could hold any number of them.
+    return 256 + sum(len(data) for _, data in segment[0])

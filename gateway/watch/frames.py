@@ -1,7 +1,8 @@
-"""Frames: events as the bytes that one group's watchers get, each with the offset that it brings a watcher to.
+"""Frames: events encoded for one group's watchers, each with the offset that it brings a watcher to.
 
-A group sends them in rounds and keeps the newest, for members who have just fallen behind or come back. What all
-groups keep together is bounded, so a group among thousands keeps next to nothing: its laggards read the changes.
+A group sends them in rounds and keeps the newest, for members that have just fallen behind or reconnected. All groups
+together share one memory allowance, so one group among thousands keeps next to nothing: its lagging members read
+from `changes`.
 """
 
 from __future__ import annotations
@@ -14,45 +15,45 @@ from gateway.watch.member import Member
 
 Frame = tuple[int, bytes]
 
-# Offered in one call: a burst travels in rounds of this size, about what a socket takes at once.
+# Sent in one call: a burst is sent in rounds of this size, about what a socket takes at once.
 ROUND_BYTES = 256 << 10
-# Kept by one group, if the allowance of all groups gives it that much.
+# Kept by one group, if its share of ALLOWANCE is that large.
 KEPT_FRAMES = 2048
 KEPT_BYTES = 2 << 20
 ALLOWANCE = 16 << 20
 
 
-class KeptFrames:
+class RecentFrames:
     def __init__(self, head: int, groups: Callable[[], int]) -> None:
         self._frames: deque[Frame] = deque()
         self._bytes = 0
-        self._groups = groups  # how many share the allowance
-        self.floor = head  # frames behind it are all kept
+        self._groups = groups  # returns how many groups share the allowance
+        self.floor = head  # every frame after it is kept
 
     def add(self, frames: list[Frame]) -> None:
         self._frames.extend(frames)
         self._bytes += sum(len(data) for _, data in frames)
-        most = allowance(self._groups())
-        while len(self._frames) > KEPT_FRAMES or self._bytes > most:
+        limit = allowance(self._groups())
+        while len(self._frames) > KEPT_FRAMES or self._bytes > limit:
             self.floor, data = self._frames.popleft()
             self._bytes -= len(data)
 
-    def forget(self, head: int) -> None:
-        """Keep nothing up to an offset."""
+    def clear(self, head: int) -> None:
+        """Drop all frames; `head` is the offset that the next one follows."""
         self._frames.clear()
         self._bytes = 0
         self.floor = head
 
     def after(self, cursor: int, head: int) -> tuple[list[Frame], int]:
-        """Those behind a cursor that is not below the floor, no more than a round takes, and where they lead."""
-        behind = list(takewhile(lambda frame: frame[0] > cursor, reversed(self._frames)))
-        behind.reverse()
-        first, *more = rounds(behind) or [behind]
+        """Return frames after a cursor at or above the floor, one round at most, and the offset that they lead to."""
+        frames = list(takewhile(lambda frame: frame[0] > cursor, reversed(self._frames)))
+        frames.reverse()
+        first, *more = rounds(frames) or [frames]
         return first, first[-1][0] if more else head
 
 
 def allowance(groups: int) -> int:
-    """Bytes that one of so many groups may keep."""
+    """Return how many bytes each of this many groups may keep."""
     return min(KEPT_BYTES, ALLOWANCE // max(groups, 1))
 
 
@@ -73,8 +74,8 @@ def joined(frames: list[Frame]) -> bytes:
 
 
 def note_sent(member: Member, frames: list[Frame], sent: int) -> int:
-    """Move a cursor over the frames that were taken whole, and tell how many; keep the rest of the one that was not."""
-    member.fresh = member.fresh and not sent
+    """Advance a cursor over the frames sent whole and return their count; store the rest of one sent in part."""
+    member.first_pending = member.first_pending and not sent
     for number, (offset, data) in enumerate(frames):
         if sent < len(data):
             if sent:

@@ -1,9 +1,9 @@
-r"""Watch events as bytes on the wire: the document, and the frame that a transport puts around it.
+r"""Watch events as bytes on the wire: the document, and the frame that each protocol puts around it.
 
     {"type":"ADDED","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":...}}\n
 
-HTTP/1.1 sends each document as one chunk, WebSocket as one text frame, or a binary one where it is protobuf (server
-frames are not masked, so all watchers of a group share the same bytes), HTTP/2 as it is.
+HTTP/1.1 sends each document as one chunk, WebSocket as one text frame, or as a binary one in protobuf (server
+frames are not masked, so all watchers of a group share the same bytes), HTTP/2 without a frame.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _TEXT = 0x81
 _BINARY = 0x82
 
 
-def document(kind: str, shown: bytes) -> bytes:
-    return b'{"type":"%b","object":%b}\n' % (kind.encode(), shown)
+def document(kind: str, obj: bytes) -> bytes:
+    return b'{"type":"%b","object":%b}\n' % (kind.encode(), obj)
 
 
 def as_chunk(payload: bytes) -> bytes:
@@ -34,7 +34,7 @@ def as_text_frame(payload: bytes) -> bytes:
 
 
 def as_binary_frame(payload: bytes) -> bytes:
-    """Of an event in protobuf: the frame has the length that stands before it elsewhere."""
+    """Frame an event in protobuf without its length prefix: the WebSocket frame carries the length."""
     payload = payload[LENGTH:]
     return _head(_BINARY, len(payload)) + payload
 

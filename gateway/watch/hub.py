@@ -1,7 +1,7 @@
-"""All watch groups of a server: who asks for the same bytes shares one, and every commit wakes those it concerns.
+"""All watch groups of a server: watchers that need the same bytes share a group, a commit wakes those it may affect.
 
-The hub follows the feed with a callback that only notes and wakes; each group sweeps in a task of its own, so a
-group of ten thousand does not hold up one of ten. A group without members goes.
+The hub follows the feed with a callback that only records changes and wakes groups; each group sweeps in its own
+task, so a group of ten thousand does not delay one of ten. A group ends with its last member.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from weakref import WeakValueDictionary
 import trio
 
 from actors.store.feed import Feed
+from gateway.watch.broadcast import Broadcast
 from gateway.watch.changes import Changes
 from gateway.watch.framing import Framing
 from gateway.watch.group import TURN, Group
 from gateway.watch.interest import Interest
-from gateway.watch.member import FAREWELL, Member
+from gateway.watch.member import CLOSE_TIMEOUT, Member
+from gateway.watch.statistics import WatchCounters, WatchStatistics
 from gateway.watch.sweeper import Sweeper
-from gateway.watch.tally import Tally, WatchStatistics
-from gateway.watch.topic import Topic
-from gateway.watch.volley import Volley
+from gateway.watch.watched_type import WatchedType
 from journal.log import Journal
 from journal.records import Event
 
-Key = tuple[tuple[Any, ...], Framing, Volley]
+Key = tuple[tuple[Any, ...], Framing, Broadcast]
 
 
 class Hub:
@@ -37,23 +37,23 @@ class Hub:
         nursery: trio.Nursery,
         serves: Callable[[Any], bool] = lambda _: True,
     ) -> None:
-        """`serves(definition)`: whether clients are still served what an interest is in."""
+        """`serves(definition)`: whether the server still serves that kind."""
         self._journal = journal
         self._head = feed.head
         self.floor = floor
         self.nursery = nursery
         self.closing = False
         self._sweepers: dict[Key, Sweeper] = {}
-        self._topics: dict[int, Topic[Sweeper]] = {}
+        self._watched_types: dict[int, WatchedType[Sweeper]] = {}
         self._interests: WeakValueDictionary[tuple[Any, ...], Interest] = WeakValueDictionary()
-        self._tallies: dict[str, Tally] = {}
+        self._counters: dict[str, WatchCounters] = {}
         self._members: dict[Member, Interest] = {}
         self._serves = serves
-        self._expecting: dict[Member, int] = {}
+        self._awaited: dict[Member, int] = {}
         feed.follow(self._committed)
 
     def newest(self) -> int:
-        """The offset up to which watchers can be shown everything."""
+        """The offset up to which the hub has recorded every commit."""
         return self._head
 
     def watchers(self) -> int:
@@ -63,45 +63,45 @@ class Hub:
         return len(self._sweepers)
 
     def interest(self, key: tuple[Any, ...], make: Callable[[], Interest]) -> Interest:
-        """The one interest with this key, as long as anybody has it: ten thousand watchers share it too."""
-        known = self._interests.get(key)
-        if known is None:
-            known = self._interests[key] = make()
-        return known
+        """Return the interest with this key, shared by all its watchers for as long as there are any."""
+        interest = self._interests.get(key)
+        if interest is None:
+            interest = self._interests[key] = make()
+        return interest
 
     # Watchers.
 
     def enter(self, member: Member, interest: Interest) -> None:
-        """From now on the member ends when the server stops, or when its kind is no longer served."""
+        """Register a member: it ends when the server stops, or when its kind is no longer served."""
         self._members[member] = interest
         if not self._serves(interest.definition):
             member.end()
 
     def join(self, interest: Interest, framing: Framing, member: Member) -> Group:
-        """Into the group for an interest over a transport; it lasts while it has members."""
-        key = (interest.key, framing, member.pipe.volley)
+        """Add a member to the group of its interest, framing and class of connection, which the first one creates."""
+        key = (interest.key, framing, member.pipe.broadcast)
         sweeper = self._sweepers.get(key)
         if sweeper is None:
-            sweeper = self._make(key, interest)
+            sweeper = self._create_group(key, interest)
         sweeper.group.join(member)
         return sweeper.group
 
     def leave(self, interest: Interest, framing: Framing, member: Member) -> None:
         self._members.pop(member, None)
-        self._expecting.pop(member, None)
-        key = (interest.key, framing, member.pipe.volley)
+        self._awaited.pop(member, None)
+        key = (interest.key, framing, member.pipe.broadcast)
         sweeper = self._sweepers.get(key)
         if sweeper is not None:
             sweeper.group.leave(member)
             if sweeper.group.empty:
-                self._drop(key, sweeper)
+                self._remove_group(key, sweeper)
 
-    def expect(self, member: Member, version: int) -> None:
-        """Interrupt a member's connection when a version that is ahead has come."""
-        self._expecting[member] = version
+    def wake_at(self, member: Member, version: int) -> None:
+        """Interrupt a member's connection once a future version has been committed."""
+        self._awaited[member] = version
 
     async def close(self) -> None:
-        """End every watch in good order: each watcher's own task says goodbye."""
+        """End every watch in good order: each watcher's own task sends the end of its stream."""
         self.closing = True
         members = list(self._members)
         for first in range(0, len(members), TURN):
@@ -110,89 +110,89 @@ class Hub:
             await trio.lowlevel.checkpoint()
 
     def end(self, definition: object, type_name: str) -> None:
-        """End every watch of a kind that is no longer served; a task of its own, as there may be thousands."""
+        """End every watch of a kind that is no longer served, in a separate task, as there may be thousands."""
         self.nursery.start_soon(self._end, definition, type_name)
 
     async def _end(self, definition: object, type_name: str) -> None:
-        """Each watcher gets what was committed before, then the end of its stream."""
-        with trio.move_on_after(FAREWELL):
+        """Let each watcher get what was committed before, then the end of its stream."""
+        with trio.move_on_after(CLOSE_TIMEOUT):
             for sweeper in [one for one in self._sweepers.values() if one.interest.definition is definition]:
-                await sweeper.group.rested()
+                await sweeper.group.wait_idle()
         members = [one for one, interest in self._members.items() if interest.definition is definition]
         for first in range(0, len(members), TURN):
             for member in members[first : first + TURN]:
                 member.end()
             await trio.lowlevel.checkpoint()
         if all(sweeper.interest.type_name != type_name for sweeper in self._sweepers.values()):
-            self._tallies.pop(type_name, None)
+            self._counters.pop(type_name, None)
 
     # Groups.
 
-    def _make(self, key: Key, interest: Interest) -> Sweeper:
-        _, framing, volley = key
-        topic = self._topics.get(interest.type_id)
-        if topic is None:
-            tally = self._tallies.setdefault(interest.type_name, Tally())
-            topic = Topic(Changes(self._journal, interest.type_id, self._head), tally)
-            self._topics[interest.type_id] = topic
-        sweeper = Sweeper(Group(interest, framing, volley, topic, self), interest, framing)
+    def _create_group(self, key: Key, interest: Interest) -> Sweeper:
+        _, framing, broadcast = key
+        watched = self._watched_types.get(interest.type_id)
+        if watched is None:
+            counters = self._counters.setdefault(interest.type_name, WatchCounters())
+            watched = WatchedType(Changes(self._journal, interest.type_id, self._head), counters)
+            self._watched_types[interest.type_id] = watched
+        sweeper = Sweeper(Group(interest, framing, broadcast, watched, self), interest, framing)
         self._sweepers[key] = sweeper
-        topic.follow(interest.selection, sweeper)
+        watched.follow(interest.selection, sweeper)
         self.nursery.start_soon(self._run, key, sweeper)
         return sweeper
 
     async def _run(self, key: Key, sweeper: Sweeper) -> None:
         await sweeper.run()
         if self._sweepers.get(key) is sweeper:
-            self._drop(key, sweeper)
+            self._remove_group(key, sweeper)
 
-    def _drop(self, key: Key, sweeper: Sweeper) -> None:
+    def _remove_group(self, key: Key, sweeper: Sweeper) -> None:
         sweeper.cancel()
         del self._sweepers[key]
         type_id = sweeper.interest.type_id
-        topic = self._topics[type_id]
-        topic.unfollow(sweeper.interest.selection, sweeper)
-        if not topic:
-            del self._topics[type_id]
+        watched = self._watched_types[type_id]
+        watched.unfollow(sweeper.interest.selection, sweeper)
+        if not watched:
+            del self._watched_types[type_id]
             if not self._serves(sweeper.interest.definition):
-                del self._tallies[sweeper.interest.type_name]
+                del self._counters[sweeper.interest.type_name]
 
     def _committed(self, events: Sequence[Event]) -> None:
-        """Take over a batch, all of it or, after an error, the whole batch again."""
+        """Record a batch and wake its groups; after an error, the feed repeats the whole batch."""
         before = self._head
-        concerned: dict[Sweeper, None] = {}
+        affected: dict[Sweeper, None] = {}
         for event in events:
-            topic = self._topics.get(event.type_id)
-            if topic is not None:
-                topic.changes.add(event)
-                for sweepers in topic.concerned(event):
-                    concerned.update(sweepers)
-        for sweeper in concerned:
+            watched = self._watched_types.get(event.type_id)
+            if watched is not None:
+                watched.changes.add(event)
+                for sweepers in watched.followers_of(event):
+                    affected.update(sweepers)
+        for sweeper in affected:
             sweeper.wake(before)
         self._head = events[-1].offset
-        if self._expecting:
-            self._fulfil()
+        if self._awaited:
+            self._wake_awaiting()
 
-    def _fulfil(self) -> None:
-        for member in [one for one, version in self._expecting.items() if version <= self._head]:
-            del self._expecting[member]
+    def _wake_awaiting(self) -> None:
+        for member in [one for one, version in self._awaited.items() if version <= self._head]:
+            del self._awaited[member]
             member.pipe.interrupt()
 
     def statistics(self) -> dict[str, WatchStatistics]:
-        """By type; a type that was ever watched stays until it is no longer served."""
-        groups: dict[str, list[Group]] = {name: [] for name in self._tallies}
+        """Statistics by type; a type that was ever watched stays until it is no longer served."""
+        groups: dict[str, list[Group]] = {name: [] for name in self._counters}
         for sweeper in self._sweepers.values():
             groups[sweeper.interest.type_name].append(sweeper.group)
-        return {name: _statistics(groups[name], tally) for name, tally in self._tallies.items()}
+        return {name: _statistics(groups[name], counters) for name, counters in self._counters.items()}
 
 
-def _statistics(groups: list[Group], tally: Tally) -> WatchStatistics:
+def _statistics(groups: list[Group], counters: WatchCounters) -> WatchStatistics:
     return WatchStatistics(
         groups=len(groups),
         sweeping=sum(len(group.sweeping) for group in groups),
         lagging=sum(len(group.lagging) for group in groups),
-        frames=tally.frames,
-        deliveries=tally.deliveries,
-        lagged=tally.lagged,
-        expired=tally.expired,
+        frames=counters.frames,
+        deliveries=counters.deliveries,
+        lagged=counters.lagged,
+        expired=counters.expired,
     )

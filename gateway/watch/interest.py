@@ -1,4 +1,4 @@
-"""What a watcher asks for: which objects, shown how. Watchers with equal keys get the same bytes and share a group."""
+"""What a watcher requested: which objects, in which encoding. Watchers with equal keys share a group."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 from gateway.watch.selection import Selection
 
-Present = Callable[[str, bytes], bytes]  # event type and stored bytes to the document
-Told = Callable[[str, bytes], bytes]  # event type and the object as JSON to the document
+Encode = Callable[[str, bytes], bytes]  # event type and stored object -> watch event
+Wrap = Callable[[str, bytes], bytes]  # event type and object as JSON, as clients see it -> watch event
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
@@ -18,9 +18,11 @@ class Interest:
     type_id: int
     type_name: str
     selection: Selection
-    present: Present
-    first: Present | None  # another form for the first event of a stream; None: like all others
-    tell: Told
-    bookmark: Callable[[int], bytes] | None  # the document that marks an offset; None: not asked for
-    binary: bool = False  # documents are no text
-    definition: object = None  # of the kind that is watched: the watch ends when it is no longer served
+    encode: Encode
+    encode_first: Encode | None  # for the first event of a stream, where it differs (a Table with columns)
+    wrap: Wrap
+    bookmark: (
+        Callable[[int], bytes] | None
+    )  # offset -> BOOKMARK event; None: the client did not ask for bookmarks
+    binary: bool = False  # events are protobuf, not text
+    definition: object = None  # of the watched kind: the watch ends when that is no longer served

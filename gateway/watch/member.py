@@ -1,4 +1,4 @@
-"""A watcher: a connection, how far it has been served, and the rest of a frame that did not fit; no queue."""
+"""One watcher in a group: its connection, the offset it has reached, and the rest of a frame sent in part; no queue."""
 
 from __future__ import annotations
 
@@ -7,94 +7,94 @@ from typing import Any, Protocol
 
 import trio
 
-from gateway.requests.request import Ending
-from gateway.watch.volley import Missed
+from gateway.requests.request import EndReason
+from gateway.watch.broadcast import Missed
 
-# How long a watcher that does not read may hold up the end of its own stream.
-FAREWELL = 5.0
+# Seconds that a client which does not read may delay the end of its own stream.
+CLOSE_TIMEOUT = 5.0
 
 
 class Pipe(Protocol):
-    """What a watch needs of a connection; `gateway.connections.link.Link` is one."""
+    """What a watch needs of a connection; `gateway.connections.link.Link` implements it."""
 
-    deadline: float  # when to interrupt by itself, again and again from then on
+    deadline: float  # when the connection interrupts itself, repeatedly from then on
 
     @property
-    def clogged(self) -> bool:
-        """Bytes that `transmit` took have not left yet."""
+    def has_unsent(self) -> bool:
+        """Whether bytes that `transmit` took are still waiting to be sent."""
 
     def transmit(self, data: bytes | memoryview) -> int:
-        """Send what fits, now, and say how much was taken; less than zero: taken, but not all has left."""
+        """Send what fits, without waiting; return the count of bytes taken, negated if some are still unsent."""
 
     @staticmethod
-    def volley(pipes: Sequence[Any], data: bytes) -> Missed:
-        """The same to many pipes of this kind: those that did not take all, with what `transmit` would say."""
+    def broadcast(pipes: Sequence[Any], data: bytes) -> Missed:
+        """Send the same bytes to many pipes of this class; return those that did not send all, each with its result."""
 
     async def flush(self) -> None:
-        """Wait until what was taken has left and more fits, or for an interruption. One task at a time."""
+        """Wait until all that was taken is sent and more fits, or for an interruption. One task at a time."""
 
     async def receive(self) -> bytes:
-        """The client's next bytes; none at its end; ClosedResourceError when interrupted."""
+        """Return the client's next bytes, b"" at the end; raise ClosedResourceError when interrupted."""
 
     def interrupt(self) -> None:
         """Wake the tasks that wait on the connection."""
 
 
-class House(Protocol):
-    """What a member knows of the hub."""
+class MemberHub(Protocol):
+    """The part of the hub that a member uses."""
 
     closing: bool
 
 
 class Member:
     __slots__ = (
-        "_house",
+        "_hub",
+        "catch_up_done",
         "cursor",
+        "end_reason",
         "ended",
         "ends_at",
-        "fate",
-        "fresh",
+        "first_pending",
         "pipe",
         "rest",
-        "settled",
     )
 
-    def __init__(self, pipe: Pipe, ends_at: float, house: House, *, fresh: bool = False) -> None:
+    def __init__(self, pipe: Pipe, ends_at: float, hub: MemberHub, *, first_pending: bool = False) -> None:
         self.pipe = pipe
         self.ends_at = ends_at
-        self._house = house
-        self.cursor = 0  # everything up to this offset has been sent, but for `rest`
+        self._hub = hub
+        self.cursor = 0  # everything up to this offset has been sent, except `rest`
         self.rest: memoryview | None = None  # of the frame at the cursor; shared bytes, not a copy
-        self.fresh = fresh  # its first event has another form than all others, and has not been sent
-        self.ended = False  # takes part in no more sweeps
-        self.fate: Ending | None = None  # why its group dismissed it
-        self.settled: trio.Event | None = None  # set when a member that was behind has come to a frame's end
+        self.first_pending = first_pending  # its first event is encoded differently and has not been sent
+        self.ended = False  # it has left its group
+        self.end_reason: EndReason | None = None  # why its group removed it
+        self.catch_up_done: trio.Event | None = None  # set when its catch-up task has ended
         pipe.deadline = ends_at
 
-    def over(self) -> bool:
-        """It should end, at the next frame's end."""
-        return self.ended or self._house.closing or trio.current_time() >= self.ends_at
+    def should_end(self) -> bool:
+        """Whether the watch should end at the end of the current frame."""
+        return self.ended or self._hub.closing or trio.current_time() >= self.ends_at
 
     def end(self) -> None:
-        """Its time is over now, whatever the client asked for."""
+        """End the watch now, whatever timeout the client requested."""
         self.ends_at = self.pipe.deadline = trio.current_time()
         self.pipe.interrupt()
 
-    def insist(self) -> None:
-        """Called while it cannot take more: one whose time is long over is cut off."""
+    def check_close_timeout(self) -> None:
+        """Raise if the connection still cannot take more CLOSE_TIMEOUT after the end of the watch."""
         now = trio.current_time()
-        if self._house.closing and self.ends_at > now:
+        if self._hub.closing and self.ends_at > now:
             self.ends_at = self.pipe.deadline = now
-        if now >= self.ends_at + FAREWELL:
+        if now >= self.ends_at + CLOSE_TIMEOUT:
             raise ConnectionResetError("the watcher did not read to the end of an event")
 
 
 async def push(member: Member, data: bytes) -> None:
-    """All of it, however slow the client is, unless its time is long over."""
+    """Send all bytes, however slow the client is, up to CLOSE_TIMEOUT after the end of the watch."""
     pipe, left = member.pipe, memoryview(data)
-    while left or pipe.clogged:
+    while left or pipe.has_unsent:
         taken = pipe.transmit(left) if left else 0
         left = left[abs(taken) :]
-        if left or pipe.clogged:
-            member.insist()
+        if left or pipe.has_unsent:
+            member.check_close_timeout()
             await pipe.flush()

@@ -1,7 +1,7 @@
-"""Which changes a watch shows, and as what: the filter of a group.
+"""The filter of a group: which changes become events of a watch, and of which type.
 
-An object that begins to match is ADDED, one that no longer does is DELETED with its last matching content and the
-new version; one that never matched is silent.
+An object that begins to match is ADDED; one that stops matching is DELETED, with its last matching content and the
+new version; a change of an object that matches neither before nor after is skipped.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from gateway.watch.changes import Change
 
 Match = Callable[[bytes], bool]
-Shown = tuple[str, bytes]  # event type, the object's stored bytes
+Selected = tuple[str, bytes]  # event type, stored object
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
     namespace: str | None = None  # None: all
     name: str | None = None
-    match: Match | None = None  # over facts; None: all
+    match: Match | None = None  # of an event's packed labels and fields; None: all
 
-    def show(self, change: Change) -> Shown | None:
+    def select(self, change: Change) -> Selected | None:
         event = change.event
         if self.namespace is not None and event.namespace != self.namespace:
             return None
@@ -31,10 +31,10 @@ class Selection:
             if event.removed:
                 return "DELETED", event.body
             return ("MODIFIED" if event.previous else "ADDED"), event.body
-        return self._show_matching(change, self.match)
+        return self._select_matching(change, self.match)
 
     @staticmethod
-    def _show_matching(change: Change, match: Match) -> Shown | None:
+    def _select_matching(change: Change, match: Match) -> Selected | None:
         event = change.event
         if event.removed:
             return ("DELETED", event.body) if match(event.facts) else None
@@ -42,4 +42,4 @@ class Selection:
         matched = before is not None and match(before.facts)
         if match(event.facts):
             return ("MODIFIED" if matched else "ADDED"), event.body
-        return ("DELETED", change.left()) if matched else None
+        return ("DELETED", change.deselected_body()) if matched else None

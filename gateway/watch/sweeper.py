@@ -1,7 +1,7 @@
-"""A group with the task that sweeps it: woken by commits, and by the clock where bookmarks are asked for.
+"""The task that sweeps a group: commits wake it, and the clock where clients asked for bookmarks.
 
-Made by the hub for the first watcher of a group, cancelled when the last one leaves. A sweep that breaks ends the
-watches of its group, each with an error its client can read, and nobody else's.
+The hub starts one for the first watcher of a group and cancels it when the last one leaves. An exception in a sweep
+ends the watches of that group only, each with an ERROR event.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import logging
 
 import trio
 
-from gateway.requests.request import Ending
+from gateway.requests.request import EndReason
 from gateway.watch.changes import TooOld
 from gateway.watch.framing import Framing
 from gateway.watch.group import Group
@@ -18,8 +18,8 @@ from gateway.watch.interest import Interest
 
 logger = logging.getLogger(__name__)
 
-# How often those who ask for bookmarks get one. Well within the shortest sensible watch history, so that whoever
-# resumes from a bookmark finds what came after it.
+# Seconds between bookmarks. Well within the shortest sensible watch history, so that a client that resumes from a
+# bookmark finds the events after it.
 BOOKMARK_INTERVAL = 60.0
 
 
@@ -33,8 +33,8 @@ class Sweeper:
         self._scope = trio.CancelScope()
 
     def wake(self, before: int) -> None:
-        """A commit concerns the group; `before` is the newest offset in front of that commit."""
-        self.group.disturb(before)
+        """A commit may affect the group; `before` is the offset of the commit before it."""
+        self.group.mark_dirty(before)
         self._dirty.set()
 
     def cancel(self) -> None:
@@ -44,15 +44,15 @@ class Sweeper:
         with self._scope:
             try:
                 while True:
-                    await self._woken()
+                    await self._wait_for_work()
                     await self._catch_up()
             except TooOld:
-                self.group.dismiss_all(Ending.TOO_OLD)
+                self.group.remove_all(EndReason.TOO_OLD)
             except Exception:
                 logger.exception("the sweep of %s failed; its watches end", self.interest.key)
-                self.group.dismiss_all(Ending.FAILED)
+                self.group.remove_all(EndReason.FAILED)
 
-    async def _woken(self) -> None:
+    async def _wait_for_work(self) -> None:
         if self.interest.bookmark is None:
             await self._dirty.wait()
         else:
@@ -61,10 +61,10 @@ class Sweeper:
         self._dirty = trio.Event()
 
     async def _catch_up(self) -> None:
-        while not self.group.resting:
+        while not self.group.idle:
             await self.group.step()
             await self._bookmark_when_due()
-            if not self.group.resting:
+            if not self.group.idle:
                 await trio.lowlevel.checkpoint()
         await self._bookmark_when_due()
 
@@ -73,6 +73,6 @@ class Sweeper:
         if mark is None or trio.current_time() < self._due:
             return
         self._due = trio.current_time() + BOOKMARK_INTERVAL
-        self.group.freshen()
+        self.group.update_head()
         head = self.group.head
         await self.group.offer([(head, self._framing(mark(head)))])

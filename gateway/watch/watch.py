@@ -1,8 +1,8 @@
-"""One watch from its first event to its last: the present state if asked for, what happened since, then the sweep.
+"""One watch from its first event to its last: the existing objects if requested, the events since, then the sweep.
 
-Made by `Opening`, run by the task of the connection over whatever transport it has. It ends when its time is up, the
-client leaves, the server stops, or the watch history passes it (410 as an ERROR event); never in the middle of
-an event.
+`WatchOpener` creates it; the task of the connection runs it, whatever the protocol. It ends when its timeout passes,
+the client disconnects, the server stops, or its cursor leaves the watch history (410 as an ERROR event); never in the
+middle of an event.
 """
 
 from __future__ import annotations
@@ -14,30 +14,30 @@ import trio
 
 from actors.errors import Expired
 from gateway.requests.errors import Failure, failure_of, plain_failure
-from gateway.requests.request import Ending, Finished
+from gateway.requests.request import EndReason, Finished
 from gateway.watch.changes import TooOld
 from gateway.watch.framing import Framing
 from gateway.watch.group import Group
 from gateway.watch.hub import Hub
+from gateway.watch.initial_events import InitialEvents, WatchEnded
 from gateway.watch.interest import Interest
-from gateway.watch.member import FAREWELL, Member, Pipe, push
-from gateway.watch.state import Over, State
+from gateway.watch.member import CLOSE_TIMEOUT, Member, Pipe, push
 
-# What a client may send while it watches: pipelined requests wait here.
-EARLY = 64 << 10
+# Bytes that a client may send during its watch: pipelined requests wait in memory.
+MAX_EARLY_BYTES = 64 << 10
 
-BROKEN = "an error of the server's own ended this watch; the server's log tells more"
+GROUP_FAILED = "an error of the server's own ended this watch; the server's log tells more"
 
 
-class Broken(Exception):
-    """The group of a watch failed."""
+class GroupFailed(Exception):
+    """The sweep of the watch's group raised."""
 
 
 class Watch:
-    def __init__(self, hub: Hub, interest: Interest, start: int | State, ends_at: float) -> None:
+    def __init__(self, hub: Hub, interest: Interest, start: int | InitialEvents, ends_at: float) -> None:
         self._hub = hub
         self._interest = interest
-        self._start: int | State = start  # after a version, or with the state at the newest one
+        self._start: int | InitialEvents = start  # a version, or all existing objects first
         self._ends_at = ends_at
         self._early = b""
 
@@ -46,46 +46,48 @@ class Watch:
         return self._interest.binary
 
     async def run(self, connection: Pipe, framing: Framing) -> Finished:
-        member = Member(connection, self._ends_at, self._hub, fresh=self._interest.first is not None)
+        member = Member(
+            connection, self._ends_at, self._hub, first_pending=self._interest.encode_first is not None
+        )
         self._hub.enter(member, self._interest)
         try:
-            why = await self._serve(member, framing)
+            reason = await self._serve(member, framing)
         finally:
             self._hub.leave(self._interest, framing, member)
-        return Finished(why, self._early)
+        return Finished(reason, self._early)
 
-    async def _serve(self, member: Member, framing: Framing) -> Ending:
+    async def _serve(self, member: Member, framing: Framing) -> EndReason:
         try:
             await self._begin(member, framing)
             group = self._hub.join(self._interest, framing, member)
-            await self._attend(member, lambda: False)
+            await self._listen_until(member, lambda: False)
             await self._finish(member, framing, group)
-        except Over:
+        except WatchEnded:
             pass
         except (Expired, TooOld):
             await push(member, framing(self._too_old(member)))
-            return Ending.TOO_OLD
-        except Broken:
-            await push(member, framing(self._error(plain_failure(500, BROKEN))))
-            return Ending.FAILED
-        return Ending.STOPPING if self._hub.closing else Ending.TIME_UP
+            return EndReason.TOO_OLD
+        except GroupFailed:
+            await push(member, framing(self._error(plain_failure(500, GROUP_FAILED))))
+            return EndReason.FAILED
+        return EndReason.STOPPING if self._hub.closing else EndReason.TIME_UP
 
-    async def _attend(self, member: Member, enough: Callable[[], bool]) -> None:
-        """Listen to the client, who has nothing to say but goodbye, until the watch is over."""
-        while not (member.over() or enough()):
+    async def _listen_until(self, member: Member, enough: Callable[[], bool]) -> None:
+        """Read from the client, to notice when it disconnects, until the watch should end or `enough()`."""
+        while not (member.should_end() or enough()):
             try:
                 data = await member.pipe.receive()
             except trio.ClosedResourceError:
                 continue
-            if not data or len(self._early) > EARLY:
+            if not data or len(self._early) > MAX_EARLY_BYTES:
                 raise ConnectionResetError("the watcher left")
             self._early += data
 
-    # The beginning.
+    # Start.
 
     async def _begin(self, member: Member, framing: Framing) -> None:
-        start, self._start = self._start, 0  # what it takes to begin is not kept
-        if isinstance(start, State):
+        start, self._start = self._start, 0  # frees the memory of the start
+        if isinstance(start, InitialEvents):
             start = await self._send_state(member, framing, start)
         member.cursor = start
         if start > self._hub.newest():
@@ -93,21 +95,21 @@ class Watch:
         if start < self._hub.floor():
             raise TooOld
 
-    async def _send_state(self, member: Member, framing: Framing, state: State) -> int:
-        """Send it, and listen to the client meanwhile."""
-        interest, gone = self._interest, False
-        sent: int | Exception = Over()
+    async def _send_state(self, member: Member, framing: Framing, state: InitialEvents) -> int:
+        """Send the existing objects, and notice meanwhile when the client disconnects."""
+        interest, disconnected = self._interest, False
+        sent: int | Exception = WatchEnded()
 
         def frame(body: bytes, first: bool) -> bytes:
-            present = interest.first if first and interest.first else interest.present
-            return framing(present("ADDED", body))
+            encode = interest.encode_first if first and interest.encode_first else interest.encode
+            return framing(encode("ADDED", body))
 
         async def listen() -> None:
-            nonlocal gone
+            nonlocal disconnected
             try:
-                await self._attend(member, lambda: False)
+                await self._listen_until(member, lambda: False)
             except OSError:
-                gone = True
+                disconnected = True
                 nursery.cancel_scope.cancel()
 
         async with trio.open_nursery() as nursery:
@@ -117,46 +119,46 @@ class Watch:
             except Exception as error:
                 sent = error
             nursery.cancel_scope.cancel()
-        if gone:
+        if disconnected:
             raise ConnectionResetError("the watcher left")
         if isinstance(sent, Exception):
             raise sent
         return sent
 
     async def _await_version(self, member: Member, version: int) -> None:
-        """Silence until a version that is ahead has come, or the client or its time has gone."""
-        self._hub.expect(member, version)
-        await self._attend(member, lambda: self._hub.newest() >= version)
+        """Send nothing until a future version has been committed; WatchEnded if the timeout passes first."""
+        self._hub.wake_at(member, version)
+        await self._listen_until(member, lambda: self._hub.newest() >= version)
         if self._hub.newest() < version:
-            raise Over
+            raise WatchEnded
 
-    # The end.
+    # End.
 
     async def _finish(self, member: Member, framing: Framing, group: Group) -> None:
-        """Come to the end of an event, then say how far the stream got if that was asked for."""
+        """Complete the current event, then send a last bookmark if the client asked for bookmarks."""
         if member in group.lagging:
-            await self._settle(member, group)
+            await self._finish_catching_up(member, group)
         reached = group.reached(member)
-        dismissed = member.ended
+        removed = member.ended
         group.leave(member)
         if member.rest is not None:
             raise ConnectionResetError("the watcher did not read to the end of an event")
-        if member.fate is Ending.TOO_OLD:
+        if member.end_reason is EndReason.TOO_OLD:
             raise TooOld
-        if member.fate is Ending.FAILED:
-            raise Broken
-        if dismissed:
+        if member.end_reason is EndReason.FAILED:
+            raise GroupFailed
+        if removed:
             raise ConnectionResetError("the watcher left")
         mark = self._interest.bookmark
         await push(member, framing(mark(reached)) if mark is not None else b"")
 
     @staticmethod
-    async def _settle(member: Member, group: Group) -> None:
-        member.settled = trio.Event()
-        group.nudge()
-        with trio.move_on_after(FAREWELL):
-            await member.settled.wait()
-        if not member.settled.is_set():
+    async def _finish_catching_up(member: Member, group: Group) -> None:
+        member.catch_up_done = trio.Event()
+        group.wake_waiting()
+        with trio.move_on_after(CLOSE_TIMEOUT):
+            await member.catch_up_done.wait()
+        if not member.catch_up_done.is_set():
             raise ConnectionResetError("the watcher did not read to the end of an event")
 
     def _too_old(self, member: Member) -> bytes:
@@ -165,4 +167,4 @@ class Watch:
         return self._error(failure)
 
     def _error(self, failure: Failure) -> bytes:
-        return self._interest.tell("ERROR", orjson.dumps(failure.document()))
+        return self._interest.wrap("ERROR", orjson.dumps(failure.document()))

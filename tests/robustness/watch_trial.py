@@ -29,7 +29,9 @@ _SMALL_CACHES = (
     "from gateway.watch import changes, frames; frames.KEPT_FRAMES = 4; changes.KEPT_EVENTS = 8",
     "from gateway.watch import changes; changes.STEP_EVENTS = 3",
 )
-_SMALL_PAGES = "from gateway.watch import state; state.FIRST_PAGE = 2; state.LARGEST_PAGE = 3"
+_SMALL_PAGES = (
+    "from gateway.watch import initial_events; initial_events.FIRST_PAGE = 2; initial_events.LARGEST_PAGE = 3"
+)
 _SMALL_TURNS = "from gateway.watch import group, hub; group.TURN = hub.TURN = 1"
 _SMALL_BUFFERS = """
 import socket

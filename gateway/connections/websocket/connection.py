@@ -22,10 +22,10 @@ from gateway.connections.link import Link
 from gateway.connections.metering import Meter, frame_head
 from gateway.connections.websocket import frames as wire
 from gateway.requests.exchange import Exchange
-from gateway.requests.request import Ending, Stream
+from gateway.requests.request import EndReason, Stream
+from gateway.watch.broadcast import one_by_one
 from gateway.watch.framing import as_binary_frame, as_text_frame
-from gateway.watch.member import FAREWELL
-from gateway.watch.volley import one_by_one
+from gateway.watch.member import CLOSE_TIMEOUT
 
 logger = logging.getLogger(__name__)
 
@@ -34,10 +34,10 @@ PING_AFTER = 30.0
 ANSWER_WITHIN = 30.0
 
 _CODES = {
-    Ending.TIME_UP: wire.NORMAL,
-    Ending.STOPPING: wire.GOING_AWAY,
-    Ending.TOO_OLD: wire.POLICY,
-    Ending.FAILED: wire.INTERNAL_ERROR,
+    EndReason.TIME_UP: wire.NORMAL,
+    EndReason.STOPPING: wire.GOING_AWAY,
+    EndReason.TOO_OLD: wire.POLICY,
+    EndReason.FAILED: wire.INTERNAL_ERROR,
 }
 
 
@@ -89,9 +89,9 @@ class WebSocket:
             self._panic(error)
             await self._close(wire.INTERNAL_ERROR)
         else:
-            if finished.why is Ending.FAILED:
+            if finished.reason is EndReason.FAILED:
                 self._panic(None)
-            await self._close(_CODES[finished.why])
+            await self._close(_CODES[finished.reason])
 
     def _panic(self, error: Exception | None) -> None:
         if self._exchange is not None:
@@ -109,8 +109,8 @@ class WebSocket:
         self._link.deadline = min(moment, self._test_at)
 
     @property
-    def clogged(self) -> bool:
-        return bool(self._control) or self._link.clogged
+    def has_unsent(self) -> bool:
+        return bool(self._control) or self._link.has_unsent
 
     def transmit(self, data: bytes | memoryview) -> int:
         if (self._control or self._next or self._leaving) and not self._midway and not self._say():
@@ -124,7 +124,7 @@ class WebSocket:
             self._midway = True
         return sent
 
-    volley = staticmethod(one_by_one)
+    broadcast = staticmethod(one_by_one)
 
     async def flush(self) -> None:
         await self._link.flush()
@@ -152,7 +152,7 @@ class WebSocket:
                 return b""
 
     def _next_deadline(self) -> float:
-        waiting = (self._control or self._next or self._link.clogged) and not self._midway
+        waiting = (self._control or self._next or self._link.has_unsent) and not self._midway
         # The socket is so full that not even a pong fits: try again with the watchdog's next tick.
         return trio.current_time() if waiting else min(self._ends_at, self._test_at)
 
@@ -179,7 +179,7 @@ class WebSocket:
         """Close, after the event under way if there is one; its reader has not long for that."""
         self._queue(frame)
         self._leaving = True
-        self._ends_at = min(self._ends_at, trio.current_time() + FAREWELL)
+        self._ends_at = min(self._ends_at, trio.current_time() + CLOSE_TIMEOUT)
 
     def _say(self) -> bool:
         """Send control frames that wait. True when all are out and events may follow."""
@@ -213,7 +213,7 @@ class WebSocket:
 
     def _slow(self) -> bool:
         """Whether bytes for this peer still wait on our side, for its window or in parts."""
-        if self._midway or self.clogged or self._link.closed:
+        if self._midway or self.has_unsent or self._link.closed:
             return True
         try:
             unsent = fcntl.ioctl(self._link.fd, termios.TIOCOUTQ, bytes(4))
@@ -229,7 +229,7 @@ class WebSocket:
             raise ConnectionResetError("the watcher left")
         link = self._link
         link.deadline = trio.current_time() + link.limits.linger_seconds
-        while self.clogged or self._next:
+        while self.has_unsent or self._next:
             await self.flush()
             if trio.current_time() >= link.deadline:
                 raise ConnectionResetError("the watcher does not read")

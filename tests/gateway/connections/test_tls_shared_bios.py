@@ -111,7 +111,7 @@ async def test_the_alert_for_a_broken_record_goes_to_who_sent_it() -> None:
 async def test_what_cannot_be_written_leaves_nothing_behind() -> None:
     async with pairs() as (desk, [(one, _), (two, second)]):
         one.finish()
-        missed = SecureLink.volley([one, two], b"event")
+        missed = SecureLink.broadcast([one, two], b"event")
         assert [(link, type(taken)) for link, taken in missed] == [(one, ssl.SSLError)]
         assert is_clear(desk)
         assert await second.read(5) == b"event"
@@ -123,7 +123,7 @@ async def test_a_volley_reaches_all(size: int) -> None:
         data = b"x" * size
         for link, _ in made:
             link.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
-        assert SecureLink.volley([link for link, _ in made], data) == []
+        assert SecureLink.broadcast([link for link, _ in made], data) == []
         assert is_clear(desk)
         for _, peer in made:
             assert await peer.read(size) == data
@@ -132,12 +132,12 @@ async def test_a_volley_reaches_all(size: int) -> None:
 async def test_who_does_not_read_is_told_of_and_gets_the_rest_later() -> None:
     async with pairs() as (_, [(one, first), (two, second)]):
         data, sent = b"y" * SLICE, 0
-        while not (missed := SecureLink.volley([one], data)):
+        while not (missed := SecureLink.broadcast([one], data)):
             sent += SLICE
         assert missed == [(one, -SLICE)]
-        assert SecureLink.volley([one, two], b"next") == [(one, 0)]
+        assert SecureLink.broadcast([one, two], b"next") == [(one, 0)]
         assert await second.read(4) == b"next"
         assert len(await first.read(sent)) >= sent
-        while one.clogged:
+        while one.has_unsent:
             await one.flush()
             await first.sock.recv(1 << 20)

@@ -35,7 +35,7 @@ async def read_all(link: SecureLink, peer: Peer, count: int) -> bytes:
             found = await peer.read(count)
 
         nursery.start_soon(read)
-        while link.clogged:
+        while link.has_unsent:
             await link.flush()
     return found
 
@@ -46,7 +46,7 @@ async def test_what_waits_is_a_morsel(early: None) -> None:
         data = os.urandom(ROUND)
         taken = link.transmit(data)
         assert taken < 0
-        assert link.clogged
+        assert link.has_unsent
         assert len(link._unsent or b"") <= tls._MORSEL + OVERHEAD < SLICE
         assert await read_all(link, peer, -taken) == data[:-taken]
 
@@ -56,8 +56,8 @@ async def test_in_a_volley_too(early: None) -> None:
         widen(stalled)
         data = os.urandom(SLICE)
         told = b""
-        while not stalled.clogged:
-            missed = SecureLink.volley([stalled, healthy], data)
+        while not stalled.has_unsent:
+            missed = SecureLink.broadcast([stalled, healthy], data)
             told += data[: -int(missed[0][1]) if missed else len(data)]  # type: ignore[arg-type]
             assert [link for link, _ in missed] in ([], [stalled])
             assert await read_all(healthy, other, len(data)) == data

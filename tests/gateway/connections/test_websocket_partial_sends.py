@@ -14,7 +14,7 @@ from trio.testing import wait_all_tasks_blocked
 from gateway.connections.limits import Limits
 from gateway.connections.websocket.connection import WebSocket
 from gateway.watch.framing import as_text_frame
-from tests.gateway.watch.ground import FakePipe, ground
+from tests.gateway.watch.memory_hub import FakePipe, memory_hub
 from tests.gateway.watch.websocket_client import PING, PONG, TEXT, Frame, masked
 
 
@@ -76,7 +76,7 @@ def frames_in(data: bytes) -> list[Frame]:
 )
 def test_any_order_of_writes_pings_and_reads(room: int, slice: int, steps: list[tuple[str, int]]) -> None:
     async def run() -> None:
-        async with ground() as base, trio.open_nursery() as nursery:
+        async with memory_hub() as base, trio.open_nursery() as nursery:
             link = FakeLink(room, slice)
             pipe: Any = WebSocket(link, b"")  # type: ignore[arg-type]
             watcher = base.join(pipe, framing=as_text_frame)
@@ -117,7 +117,7 @@ async def attend(pipe: WebSocket) -> None:
 
 @pytest.mark.parametrize("room", range(12))
 async def test_a_pong_that_is_cut_is_finished_before_the_next_event(room: int) -> None:
-    async with ground() as base, trio.open_nursery() as nursery:
+    async with memory_hub() as base, trio.open_nursery() as nursery:
         link = FakeLink(room, 0)
         pipe: Any = WebSocket(link, b"")  # type: ignore[arg-type]
         base.join(pipe, framing=as_text_frame)

@@ -20,9 +20,9 @@ ROOM = 48 << 10  # the kernel makes it twice as much; with less, its delayed ack
 def sockets_that_are_soon_full(monkeypatch: pytest.MonkeyPatch) -> None:
     accept = Listener.accept
 
-    def narrow(listener: Listener, most: int) -> Iterator[socket.socket]:
+    def small_buffers(listener: Listener, most: int) -> Iterator[socket.socket]:
         for sock in accept(listener, most):
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, ROOM)
             yield sock
 
-    monkeypatch.setattr(Listener, "accept", narrow)
+    monkeypatch.setattr(Listener, "accept", small_buffers)

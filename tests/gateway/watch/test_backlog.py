@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from gateway.watch.backlog import STRETCH, Backlog
+from gateway.watch.backlog import SEGMENT, Backlog
 from gateway.watch.changes import Change, Changes, TooOld
 from gateway.watch.frames import KEPT_BYTES, ROUND_BYTES, Frame
-from tests.gateway.watch.ground import Ground, ground
+from tests.gateway.watch.memory_hub import MemoryHub, memory_hub
 
 
 class Shared:
-    """A backlog of everything on the ground, which notes what it had to make."""
+    """A backlog of every event of a memory hub; it records which segments it had to encode."""
 
-    def __init__(self, base: Ground) -> None:
+    def __init__(self, base: MemoryHub) -> None:
         # As after a restart: nothing of the past is in memory.
         changes = Changes(base.journal, base.type_id, base.feed.head)
         self.made: list[int] = []
@@ -34,10 +34,10 @@ class Shared:
 
 
 async def test_everybody_sees_all_and_nothing_is_made_twice() -> None:
-    async with ground() as base:
-        offsets = [base.put(f"n-{number % 7}") for number in range(STRETCH * 4)]
-        shared, whole = Shared(base), base.feed.head // STRETCH * STRETCH
-        for begin in (0, 0, 1, STRETCH - 1, STRETCH, STRETCH + 5, 2 * STRETCH):
+    async with memory_hub() as base:
+        offsets = [base.put(f"n-{number % 7}") for number in range(SEGMENT * 4)]
+        shared, whole = Shared(base), base.feed.head // SEGMENT * SEGMENT
+        for begin in (0, 0, 1, SEGMENT - 1, SEGMENT, SEGMENT + 5, 2 * SEGMENT):
             assert shared.walk(begin) == [offset for offset in offsets if offset > begin]
         assert len([offset for offset in shared.made if offset <= whole]) == len(
             {offset for offset in shared.made if offset <= whole}
@@ -45,12 +45,12 @@ async def test_everybody_sees_all_and_nothing_is_made_twice() -> None:
 
 
 async def test_a_type_that_seldom_changes_is_not_walked_through() -> None:
-    async with ground() as base:
+    async with memory_hub() as base:
         first = base.put("a")
-        for _ in range(STRETCH * 5):
+        for _ in range(SEGMENT * 5):
             base.elsewhere()
         last = base.put("a")
-        for _ in range(STRETCH * 2):
+        for _ in range(SEGMENT * 2):
             base.elsewhere()
         shared, steps, cursor = Shared(base), 0, first
         while cursor < base.feed.head:
@@ -61,7 +61,7 @@ async def test_a_type_that_seldom_changes_is_not_walked_through() -> None:
 
 
 async def test_a_stretch_that_is_not_over_is_not_kept() -> None:
-    async with ground() as base:
+    async with memory_hub() as base:
         offsets = [base.put("a") for _ in range(3)]
         shared = Shared(base)
         assert shared.walk(0) == offsets
@@ -70,27 +70,27 @@ async def test_a_stretch_that_is_not_over_is_not_kept() -> None:
 
 
 async def test_large_objects_come_in_rounds() -> None:
-    async with ground() as base:
-        offsets = [base.put("a", size=ROUND_BYTES // 4) for _ in range(STRETCH * 2)]
+    async with memory_hub() as base:
+        offsets = [base.put("a", size=ROUND_BYTES // 4) for _ in range(SEGMENT * 2)]
         shared = Shared(base)
         assert shared.walk(0) == offsets
         assert shared.walk(3) == offsets[3:]
 
 
 async def test_what_is_kept_is_bounded() -> None:
-    async with ground() as base:
-        size = ROUND_BYTES // STRETCH // 2
+    async with memory_hub() as base:
+        size = ROUND_BYTES // SEGMENT // 2
         for _ in range(KEPT_BYTES // size * 2):
             base.put("a", size=size)
         shared = Shared(base)
         shared.walk(0)
         assert shared._backlog._bytes <= KEPT_BYTES
-        assert len(shared._backlog._stretches) > 1
+        assert len(shared._backlog._segments) > 1
 
 
 async def test_a_beginning_that_is_gone_does_not_hold_up_who_is_behind_it() -> None:
-    async with ground() as base:
-        offsets = [base.put("a") for _ in range(STRETCH * 2)]
+    async with memory_hub() as base:
+        offsets = [base.put("a") for _ in range(SEGMENT * 2)]
         shared = Shared(base)
         after, gone = shared._backlog._changes.after, offsets[4]
 

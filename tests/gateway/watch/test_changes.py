@@ -7,7 +7,7 @@ import pytest
 from gateway.watch import changes
 from gateway.watch.changes import Changes, TooOld
 from journal import retention
-from tests.gateway.watch.ground import Ground, ground
+from tests.gateway.watch.memory_hub import MemoryHub, memory_hub
 
 
 def offsets(found: list[changes.Change]) -> list[int]:
@@ -23,7 +23,7 @@ def walked(source: Changes, after: int, upto: int) -> list[int]:
     return seen
 
 
-def written(base: Ground, count: int, size: int = 0) -> Changes:
+def written(base: MemoryHub, count: int, size: int = 0) -> Changes:
     source = Changes(base.journal, base.type_id, base.feed.head)
     for number in range(count):
         event = base.event(f"n-{number % 7}", size=size)
@@ -33,7 +33,7 @@ def written(base: Ground, count: int, size: int = 0) -> Changes:
 
 
 async def test_from_memory_and_from_the_journal_they_are_the_same() -> None:
-    async with ground() as base:
+    async with memory_hub() as base:
         source = written(base, 50)
         fresh = Changes(base.journal, base.type_id, base.feed.head)
         for after in range(51):
@@ -41,7 +41,7 @@ async def test_from_memory_and_from_the_journal_they_are_the_same() -> None:
 
 
 async def test_not_beyond_what_is_asked_for() -> None:
-    async with ground() as base:
+    async with memory_hub() as base:
         source = written(base, 20)
         fresh = Changes(base.journal, base.type_id, base.feed.head)
         for one in (source, fresh):
@@ -50,7 +50,7 @@ async def test_not_beyond_what_is_asked_for() -> None:
 
 
 async def test_other_types_are_passed_over() -> None:
-    async with ground() as base:
+    async with memory_hub() as base:
         base.put("a")
         base.elsewhere()
         base.put("b")
@@ -61,7 +61,7 @@ async def test_other_types_are_passed_over() -> None:
 
 async def test_steps_are_bounded_by_events_and_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changes, "STEP_EVENTS", 8)
-    async with ground() as base:
+    async with memory_hub() as base:
         source = written(base, 30, size=1000)
         for one in (source, Changes(base.journal, base.type_id, 30)):
             assert len(one.after(0, 30)[0]) == 8
@@ -73,7 +73,7 @@ async def test_steps_are_bounded_by_events_and_bytes(monkeypatch: pytest.MonkeyP
 
 async def test_memory_is_bounded_and_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changes, "KEPT_EVENTS", 10)
-    async with ground() as base:
+    async with memory_hub() as base:
         source = written(base, 95)
         assert len(source._kept) <= 10
         for after in range(0, 96, 5):
@@ -81,14 +81,14 @@ async def test_memory_is_bounded_and_nothing_is_lost(monkeypatch: pytest.MonkeyP
 
 
 async def test_few_large_ones_are_few() -> None:
-    async with ground() as base:
+    async with memory_hub() as base:
         source = written(base, 12, size=changes.KEPT_BYTES // 4)
         assert len(source._kept) <= 5
         assert walked(source, 0, 12) == list(range(1, 13))
 
 
 async def test_what_was_before_each() -> None:
-    async with ground() as base:
+    async with memory_hub() as base:
         source = Changes(base.journal, base.type_id, 0)
         for event in (base.event("a", app="x"), base.event("a", app="y"), base.event("a", removed=True)):
             base.commit([event])
@@ -97,12 +97,12 @@ async def test_what_was_before_each() -> None:
         assert first.before() is None
         assert second.before() == first.event
         assert third.before() == second.event
-        assert b'"resourceVersion":"2"' in second.left()
-        assert b'"app":"x"' in second.left()
+        assert b'"resourceVersion":"2"' in second.deselected_body()
+        assert b'"app":"x"' in second.deselected_body()
 
 
 async def test_what_the_journal_forgot_is_too_old() -> None:
-    async with ground() as base:
+    async with memory_hub() as base:
         source = written(base, 30)
         retention.advance(base.journal, 20)
         with pytest.raises(TooOld):

@@ -6,19 +6,19 @@ import pytest
 
 from gateway.watch import frames
 from gateway.watch.changes import Change
-from gateway.watch.selection import Selection, Shown
+from gateway.watch.selection import Selected, Selection
 from journal.errors import Damaged
 from tests.gateway.api import config_map, labelled, served
 from tests.gateway.idle import until_idle
 from tests.gateway.watch.watching import ports, transports, watching
 
-show = Selection.show
+select = Selection.select
 
 
-def fails_for_selections(self: Selection, change: Change) -> Shown | None:
+def fails_for_selections(self: Selection, change: Change) -> Selected | None:
     if self.match is not None:
         raise Damaged("made up")
-    return show(self, change)
+    return select(self, change)
 
 
 @transports
@@ -31,7 +31,7 @@ async def test_its_watches_end_with_an_error(transport: str, monkeypatch: pytest
             watching(api, path, transport) as healthy,
         ):
             with monkeypatch.context() as patch:
-                patch.setattr(Selection, "show", fails_for_selections)
+                patch.setattr(Selection, "select", fails_for_selections)
                 await api.create("configmaps", labelled("a", app="x"))
                 for watch in (broken, too):
                     [event] = await watch.end()
@@ -58,7 +58,7 @@ async def test_one_that_is_catching_up_fails_alone(monkeypatch: pytest.MonkeyPat
                 await api.create("configmaps", {**body, "data": {"big": "x" * 100_000}})
             await healthy.take(80)
             with monkeypatch.context() as patch:
-                patch.setattr(Selection, "show", fails_for_selections)
+                patch.setattr(Selection, "select", fails_for_selections)
                 lagging.resume()  # type: ignore[attr-defined]
                 await lagging.gone()
                 await until_idle()
@@ -70,7 +70,7 @@ async def test_one_that_is_catching_up_fails_alone(monkeypatch: pytest.MonkeyPat
 async def test_the_server_itself_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     async with served() as api, watching(api, api.path("configmaps")) as watch:
         with monkeypatch.context() as patch:
-            patch.setattr(Selection, "show", lambda *_: 1 / 0)
+            patch.setattr(Selection, "select", lambda *_: 1 / 0)
             await api.create("configmaps", config_map("a"))
             await watch.end()
         assert (await api.ask("GET", "/readyz")).status == 200

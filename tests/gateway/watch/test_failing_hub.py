@@ -12,7 +12,7 @@ from trio.testing import wait_all_tasks_blocked
 from gateway.watch.changes import Changes
 from gateway.watch.sweeper import Sweeper
 from journal.records import Event
-from tests.gateway.watch.ground import Ground, Watcher, ground
+from tests.gateway.watch.memory_hub import MemoryHub, Watcher, memory_hub
 from tests.robustness.expected_events import Entry
 from tests.robustness.interest import Interest
 from tests.robustness.journal_follower import JournalFollower
@@ -20,7 +20,7 @@ from tests.robustness.objects import Key, bare
 from tests.robustness.observations import Observations, Stream, WatchEvent, WatchSession
 from tests.robustness.validate.watch import validate_watches
 
-PLURAL = "configmaps"  # by which name the validators know the things of the ground
+PLURAL = "configmaps"  # the resource that the validators take the things of the memory hub for
 
 
 @contextmanager
@@ -45,7 +45,7 @@ def failing(monkeypatch: pytest.MonkeyPatch, where: str) -> Iterator[None]:
     assert (Changes.add, Sweeper.wake) == (add, wake)
 
 
-def log(base: Ground) -> JournalFollower:
+def log(base: MemoryHub) -> JournalFollower:
     follower = JournalFollower()
     with base.journal.read() as view:
         for event in view.events(0):
@@ -71,7 +71,7 @@ def session(watcher: Watcher, start: int) -> WatchSession:
 
 @pytest.mark.parametrize("where", ["add", "wake"])
 async def test_nothing_is_missed_or_sent_twice(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with ground() as base:
+    async with memory_hub() as base:
         early, start = base.join(), base.feed.head
         base.put("a")
         await wait_all_tasks_blocked()

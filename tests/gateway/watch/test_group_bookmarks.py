@@ -6,7 +6,7 @@ import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.watch.sweeper import BOOKMARK_INTERVAL
-from tests.gateway.watch.ground import FakePipe, Watcher, ground
+from tests.gateway.watch.memory_hub import FakePipe, Watcher, memory_hub
 
 
 def marks(watcher: Watcher) -> list[int]:
@@ -18,7 +18,7 @@ def marks(watcher: Watcher) -> list[int]:
 
 
 async def test_by_the_clock(mock_clock: MockClock) -> None:
-    async with ground() as base:
+    async with memory_hub() as base:
         watcher, without = base.join(bookmarks=True), base.join()
         for turn in range(1, 4):
             await wait_all_tasks_blocked()
@@ -31,7 +31,7 @@ async def test_by_the_clock(mock_clock: MockClock) -> None:
 
 
 async def test_under_constant_load(mock_clock: MockClock) -> None:
-    async with ground() as base:
+    async with memory_hub() as base:
         watcher, other = base.join(bookmarks=True), base.join(bookmarks=True)
         for number in range(100):
             base.commit([base.event(f"n-{number}-{part}") for part in range(20)])
@@ -45,7 +45,7 @@ async def test_under_constant_load(mock_clock: MockClock) -> None:
 
 
 async def test_one_who_lags_gets_none_that_would_not_be_true(mock_clock: MockClock) -> None:
-    async with ground() as base:
+    async with memory_hub() as base:
         lagging, healthy = base.join(FakePipe(room=200), bookmarks=True), base.join(bookmarks=True)
         for number in range(20):
             base.put(f"n-{number}")
@@ -62,7 +62,7 @@ async def test_one_who_lags_gets_none_that_would_not_be_true(mock_clock: MockClo
 
 
 async def test_one_that_is_cut_by_a_full_pipe_is_finished_first(mock_clock: MockClock) -> None:
-    async with ground() as base:
+    async with memory_hub() as base:
         for room in range(120):
             watcher = base.join(FakePipe(room=room), bookmarks=True)
             await wait_all_tasks_blocked()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from trio.testing import wait_all_tasks_blocked
 
-from tests.gateway.watch.ground import FakePipe, Watcher, ground
+from tests.gateway.watch.memory_hub import FakePipe, Watcher, memory_hub
 
 
 def described(watcher: Watcher) -> list[bool]:
@@ -12,7 +12,7 @@ def described(watcher: Watcher) -> list[bool]:
 
 
 async def test_once_and_at_once() -> None:
-    async with ground() as base:
+    async with memory_hub() as base:
         early, late = base.join(described=True), base.join(described=True)
         base.put("a")
         await wait_all_tasks_blocked()
@@ -28,7 +28,7 @@ async def test_once_and_at_once() -> None:
 
 
 async def test_cut_anywhere() -> None:
-    async with ground() as base:
+    async with memory_hub() as base:
         whole = base.join(described=True)
         base.commit([base.event(name) for name in "ab"])
         await wait_all_tasks_blocked()
@@ -42,7 +42,7 @@ async def test_cut_anywhere() -> None:
 
 
 async def test_only_what_matches_is_first() -> None:
-    async with ground() as base:
+    async with memory_hub() as base:
         watcher = base.join(labels="app", described=True)
         base.put("a")
         await wait_all_tasks_blocked()

@@ -8,10 +8,10 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from gateway.watch.group import TURN
-from tests.gateway.watch.ground import Ground, Watcher, ground
+from tests.gateway.watch.memory_hub import MemoryHub, Watcher, memory_hub
 
 
-async def in_turns(base: Ground, writes: int, act: list[Watcher]) -> None:
+async def in_turns(base: MemoryHub, writes: int, act: list[Watcher]) -> None:
     for number in range(writes):
         base.commit([base.event(f"n-{number}-{part}") for part in range(3)])
         await trio.lowlevel.checkpoint()
@@ -19,7 +19,7 @@ async def in_turns(base: Ground, writes: int, act: list[Watcher]) -> None:
 
 
 async def test_joining_at_every_moment() -> None:
-    async with ground() as base:
+    async with memory_hub() as base:
         first = [base.join() for _ in range(TURN * 2 + 10)]
         joined: list[tuple[int, Watcher]] = []
         writing = [first[0]]
@@ -42,7 +42,7 @@ async def test_joining_at_every_moment() -> None:
 
 
 async def test_leaving_at_every_moment() -> None:
-    async with ground() as base:
+    async with memory_hub() as base:
         members = [base.join() for _ in range(TURN * 3)]
         writing = [members[0]]
         left: list[tuple[int, Watcher]] = []
@@ -65,7 +65,7 @@ async def test_leaving_at_every_moment() -> None:
 
 
 async def test_heads_never_go_back() -> None:
-    async with ground() as base:
+    async with memory_hub() as base:
         watcher = base.join(labels="never")
         heads = [watcher.group.head]
         for _ in range(20):

@@ -8,10 +8,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from gateway.requests.request import Ending
+from gateway.requests.request import EndReason
 from gateway.watch import changes, frames
-from gateway.watch.member import FAREWELL
-from tests.gateway.watch.ground import FakePipe, Ground, Watcher, ground
+from gateway.watch.member import CLOSE_TIMEOUT
+from tests.gateway.watch.memory_hub import FakePipe, MemoryHub, Watcher, memory_hub
 
 
 async def feed_slowly(watcher: Watcher, reads: list[int]) -> None:
@@ -25,7 +25,7 @@ async def feed_slowly(watcher: Watcher, reads: list[int]) -> None:
 
 @pytest.mark.parametrize("slice", [0, 1, 7, 64])
 async def test_every_byte_boundary(slice: int) -> None:
-    async with ground() as base:
+    async with memory_hub() as base:
         healthy = base.join()
         base.commit([base.event(name) for name in "abc"])
         await wait_all_tasks_blocked()
@@ -55,7 +55,7 @@ def test_any_pace_of_any_members(
     """Whatever fits when, everybody ends with the same bytes, and events are never cut or mixed."""
 
     async def run() -> None:
-        async with ground() as base:
+        async with memory_hub() as base:
             healthy = base.join()
             members = [base.join(FakePipe(room=room, slice=slice)) for room in rooms]
             for place, (name, size) in enumerate(writes):
@@ -81,7 +81,7 @@ def test_any_pace_of_any_members(
 
 
 async def test_the_rest_of_a_frame_is_shared_not_copied() -> None:
-    async with ground() as base:
+    async with memory_hub() as base:
         members = [base.join(FakePipe(room=100 + number)) for number in range(3)]
         base.put("a", size=1000)
         await wait_all_tasks_blocked()
@@ -90,7 +90,7 @@ async def test_the_rest_of_a_frame_is_shared_not_copied() -> None:
 
 
 async def test_one_who_lags_does_not_hold_up_the_others() -> None:
-    async with ground() as base:
+    async with memory_hub() as base:
         lagging, healthy = base.join(FakePipe(room=10)), base.join()
         for number in range(20):
             base.put(f"n-{number}")
@@ -101,7 +101,7 @@ async def test_one_who_lags_does_not_hold_up_the_others() -> None:
 
 
 async def test_one_who_lags_alone_costs_nothing() -> None:
-    async with ground() as base:
+    async with memory_hub() as base:
         lagging = base.join(FakePipe(room=0))
         for number in range(50):
             base.put(f"n-{number}")
@@ -117,7 +117,7 @@ async def test_catching_up_from_the_journal(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(frames, "KEPT_BYTES", 0)
     monkeypatch.setattr(changes, "KEPT_EVENTS", 2)
     monkeypatch.setattr(changes, "STEP_EVENTS", 7)
-    async with ground() as base:
+    async with memory_hub() as base:
         lagging, healthy = base.join(FakePipe(room=0), "app"), base.join(labels="app")
         for number in range(40):
             base.put(f"n-{number % 5}", **({"app": "x"} if number % 3 else {}))
@@ -130,22 +130,22 @@ async def test_catching_up_from_the_journal(monkeypatch: pytest.MonkeyPatch) -> 
 
 async def test_the_history_passes_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frames, "KEPT_BYTES", 0)
-    async with ground() as base:
+    async with memory_hub() as base:
         lagging, healthy = base.join(FakePipe(room=0)), base.join()
         offsets = [base.put(f"n-{number}") for number in range(10)]
         await wait_all_tasks_blocked()
         base.floor = offsets[5]
         lagging.pipe.read(10**9)
         await wait_all_tasks_blocked()
-        assert lagging.member.fate is Ending.TOO_OLD
+        assert lagging.member.end_reason is EndReason.TOO_OLD
         assert lagging.names == []
         assert len(healthy.names) == 10
-        assert healthy.member.fate is None
+        assert healthy.member.end_reason is None
         assert base.hub.statistics()["things"].expired == 1
 
 
 async def test_kept_frames_are_good_beyond_the_history() -> None:
-    async with ground() as base:
+    async with memory_hub() as base:
         lagging = base.join(FakePipe(room=0))
         offsets = [base.put(f"n-{number}") for number in range(10)]
         await wait_all_tasks_blocked()
@@ -156,11 +156,11 @@ async def test_kept_frames_are_good_beyond_the_history() -> None:
 
 
 async def test_one_whose_time_is_long_over_is_cut_off(mock_clock: MockClock) -> None:
-    async with ground() as base:
+    async with memory_hub() as base:
         lagging = base.join(FakePipe(room=10), ends_at=5)
         base.put("a")
         await wait_all_tasks_blocked()
-        mock_clock.jump(5 + FAREWELL - 1)
+        mock_clock.jump(5 + CLOSE_TIMEOUT - 1)
         lagging.pipe.interrupt()
         await wait_all_tasks_blocked()
         assert lagging.member in lagging.group.lagging
@@ -172,7 +172,7 @@ async def test_one_whose_time_is_long_over_is_cut_off(mock_clock: MockClock) -> 
 
 
 async def test_one_that_leaves_while_it_lags_leaves_nothing_behind() -> None:
-    async with ground() as base:
+    async with memory_hub() as base:
         for slice in (0, 16):
             lagging = base.join(FakePipe(room=10, slice=slice))
             base.put("a")
@@ -185,7 +185,7 @@ async def test_one_that_leaves_while_it_lags_leaves_nothing_behind() -> None:
 
 
 async def test_one_that_is_gone_before_its_task_runs() -> None:
-    async with ground() as base:
+    async with memory_hub() as base:
         lagging = base.join(FakePipe(room=0), after=0)
         base.put("a")
         await wait_all_tasks_blocked()
@@ -196,13 +196,13 @@ async def test_one_that_is_gone_before_its_task_runs() -> None:
         assert lagging.group.lagging == {lagging.member}
 
 
-async def joined_ahead(base: Ground) -> Watcher:
+async def joined_ahead(base: MemoryHub) -> Watcher:
     return base.join(after=base.feed.head)
 
 
 async def test_one_that_comes_from_ahead_of_the_sweep_waits_for_it() -> None:
     """A commit is known to the feed before its sweep: a list may hand out its version meanwhile."""
-    async with ground() as base:
+    async with memory_hub() as base:
         base.join()
         base.commit([base.event(f"n-{number}") for number in range(3)])
         ahead = await joined_ahead(base)

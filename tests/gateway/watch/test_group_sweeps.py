@@ -7,11 +7,11 @@ from trio.testing import wait_all_tasks_blocked
 
 from gateway.watch import frames
 from gateway.watch.group import SMALLEST_TURN, TURN, TURN_BYTES
-from tests.gateway.watch.ground import FakePipe, ground
+from tests.gateway.watch.memory_hub import FakePipe, memory_hub
 
 
 async def test_everybody_gets_the_same_bytes() -> None:
-    async with ground() as base:
+    async with memory_hub() as base:
         watchers = [base.join() for _ in range(5)]
         base.put("a")
         base.put("a")
@@ -23,7 +23,7 @@ async def test_everybody_gets_the_same_bytes() -> None:
 
 
 async def test_a_batch_travels_in_one_call() -> None:
-    async with ground() as base:
+    async with memory_hub() as base:
         watcher = base.join()
         base.commit([base.event(f"n-{number}") for number in range(50)])
         base.put("more")
@@ -33,7 +33,7 @@ async def test_a_batch_travels_in_one_call() -> None:
 
 
 async def test_a_burst_travels_in_rounds() -> None:
-    async with ground() as base:
+    async with memory_hub() as base:
         watcher = base.join()
         count, size = 100, frames.ROUND_BYTES // 10
         base.commit([base.event(f"n-{number}", size=size) for number in range(count)])
@@ -43,7 +43,7 @@ async def test_a_burst_travels_in_rounds() -> None:
 
 
 async def test_an_event_larger_than_a_round() -> None:
-    async with ground() as base:
+    async with memory_hub() as base:
         watcher = base.join()
         base.put("huge", size=3 * frames.ROUND_BYTES)
         base.put("small")
@@ -52,7 +52,7 @@ async def test_an_event_larger_than_a_round() -> None:
 
 
 async def test_others_get_a_turn_in_a_large_sweep() -> None:
-    async with ground() as base:
+    async with memory_hub() as base:
         watchers = [base.join() for _ in range(TURN * 3)]
         turns: list[int] = []
 
@@ -69,7 +69,7 @@ async def test_others_get_a_turn_in_a_large_sweep() -> None:
 
 
 async def test_large_events_make_short_turns() -> None:
-    async with ground() as base:
+    async with memory_hub() as base:
         watchers = [base.join() for _ in range(SMALLEST_TURN * 4)]
         turns: list[int] = []
 
@@ -86,21 +86,21 @@ async def test_large_events_make_short_turns() -> None:
 
 
 async def test_other_types_and_other_names_wake_nobody() -> None:
-    async with ground() as base:
-        narrow = [base.join(name=f"n-{number}") for number in range(10)]
+    async with memory_hub() as base:
+        watchers = [base.join(name=f"n-{number}") for number in range(10)]
         base.put("n-3")
         base.put("n-4")
         base.elsewhere()
         await wait_all_tasks_blocked()
-        assert [watcher.names for watcher in narrow] == [
+        assert [watcher.names for watcher in watchers] == [
             [f"n-{number}"] if number in (3, 4) else [] for number in range(10)
         ]
-        assert [watcher.group.resting for watcher in narrow] == [True] * 10
+        assert [watcher.group.idle for watcher in watchers] == [True] * 10
         assert base.hub.statistics()["things"].frames == 2
 
 
 async def test_groups_without_members_go() -> None:
-    async with ground() as base:
+    async with memory_hub() as base:
         one, other = base.join(), base.join(labels="app=web")
         assert base.hub.groups() == 2
         base.leave(other, labels="app=web")
@@ -113,7 +113,7 @@ async def test_groups_without_members_go() -> None:
 
 
 async def test_one_that_is_gone_is_let_go_in_the_sweep() -> None:
-    async with ground() as base:
+    async with memory_hub() as base:
         gone, stays = base.join(), base.join()
         gone.pipe.close()
         base.put("a")

@@ -6,7 +6,7 @@ from trio.testing import MockClock
 
 from tests.gateway.api import config_map, labelled, served
 from tests.gateway.idle import advance, until_idle
-from tests.gateway.watch.streams import connection
+from tests.gateway.watch.http2_watches import connection
 from tests.gateway.watch.watching import assert_ascending, told, version
 
 PATH = "/api/v1/namespaces/default/configmaps"

@@ -11,7 +11,7 @@ from gateway.watch.selection import Selection
 from tests.gateway.api import config_map, served
 from tests.gateway.idle import advance, until_idle
 from tests.gateway.observing import Observer
-from tests.gateway.watch.streams import connection
+from tests.gateway.watch.http2_watches import connection
 from tests.gateway.watch.watching import Watch, connect, ports, request, transports, watching
 from tests.gateway.watch.websocket_client import CLOSE, masked, websocket_client
 
@@ -165,7 +165,7 @@ async def test_a_sweep_that_fails(transport: str, monkeypatch: pytest.MonkeyPatc
     observer = Observer()
     async with served(extensions=Extensions(observer=observer)) as api:
         async with watching(api, PATH, transport) as watch:
-            monkeypatch.setattr(Selection, "show", lambda *_: 1 / 0)
+            monkeypatch.setattr(Selection, "select", lambda *_: 1 / 0)
             await api.create("secrets", config_map("a"))
             [event] = await watch.end()
             assert event["object"]["code"] == 500
@@ -212,7 +212,7 @@ async def test_a_sweep_of_http2_streams_that_fails(monkeypatch: pytest.MonkeyPat
     observer = Observer()
     async with served(extensions=Extensions(observer=observer)) as api, connection(api) as client:
         watch = await client.watch(PATH)
-        monkeypatch.setattr(Selection, "show", lambda *_: 1 / 0)
+        monkeypatch.setattr(Selection, "select", lambda *_: 1 / 0)
         await api.create("secrets", config_map("a"))
         await watch.end()
         [record, _] = await observer.ended(2, PATH)

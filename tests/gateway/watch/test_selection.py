@@ -7,10 +7,10 @@ import pytest
 from actors.selectors import LabelSelector, matcher
 from gateway.watch.changes import Change
 from gateway.watch.selection import Selection
-from tests.gateway.watch.ground import Ground, ground
+from tests.gateway.watch.memory_hub import MemoryHub, memory_hub
 
 
-def changed(base: Ground, *steps: dict[str, str] | None) -> Change:
+def changed(base: MemoryHub, *steps: dict[str, str] | None) -> Change:
     """The last of these changes of one object; None removes it."""
     for labels in steps:
         event = base.event("a", removed=True) if labels is None else base.event("a", **labels)
@@ -40,9 +40,9 @@ IN, OUT = {"app": "web"}, {"app": "db"}
 async def test_by_what_matched_before_and_matches_now(
     steps: tuple[dict[str, str] | None, ...], shown: str | None
 ) -> None:
-    async with ground() as base:
+    async with memory_hub() as base:
         change = changed(base, *steps)
-        found = Selection(match=matcher(LabelSelector.parse("app=web"), None)).show(change)
+        found = Selection(match=matcher(LabelSelector.parse("app=web"), None)).select(change)
         assert (found[0] if found else None) == shown
         if found is not None:
             assert b'"app":"web"' in found[1]
@@ -54,16 +54,16 @@ async def test_by_what_matched_before_and_matches_now(
     [((IN,), "ADDED"), ((IN, OUT), "MODIFIED"), ((IN, None), "DELETED"), ((IN, None, OUT), "ADDED")],
 )
 async def test_without_a_selector(steps: tuple[dict[str, str] | None, ...], shown: str) -> None:
-    async with ground() as base:
-        found = Selection().show(changed(base, *steps))
+    async with memory_hub() as base:
+        found = Selection().select(changed(base, *steps))
         assert found is not None
         assert found[0] == shown
 
 
 async def test_by_namespace_and_name() -> None:
-    async with ground() as base:
+    async with memory_hub() as base:
         change = changed(base, IN)
-        assert Selection(name="a").show(change)
-        assert Selection(name="b").show(change) is None
-        assert Selection(namespace="").show(change)
-        assert Selection(namespace="x").show(change) is None
+        assert Selection(name="a").select(change)
+        assert Selection(name="b").select(change) is None
+        assert Selection(namespace="").select(change)
+        assert Selection(namespace="x").select(change) is None

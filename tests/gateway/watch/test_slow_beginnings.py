@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gateway.watch import state
+from gateway.watch import initial_events as state
 from tests.gateway.api import config_map, served
 from tests.gateway.idle import until_idle
 from tests.gateway.watch.watching import watching

@@ -8,7 +8,7 @@ import pytest
 import trio
 
 from actors.store import committer
-from gateway.watch import state
+from gateway.watch import initial_events as state
 from tests.gateway.api import Api, config_map, labelled, served
 from tests.gateway.idle import until_idle
 from tests.gateway.watch.watching import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from trio.testing import MockClock
 
-from gateway.handlers.watches import LONGEST
+from gateway.handlers.watches import DEFAULT_TIMEOUT
 from tests.gateway.api import config_map, served
 from tests.gateway.idle import advance, until_idle
 from tests.gateway.watch.watching import ports, transports, watching
@@ -47,7 +47,7 @@ async def test_it_ends_on_time(transport: str, mock_clock: MockClock) -> None:
 
 @pytest.mark.parametrize("query", [{}, {"timeoutSeconds": 0}], ids=["unset", "zero"])
 async def test_the_servers_limit(query: dict[str, int], mock_clock: MockClock) -> None:
-    shortest, longest = LONGEST
+    shortest, longest = DEFAULT_TIMEOUT
     async with served() as api, watching(api, api.path("configmaps"), **query) as watch:
         await advance(mock_clock, shortest - 1)
         assert not watch.over

@@ -49,7 +49,7 @@ async def test_too_old() -> None:
 
 async def test_the_servers_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     async with served() as api, websocket_client(api, f"{PATH}?watch=1") as raw:
-        monkeypatch.setattr(Selection, "show", lambda *_: 1 / 0)
+        monkeypatch.setattr(Selection, "select", lambda *_: 1 / 0)
         await api.create("configmaps", config_map("a"))
         assert (await raw.frame()).event["object"]["code"] == 500
         assert (await raw.frame()).code == 1011

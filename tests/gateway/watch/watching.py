@@ -44,7 +44,7 @@ class Watch:
         self.ended = False
         self.broken: Exception | None = None
         self.close_code: int | None = None
-        self._moved = trio.lowlevel.ParkingLot()
+        self._progress = trio.lowlevel.ParkingLot()
         self._taken = 0
 
     def note(self, document: bytes) -> None:
@@ -52,11 +52,11 @@ class Watch:
         if set(event) != {"type", "object"}:
             raise NotStrict(f"no event: {document!r}")
         self.events.append(event)
-        self._moved.unpark_all()
+        self._progress.unpark_all()
 
     def finish(self, *, broken: Exception | None = None) -> None:
         self.ended, self.broken = broken is None, broken
-        self._moved.unpark_all()
+        self._progress.unpark_all()
 
     @property
     def over(self) -> bool:
@@ -66,7 +66,7 @@ class Watch:
         """The next events."""
         while len(self.events) < self._taken + count:
             assert not self.over, f"over after {self.events[self._taken :]}: {self.broken}"
-            await self._moved.park()
+            await self._progress.park()
         taken = self.events[self._taken : self._taken + count]
         self._taken += count
         return taken
@@ -74,7 +74,7 @@ class Watch:
     async def end(self) -> list[Document]:
         """All that is left, once the stream has ended in good order."""
         while not self.over:
-            await self._moved.park()
+            await self._progress.park()
         if self.broken is not None:
             raise self.broken
         return await self.take(len(self.events) - self._taken)
@@ -82,7 +82,7 @@ class Watch:
     async def gone(self) -> None:
         """Once the stream is over, in whatever way."""
         while not self.over:
-            await self._moved.park()
+            await self._progress.park()
 
     async def told(self, count: int) -> list[tuple[str, str]]:
         """The next events as their types and names."""

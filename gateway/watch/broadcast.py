@@ -1,8 +1,8 @@
-"""A volley: the same bytes to many connections of one kind, now, in as little as one system call each.
+"""Broadcast: send the same bytes to many connections of one class without waiting, in one system call each if possible.
 
-The sweep of a watch group fires them. Every kind of connection brings its own loop (`volley`), because at a thousand
-watchers an event a call per watcher into a method that looks and then sends is a fifth of the cost. Told is only
-who missed: what it took of the bytes, as `transmit` would say, or why it could not be sent to.
+The sweep of a watch group calls it. Every class of connections has its own loop (`broadcast`), because at a thousand
+watchers an event, a method call per watcher that checks and then sends is a fifth of the cost. The result lists only
+the connections that did not send all: each with the result of `transmit`, or the exception.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 Missed = list[tuple[Any, int | Exception]]
-Volley = Callable[[Sequence[Any], bytes], Missed]
+Broadcast = Callable[[Sequence[Any], bytes], Missed]
 
 
 class _Transmits(Protocol):
@@ -19,7 +19,7 @@ class _Transmits(Protocol):
 
 
 def one_by_one(pipes: Sequence[_Transmits], data: bytes) -> Missed:
-    """For connections that have nothing better, and for bytes that must be cut."""
+    """Call `transmit` of each: for classes without a faster loop, and for bytes that must be divided."""
     missed: Missed = []
     size = len(data)
     for pipe in pipes:

@@ -1,6 +1,6 @@
-"""What watching has done and does, counted by resource type: `/metrics` reads it.
+"""Counters and gauges of watches by resource type, for `/metrics`.
 
-Groups count into the tally of their type, which outlives them: counters never go back when a group does.
+All groups of a type share its counters, which outlive them: a counter never decreases when a group ends.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 
 @dataclass(slots=True)
-class Tally:
+class WatchCounters:
     frames: int = 0  # events filtered, encoded and framed
-    deliveries: int = 0  # events taken whole by a watcher's connection
+    deliveries: int = 0  # events that a watcher's connection took whole
     lagged: int = 0  # times that a watcher fell behind
-    expired: int = 0  # watchers that the watch history passed
+    expired: int = 0  # watchers whose cursor left the watch history
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gateway.watch import frames
-from gateway.watch.frames import ALLOWANCE, KEPT_BYTES, KEPT_FRAMES, ROUND_BYTES, KeptFrames, rounds
+from gateway.watch.frames import ALLOWANCE, KEPT_BYTES, KEPT_FRAMES, ROUND_BYTES, RecentFrames, rounds
 
 
 def numbered(count: int, size: int = 10, start: int = 1) -> list[frames.Frame]:
@@ -11,7 +11,7 @@ def numbered(count: int, size: int = 10, start: int = 1) -> list[frames.Frame]:
 
 
 def test_behind_a_cursor() -> None:
-    kept = KeptFrames(0, lambda: 1)
+    kept = RecentFrames(0, lambda: 1)
     kept.add(numbered(10))
     for cursor in range(11):
         found, reached = kept.after(cursor, 15)
@@ -19,14 +19,14 @@ def test_behind_a_cursor() -> None:
 
 
 def test_no_more_than_a_round_at_a_time() -> None:
-    kept = KeptFrames(0, lambda: 1)
+    kept = RecentFrames(0, lambda: 1)
     kept.add(numbered(10, ROUND_BYTES // 4))
     found, reached = kept.after(2, 99)
     assert ([offset for offset, _ in found], reached) == ([3, 4, 5, 6], 6)
 
 
 def test_the_oldest_go_first() -> None:
-    kept = KeptFrames(0, lambda: 1)
+    kept = RecentFrames(0, lambda: 1)
     kept.add(numbered(KEPT_FRAMES + 5))
     assert kept.floor == 5
     found, _ = kept.after(5, 9999)
@@ -34,14 +34,14 @@ def test_the_oldest_go_first() -> None:
 
 
 def test_one_that_is_too_large_is_not_kept() -> None:
-    kept = KeptFrames(0, lambda: 1)
+    kept = RecentFrames(0, lambda: 1)
     kept.add([(1, bytes(KEPT_BYTES + 1))])
     assert kept.floor == 1
     assert kept.after(1, 1) == ([], 1)
 
 
 def test_a_group_among_thousands_keeps_little() -> None:
-    kept = KeptFrames(0, lambda: 10_000)
+    kept = RecentFrames(0, lambda: 10_000)
     kept.add(numbered(100, 1000))
     found, _ = kept.after(kept.floor, 100)
     assert sum(len(data) for _, data in found) <= ALLOWANCE / 10_000

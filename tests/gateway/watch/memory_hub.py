@@ -1,6 +1,6 @@
 """A hub on a real journal, with pipes made of memory: groups in virtual time, cut wherever a test likes.
 
-async with ground() as base:
+async with memory_hub() as base:
     watcher = base.join(FakePipe(room=100))
     base.put("a")
     await wait_all_tasks_blocked()
@@ -20,14 +20,14 @@ import trio
 from actors.selectors import LabelSelector, matcher
 from actors.selectors.facts import pack_facts
 from actors.store.feed import Feed
-from gateway.handlers.watches import bookmarker, presenter
+from gateway.handlers.watches import bookmarker, encoder
+from gateway.watch.broadcast import one_by_one
 from gateway.watch.framing import Framing, as_it_is, document
 from gateway.watch.group import Group
 from gateway.watch.hub import Hub
 from gateway.watch.interest import Interest
 from gateway.watch.member import Member
 from gateway.watch.selection import Selection
-from gateway.watch.volley import one_by_one
 from journal.log import Journal
 from journal.records import Event
 from tests.actors.store import memory_folder
@@ -52,7 +52,7 @@ class FakePipe:
         self.waiting = 0
 
     @property
-    def clogged(self) -> bool:
+    def has_unsent(self) -> bool:
         return bool(self._unsent)
 
     def transmit(self, data: bytes | memoryview) -> int:
@@ -72,7 +72,7 @@ class FakePipe:
                 return -taken
         return taken
 
-    volley = staticmethod(one_by_one)
+    broadcast = staticmethod(one_by_one)
 
     def _send(self, data: bytes) -> int:
         sent = int(min(self.room, len(data)))
@@ -137,7 +137,7 @@ class Watcher:
         return [int(event["object"]["metadata"]["resourceVersion"]) for event in self.events]
 
 
-class Ground:
+class MemoryHub:
     def __init__(self, journal: Journal, nursery: trio.Nursery) -> None:
         self.journal = journal
         self.type_id = journal.register_type("things")
@@ -223,8 +223,8 @@ class Ground:
                 self.type_id,
                 "things",
                 Selection(None, name, match),
-                presenter(document, item),
-                presenter(document, lambda body: b'{"columns":1,' + body[1:]) if described else None,
+                encoder(document, item),
+                encoder(document, lambda body: b'{"columns":1,' + body[1:]) if described else None,
                 document,
                 bookmarker(document, PREFIX) if bookmarks else None,
                 definition=THINGS,
@@ -244,7 +244,7 @@ class Ground:
     ) -> Watcher:
         pipe = pipe or FakePipe()
         interest = self.interest(labels, **asked)
-        member = Member(pipe, ends_at, self.hub, fresh=interest.first is not None)
+        member = Member(pipe, ends_at, self.hub, first_pending=interest.encode_first is not None)
         member.cursor = self.feed.head if after is None else after
         self.hub.enter(member, interest)
         return Watcher(self.hub.join(interest, framing, member), member, pipe)
@@ -254,10 +254,10 @@ class Ground:
 
 
 @asynccontextmanager
-async def ground() -> AsyncIterator[Ground]:
+async def memory_hub() -> AsyncIterator[MemoryHub]:
     with memory_folder() as folder:
         journal = Journal.open(folder / "journal")
         async with trio.open_nursery() as nursery:
-            yield Ground(journal, nursery)
+            yield MemoryHub(journal, nursery)
             nursery.cancel_scope.cancel()
         journal.close()

@@ -1,8 +1,8 @@
-"""How a watch without a version begins: a synthetic ADDED event for every object there is, in the order of a list.
+"""The start of a watch without a version: a synthetic ADDED event for every existing object, in list order.
 
-Pages are read at one version, so writes that go on meanwhile neither show nor disturb; the events of the watch go on
-from that version. A client that does not read holds the rest of one frame and a place in the list, never a page:
-the page is read again from that place when it can take more.
+All pages are read at one version, so concurrent writes do not appear in them; the watch continues with the events
+after that version. For a client that does not read, the server keeps the rest of one frame and a continue token,
+never a page: it reads the page again from there when the client can take more.
 """
 
 from __future__ import annotations
@@ -17,19 +17,21 @@ from actors.kinds.declaration.definition import Definition
 from actors.store.reads import Listing, ListOptions, Reads
 from gateway.watch.member import Member, push
 
-# Objects in the first page; how many bytes the next ones should have.
+# Objects in the first page and the largest; bytes that the pages after the first should have.
 FIRST_PAGE, LARGEST_PAGE = 50, 1000
 PAGE_BYTES = 256 << 10
 
 
-Frame = Callable[[bytes, bool], bytes]  # an object, and whether it is the first of its stream
+Frame = Callable[
+    [bytes, bool], bytes
+]  # an object, and whether it is the first of its stream -> frame -> frame
 
 
-class Over(Exception):
-    """The time of a watch was up before it was in step with its group."""
+class WatchEnded(Exception):
+    """The watch ended before it joined its group."""
 
 
-class State:
+class InitialEvents:
     def __init__(
         self, reads: Reads, definition: Definition, namespace: str | None, options: ListOptions
     ) -> None:
@@ -39,12 +41,12 @@ class State:
         self._options = options
 
     async def send(self, member: Member, frame: Frame) -> int:
-        """Send it all; the version that it is of. Over, Expired, or OSError when the client is gone."""
+        """Send all objects and return their version. WatchEnded, Expired, or OSError when the client disconnected."""
         place, limit = "", FIRST_PAGE
         while True:
             listing = await self._page(place, limit)
             version = listing.version
-            member.cursor = version  # to be told if the watch history passes it meanwhile
+            member.cursor = version  # for the error message if the version expires meanwhile
             limit = _next_limit(listing)
             rest, last = _offer(member, listing, frame)
             if last is None and listing.token:
@@ -52,11 +54,11 @@ class State:
             behind = None if last is None else _identity(last)
             del listing, last
             await push(member, rest)
-            if member.over():
-                raise Over
+            if member.should_end():
+                raise WatchEnded
             if behind is None:
                 return version
-            # A client's token ages with its list; this one never does: a slow beginning lasts as long as its version.
+            # A client's continue token expires with time; this one lives as long as its version is in the journal.
             place = self._reads.token_behind(version, *behind)
             await trio.lowlevel.checkpoint()
 
@@ -66,11 +68,11 @@ class State:
 
 
 def _offer(member: Member, listing: Listing, frame: Frame) -> tuple[bytes, bytes | None]:
-    """Send what fits. The rest of the frame under way, and the object it shows."""
+    """Send what fits; return the rest of the frame sent in part, and its object."""
     frames = []
     for body in listing.bodies:
-        frames.append(frame(body, member.fresh))
-        member.fresh = False
+        frames.append(frame(body, member.first_pending))
+        member.first_pending = False
     sent = abs(member.pipe.transmit(b"".join(frames))) if frames else 0
     for data, body in zip(frames, listing.bodies, strict=True):
         if sent < len(data):
