@@ -9,7 +9,7 @@ import pytest
 from journal.errors import StorageFull
 from journal.log import Journal
 from tests.gateway.api import config_map, names, served
-from tests.gateway.foreign import MEDIA
+from tests.gateway.protobuf_client import MEDIA
 
 PATH = "/api/v1/componentstatuses"
 COMPONENTS = {"cluster": ["controllers", "journal"], "kubernetes": ["controller-manager", "etcd-0"]}
