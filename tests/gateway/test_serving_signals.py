@@ -34,7 +34,7 @@ class Load:
             for count in range(100_000):
                 name = f"w{number}-{count}"
                 answer = await ask(stream, name)
-                if not answer.endswith(b"}"):
+                if not answer.endswith(b"}\n"):
                     self.cut_off += [answer] if answer else []
                     return
                 assert answer.startswith(b"HTTP/1.1 201"), answer
