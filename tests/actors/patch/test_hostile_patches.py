@@ -110,10 +110,16 @@ def test_comparing_what_is_nested_deep() -> None:
     assert not same(nested(100_000), nested(99_999))
 
 
-def test_duplicates_are_told_of_only_so_often() -> None:
+def test_a_field_that_is_repeated_often_is_one_problem() -> None:
     value, problems = read_patch("merge", b'{"a":{' + b",".join([b'"b":1'] * 100_000) + b"}}")
     assert value == {"a": {"b": 1}}
-    assert len(problems) == 100
+    assert problems == ('duplicate field "a.b"',)
+
+
+def test_many_repeated_fields_are_counted() -> None:
+    members = [b'"b%d":1' % number for number in range(10_000)]
+    _, problems = read_patch("merge", b'{"a":{' + b",".join(members * 2) + b"}}")
+    assert (len(problems), problems[-1]) == (51, "and 9950 more such problems")
 
 
 def test_errors_are_short_whatever_they_are_about() -> None:
