@@ -1,10 +1,9 @@
-"""Features that operators switch with `--feature-gates Name=true|false,...`: their names, and reading the flag.
+"""Feature gates: their names, and the parser of `--feature-gates Name=true|false,...`.
 
-Kinds import the name of the feature that one of their fields waits for; the catalog is made with the set of those
-that are on. Those in ALPHA and BETA are off unless asked for, and what belongs to them is dropped from what comes in;
-those in USUAL are on until they are switched off.
-Those in SETTLED are part of the server: asking for them changes nothing, and switching one off is refused, because
-a server that goes on as before would be a lie.
+Kinds import the names of the features that their fields depend on; the catalog is built with the set of features that
+are on. Features in ALPHA and BETA are off by default, and their fields are dropped from requests; those in
+ON_BY_DEFAULT are on unless switched off. Those in LOCKED are always on: switching one on has no effect, and switching
+one off is refused, because the server would not obey.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ SCALE_TO_ZERO: Final = "HPAScaleToZero"
 AUTO_DELETE: Final = "StatefulSetAutoDeletePVC"
 MAX_UNAVAILABLE: Final = "MaxUnavailableStatefulSet"
 FAILURE_POLICY: Final = "JobPodFailurePolicy"
-ONE_POD_MODE: Final = "ReadWriteOncePod"  # the name of its access mode too
+READ_WRITE_ONCE_POD: Final = "ReadWriteOncePod"  # also the name of the access mode
 NODE_EXPAND_SECRET: Final = "CSINodeExpandSecret"
-RECOVERY: Final = "RecoverVolumeExpansionFailure"
-CLASS_AFTERWARDS: Final = "RetroactiveDefaultStorageClass"
+RECOVER_EXPANSION: Final = "RecoverVolumeExpansionFailure"
+RETROACTIVE_CLASS: Final = "RetroactiveDefaultStorageClass"
 SE_LINUX_MOUNT: Final = "SELinuxMountReadWriteOncePod"
 POLICY_STATUS: Final = "NetworkPolicyStatus"
 USER_NAMESPACES: Final = "UserNamespacesStatelessPodsSupport"
@@ -29,7 +28,7 @@ EXPANDED_DNS: Final = "ExpandedDNSConfig"
 SPREAD_INCLUSION: Final = "NodeInclusionPolicyInPodTopologySpread"
 SPREAD_LABEL_KEYS: Final = "MatchLabelKeysInPodTopologySpread"
 MIN_DOMAINS: Final = "MinDomainsInPodTopologySpread"
-LIST_CHUNKING: Final = "APIListChunking"  # lists heed limit and continue
+LIST_CHUNKING: Final = "APIListChunking"  # lists honour limit and continue
 
 ALPHA: Final = frozenset(
     {
@@ -38,10 +37,10 @@ ALPHA: Final = frozenset(
         AUTO_DELETE,
         MAX_UNAVAILABLE,
         FAILURE_POLICY,
-        ONE_POD_MODE,
+        READ_WRITE_ONCE_POD,
         NODE_EXPAND_SECRET,
-        RECOVERY,
-        CLASS_AFTERWARDS,
+        RECOVER_EXPANSION,
+        RETROACTIVE_CLASS,
         SE_LINUX_MOUNT,
         POLICY_STATUS,
         USER_NAMESPACES,
@@ -52,8 +51,8 @@ ALPHA: Final = frozenset(
     }
 )
 BETA: Final = frozenset({MIN_DOMAINS})
-USUAL: Final = frozenset({LIST_CHUNKING})
-SETTLED: Final = frozenset(
+ON_BY_DEFAULT: Final = frozenset({LIST_CHUNKING})
+LOCKED: Final = frozenset(
     {
         "AnyVolumeDataSource",
         "CronJobTimeZone",
@@ -88,17 +87,17 @@ def parse_features(text: str) -> frozenset[str]:
             name, value = _gate(entry.strip())
             given[name] = value
     _refuse_locked(given)
-    usual = dict.fromkeys(ALPHA, given.get(ALL_ALPHA, False))
-    usual |= dict.fromkeys(BETA, given.get(ALL_BETA, False))
-    usual |= dict.fromkeys(USUAL, True)
-    return frozenset(name for name, on in usual.items() if given.get(name, on))
+    gates = dict.fromkeys(ALPHA, given.get(ALL_ALPHA, False))
+    gates |= dict.fromkeys(BETA, given.get(ALL_BETA, False))
+    gates |= dict.fromkeys(ON_BY_DEFAULT, True)
+    return frozenset(name for name, on in gates.items() if given.get(name, on))
 
 
 def _gate(entry: str) -> tuple[str, bool]:
     name, equals, value = entry.partition("=")
     if not equals:
         raise ValueError(f"{entry!r} has no value; write {entry}=true or {entry}=false")
-    if name not in ALPHA | BETA | USUAL | SETTLED | {ALL_ALPHA, ALL_BETA}:
+    if name not in ALPHA | BETA | ON_BY_DEFAULT | LOCKED | {ALL_ALPHA, ALL_BETA}:
         raise ValueError(f"there is no feature {name!r} here; {_suggestion(name)}")
     if value.lower() not in ("true", "false"):
         raise ValueError(f"{entry!r} is neither true nor false")
@@ -107,14 +106,14 @@ def _gate(entry: str) -> tuple[str, bool]:
 
 def _refuse_locked(given: Mapping[str, bool]) -> None:
     for name, value in given.items():
-        if not value and (name in SETTLED or name == ALL_BETA):
+        if not value and (name in LOCKED or name == ALL_BETA):
             raise ValueError(f"{name} cannot be switched off: this server always has it")
 
 
 def _suggestion(name: str) -> str:
     import difflib
 
-    near = difflib.get_close_matches(name, ALPHA | BETA | USUAL | SETTLED, n=1)
+    near = difflib.get_close_matches(name, ALPHA | BETA | ON_BY_DEFAULT | LOCKED, n=1)
     if near:
         return f"did you mean {near[0]}?"
     return f"these are off until asked for: {', '.join(sorted(ALPHA | BETA))}"

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from actors.kinds.declaration.columns import AGE, NAME, USUAL, Column
+from actors.kinds.declaration.columns import AGE, DEFAULT_COLUMNS, NAME, Column
 from actors.kinds.declaration.definition import Definition, Table
 from actors.kinds.declaration.label_selector import LABEL_SELECTOR, compiles, label_selector_rules
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
@@ -110,7 +110,7 @@ def _define(
         check_name=check_name,
         fields=fields,
         set_defaults=fill,
-        table=Table(BINDING_COLUMNS if keeps_role else USUAL),
+        table=Table(BINDING_COLUMNS if keeps_role else DEFAULT_COLUMNS),
         strategy=Strategy(
             allow_create_on_update=True,
             validate_create=rules,

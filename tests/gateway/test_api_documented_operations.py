@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.actors.kinds.documented import SOUND
+from tests.actors.kinds.documented import VALID
 from tests.gateway.api import Api, names, served
 
 MERGE = {"content-type": "application/merge-patch+json"}
@@ -33,7 +33,7 @@ class Kind:
         return f"{self.root}/{self.plural}"
 
     def document(self, name: str, **labels: str) -> dict[str, Any]:
-        content = ATTACHMENT if self.plural == "volumeattachments" else SOUND[self.plural]
+        content = ATTACHMENT if self.plural == "volumeattachments" else VALID[self.plural]
         return {"metadata": {"name": name, "labels": labels}, **content}
 
 

@@ -32,15 +32,15 @@ from actors.kinds.declaration.workloads import (
     CONTAINERS,
     IMAGES,
     SELECTOR,
-    annotated_number,
+    always_restart_rules,
+    annotation_number,
     collision_rules,
-    condition,
-    counted,
-    found_rules,
+    condition_struct,
+    count_cell,
     labels_or_none,
-    lasting_rules,
     not_negative,
-    usable,
+    selector_compiles,
+    selector_matches_rules,
 )
 from actors.kinds.schema.decoder import NotDecodable
 from actors.kinds.schema.fields import INT32, INT64, INT_OR_STRING, STRING, Field, ListOf, Struct
@@ -91,7 +91,7 @@ STATUS = Struct(
     Field("collisionCount", INT32, 9, pointer=True),
     Field(
         "conditions",
-        ListOf(condition("apps.v1.DaemonSetCondition")),
+        ListOf(condition_struct("apps.v1.DaemonSetCondition")),
         10,
         patch="merge",
         merge_key="type",
@@ -101,20 +101,20 @@ DAEMON_SET = Struct("apps.v1.DaemonSet", METADATA, Field("spec", SPEC, 2), Field
 
 COLUMNS: Final = (
     NAME,
-    Column("Desired", "integer", "Nodes that should run it.", counted("status", "desiredNumberScheduled")),
-    Column("Current", "integer", "Nodes that run it.", counted("status", "currentNumberScheduled")),
-    Column("Ready", "integer", "Nodes on which it is ready.", counted("status", "numberReady")),
+    Column("Desired", "integer", "Nodes that should run it.", count_cell("status", "desiredNumberScheduled")),
+    Column("Current", "integer", "Nodes that run it.", count_cell("status", "currentNumberScheduled")),
+    Column("Ready", "integer", "Nodes on which it is ready.", count_cell("status", "numberReady")),
     Column(
         "Up-to-date",
         "integer",
         "Nodes that run the newest template.",
-        counted("status", "updatedNumberScheduled"),
+        count_cell("status", "updatedNumberScheduled"),
     ),
     Column(
         "Available",
         "integer",
         "Nodes on which it has been ready long enough.",
-        counted("status", "numberAvailable"),
+        count_cell("status", "numberAvailable"),
     ),
     Column(
         "Node Selector",
@@ -157,7 +157,7 @@ def fill(new: Object) -> None:
     _fill_strategy(new["spec"]["updateStrategy"])
     fill_template(new["spec"]["template"])
     annotated = new["metadata"].get("annotations", {}).get(TEMPLATE_GENERATION, "0")
-    generation = annotated_number(annotated)
+    generation = annotation_number(annotated)
     if generation is None:
         why = f'strconv.ParseInt: parsing "{annotated}": invalid syntax'
         raise NotDecodable(f'DaemonSet in version "v1" cannot be handled as a DaemonSet: {why}')
@@ -203,8 +203,8 @@ def rules(errors: FieldErrors, new: Object, old: Object | None = None, *, names:
     spec = new["spec"]
     selector, template = spec["selector"], spec["template"]
     label_selector_rules(errors, selector, "spec.selector")
-    if usable(selector):
-        found_rules(errors, selector, template, "spec.template")
+    if selector_compiles(selector):
+        selector_matches_rules(errors, selector, template, "spec.template")
     if selector == {}:
         text = "empty selector is invalid for daemonset"
         errors.add(invalid("spec.selector", go_format.format_selector(selector), text))
@@ -212,7 +212,7 @@ def rules(errors: FieldErrors, new: Object, old: Object | None = None, *, names:
         errors, template, "spec.template", names, None if old is None else old["spec"]["template"]
     )
     shared_disk_rules(errors, template["spec"].get("volumes", []), "spec.template.spec.volumes")
-    lasting_rules(errors, template, "spec.template", "DaemonSet")
+    always_restart_rules(errors, template, "spec.template", "DaemonSet")
     not_negative(errors, spec, "spec", "minReadySeconds")
     if _template_generation(new) < 0:
         errors.add(invalid("spec.templateGeneration", _template_generation(new), NEGATIVE))

@@ -27,13 +27,13 @@ from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.declaration.workloads import (
     CONTAINERS,
     IMAGES,
-    annotated_number,
-    chosen,
+    annotation_number,
     collision_rules,
-    counted,
+    count_cell,
     not_negative,
-    ready_of_wanted,
+    ready_cell,
     replica_status_rules,
+    selector_of,
 )
 from actors.kinds.schema.decoder import NotDecodable
 from actors.kinds.schema.fields import (
@@ -108,24 +108,28 @@ DEPLOYMENT = Struct("apps.v1.Deployment", METADATA, Field("spec", SPEC, 2), Fiel
 
 COLUMNS: Final = (
     NAME,
-    Column("Ready", "string", "Pods that are ready, of those wanted.", ready_of_wanted),
+    Column("Ready", "string", "Pods that are ready, of those wanted.", ready_cell),
     Column(
         "Up-to-date",
         "string",
         "Pods made from the newest template.",
-        counted("status", "updatedReplicas"),
+        count_cell("status", "updatedReplicas"),
     ),
     Column(
         "Available",
         "string",
         "Pods that have been ready long enough.",
-        counted("status", "availableReplicas"),
+        count_cell("status", "availableReplicas"),
     ),
     AGE,
     CONTAINERS,
     IMAGES,
     Column(
-        "Selector", "string", "Labels by which its pods are found.", lambda made, _: chosen(made), priority=1
+        "Selector",
+        "string",
+        "Labels by which its pods are found.",
+        lambda made, _: selector_of(made),
+        priority=1,
     ),
 )
 
@@ -142,7 +146,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         fields=DEPLOYMENT,
         set_defaults=fill,
         subresources=(
-            scale(chosen, Resource("apps", "deployments/scale")),
+            scale(selector_of, Resource("apps", "deployments/scale")),
             Subresource(
                 name="status",
                 prepare=prepare_status,
@@ -180,7 +184,7 @@ def _carry_rollback(metadata: Object) -> None:
         del annotations[ROLLBACK]
         if not annotations:
             del metadata["annotations"]
-    elif annotated_number(revision) is None:
+    elif annotation_number(revision) is None:
         why = f"failed to parse annotation[{ROLLBACK}]={revision} as int64"
         raise NotDecodable(f'Deployment in version "v1" cannot be handled as a Deployment: {why}')
 

@@ -23,11 +23,11 @@ from actors.kinds.declaration.workloads import (
     CONTAINERS,
     IMAGES,
     SELECTOR,
-    chosen,
-    condition,
-    counted,
+    condition_struct,
+    count_cell,
     not_negative,
     replica_status_rules,
+    selector_of,
 )
 from actors.kinds.schema.fields import INT32, INT64, Field, ListOf, Struct
 from actors.kinds.validation.checks import name_is_subdomain
@@ -51,7 +51,7 @@ STATUS = Struct(
     Field("observedGeneration", INT64, 3),
     Field(
         "conditions",
-        ListOf(condition("apps.v1.ReplicaSetCondition")),
+        ListOf(condition_struct("apps.v1.ReplicaSetCondition")),
         6,
         patch="merge",
         merge_key="type",
@@ -61,9 +61,9 @@ REPLICA_SET = Struct("apps.v1.ReplicaSet", METADATA, Field("spec", SPEC, 2), Fie
 
 COLUMNS: Final = (
     NAME,
-    Column("Desired", "integer", "Pods that are wanted.", counted("spec", "replicas")),
-    Column("Current", "integer", "Pods that there are.", counted("status", "replicas")),
-    Column("Ready", "integer", "Pods that are ready.", counted("status", "readyReplicas")),
+    Column("Desired", "integer", "Pods that are wanted.", count_cell("spec", "replicas")),
+    Column("Current", "integer", "Pods that there are.", count_cell("status", "replicas")),
+    Column("Ready", "integer", "Pods that are ready.", count_cell("status", "readyReplicas")),
     AGE,
     CONTAINERS,
     IMAGES,
@@ -83,7 +83,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         fields=REPLICA_SET,
         set_defaults=lambda new: fill_template(new["spec"]["template"]),
         subresources=(
-            scale(chosen, Resource("apps", "replicasets/scale")),
+            scale(selector_of, Resource("apps", "replicasets/scale")),
             Subresource(name="status", prepare=keep_spec, validate=status_change_rules),
         ),
         table=Table(COLUMNS),

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from actors.kinds.core.pod_template import pod_template_rules
 from actors.kinds.core.pods.volumes import shared_disk_rules
-from actors.kinds.declaration.workloads import found_rules, lasting_rules, selector_rules, usable
+from actors.kinds.declaration.workloads import (
+    always_restart_rules,
+    selector_compiles,
+    selector_matches_rules,
+    selector_rules,
+)
 from actors.kinds.validation.field_errors import FieldErrors, invalid
 from actors.messages import Object
 from actors.names import Names
@@ -14,7 +19,7 @@ def selected_template_rules(errors: FieldErrors, names: Names, spec: Object, old
     """The selector, and then the template that it must find."""
     selector = spec["selector"]
     selector_rules(errors, selector, "spec.selector", "empty selector is invalid for deployment")
-    if not usable(selector):
+    if not selector_compiles(selector):
         errors.add(invalid("spec.selector", selector, "invalid label selector"))
     else:
         _template_rules(errors, names, spec, None if old is None else old["template"])
@@ -23,8 +28,8 @@ def selected_template_rules(errors: FieldErrors, names: Names, spec: Object, old
 def _template_rules(errors: FieldErrors, names: Names, spec: Object, old: Object | None) -> None:
     field, template, selector = "spec.template", spec["template"], spec["selector"]
     if selector != {}:
-        found_rules(errors, selector, template, field)
+        selector_matches_rules(errors, selector, template, field)
     pod_template_rules(errors, template, field, names, old)
     if spec.get("replicas", 0) > 1:
         shared_disk_rules(errors, template["spec"].get("volumes", []), f"{field}.spec.volumes")
-    lasting_rules(errors, template, field, "ReplicaSet")
+    always_restart_rules(errors, template, field, "ReplicaSet")

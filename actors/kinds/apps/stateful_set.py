@@ -32,16 +32,16 @@ from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.declaration.workloads import (
     CONTAINERS,
     IMAGES,
-    chosen,
+    always_restart_rules,
     collision_rules,
-    condition,
-    found_rules,
-    lasting_rules,
+    condition_struct,
     not_negative,
-    ready_of_wanted,
+    ready_cell,
     replica_status_rules,
+    selector_compiles,
+    selector_matches_rules,
+    selector_of,
     selector_rules,
-    usable,
 )
 from actors.kinds.features import AUTO_DELETE, MAX_UNAVAILABLE
 from actors.kinds.schema.fields import INT32, INT64, INT_OR_STRING, STRING, Field, ListOf, Struct
@@ -112,7 +112,7 @@ STATUS = Struct(
     Field("collisionCount", INT32, 9, pointer=True),
     Field(
         "conditions",
-        ListOf(condition("apps.v1.StatefulSetCondition")),
+        ListOf(condition_struct("apps.v1.StatefulSetCondition")),
         10,
         patch="merge",
         merge_key="type",
@@ -123,7 +123,7 @@ STATEFUL_SET = Struct("apps.v1.StatefulSet", METADATA, Field("spec", SPEC, 2), F
 
 COLUMNS: Final = (
     NAME,
-    Column("Ready", "string", "Pods that are ready, of those wanted.", ready_of_wanted),
+    Column("Ready", "string", "Pods that are ready, of those wanted.", ready_cell),
     AGE,
     CONTAINERS,
     IMAGES,
@@ -142,7 +142,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         fields=STATEFUL_SET,
         set_defaults=partial(fill, features),
         subresources=(
-            scale(chosen),
+            scale(selector_of),
             Subresource(name="status", prepare=prepare_status, validate=status_change_rules),
         ),
         table=Table(COLUMNS),
@@ -225,14 +225,14 @@ def rules(errors: FieldErrors, names: Names, new: Object, old: Object | None = N
     _retention_rules(errors, spec.get("persistentVolumeClaimRetentionPolicy", {}))
     not_negative(errors, spec, "spec", "replicas", "minReadySeconds")
     selector_rules(errors, selector, "spec.selector", "empty selector is invalid for statefulset")
-    if not usable(selector):
+    if not selector_compiles(selector):
         errors.add(invalid("spec.selector", selector, ""))
     else:
         if selector != {}:
-            found_rules(errors, selector, template, "spec.template")
+            selector_matches_rules(errors, selector, template, "spec.template")
         before = None if old is None else old["spec"]["template"]
         template_metadata_rules(errors, template, "spec.template", names, before)
-    lasting_rules(errors, template, "spec.template", "StatefulSet")
+    always_restart_rules(errors, template, "spec.template", "StatefulSet")
 
 
 def _policy_rules(errors: FieldErrors, policy: str) -> None:

@@ -32,7 +32,7 @@ from actors.kinds.declaration.definition import (
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules
 from actors.kinds.declaration.spec_status import clear_status, keep_spec, keep_status
 from actors.kinds.declaration.strategy import Strategy
-from actors.kinds.declaration.workloads import condition, counted, not_negative
+from actors.kinds.declaration.workloads import condition_struct, count_cell, not_negative
 from actors.kinds.features import CONTAINER_METRICS, SCALE_TO_ZERO
 from actors.kinds.schema.exact_decoder import ExactDecoder
 from actors.kinds.schema.fields import INT32, INT64, TIME, Field, ListOf, Struct
@@ -68,7 +68,7 @@ STATUS = Struct(
     Field("currentMetrics", ListOf(metric_status("v2")), 5, always=True, list_type="atomic"),
     Field(
         "conditions",
-        ListOf(condition("autoscaling.v2.HorizontalPodAutoscalerCondition")),
+        ListOf(condition_struct("autoscaling.v2.HorizontalPodAutoscalerCondition")),
         6,
         patch="merge",
         merge_key="type",
@@ -91,7 +91,7 @@ BETA_STATUS = Struct(
     Field("currentMetrics", ListOf(metric_status("v2beta2")), 5, always=True),
     Field(
         "conditions",
-        ListOf(condition("autoscaling.v2beta2.HorizontalPodAutoscalerCondition")),
+        ListOf(condition_struct("autoscaling.v2beta2.HorizontalPodAutoscalerCondition")),
         6,
         always=True,
     ),
@@ -125,8 +125,8 @@ COLUMNS: Final = (
         ),
     ),
     Column("MinPods", "string", "Fewest pods that it leaves.", _fewest),
-    Column("MaxPods", "string", "Most pods that it makes.", counted("spec", "maxReplicas")),
-    Column("Replicas", "string", "Pods that there are.", counted("status", "currentReplicas")),
+    Column("MaxPods", "string", "Most pods that it makes.", count_cell("spec", "maxReplicas")),
+    Column("Replicas", "string", "Pods that there are.", count_cell("status", "currentReplicas")),
     AGE,
 )
 

@@ -23,7 +23,7 @@ from actors.kinds.autoscaling.metrics import reference, usual_metric
 from actors.kinds.declaration.definition import Conversion, Definition, Storage
 from actors.kinds.declaration.label_selector import LABEL_SELECTOR
 from actors.kinds.declaration.meta import METADATA, OBJECT_META
-from actors.kinds.declaration.workloads import condition
+from actors.kinds.declaration.workloads import condition_struct
 from actors.kinds.schema.exact_decoder import ExactDecoder
 from actors.kinds.schema.fields import (
     INT32,
@@ -176,7 +176,7 @@ METRIC_STATUS = _metric(
         ),
     ),
 )
-CONDITION = condition("autoscaling.v1.HorizontalPodAutoscalerCondition")
+CONDITION = condition_struct("autoscaling.v1.HorizontalPodAutoscalerCondition")
 BEHAVIOR = behavior("v2", list_type="atomic")
 
 _SPELLED: Final = {name.lower(): name for name in (*DIRECTIONS, *PARTS, "type", "value", "periodSeconds")}

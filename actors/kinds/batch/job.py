@@ -33,9 +33,9 @@ from actors.kinds.declaration.workloads import (
     CONTAINERS,
     IMAGES,
     SELECTOR,
-    found_rules,
     not_negative,
-    usable,
+    selector_compiles,
+    selector_matches_rules,
 )
 from actors.kinds.features import FAILURE_POLICY
 from actors.kinds.schema.fields import INT32, STRING, STRINGS, TIME, Field, ListOf, Struct
@@ -198,8 +198,8 @@ class Jobs:
             errors.add(required("spec.selector"))
         else:
             label_selector_rules(errors, selector, "spec.selector")
-        if usable(selector):
-            found_rules(errors, selector, spec["template"], "spec.template")
+        if selector_compiles(selector):
+            selector_matches_rules(errors, selector, spec["template"], "spec.template")
 
     def change_rules(self, errors: FieldErrors, new: Object, old: Object) -> None:
         metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
@@ -251,7 +251,7 @@ def _generated_rules(errors: FieldErrors, new: Object) -> None:
             errors.add(required(field, f"must be '{value}'"))
         elif labels[key] != value:
             errors.add(invalid(field, labels, f"must be '{value}'"))
-    if usable(selector) and not matches(selector, expected):
+    if selector_compiles(selector) and not matches(selector, expected):
         errors.add(invalid("spec.selector", selector, "`selector` not auto-generated"))
 
 

@@ -14,7 +14,7 @@ from typing import Final
 from actors.kinds.core.cells import EVENT as COLUMNS
 from actors.kinds.core.references import OBJECT_REFERENCE
 from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Selection, Table
-from actors.kinds.declaration.meta import METADATA, field_of, metadata_rules
+from actors.kinds.declaration.meta import METADATA, metadata_rules, value_at_path
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import INT32, MICRO_TIME, STRING, TIME, Field, Struct
 from actors.kinds.validation.checks import dns_subdomain, name_is_path_segment, qualified_name, size
@@ -77,7 +77,7 @@ def _metadata(errors: FieldErrors, new: Object) -> None:
 
 
 def _source(stored: Object) -> str:
-    return field_of(stored, "source", "component") or stored.get("reportingComponent") or ""
+    return value_at_path(stored, "source", "component") or stored.get("reportingComponent") or ""
 
 
 def _involved(part: str, stored: Object) -> str:

@@ -22,10 +22,10 @@ from actors.kinds.declaration.meta import (
     METADATA,
     NAMESPACE_FINALIZER,
     OBJECT_META,
-    field_of,
     finalizer_rules,
     metadata_change_rules,
     metadata_rules,
+    value_at_path,
 )
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import STRING, STRINGS, TIME, Field, ListOf, Struct
@@ -80,7 +80,7 @@ def define(names: Names) -> Definition:
             has_own_finalizers=lambda stored: bool(stored["spec"].get("finalizers")),
         ),
         selection=Selection(
-            fields={"status.phase": lambda stored: str(field_of(stored, "status", "phase") or "")},
+            fields={"status.phase": lambda stored: str(value_at_path(stored, "status", "phase") or "")},
             own_label_conversion=True,
         ),
         table=Table(

@@ -13,7 +13,7 @@ import orjson
 from actors.kinds.core.cells import node_columns
 from actors.kinds.core.resources import round_up
 from actors.kinds.declaration.definition import Definition, DiscoveryNames, Selection, Subresource, Table
-from actors.kinds.declaration.meta import METADATA, field_of, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules, value_at_path
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import (
     BOOL,
@@ -182,7 +182,7 @@ def define(names: Names) -> Definition:
 
 
 def _unschedulable(stored: Object) -> str:
-    return "true" if field_of(stored, "spec", "unschedulable") else "false"
+    return "true" if value_at_path(stored, "spec", "unschedulable") else "false"
 
 
 def fill(new: Object) -> None:
@@ -269,10 +269,10 @@ class NodeRules:
             return
         for index, entry in enumerate(avoided.get("preferAvoidPods") or ()):
             field = f"metadata.annotations.{self._avoid_key}[{index}].PodSignature"
-            controller = field_of(entry, "podSignature", "podController")
+            controller = value_at_path(entry, "podSignature", "podController")
             if controller is None:
                 errors.add(required(field))
-            elif not field_of(controller, "controller"):
+            elif not value_at_path(controller, "controller"):
                 errors.add(invalid(f"{field}.PodController.Controller", False, "must point to a controller"))
 
     def _resources(self, errors: FieldErrors, status: Object) -> None:

@@ -26,7 +26,7 @@ from actors.kinds.declaration.deprecated_labels import (
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
 from actors.kinds.declaration.spec_status import keep_spec, keep_status
 from actors.kinds.declaration.strategy import Strategy
-from actors.kinds.features import NODE_EXPAND_SECRET, ONE_POD_MODE
+from actors.kinds.features import NODE_EXPAND_SECRET, READ_WRITE_ONCE_POD
 from actors.kinds.schema.fields import QUANTITIES, STRING, STRINGS, Field, Struct
 from actors.kinds.validation.checks import dns_subdomain, name_is_subdomain
 from actors.kinds.validation.field_errors import (
@@ -229,8 +229,8 @@ def warnings(known: DeprecatedLabels, new: Object, _: Object | None) -> list[str
 
 def access_modes(before: Object, features: frozenset[str]) -> tuple[str, ...]:
     """The access modes that a volume or claim may have; an object that has the newest one may keep it."""
-    newest = ONE_POD_MODE in features or ONE_POD_MODE in before.get("accessModes", ())
-    return (*ACCESS_MODES, ONE_POD_MODE) if newest else ACCESS_MODES
+    newest = READ_WRITE_ONCE_POD in features or READ_WRITE_ONCE_POD in before.get("accessModes", ())
+    return (*ACCESS_MODES, READ_WRITE_ONCE_POD) if newest else ACCESS_MODES
 
 
 def _access_modes(errors: FieldErrors, modes: list[str], supported: tuple[str, ...], field: str) -> None:
@@ -239,8 +239,8 @@ def _access_modes(errors: FieldErrors, modes: list[str], supported: tuple[str, .
     for mode in modes:
         if mode not in supported:
             errors.add(not_supported(field, mode, supported))
-    if ONE_POD_MODE in modes and not set(ACCESS_MODES).isdisjoint(modes):
-        errors.add(forbidden(field, f"may not use {ONE_POD_MODE} with other access modes"))
+    if READ_WRITE_ONCE_POD in modes and not set(ACCESS_MODES).isdisjoint(modes):
+        errors.add(forbidden(field, f"may not use {READ_WRITE_ONCE_POD} with other access modes"))
 
 
 def _capacity(errors: FieldErrors, capacity: Mapping[str, str], field: str) -> None:

@@ -19,7 +19,7 @@ from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryN
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
 from actors.kinds.declaration.spec_status import keep_spec, keep_status
 from actors.kinds.declaration.strategy import Strategy
-from actors.kinds.features import CLASS_AFTERWARDS, RECOVERY
+from actors.kinds.features import RECOVER_EXPANSION, RETROACTIVE_CLASS
 from actors.kinds.schema.fields import QUANTITIES, STRING, STRINGS, TIME, Field, ListOf, Struct
 from actors.kinds.validation.checks import name_is_subdomain
 from actors.kinds.validation.field_errors import (
@@ -81,7 +81,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         subresources=(
             Subresource(
                 name="status",
-                prepare=keep_spec if RECOVERY in features else prepare_plain_status,
+                prepare=keep_spec if RECOVER_EXPANSION in features else prepare_plain_status,
                 validate=rules.validate_status,
             ),
         ),
@@ -162,7 +162,7 @@ class ClaimRules:
             errors.add(required("Spec.accessModes"))
         for name, amount in new["status"].get("capacity", {}).items():
             basic_amount_rules(errors, amount, f"status.capacity[{name}]")
-        if RECOVERY in self._features:
+        if RECOVER_EXPANSION in self._features:
             _expansion_rules(errors, new["status"])
 
     def _fixed(self, errors: FieldErrors, new: Object, old: Object) -> None:
@@ -188,7 +188,7 @@ class ClaimRules:
         if nanos_of(size) >= nanos_of(before):
             return
         limit = "previous value"
-        if RECOVERY in self._features:
+        if RECOVER_EXPANSION in self._features:
             if nanos_of(size) > nanos_of(has):
                 return
             limit = "status.capacity"
@@ -203,7 +203,7 @@ class ClaimRules:
 
     def _class_comes_afterwards(self, new: Object, old: Object) -> bool:
         """Whether a claim that was created without a default class now gets one."""
-        if CLASS_AFTERWARDS not in self._features or "storageClassName" in old["spec"]:
+        if RETROACTIVE_CLASS not in self._features or "storageClassName" in old["spec"]:
             return False
         name = new["spec"].get("storageClassName")
         named = old["metadata"].get("annotations", {}).get(self._class_key, name)

@@ -33,7 +33,7 @@ from actors.kinds.declaration.spec_status import (
     reset_status_and_generation,
 )
 from actors.kinds.declaration.strategy import Strategy
-from actors.kinds.declaration.workloads import CONTAINERS, DOES_NOT_MATCH, IMAGES, counted, labels_or_none
+from actors.kinds.declaration.workloads import CONTAINERS, DOES_NOT_MATCH, IMAGES, count_cell, labels_or_none
 from actors.kinds.schema.fields import INT32, INT64, STRING, STRING_MAP, TIME, Field, ListOf, Struct
 from actors.kinds.validation.checks import name_is_subdomain
 from actors.kinds.validation.field_errors import (
@@ -81,9 +81,9 @@ REPLICATION_CONTROLLER = Struct(
 
 COLUMNS = (
     NAME,
-    Column("Desired", "integer", "Pods that there are to be.", counted("spec", "replicas")),
-    Column("Current", "integer", "Pods that there are.", counted("status", "replicas")),
-    Column("Ready", "integer", "Pods that are ready.", counted("status", "readyReplicas")),
+    Column("Desired", "integer", "Pods that there are to be.", count_cell("spec", "replicas")),
+    Column("Current", "integer", "Pods that there are.", count_cell("status", "replicas")),
+    Column("Ready", "integer", "Pods that are ready.", count_cell("status", "readyReplicas")),
     AGE,
     CONTAINERS,
     IMAGES,

@@ -1,6 +1,6 @@
-"""Table columns of a kind: what `get` tools print, computed from an object. Part of a kind's declaration.
+"""Table columns of a kind: what `kubectl get` prints, computed from an object. Part of a kind's declaration.
 
-    columns=(NAME, Column("Data", "string", "Number of entries.", lambda made, now: len(made.get("data", {}))), AGE)
+    Table((NAME, Column("Data", "string", "Number of entries.", lambda made, now: len(made.get("data", {}))), AGE))
 
 A cell is a pure function of (object in storage form, now in microseconds). A kind without columns gets Name and
 Created At.
@@ -32,7 +32,7 @@ class Column:
 
 
 def at(*path: str, missing: Any = "") -> Cell:
-    """The value at a path of names."""
+    """A cell with the value at a path."""
 
     def cell(made: Object, _: int) -> Any:
         node: Any = made
@@ -46,19 +46,19 @@ def at(*path: str, missing: Any = "") -> Cell:
 
 
 def size_of(*paths: str) -> Cell:
-    """How many entries the maps or lists at these top-level names have together."""
+    """The total number of entries of the maps or lists at these top-level names."""
     return lambda made, _: sum(len(made.get(path) or ()) for path in paths)
 
 
 def since(moment: str | None, now: int) -> str:
-    """How long ago a time was, as people say it."""
+    """How long ago a time was, for people to read."""
     if not moment:
         return UNKNOWN
     return human_duration((now - micros_of(moment)) // SECOND)
 
 
 def human_duration(seconds: int) -> str:
-    """Two units where the smaller one still matters: 45s, 3m20s, 5h30m, 2d4h, 3y12d."""
+    """As kubectl prints ages, with two units where the smaller one matters: 45s, 3m20s, 5h30m, 2d4h, 3y12d."""
     if seconds < -1:
         return "<invalid>"
     if seconds < 0:
@@ -97,4 +97,4 @@ AGE = Column("Age", "string", "Time since the object was created.", _age)
 CREATED_AT = Column(
     "Created At", "date", "When the object was created.", at("metadata", "creationTimestamp", missing=None)
 )
-USUAL = (NAME, CREATED_AT)
+DEFAULT_COLUMNS = (NAME, CREATED_AT)

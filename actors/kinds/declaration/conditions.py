@@ -1,4 +1,4 @@
-"""Conditions in the form that newer kinds share: what holds of an object, since when, and why."""
+"""metav1.Condition, which newer kinds share: its declaration and its validation."""
 
 from __future__ import annotations
 

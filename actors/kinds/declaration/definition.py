@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from actors.errors import Resource
-from actors.kinds.declaration.columns import USUAL, Column
+from actors.kinds.declaration.columns import DEFAULT_COLUMNS, Column
 from actors.kinds.declaration.strategy import (
     PrepareForUpdate,
     Strategy,
@@ -112,7 +112,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    columns: tuple[Column, ...] = USUAL
+    columns: tuple[Column, ...] = DEFAULT_COLUMNS
     row_conditions: Callable[[Object], list[Object]] | None = None
 
 

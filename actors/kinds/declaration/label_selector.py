@@ -1,6 +1,6 @@
-"""Label selectors inside objects: by what labels a kind finds others, declared and judged in one place.
+"""LabelSelector in objects: its declaration, its validation, and matching labels.
 
-Not the selectors of lists, which are text in a query (actors/selectors): these are part of what is stored.
+Not the label selectors of list requests, which are text in a query (actors/selectors): these are stored.
 """
 
 from __future__ import annotations
@@ -60,13 +60,13 @@ def requirement_rules(errors: FieldErrors, requirement: Object, field: str) -> N
 
 
 def compiles(selector: Object) -> bool:
-    """Whether labels can be matched against it: stricter than its rules, which do not look at values."""
+    """Whether labels can be matched against it: stricter than its rules, which do not check values."""
     values = [value for one in selector.get("matchExpressions", ()) for value in one.get("values", ())]
     return not collect(label_selector_rules, selector, "") and not any(label_value(value) for value in values)
 
 
 def matches(selector: Object, labels: Mapping[str, str]) -> bool:
-    """Whether labels are as the selector wants them; an empty one wants nothing and takes all."""
+    """Whether the selector matches the labels; an empty one matches all."""
     if any(labels.get(key) != value for key, value in selector.get("matchLabels", {}).items()):
         return False
     return all(_is_met(one, labels) for one in selector.get("matchExpressions", ()))

@@ -1,8 +1,8 @@
-"""What every object has: its metadata, declared and with its rules beside it.
+"""ObjectMeta: its declaration and its validation.
 
-`metadata_rules` judge an object as it is, `metadata_change_rules` a change. The API has always run them
-more than once on an update (for every object, then again by the kind), so the same cause can stand in an
-answer several times; the kinds here repeat them where clients have learned to expect it.
+`metadata_rules` validate an object, `metadata_change_rules` an update. Kubernetes runs them more than once on an
+update (for every object, then again by the kind), so that a response can have the same cause several times; the
+kinds here do the same.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from actors.messages import Object
 MOST_ANNOTATION_BYTES: Final = 256 * 1024
 ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"
-NAMESPACE_FINALIZER: Final = "kubernetes"  # the one finalizer of namespaces, spelled alike in both dialects
+NAMESPACE_FINALIZER: Final = "kubernetes"  # the one finalizer of namespaces, the same in both dialects
 STANDARD_FINALIZERS: Final = frozenset((NAMESPACE_FINALIZER, ORPHAN, FOREGROUND))
 
 OWNER_REFERENCE = Struct(
@@ -86,7 +86,7 @@ def _object_meta(created: Field) -> Struct:
     )
 
 
-# Of an object, whose creation time the server fills in; and of a template inside one, which shows it as null.
+# Of an object, whose creation time the server sets; and of a template in an object, where it is null.
 OBJECT_META = _object_meta(Field("creationTimestamp", TIME, 8, pointer=True, often_null=True))
 TEMPLATE_META = _object_meta(Field("creationTimestamp", TIME, 8))
 
@@ -115,7 +115,7 @@ def metadata_rules(
 def metadata_change_rules(
     errors: FieldErrors, new: Object, old: Object, *, known_finalizers: bool = True
 ) -> None:
-    """Rules of an update. The version it is made against is checked before anything else is."""
+    """Rules of an update. The resource version has been checked before."""
     finalizers = new.get("finalizers", ())
     if "deletionTimestamp" in old:
         _no_new_finalizers(errors, finalizers, old.get("finalizers", ()))
@@ -133,7 +133,7 @@ def metadata_change_rules(
 
 
 def finalizer_rules(errors: FieldErrors, name: str, field: str) -> None:
-    """Of one finalizer whose field is named exactly: qualified, or one of the few known plain ones."""
+    """A finalizer name must be qualified or one of the standard ones."""
     errors.add_each(field, name, qualified_name(name))
     _known_or_qualified(errors, name, field)
 
@@ -155,7 +155,7 @@ def label_rules(errors: FieldErrors, labels: Mapping[str, str], field: str) -> N
             _remember_label(key, value)
 
 
-# Labels that were found to be in order: a cluster has few different ones and writes them again and again.
+# Labels that were found valid: a cluster has few different ones and writes them again and again.
 _known_labels: set[tuple[str, str]] = set()
 KNOWN_LABELS = 4096
 
@@ -167,7 +167,7 @@ def _remember_label(key: str, value: str) -> None:
 
 
 def annotation_rules(errors: FieldErrors, annotations: Mapping[str, str], field: str) -> None:
-    """Keys as of labels, but capitals do not matter; values are free, their sum is not."""
+    """Keys as of labels, but case-insensitive; any values, up to a total size."""
     total = 0
     for key, value in annotations.items():
         errors.add_each(field, key, qualified_name(key.lower()))
@@ -252,7 +252,7 @@ def _known_or_qualified(errors: FieldErrors, name: str, field: str) -> None:
 
 
 def _same_time(errors: FieldErrors, field: str, new: str | None, old: str | None) -> None:
-    """Like any other field that must not change, but these messages have a way of their own to show a time."""
+    """Like any other immutable field, but these messages format times in their own way."""
     if new == old:
         return
     shown = f"{new[:10]} {new[11:19]} +0000 UTC" if new else '"null"'
@@ -271,8 +271,8 @@ def _no_new_finalizers(errors: FieldErrors, new: Sequence[str], old: Sequence[st
     errors.add(forbidden("metadata.finalizers", text))
 
 
-def field_of(stored: Object, *path: str) -> Any:
-    """A value deep in an object; None where the way ends early."""
+def value_at_path(stored: Object, *path: str) -> Any:
+    """The value at a path; None where there is none."""
     value: Any = stored
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None

@@ -1,7 +1,7 @@
-"""Scale: how many of something there are to be and how many there are, seen through the thing itself.
+"""The scale subresource: the desired and the current number of replicas of an object.
 
-Every kind with replicas has the same subresource. What is sent there sets `spec.replicas` and nothing else; the
-object is then judged as if it had been changed by itself.
+Every kind with replicas has the same subresource. An update of it sets `spec.replicas` of the object and nothing
+else; the object is then validated as in any other update.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ def scale(selector: Callable[[Object], str], not_found_resource: Resource | None
         namespaced=True,
         check_name=name_is_subdomain,
         fields=SCALE,
-        storage=Storage(conversion=Conversion(to_storage=_as_sent, from_storage=partial(show, selector))),
+        storage=Storage(
+            conversion=Conversion(to_storage=_as_sent, from_storage=partial(from_storage, selector))
+        ),
         table=Table(COLUMNS),
         strategy=Strategy(validate_create=rules),
     )
@@ -73,7 +75,7 @@ def _as_sent(document: Object) -> Object:
     return document
 
 
-def show(selector: Callable[[Object], str], stored: Object) -> Object:
+def from_storage(selector: Callable[[Object], str], stored: Object) -> Object:
     metadata = stored["metadata"]
     wanted, found = stored["spec"].get("replicas", 0), stored["status"].get("replicas", 0)
     chosen = selector(stored)
@@ -102,7 +104,7 @@ def labels_text(labels: Mapping[str, str]) -> str:
 
 
 def selector_text(selector: Object) -> str:
-    """A selector inside an object, as one would write it in a query."""
+    """A LabelSelector as text, as in a query."""
     parts = [(key, f"{key}={value}") for key, value in selector.get("matchLabels", {}).items()]
     for requirement in selector.get("matchExpressions", ()):
         key, operator = requirement["key"], requirement["operator"]

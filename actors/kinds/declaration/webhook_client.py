@@ -1,4 +1,4 @@
-"""How the server reaches a webhook: rules of its URL, and of the service behind which it is."""
+"""WebhookClientConfig: validation of the URL or service at which the server calls a webhook."""
 
 from __future__ import annotations
 

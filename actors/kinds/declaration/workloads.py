@@ -1,7 +1,7 @@
-"""What workloads have in common: a selector that finds the pods their template makes, and counts of those.
+"""What workloads have in common: a pod template, a selector of its pods, and a status that counts them.
 
-For the kinds of the apps and batch groups, and for cells of tables elsewhere; so nothing here imports a group.
-Selectors are fixed once an object is there, because whatever it has made so far was found by the old one.
+For the kinds of the apps and batch groups, and for table cells elsewhere; so nothing here imports a group. Selectors
+are immutable, because existing pods were created with labels for the old one.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ ABOVE_REPLICAS = "cannot be greater than status.replicas"
 _is_number = re.compile("[-+]?[0-9]{1,18}").fullmatch
 
 
-def annotated_number(text: str) -> int | None:
-    """What an annotation counts; None where it is no number."""
+def annotation_number(text: str) -> int | None:
+    """The number in an annotation; None where it is not a number."""
     return int(text) if _is_number(text) else None
 
 
-def condition(of: str) -> Struct:
-    """What holds of a workload; each kind has a struct of its own for it, all alike."""
+def condition_struct(of: str) -> Struct:
+    """A condition of a workload; each kind has a type of its own, all alike."""
     return Struct(
         of,
         Field("type", STRING, 1, required=True, always=True),
@@ -54,7 +54,7 @@ def not_negative(errors: FieldErrors, holder: Object, field: str, *parts: str) -
 
 
 def selector_rules(errors: FieldErrors, selector: Object | None, field: str, empty: str) -> None:
-    """There must be one and it must select: `empty` is said of one that takes everything."""
+    """A selector is required and must not be empty: `empty` is the error text."""
     if selector is None:
         errors.add(required(field))
         return
@@ -63,25 +63,27 @@ def selector_rules(errors: FieldErrors, selector: Object | None, field: str, emp
         errors.add(invalid(field, go_format.format_selector(selector), empty))
 
 
-def usable(selector: Object | None) -> bool:
-    """Whether labels can be held against it at all; without one, none match."""
+def selector_compiles(selector: Object | None) -> bool:
+    """Whether labels can be matched against it; without a selector, none match."""
     return selector is None or compiles(selector)
 
 
-def finds(selector: Object | None, template: Object) -> bool:
-    """Whether it finds the pods that a template makes."""
+def selector_matches(selector: Object | None, template: Object) -> bool:
+    """Whether it matches the pods of a template."""
     return selector is not None and matches(selector, template["metadata"].get("labels", {}))
 
 
-def found_rules(errors: FieldErrors, selector: Object | None, template: Object, field: str) -> None:
-    if finds(selector, template):
+def selector_matches_rules(
+    errors: FieldErrors, selector: Object | None, template: Object, field: str
+) -> None:
+    if selector_matches(selector, template):
         return
     labels = go_format.format_labels(template["metadata"].get("labels"))
     errors.add(invalid(f"{field}.metadata.labels", labels, DOES_NOT_MATCH))
 
 
-def lasting_rules(errors: FieldErrors, template: Object, field: str, kind: str) -> None:
-    """Pods that are to run for ever are started again whenever they end, and have no deadline."""
+def always_restart_rules(errors: FieldErrors, template: Object, field: str, kind: str) -> None:
+    """Pods of long-running workloads restart always and have no deadline."""
     policy = template["spec"].get("restartPolicy", "")
     if policy != "Always":
         errors.add(not_supported(f"{field}.spec.restartPolicy", policy, ("Always",)))
@@ -93,7 +95,7 @@ def lasting_rules(errors: FieldErrors, template: Object, field: str, kind: str) 
 def replica_status_rules(
     errors: FieldErrors, status: Object, parts: tuple[str, ...], *, ready: str = "readyReplicas"
 ) -> None:
-    """None of the parts is more than all there are, and none that is available is not ready."""
+    """No count exceeds status.replicas, and availableReplicas does not exceed readyReplicas."""
     for part in parts:
         if status.get(part, 0) > status.get("replicas", 0):
             errors.add(invalid(f"status.{part}", status.get(part, 0), ABOVE_REPLICAS))
@@ -103,27 +105,27 @@ def replica_status_rules(
 
 
 def collision_rules(errors: FieldErrors, new: Object, old: Object) -> None:
-    """How often a name was taken already only grows."""
+    """status.collisionCount must not decrease."""
     now, before = (one["status"].get("collisionCount") for one in (new, old))
     if before is not None and (now is None or now < before):
         errors.add(invalid("status.collisionCount", now or 0, "cannot be decremented"))
 
 
-def chosen(stored: Object) -> str:
-    """By which labels it finds its pods, as text."""
+def selector_of(stored: Object) -> str:
+    """The label selector as text."""
     return selector_text(stored["spec"].get("selector") or {})
 
 
-def counted(half: str, part: str) -> Cell:
-    return lambda made, _: made[half].get(part, 0)
+def count_cell(parent: str, part: str) -> Cell:
+    return lambda made, _: made[parent].get(part, 0)
 
 
-def ready_of_wanted(made: Object, _: int) -> str:
+def ready_cell(made: Object, _: int) -> str:
     return f"{made['status'].get('readyReplicas', 0)}/{made['spec'].get('replicas', 0)}"
 
 
 def _containers_of(made: Object) -> list[Object]:
-    """Of the template, which some kinds have in their spec and some a level deeper."""
+    """Containers of the pod template, which some kinds have in their spec and some a level deeper."""
     holder: Any = made.get("spec", made)
     holder = holder["jobTemplate"]["spec"] if "jobTemplate" in holder else holder
     return holder.get("template", {}).get("spec", {}).get("containers") or []
@@ -138,7 +140,7 @@ def images_cell(made: Object, _: int) -> str:
 
 
 def selector_or_none(selector: Object | None) -> str:
-    if not usable(selector):
+    if not selector_compiles(selector):
         return "<error>"
     return selector_text(selector or {}) or NONE
 

@@ -20,7 +20,7 @@ from actors.kinds.declaration.spec_status import (
     reset_status_and_generation,
 )
 from actors.kinds.declaration.strategy import Strategy
-from actors.kinds.declaration.workloads import counted, not_negative
+from actors.kinds.declaration.workloads import count_cell, not_negative
 from actors.kinds.schema.fields import INT32, INT64, INT_OR_STRING, TIME, Field, ListOf, MapOf, Struct
 from actors.kinds.validation.checks import name_is_path_segment
 from actors.kinds.validation.field_errors import FieldErrors, invalid
@@ -68,7 +68,7 @@ COLUMNS: Final = (
         "Allowed Disruptions",
         "integer",
         "Pods that could be evicted now.",
-        counted("status", "disruptionsAllowed"),
+        count_cell("status", "disruptionsAllowed"),
     ),
     AGE,
 )

@@ -1,5 +1,6 @@
-"""Documents of the kinds that the documents of the API describe field by field: one sound document each, and a way
-to put something into it. Tests name the field they are about by its path, such as `spec.updateStrategy.type`.
+"""A valid document for each kind that the API documentation describes field by field, and functions to change it.
+
+Tests name fields by path, such as `spec.updateStrategy.type`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage":
 ANY = {"rule": "RunAsAny"}
 TERM = {"matchExpressions": [{"key": "k", "operator": "In", "values": ["v"]}]}
 
-SOUND: dict[str, dict[str, Any]] = {
+VALID: dict[str, dict[str, Any]] = {
     "clusterroles": {},
     "statefulsets": {"spec": {"serviceName": "s", "selector": LABELS, "template": TEMPLATE}},
     "configmaps": {},
@@ -37,9 +38,9 @@ SOUND: dict[str, dict[str, Any]] = {
 }
 
 
-def sound(plural: str, changes: dict[str, Any] | None = None) -> dict[str, Any]:
-    """A document that is fine, with other values at some paths; `...` takes a field away."""
-    document = copy.deepcopy({"metadata": {"name": "a"}, **SOUND[plural]})
+def valid_document(plural: str, changes: dict[str, Any] | None = None) -> dict[str, Any]:
+    """A valid document with other values at some paths; `...` removes a field."""
+    document = copy.deepcopy({"metadata": {"name": "a"}, **VALID[plural]})
     for path, value in (changes or {}).items():
         put(document, path, value)
     return document
@@ -56,7 +57,7 @@ def put(document: Any, path: str, value: Any) -> None:
 
 
 def at(document: Any, path: str) -> Any:
-    """What stands at a path; None where nothing does."""
+    """The value at a path; None where there is none."""
     for part in path.split("/") if "/" in path else path.split("."):
         if isinstance(document, list):
             document = document[int(part)]

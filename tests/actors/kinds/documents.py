@@ -1,6 +1,6 @@
-"""Documents made from declarations: mostly right, sometimes wrong in ways that clients are wrong in.
+"""Random documents generated from declarations: mostly valid, sometimes invalid as clients' documents are.
 
-Drawn from one seed each, because drawing every leaf through hypothesis takes longer than decoding a thousand.
+Each is generated from one seed, because drawing every leaf with hypothesis takes longer than decoding a thousand.
 """
 
 from __future__ import annotations
@@ -57,24 +57,24 @@ SCALARS: dict[Scalar, tuple[Any, ...]] = {
 }
 
 
-# What no field can hold.
+# Values that do not decode.
 UNREADABLE: tuple[Any, ...] = (2**31, 2**63, "AAA", "2021-02-29T00:00:00Z")
-SOUND = {
+VALID = {
     scalar: tuple(value for value in values if value not in UNREADABLE or (scalar, value) == (INT64, 2**31))
     for scalar, values in SCALARS.items()
 }
 
 
 class Documents:
-    """A source of documents; `luck` of 1 in that many values is junk, another 1 is null.
+    """Generates documents; of every `luck` values one is junk and one is null.
 
-    `sound` ones hold what their fields can hold: random pods are large, and one bad value would spoil them all.
+    `valid` ones only have values that decode: random pods are large, and one bad value would spoil each of them.
     """
 
-    def __init__(self, seed: int, luck: int = 40, *, sound: bool = False) -> None:
+    def __init__(self, seed: int, luck: int = 40, *, valid: bool = False) -> None:
         self._random = Random(seed)
         self._luck = luck
-        self._scalars = SOUND if sound else SCALARS
+        self._scalars = VALID if valid else SCALARS
 
     def of(self, struct: Struct) -> dict[str, Any]:
         fields = list(struct.fields)

@@ -1,12 +1,10 @@
-"""Pods in few words: a sound one, changed in one place, and what is wrong with it then."""
+"""Short pod documents for tests: a valid pod changed in one place, and the causes of its refusal."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from tests.actors.kinds.declared import Declared
-
-Causes = list[tuple[str, str]]
+from tests.actors.kinds.declared import Causes, Declared
 
 CONTAINER = {"name": "c", "image": "img:1"}
 LABEL = (
@@ -35,18 +33,18 @@ def pod(*, metadata: Any = None, status: Any = None, **spec: Any) -> dict[str, A
 
 
 def wrong(kinds: Declared, **parts: Any) -> Causes:
-    """What is wrong with a pod that has these parts."""
+    """The causes of refusal of a pod that has these parts."""
     return kinds.created("pods", pod(**parts))
 
 
 def wrong_container(kinds: Declared, **parts: Any) -> Causes:
-    """What is wrong with the one container of a pod, by fields inside of it."""
+    """The causes of refusal of a pod's only container, by fields relative to it."""
     causes = wrong(kinds, containers=[{**CONTAINER, **parts}])
     return [(field.removeprefix("spec.containers[0]."), text) for field, text in causes]
 
 
 def wrong_volume(kinds: Declared, **source: Any) -> Causes:
-    """What is wrong with the one volume of a pod, by fields inside of it."""
+    """The causes of refusal of a pod's only volume, by fields relative to it."""
     causes = wrong(kinds, volumes=[{"name": "v", **source}])
     return [(field.removeprefix("spec.volumes[0]").removeprefix("."), text) for field, text in causes]
 

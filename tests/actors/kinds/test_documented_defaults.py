@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.actors.kinds.declared import Declared
-from tests.actors.kinds.documented import at, sound
+from tests.actors.kinds.documented import at, valid_document
 
 VOLUME = "spec.volumes.0"
 
@@ -90,7 +90,7 @@ DEFAULTS: list[tuple[str, str, dict[str, Any], Any]] = [
     [pytest.param(*case, id=f"{case[0]}-{case[1]}") for case in DEFAULTS],
 )
 def test_default(kinds: Declared, plural: str, path: str, said: dict[str, Any], default: Any) -> None:
-    document = sound(plural)
+    document = valid_document(plural)
     if "volumes" in said:
         document["spec"]["volumes"] = [{"name": "v", **said["volumes"]}]
     assert at(kinds.stored(plural, document), path) == default

@@ -8,7 +8,7 @@ import pytest
 
 from actors.kinds.schema.fields import Field, ListOf, Struct, Type
 from tests.actors.kinds.declared import Declared
-from tests.actors.kinds.documented import CLAIM, LABELS, TERM, at, sound
+from tests.actors.kinds.documented import CLAIM, LABELS, TERM, at, valid_document
 
 RANGES = {"rule": "MustRunAs", "ranges": [{"min": 1, "max": 2}]}
 KEY = {"key": "k", "path": "p/q", "mode": 0o400}
@@ -219,7 +219,7 @@ def test_field_is_kept(kinds: Declared, plural: str, path: str, value: Any) -> N
     changes = {path: value}
     if (plural, path) == ("persistentvolumes", "spec.volumeMode"):
         changes["spec.local"] = {"path": "/d"}
-    document = sound(plural, changes)
+    document = valid_document(plural, changes)
     assert kinds.created(plural, document) == []
     assert at(kinds.stored(plural, document), path) == value
 
@@ -270,7 +270,7 @@ STATUS: list[tuple[str, Any]] = [
 
 @pytest.mark.parametrize(("plural", "status"), [pytest.param(*case, id=case[0]) for case in STATUS])
 def test_status_is_kept_on_its_own_path(kinds: Declared, plural: str, status: Any) -> None:
-    before = sound(plural)
+    before = valid_document(plural)
     stored, causes = kinds.replaced(plural, before, {**before, "status": status}, "status")
     assert (stored["status"], causes) == (status, [])
 

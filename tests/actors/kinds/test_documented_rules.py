@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.actors.kinds.declared import Declared
-from tests.actors.kinds.documented import ANY, CLAIM, LABELS, sound
+from tests.actors.kinds.documented import ANY, CLAIM, LABELS, valid_document
 
 MEBIBYTE = 1024 * 1024
 LONG = "x" * 200
@@ -301,7 +301,8 @@ RULES: list[tuple[str, str, dict[str, Any], str]] = [
 )
 def test_rule(kinds: Declared, plural: str, changes: dict[str, Any], field: str) -> None:
     fields = [
-        one.removeprefix("spec.volumes[0].") for one, _ in kinds.created(plural, sound(plural, changes))
+        one.removeprefix("spec.volumes[0].")
+        for one, _ in kinds.created(plural, valid_document(plural, changes))
     ]
     assert any(one.startswith(field) for one in fields), fields
 
@@ -324,13 +325,15 @@ FIXED: list[tuple[str, str, Any, Any]] = [
     ("plural", "path", "before", "after"), [pytest.param(*case, id=f"{case[0]}-{case[1]}") for case in FIXED]
 )
 def test_field_is_immutable(kinds: Declared, plural: str, path: str, before: Any, after: Any) -> None:
-    _, causes = kinds.replaced(plural, sound(plural, {path: before}), sound(plural, {path: after}))
+    _, causes = kinds.replaced(
+        plural, valid_document(plural, {path: before}), valid_document(plural, {path: after})
+    )
     assert causes and all(path.startswith(field.split(".")[0]) for field, _ in causes)
 
 
 @pytest.mark.parametrize("plural", ["configmaps", "secrets"])
 def test_immutable_data_stays_and_metadata_does_not(kinds: Declared, plural: str) -> None:
-    before = sound(plural, {"data": {"k": "AA=="}, "immutable": True})
+    before = valid_document(plural, {"data": {"k": "AA=="}, "immutable": True})
     _, causes = kinds.replaced(plural, before, {**before, "data": {"k": "AQ=="}})
     assert [field for field, _ in causes] == ["data"]
     labelled = {**before, "metadata": {"name": "a", "labels": {"x": "y"}}}
@@ -338,26 +341,33 @@ def test_immutable_data_stays_and_metadata_does_not(kinds: Declared, plural: str
 
 
 def test_storage_capacity_is_mutable(kinds: Declared) -> None:
-    before, after = sound("csidrivers"), sound("csidrivers", {"spec.storageCapacity": True})
+    before, after = valid_document("csidrivers"), valid_document("csidrivers", {"spec.storageCapacity": True})
     assert kinds.replaced("csidrivers", before, after)[1] == []
 
 
 def test_one_data_source_becomes_both(kinds: Declared) -> None:
     for path, other in (("spec.dataSource", "dataSourceRef"), ("spec.dataSourceRef", "dataSource")):
-        stored = kinds.stored("persistentvolumeclaims", sound("persistentvolumeclaims", {path: OTHER_CLAIM}))
+        stored = kinds.stored(
+            "persistentvolumeclaims", valid_document("persistentvolumeclaims", {path: OTHER_CLAIM})
+        )
         assert stored["spec"][other] == {"apiGroup": None, **OTHER_CLAIM}
 
 
 def test_the_older_data_source_drops_what_is_not_allowed(kinds: Declared) -> None:
-    document = sound("persistentvolumeclaims", {"spec.dataSource": {"kind": "ConfigMap", "name": "c"}})
+    document = valid_document(
+        "persistentvolumeclaims", {"spec.dataSource": {"kind": "ConfigMap", "name": "c"}}
+    )
     assert "dataSource" not in kinds.stored("persistentvolumeclaims", document)["spec"]
 
 
 def test_string_data_is_merged_into_data_and_never_shown(kinds: Declared) -> None:
-    document = sound("secrets", {"data": {"a": "AA==", "b": "AA=="}, "stringData": {"b": "x"}})
+    document = valid_document("secrets", {"data": {"a": "AA==", "b": "AA=="}, "stringData": {"b": "x"}})
     stored = kinds.stored("secrets", document)
     assert stored["data"] == {"a": "AA==", "b": "eA=="} and "stringData" not in stored
 
 
 def test_a_policy_that_says_any_needs_no_ranges(kinds: Declared) -> None:
-    assert kinds.created("podsecuritypolicies", sound("podsecuritypolicies", {"spec.runAsGroup": ANY})) == []
+    assert (
+        kinds.created("podsecuritypolicies", valid_document("podsecuritypolicies", {"spec.runAsGroup": ANY}))
+        == []
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.kinds.features import ALPHA, USUAL, parse_features
+from actors.kinds.features import ALPHA, ON_BY_DEFAULT, parse_features
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from actors.kinds.features import ALPHA, USUAL, parse_features
     ],
 )
 def test_features_that_are_on(text: str, on: set[str]) -> None:
-    assert parse_features(text) == on | USUAL
+    assert parse_features(text) == on | ON_BY_DEFAULT
 
 
 def test_a_usual_one_may_be_switched_off() -> None:
@@ -30,7 +30,7 @@ def test_a_usual_one_may_be_switched_off() -> None:
 
 @pytest.mark.parametrize("text", ["AllAlpha=true,ProcMountType=false", "ProcMountType=false,AllAlpha=true"])
 def test_one_feature_stands_before_all_of_them(text: str) -> None:
-    assert parse_features(text) == USUAL | ALPHA - {"ProcMountType"}
+    assert parse_features(text) == ON_BY_DEFAULT | ALPHA - {"ProcMountType"}
 
 
 @pytest.mark.parametrize(

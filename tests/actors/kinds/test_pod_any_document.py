@@ -28,7 +28,7 @@ SYSTEM = {"name": "a", "namespace": "ns", "uid": "u", "creationTimestamp": "2020
 
 def decoded(definition: Definition, seed: int) -> dict[str, Any] | None:
     """A well-formed object of random content, if the dice allow one."""
-    documents = Documents(seed, luck=100_000, sound=True)
+    documents = Documents(seed, luck=100_000, valid=True)
     document = documents.of(definition.fields)
     if definition.plural == "pods":
         document["spec"] = documents.of(POD_SPEC)

@@ -1,4 +1,4 @@
-"""Documents of workloads: as short as they can be, with what a test is about put in."""
+"""Minimal documents of workloads, with the parts that a test needs."""
 
 from __future__ import annotations
 
