@@ -29,6 +29,7 @@ from actors.kinds.catalog import Catalog
 from actors.names import NAMES
 from actors.store.committer import Committer
 from gateway import compose
+from gateway.extensions import NO_EXTENSIONS, Extensions
 from gateway.settings import LOOPBACK, Addresses, Settings
 from tests.actors.store import Document, ManualClock, Refused, Verbs, memory_folder, stored
 
@@ -99,7 +100,7 @@ class Api:
     settings: Settings
     clock: ManualClock
     nursery: trio.Nursery
-    extensions: compose.Extensions = compose.NO_EXTENSIONS
+    extensions: Extensions = NO_EXTENSIONS
     stop: trio.Event = field(default_factory=trio.Event)
     stopped: trio.Event = field(default_factory=trio.Event)
     addresses: Addresses = field(default_factory=lambda: Addresses(None, None))
@@ -224,7 +225,7 @@ def _taken(answer: Answer) -> Document:
 
 @asynccontextmanager
 async def served(
-    folder: Path | None = None, extensions: compose.Extensions = compose.NO_EXTENSIONS, **changed: Any
+    folder: Path | None = None, extensions: Extensions = NO_EXTENSIONS, **changed: Any
 ) -> AsyncIterator[Api]:
     """`changed` are settings. Without a folder the data is gone afterwards."""
     with memory_folder() as scratch:
@@ -239,7 +240,7 @@ async def served(
 
 
 class SlowDisk(Committer):
-    """Stands in for `compose.Committer`, and writes when it is let to: tests set `gate` on the class."""
+    """Stands in for `gateway.store.Committer`, and writes when it is let to: tests set `gate` on the class."""
 
     gate: trio.Event | None = None
 

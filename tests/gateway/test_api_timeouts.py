@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from gateway import compose
+from gateway import store
 from tests.gateway.api import Answer, Api, SlowDisk, config_map, names, served
 from tests.gateway.idle import until_idle
 
@@ -71,7 +71,7 @@ async def test_no_limit_leaves_the_servers_own_patience(query: dict[str, int], m
 async def test_a_delete_of_a_collection_that_takes_too_long_leaves_the_rest_alone(
     mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compose, "Committer", SlowDisk)
+    monkeypatch.setattr(store, "Committer", SlowDisk)
     monkeypatch.setattr("actors.resource.collection.TOGETHER", 2)
     async with served() as api:
         for name in "abcde":

@@ -11,7 +11,7 @@ import trio
 from trio.testing import MockClock
 
 from actors.bootstrap.bootstrap import Bootstrap
-from gateway import compose
+from gateway import compose, store
 from tests.actors.store import ManualClock, memory_folder
 from tests.gateway.api import ADMIN, Api, SlowDisk, config_map, served, settings
 from tests.gateway.idle import until_idle
@@ -128,7 +128,7 @@ async def test_without_a_delay_the_listeners_close_at_once() -> None:
 async def test_running_writes_finish_and_persist_when_the_server_stops(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(compose, "Committer", SlowDisk)
+    monkeypatch.setattr(store, "Committer", SlowDisk)
     async with served() as api:
         answers = []
 
@@ -152,7 +152,7 @@ async def test_running_writes_finish_and_persist_when_the_server_stops(
 
 async def test_cancelled_server_ends_although_writes_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     """Unacknowledged writes may be lost, but must not keep the server from ending."""
-    monkeypatch.setattr(compose, "Committer", SlowDisk)
+    monkeypatch.setattr(store, "Committer", SlowDisk)
     with memory_folder() as folder:
         asked = settings(folder, insecure_port=free_port())
         async with trio.open_nursery() as nursery:

@@ -8,7 +8,7 @@ from actors.access.attributes import Attributes
 from actors.access.authorize import ALLOWED, NO_OPINION, Decision
 from actors.access.rules import Rules
 from actors.identity import User
-from gateway.compose import Extensions
+from gateway.extensions import Extensions
 from tests.gateway.api import ALICE, config_map, served
 from tests.gateway.watch.watching import watching
 

@@ -1,0 +1,150 @@
+"""The API over HTTP for one store: request pipeline, listeners, health checks and metrics.
+
+`compose` builds one, starts `serve` and awaits `stop`.
+"""
+
+from __future__ import annotations
+
+import trio
+
+from actors.access.authenticate import Authenticator
+from actors.access.modes import authorizer
+from actors.access.reviews import Reviews
+from actors.access.tokens import read_tokens
+from actors.certificates.addresses import reachable_addresses
+from actors.kinds.catalog import Catalog
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.features import LIST_CHUNKING
+from gateway.connections.limits import Limits
+from gateway.connections.server import Server
+from gateway.describe.discovery import Discovery
+from gateway.describe.openapi.handler import OpenApi
+from gateway.extensions import Extensions
+from gateway.handlers.dispatch import Dispatch
+from gateway.handlers.paths import Paths
+from gateway.handlers.pipeline import Pipeline
+from gateway.handlers.watches import WatchOpener
+from gateway.ops import meters
+from gateway.ops.checks import CHECK_NAMES, Checks
+from gateway.ops.health import Health
+from gateway.ops.metrics import Metrics
+from gateway.release import RELEASE, SERVED_VERSION
+from gateway.requests.errors import plain_failure
+from gateway.requests.request import Response
+from gateway.secure_port import prepare_tls, write_admin_kubeconfig
+from gateway.settings import Addresses, Settings, host_and_port
+from gateway.store import Store
+from gateway.watch.hub import Hub
+from gateway.wire.json import dump_line
+from gateway.wire.protobuf.messages import Messages
+
+# How long running requests may take to end after the listeners are closed.
+GRACE = 60.0
+
+
+class ApiServer:
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        health: Health,
+        nursery: trio.Nursery,
+        extensions: Extensions,
+    ) -> None:
+        self._settings = settings
+        self._extensions = extensions
+        self._store = store
+        self._hub = Hub(store.journal, store.feed, store.horizon.floor, nursery, self._serves)
+        self._addresses = Addresses(None, None)
+        self._stop, self._stopped = trio.Event(), trio.Event()
+        self._metrics = Metrics(RELEASE, lambda group, plural: store.registry.current.serves(group, plural))
+        names = CHECK_NAMES[settings.dialect]
+        self._checks = Checks(names, store.committer, store.journal, store.supervisor)
+        self._checks.add_to(health)
+        pipeline = self._pipeline(health)
+        self._server = Server(pipeline.handle, refuse, Limits(), extensions.observer)
+        meters.meter_server(self._metrics, self._server.statistics)
+        meters.meter_committer(self._metrics, store.committer.statistics)
+        meters.meter_journal(self._metrics, store.journal.statistics)
+        meters.meter_mailboxes(self._metrics, store.directory.statistics)
+        store.registry.follow(self._kinds_changed)
+        meters.meter_watches(self._metrics, self._hub.statistics, self._hub.watchers)
+
+    def _pipeline(self, health: Health) -> Pipeline:
+        store, settings = self._store, self._settings
+        tokens = read_tokens(settings.token_auth_file) if settings.token_auth_file else {}
+        extensions = self._extensions
+        authorize = authorizer(settings.authorization_mode, store.names, extensions.authorizers)
+        authenticator = Authenticator(
+            tokens, anonymous=settings.anonymous_auth, methods=extensions.token_methods
+        )
+        dispatch = Dispatch(
+            store.names,
+            store.registry,
+            store.journal,
+            store.directory,
+            store.reads,
+            store.stamps,
+            authorize,
+            Reviews(authenticator, authorize),
+            WatchOpener(store.names, self._hub, store.reads, store.journal),
+            {"componentstatuses": self._checks.component_statuses},
+            chunking=LIST_CHUNKING in settings.features,
+        )
+        discovery = Discovery(store.registry, dispatch.verbs)
+        openapi = OpenApi(store.registry, store.names, dispatch.verbs, SERVED_VERSION)
+        paths = Paths(health, discovery, openapi, self._metrics.scrape, self._advertised)
+        messages = Messages(store.registry, store.names)
+        return Pipeline(store.names, authenticator, authorize, dispatch, paths, self._metrics, messages)
+
+    def _serves(self, definition: Definition) -> bool:
+        return self._store.registry.current.holds(definition)
+
+    def _kinds_changed(self, previous: Catalog, following: Catalog) -> None:
+        """End the watches of definitions that went or were replaced, and forget the metrics of what went."""
+        for type_name in following.changed_since(previous):
+            before = previous.stored_type(type_name)
+            for definition in before.served if before is not None else ():
+                if not following.holds(definition):
+                    self._hub.end(definition, type_name)
+                if not following.serves(definition.group, definition.plural):
+                    self._metrics.forget(definition.group, definition.plural)
+
+    def _advertised(self) -> str:
+        """The address in /api by which clients are to reach this server."""
+        listening = self._addresses.secure or self._addresses.insecure
+        return host_and_port(self._addresses.hosts[0], listening[1]) if listening else ""
+
+    async def serve(self, task_status: trio.TaskStatus[Addresses] = trio.TASK_STATUS_IGNORED) -> None:
+        """Listen until `stop`; returns when every request has ended."""
+        settings = self._settings
+        tls = prepare_tls(settings, self._store.names)
+        async with trio.open_nursery() as nursery:
+            secure, insecure = await nursery.start(
+                lambda task_status: self._server.serve(
+                    secure=settings.secure,
+                    insecure=settings.insecure,
+                    tls=None if tls is None else tls.context,
+                    stop=self._stop,
+                    grace=GRACE,
+                    task_status=task_status,
+                )
+            )
+            hosts = reachable_addresses(secure[0] if secure else insecure[0])
+            self._addresses = Addresses(secure, insecure, hosts)
+            if tls is not None:
+                write_admin_kubeconfig(settings, tls, secure[1])
+            task_status.started(self._addresses)
+        self._stopped.set()
+
+    async def stop(self) -> None:
+        """Close the listeners, end the watches, and wait for running requests."""
+        self._stop.set()
+        await self._hub.close()
+        await self._stopped.wait()
+
+
+def refuse(status: int, message: str) -> Response:
+    """The response to bytes that are no HTTP request."""
+    failed = plain_failure(status, message)
+    return Response(status, dump_line(failed.document()), headers=failed.headers)

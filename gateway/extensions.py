@@ -1,0 +1,22 @@
+"""What a program that embeds the server adds to what the settings ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from actors.access.authenticate import TokenMethod
+from actors.access.authorize import Authorizer
+from actors.admission.plugin import Plugin
+from gateway.requests.observer import RequestObserver
+
+
+@dataclass(frozen=True, slots=True)
+class Extensions:
+    token_methods: Sequence[TokenMethod] = ()  # asked about bearer tokens that the token file does not list
+    authorizers: Sequence[Authorizer] = ()  # asked before those of --authorization-mode
+    admission_plugins: Sequence[Plugin] = ()  # called after those of the server
+    observer: RequestObserver | None = None
+
+
+NO_EXTENSIONS = Extensions()

@@ -1,0 +1,117 @@
+"""The store: everything below HTTP, opened for one data folder.
+
+The journal, its committer and feed, an actor per resource type, admission, controllers and housekeeping. `compose`
+opens it before the server listens, and closes it when every request has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import trio
+
+from actors.admission.chain import Admission
+from actors.admission.roster import plugins
+from actors.clock import Clock
+from actors.controllers.roster import controllers
+from actors.kinds.built_in import built_in
+from actors.kinds.registry import Registry
+from actors.names import NAMES, Names
+from actors.resource.directory import Directory
+from actors.stamps import Stamps
+from actors.store.committer import Committer
+from actors.store.feed import Feed
+from actors.store.horizon import Horizon
+from actors.store.housekeeping import Housekeeping
+from actors.store.reads import Reads
+from actors.supervisor import Supervisor
+from gateway.data_folder import CreatedPaths
+from gateway.extensions import Extensions
+from gateway.settings import Settings
+from journal.errors import AlreadyOpen
+from journal.log import Journal
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    names: Names
+    registry: Registry
+    journal: Journal
+    feed: Feed
+    committer: Committer
+    directory: Directory
+    horizon: Horizon
+    reads: Reads
+    stamps: Stamps
+    supervisor: Supervisor
+
+
+@asynccontextmanager
+async def open_store(
+    settings: Settings, clock: Clock, created: CreatedPaths, extensions: Extensions
+) -> AsyncIterator[Store]:
+    """Open the journal and run its actors and controllers; on leaving, drain the committer and close the journal."""
+    journal = _open_journal(settings, created)
+    try:
+        async with trio.open_nursery() as nursery:
+            store = _build_store(settings, journal, clock, nursery, extensions)
+            try:
+                yield store
+            finally:
+                with trio.CancelScope(shield=True):
+                    await store.committer.drained()
+                nursery.cancel_scope.cancel()
+    finally:
+        created.remove()
+        journal.close()
+
+
+def _open_journal(settings: Settings, created: CreatedPaths) -> Journal:
+    try:
+        journal = Journal.open(settings.journal, dialect=settings.dialect)
+    except AlreadyOpen:
+        raise  # another server uses the folder, and may have created it a moment ago
+    except BaseException:
+        created.remove()
+        raise
+    if journal.head:
+        created.keep()  # somebody wrote to it: this start did not create it
+    return journal
+
+
+def _build_store(
+    settings: Settings, journal: Journal, clock: Clock, nursery: trio.Nursery, extensions: Extensions
+) -> Store:
+    names = NAMES[settings.dialect]
+    catalog = built_in(names, settings.features, settings.enablement)
+    journal.register_types(catalog.stored_types())
+    feed, supervisor, stamps = Feed(journal.head, journal), Supervisor(), Stamps(clock)
+    committer = Committer(journal, feed)
+    registry = Registry(catalog, committer.register_types)
+    available = (*plugins(names, journal, feed, settings.service_ranges), *extensions.admission_plugins)
+    admission = Admission([one for one in available if one.name not in settings.disabled_plugins])
+    directory = Directory(registry, journal, committer, admission, supervisor, nursery)
+    horizon = Horizon(journal, clock, round(settings.watch_history * 1_000_000))
+    store = Store(
+        names,
+        registry,
+        journal,
+        feed,
+        committer,
+        directory,
+        horizon,
+        Reads(journal, feed, horizon, clock),
+        stamps,
+        supervisor,
+    )
+    retention = settings.journal_retention
+    keep = round(retention * 1_000_000) if retention else None
+    housekeeping = Housekeeping(journal, committer, clock, keep)
+    nursery.start_soon(supervisor.keep, "committer", committer.run)
+    nursery.start_soon(supervisor.keep, "feed", feed.run)
+    nursery.start_soon(supervisor.keep, "housekeeping", housekeeping.run)
+    for loop in controllers(registry, journal, feed, directory, stamps, names):
+        nursery.start_soon(supervisor.keep, loop.name, loop.run)
+    return store
