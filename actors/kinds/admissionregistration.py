@@ -1,6 +1,7 @@
-"""The admissionregistration group: which webhooks judge and change which writes.
+"""The admissionregistration group: which admission webhooks the server calls for which requests.
 
-A configuration that broke one of three younger rules before may go on breaking it.
+Three rules came later than the kinds. An update of a configuration that already violates one of them may keep
+violating it (ratcheting validation).
 """
 
 from __future__ import annotations
@@ -89,30 +90,28 @@ def declare(names: Names) -> tuple[Definition, ...]:
 
 
 def _define(group: str, kind: str, webhook: Struct) -> Definition:
-    whole = f"{kind}WebhookConfiguration"
+    configuration = f"{kind}WebhookConfiguration"
     fields = Struct(
-        f"admissionregistration.v1.{whole}",
+        f"admissionregistration.v1.{configuration}",
         METADATA,
         Field("webhooks", ListOf(webhook), 2, patch="merge", merge_key="name"),
     )
     return Definition(
         group=group,
         version="v1",
-        kind=whole,
-        plural=f"{whole.lower()}s",
+        kind=configuration,
+        plural=f"{configuration.lower()}s",
         names=DiscoveryNames(categories=("api-extensions",)),
         namespaced=False,
         check_name=name_is_subdomain,
         fields=fields,
         deletion=Deletion(only_known_finalizers=False),
-        table=Table(
-            (NAME, Column("Webhooks", "integer", "How many webhooks it has.", size_of("webhooks")), AGE)
-        ),
+        table=Table((NAME, Column("Webhooks", "integer", "Number of webhooks.", size_of("webhooks")), AGE)),
         strategy=Strategy(
             allow_unconditional_update=False,
             prepare_for_create=prepare_create,
             prepare_for_update=lambda new, old: bump_generation(new, old, "webhooks"),
-            validate_create=partial(rules, asked=ALL_RULES),
+            validate_create=partial(rules, options=ALL_RULES),
             validate_update=change_rules,
         ),
     )
@@ -123,44 +122,52 @@ def prepare_create(new: Object) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """Which of the younger rules are asked of a configuration."""
+class ValidationOptions:
+    """Which of the ratcheting rules apply to a configuration."""
 
-    no_side_effects: bool = True
-    known_versions: bool = True
-    unique_names: bool = True
-
-
-ALL_RULES: Final = Asked()
+    require_no_side_effects: bool = True
+    require_recognized_version: bool = True
+    require_unique_names: bool = True
 
 
-def rules(errors: FieldErrors, new: Object, asked: Asked) -> None:
+ALL_RULES: Final = ValidationOptions()
+
+
+def rules(errors: FieldErrors, new: Object, options: ValidationOptions) -> None:
     seen: set[str] = set()
     for index, hook in enumerate(new.get("webhooks", ())):
         field, name = f"webhooks[{index}]", hook["name"]
-        _hook(errors, hook, field, NO_SIDE_EFFECTS if asked.no_side_effects else SIDE_EFFECTS)
+        _hook(errors, hook, field, NO_SIDE_EFFECTS if options.require_no_side_effects else SIDE_EFFECTS)
         versions = hook["admissionReviewVersions"] or []
-        _versions(errors, versions, f"{field}.admissionReviewVersions", known=asked.known_versions)
-        if asked.unique_names and name in seen:
+        _versions(
+            errors,
+            versions,
+            f"{field}.admissionReviewVersions",
+            recognized=options.require_recognized_version,
+        )
+        if options.require_unique_names and name in seen:
             errors.add(duplicate(f"{field}.name", name))
         seen |= {name} if name else set()
 
 
 def change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
     hooks = old.get("webhooks", [])
-    asked = Asked(
+    options = ValidationOptions(
         all(hook["sideEffects"] in NO_SIDE_EFFECTS for hook in hooks),
-        all(_speaks_with_us(hook["admissionReviewVersions"] or list(REVIEW_VERSIONS)) for hook in hooks),
+        all(
+            _has_recognized_version(hook["admissionReviewVersions"] or list(REVIEW_VERSIONS))
+            for hook in hooks
+        ),
         len({hook["name"] for hook in hooks}) == len(hooks),
     )
     metadata_rules(
         errors, new["metadata"], namespaced=False, check_name=name_is_subdomain, known_finalizers=False
     )
-    rules(errors, new, asked)
+    rules(errors, new, options)
 
 
 def _hook(errors: FieldErrors, hook: Object, field: str, side_effects: tuple[str, ...]) -> None:
-    _full_name(errors, hook["name"], f"{field}.name")
+    _name(errors, hook["name"], f"{field}.name")
     for index, rule in enumerate(hook.get("rules", ())):
         _rule(errors, rule, f"{field}.rules[{index}]")
     _one_of(errors, hook, field, "failurePolicy", FAILURE_POLICIES)
@@ -178,7 +185,7 @@ def _hook(errors: FieldErrors, hook: Object, field: str, side_effects: tuple[str
     label_selector_rules(errors, hook["objectSelector"], f"{field}.objectSelector")
     if "reinvocationPolicy" in hook:
         _one_of(errors, hook, field, "reinvocationPolicy", REINVOCATION_POLICIES)
-    _client(errors, hook["clientConfig"], f"{field}.clientConfig")
+    _client_config(errors, hook["clientConfig"], f"{field}.clientConfig")
 
 
 def _one_of(errors: FieldErrors, hook: Object, field: str, part: str, supported: tuple[str, ...]) -> None:
@@ -187,7 +194,7 @@ def _one_of(errors: FieldErrors, hook: Object, field: str, part: str, supported:
         errors.add(not_supported(f"{field}.{part}", value, supported))
 
 
-def _full_name(errors: FieldErrors, name: str, field: str) -> None:
+def _name(errors: FieldErrors, name: str, field: str) -> None:
     if not name:
         errors.add(required(field))
         return
@@ -200,7 +207,7 @@ def _full_name(errors: FieldErrors, name: str, field: str) -> None:
         errors.add(invalid(field, name, text))
 
 
-def _client(errors: FieldErrors, config: Object, field: str) -> None:
+def _client_config(errors: FieldErrors, config: Object, field: str) -> None:
     url, service = config.get("url"), config.get("service")
     if (url is None) is (service is None):
         errors.add(required(field, "exactly one of url or service is required"))
@@ -209,12 +216,12 @@ def _client(errors: FieldErrors, config: Object, field: str) -> None:
         url_rules(errors, url, f"{field}.url")
         return
     assert service is not None
-    # What is missing has always been told of the other: a missing name of the namespace, and the reverse.
+    # As in Kubernetes, the error of a missing name names the field `namespace`, and the reverse.
     name, namespace = service["namespace"], service["name"]
     service_rules(errors, name, namespace, service.get("path"), service["port"], f"{field}.service")
 
 
-def _versions(errors: FieldErrors, versions: list[str], field: str, *, known: bool) -> None:
+def _versions(errors: FieldErrors, versions: list[str], field: str, *, recognized: bool) -> None:
     if not versions:
         errors.add(required(field, f"must specify one of {', '.join(REVIEW_VERSIONS)}"))
         return
@@ -223,24 +230,24 @@ def _versions(errors: FieldErrors, versions: list[str], field: str, *, known: bo
             errors.add(invalid(f"{field}[{index}]", version, "duplicate version"))
         else:
             errors.add_each(f"{field}[{index}]", version, dns_1035_label(version))
-    if known and not _speaks_with_us(versions):
+    if recognized and not _has_recognized_version(versions):
         text = f"must include at least one of {', '.join(REVIEW_VERSIONS)}"
         errors.add(invalid(field, versions, text))
 
 
-def _speaks_with_us(versions: list[str]) -> bool:
+def _has_recognized_version(versions: list[str]) -> bool:
     return not set(REVIEW_VERSIONS).isdisjoint(versions)
 
 
 def _rule(errors: FieldErrors, rule: Object, field: str) -> None:
     operations = rule.get("operations", [])
-    _alone(errors, operations, f"{field}.operations", "operations")
+    _list_rules(errors, operations, f"{field}.operations", "operations")
     for index, one in enumerate(operations):
         if one not in OPERATIONS:
             errors.add(not_supported(f"{field}.operations[{index}]", one, OPERATIONS))
-    _alone(errors, rule.get("apiGroups", []), f"{field}.apiGroups", "API groups")
+    _list_rules(errors, rule.get("apiGroups", []), f"{field}.apiGroups", "API groups")
     versions = rule.get("apiVersions", [])
-    _alone(errors, versions, f"{field}.apiVersions", "API versions")
+    _list_rules(errors, versions, f"{field}.apiVersions", "API versions")
     for index, one in enumerate(versions):
         if not one:
             errors.add(required(f"{field}.apiVersions[{index}]"))
@@ -248,8 +255,8 @@ def _rule(errors: FieldErrors, rule: Object, field: str) -> None:
     _one_of(errors, rule, field, "scope", SCOPES)
 
 
-def _alone(errors: FieldErrors, values: list[str], field: str, what: str) -> None:
-    """At least one value, and a star only by itself."""
+def _list_rules(errors: FieldErrors, values: list[str], field: str, what: str) -> None:
+    """The list has at least one value; '*' is allowed only as the single value."""
     if not values:
         errors.add(required(field))
         return
@@ -260,8 +267,8 @@ def _alone(errors: FieldErrors, values: list[str], field: str, what: str) -> Non
 def _resources(errors: FieldErrors, resources: list[str], field: str) -> None:
     if not resources:
         errors.add(required(field))
-    whole: set[str] = set()  # of these, every subresource is meant
-    everywhere: set[str] = set()  # these, of every resource
+    with_all_subresources: set[str] = set()  # resources listed as "resource/*"
+    of_all_resources: set[str] = set()  # subresources listed as "*/subresource"
     for index, text in enumerate(resources):
         here = f"{field}[{index}]"
         if not text:
@@ -269,19 +276,19 @@ def _resources(errors: FieldErrors, resources: list[str], field: str) -> None:
         resource, slash, subresource = text.partition("/")
         if not slash:
             continue
-        if resource in whole:
+        if resource in with_all_subresources:
             errors.add(invalid(here, text, f"if '{resource}/*' is present, must not specify {text}"))
-        if subresource in everywhere:
+        if subresource in of_all_resources:
             errors.add(invalid(here, text, f"if '*/{subresource}' is present, must not specify {text}"))
-        whole |= {resource} if subresource == "*" else set()
-        everywhere |= {subresource} if resource == "*" else set()
-    _stars(errors, resources, field)
+        with_all_subresources |= {resource} if subresource == "*" else set()
+        of_all_resources |= {subresource} if resource == "*" else set()
+    _wildcards(errors, resources, field)
 
 
-def _stars(errors: FieldErrors, resources: list[str], field: str) -> None:
+def _wildcards(errors: FieldErrors, resources: list[str], field: str) -> None:
     if len(resources) > 1 and "*/*" in resources:
         errors.add(invalid(field, resources, "if '*/*' is present, must not specify other resources"))
-    plain = [text for text in resources if text and "/" not in text]
-    if "*" in plain and plain[-1] != "*":
+    without_subresource = [text for text in resources if text and "/" not in text]
+    if "*" in without_subresource and without_subresource[-1] != "*":
         text = "if '*' is present, must not specify other resources without subresources"
         errors.add(invalid(field, resources, text))

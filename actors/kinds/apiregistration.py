@@ -1,6 +1,7 @@
-"""The apiregistration group: APIService, a version of an API group and who serves it.
+"""The apiregistration group: APIService, one version of an API group and the server that serves it.
 
-Its name says the version and the group. One without a service is served here, and so is available at once.
+Its name is `version.group`. This server serves an APIService without a service itself (a local one), so that is
+available from its creation on.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from actors.kinds.values.go_format import quoted
 from actors.messages import Object
 from actors.names import Names
 
-HIGHEST_GROUP_PRIORITY: Final = 20000
-HIGHEST_VERSION_PRIORITY: Final = 1000
+MAX_GROUP_PRIORITY: Final = 20000
+MAX_VERSION_PRIORITY: Final = 1000
 STATUSES: Final = ("True", "False", "Unknown")
 
 SERVICE_REFERENCE = Struct(
@@ -67,13 +68,13 @@ API_SERVICE = Struct(
 )
 
 
-def _behind(made: Object, _: int) -> str:
-    service = made["spec"].get("service")
+def _service_cell(stored: Object, _: int) -> str:
+    service = stored["spec"].get("service")
     return "Local" if service is None else f"{service.get('namespace', '')}/{service.get('name', '')}"
 
 
-def _available(made: Object, _: int) -> str:
-    for condition in made["status"].get("conditions", ()):
+def _available_cell(stored: Object, _: int) -> str:
+    for condition in stored["status"].get("conditions", ()):
         if condition["type"] == "Available":
             why = "" if condition["status"] == "True" else condition.get("reason", "")
             return f"{condition['status']} ({why})" if why else str(condition["status"])
@@ -82,8 +83,8 @@ def _available(made: Object, _: int) -> str:
 
 COLUMNS: Final = (
     NAME,
-    Column("Service", "string", "Service that serves it.", _behind),
-    Column("Available", "string", "Whether it answers.", _available),
+    Column("Service", "string", "Service that serves the group version, or Local.", _service_cell),
+    Column("Available", "string", "Status of the Available condition.", _available_cell),
     AGE,
 )
 
@@ -120,10 +121,10 @@ def declare(names: Names) -> tuple[Definition, ...]:
 
 
 def prepare_create(new: Object) -> None:
-    new["status"] = {} if "service" in new["spec"] else {"conditions": [_served_here(new["metadata"])]}
+    new["status"] = {} if "service" in new["spec"] else {"conditions": [_local_condition(new["metadata"])]}
 
 
-def _served_here(metadata: Object) -> Object:
+def _local_condition(metadata: Object) -> Object:
     return {
         "type": "Available",
         "status": "True",
@@ -154,40 +155,40 @@ def rules(errors: FieldErrors, new: Object) -> None:
         text = "only v1 may have an empty group and it better be legacy kube"
         errors.add(required("spec.group", text))
     errors.add_each("spec.version", version, dns_1035_label(version))
-    for part, highest in (
-        ("groupPriorityMinimum", HIGHEST_GROUP_PRIORITY),
-        ("versionPriority", HIGHEST_VERSION_PRIORITY),
+    for part, maximum in (
+        ("groupPriorityMinimum", MAX_GROUP_PRIORITY),
+        ("versionPriority", MAX_VERSION_PRIORITY),
     ):
-        if not 0 < spec[part] <= highest:
-            text = f"must be positive and less than {highest}"
+        if not 0 < spec[part] <= maximum:
+            text = f"must be positive and less than {maximum}"
             errors.add(invalid(f"spec.{part}", spec[part], text))
     if "service" in spec:
-        _remote(errors, spec)
+        _remote_rules(errors, spec)
     else:
-        _local(errors, spec)
+        _local_rules(errors, spec)
 
 
-def _named(wanted: str) -> CheckName:
-    return partial(_check_name, wanted)
+def _named(expected: str) -> CheckName:
+    return partial(_check_name, expected)
 
 
-def _check_name(wanted: str, name: str, _: bool) -> list[str]:
+def _check_name(expected: str, name: str, _: bool) -> list[str]:
     wrong = name_is_path_segment(name, False)
-    if wrong or name == wanted:
+    if wrong or name == expected:
         return wrong
-    return [f'must be `spec.version+"."+spec.group`: {quoted(wanted)}']
+    return [f'must be `spec.version+"."+spec.group`: {quoted(expected)}']
 
 
-def _local(errors: FieldErrors, spec: Object) -> None:
+def _local_rules(errors: FieldErrors, spec: Object) -> None:
     if "caBundle" in spec:
-        told = f"{decoded_size([spec['caBundle']])} bytes"
-        errors.add(invalid("spec.caBundle", told, "local APIServices may not have a caBundle"))
+        size = f"{decoded_size([spec['caBundle']])} bytes"
+        errors.add(invalid("spec.caBundle", size, "local APIServices may not have a caBundle"))
     if spec.get("insecureSkipTLSVerify"):
         text = "local APIServices may not have insecureSkipTLSVerify"
         errors.add(invalid("spec.insecureSkipTLSVerify", True, text))
 
 
-def _remote(errors: FieldErrors, spec: Object) -> None:
+def _remote_rules(errors: FieldErrors, spec: Object) -> None:
     service = spec["service"]
     for part in ("namespace", "name"):
         if not service.get(part):

@@ -1,6 +1,7 @@
-"""The authentication group: who stands behind a token, and tokens for service accounts.
+"""The authentication group: TokenReview, which authenticates a token, and TokenRequest, which issues one.
 
-Nothing of these is stored: a TokenReview is answered when it is made, a TokenRequest is posted to an account.
+Neither is stored: a create of a TokenReview returns it with its status, and clients post a TokenRequest to the `token`
+subresource of a service account.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from actors.kinds.validation.field_errors import FieldErrors, invalid
 from actors.messages import Object
 from actors.names import Names
 
-SHORTEST_LIFE, LONGEST_LIFE, USUAL_LIFE = 600, 2**32, 3600  # seconds, of tokens
+MIN_EXPIRATION, MAX_EXPIRATION, DEFAULT_EXPIRATION = 600, 2**32, 3600  # seconds
 
 EXTRA: Final = MapOf(STRINGS)
 USER_INFO = Struct(
@@ -66,7 +67,7 @@ TOKEN_REQUEST = Struct(
         Struct(
             "authentication.v1.TokenRequestSpec",
             Field("audiences", STRINGS, 1, required=True, always=True, list_type="atomic"),
-            Field("expirationSeconds", INT64, 4, pointer=True, default=USUAL_LIFE),
+            Field("expirationSeconds", INT64, 4, pointer=True, default=DEFAULT_EXPIRATION),
             Field("boundObjectRef", BOUND_OBJECT, 3, pointer=True, always=True),
         ),
         2,
@@ -100,7 +101,7 @@ def declare(names: Names) -> tuple[Definition, ...]:
 
 
 def token_request(names: Names) -> Definition:
-    """What is posted to a service account."""
+    """The view of the `token` subresource of service accounts."""
     return Definition(
         group=names.group("authentication"),
         version="v1",
@@ -116,8 +117,8 @@ def token_request(names: Names) -> Definition:
 
 def request_rules(errors: FieldErrors, sent: Object) -> None:
     field, seconds = "spec.expirationSeconds", sent["spec"]["expirationSeconds"]
-    if seconds < SHORTEST_LIFE:
+    if seconds < MIN_EXPIRATION:
         errors.add(invalid(field, seconds, "may not specify a duration less than 10 minutes"))
         return
-    if seconds > LONGEST_LIFE:
+    if seconds > MAX_EXPIRATION:
         errors.add(invalid(field, seconds, "may not specify a duration larger than 2^32 seconds"))

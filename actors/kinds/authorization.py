@@ -1,4 +1,4 @@
-"""The authorization group: reviews of who may do what. They are answered when they are made, and never stored."""
+"""The authorization group: access reviews. A create returns the review with its status; nothing is stored."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ RESOURCE_ATTRIBUTES = Struct(
 NON_RESOURCE_ATTRIBUTES = Struct(
     "authorization.v1.NonResourceAttributes", Field("path", STRING, 1), Field("verb", STRING, 2)
 )
-ASKED = (
+ATTRIBUTES = (
     Field("resourceAttributes", RESOURCE_ATTRIBUTES, 1, pointer=True),
     Field("nonResourceAttributes", NON_RESOURCE_ATTRIBUTES, 2, pointer=True),
 )
 SUBJECT_SPEC = Struct(
     "authorization.v1.SubjectAccessReviewSpec",
-    *ASKED,
+    *ATTRIBUTES,
     Field("user", STRING, 3),
     Field("groups", STRINGS, 4),
     Field("extra", MapOf(STRINGS), 5),
     Field("uid", STRING, 6),
 )
-SELF_SPEC = Struct("authorization.v1.SelfSubjectAccessReviewSpec", *ASKED)
+SELF_SPEC = Struct("authorization.v1.SelfSubjectAccessReviewSpec", *ATTRIBUTES)
 STATUS = Struct(
     "authorization.v1.SubjectAccessReviewStatus",
     Field("allowed", BOOL, 1, required=True, always=True),
@@ -73,7 +73,7 @@ def declare(names: Names) -> tuple[Definition, ...]:
     group = names.group("authorization")
     return (
         _review(group, "LocalSubjectAccessReview", SUBJECT_SPEC, STATUS, local_rules, namespaced=True),
-        _review(group, "SelfSubjectAccessReview", SELF_SPEC, STATUS, own_rules),
+        _review(group, "SelfSubjectAccessReview", SELF_SPEC, STATUS, self_rules),
         _review(group, "SelfSubjectRulesReview", RULES_SPEC, RULES_STATUS, no_validation),
         _review(group, "SubjectAccessReview", SUBJECT_SPEC, STATUS, subject_rules),
     )
@@ -107,21 +107,21 @@ def _review(
     )
 
 
-def own_rules(errors: FieldErrors, asked: Object) -> None:
-    """About oneself: one thing is asked, of nobody in particular."""
-    _one_thing(errors, asked["spec"])
-    _nothing_but(errors, asked["metadata"])
+def self_rules(errors: FieldErrors, review: Object) -> None:
+    """The subject is the caller, so the spec has only the attributes of one request."""
+    _attributes_rules(errors, review["spec"])
+    _metadata_rules(errors, review["metadata"])
 
 
-def subject_rules(errors: FieldErrors, asked: Object) -> None:
-    _somebody(errors, asked["spec"])
-    _nothing_but(errors, asked["metadata"])
+def subject_rules(errors: FieldErrors, review: Object) -> None:
+    _subject_spec_rules(errors, review["spec"])
+    _metadata_rules(errors, review["metadata"])
 
 
-def local_rules(errors: FieldErrors, asked: Object) -> None:
-    metadata, spec = asked["metadata"], asked["spec"]
-    _somebody(errors, spec)
-    _nothing_but(errors, metadata, "namespace")
+def local_rules(errors: FieldErrors, review: Object) -> None:
+    metadata, spec = review["metadata"], review["spec"]
+    _subject_spec_rules(errors, spec)
+    _metadata_rules(errors, metadata, "namespace")
     within = spec.get("resourceAttributes", {}).get("namespace", "")
     if "resourceAttributes" in spec and within != metadata.get("namespace", ""):
         errors.add(invalid("spec.resourceAttributes.namespace", within, "must match metadata.namespace"))
@@ -130,13 +130,13 @@ def local_rules(errors: FieldErrors, asked: Object) -> None:
         errors.add(invalid(field, spec["nonResourceAttributes"], "disallowed on this kind of request"))
 
 
-def _somebody(errors: FieldErrors, spec: dict[str, Any]) -> None:
-    _one_thing(errors, spec)
+def _subject_spec_rules(errors: FieldErrors, spec: dict[str, Any]) -> None:
+    _attributes_rules(errors, spec)
     if not spec.get("user") and not spec.get("groups"):
         errors.add(invalid("spec.user", "", "at least one of user or group must be specified"))
 
 
-def _one_thing(errors: FieldErrors, spec: dict[str, Any]) -> None:
+def _attributes_rules(errors: FieldErrors, spec: dict[str, Any]) -> None:
     resource, path = "resourceAttributes", "nonResourceAttributes"
     if resource in spec and path in spec:
         detail = f"cannot be specified in combination with {resource}"
@@ -147,9 +147,9 @@ def _one_thing(errors: FieldErrors, spec: dict[str, Any]) -> None:
         errors.add(invalid(f"spec.{resource}", None, detail))
 
 
-def _nothing_but(errors: FieldErrors, metadata: Object, *allowed: str) -> None:
-    """A review is no object: there is nothing to name or to label."""
-    said = {name for name, value in metadata.items() if value} - {*allowed, "managedFields"}
+def _metadata_rules(errors: FieldErrors, metadata: Object, *allowed: str) -> None:
+    """Reviews are never stored, so their metadata must be empty but for the `allowed` fields."""
+    set_fields = {name for name, value in metadata.items() if value} - {*allowed, "managedFields"}
     text = f"must be empty except for {', '.join(allowed)}" if allowed else "must be empty"
-    if said:
+    if set_fields:
         errors.add(invalid("metadata", metadata, text))

@@ -1,9 +1,9 @@
-"""The certificates group: CertificateSigningRequest, a wish for a certificate, judged and then signed by others.
+"""The certificates group: CertificateSigningRequest, which an approver approves or denies and a signer signs.
 
-What was asked for never changes. Conditions that approve or deny come through `approval`, the certificate and all
-other conditions through `status`; none of these can be taken back. Who asks, and when a condition was set, is
-filled in before any of this runs (actors/admission/signing_requests). Requests that broke a younger rule before may
-go on breaking it.
+The spec is immutable. Approvers add Approved and Denied conditions via the `approval` subresource; signers set the
+certificate and all other conditions via `status`. None of these can be removed again. Admission
+(actors/admission/completions/signing_requests) sets the requesting user and the times of conditions before any of
+this runs. An update of a request that already violates a rule which came later may keep violating it.
 """
 
 from __future__ import annotations
@@ -43,11 +43,12 @@ from actors.kinds.values.pem import InvalidPEM, check_certificates, check_reques
 from actors.messages import Object
 from actors.names import Names
 
-SHORTEST_LIFE: Final = 600
+MIN_EXPIRATION: Final = 600
 LONGEST_DOMAIN: Final = 253
 LONGEST_SIGNER: Final = LONGEST_DOMAIN + 1 + 63 + 1 + 253
-VERDICTS: Final = ("Approved", "Denied")
-LASTING: Final = (*VERDICTS, "Failed")  # conditions that hold or are not there
+APPROVALS: Final = ("Approved", "Denied")
+# Conditions whose status can only be True, and that no update removes.
+PERMANENT: Final = (*APPROVALS, "Failed")
 STATUSES: Final = ("False", "True", "Unknown")
 USAGES: Final = tuple(
     sorted(
@@ -94,26 +95,26 @@ CERTIFICATE_SIGNING_REQUEST = Struct(
 )
 
 
-def _life_shown(made: Object, _: int) -> str:
-    seconds = made["spec"].get("expirationSeconds")
+def _expiration_cell(stored: Object, _: int) -> str:
+    seconds = stored["spec"].get("expirationSeconds")
     return NONE if seconds is None else human_duration(seconds)
 
 
-def _verdict(made: Object, _: int) -> str:
-    types = {one["type"] for one in made["status"].get("conditions", ())}
+def _condition_cell(stored: Object, _: int) -> str:
+    types = {one["type"] for one in stored["status"].get("conditions", ())}
     words = ["Denied" if "Denied" in types else "Approved" if "Approved" in types else "Pending"]
     words += ["Failed"] if "Failed" in types else []
-    words += ["Issued"] if made["status"].get("certificate") else []
+    words += ["Issued"] if stored["status"].get("certificate") else []
     return ",".join(words)
 
 
 COLUMNS: Final = (
     NAME,
     AGE,
-    Column("SignerName", "string", "Who is to sign.", at("spec", "signerName")),
-    Column("Requestor", "string", "Who asks.", at("spec", "username")),
-    Column("RequestedDuration", "string", "How long it is to hold.", _life_shown),
-    Column("Condition", "string", "What became of it.", _verdict),
+    Column("SignerName", "string", "Signer that should sign the request.", at("spec", "signerName")),
+    Column("Requestor", "string", "User that made the request.", at("spec", "username")),
+    Column("RequestedDuration", "string", "Validity that the requestor asks for.", _expiration_cell),
+    Column("Condition", "string", "Approval, failure and issuance.", _condition_cell),
 )
 
 
@@ -132,13 +133,13 @@ def declare(names: Names) -> tuple[Definition, ...]:
             Subresource(
                 name="approval",
                 prepare=prepare_approval,
-                validate=partial(rules.change, verdicts=True),
+                validate=partial(rules.validate_update, may_approve=True),
                 reset_fields=("spec", "status.certificate"),
             ),
             Subresource(
                 name="status",
                 prepare=prepare_status,
-                validate=partial(rules.change, certificate=True),
+                validate=partial(rules.validate_update, may_set_certificate=True),
                 reset_fields=("spec", "status.conditions"),
             ),
         ),
@@ -148,11 +149,11 @@ def declare(names: Names) -> tuple[Definition, ...]:
         ),
         table=Table(COLUMNS),
         strategy=Strategy(
-            reset_fields=("spec", "status"),  # what is asked for is fixed, so there is no owner of it to ask
+            reset_fields=("spec", "status"),  # the spec is immutable, so no manager owns its fields
             prepare_for_create=partial(clear_status, STATUS),
             prepare_for_update=prepare_update,
-            validate_create=rules.validate,
-            validate_update=rules.change,
+            validate_create=rules.validate_create,
+            validate_update=rules.validate_update,
         ),
     )
     return (request,)
@@ -168,25 +169,25 @@ def prepare_update(new: Object, old: Object) -> None:
 
 def prepare_approval(new: Object, old: Object) -> None:
     keep_spec(new, old)
-    said = new["status"].get("conditions")
+    conditions = new["status"].get("conditions")
     status = {**old["status"]}
     status.pop("conditions", None)
-    new["status"] = STATUS.arranged({**status, "conditions": said} if said else status)
+    new["status"] = STATUS.arranged({**status, "conditions": conditions} if conditions else status)
 
 
 def prepare_status(new: Object, old: Object) -> None:
-    """Verdicts stay as they were given; one more or one less is left for validation to refuse."""
+    """Keep Approved and Denied conditions unchanged; validation refuses added and removed ones."""
     keep_spec(new, old)
     kept: dict[int, Object] = {}
-    for verdict in VERDICTS:
-        given, said = _of_type(old, verdict), _of_type(new, verdict)
-        if len(given) == len(said):
-            kept.update({id(condition): before for condition, before in zip(said, given, strict=True)})
+    for approval in APPROVALS:
+        current, sent = _conditions_of_type(old, approval), _conditions_of_type(new, approval)
+        if len(current) == len(sent):
+            kept.update({id(condition): before for condition, before in zip(sent, current, strict=True)})
     if kept:
         new["status"]["conditions"] = [kept.get(id(one), one) for one in new["status"]["conditions"]]
 
 
-def _of_type(request: Object, kind: str) -> list[Object]:
+def _conditions_of_type(request: Object, kind: str) -> list[Object]:
     return [one for one in request["status"].get("conditions", ()) if one["type"] == kind]
 
 
@@ -194,30 +195,30 @@ class RequestRules:
     def __init__(self, legacy_signer: str) -> None:
         self._legacy_signer = legacy_signer
 
-    def validate(self, errors: FieldErrors, new: Object) -> None:
+    def validate_create(self, errors: FieldErrors, new: Object) -> None:
         self._validate(errors, new, None)
 
-    def change(
+    def validate_update(
         self,
         errors: FieldErrors,
         new: Object,
         old: Object,
         *,
-        verdicts: bool = False,
-        certificate: bool = False,
+        may_approve: bool = False,
+        may_set_certificate: bool = False,
     ) -> None:
         metadata_rules(errors, new["metadata"], namespaced=False, check_name=any_name)
         self._validate(errors, new, old)
-        _kept_conditions(errors, new, old, verdicts=verdicts)
-        _kept_certificate(errors, new["status"], old["status"], may_set=certificate)
+        _condition_update_rules(errors, new, old, may_approve=may_approve)
+        _certificate_update_rules(errors, new["status"], old["status"], may_set=may_set_certificate)
         metadata_change_rules(errors, new["metadata"], old["metadata"])
 
     def _validate(self, errors: FieldErrors, new: Object, old: Object | None) -> None:
         spec, before = new["spec"], old["spec"] if old else {}
-        _request(errors, spec["request"])
+        _pem_request(errors, spec["request"])
         _usages(errors, spec.get("usages", []), before.get("usages", []))
         self._signer(errors, spec["signerName"], before.get("signerName", ""))
-        _life(errors, spec.get("expirationSeconds"))
+        _expiration(errors, spec.get("expirationSeconds"))
         _conditions(errors, new["status"].get("conditions", []), old["status"] if old else {})
         _certificate(errors, new["status"].get("certificate", ""), old)
 
@@ -229,7 +230,7 @@ class RequestRules:
             signer_rules(errors, name, field)
 
 
-def _request(errors: FieldErrors, content: str) -> None:
+def _pem_request(errors: FieldErrors, content: str) -> None:
     try:
         check_request(content)
     except InvalidPEM as why:
@@ -251,7 +252,7 @@ def _usages(errors: FieldErrors, usages: list[str], before: list[str]) -> None:
 
 
 def signer_rules(errors: FieldErrors, name: str, field: str) -> None:
-    """A domain of two parts or more, a slash, and a path that could name an object in a namespace."""
+    """A signer name is a domain of at least two labels, a slash, and a path that is a DNS subdomain."""
     if not name:
         errors.add(required(field, "signerName must be provided"))
         return
@@ -262,16 +263,16 @@ def signer_rules(errors: FieldErrors, name: str, field: str) -> None:
     domain, _, path = name.partition("/")
     if size(domain) > LONGEST_DOMAIN:
         errors.add(too_long(field, LONGEST_DOMAIN))
-    _first_wrong(errors, domain, field, dns_label)
+    _label_rules(errors, domain, field, dns_label)
     if "." not in domain:
         text = "should be a domain with at least two segments separated by dots"
         errors.add(invalid(field, domain, text))
-    _first_wrong(errors, path, field, dns_subdomain)
+    _label_rules(errors, path, field, dns_subdomain)
     if size(name) > LONGEST_SIGNER:
         errors.add(too_long(field, LONGEST_SIGNER))
 
 
-def _first_wrong(errors: FieldErrors, dotted: str, field: str, check: Callable[[str], list[str]]) -> None:
+def _label_rules(errors: FieldErrors, dotted: str, field: str, check: Callable[[str], list[str]]) -> None:
     for label in dotted.split("."):
         wrong = check(label)
         if wrong:
@@ -280,8 +281,8 @@ def _first_wrong(errors: FieldErrors, dotted: str, field: str, check: Callable[[
             return
 
 
-def _life(errors: FieldErrors, seconds: int | None) -> None:
-    if seconds is None or seconds >= SHORTEST_LIFE:
+def _expiration(errors: FieldErrors, seconds: int | None) -> None:
+    if seconds is None or seconds >= MIN_EXPIRATION:
         return
     text = "may not specify a duration less than 600 seconds (10 minutes)"
     errors.add(invalid("spec.expirationSeconds", seconds, text))
@@ -295,7 +296,7 @@ def _conditions(errors: FieldErrors, conditions: list[Object], before: Object) -
         if not kind and "" not in known:
             errors.add(required(f"{field}.type"))
         _condition_status(errors, kind, condition["status"], f"{field}.status")
-        if kind in VERDICTS and not set(VERDICTS) <= set(known) and set(VERDICTS) - {kind} <= set(types):
+        if kind in APPROVALS and not set(APPROVALS) <= set(known) and set(APPROVALS) - {kind} <= set(types):
             text = "Approved and Denied conditions are mutually exclusive"
             errors.add(invalid(f"{field}.type", kind, text))
         if kind in types and len(set(known)) == len(known):
@@ -304,13 +305,13 @@ def _conditions(errors: FieldErrors, conditions: list[Object], before: Object) -
 
 
 def _condition_status(errors: FieldErrors, kind: str, status: str, field: str) -> None:
-    allowed = ("True",) if kind in LASTING else STATUSES
+    allowed = ("True",) if kind in PERMANENT else STATUSES
     if status not in allowed:
         errors.add(not_supported(field, status, allowed) if status else required(field))
 
 
 def _certificate(errors: FieldErrors, content: str, old: Object | None) -> None:
-    if old is not None and _tolerated(content, old["status"].get("certificate", "")):
+    if old is not None and _is_tolerated(content, old["status"].get("certificate", "")):
         return
     try:
         check_certificates(content)
@@ -318,7 +319,7 @@ def _certificate(errors: FieldErrors, content: str, old: Object | None) -> None:
         errors.add(invalid("status.certificate", "<certificate data>", str(why)))
 
 
-def _tolerated(content: str, before: str) -> bool:
+def _is_tolerated(content: str, before: str) -> bool:
     if content == before:
         return True
     try:
@@ -328,20 +329,20 @@ def _tolerated(content: str, before: str) -> bool:
     return False
 
 
-def _kept_conditions(errors: FieldErrors, new: Object, old: Object, *, verdicts: bool) -> None:
+def _condition_update_rules(errors: FieldErrors, new: Object, old: Object, *, may_approve: bool) -> None:
     field = "status.conditions"
-    for kind in LASTING:
-        if len(_of_type(new, kind)) < len(_of_type(old, kind)):
+    for kind in PERMANENT:
+        if len(_conditions_of_type(new, kind)) < len(_conditions_of_type(old, kind)):
             errors.add(forbidden(field, f'updates may not remove a condition of type "{kind}"'))
-    for kind in () if verdicts else VERDICTS:
-        after, before = _of_type(new, kind), _of_type(old, kind)
+    for kind in () if may_approve else APPROVALS:
+        after, before = _conditions_of_type(new, kind), _conditions_of_type(old, kind)
         if len(after) > len(before):
             errors.add(forbidden(field, f'updates may not add a condition of type "{kind}"'))
         elif len(after) == len(before) and after != before:
             errors.add(forbidden(field, f'updates may not modify a condition of type "{kind}"'))
 
 
-def _kept_certificate(errors: FieldErrors, status: Object, before: Object, *, may_set: bool) -> None:
+def _certificate_update_rules(errors: FieldErrors, status: Object, before: Object, *, may_set: bool) -> None:
     field, old = "status.certificate", before.get("certificate", "")
     if status.get("certificate", "") == old:
         return

@@ -1,4 +1,4 @@
-"""The coordination group: Lease, by which programs agree who of them leads."""
+"""The coordination group: Lease, with which programs elect a leader and nodes send heartbeats."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def declare(names: Names) -> tuple[Definition, ...]:
         fields=LEASE,
         deletion=Deletion(only_known_finalizers=False),
         table=Table(
-            (NAME, Column("Holder", "string", "Who holds the lease.", at("spec", "holderIdentity")), AGE)
+            (NAME, Column("Holder", "string", "Identity of the holder.", at("spec", "holderIdentity")), AGE)
         ),
         strategy=Strategy(
             allow_create_on_update=True,

@@ -1,4 +1,4 @@
-"""The discovery group: EndpointSlice, some of the addresses and ports behind a service."""
+"""The discovery group: EndpointSlice, a part of the endpoints of a Service."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ from actors.names import Names
 
 ADDRESS_TYPES: Final = ("FQDN", "IPv4", "IPv6")
 PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
-MOST_ENDPOINTS: Final = 1000
-MOST_ADDRESSES: Final = 100
-MOST_PORTS: Final = 20000
-MOST_ZONES: Final = 8
-MOST_SHOWN: Final = 3
+MAX_ENDPOINTS: Final = 1000
+MAX_ADDRESSES: Final = 100
+MAX_PORTS: Final = 20000
+MAX_ZONES: Final = 8
+MAX_IN_CELL: Final = 3
 
 FOR_ZONE = Struct("discovery.v1.ForZone", Field("name", STRING, 1, required=True, always=True))
 HINTS = Struct("discovery.v1.EndpointHints", Field("forZones", ListOf(FOR_ZONE), 1, list_type="atomic"))
@@ -79,24 +79,24 @@ ENDPOINT_SLICE = Struct(
 )
 
 
-def _ports_shown(made: Object, _: int) -> str:
-    return _some([str(port.get("port", port["name"])) for port in made["ports"] or ()])
+def _ports_cell(stored: Object, _: int) -> str:
+    return _list_cell([str(port.get("port", port["name"])) for port in stored["ports"] or ()])
 
 
-def _addresses_shown(made: Object, _: int) -> str:
-    return _some([one for endpoint in made["endpoints"] or () for one in endpoint["addresses"] or ()])
+def _endpoints_cell(stored: Object, _: int) -> str:
+    return _list_cell([one for endpoint in stored["endpoints"] or () for one in endpoint["addresses"] or ()])
 
 
-def _some(items: list[str]) -> str:
-    more = f" + {len(items) - MOST_SHOWN} more..." if len(items) > MOST_SHOWN else ""
-    return ",".join(items[:MOST_SHOWN]) + more or "<unset>"
+def _list_cell(items: list[str]) -> str:
+    more = f" + {len(items) - MAX_IN_CELL} more..." if len(items) > MAX_IN_CELL else ""
+    return ",".join(items[:MAX_IN_CELL]) + more or "<unset>"
 
 
 COLUMNS: Final = (
     NAME,
-    Column("AddressType", "string", "IPv4, IPv6 or FQDN.", at("addressType")),
-    Column("Ports", "string", "Ports, or their names.", _ports_shown),
-    Column("Endpoints", "string", "Addresses behind it.", _addresses_shown),
+    Column("AddressType", "string", "Type of the addresses: IPv4, IPv6 or FQDN.", at("addressType")),
+    Column("Ports", "string", "Port numbers, or names where there is no number.", _ports_cell),
+    Column("Endpoints", "string", "Addresses of the endpoints.", _endpoints_cell),
     AGE,
 )
 
@@ -127,7 +127,10 @@ def prepare_create(new: Object) -> None:
 
 
 def prepare_update(new: Object, old: Object) -> None:
-    """Labels count too: they say whose endpoints these are. So does what is dropped after it was counted."""
+    """A change of labels is a new generation too: they name the Service that the endpoints belong to.
+
+    deprecatedTopology is dropped only afterwards, so sending it is a new generation as well.
+    """
     bump_generation(new, old, "addressType", "endpoints", "ports")
     if new["metadata"].get("labels") != old["metadata"].get("labels"):
         new["metadata"]["generation"] = old["metadata"]["generation"] + 1
@@ -135,7 +138,7 @@ def prepare_update(new: Object, old: Object) -> None:
 
 
 def _drop_topology(new: Object) -> None:
-    """A field of an older version that this one shows but never takes."""
+    """Drop deprecatedTopology, a field of an older version that clients of this one cannot set."""
     if any("deprecatedTopology" in endpoint for endpoint in new["endpoints"] or ()):
         new["endpoints"] = [
             {part: value for part, value in endpoint.items() if part != "deprecatedTopology"}
@@ -162,8 +165,8 @@ def _address_type(errors: FieldErrors, kind: str) -> None:
 
 
 def _endpoints(errors: FieldErrors, endpoints: list[Object], kind: str, *, loopback: bool) -> None:
-    if len(endpoints) > MOST_ENDPOINTS:
-        errors.add(too_many("endpoints", len(endpoints), MOST_ENDPOINTS))
+    if len(endpoints) > MAX_ENDPOINTS:
+        errors.add(too_many("endpoints", len(endpoints), MAX_ENDPOINTS))
     else:
         for index, endpoint in enumerate(endpoints):
             _endpoint(errors, endpoint, kind, f"endpoints[{index}]", loopback=loopback)
@@ -181,28 +184,28 @@ def _endpoint(errors: FieldErrors, endpoint: Object, kind: str, field: str, *, l
 def _addresses(errors: FieldErrors, addresses: list[str], kind: str, field: str, *, loopback: bool) -> None:
     if not addresses:
         errors.add(required(field, "must contain at least 1 address"))
-    elif len(addresses) > MOST_ADDRESSES:
-        errors.add(too_many(field, len(addresses), MOST_ADDRESSES))
+    elif len(addresses) > MAX_ADDRESSES:
+        errors.add(too_many(field, len(addresses), MAX_ADDRESSES))
     for index, address in enumerate(addresses):
         here = f"{field}[{index}]"
         if kind == "FQDN":
-            _full_domain(errors, address, here)
+            _fqdn(errors, address, here)
         elif kind in ADDRESS_TYPES:
-            _of_family(errors, address, kind, here)
+            _ip(errors, address, kind, here)
             errors.add_each(here, address, ordinary_ip(address, loopback=loopback))
 
 
-def _of_family(errors: FieldErrors, text: str, kind: str, field: str) -> None:
+def _ip(errors: FieldErrors, text: str, kind: str, field: str) -> None:
     address = parse_ip(text)
-    if address is None or (kind == "IPv4") is not _fits_into_ipv4(address):
+    if address is None or (kind == "IPv4") is not _is_ipv4(address):
         errors.add(invalid(field, text, f"must be a valid {kind} address"))
 
 
-def _fits_into_ipv4(address: Address) -> bool:
+def _is_ipv4(address: Address) -> bool:
     return address.version == 4 or address.ipv4_mapped is not None
 
 
-def _full_domain(errors: FieldErrors, name: str, field: str) -> None:
+def _fqdn(errors: FieldErrors, name: str, field: str) -> None:
     if not name:
         errors.add(required(field))
         return
@@ -222,8 +225,8 @@ def _full_domain(errors: FieldErrors, name: str, field: str) -> None:
 
 
 def _zones(errors: FieldErrors, zones: list[Object], field: str) -> None:
-    if len(zones) > MOST_ZONES:
-        errors.add(too_many(field, len(zones), MOST_ZONES))
+    if len(zones) > MAX_ZONES:
+        errors.add(too_many(field, len(zones), MAX_ZONES))
         return
     names = [zone["name"] for zone in zones]
     for index, name in enumerate(names):
@@ -234,8 +237,8 @@ def _zones(errors: FieldErrors, zones: list[Object], field: str) -> None:
 
 
 def _ports(errors: FieldErrors, ports: list[Object]) -> None:
-    if len(ports) > MOST_PORTS:
-        errors.add(too_many("ports", len(ports), MOST_PORTS))
+    if len(ports) > MAX_PORTS:
+        errors.add(too_many("ports", len(ports), MAX_PORTS))
         return
     seen: set[str] = set()
     for index, port in enumerate(ports):

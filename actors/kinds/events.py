@@ -1,7 +1,7 @@
-"""The events group (v1): core events under newer names, with stricter rules for what is written through it.
+"""The events group (v1): core events with newer field names, and stricter validation of writes.
 
-There is one stored object, in the core form; this view renames its fields both ways. Rules judge the stored
-form, so that messages name fields as the API has always named them there.
+Events are stored in the form of core/v1; the conversion renames fields in both directions. Validation sees the
+stored form, so errors name the fields of core/v1, as in Kubernetes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SERIES = Struct(
     Field("count", INT32, 1, required=True, always=True),
     Field("lastObservedTime", MICRO_TIME, 2, required=True, always=True),
 )
-NEW_EVENT = Struct(
+EVENT_V1 = Struct(
     "events.v1.Event",
     METADATA,
     Field("eventTime", MICRO_TIME, 2, required=True, always=True),
@@ -54,8 +54,8 @@ NEW_EVENT = Struct(
     Field("deprecatedCount", INT32, 15),
 )
 
-# Fields whose names differ: as shown here, as stored.
-RENAMED: Final = {
+# Fields whose names differ: name in this version -> stored name.
+STORED_NAMES: Final = {
     "reportingController": "reportingComponent",
     "regarding": "involvedObject",
     "note": "message",
@@ -64,9 +64,9 @@ RENAMED: Final = {
     "deprecatedLastTimestamp": "lastTimestamp",
     "deprecatedCount": "count",
 }
-_SHOWN: Final = {stored: shown for shown, stored in RENAMED.items()}
+_OWN_NAMES: Final = {stored: own for own, stored in STORED_NAMES.items()}
 
-_FIXED: Final = (
+_IMMUTABLE: Final = (
     *(
         "involvedObject",
         "reason",
@@ -91,7 +91,7 @@ def declare(names: Names) -> tuple[Definition, ...]:
         names=DiscoveryNames(short_names=("ev",)),
         namespaced=True,
         check_name=name_is_subdomain,
-        fields=NEW_EVENT,
+        fields=EVENT_V1,
         storage=Storage(stored_as="events", conversion=Conversion(to_storage, from_storage)),
         deletion=Deletion(has_dependents=False),
         selection=Selection(stored_labels=_selector_names(), own_label_conversion=True),
@@ -106,15 +106,15 @@ def declare(names: Names) -> tuple[Definition, ...]:
     return (event,)
 
 
-def to_storage(shown: Object) -> Object:
+def to_storage(event: Object) -> Object:
     return ExactDecoder(defaults=False).struct(
-        EVENT, {RENAMED.get(name, name): shown[name] for name in shown}
+        EVENT, {STORED_NAMES.get(name, name): event[name] for name in event}
     )
 
 
 def from_storage(stored: Object) -> Object:
     return ExactDecoder(defaults=False).struct(
-        NEW_EVENT, {_SHOWN.get(name, name): stored[name] for name in stored}
+        EVENT_V1, {_OWN_NAMES.get(name, name): stored[name] for name in stored}
     )
 
 
@@ -122,8 +122,8 @@ def _selector_names() -> dict[str, str]:
     names = {"metadata.name": "metadata.name", "metadata.namespace": "metadata.namespace"}
     for stored in SELECTABLE:
         first, dot, rest = stored.partition(".")
-        names[_SHOWN.get(first, first) + dot + rest] = stored
-    del names["deprecatedSource"]  # its stored selector is a plain name, which this view never had
+        names[_OWN_NAMES.get(first, first) + dot + rest] = stored
+    del names["deprecatedSource"]  # Kubernetes has no field selector for it in this version
     return names
 
 
@@ -145,10 +145,10 @@ def change_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names)
     metadata_change_rules(errors, new["metadata"], old["metadata"])
     if new.get("series") != old.get("series"):
         _series(errors, new)
-    for part in _FIXED:
+    for part in _IMMUTABLE:
         unchanged(errors, part, new.get(part, ""), old.get(part, ""))
-    for part, shown in (("reportingComponent", "reportingController"), ("reportingInstance",) * 2):
-        unchanged(errors, shown, new.get(part, ""), old.get(part, ""))
+    for part, own_name in (("reportingComponent", "reportingController"), ("reportingInstance",) * 2):
+        unchanged(errors, own_name, new.get(part, ""), old.get(part, ""))
 
 
 def _series(errors: FieldErrors, new: Object) -> None:

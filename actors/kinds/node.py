@@ -1,4 +1,4 @@
-"""The node group: RuntimeClass, a name for how nodes run the containers of a pod."""
+"""The node group: RuntimeClass, which selects the container runtime that runs a pod."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ RUNTIME_CLASS = Struct(
 
 
 def declare(names: Names) -> tuple[Definition, ...]:
-    validate = partial(rules, home=names.key(""))
     runtime_class = Definition(
         group=names.group("node"),
         version="v1",
@@ -43,31 +42,37 @@ def declare(names: Names) -> tuple[Definition, ...]:
         check_name=name_is_subdomain,
         fields=RUNTIME_CLASS,
         deletion=Deletion(only_known_finalizers=False),
-        table=Table((NAME, Column("Handler", "string", "What nodes call it.", at("handler")), AGE)),
+        table=Table(
+            (
+                NAME,
+                Column("Handler", "string", "Name of the container runtime handler on nodes.", at("handler")),
+                AGE,
+            )
+        ),
         strategy=Strategy(
             allow_create_on_update=True,
             allow_unconditional_update=False,
-            validate_create=validate,
-            validate_update=partial(change_rules, home=names.key("")),
+            validate_create=partial(rules, native_prefix=names.key("")),
+            validate_update=partial(change_rules, native_prefix=names.key("")),
             warnings=partial(warnings, deprecated_labels(names)),
         ),
     )
     return (runtime_class,)
 
 
-def rules(errors: FieldErrors, new: Object, *, home: str) -> None:
+def rules(errors: FieldErrors, new: Object, *, native_prefix: str) -> None:
     errors.add_each("handler", new["handler"], dns_label(new["handler"]))
     fixed = new.get("overhead", {}).get("podFixed", {})
-    requirement_rules(errors, {"limits": fixed}, "overhead", home)
+    requirement_rules(errors, {"limits": fixed}, "overhead", native_prefix)
     scheduling = new.get("scheduling", {})
     label_rules(errors, scheduling.get("nodeSelector", {}), "scheduling.nodeSelector")
     _tolerations(errors, scheduling.get("tolerations", []), "scheduling.tolerations")
 
 
-def change_rules(errors: FieldErrors, new: Object, old: Object, *, home: str) -> None:
+def change_rules(errors: FieldErrors, new: Object, old: Object, *, native_prefix: str) -> None:
     metadata, before = new["metadata"], old["metadata"]
     metadata_rules(errors, metadata, namespaced=False, check_name=name_is_subdomain, known_finalizers=False)
-    rules(errors, new, home=home)
+    rules(errors, new, native_prefix=native_prefix)
     metadata_change_rules(errors, metadata, before, known_finalizers=False)
     unchanged(errors, "handler", new["handler"], old["handler"])
 
@@ -77,7 +82,7 @@ def warnings(known: DeprecatedLabels, new: Object, _: Object | None) -> list[str
 
 
 def _tolerations(errors: FieldErrors, tolerations: list[Object], field: str) -> None:
-    """The path of what is wrong inside one has always named the list twice."""
+    """As in Kubernetes, the path of an error inside a toleration names the list twice."""
     toleration_rules(errors, tolerations, f"{field}.tolerations")
     seen: list[tuple[str, ...]] = []
     for index, toleration in enumerate(tolerations):

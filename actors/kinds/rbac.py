@@ -1,7 +1,7 @@
-"""The RBAC group: roles that list rights, and bindings that give a role to subjects.
+"""The RBAC group: roles, which list permissions, and bindings, which grant a role to subjects.
 
-Rules of an object run twice on an update, once by itself and once as part of judging the change, and clients
-see every cause as often. Whether the caller may grant what a role holds is for access control, not for here.
+As in Kubernetes, an update validates the new object twice, by itself and as part of the update, so clients see every
+cause twice. Access control decides whether the caller may grant the permissions of a role, not this module.
 """
 
 from __future__ import annotations
@@ -67,7 +67,9 @@ Rules = Callable[[FieldErrors, Object], None]
 
 def declare(names: Names) -> tuple[Definition, ...]:
     group = names.group("rbac.authorization")
-    binding = partial(_define, group, fill=partial(fill_binding, group), keeps_role=True)
+    binding = partial(
+        _define, group, set_defaults=partial(set_binding_defaults, group), immutable_role_ref=True
+    )
     return (
         _define(
             group, "ClusterRole", "clusterroles", CLUSTER_ROLE, namespaced=False, rules=cluster_role_rules
@@ -98,8 +100,8 @@ def _define(
     *,
     namespaced: bool,
     rules: Rules,
-    fill: Callable[[Object], None] | None = None,
-    keeps_role: bool = False,
+    set_defaults: Callable[[Object], None] | None = None,
+    immutable_role_ref: bool = False,
 ) -> Definition:
     return Definition(
         group=group,
@@ -109,21 +111,23 @@ def _define(
         namespaced=namespaced,
         check_name=check_name,
         fields=fields,
-        set_defaults=fill,
-        table=Table(BINDING_COLUMNS if keeps_role else DEFAULT_COLUMNS),
+        set_defaults=set_defaults,
+        table=Table(BINDING_COLUMNS if immutable_role_ref else DEFAULT_COLUMNS),
         strategy=Strategy(
             allow_create_on_update=True,
             validate_create=rules,
-            validate_update=partial(change_rules, rules=rules, namespaced=namespaced, keeps_role=keeps_role),
+            validate_update=partial(
+                change_rules, rules=rules, namespaced=namespaced, immutable_role_ref=immutable_role_ref
+            ),
         ),
     )
 
 
-def _subjects(name: str, kind: str, description: str) -> Column:
-    """Accounts are known by their namespace too."""
+def _subjects_column(name: str, kind: str, description: str) -> Column:
+    """The names of subjects of one kind; service accounts with their namespace."""
 
-    def cell(made: Object, _: int) -> str:
-        chosen = [one for one in made.get("subjects", ()) if one["kind"] == kind]
+    def cell(stored: Object, _: int) -> str:
+        chosen = [one for one in stored.get("subjects", ()) if one["kind"] == kind]
         account = kind == "ServiceAccount"
         return ", ".join(
             f"{one.get('namespace', '')}/{one['name']}" if account else one["name"] for one in chosen
@@ -137,13 +141,13 @@ BINDING_COLUMNS: Final = (
     Column(
         "Role",
         "string",
-        "Kind and name of the role it gives.",
-        lambda made, _: f"{made['roleRef']['kind']}/{made['roleRef']['name']}",
+        "Kind and name of the role.",
+        lambda stored, _: f"{stored['roleRef']['kind']}/{stored['roleRef']['name']}",
     ),
     AGE,
-    _subjects("Users", "User", "Users it is given to."),
-    _subjects("Groups", "Group", "Groups it is given to."),
-    _subjects("ServiceAccounts", "ServiceAccount", "Accounts it is given to."),
+    _subjects_column("Users", "User", "Users that the role is granted to."),
+    _subjects_column("Groups", "Group", "Groups that the role is granted to."),
+    _subjects_column("ServiceAccounts", "ServiceAccount", "Service accounts that the role is granted to."),
 )
 
 
@@ -154,15 +158,15 @@ def _any_path_segment(name: str, _: bool) -> list[str]:
 check_name: CheckName = _any_path_segment
 
 
-def fill_binding(group: str, new: Object) -> None:
-    """Roles, users and groups are of this API group; service accounts are of the core group."""
+def set_binding_defaults(group: str, new: Object) -> None:
+    """Default apiGroup: roles, users and groups belong to this group, service accounts to the core group."""
     if not new["roleRef"]["apiGroup"]:
         new["roleRef"]["apiGroup"] = group
     if "subjects" in new:
-        new["subjects"] = [_filled_subject(group, subject) for subject in new["subjects"]]
+        new["subjects"] = [_subject_with_defaults(group, subject) for subject in new["subjects"]]
 
 
-def _filled_subject(group: str, subject: Object) -> Object:
+def _subject_with_defaults(group: str, subject: Object) -> Object:
     if "apiGroup" in subject or subject["kind"] not in ("User", "Group"):
         return subject
     return SUBJECT.arranged({**subject, "apiGroup": group})
@@ -194,14 +198,14 @@ def binding_rules(
 
 
 def change_rules(
-    errors: FieldErrors, new: Object, old: Object, *, rules: Rules, namespaced: bool, keeps_role: bool
+    errors: FieldErrors, new: Object, old: Object, *, rules: Rules, namespaced: bool, immutable_role_ref: bool
 ) -> None:
     metadata = new["metadata"]
     own = errors.added_by(metadata_rules, metadata, namespaced=namespaced, check_name=check_name)
     own += errors.added_by(rules, new)
     errors.add_all(own)
     metadata_change_rules(errors, metadata, old["metadata"])
-    if keeps_role and new["roleRef"] != old["roleRef"]:
+    if immutable_role_ref and new["roleRef"] != old["roleRef"]:
         errors.add(invalid("roleRef", new["roleRef"], "cannot change roleRef"))
 
 
@@ -253,8 +257,8 @@ def _subject_rules(errors: FieldErrors, group: str, subject: Object, field: str,
         return
     if kind == "ServiceAccount" and name:
         errors.add_each(f"{field}.name", name, name_is_subdomain(name, False))
-    wanted = "" if kind == "ServiceAccount" else group
-    if subject.get("apiGroup", "") != wanted:
-        errors.add(not_supported(f"{field}.apiGroup", subject.get("apiGroup", ""), (wanted,)))
+    expected = "" if kind == "ServiceAccount" else group
+    if subject.get("apiGroup", "") != expected:
+        errors.add(not_supported(f"{field}.apiGroup", subject.get("apiGroup", ""), (expected,)))
     if kind == "ServiceAccount" and not namespaced and not subject.get("namespace"):
         errors.add(required(f"{field}.namespace"))

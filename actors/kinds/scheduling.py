@@ -1,4 +1,4 @@
-"""The scheduling group: PriorityClass, a name for how important pods are."""
+"""The scheduling group: PriorityClass, which maps a name to the priority of pods."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from actors.kinds.validation.field_errors import (
 from actors.messages import Object
 from actors.names import Names
 
-HIGHEST_OF_USERS: Final = 1_000_000_000
+MAX_USER_PRIORITY: Final = 1_000_000_000
 SYSTEM: Final = {"system-node-critical": 2_000_001_000, "system-cluster-critical": 2_000_000_000}
 POLICIES: Final = ("PreemptLowerPriority", "Never")
 
@@ -50,11 +50,11 @@ def declare(names: Names) -> tuple[Definition, ...]:
         table=Table(
             (
                 NAME,
-                Column("Value", "integer", "The priority of pods of this class.", at("value", missing=0)),
+                Column("Value", "integer", "Priority of pods of this class.", at("value", missing=0)),
                 Column(
                     "Global-Default",
                     "boolean",
-                    "Pods without a class get it.",
+                    "Whether pods without a class get this one.",
                     at("globalDefault", missing=False),
                 ),
                 AGE,
@@ -70,21 +70,21 @@ def declare(names: Names) -> tuple[Definition, ...]:
 
 
 def prepare_create(new: Object) -> None:
-    new["metadata"]["generation"] = 1  # and for ever, because nothing that counts can change
+    new["metadata"]["generation"] = 1  # never increases, because value and preemptionPolicy are immutable
 
 
 def rules(errors: FieldErrors, new: Object) -> None:
     if new["metadata"].get("name", "").startswith("system-"):
-        why = _not_of_the_system(new)
+        why = _system_class_error(new)
         if why:
             text = (
                 f"priority class names with 'system-' prefix are reserved for system use only. error: {why}"
             )
             errors.add(forbidden("metadata.name", text))
-    elif new["value"] > HIGHEST_OF_USERS:
-        text = f"maximum allowed value of a user defined priority is {HIGHEST_OF_USERS}"
+    elif new["value"] > MAX_USER_PRIORITY:
+        text = f"maximum allowed value of a user defined priority is {MAX_USER_PRIORITY}"
         errors.add(forbidden("value", text))
-    _policy(errors, new.get("preemptionPolicy"))
+    _preemption_policy(errors, new.get("preemptionPolicy"))
 
 
 def change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
@@ -94,7 +94,7 @@ def change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
     unchanged(errors, "preemptionPolicy", new.get("preemptionPolicy"), old.get("preemptionPolicy"))
 
 
-def _not_of_the_system(new: Object) -> str:
+def _system_class_error(new: Object) -> str:
     name = new["metadata"]["name"]
     if name not in SYSTEM:
         return f"{name} is not a known system priority class"
@@ -103,7 +103,7 @@ def _not_of_the_system(new: Object) -> str:
     return f"globalDefault of {name} PriorityClass must be false" if new.get("globalDefault") else ""
 
 
-def _policy(errors: FieldErrors, policy: str | None) -> None:
+def _preemption_policy(errors: FieldErrors, policy: str | None) -> None:
     if policy is not None and policy not in POLICIES:
         errors.add(
             not_supported("preemptionPolicy", policy, POLICIES) if policy else required("preemptionPolicy")

@@ -1,4 +1,4 @@
-"""The apps group (v1): workloads that keep pods running, one module a kind."""
+"""The apps group (v1): workload controllers that keep pods running, one module per kind."""
 
 from __future__ import annotations
 

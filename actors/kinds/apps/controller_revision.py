@@ -1,7 +1,7 @@
-"""ControllerRevision: what a workload looked like once, kept by its controller to go back to.
+"""ControllerRevision: a snapshot of a workload, which its controller stores for rollbacks.
 
-Its data is whatever the controller put there and never changes; only the number may, when an old one is taken up
-again.
+The controller alone defines `data`, which is immutable. Only `revision` changes: a rollback to an old snapshot gives it
+a new number.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ CONTROLLER_REVISION = Struct(
 )
 
 
-def _controller(made: Object, _: int) -> str:
-    for owner in made["metadata"].get("ownerReferences", ()):
+def _controller_cell(stored: Object, _: int) -> str:
+    for owner in stored["metadata"].get("ownerReferences", ()):
         if owner.get("controller"):
             group = owner["apiVersion"].rpartition("/")[0]
             kind = f"{owner['kind']}.{group}" if group else owner["kind"]
@@ -43,8 +43,8 @@ def _controller(made: Object, _: int) -> str:
 
 COLUMNS: Final = (
     NAME,
-    Column("Controller", "string", "Whose revision it is.", _controller),
-    Column("Revision", "string", "Its number, among those of the same controller.", at("revision")),
+    Column("Controller", "string", "Controller that owns the revision.", _controller_cell),
+    Column("Revision", "string", "Number of the revision.", at("revision")),
     AGE,
 )
 

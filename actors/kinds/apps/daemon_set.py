@@ -1,7 +1,7 @@
-"""DaemonSet: a pod of one template on every node that it fits.
+"""DaemonSet: one pod on every node that the pod template can be scheduled to.
 
-An annotation counts the changes of its template. The server alone sets it: a field of older versions, which
-programs on nodes still look for there.
+An annotation counts the changes of the pod template. It was a field (spec.templateGeneration) in older versions, and
+clients still read it. Only the server changes it.
 """
 
 from __future__ import annotations
@@ -101,26 +101,28 @@ DAEMON_SET = Struct("apps.v1.DaemonSet", METADATA, Field("spec", SPEC, 2), Field
 
 COLUMNS: Final = (
     NAME,
-    Column("Desired", "integer", "Nodes that should run it.", count_cell("status", "desiredNumberScheduled")),
-    Column("Current", "integer", "Nodes that run it.", count_cell("status", "currentNumberScheduled")),
-    Column("Ready", "integer", "Nodes on which it is ready.", count_cell("status", "numberReady")),
+    Column(
+        "Desired", "integer", "Nodes that should run its pod.", count_cell("status", "desiredNumberScheduled")
+    ),
+    Column("Current", "integer", "Nodes that run its pod.", count_cell("status", "currentNumberScheduled")),
+    Column("Ready", "integer", "Nodes whose pod is ready.", count_cell("status", "numberReady")),
     Column(
         "Up-to-date",
         "integer",
-        "Nodes that run the newest template.",
+        "Nodes whose pod has the current template.",
         count_cell("status", "updatedNumberScheduled"),
     ),
     Column(
         "Available",
         "integer",
-        "Nodes on which it has been ready long enough.",
+        "Nodes whose pod has been ready for minReadySeconds.",
         count_cell("status", "numberAvailable"),
     ),
     Column(
         "Node Selector",
         "string",
-        "Labels of the nodes that it may run on.",
-        lambda made, _: labels_or_none(made["spec"]["template"]["spec"].get("nodeSelector", {})),
+        "nodeSelector of the pod template.",
+        lambda stored, _: labels_or_none(stored["spec"]["template"]["spec"].get("nodeSelector", {})),
     ),
     AGE,
     CONTAINERS,
@@ -139,7 +141,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         namespaced=True,
         check_name=name_is_subdomain,
         fields=DAEMON_SET,
-        set_defaults=fill,
+        set_defaults=set_defaults,
         subresources=(Subresource(name="status", prepare=prepare_status, validate=status_change_rules),),
         storage=Storage(field_annotations=frozenset((TEMPLATE_GENERATION,))),
         table=Table(COLUMNS),
@@ -153,8 +155,8 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
     )
 
 
-def fill(new: Object) -> None:
-    _fill_strategy(new["spec"]["updateStrategy"])
+def set_defaults(new: Object) -> None:
+    _set_strategy_defaults(new["spec"]["updateStrategy"])
     fill_template(new["spec"]["template"])
     annotated = new["metadata"].get("annotations", {}).get(TEMPLATE_GENERATION, "0")
     generation = annotation_number(annotated)
@@ -165,11 +167,11 @@ def fill(new: Object) -> None:
     new["metadata"] = OBJECT_META.arranged(new["metadata"])
 
 
-def _fill_strategy(strategy: Object) -> None:
-    """A pace is always said in full; where it counts for nothing, what is not said of it is none."""
-    rolls, pace = strategy["type"] == "RollingUpdate", strategy.get("rollingUpdate")
-    if rolls or pace is not None:
-        strategy["rollingUpdate"] = {"maxUnavailable": int(rolls), "maxSurge": 0, **(pace or {})}
+def _set_strategy_defaults(strategy: Object) -> None:
+    """Default rollingUpdate for RollingUpdate, and complete one that was sent with another type with zeros."""
+    rolls, sent = strategy["type"] == "RollingUpdate", strategy.get("rollingUpdate")
+    if rolls or sent is not None:
+        strategy["rollingUpdate"] = {"maxUnavailable": int(rolls), "maxSurge": 0, **(sent or {})}
 
 
 def _template_generation(stored: Object) -> int:
@@ -229,18 +231,18 @@ def _strategy_rules(errors: FieldErrors, strategy: Object, field: str) -> None:
     if "rollingUpdate" not in strategy:
         errors.add(required(f"{field}.rollingUpdate"))
     else:
-        _pace_rules(errors, strategy["rollingUpdate"], f"{field}.rollingUpdate")
+        _rolling_update_rules(errors, strategy["rollingUpdate"], f"{field}.rollingUpdate")
 
 
-def _pace_rules(errors: FieldErrors, pace: Object, field: str) -> None:
-    fewer, more = pace["maxUnavailable"], pace["maxSurge"]
-    int_or_percent_rules(errors, fewer, f"{field}.maxUnavailable")
-    int_or_percent_rules(errors, more, f"{field}.maxSurge")
-    at_most_100_percent(errors, fewer, f"{field}.maxUnavailable")
-    at_most_100_percent(errors, more, f"{field}.maxSurge")
-    if number_in(fewer) and number_in(more):
-        errors.add(invalid(f"{field}.maxSurge", more, "may not be set when maxUnavailable is non-zero"))
-    elif not number_in(fewer) and not number_in(more):
+def _rolling_update_rules(errors: FieldErrors, rolling: Object, field: str) -> None:
+    max_unavailable, max_surge = rolling["maxUnavailable"], rolling["maxSurge"]
+    int_or_percent_rules(errors, max_unavailable, f"{field}.maxUnavailable")
+    int_or_percent_rules(errors, max_surge, f"{field}.maxSurge")
+    at_most_100_percent(errors, max_unavailable, f"{field}.maxUnavailable")
+    at_most_100_percent(errors, max_surge, f"{field}.maxSurge")
+    if number_in(max_unavailable) and number_in(max_surge):
+        errors.add(invalid(f"{field}.maxSurge", max_surge, "may not be set when maxUnavailable is non-zero"))
+    elif not number_in(max_unavailable) and not number_in(max_surge):
         errors.add(required(f"{field}.maxUnavailable", "cannot be 0 when maxSurge is 0"))
 
 

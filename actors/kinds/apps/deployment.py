@@ -1,7 +1,7 @@
-"""Deployment: pods of one template that are replaced step by step when the template changes.
+"""Deployment: replicated pods, which its controller replaces step by step when the pod template changes.
 
-How fast is said in `strategy`: at most a quarter too many and a quarter too few at a time, unless asked
-otherwise. A change of annotations counts as a generation too, because they are copied to what it makes.
+`strategy` limits the steps: by default, maxSurge and maxUnavailable are 25%. A change of annotations increments the
+generation too, because the controller copies them to ReplicaSets.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ from actors.messages import Object
 from actors.names import Names
 
 STRATEGIES: Final = ("Recreate", "RollingUpdate")
-ROLLBACK: Final = "deprecated.deployment.rollback.to"  # of a version that is gone, still carried along
+ROLLBACK: Final = "deprecated.deployment.rollback.to"  # the field spec.rollbackTo of an older version
 
 ROLLING_UPDATE = Struct(
     "apps.v1.RollingUpdateDeployment",
@@ -108,28 +108,24 @@ DEPLOYMENT = Struct("apps.v1.Deployment", METADATA, Field("spec", SPEC, 2), Fiel
 
 COLUMNS: Final = (
     NAME,
-    Column("Ready", "string", "Pods that are ready, of those wanted.", ready_cell),
+    Column("Ready", "string", "Ready pods of desired pods.", ready_cell),
     Column(
         "Up-to-date",
         "string",
-        "Pods made from the newest template.",
+        "Pods created from the current template.",
         count_cell("status", "updatedReplicas"),
     ),
     Column(
         "Available",
         "string",
-        "Pods that have been ready long enough.",
+        "Pods that have been ready for minReadySeconds.",
         count_cell("status", "availableReplicas"),
     ),
     AGE,
     CONTAINERS,
     IMAGES,
     Column(
-        "Selector",
-        "string",
-        "Labels by which its pods are found.",
-        lambda made, _: selector_of(made),
-        priority=1,
+        "Selector", "string", "Label selector of its pods.", lambda stored, _: selector_of(stored), priority=1
     ),
 )
 
@@ -144,7 +140,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         namespaced=True,
         check_name=name_is_subdomain,
         fields=DEPLOYMENT,
-        set_defaults=fill,
+        set_defaults=set_defaults,
         subresources=(
             scale(selector_of, Resource("apps", "deployments/scale")),
             Subresource(
@@ -166,16 +162,16 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
     )
 
 
-def fill(new: Object) -> None:
+def set_defaults(new: Object) -> None:
     spec = new["spec"]
     if spec["strategy"]["type"] == "RollingUpdate":
-        pace = spec["strategy"].get("rollingUpdate", {})
-        spec["strategy"]["rollingUpdate"] = {"maxUnavailable": "25%", "maxSurge": "25%", **pace}
+        sent = spec["strategy"].get("rollingUpdate", {})
+        spec["strategy"]["rollingUpdate"] = {"maxUnavailable": "25%", "maxSurge": "25%", **sent}
     fill_template(spec["template"])
-    _carry_rollback(new["metadata"])
+    _normalize_rollback(new["metadata"])
 
 
-def _carry_rollback(metadata: Object) -> None:
+def _normalize_rollback(metadata: Object) -> None:
     annotations = metadata.get("annotations", {})
     revision = annotations.get(ROLLBACK)
     if revision is None:
@@ -221,29 +217,29 @@ def rules(errors: FieldErrors, new: Object, old: Object | None = None, *, names:
 
 
 def _strategy_rules(errors: FieldErrors, strategy: Object, field: str) -> None:
-    pace = strategy.get("rollingUpdate")
+    rolling = strategy.get("rollingUpdate")
     if strategy["type"] == "RollingUpdate":
-        if pace is None:
+        if rolling is None:
             errors.add(required(f"{field}.rollingUpdate", "this should be defaulted and never be nil"))
             return
-        _pace_rules(errors, pace, f"{field}.rollingUpdate")
+        _rolling_update_rules(errors, rolling, f"{field}.rollingUpdate")
         return
     if strategy["type"] != "Recreate":
         errors.add(not_supported(field, strategy["type"], STRATEGIES))
         return
     text = "may not be specified when strategy `type` is 'Recreate'"
-    if pace is not None:
+    if rolling is not None:
         errors.add(forbidden(f"{field}.rollingUpdate", text))
 
 
-def _pace_rules(errors: FieldErrors, pace: Object, field: str) -> None:
-    fewer, more = pace["maxUnavailable"], pace["maxSurge"]
-    int_or_percent_rules(errors, fewer, f"{field}.maxUnavailable")
-    int_or_percent_rules(errors, more, f"{field}.maxSurge")
-    if not number_in(fewer) and not number_in(more):
+def _rolling_update_rules(errors: FieldErrors, rolling: Object, field: str) -> None:
+    max_unavailable, max_surge = rolling["maxUnavailable"], rolling["maxSurge"]
+    int_or_percent_rules(errors, max_unavailable, f"{field}.maxUnavailable")
+    int_or_percent_rules(errors, max_surge, f"{field}.maxSurge")
+    if not number_in(max_unavailable) and not number_in(max_surge):
         text = "may not be 0 when `maxSurge` is 0"
-        errors.add(invalid(f"{field}.maxUnavailable", fewer, text))
-    at_most_100_percent(errors, fewer, f"{field}.maxUnavailable")
+        errors.add(invalid(f"{field}.maxUnavailable", max_unavailable, text))
+    at_most_100_percent(errors, max_unavailable, f"{field}.maxUnavailable")
 
 
 def _rollback_rules(errors: FieldErrors, annotations: dict[str, str]) -> None:

@@ -1,4 +1,4 @@
-"""ReplicaSet: so many pods of one template. Deployments make them, one for each template they have had."""
+"""ReplicaSet: a number of pods of one pod template. A Deployment creates one for each revision of its template."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ REPLICA_SET = Struct("apps.v1.ReplicaSet", METADATA, Field("spec", SPEC, 2), Fie
 
 COLUMNS: Final = (
     NAME,
-    Column("Desired", "integer", "Pods that are wanted.", count_cell("spec", "replicas")),
-    Column("Current", "integer", "Pods that there are.", count_cell("status", "replicas")),
-    Column("Ready", "integer", "Pods that are ready.", count_cell("status", "readyReplicas")),
+    Column("Desired", "integer", "Desired pods.", count_cell("spec", "replicas")),
+    Column("Current", "integer", "Current pods.", count_cell("status", "replicas")),
+    Column("Ready", "integer", "Ready pods.", count_cell("status", "readyReplicas")),
     AGE,
     CONTAINERS,
     IMAGES,

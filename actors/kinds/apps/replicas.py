@@ -1,4 +1,4 @@
-"""Templates of which there are to be several pods alike: what replica sets and deployments ask of them."""
+"""Validation of selector and pod template that ReplicaSet and Deployment share."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from actors.names import Names
 
 
 def selected_template_rules(errors: FieldErrors, names: Names, spec: Object, old: Object | None) -> None:
-    """The selector, and then the template that it must find."""
+    """Validate the selector, and then the template, whose labels the selector must match."""
     selector = spec["selector"]
     selector_rules(errors, selector, "spec.selector", "empty selector is invalid for deployment")
     if not selector_compiles(selector):

@@ -1,7 +1,7 @@
-"""StatefulSet: pods that keep their names and their storage, made and replaced in order.
+"""StatefulSet: pods with stable names and storage, created and replaced in order.
 
-The spec stays as it was made but for the few parts that a rollout can take in. Two parts belong to features that
-are off unless asked for, and are dropped: what becomes of the claims, and how many pods may be missing at a time.
+Only the fields in MUTABLE can change after creation. Two fields belong to alpha features, and are dropped while these
+are disabled: persistentVolumeClaimRetentionPolicy, and maxUnavailable of rollingUpdate.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ from actors.names import Names
 STRATEGIES: Final = ("OnDelete", "RollingUpdate")
 POD_MANAGEMENT_POLICIES: Final = ("OrderedReady", "Parallel")
 RETENTION_POLICIES: Final = ("Retain", "Delete")
-CHANGEABLE: Final = (
+MUTABLE: Final = (
     *("replicas", "template", "updateStrategy", "minReadySeconds"),
     "persistentVolumeClaimRetentionPolicy",
 )
@@ -123,7 +123,7 @@ STATEFUL_SET = Struct("apps.v1.StatefulSet", METADATA, Field("spec", SPEC, 2), F
 
 COLUMNS: Final = (
     NAME,
-    Column("Ready", "string", "Pods that are ready, of those wanted.", ready_cell),
+    Column("Ready", "string", "Ready pods of desired pods.", ready_cell),
     AGE,
     CONTAINERS,
     IMAGES,
@@ -140,7 +140,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         namespaced=True,
         check_name=name_is_subdomain,
         fields=STATEFUL_SET,
-        set_defaults=partial(fill, features),
+        set_defaults=partial(set_defaults, features),
         subresources=(
             scale(selector_of),
             Subresource(name="status", prepare=prepare_status, validate=status_change_rules),
@@ -156,13 +156,13 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
     )
 
 
-def fill(features: frozenset[str], new: Object) -> None:
+def set_defaults(features: frozenset[str], new: Object) -> None:
     spec = new["spec"]
-    _fill_strategy(features, spec["updateStrategy"])
+    _set_strategy_defaults(features, spec["updateStrategy"])
     if AUTO_DELETE in features:
-        said = spec.get("persistentVolumeClaimRetentionPolicy", {})
+        sent = spec.get("persistentVolumeClaimRetentionPolicy", {})
         spec["persistentVolumeClaimRetentionPolicy"] = {
-            part: said.get(part, "Retain") for part in ("whenDeleted", "whenScaled")
+            part: sent.get(part, "Retain") for part in ("whenDeleted", "whenScaled")
         }
     for claim in spec.get("volumeClaimTemplates", ()):
         claim["kind"], claim["apiVersion"] = "PersistentVolumeClaim", "v1"
@@ -170,15 +170,15 @@ def fill(features: frozenset[str], new: Object) -> None:
     fill_template(spec["template"])
 
 
-def _fill_strategy(features: frozenset[str], strategy: Object) -> None:
+def _set_strategy_defaults(features: frozenset[str], strategy: Object) -> None:
     if "type" not in strategy:
-        pace = strategy.get("rollingUpdate", {})
+        rolling = strategy.get("rollingUpdate", {})
         strategy.clear()
-        strategy.update({"type": "RollingUpdate", "rollingUpdate": pace})
+        strategy.update({"type": "RollingUpdate", "rollingUpdate": rolling})
     if strategy["type"] != "RollingUpdate" or "rollingUpdate" not in strategy:
         return
-    usual = {"partition": 0, "maxUnavailable": 1} if MAX_UNAVAILABLE in features else {"partition": 0}
-    strategy["rollingUpdate"] = {**usual, **strategy["rollingUpdate"]}
+    defaults = {"partition": 0, "maxUnavailable": 1} if MAX_UNAVAILABLE in features else {"partition": 0}
+    strategy["rollingUpdate"] = {**defaults, **strategy["rollingUpdate"]}
 
 
 def prepare_create(features: frozenset[str], new: Object) -> None:
@@ -212,7 +212,7 @@ def _drop_gated(features: frozenset[str], spec: Object, before: Object) -> None:
 
 
 def create_rules(errors: FieldErrors, new: Object, *, names: Names) -> None:
-    """The service name is required last, and only when nothing else is wrong."""
+    """Require serviceName only when the rest of the object is valid, as Kubernetes does."""
     if not errors.added_by(rules, names, new) and not new["spec"]["serviceName"]:
         errors.add(required("spec.serviceName"))
 
@@ -241,28 +241,30 @@ def _policy_rules(errors: FieldErrors, policy: str) -> None:
 
 
 def _strategy_rules(errors: FieldErrors, strategy: Object, field: str) -> None:
-    pace = strategy.get("rollingUpdate")
+    rolling = strategy.get("rollingUpdate")
     if strategy["type"] == "RollingUpdate":
-        if pace is not None:
-            _pace_rules(errors, pace, f"{field}.rollingUpdate")
+        if rolling is not None:
+            _rolling_update_rules(errors, rolling, f"{field}.rollingUpdate")
         return
     if strategy["type"] != "OnDelete":
         errors.add(invalid(field, strategy, "must be 'RollingUpdate' or 'OnDelete'"))
         return
-    if pace is not None:
-        errors.add(invalid(f"{field}.rollingUpdate", pace, "only allowed for updateStrategy 'RollingUpdate'"))
+    if rolling is not None:
+        errors.add(
+            invalid(f"{field}.rollingUpdate", rolling, "only allowed for updateStrategy 'RollingUpdate'")
+        )
 
 
-def _pace_rules(errors: FieldErrors, pace: Object, field: str) -> None:
-    not_negative(errors, pace, field, "partition")
-    missing = pace.get("maxUnavailable")
-    if missing is None:
+def _rolling_update_rules(errors: FieldErrors, rolling: Object, field: str) -> None:
+    not_negative(errors, rolling, field, "partition")
+    max_unavailable = rolling.get("maxUnavailable")
+    if max_unavailable is None:
         return
     here = f"{field}.maxUnavailable"
-    int_or_percent_rules(errors, missing, here)
-    if not number_in(missing):
-        errors.add(invalid(here, missing, "cannot be 0"))
-    at_most_100_percent(errors, missing, here)
+    int_or_percent_rules(errors, max_unavailable, here)
+    if not number_in(max_unavailable):
+        errors.add(invalid(here, max_unavailable, "cannot be 0"))
+    at_most_100_percent(errors, max_unavailable, here)
 
 
 def _retention_rules(errors: FieldErrors, policy: Object) -> None:
@@ -276,7 +278,7 @@ def change_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names)
     metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
     rules(errors, names, new, old)
     metadata_change_rules(errors, new["metadata"], old["metadata"])
-    if _fixed(new["spec"]) != _fixed(old["spec"]):
+    if _immutable_fields(new["spec"]) != _immutable_fields(old["spec"]):
         text = (
             "updates to statefulset spec for fields other than 'replicas', 'template', 'updateStrategy', "
             "'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
@@ -284,8 +286,8 @@ def change_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names)
         errors.add(forbidden("spec", text))
 
 
-def _fixed(spec: Object) -> Object:
-    return {part: value for part, value in spec.items() if part not in CHANGEABLE}
+def _immutable_fields(spec: Object) -> Object:
+    return {part: value for part, value in spec.items() if part not in MUTABLE}
 
 
 def status_change_rules(errors: FieldErrors, new: Object, old: Object) -> None:

@@ -1,4 +1,4 @@
-"""The autoscaling group: one kind in three versions. What is stored is v2; the others are views of it."""
+"""The autoscaling group: one kind in three versions. Objects are stored as v2 and converted to the others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from actors.names import Names
 
 
 def declare(names: Names, features: frozenset[str] = frozenset()) -> tuple[Definition, ...]:
-    """The preferred version first."""
+    """The definitions of all versions, the preferred one first."""
     keys = horizontal_pod_autoscaler.round_trip_keys(names)
     stored, beta = (
         replace(view, strategy=replace(view.strategy, canonicalize=partial(version_1.canonicalize, keys)))

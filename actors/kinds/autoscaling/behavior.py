@@ -1,4 +1,4 @@
-"""How fast an autoscaler acts: upwards at once, downwards after a while, each in steps of so many at a time."""
+"""`behavior` of a HorizontalPodAutoscaler: stabilization window and policies for scaling up and scaling down."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from actors.kinds.schema.fields import INT32, STRING, Field, ListOf, Struct
 from actors.kinds.validation.field_errors import FieldErrors, invalid, not_supported, required
 from actors.messages import Object
 
-LONGEST_PERIOD: Final = 1800
-LONGEST_WINDOW: Final = 3600
+MAX_PERIOD_SECONDS: Final = 1800
+MAX_STABILIZATION_WINDOW_SECONDS: Final = 3600
 POLICY_TYPES: Final = ("Percent", "Pods")
-SELECTIONS: Final = ("Disabled", "Max", "Min")
+SELECT_POLICIES: Final = ("Disabled", "Max", "Min")
 DIRECTIONS: Final = ("scaleUp", "scaleDown")
-PARTS: Final = ("stabilizationWindowSeconds", "selectPolicy", "policies")
-_USUAL_PERIOD: Final = 15
+RULES_FIELDS: Final = ("stabilizationWindowSeconds", "selectPolicy", "policies")
+_DEFAULT_PERIOD_SECONDS: Final = 15
 
 
 def behavior(version: str, *, list_type: str = "") -> Struct:
@@ -28,7 +28,9 @@ def behavior(version: str, *, list_type: str = "") -> Struct:
         f"autoscaling.{version}.HPAScalingRules",
         Field("stabilizationWindowSeconds", INT32, 3, pointer=True),
         Field("selectPolicy", STRING, 1, pointer=True),
-        Field("policies", ListOf(policy), 2, pointer=True, list_type=list_type),  # none is not the usual ones
+        Field(
+            "policies", ListOf(policy), 2, pointer=True, list_type=list_type
+        ),  # an empty list is invalid, and no list gets the defaults
     )
     return Struct(
         f"autoscaling.{version}.HorizontalPodAutoscalerBehavior",
@@ -38,18 +40,18 @@ def behavior(version: str, *, list_type: str = "") -> Struct:
 
 
 def _policy(kind: str, value: int) -> Object:
-    return {"type": kind, "value": value, "periodSeconds": _USUAL_PERIOD}
+    return {"type": kind, "value": value, "periodSeconds": _DEFAULT_PERIOD_SECONDS}
 
 
-def fill_behavior(said: Object) -> Object:
-    """Whoever says anything of it gets the rest said too; the window of scaling down stays the controller's."""
+def behavior_with_defaults(sent: Object) -> Object:
+    """A behavior that a client sent, completed. The window for scaling down has no default: the controller has one."""
     up: dict[str, Any] = {"stabilizationWindowSeconds": 0, "selectPolicy": "Max"}
     up["policies"] = [_policy("Pods", 4), _policy("Percent", 100)]
     down = {"selectPolicy": "Max", "policies": [_policy("Percent", 100)]}
-    usual = {"scaleUp": up, "scaleDown": down}
-    filled = {direction: {**usual[direction], **said.get(direction, {})} for direction in DIRECTIONS}
+    defaults = {"scaleUp": up, "scaleDown": down}
+    filled = {direction: {**defaults[direction], **sent.get(direction, {})} for direction in DIRECTIONS}
     return {
-        direction: {part: rules[part] for part in PARTS if part in rules}
+        direction: {part: rules[part] for part in RULES_FIELDS if part in rules}
         for direction, rules in filled.items()
     }
 
@@ -65,11 +67,11 @@ def _rules(errors: FieldErrors, rules: Object, field: str) -> None:
     if window < 0:
         text = "must be greater than or equal to zero"
         errors.add(invalid(f"{field}.stabilizationWindowSeconds", window, text))
-    if window > LONGEST_WINDOW:
-        text = f"must be less than or equal to {LONGEST_WINDOW}"
+    if window > MAX_STABILIZATION_WINDOW_SECONDS:
+        text = f"must be less than or equal to {MAX_STABILIZATION_WINDOW_SECONDS}"
         errors.add(invalid(f"{field}.stabilizationWindowSeconds", window, text))
-    if selection not in SELECTIONS:
-        errors.add(not_supported(f"{field}.selectPolicy", selection, SELECTIONS))
+    if selection not in SELECT_POLICIES:
+        errors.add(not_supported(f"{field}.selectPolicy", selection, SELECT_POLICIES))
     policies = rules.get("policies", [])
     if not policies:
         errors.add(required(f"{field}.policies", "must specify at least one Policy"))
@@ -83,6 +85,6 @@ def _policy_rules(errors: FieldErrors, policy: Object, field: str) -> None:
     for part in ("value", "periodSeconds"):
         if policy[part] <= 0:
             errors.add(invalid(f"{field}.{part}", policy[part], "must be greater than zero"))
-    if policy["periodSeconds"] > LONGEST_PERIOD:
-        text = f"must be less than or equal to {LONGEST_PERIOD}"
+    if policy["periodSeconds"] > MAX_PERIOD_SECONDS:
+        text = f"must be less than or equal to {MAX_PERIOD_SECONDS}"
         errors.add(invalid(f"{field}.periodSeconds", policy["periodSeconds"], text))

@@ -1,7 +1,7 @@
-"""HorizontalPodAutoscaler: how many pods a workload is to have, by what is measured of it.
+"""HorizontalPodAutoscaler: scales a workload by metrics. Stored as v2.
 
-Stored as v2. In v2beta2 the same fields have the same names, and only what is shown of an empty status differs.
-Annotations in which the oldest version (`version_1`) shows what it has no fields for are never stored.
+v2beta2 has the same fields and differs only in which fields of an empty status it includes. v1 (`version_1`) has
+annotations for what it has no fields for; these are never stored.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from actors.kinds.autoscaling.behavior import behavior, behavior_rules, fill_behavior
+from actors.kinds.autoscaling.behavior import behavior, behavior_rules, behavior_with_defaults
 from actors.kinds.autoscaling.metrics import (
     MetricRules,
+    cpu_metric,
     drop_container_sources,
     metric_spec,
     metric_status,
     reference,
     reference_rules,
     targets_text,
-    usual_metric,
 )
 from actors.kinds.declaration.columns import AGE, NAME, Column
 from actors.kinds.declaration.definition import (
@@ -42,7 +42,7 @@ from actors.messages import Object
 from actors.names import Names
 
 TYPE_NAME: Final = "horizontalpodautoscalers.autoscaling"
-OLD: Final = (
+V2BETA2_DEPRECATED: Final = (
     "autoscaling/v2beta2 HorizontalPodAutoscaler is deprecated in v1.23+, unavailable in v1.26+; "
     "use autoscaling/v2 HorizontalPodAutoscaler"
 )
@@ -104,35 +104,35 @@ BETA_AUTOSCALER = Struct(
 )
 
 
-def _fewest(made: Object, _: int) -> str:
-    return str(made["spec"].get("minReplicas", "<unset>"))
+def _min_cell(stored: Object, _: int) -> str:
+    return str(stored["spec"].get("minReplicas", "<unset>"))
 
 
-def _target(made: Object, _: int) -> str:
-    named = made["spec"]["scaleTargetRef"]
+def _reference_cell(stored: Object, _: int) -> str:
+    named = stored["spec"]["scaleTargetRef"]
     return f"{named['kind']}/{named['name']}"
 
 
 COLUMNS: Final = (
     NAME,
-    Column("Reference", "string", "What it scales.", _target),
+    Column("Reference", "string", "Object that it scales.", _reference_cell),
     Column(
         "Targets",
         "string",
-        "What is measured and what is aimed at.",
-        lambda made, _: targets_text(
-            made["spec"].get("metrics", []), made["status"].get("currentMetrics") or []
+        "Current and target values of the metrics.",
+        lambda stored, _: targets_text(
+            stored["spec"].get("metrics", []), stored["status"].get("currentMetrics") or []
         ),
     ),
-    Column("MinPods", "string", "Fewest pods that it leaves.", _fewest),
-    Column("MaxPods", "string", "Most pods that it makes.", count_cell("spec", "maxReplicas")),
-    Column("Replicas", "string", "Pods that there are.", count_cell("status", "currentReplicas")),
+    Column("MinPods", "string", "Minimum number of pods.", _min_cell),
+    Column("MaxPods", "string", "Maximum number of pods.", count_cell("spec", "maxReplicas")),
+    Column("Replicas", "string", "Current number of pods.", count_cell("status", "currentReplicas")),
     AGE,
 )
 
 
 def define(names: Names, features: frozenset[str] = frozenset()) -> tuple[Definition, Definition]:
-    """As it is stored, and as the version before shows it."""
+    """The stored version v2, and v2beta2."""
     autoscalers = Autoscalers(names, features)
     stored = autoscalers.definition("v2", AUTOSCALER)
     beta = autoscalers.definition(
@@ -140,21 +140,21 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> tuple[Defini
         BETA_AUTOSCALER,
         stored_as=TYPE_NAME,
         conversion=Conversion(
-            to_storage=lambda shown: ExactDecoder(defaults=False).struct(AUTOSCALER, shown),
-            from_storage=lambda kept: ExactDecoder(defaults=False).struct(BETA_AUTOSCALER, kept),
+            to_storage=lambda beta: ExactDecoder(defaults=False).struct(AUTOSCALER, beta),
+            from_storage=lambda stored: ExactDecoder(defaults=False).struct(BETA_AUTOSCALER, stored),
         ),
-        deprecated=OLD,
+        deprecated=V2BETA2_DEPRECATED,
     )
     return stored, beta
 
 
-def fill(round_trip: frozenset[str], new: Object) -> None:
+def set_defaults(round_trip: frozenset[str], new: Object) -> None:
     spec = new["spec"]
     if not spec.get("metrics"):
-        spec["metrics"] = [usual_metric()]
-    said = spec.pop("behavior", None)
-    if said is not None:
-        spec["behavior"] = fill_behavior(said)
+        spec["metrics"] = [cpu_metric()]
+    sent = spec.pop("behavior", None)
+    if sent is not None:
+        spec["behavior"] = behavior_with_defaults(sent)
     drop_round_trip(round_trip, new["metadata"])
 
 
@@ -169,13 +169,13 @@ def drop_round_trip(keys: frozenset[str], metadata: Object) -> None:
 
 
 def round_trip_keys(names: Names) -> dict[str, str]:
-    """Annotations of the oldest version, by what each of them stands for."""
+    """Annotations of v1, by the field that each of them replaces."""
     parts = ("metrics", "current-metrics", "conditions", "behavior")
     return {part: names.key(part, "autoscaling.alpha") for part in parts}
 
 
 class Autoscalers:
-    """Preparations and rules in one dialect, with the alpha `features` that are on."""
+    """Strategy of autoscalers in one dialect, with the enabled alpha `features`."""
 
     def __init__(self, names: Names, features: frozenset[str]) -> None:
         self._features = features
@@ -200,7 +200,7 @@ class Autoscalers:
             namespaced=True,
             check_name=name_is_subdomain,
             fields=fields,
-            set_defaults=partial(fill, self._round_trip),
+            set_defaults=partial(set_defaults, self._round_trip),
             subresources=(Subresource(name="status", prepare=keep_spec, validate=status_change_rules),),
             deprecation_warning=deprecated,
             storage=Storage(stored_as=stored_as, conversion=conversion),
@@ -224,24 +224,24 @@ class Autoscalers:
             drop_container_sources(new["spec"])
         keep_status(new, old)
 
-    def rules(self, errors: FieldErrors, new: Object, fewest_allowed: int = 1) -> None:
+    def rules(self, errors: FieldErrors, new: Object, min_allowed: int = 1) -> None:
         spec = new["spec"]
-        fewest, most = spec.get("minReplicas"), spec["maxReplicas"]
-        lowest = 0 if SCALE_TO_ZERO in self._features else fewest_allowed
-        if fewest is not None and fewest < lowest:
+        min_replicas, max_replicas = spec.get("minReplicas"), spec["maxReplicas"]
+        lowest = 0 if SCALE_TO_ZERO in self._features else min_allowed
+        if min_replicas is not None and min_replicas < lowest:
             text = f"must be greater than or equal to {lowest}"
-            errors.add(invalid("spec.minReplicas", fewest, text))
-        if most < 1:
-            errors.add(invalid("spec.maxReplicas", most, "must be greater than 0"))
-        if fewest is not None and most < fewest:
+            errors.add(invalid("spec.minReplicas", min_replicas, text))
+        if max_replicas < 1:
+            errors.add(invalid("spec.maxReplicas", max_replicas, "must be greater than 0"))
+        if min_replicas is not None and max_replicas < min_replicas:
             text = "must be greater than or equal to `minReplicas`"
-            errors.add(invalid("spec.maxReplicas", most, text))
+            errors.add(invalid("spec.maxReplicas", max_replicas, text))
         reference_rules(errors, spec["scaleTargetRef"], "spec.scaleTargetRef")
-        self._metrics.validate(errors, spec.get("metrics", []), fewest, "spec.metrics")
+        self._metrics.validate(errors, spec.get("metrics", []), min_replicas, "spec.metrics")
         behavior_rules(errors, spec.get("behavior", {}), "spec.behavior")
 
     def change_rules(self, errors: FieldErrors, new: Object, old: Object) -> None:
-        """One that was allowed to scale to none may go on."""
+        """An autoscaler that already has minReplicas 0 may keep it while the feature is disabled."""
         lowest = 0 if old["spec"].get("minReplicas") == 0 else 1
         metadata_change_rules(errors, new["metadata"], old["metadata"])
         self.rules(errors, new, lowest)

@@ -1,7 +1,7 @@
-"""What an autoscaler looks at: metrics of resources, of pods, of an object, or of something outside.
+"""Metrics of a HorizontalPodAutoscaler: of type Resource, ContainerResource, Pods, Object or External.
 
-Two versions have the same structs under names of their own, so they are made by functions of the version.
-`containerResource` belongs to a feature that is off unless asked for.
+v2 and v2beta2 have the same structs under different names, so functions of the version build them.
+`containerResource` belongs to the alpha feature HPAContainerMetrics.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from actors.messages import Object
 
 TYPES: Final = ("ContainerResource", "External", "Object", "Pods", "Resource")
 TARGET_TYPES: Final = ("Utilization", "Value", "AverageValue")
-SOURCES: Final = ("object", "external", "pods", "resource", "containerResource")  # in the order of judgement
-USUAL_UTILIZATION: Final = 80  # percent of the processors asked for
+SOURCES: Final = ("object", "external", "pods", "resource", "containerResource")  # in the order of validation
+DEFAULT_CPU_UTILIZATION: Final = 80  # percent of requested CPU
 
 _SOURCE_OF: Final = {name[0].upper() + name[1:]: name for name in SOURCES}
 
@@ -42,7 +42,9 @@ def reference(version: str) -> Struct:
 
 
 def metric_spec(version: str) -> Struct:
-    return _either(f"autoscaling.{version}", "MetricSpec", "Source", _target(version), "target", version)
+    return _metric_struct(
+        f"autoscaling.{version}", "MetricSpec", "Source", _target(version), "target", version
+    )
 
 
 def metric_status(version: str) -> Struct:
@@ -52,7 +54,7 @@ def metric_status(version: str) -> Struct:
         Field("averageValue", QUANTITY, 2, pointer=True),
         Field("averageUtilization", INT32, 3, pointer=True),
     )
-    return _either(f"autoscaling.{version}", "MetricStatus", "Status", current, "current", version)
+    return _metric_struct(f"autoscaling.{version}", "MetricStatus", "Status", current, "current", version)
 
 
 def _target(version: str) -> Struct:
@@ -65,8 +67,8 @@ def _target(version: str) -> Struct:
     )
 
 
-def _either(group: str, name: str, ending: str, value: Struct, part: str, version: str) -> Struct:
-    """A type, and the source or status that belongs to it."""
+def _metric_struct(group: str, name: str, ending: str, value: Struct, part: str, version: str) -> Struct:
+    """MetricSpec or MetricStatus: a type, and the field with the source or status of that type."""
     metric = Struct(
         f"{group}.MetricIdentifier",
         Field("name", STRING, 1, required=True, always=True),
@@ -99,7 +101,7 @@ def _either(group: str, name: str, ending: str, value: Struct, part: str, versio
     )
 
 
-def usual_metric(percent: int = USUAL_UTILIZATION) -> Object:
+def cpu_metric(percent: int = DEFAULT_CPU_UTILIZATION) -> Object:
     target = {"type": "Utilization", "averageUtilization": percent}
     return {"type": "Resource", "resource": {"name": "cpu", "target": target}}
 
@@ -113,10 +115,10 @@ def drop_container_sources(spec: Object) -> None:
 
 
 class MetricRules:
-    """`home` is the domain of the API's own resources."""
+    """`native_prefix` is the domain and slash of the API's native resources."""
 
-    def __init__(self, home: str, features: frozenset[str]) -> None:
-        self._home, self._features = home, features
+    def __init__(self, native_prefix: str, features: frozenset[str]) -> None:
+        self._native_prefix, self._features = native_prefix, features
         self._by_source = {
             "object": _object,
             "external": _external,
@@ -125,11 +127,13 @@ class MetricRules:
             "containerResource": self._container,
         }
 
-    def validate(self, errors: FieldErrors, metrics: list[Object], fewest: int | None, field: str) -> None:
+    def validate(
+        self, errors: FieldErrors, metrics: list[Object], min_replicas: int | None, field: str
+    ) -> None:
         for index, metric in enumerate(metrics):
             self._one(errors, metric, f"{field}[{index}]")
-        outside = any(metric["type"] in ("Object", "External") for metric in metrics)
-        if fewest == 0 and not outside:
+        scales_from_zero = any(metric["type"] in ("Object", "External") for metric in metrics)
+        if min_replicas == 0 and not scales_from_zero:
             text = "must specify at least one Object or External metric to support scaling to zero replicas"
             errors.add(forbidden(field, text))
 
@@ -166,14 +170,14 @@ class MetricRules:
     def _container(self, errors: FieldErrors, source: Object, field: str) -> None:
         name, container = source["name"], source["container"]
         if name:
-            container_name_rules(errors, name, f"{field}.name", self._home)
+            container_name_rules(errors, name, f"{field}.name", self._native_prefix)
         else:
             errors.add(required(f"{field}.name", "must specify a resource name"))
         if container:
             errors.add_each(f"{field}.container", container, dns_label(container))
         else:
             errors.add(required(f"{field}.container", "must specify a container"))
-        _used(errors, source["target"], f"{field}.target")
+        _resource_target_rules(errors, source["target"], f"{field}.target")
 
 
 def reference_rules(errors: FieldErrors, reference: Object, field: str) -> None:
@@ -217,17 +221,17 @@ def _pods(errors: FieldErrors, source: Object, field: str) -> None:
 def _resource(errors: FieldErrors, source: Object, field: str) -> None:
     if not source["name"]:
         errors.add(required(f"{field}.name", "must specify a resource name"))
-    _used(errors, source["target"], f"{field}.target")
+    _resource_target_rules(errors, source["target"], f"{field}.target")
 
 
-def _used(errors: FieldErrors, target: Object, field: str) -> None:
-    """How much of a resource: so much, or so much of what was asked for."""
+def _resource_target_rules(errors: FieldErrors, target: Object, field: str) -> None:
+    """A target of a resource has either averageValue or averageUtilization."""
     _target_rules(errors, target, field)
-    share, amount = "averageUtilization" in target, "averageValue" in target
-    if not share and not amount:
+    utilization, average = "averageUtilization" in target, "averageValue" in target
+    if not utilization and not average:
         text = "must set either a target raw value or a target utilization"
         errors.add(required(f"{field}.averageUtilization", text))
-    if share and amount:
+    if utilization and average:
         text = "may not set both a target raw value and a target utilization"
         errors.add(forbidden(f"{field}.averageValue", text))
 
@@ -255,24 +259,27 @@ def _metric(errors: FieldErrors, metric: Object, field: str) -> None:
         errors.add_each(f"{field}.name", name, name_is_path_segment(name, False))
 
 
-def targets_text(metrics: list[Object], found: list[Any]) -> str:
-    """What is and what is aimed at, of the first two metrics."""
-    told = [_told(metric, found[index] if index < len(found) else {}) for index, metric in enumerate(metrics)]
-    if not told:
+def targets_text(metrics: list[Object], current: list[Any]) -> str:
+    """Current and target values of the first two metrics, as the table shows them: "40%/80%, 12/20"."""
+    texts = [
+        _target_text(metric, current[index] if index < len(current) else {})
+        for index, metric in enumerate(metrics)
+    ]
+    if not texts:
         return "<none>"
-    more = f" + {len(told) - 2} more..." if len(told) > 2 else ""
-    return ", ".join(told[:2]) + more
+    more = f" + {len(texts) - 2} more..." if len(texts) > 2 else ""
+    return ", ".join(texts[:2]) + more
 
 
-def _told(metric: Object, status: Object) -> str:
+def _target_text(metric: Object, status: Object) -> str:
     source = _SOURCE_OF.get(metric["type"], "")
     if source not in metric:
         return "<unknown type>"
     target, current = metric[source]["target"], status.get(source, {}).get("current", {})
     if source in ("resource", "containerResource") and "averageValue" not in target:
-        wanted = f"{target['averageUtilization']}%" if "averageUtilization" in target else "<auto>"
+        percent = f"{target['averageUtilization']}%" if "averageUtilization" in target else "<auto>"
         used = current.get("averageUtilization")
-        return f"{'<unknown>' if used is None else f'{used}%'}/{wanted}"
+        return f"{'<unknown>' if used is None else f'{used}%'}/{percent}"
     if "averageValue" in target:
         average = current.get("averageValue", "<unknown>")
         per_pod = " (avg)" if source in ("object", "external") else ""

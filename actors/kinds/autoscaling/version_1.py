@@ -1,11 +1,11 @@
-"""HorizontalPodAutoscaler in v1: one number for the processors, and everything else in annotations.
+"""HorizontalPodAutoscaler in v1: a target for CPU utilization, and everything else in annotations.
 
-A client of this version that writes back what it has read changes nothing of what it has no field for: metrics,
-behavior, what was measured and conditions travel as JSON in annotations, in the words of this version. Broken
-ones are dropped without a word, as they always were.
+A v1 client that writes back what it has read loses nothing that v1 has no field for: annotations carry metrics,
+behavior, current metrics and conditions as JSON, with the field names of v1. The server drops annotations that it
+cannot decode, without an error, as Kubernetes does.
 
-All autoscalers look as if they were stored in this version, and clients of the others have learned to see that: the
-processors come last among the metrics, and what a target is called follows from the values it has.
+Kubernetes stores autoscalers as v1, and clients of other versions see the effects: the CPU metric is the last of the
+metrics, and the type of a target follows from the values that it has. `canonicalize` reproduces both.
 """
 
 from __future__ import annotations
@@ -17,25 +17,15 @@ from typing import Any, Final
 
 import orjson
 
-from actors.kinds.autoscaling.behavior import DIRECTIONS, PARTS, behavior
+from actors.kinds.autoscaling.behavior import DIRECTIONS, RULES_FIELDS, behavior
 from actors.kinds.autoscaling.horizontal_pod_autoscaler import AUTOSCALER, TYPE_NAME, drop_round_trip
-from actors.kinds.autoscaling.metrics import reference, usual_metric
+from actors.kinds.autoscaling.metrics import cpu_metric, reference
 from actors.kinds.declaration.definition import Conversion, Definition, Storage
 from actors.kinds.declaration.label_selector import LABEL_SELECTOR
 from actors.kinds.declaration.meta import METADATA, OBJECT_META
 from actors.kinds.declaration.workloads import condition_struct
 from actors.kinds.schema.exact_decoder import ExactDecoder
-from actors.kinds.schema.fields import (
-    INT32,
-    INT64,
-    QUANTITY,
-    STRING,
-    TIME,
-    Field,
-    ListOf,
-    Struct,
-    Type,
-)
+from actors.kinds.schema.fields import INT32, INT64, QUANTITY, STRING, TIME, Field, ListOf, Struct, Type
 from actors.messages import Object
 
 REFERENCE = reference("v1")
@@ -54,14 +44,14 @@ STATUS = Struct(
     Field("desiredReplicas", INT32, 4, required=True, always=True),
     Field("currentCPUUtilizationPercentage", INT32, 5, pointer=True),
 )
-AUTOSCALER_1 = Struct(
+AUTOSCALER_V1 = Struct(
     "autoscaling.v1.HorizontalPodAutoscaler",
     METADATA,
     Field("spec", SPEC, 2),
     Field("status", STATUS, 3),
 )
 
-# What annotations hold.
+# Structs of the JSON in annotations.
 _METRIC_NAME: Final = Field("metricName", STRING, 1, always=True)
 _NAME: Final = Field("name", STRING, 1, always=True)
 _CONTAINER: Final = Field("container", STRING, 5, always=True)
@@ -179,10 +169,12 @@ METRIC_STATUS = _metric(
 CONDITION = condition_struct("autoscaling.v1.HorizontalPodAutoscalerCondition")
 BEHAVIOR = behavior("v2", list_type="atomic")
 
-_SPELLED: Final = {name.lower(): name for name in (*DIRECTIONS, *PARTS, "type", "value", "periodSeconds")}
+_FIELD_NAMES: Final = {
+    name.lower(): name for name in (*DIRECTIONS, *RULES_FIELDS, "type", "value", "periodSeconds")
+}
 
-# Where this version keeps what the stored one has inside: (source, path there) -> name here.
-_SHARED: Final[Mapping[str, Mapping[tuple[str, ...], str]]] = {
+# By source: path in v2 -> field name in v1.
+_V1_NAMES: Final[Mapping[str, Mapping[tuple[str, ...], str]]] = {
     "object": {
         ("describedObject",): "target",
         ("metric", "name"): "metricName",
@@ -193,7 +185,7 @@ _SHARED: Final[Mapping[str, Mapping[tuple[str, ...], str]]] = {
     "containerResource": {("name",): "name", ("container",): "container"},
     "external": {("metric", "name"): "metricName", ("metric", "selector"): "metricSelector"},
 }
-_VALUES: Final = {
+_V1_VALUE_NAMES: Final = {
     "object": {"value": "{}Value", "averageValue": "averageValue"},
     "pods": {"averageValue": "{}AverageValue"},
     "resource": {"averageUtilization": "{}AverageUtilization", "averageValue": "{}AverageValue"},
@@ -203,11 +195,11 @@ _VALUES: Final = {
 
 
 def define(keys: Mapping[str, str], stored: Definition) -> Definition:
-    """A view of the stored definition, with its rules."""
+    """The v1 definition: the stored one with another schema and a conversion."""
     return replace(
         stored,
         version="v1",
-        fields=AUTOSCALER_1,
+        fields=AUTOSCALER_V1,
         set_defaults=None,
         storage=Storage(
             stored_as=TYPE_NAME,
@@ -219,89 +211,91 @@ def define(keys: Mapping[str, str], stored: Definition) -> Definition:
 
 
 def canonicalize(keys: Mapping[str, str], new: Object) -> None:
-    """Keep what survives a round trip through this version: every object is stored that way."""
+    """Keep what survives a conversion to v1 and back, because Kubernetes stores autoscalers as v1."""
     kept = to_storage(keys, from_storage(keys, new))
     new["spec"], new["status"] = kept["spec"], kept["status"]
 
 
 def from_storage(keys: Mapping[str, str], stored: Object) -> Object:
     spec, status = stored.get("spec", {}), stored.get("status", {})
-    metrics, found = spec.get("metrics", []), status.get("currentMetrics") or []
-    percent = next((_percent(metric) for metric in metrics if _percent(metric) is not None), None)
-    used = [one["resource"]["current"].get("averageUtilization") for one in found if _is_of_processors(one)]
-    told = {
-        keys["metrics"]: [_older(one, "target") for one in metrics if _percent(one) is None],
-        keys["current-metrics"]: [_older(one, "current") for one in found],
+    metrics, current = spec.get("metrics", []), status.get("currentMetrics") or []
+    percent = next(
+        (_cpu_utilization(metric) for metric in metrics if _cpu_utilization(metric) is not None), None
+    )
+    used = [one["resource"]["current"].get("averageUtilization") for one in current if _is_cpu(one)]
+    annotations = {
+        keys["metrics"]: [_metric_to_v1(one, "target") for one in metrics if _cpu_utilization(one) is None],
+        keys["current-metrics"]: [_metric_to_v1(one, "current") for one in current],
         keys["conditions"]: status.get("conditions", []),
-        keys["behavior"]: _titled(spec["behavior"]) if "behavior" in spec else None,
+        keys["behavior"]: _behavior_to_v1(spec["behavior"]) if "behavior" in spec else None,
     }
-    shown = {
+    converted = {
         **stored,
-        "metadata": _annotated(stored["metadata"], told),
-        "spec": {**_parts(SPEC, spec), "targetCPUUtilizationPercentage": percent},
+        "metadata": _with_annotations(stored["metadata"], annotations),
+        "spec": {**_common_fields(SPEC, spec), "targetCPUUtilizationPercentage": percent},
         "status": {
-            **_parts(STATUS, status),
+            **_common_fields(STATUS, status),
             "currentCPUUtilizationPercentage": next((one for one in reversed(used) if one is not None), None),
         },
     }
-    return ExactDecoder(defaults=False).struct(AUTOSCALER_1, shown)
+    return ExactDecoder(defaults=False).struct(AUTOSCALER_V1, converted)
 
 
-def _parts(struct: Struct, holder: Object) -> Object:
+def _common_fields(struct: Struct, holder: Object) -> Object:
     return {name: value for name, value in holder.items() if name in struct.by_name}
 
 
-def _annotated(metadata: Object, told: Mapping[str, Any]) -> Object:
-    added = {key: orjson.dumps(value).decode() for key, value in told.items() if value}
+def _with_annotations(metadata: Object, values: Mapping[str, Any]) -> Object:
+    added = {key: orjson.dumps(value).decode() for key, value in values.items() if value}
     annotations = {**metadata.get("annotations", {}), **added}
     if not annotations:
         return metadata
     return OBJECT_META.arranged({**metadata, "annotations": dict(sorted(annotations.items()))})
 
 
-def _is_of_processors(metric: Object) -> bool:
+def _is_cpu(metric: Object) -> bool:
     resource = metric.get("resource")
     return metric["type"] == "Resource" and resource is not None and resource["name"] == "cpu"
 
 
-def _percent(metric: Object) -> int | None:
-    """What this version has a field for."""
-    if not _is_of_processors(metric):
+def _cpu_utilization(metric: Object) -> int | None:
+    """The utilization for which v1 has a field: that of a CPU metric."""
+    if not _is_cpu(metric):
         return None
     percent: int | None = metric["resource"]["target"].get("averageUtilization")
     return percent
 
 
-def to_storage(keys: Mapping[str, str], shown: Object) -> Object:
-    spec, status = dict(shown.get("spec", {})), dict(shown.get("status", {}))
-    annotations = shown["metadata"].get("annotations", {})
+def to_storage(keys: Mapping[str, str], sent: Object) -> Object:
+    spec, status = dict(sent.get("spec", {})), dict(sent.get("status", {}))
+    annotations = sent["metadata"].get("annotations", {})
     percent = spec.pop("targetCPUUtilizationPercentage", None)
-    metrics = _read(ListOf(METRIC_SPEC), annotations.get(keys["metrics"])) or []
-    spec["metrics"] = [_newer(one, "target") for one in metrics]
+    metrics = _decoded(ListOf(METRIC_SPEC), annotations.get(keys["metrics"])) or []
+    spec["metrics"] = [_metric_from_v1(one, "target") for one in metrics]
     if percent is not None or not spec["metrics"]:
-        spec["metrics"].append(usual_metric() if percent is None else usual_metric(percent))
-    pace = _untitled(annotations.get(keys["behavior"]))
-    if pace:
-        spec["behavior"] = pace
+        spec["metrics"].append(cpu_metric() if percent is None else cpu_metric(percent))
+    behavior = _behavior_from_v1(annotations.get(keys["behavior"]))
+    if behavior:
+        spec["behavior"] = behavior
     used = status.pop("currentCPUUtilizationPercentage", None)
     if used is not None:
         current = {"averageUtilization": used}
         status["currentMetrics"] = [{"type": "Resource", "resource": {"name": "cpu", "current": current}}]
-    measured = _read(ListOf(METRIC_STATUS), annotations.get(keys["current-metrics"]))
+    measured = _decoded(ListOf(METRIC_STATUS), annotations.get(keys["current-metrics"]))
     if measured is not None:
-        status["currentMetrics"] = [_newer(one, "current") for one in measured]
-    conditions = _read(ListOf(CONDITION), annotations.get(keys["conditions"]))
+        status["currentMetrics"] = [_metric_from_v1(one, "current") for one in measured]
+    conditions = _decoded(ListOf(CONDITION), annotations.get(keys["conditions"]))
     if conditions is not None:
         status["conditions"] = conditions
-    metadata = dict(shown["metadata"])
+    metadata = dict(sent["metadata"])
     drop_round_trip(frozenset(keys.values()), metadata)
     return ExactDecoder(defaults=False).struct(
         AUTOSCALER, {"metadata": metadata, "spec": spec, "status": status}
     )
 
 
-def _read(type_: Type, text: str | None) -> Any:
-    """What an annotation holds; None when it holds nothing that could be read."""
+def _decoded(type_: Type, text: str | None) -> Any:
+    """The value in an annotation; None when it cannot be decoded."""
     if text is None:
         return None
     try:
@@ -310,17 +304,17 @@ def _read(type_: Type, text: str | None) -> Any:
         return None
 
 
-def _older(metric: Object, part: str) -> Object:
-    """A metric in the words of this version."""
-    told: Object = {"type": metric["type"]}
-    for source, places in _SHARED.items():
+def _metric_to_v1(metric: Object, part: str) -> Object:
+    """A v2 metric with the field names of v1."""
+    converted: Object = {"type": metric["type"]}
+    for source, places in _V1_NAMES.items():
         if source in metric:
             here = metric[source]
-            told[source] = {name: _at(here, path) for path, name in places.items()}
-            for value, name in _VALUES[source].items():
-                told[source][name.format(part)] = here[part].get(value)
+            converted[source] = {name: _at(here, path) for path, name in places.items()}
+            for value, name in _V1_VALUE_NAMES[source].items():
+                converted[source][name.format(part)] = here[part].get(value)
     type_ = METRIC_SPEC if part == "target" else METRIC_STATUS
-    return ExactDecoder(defaults=False).struct(type_, told)
+    return ExactDecoder(defaults=False).struct(type_, converted)
 
 
 def _at(holder: Object, path: tuple[str, ...]) -> Any:
@@ -329,24 +323,24 @@ def _at(holder: Object, path: tuple[str, ...]) -> Any:
     return holder.get(path[-1])
 
 
-def _newer(metric: Object, part: str) -> Object:
-    """A metric of this version in the words of the stored one."""
-    told: Object = {"type": metric["type"]}
-    for source, places in _SHARED.items():
+def _metric_from_v1(metric: Object, part: str) -> Object:
+    """A v1 metric with the field names of v2."""
+    converted: Object = {"type": metric["type"]}
+    for source, places in _V1_NAMES.items():
         if source in metric:
             here = metric[source]
             made: Object = {}
-            told[source] = made
+            converted[source] = made
             for path, name in places.items():
                 holder = made if len(path) == 1 else made.setdefault(path[0], {})
                 holder[path[-1]] = here.get(name)
-            values = {value: here.get(name.format(part)) for value, name in _VALUES[source].items()}
+            values = {value: here.get(name.format(part)) for value, name in _V1_VALUE_NAMES[source].items()}
             made[part] = {**_target_type(source, values), **values} if part == "target" else values
-    return told
+    return converted
 
 
 def _target_type(source: str, values: Mapping[str, Any]) -> Object:
-    """What kind of target it is follows from what is said of it, differently for each source."""
+    """The type of a target, which v1 lacks, follows from its values, by rules that differ by source."""
     if source == "external":
         kind = "AverageValue" if values["value"] is None else "Value"
     elif source == "object":
@@ -358,38 +352,40 @@ def _target_type(source: str, values: Mapping[str, Any]) -> Object:
     return {"type": kind}
 
 
-def _titled(pace: Object) -> Object:
-    """As its annotation has always been written: capitals first, and null for what is not said."""
+def _behavior_to_v1(behavior: Object) -> Object:
+    """Behavior as Kubernetes writes it into the annotation: names with an initial capital, null for absent fields."""
     return {
-        _capital(direction): None
-        if direction not in pace
+        _capitalized(direction): None
+        if direction not in behavior
         else {
-            "StabilizationWindowSeconds": pace[direction].get("stabilizationWindowSeconds"),
-            "SelectPolicy": pace[direction].get("selectPolicy"),
+            "StabilizationWindowSeconds": behavior[direction].get("stabilizationWindowSeconds"),
+            "SelectPolicy": behavior[direction].get("selectPolicy"),
             "Policies": [
-                {_capital(name): value for name, value in policy.items()}
-                for policy in pace[direction].get("policies", [])
+                {_capitalized(name): value for name, value in policy.items()}
+                for policy in behavior[direction].get("policies", [])
             ],
         }
         for direction in DIRECTIONS
     }
 
 
-def _capital(name: str) -> str:
+def _capitalized(name: str) -> str:
     return name[0].upper() + name[1:]
 
 
-def _untitled(text: str | None) -> Object | None:
-    """Names are read whatever their capitals."""
+def _behavior_from_v1(text: str | None) -> Object | None:
+    """Decode the annotation; field names are case-insensitive."""
     if text is None:
         return None
     try:
-        return ExactDecoder(defaults=False).struct(BEHAVIOR, _spelled(orjson.loads(text)))
+        return ExactDecoder(defaults=False).struct(BEHAVIOR, _with_field_names(orjson.loads(text)))
     except (ValueError, RecursionError):
         return None
 
 
-def _spelled(value: Any) -> Any:
+def _with_field_names(value: Any) -> Any:
     if isinstance(value, dict):
-        return {_SPELLED.get(name.lower(), name): _spelled(member) for name, member in value.items()}
-    return [_spelled(item) for item in value] if isinstance(value, list) else value
+        return {
+            _FIELD_NAMES.get(name.lower(), name): _with_field_names(member) for name, member in value.items()
+        }
+    return [_with_field_names(item) for item in value] if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""The batch group (v1): pods that come to an end, once or again and again."""
+"""The batch group (v1): Job, pods that run to completion, and CronJob, jobs on a schedule."""
 
 from __future__ import annotations
 

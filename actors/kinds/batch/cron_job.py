@@ -1,4 +1,4 @@
-"""CronJob: a job made anew at the times of a schedule."""
+"""CronJob: creates jobs on a schedule."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from functools import partial
 from typing import Final
 
 from actors.kinds.batch.job_spec import JOB_SPEC, job_spec_rules
-from actors.kinds.batch.schedule import NotASchedule, check_schedule, unknown_zone
+from actors.kinds.batch.schedule import InvalidSchedule, check_schedule, time_zone_error
 from actors.kinds.core.pod_template import fill_template, template_warnings, without_gated
 from actors.kinds.core.references import OBJECT_REFERENCE
 from actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at, since
@@ -26,8 +26,8 @@ from actors.messages import Object
 from actors.names import Names
 
 CONCURRENCY_POLICIES: Final = ("Allow", "Forbid", "Replace")
-LONGEST_NAME: Final = 52  # eleven more tell one of its jobs from another
-TEMPLATE: Final = "spec.jobTemplate.spec.template"
+LONGEST_NAME: Final = 52  # the controller appends eleven characters to name a job
+POD_TEMPLATE: Final = "spec.jobTemplate.spec.template"
 
 JOB_TEMPLATE_SPEC = Struct(
     "batch.v1.JobTemplateSpec",
@@ -54,35 +54,35 @@ STATUS = Struct(
 CRON_JOB = Struct("batch.v1.CronJob", METADATA, Field("spec", SPEC, 2), Field("status", STATUS, 3))
 
 
-def _last_schedule(made: Object, now: int) -> str:
-    last = made["status"].get("lastScheduleTime")
+def _last_schedule_cell(stored: Object, now: int) -> str:
+    last = stored["status"].get("lastScheduleTime")
     return NONE if last is None else since(last, now)
 
 
 COLUMNS: Final = (
     NAME,
-    Column("Schedule", "string", "When its jobs are made.", at("spec", "schedule")),
+    Column("Schedule", "string", "Schedule in cron format.", at("spec", "schedule")),
     Column(
         "Suspend",
         "boolean",
-        "Whether it makes none at present.",
-        lambda made, _: str(made["spec"].get("suspend", "<unset>")),
+        "Whether it creates no jobs at present.",
+        lambda stored, _: str(stored["spec"].get("suspend", "<unset>")),
     ),
     Column(
         "Active",
         "integer",
-        "Jobs of it that are running.",
-        lambda made, _: len(made["status"].get("active", ())),
+        "Running jobs.",
+        lambda stored, _: len(stored["status"].get("active", ())),
     ),
-    Column("Last Schedule", "string", "Time since the last job was due.", _last_schedule),
+    Column("Last Schedule", "string", "Time since a job was last scheduled.", _last_schedule_cell),
     AGE,
     CONTAINERS,
     IMAGES,
     Column(
         "Selector",
         "string",
-        "Labels by which its pods are found.",
-        lambda made, _: selector_or_none(made["spec"]["jobTemplate"]["spec"].get("selector")),
+        "Label selector of its pods.",
+        lambda stored, _: selector_or_none(stored["spec"]["jobTemplate"]["spec"].get("selector")),
         priority=1,
     ),
 )
@@ -98,7 +98,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         namespaced=True,
         check_name=name_is_subdomain,
         fields=CRON_JOB,
-        set_defaults=lambda new: fill_template(_pods(new)),
+        set_defaults=lambda new: fill_template(_pod_template(new)),
         subresources=(Subresource(name="status", prepare=keep_spec),),
         table=Table(COLUMNS),
         strategy=Strategy(
@@ -111,13 +111,13 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
     )
 
 
-def _pods(stored: Object) -> Object:
+def _pod_template(stored: Object) -> Object:
     template: Object = stored["spec"]["jobTemplate"]["spec"]["template"]
     return template
 
 
 def _drop_gated(new: Object, before: Object | None, features: frozenset[str]) -> None:
-    template, job = _pods(new), new["spec"]["jobTemplate"]
+    template, job = _pod_template(new), new["spec"]["jobTemplate"]
     kept = without_gated(template, before, features)
     if kept is not template:
         new["spec"]["jobTemplate"] = {**job, "spec": {**job["spec"], "template": kept}}
@@ -129,7 +129,7 @@ def prepare_create(features: frozenset[str], new: Object) -> None:
 
 
 def prepare_update(features: frozenset[str], new: Object, old: Object) -> None:
-    _drop_gated(new, _pods(old), features)
+    _drop_gated(new, _pod_template(old), features)
     keep_status_and_bump_generation(new, old)
 
 
@@ -154,7 +154,7 @@ def rules(errors: FieldErrors, names: Names, new: Object, old: Object | None = N
     if spec["concurrencyPolicy"] not in CONCURRENCY_POLICIES:
         policy = spec["concurrencyPolicy"]
         errors.add(not_supported("spec.concurrencyPolicy", policy, CONCURRENCY_POLICIES))
-    _job_rules(errors, names, spec["jobTemplate"]["spec"], None if old is None else _pods(old))
+    _job_rules(errors, names, spec["jobTemplate"]["spec"], None if old is None else _pod_template(old))
     not_negative(errors, spec, "spec", "successfulJobsHistoryLimit", "failedJobsHistoryLimit")
 
 
@@ -165,7 +165,7 @@ def _schedule_rules(errors: FieldErrors, spec: Object) -> None:
         return
     try:
         check_schedule(schedule)
-    except NotASchedule as why:
+    except InvalidSchedule as why:
         errors.add(invalid("spec.schedule", schedule, str(why)))
     if "TZ" in schedule and "timeZone" in spec:
         text = "cannot use both timeZone field and TZ or CRON_TZ in schedule"
@@ -181,7 +181,7 @@ def _zone_rules(errors: FieldErrors, zone: str | None) -> None:
     if zone.lower() == "local":
         text = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones"
         errors.add(invalid("spec.timeZone", zone, text))
-    wrong = unknown_zone(zone)
+    wrong = time_zone_error(zone)
     if wrong:
         errors.add(invalid("spec.timeZone", zone, wrong))
 
@@ -193,18 +193,18 @@ def _job_rules(errors: FieldErrors, names: Names, job: Object, old_template: Obj
         text = "`selector` will be auto-generated"
         errors.add(invalid(f"{field}.selector", job["selector"], text))
     if job.get("manualSelector"):
-        shown = 'Unsupported value: true: supported values: "nil", "false"'
-        errors.add(FieldError("FieldValueNotSupported", f"{field}.manualSelector", shown))
+        text = 'Unsupported value: true: supported values: "nil", "false"'
+        errors.add(FieldError("FieldValueNotSupported", f"{field}.manualSelector", text))
 
 
 def warnings(names: Names, new: Object, old: Object | None) -> list[str]:
     if old is not None and new["spec"] is old["spec"]:
         return []  # only its status was written
-    grown = old is None or new["metadata"].get("generation") != old["metadata"].get("generation")
-    told = template_warnings(_pods(new), TEMPLATE, names) if grown else []
+    changed = old is None or new["metadata"].get("generation") != old["metadata"].get("generation")
+    found = template_warnings(_pod_template(new), POD_TEMPLATE, names) if changed else []
     if "TZ" in new["spec"]["schedule"]:
         page = f"https://{names.key_domain}/docs/concepts/workloads/controllers/cron-jobs/"
-        told.append(
+        found.append(
             f"CRON_TZ or TZ used in spec.spec.schedule is not officially supported, see {page} for more details"
         )
-    return told
+    return found

@@ -1,6 +1,6 @@
-"""What a job makes of a failed pod, by exit codes or by conditions of the pod.
+"""podFailurePolicy of a job: how the job handles a failed pod, by its exit codes or its conditions.
 
-A feature that is off unless asked for: then whatever says so is dropped.
+It belongs to the alpha feature JobPodFailurePolicy, and is dropped while that is disabled.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from actors.kinds.validation.field_errors import (
 from actors.kinds.values.go_format import quoted
 from actors.messages import Object
 
-MOST_RULES: Final = 20
-MOST_EXIT_CODES: Final = 255
-MOST_CONDITIONS: Final = 20
+MAX_RULES: Final = 20
+MAX_EXIT_CODES: Final = 255
+MAX_CONDITIONS: Final = 20
 ACTIONS: Final = ("Count", "FailJob", "Ignore")
 OPERATORS: Final = ("In", "NotIn")
 STATUSES: Final = ("False", "True", "Unknown")
@@ -52,8 +52,8 @@ POD_FAILURE_POLICY = Struct(
 )
 
 
-def fill(policy: Object) -> None:
-    """A condition is meant to hold unless something else is said."""
+def set_defaults(policy: Object) -> None:
+    """The status of a pod condition defaults to True."""
     for rule in policy["rules"] or ():
         for pattern in rule["onPodConditions"] or ():
             pattern["status"] = pattern["status"] or "True"
@@ -61,55 +61,59 @@ def fill(policy: Object) -> None:
 
 def failure_policy_rules(errors: FieldErrors, policy: Object, containers: Sequence[str], field: str) -> None:
     rules = policy["rules"] or []
-    if len(rules) > MOST_RULES:
-        errors.add(too_many(field, len(rules), MOST_RULES))
+    if len(rules) > MAX_RULES:
+        errors.add(too_many(field, len(rules), MAX_RULES))
     for index, rule in enumerate(rules):
         _rule(errors, rule, containers, f"{field}[{index}]")
 
 
 def _rule(errors: FieldErrors, rule: Object, containers: Sequence[str], field: str) -> None:
     codes, conditions = rule["onExitCodes"], rule["onPodConditions"]
-    _word(errors, rule["action"], ACTIONS, f"{field}.action")
+    _enum_rules(errors, rule["action"], ACTIONS, f"{field}.action")
     if codes is not None:
         _exit_codes(errors, codes, containers, f"{field}.onExitCodes")
     _conditions(errors, conditions or [], f"{field}.onPodConditions")
     if codes is not None and conditions:
-        errors.add(_said(field, "specifying both OnExitCodes and OnPodConditions is not supported"))
+        errors.add(
+            _invalid_without_value(field, "specifying both OnExitCodes and OnPodConditions is not supported")
+        )
     if codes is None and not conditions:
-        errors.add(_said(field, "specifying one of OnExitCodes and OnPodConditions is required"))
+        errors.add(
+            _invalid_without_value(field, "specifying one of OnExitCodes and OnPodConditions is required")
+        )
 
 
-def _said(field: str, text: str) -> FieldError:
-    """Wrong without a value that one could show."""
+def _invalid_without_value(field: str, text: str) -> FieldError:
+    """An error whose message shows no value."""
     return FieldError("FieldValueInvalid", field, f"Invalid value: {text}")
 
 
-def _word(errors: FieldErrors, word: str, known: tuple[str, ...], field: str) -> None:
-    if not word:
-        errors.add(required(field, f"valid values: [{' '.join(quoted(one) for one in known)}]"))
-    elif word not in known:
-        errors.add(not_supported(field, word, known))
+def _enum_rules(errors: FieldErrors, value: str, supported: tuple[str, ...], field: str) -> None:
+    if not value:
+        errors.add(required(field, f"valid values: [{' '.join(quoted(one) for one in supported)}]"))
+    elif value not in supported:
+        errors.add(not_supported(field, value, supported))
 
 
 def _conditions(errors: FieldErrors, conditions: list[Object], field: str) -> None:
-    if len(conditions) > MOST_CONDITIONS:
-        errors.add(too_many(field, len(conditions), MOST_CONDITIONS))
+    if len(conditions) > MAX_CONDITIONS:
+        errors.add(too_many(field, len(conditions), MAX_CONDITIONS))
     for index, pattern in enumerate(conditions):
         here = f"{field}[{index}]"
         errors.add_each(f"{here}.type", pattern["type"], qualified_name(pattern["type"]))
-        _word(errors, pattern["status"], STATUSES, f"{here}.status")
+        _enum_rules(errors, pattern["status"], STATUSES, f"{here}.status")
 
 
 def _exit_codes(errors: FieldErrors, codes: Object, containers: Sequence[str], field: str) -> None:
-    _word(errors, codes["operator"], OPERATORS, f"{field}.operator")
+    _enum_rules(errors, codes["operator"], OPERATORS, f"{field}.operator")
     name, values = codes["containerName"], codes["values"] or []
     if name is not None and name not in containers:
         text = "must be one of the container or initContainer names in the pod template"
         errors.add(invalid(f"{field}.containerName", name, text))
     if not values:
         errors.add(invalid(f"{field}.values", values, "at least one value is required"))
-    elif len(values) > MOST_EXIT_CODES:
-        errors.add(too_many(f"{field}.values", len(values), MOST_EXIT_CODES))
+    elif len(values) > MAX_EXIT_CODES:
+        errors.add(too_many(f"{field}.values", len(values), MAX_EXIT_CODES))
     _values(errors, values, codes["operator"], f"{field}.values")
 
 

@@ -1,7 +1,7 @@
 """Job: pods that run until enough of them have succeeded.
 
-Its selector and the labels of its pods are made from its own uid, so that no two jobs ever find each other's pods,
-unless `manualSelector` says otherwise. What it makes stays behind when it is deleted without a word about that.
+Unless `manualSelector` is true, the server generates the selector and the labels of the pods from the job's uid, so
+that no job selects the pods of another. A delete without a propagation policy orphans the pods.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ from actors.messages import Object
 from actors.names import Names
 
 UID_LABEL, NAME_LABEL = "controller-uid", "job-name"
-PODS_STAY: Final = (
+ORPHAN_WARNING: Final = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them "
     "or set propagationPolicy=Orphan to suppress this warning"
 )
@@ -67,7 +67,7 @@ CONDITION = Struct(
     Field("reason", STRING, 5),
     Field("message", STRING, 6),
 )
-UNCOUNTED = Struct(
+UNCOUNTED_PODS = Struct(
     "batch.v1.UncountedTerminatedPods",
     Field("succeeded", STRINGS, 1, list_type="set"),
     Field("failed", STRINGS, 2, list_type="set"),
@@ -81,22 +81,22 @@ STATUS = Struct(
     Field("succeeded", INT32, 5),
     Field("failed", INT32, 6),
     Field("completedIndexes", STRING, 7),
-    Field("uncountedTerminatedPods", UNCOUNTED, 8, pointer=True),
+    Field("uncountedTerminatedPods", UNCOUNTED_PODS, 8, pointer=True),
     Field("ready", INT32, 9, pointer=True),
 )
 JOB = Struct("batch.v1.Job", METADATA, Field("spec", JOB_SPEC, 2), Field("status", STATUS, 3))
 
 
-def _completions(made: Object, _: int) -> str:
-    spec, succeeded = made["spec"], made["status"].get("succeeded", 0)
+def _completions_cell(stored: Object, _: int) -> str:
+    spec, succeeded = stored["spec"], stored["status"].get("succeeded", 0)
     if "completions" in spec:
         return f"{succeeded}/{spec['completions']}"
     parallelism = spec.get("parallelism", 0)
     return f"{succeeded}/1 of {parallelism}" if parallelism > 1 else f"{succeeded}/1"
 
 
-def _duration(made: Object, now: int) -> str:
-    started, ended = made["status"].get("startTime"), made["status"].get("completionTime")
+def _duration_cell(stored: Object, now: int) -> str:
+    started, ended = stored["status"].get("startTime"), stored["status"].get("completionTime")
     if started is None:
         return ""
     if ended is None:
@@ -106,8 +106,8 @@ def _duration(made: Object, now: int) -> str:
 
 COLUMNS: Final = (
     NAME,
-    Column("Completions", "string", "Pods that have succeeded, of those that must.", _completions),
-    Column("Duration", "string", "How long it has been running, or ran.", _duration),
+    Column("Completions", "string", "Succeeded pods of required completions.", _completions_cell),
+    Column("Duration", "string", "Time from start to completion, or until now.", _duration_cell),
     AGE,
     CONTAINERS,
     IMAGES,
@@ -126,9 +126,9 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         namespaced=True,
         check_name=name_is_subdomain,
         fields=JOB,
-        set_defaults=fill,
+        set_defaults=set_defaults,
         subresources=(Subresource(name="status", prepare=keep_spec, validate=status_change_rules),),
-        deletion=Deletion(orphans_by_default=True, default_policy_warning=PODS_STAY),
+        deletion=Deletion(orphans_by_default=True, default_policy_warning=ORPHAN_WARNING),
         selection=Selection(
             fields={"status.successful": lambda stored: str(stored["status"].get("succeeded", 0))},
             own_label_conversion=True,
@@ -145,22 +145,22 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
     )
 
 
-def fill(new: Object) -> None:
+def set_defaults(new: Object) -> None:
     spec, metadata = new["spec"], new["metadata"]
-    usual: dict[str, Any] = {"parallelism": 1, "backoffLimit": 6, "completionMode": "NonIndexed"}
+    defaults: dict[str, Any] = {"parallelism": 1, "backoffLimit": 6, "completionMode": "NonIndexed"}
     if "completions" not in spec and "parallelism" not in spec:
-        usual["completions"] = 1
-    new["spec"] = spec = JOB_SPEC.arranged({**usual, "suspend": False, **spec})
+        defaults["completions"] = 1
+    new["spec"] = spec = JOB_SPEC.arranged({**defaults, "suspend": False, **spec})
     labels = spec["template"]["metadata"].get("labels")
     if labels and not metadata.get("labels"):
         new["metadata"] = OBJECT_META.arranged({**metadata, "labels": labels})
     if "podFailurePolicy" in spec:
-        failure_policy.fill(spec["podFailurePolicy"])
+        failure_policy.set_defaults(spec["podFailurePolicy"])
     fill_template(spec["template"])
 
 
 class Jobs:
-    """Preparations and rules of jobs in one dialect, with the alpha `features` that are on."""
+    """Strategy of jobs in one dialect, with the enabled alpha `features`."""
 
     def __init__(self, names: Names, features: frozenset[str]) -> None:
         self._names, self._features = names, features
@@ -175,7 +175,7 @@ class Jobs:
             spec.pop("podFailurePolicy", None)
         spec["template"] = without_gated(spec["template"], features=self._features)
         if not spec.get("manualSelector"):
-            select_own(new)
+            generate_selector(new)
 
     def prepare_update(self, new: Object, old: Object) -> None:
         spec, before = new["spec"], old["spec"]
@@ -209,7 +209,7 @@ class Jobs:
         _indexed_name_rules(errors, new)
         metadata_change_rules(errors, new["metadata"], old["metadata"])
         errors.add_all(own)
-        _fixed_rules(errors, new["spec"], old)
+        _immutable_rules(errors, new["spec"], old)
 
     def _tracking_rules(self, errors: FieldErrors, new: Object, old: Object) -> None:
         now, before = (self._tracking in one["metadata"].get("annotations", {}) for one in (new, old))
@@ -217,10 +217,11 @@ class Jobs:
             errors.add(forbidden(f"metadata.annotations[{self._tracking}]", "cannot add this annotation"))
 
 
-def select_own(new: Object) -> None:
-    """A selector and labels for its pods that are nobody else's. A job that has no labels of its own has these.
+def generate_selector(new: Object) -> None:
+    """Set a selector and pod labels that are unique to this job. A job without labels gets the same labels.
 
-    Labels that `fill` has taken over are the very map of the template; equal ones that were sent are not, and stay.
+    Labels that `set_defaults` copied from the template are the identical dict; equal labels that a client sent are
+    another dict, and stay unchanged.
     """
     metadata, spec = new["metadata"], new["spec"]
     template = spec["template"]["metadata"]
@@ -230,15 +231,15 @@ def select_own(new: Object) -> None:
     if metadata.get("labels", labels) is labels:
         metadata["labels"] = dict(selected)
     selector = spec.get("selector", {})
-    wanted = {UID_LABEL: metadata["uid"], **selector.get("matchLabels", {})}
+    match_labels = {UID_LABEL: metadata["uid"], **selector.get("matchLabels", {})}
     labelled = OBJECT_META.arranged({**template, "labels": selected})
     spec["template"] = {**spec["template"], "metadata": labelled}
-    spec["selector"] = {**selector, "matchLabels": dict(sorted(wanted.items()))}
+    spec["selector"] = {**selector, "matchLabels": dict(sorted(match_labels.items()))}
     new["spec"] = JOB_SPEC.arranged(spec)
 
 
 def _generated_rules(errors: FieldErrors, new: Object) -> None:
-    """What `select_own` has made, or a client has sent in its place, is this job's own."""
+    """The selector and pod labels that are generated, or that a client sent in their place, name this job."""
     metadata, spec = new["metadata"], new["spec"]
     selector = spec.get("selector")
     if spec.get("manualSelector") or selector is None:
@@ -256,7 +257,7 @@ def _generated_rules(errors: FieldErrors, new: Object) -> None:
 
 
 def _indexed_name_rules(errors: FieldErrors, new: Object) -> None:
-    """The last of its pods must still have a name that a host can have."""
+    """The name of the last indexed pod must be a valid host name."""
     name, spec = new["metadata"].get("name", ""), new["spec"]
     completions = spec.get("completions", 0)
     if spec.get("completionMode") != "Indexed" or completions <= 0:
@@ -268,11 +269,11 @@ def _indexed_name_rules(errors: FieldErrors, new: Object) -> None:
         )
 
 
-def _fixed_rules(errors: FieldErrors, spec: Object, old: Object) -> None:
+def _immutable_rules(errors: FieldErrors, spec: Object, old: Object) -> None:
     before = old["spec"]
     template = before["template"]
     if before.get("suspend") and "startTime" not in old["status"]:
-        template = _placed_like(template, spec["template"])
+        template = _with_scheduling_of(template, spec["template"])
     unchanged(errors, "spec.completions", spec.get("completions"), before.get("completions"))
     unchanged(errors, "spec.selector", spec.get("selector"), before.get("selector"))
     unchanged(errors, "spec.template", spec["template"], template)
@@ -280,18 +281,21 @@ def _fixed_rules(errors: FieldErrors, spec: Object, old: Object) -> None:
     unchanged(errors, "spec.podFailurePolicy", spec.get("podFailurePolicy"), before.get("podFailurePolicy"))
 
 
-def _placed_like(template: Object, other: Object) -> Object:
-    """The template, placed as the other is: before a suspended job has ever run, that may still change."""
-    metadata = _with_parts_of(template["metadata"], other["metadata"], "labels", "annotations")
-    spec = _with_parts_of(template["spec"], other["spec"], "nodeSelector", "tolerations")
-    affinity, wanted = spec.pop("affinity", {}), other["spec"].get("affinity")
-    affinity = _with_parts_of(affinity, wanted or {}, "nodeAffinity")
-    if affinity or wanted is not None:
+def _with_scheduling_of(template: Object, other: Object) -> Object:
+    """The template with the scheduling directives of the other.
+
+    These are mutable while a job is suspended and has never started.
+    """
+    metadata = _with_fields_of(template["metadata"], other["metadata"], "labels", "annotations")
+    spec = _with_fields_of(template["spec"], other["spec"], "nodeSelector", "tolerations")
+    affinity, other_affinity = spec.pop("affinity", {}), other["spec"].get("affinity")
+    affinity = _with_fields_of(affinity, other_affinity or {}, "nodeAffinity")
+    if affinity or other_affinity is not None:
         spec["affinity"] = affinity
     return {**template, "metadata": metadata, "spec": spec}
 
 
-def _with_parts_of(holder: Object, other: Object, *parts: str) -> Object:
+def _with_fields_of(holder: Object, other: Object, *parts: str) -> Object:
     kept = {part: value for part, value in holder.items() if part not in parts}
     return {**kept, **{part: other[part] for part in parts if part in other}}
 

@@ -1,6 +1,6 @@
-"""What a job is to do: shared by jobs and by the templates from which cron jobs make them.
+"""JobSpec, which Job and the jobTemplate of CronJob share.
 
-A job has defaults of its own (`batch/job`); a template of one has only those of its pods.
+Only a Job gets the defaults of a job (`batch/job`); a jobTemplate gets only those of its pod template.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from actors.messages import Object
 from actors.names import Names
 
 COMPLETION_MODES: Final = ("NonIndexed", "Indexed")
-MOST_PARALLEL_INDEXES: Final = 100_000
+MAX_INDEXED_PARALLELISM: Final = 100_000
 
 JOB_SPEC = Struct(
     "batch.v1.JobSpec",
@@ -43,7 +43,7 @@ _COUNTS: Final = (
 def job_spec_rules(
     errors: FieldErrors, names: Names, spec: Object, field: str, old_template: Object | None = None
 ) -> None:
-    """All but the selector, which jobs must have and templates of jobs must not."""
+    """Validate all but the selector, which is required in a Job and invalid in a jobTemplate."""
     template = spec["template"]
     not_negative(errors, spec, field, *_COUNTS)
     _mode_rules(errors, spec, field)
@@ -63,8 +63,8 @@ def _mode_rules(errors: FieldErrors, spec: Object, field: str) -> None:
     if "completions" not in spec:
         errors.add(required(f"{field}.completions", "when completion mode is Indexed"))
     parallelism = spec.get("parallelism", 0)
-    if parallelism > MOST_PARALLEL_INDEXES:
-        text = f"must be less than or equal to {MOST_PARALLEL_INDEXES} when completion mode is Indexed"
+    if parallelism > MAX_INDEXED_PARALLELISM:
+        text = f"must be less than or equal to {MAX_INDEXED_PARALLELISM} when completion mode is Indexed"
         errors.add(invalid(f"{field}.parallelism", parallelism, text))
 
 
@@ -74,7 +74,7 @@ def _container_names(template: Object) -> list[str]:
 
 
 def _restart_rules(errors: FieldErrors, spec: Object, field: str) -> None:
-    """Pods of a job end: none is started again whatever happens."""
+    """Pods of a job must be able to finish, so restartPolicy Always is invalid."""
     policy = spec["template"]["spec"].get("restartPolicy", "")
     if policy in ("Always", ""):
         errors.add(required(field, 'valid values: "OnFailure", "Never"'))

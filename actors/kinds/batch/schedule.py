@@ -1,8 +1,8 @@
-"""When a cron job runs: five fields of a crontab, or a word such as @daily, or @every and a duration.
+"""The schedule of a cron job: five fields of a crontab, a descriptor such as @daily, or @every and a duration.
 
     30 6 * * mon-fri     0/15 * 1,15 * ?     @hourly     @every 1h30m     CRON_TZ=UTC 0 0 * * *
 
-Only the form is judged here; texts are those that clients know.
+This module checks the format only. Error texts are those of Kubernetes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from actors.kinds.values.durations import duration_error
 
-WORDS: Final = frozenset(
+DESCRIPTORS: Final = frozenset(
     ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"),
 )
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -37,40 +37,40 @@ _FIELDS: Final = (
 _is_number = re.compile("[-+]?[0-9]+").fullmatch
 
 
-class NotASchedule(ValueError):
-    """The text tells no times; says why."""
+class InvalidSchedule(ValueError):
+    """The text is no schedule; the message says why."""
 
 
 def check_schedule(text: str) -> None:
-    """Raises NotASchedule."""
+    """Raises InvalidSchedule."""
     if text.startswith(("TZ=", "CRON_TZ=")):
         zone, space, text = text.partition("=")[2].partition(" ")
-        wrong = unknown_zone(zone) if space else "no schedule follows it"
+        wrong = time_zone_error(zone) if space else "no schedule follows it"
         if wrong:
-            raise NotASchedule(f"provided bad location {zone}: {wrong}")
+            raise InvalidSchedule(f"provided bad location {zone}: {wrong}")
         text = text.strip()
     if text.startswith("@"):
-        _check_word(text)
+        _check_descriptor(text)
     else:
         _check_fields(text.split())
 
 
 def _check_fields(fields: list[str]) -> None:
     if len(fields) != len(_FIELDS):
-        raise NotASchedule(f"expected exactly 5 fields, found {len(fields)}: [{' '.join(fields)}]")
+        raise InvalidSchedule(f"expected exactly 5 fields, found {len(fields)}: [{' '.join(fields)}]")
     for field, bounds in zip(fields, _FIELDS, strict=True):
         for part in filter(None, field.split(",")):
             _check_range(part, bounds)
 
 
-def _check_word(word: str) -> None:
-    if word in WORDS:
+def _check_descriptor(descriptor: str) -> None:
+    if descriptor in DESCRIPTORS:
         return
-    if not word.startswith("@every "):
-        raise NotASchedule(f"unrecognized descriptor: {word}")
-    wrong = duration_error(word.removeprefix("@every "))
+    if not descriptor.startswith("@every "):
+        raise InvalidSchedule(f"unrecognized descriptor: {descriptor}")
+    wrong = duration_error(descriptor.removeprefix("@every "))
     if wrong:
-        raise NotASchedule(f"failed to parse duration {word}: {wrong}")
+        raise InvalidSchedule(f"failed to parse duration {descriptor}: {wrong}")
 
 
 def _check_range(text: str, bounds: _Bounds) -> None:
@@ -81,10 +81,10 @@ def _check_range(text: str, bounds: _Bounds) -> None:
     else:
         low = _number(first, bounds.names)
         if len(rest) > 1:
-            raise NotASchedule(f"too many hyphens: {text}")
+            raise InvalidSchedule(f"too many hyphens: {text}")
         high = _number(rest[0], bounds.names) if rest else low
     if len(steps) > 1:
-        raise NotASchedule(f"too many slashes: {text}")
+        raise InvalidSchedule(f"too many slashes: {text}")
     step = _number(steps[0], {}) if steps else 1
     if steps and not rest:
         high = bounds.high
@@ -93,13 +93,13 @@ def _check_range(text: str, bounds: _Bounds) -> None:
 
 def _check_bounds(text: str, bounds: _Bounds, low: int, high: int, step: int) -> None:
     if low < bounds.low:
-        raise NotASchedule(f"beginning of range ({low}) below minimum ({bounds.low}): {text}")
+        raise InvalidSchedule(f"beginning of range ({low}) below minimum ({bounds.low}): {text}")
     if high > bounds.high:
-        raise NotASchedule(f"end of range ({high}) above maximum ({bounds.high}): {text}")
+        raise InvalidSchedule(f"end of range ({high}) above maximum ({bounds.high}): {text}")
     if low > high:
-        raise NotASchedule(f"beginning of range ({low}) beyond end of range ({high}): {text}")
+        raise InvalidSchedule(f"beginning of range ({low}) beyond end of range ({high}): {text}")
     if not step:
-        raise NotASchedule(f"step of range should be a positive number: {text}")
+        raise InvalidSchedule(f"step of range should be a positive number: {text}")
 
 
 def _number(text: str, names: dict[str, int]) -> int:
@@ -107,20 +107,20 @@ def _number(text: str, names: dict[str, int]) -> int:
         return names[text.lower()]
     if not _is_number(text) or len(text) > 18:
         why = "value out of range" if _is_number(text) else "invalid syntax"
-        raise NotASchedule(f'failed to parse int from {text}: strconv.Atoi: parsing "{text}": {why}')
+        raise InvalidSchedule(f'failed to parse int from {text}: strconv.Atoi: parsing "{text}": {why}')
     if int(text) < 0:
-        raise NotASchedule(f"negative number ({int(text)}) not allowed: {text}")
+        raise InvalidSchedule(f"negative number ({int(text)}) not allowed: {text}")
     return int(text)
 
 
 @cache
-def unknown_zone(name: str) -> str:
-    """Why a time zone cannot be had; "" when it can."""
+def time_zone_error(name: str) -> str:
+    """Why a time zone is unknown; "" when it is known."""
     if name in ("", "UTC", "Local"):
         return ""
     if name.startswith(("/", "\\")) or ".." in name:
         return "time: invalid location name"
-    import zoneinfo  # with the first zone that anybody names: it takes longer to load than all of this group
+    import zoneinfo  # imported on first use: its import takes longer than that of this whole group
 
     try:
         zoneinfo.ZoneInfo(name)

@@ -1,4 +1,4 @@
-"""FlowSchema: requests of certain subjects to certain resources, and the priority level they have."""
+"""FlowSchema: assigns requests to a priority level, by subject and by resource or URL."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from actors.kinds.declaration.definition import Definition, Subresource, Table
 from actors.kinds.declaration.meta import METADATA, metadata_rules
 from actors.kinds.declaration.spec_status import keep_status_and_bump_generation, reset_status_and_generation
 from actors.kinds.declaration.strategy import Strategy
-from actors.kinds.flowcontrol.found import prepare_status, status_of, status_rules
+from actors.kinds.flowcontrol.status import prepare_status, status_of, status_rules
 from actors.kinds.schema.fields import BOOL, INT32, STRING, STRINGS, Field, ListOf, Struct
 from actors.kinds.validation.checks import dns_label, dns_subdomain, name_is_subdomain
 from actors.kinds.validation.field_errors import (
@@ -25,14 +25,14 @@ from actors.kinds.values.go_format import format_value, quoted
 from actors.messages import Object
 from actors.names import Names
 
-USUAL_PRECEDENCE: Final = 1000
-LAST_PRECEDENCE: Final = 10000
+DEFAULT_PRECEDENCE: Final = 1000
+MAX_PRECEDENCE: Final = 10000
 METHODS: Final = ("ByNamespace", "ByUser")
 VERBS: Final = (
     *("create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch"),
 )
 SUBJECT_KINDS: Final = ("Group", "ServiceAccount", "User")
-PARTS: Final = {"ServiceAccount": "serviceAccount", "User": "user", "Group": "group"}
+SUBJECT_FIELDS: Final = {"ServiceAccount": "serviceAccount", "User": "user", "Group": "group"}
 
 EVERYTHING: Final = {
     "resourceRules": [
@@ -40,8 +40,8 @@ EVERYTHING: Final = {
     ],
     "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
 }
-# Two that every server has and nobody may change, whatever else happens to requests.
-FIXED: Final = {
+# The mandatory objects, whose specs no client may change.
+MANDATORY: Final = {
     "exempt": {
         "priorityLevelConfiguration": {"name": "exempt"},
         "matchingPrecedence": 1,
@@ -49,7 +49,7 @@ FIXED: Final = {
     },
     "catch-all": {
         "priorityLevelConfiguration": {"name": "catch-all"},
-        "matchingPrecedence": LAST_PRECEDENCE,
+        "matchingPrecedence": MAX_PRECEDENCE,
         "distinguisherMethod": {"type": "ByUser"},
         "rules": [
             {
@@ -64,7 +64,7 @@ FIXED: Final = {
 }
 
 
-def _named(kind: str) -> Struct:
+def _name_struct(kind: str) -> Struct:
     return Struct(f"flowcontrol.v1beta2.{kind}", Field("name", STRING, 1, required=True, always=True))
 
 
@@ -76,8 +76,8 @@ SERVICE_ACCOUNT = Struct(
 SUBJECT = Struct(
     "flowcontrol.v1beta2.Subject",
     Field("kind", STRING, 1, required=True, always=True),
-    Field("user", _named("UserSubject"), 2, pointer=True),
-    Field("group", _named("GroupSubject"), 3, pointer=True),
+    Field("user", _name_struct("UserSubject"), 2, pointer=True),
+    Field("group", _name_struct("GroupSubject"), 3, pointer=True),
     Field("serviceAccount", SERVICE_ACCOUNT, 4, pointer=True),
     union="kind",
 )
@@ -105,8 +105,10 @@ METHOD = Struct(
 )
 SPEC = Struct(
     "flowcontrol.v1beta2.FlowSchemaSpec",
-    Field("priorityLevelConfiguration", _named("PriorityLevelConfigurationReference"), 1, required=True),
-    Field("matchingPrecedence", INT32, 2, always=True, default=USUAL_PRECEDENCE),
+    Field(
+        "priorityLevelConfiguration", _name_struct("PriorityLevelConfigurationReference"), 1, required=True
+    ),
+    Field("matchingPrecedence", INT32, 2, always=True, default=DEFAULT_PRECEDENCE),
     Field("distinguisherMethod", METHOD, 3, pointer=True),
     Field("rules", ListOf(RULES), 4, list_type="atomic"),
 )
@@ -116,8 +118,8 @@ FLOW_SCHEMA = Struct(
 )
 
 
-def _dangles(made: Object, _: int) -> str:
-    for condition in made["status"].get("conditions", ()):
+def _missing_level_cell(stored: Object, _: int) -> str:
+    for condition in stored["status"].get("conditions", ()):
         if condition.get("type") == "Dangling":
             return str(condition.get("status", ""))
     return "?"
@@ -126,17 +128,25 @@ def _dangles(made: Object, _: int) -> str:
 COLUMNS: Final = (
     NAME,
     Column(
-        "PriorityLevel", "string", "Level of its requests.", at("spec", "priorityLevelConfiguration", "name")
+        "PriorityLevel",
+        "string",
+        "Priority level of its requests.",
+        at("spec", "priorityLevelConfiguration", "name"),
     ),
-    Column("MatchingPrecedence", "string", "Lower ones come first.", at("spec", "matchingPrecedence")),
+    Column(
+        "MatchingPrecedence",
+        "string",
+        "Rank among flow schemas; the lowest matches first.",
+        at("spec", "matchingPrecedence"),
+    ),
     Column(
         "DistinguisherMethod",
         "string",
-        "What tells its flows apart.",
+        "What separates its requests into flows.",
         at("spec", "distinguisherMethod", "type", missing=NONE),
     ),
     AGE,
-    Column("MissingPL", "string", "Whether its level is missing.", _dangles),
+    Column("MissingPL", "string", "Whether its priority level does not exist.", _missing_level_cell),
 )
 
 
@@ -179,7 +189,7 @@ def rules(errors: FieldErrors, new: Object) -> None:
     _level(errors, spec["priorityLevelConfiguration"]["name"], "spec.priorityLevelConfiguration.name")
     for index, one in enumerate(spec.get("rules", ())):
         _rules(errors, one, f"spec.rules[{index}]")
-    if name in FIXED and spec != FIXED[name]:
+    if name in MANDATORY and spec != MANDATORY[name]:
         errors.add(invalid("spec", spec, f"spec of '{name}' must equal the fixed value"))
     status_rules(errors, new)
 
@@ -187,8 +197,8 @@ def rules(errors: FieldErrors, new: Object) -> None:
 def _precedence(errors: FieldErrors, number: int, name: str) -> None:
     if number <= 0:
         text = "must be a positive value"
-    elif number > LAST_PRECEDENCE:
-        text = f"must not be greater than {LAST_PRECEDENCE}"
+    elif number > MAX_PRECEDENCE:
+        text = f"must not be greater than {MAX_PRECEDENCE}"
     elif number == 1 and name != "exempt":
         text = "only the schema named 'exempt' may have matchingPrecedence 1"
     else:
@@ -232,19 +242,21 @@ def _rules(errors: FieldErrors, one: Object, field: str) -> None:
 
 def _subject(errors: FieldErrors, subject: Object, field: str) -> None:
     kind = subject["kind"]
-    if kind not in PARTS:
+    if kind not in SUBJECT_FIELDS:
         errors.add(not_supported(f"{field}.kind", kind, SUBJECT_KINDS))
         return
-    part = PARTS[kind]
+    part = SUBJECT_FIELDS[kind]
     _named_subject(errors, subject.get(part), kind, f"{field}.{part}")
-    for of, other in PARTS.items():
-        if of != kind and other in subject:
-            errors.add(forbidden(f"{field}.{other}", f"{other} is forbidden when subject kind is not '{of}'"))
+    for other_kind, other in SUBJECT_FIELDS.items():
+        if other_kind != kind and other in subject:
+            errors.add(
+                forbidden(f"{field}.{other}", f"{other} is forbidden when subject kind is not '{other_kind}'")
+            )
 
 
 def _named_subject(errors: FieldErrors, named: Object | None, kind: str, field: str) -> None:
     if named is None:
-        errors.add(required(field, f"{PARTS[kind]} is required when subject kind is '{kind}'"))
+        errors.add(required(field, f"{SUBJECT_FIELDS[kind]} is required when subject kind is '{kind}'"))
         return
     if not named["name"]:
         errors.add(required(f"{field}.name"))
@@ -261,8 +273,8 @@ def _named_subject(errors: FieldErrors, named: Object | None, kind: str, field: 
 
 def _resource_rule(errors: FieldErrors, rule: Object, field: str) -> None:
     _verbs(errors, rule["verbs"] or [], f"{field}.verbs")
-    _alone(errors, rule["apiGroups"] or [], f"{field}.apiGroups", "api group", "api groups")
-    _alone(errors, rule["resources"] or [], f"{field}.resources", "resource", "resources")
+    _list_rules(errors, rule["apiGroups"] or [], f"{field}.apiGroups", "api group", "api groups")
+    _list_rules(errors, rule["resources"] or [], f"{field}.resources", "resource", "resources")
     _namespaces(errors, rule["namespaces"] or [], bool(rule.get("clusterScope")), f"{field}.namespaces")
 
 
@@ -271,21 +283,21 @@ def _verbs(errors: FieldErrors, verbs: list[str], field: str) -> None:
         errors.add(required(field, "verbs must contain at least one value"))
         return
     if "*" in verbs:
-        _star(errors, verbs, field, "verbs")
+        _wildcard(errors, verbs, field, "verbs")
     elif not set(verbs) <= set(VERBS):
         errors.add(_not_supported(field, format_value(verbs), VERBS))
 
 
-def _star(errors: FieldErrors, values: list[str], field: str, what: str) -> None:
+def _wildcard(errors: FieldErrors, values: list[str], field: str, what: str) -> None:
     if len(values) >= 2 and "*" in values:
         errors.add(invalid(field, values, f"if '*' is present, must not specify other {what}"))
 
 
-def _alone(errors: FieldErrors, values: list[str], field: str, one: str, many: str) -> None:
+def _list_rules(errors: FieldErrors, values: list[str], field: str, one: str, many: str) -> None:
     if not values:
         errors.add(required(field, f"resource rules must supply at least one {one}"))
     else:
-        _star(errors, values, field, many)
+        _wildcard(errors, values, field, many)
 
 
 def _namespaces(errors: FieldErrors, namespaces: list[str], clusterwide: bool, field: str) -> None:
@@ -294,7 +306,7 @@ def _namespaces(errors: FieldErrors, namespaces: list[str], clusterwide: bool, f
         errors.add(required(field, text))
         return
     if "*" in namespaces:
-        _star(errors, namespaces, field, "namespaces")
+        _wildcard(errors, namespaces, field, "namespaces")
     else:
         for index, name in enumerate(namespaces):
             for text in dns_label(name):
@@ -314,7 +326,7 @@ def _url_rule(errors: FieldErrors, rule: Object, field: str) -> None:
         errors.add(required(here, "nonResourceURLs must contain at least one value"))
         return
     if "*" in urls:
-        _star(errors, urls, here, "non-resource URLs")
+        _wildcard(errors, urls, here, "non-resource URLs")
     else:
         for index, url in enumerate(urls):
             for text in _url(url):

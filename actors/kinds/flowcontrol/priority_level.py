@@ -1,4 +1,4 @@
-"""PriorityLevelConfiguration: how many requests of a level may run at once, and how the others wait."""
+"""PriorityLevelConfiguration: how many requests of a level run at once, and whether others queue or fail."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from actors.kinds.declaration.definition import Definition, Subresource, Table
 from actors.kinds.declaration.meta import METADATA, metadata_rules
 from actors.kinds.declaration.spec_status import keep_status_and_bump_generation, reset_status_and_generation
 from actors.kinds.declaration.strategy import Strategy
-from actors.kinds.flowcontrol.found import prepare_status, status_of, status_rules
+from actors.kinds.flowcontrol.status import prepare_status, status_of, status_rules
 from actors.kinds.schema.fields import INT32, STRING, Field, Struct
 from actors.kinds.validation.checks import name_is_subdomain
 from actors.kinds.validation.field_errors import (
@@ -26,11 +26,11 @@ from actors.names import Names
 
 TYPES: Final = ("Exempt", "Limited")
 RESPONSES: Final = ("Queue", "Reject")
-MOST_QUEUES: Final = 10_000_000
-MOST_BITS: Final = 60  # of a hash, by which a request gets its hand of queues
+MAX_QUEUES: Final = 10_000_000
+MAX_HASH_BITS: Final = 60  # of the hash that shuffle sharding deals a hand of queues from
 POSITIVE: Final = "must be positive"
-# Two that every server has and nobody may change.
-FIXED: Final = {
+# The mandatory objects, whose specs no client may change.
+MANDATORY: Final = {
     "exempt": {"type": "Exempt"},
     "catch-all": {
         "type": "Limited",
@@ -77,16 +77,16 @@ def _queuing_column(name: str, part: str, description: str) -> Column:
 
 COLUMNS: Final = (
     NAME,
-    Column("Type", "string", "Exempt or Limited.", at("spec", "type")),
+    Column("Type", "string", "Whether concurrency is limited: Exempt or Limited.", at("spec", "type")),
     Column(
         "AssuredConcurrencyShares",
         "string",
-        "Its share of what may run at once.",
+        "Its share of the server's concurrency limit.",
         at("spec", "limited", "assuredConcurrencyShares", missing=NONE),
     ),
-    _queuing_column("Queues", "queues", "How many queues there are."),
-    _queuing_column("HandSize", "handSize", "How many of them a flow may use."),
-    _queuing_column("QueueLengthLimit", "queueLengthLimit", "How many may wait in one."),
+    _queuing_column("Queues", "queues", "Number of queues."),
+    _queuing_column("HandSize", "handSize", "Number of queues that a flow may use."),
+    _queuing_column("QueueLengthLimit", "queueLengthLimit", "Maximum number of requests in a queue."),
     AGE,
 )
 
@@ -129,7 +129,7 @@ def rules(errors: FieldErrors, new: Object) -> None:
         text = "type must be 'Exempt' if and only if name is 'exempt'"
         errors.add(invalid("spec.type", spec["type"], text))
     _limits(errors, spec)
-    if name in FIXED and spec != FIXED[name]:
+    if name in MANDATORY and spec != MANDATORY[name]:
         errors.add(invalid("spec", spec, f"spec of '{name}' must equal the fixed value"))
     status_rules(errors, new)
 
@@ -176,22 +176,22 @@ def _queuing(errors: FieldErrors, queuing: Object, field: str) -> None:
         errors.add(invalid(f"{field}.queueLengthLimit", length, POSITIVE))
     if queues <= 0:
         errors.add(invalid(f"{field}.queues", queues, POSITIVE))
-    elif queues > MOST_QUEUES:
-        errors.add(invalid(f"{field}.queues", queues, f"must not be greater than {MOST_QUEUES}"))
+    elif queues > MAX_QUEUES:
+        errors.add(invalid(f"{field}.queues", queues, f"must not be greater than {MAX_QUEUES}"))
     hand = queuing["handSize"]
-    wrong = _hand(hand, queues)
+    wrong = _hand_size_error(hand, queues)
     if wrong:
         errors.add(invalid(f"{field}.handSize", hand, wrong))
 
 
-def _hand(hand: int, queues: int) -> str:
+def _hand_size_error(hand: int, queues: int) -> str:
     if hand <= 0:
         return POSITIVE
     if hand > queues:
         return f"should not be greater than queues ({queues})"
-    if math.ceil(math.log2(queues) * hand) <= MOST_BITS:
+    if math.ceil(math.log2(queues) * hand) <= MAX_HASH_BITS:
         return ""
     return (
         f"required entropy bits of deckSize {queues} and handSize {hand} "
-        f"should not be greater than {MOST_BITS}"
+        f"should not be greater than {MAX_HASH_BITS}"
     )

@@ -1,4 +1,4 @@
-"""The networking group: how requests come into the cluster, and who may talk to whom inside it."""
+"""The networking group: Ingress and IngressClass for HTTP from outside, NetworkPolicy for traffic of pods."""
 
 from __future__ import annotations
 

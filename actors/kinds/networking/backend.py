@@ -1,4 +1,4 @@
-"""What an ingress sends requests to: a port of a service, or an object of another kind."""
+"""IngressBackend: where an ingress sends requests, either a port of a Service or another resource."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def backend_rules(errors: FieldErrors, backend: Object, field: str) -> None:
 
 
 def reference_rules(errors: FieldErrors, reference: Object, field: str) -> None:
-    """Of a reference to an object of any kind, whose name and kind must fit into a path."""
+    """Validate a reference to an object of any kind; its kind and name must be path segments."""
     group = reference.get("apiGroup")
     if group is not None:
         errors.add_each(f"{field}.apiGroup", group, dns_subdomain(group))

@@ -1,6 +1,6 @@
-"""Ingress: which requests from outside go to which services.
+"""Ingress: routes HTTP requests from outside the cluster to Services, by host and path.
 
-Two rules are younger than the kind: an ingress that broke them before may go on breaking them.
+Two rules came later than the kind. An update of an ingress that already violates one of them may keep violating it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from actors.kinds.declaration.spec_status import (
     reset_status_and_generation,
 )
 from actors.kinds.declaration.strategy import Strategy
-from actors.kinds.networking import cells
+from actors.kinds.networking import columns
 from actors.kinds.networking.backend import BACKEND, backend_rules
 from actors.kinds.schema.fields import STRING, STRINGS, Field, ListOf, Struct
 from actors.kinds.validation.checks import dns_subdomain, name_is_subdomain, parse_ip
@@ -34,8 +34,8 @@ from actors.messages import Object
 from actors.names import Names
 
 PATH_TYPES: Final = ("Exact", "ImplementationSpecific", "Prefix")
-NOT_IN_PATHS: Final = ("//", "/./", "/../", "%2f", "%2F")
-NOT_AT_THE_END_OF_PATHS: Final = ("/..", "/.")
+FORBIDDEN_IN_PATHS: Final = ("//", "/./", "/../", "%2f", "%2F")
+FORBIDDEN_PATH_ENDINGS: Final = ("/..", "/.")
 
 PATH = Struct(
     "networking.v1.HTTPIngressPath",
@@ -79,8 +79,8 @@ def define(names: Names) -> Definition:
         check_name=name_is_subdomain,
         fields=INGRESS,
         subresources=(Subresource(name="status", prepare=keep_spec, validate=status_rules),),
-        storage=Storage(error_group="extensions"),  # where the kind comes from
-        table=Table(cells.INGRESS),
+        storage=Storage(error_group="extensions"),  # the group that the kind was moved from
+        table=Table(columns.INGRESS),
         strategy=Strategy(
             prepare_for_create=partial(reset_status_and_generation, STATUS),
             prepare_for_update=keep_status_and_bump_generation,
@@ -104,8 +104,8 @@ def change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
     _spec_rules(
         errors,
         new["spec"],
-        any_secret=_names_impossible_secrets(old["spec"]),
-        any_wildcard=_has_broken_wildcards(old["spec"]),
+        allow_invalid_secrets=_has_invalid_secret_names(old["spec"]),
+        allow_invalid_wildcards=_has_invalid_wildcard_rules(old["spec"]),
     )
 
 
@@ -115,7 +115,11 @@ def status_rules(errors: FieldErrors, new: Object, old: Object) -> None:
 
 
 def _spec_rules(
-    errors: FieldErrors, spec: Object, *, any_secret: bool = False, any_wildcard: bool = False
+    errors: FieldErrors,
+    spec: Object,
+    *,
+    allow_invalid_secrets: bool = False,
+    allow_invalid_wildcards: bool = False,
 ) -> None:
     if "rules" not in spec and "defaultBackend" not in spec:
         text = "either `defaultBackend` or `rules` must be specified"
@@ -125,21 +129,21 @@ def _spec_rules(
     if "defaultBackend" in spec:
         backend_rules(errors, spec["defaultBackend"], "spec.defaultBackend")
     for index, rule in enumerate(spec.get("rules", ())):
-        _rule(errors, rule, f"spec.rules[{index}]", any_wildcard=any_wildcard)
+        _rule(errors, rule, f"spec.rules[{index}]", allow_invalid_wildcards=allow_invalid_wildcards)
     for index, tls in enumerate(spec.get("tls", ())):
-        _tls(errors, tls, f"spec.tls[{index}]", any_secret=any_secret)
+        _tls(errors, tls, f"spec.tls[{index}]", allow_invalid_secrets=allow_invalid_secrets)
     if "ingressClassName" in spec:
         name = spec["ingressClassName"]
         errors.add_each("spec.ingressClassName", name, dns_subdomain(name))
 
 
-def _rule(errors: FieldErrors, rule: Object, field: str, *, any_wildcard: bool) -> None:
+def _rule(errors: FieldErrors, rule: Object, field: str, *, allow_invalid_wildcards: bool) -> None:
     host = rule.get("host", "")
     if host:
         if parse_ip(host) is not None:
             errors.add(invalid(f"{field}.host", host, "must be a DNS name, not an IP address"))
         errors.add_each(f"{field}.host", host, _host(host))
-    if "http" in rule and not ("*" in host and any_wildcard):
+    if "http" in rule and not ("*" in host and allow_invalid_wildcards):
         _paths(errors, rule["http"]["paths"], f"{field}.http.paths")
 
 
@@ -165,7 +169,7 @@ def _path(errors: FieldErrors, path: Object, field: str) -> None:
     elif kind == "ImplementationSpecific":
         errors.add_each(f"{field}.path", text, _absolute(text) if text else ())
     else:
-        errors.add_each(f"{field}.path", text, [*_absolute(text), *_unambiguous(text)])
+        errors.add_each(f"{field}.path", text, [*_absolute(text), *_normalized(text)])
     backend_rules(errors, path["backend"], f"{field}.backend")
 
 
@@ -173,26 +177,26 @@ def _absolute(path: str) -> list[str]:
     return [] if path.startswith("/") else ["must be an absolute path"]
 
 
-def _unambiguous(path: str) -> list[str]:
-    """Read alike by every proxy."""
-    return [f"must not contain '{part}'" for part in NOT_IN_PATHS if part in path] + [
-        f"cannot end with '{end}'" for end in NOT_AT_THE_END_OF_PATHS if path.endswith(end)
+def _normalized(path: str) -> list[str]:
+    """The path has no parts that proxies normalize in different ways."""
+    return [f"must not contain '{part}'" for part in FORBIDDEN_IN_PATHS if part in path] + [
+        f"cannot end with '{end}'" for end in FORBIDDEN_PATH_ENDINGS if path.endswith(end)
     ]
 
 
-def _tls(errors: FieldErrors, tls: Object, field: str, *, any_secret: bool) -> None:
+def _tls(errors: FieldErrors, tls: Object, field: str, *, allow_invalid_secrets: bool) -> None:
     for index, host in enumerate(tls.get("hosts", ())):
         errors.add_each(f"{field}.hosts[{index}]", host, _host(host))
     secret = tls.get("secretName", "")
-    if secret and not any_secret:
+    if secret and not allow_invalid_secrets:
         errors.add_each(f"{field}.secretName", secret, dns_subdomain(secret))
 
 
-def _names_impossible_secrets(spec: Object) -> bool:
+def _has_invalid_secret_names(spec: Object) -> bool:
     return any("secretName" in tls and dns_subdomain(tls["secretName"]) for tls in spec.get("tls", ()))
 
 
-def _has_broken_wildcards(spec: Object) -> bool:
+def _has_invalid_wildcard_rules(spec: Object) -> bool:
     return any(
         "*" in rule.get("host", "") and "http" in rule and collect(_paths, rule["http"]["paths"], "")
         for rule in spec.get("rules", ())

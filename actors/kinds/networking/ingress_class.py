@@ -1,4 +1,4 @@
-"""IngressClass: a name for the controller that serves ingresses, and its parameters."""
+"""IngressClass: the controller that implements Ingresses of the class, and its parameters."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from actors.kinds.declaration.definition import Definition, Table
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
 from actors.kinds.declaration.spec_status import bump_generation
 from actors.kinds.declaration.strategy import Strategy
-from actors.kinds.networking import cells
+from actors.kinds.networking import columns
 from actors.kinds.networking.backend import reference_rules
 from actors.kinds.schema.fields import STRING, Field, Struct
 from actors.kinds.validation.checks import dns_label, name_is_subdomain, size
@@ -52,7 +52,7 @@ def define(names: Names) -> Definition:
         namespaced=False,
         check_name=name_is_subdomain,
         fields=INGRESS_CLASS,
-        table=Table(cells.INGRESS_CLASS),
+        table=Table(columns.INGRESS_CLASS),
         strategy=Strategy(
             prepare_for_create=prepare_create,
             prepare_for_update=bump_generation,

@@ -1,7 +1,7 @@
-"""NetworkPolicy: which traffic some pods take and send.
+"""NetworkPolicy: which ingress and egress traffic the selected pods allow.
 
-Its status belongs to a feature. While that is off, one that comes with the policy is kept as it is sent, because
-nothing looks at it; what is there then stays, and through its own path it can only be cleared.
+Its status belongs to the feature NetworkPolicyStatus. While that is disabled, a create stores the status that the
+client sent, an update keeps the stored one, and the `status` subresource can only clear it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from actors.kinds.declaration.spec_status import (
 )
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.features import POLICY_STATUS
-from actors.kinds.networking import cells
+from actors.kinds.networking import columns
 from actors.kinds.schema.fields import INT32, INT_OR_STRING, STRING, STRINGS, Field, ListOf, Struct
 from actors.kinds.validation.checks import Network, name_is_subdomain, parse_network, port_number
 from actors.kinds.validation.field_errors import (
@@ -89,7 +89,7 @@ NETWORK_POLICY = Struct(
 
 
 def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
-    told = POLICY_STATUS in features
+    has_status = POLICY_STATUS in features
     return Definition(
         group=names.group("networking"),
         version="v1",
@@ -99,32 +99,34 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         namespaced=True,
         check_name=name_is_subdomain,
         fields=NETWORK_POLICY,
-        set_defaults=fill,
+        set_defaults=set_defaults,
         subresources=(
             Subresource(
-                name="status", prepare=keep_spec if told else prepare_cleared_status, validate=status_rules
+                name="status",
+                prepare=keep_spec if has_status else prepare_status_clear,
+                validate=status_rules,
             ),
         ),
-        storage=Storage(error_group="extensions"),  # where the kind comes from
-        table=Table(cells.NETWORK_POLICY),
+        storage=Storage(error_group="extensions"),  # the group that the kind was moved from
+        table=Table(columns.NETWORK_POLICY),
         strategy=Strategy(
-            prepare_for_create=partial(reset_status_and_generation, STATUS) if told else prepare_create,
-            prepare_for_update=keep_status_and_bump_generation if told else prepare_update,
+            prepare_for_create=partial(reset_status_and_generation, STATUS) if has_status else prepare_create,
+            prepare_for_update=keep_status_and_bump_generation if has_status else prepare_update,
             validate_create=rules,
             validate_update=change_rules,
         ),
     )
 
 
-def fill(new: Object) -> None:
-    """A policy is about what comes in, and about what goes out when it says anything of that."""
+def set_defaults(new: Object) -> None:
+    """policyTypes defaults to Ingress, and to Ingress and Egress where the policy has egress rules."""
     spec = new["spec"]
     if "policyTypes" not in spec:
         spec["policyTypes"] = ["Ingress", "Egress"] if "egress" in spec else ["Ingress"]
 
 
 def prepare_create(new: Object) -> None:
-    """As long as there is no feature to report it, nobody looks at a status that comes with the policy."""
+    """While the feature is disabled, a create stores the status as the client sent it."""
     new["metadata"]["generation"] = 1
 
 
@@ -134,7 +136,7 @@ def prepare_update(new: Object, old: Object) -> None:
     bump_generation(new, old)
 
 
-def prepare_cleared_status(new: Object, old: Object) -> None:
+def prepare_status_clear(new: Object, old: Object) -> None:
     keep_spec(new, old)
     if new["status"]:
         new["status"] = old["status"]
@@ -214,11 +216,11 @@ def _ip_block(errors: FieldErrors, block: Object, field: str) -> None:
         if part is None:
             errors.add(invalid(here, text, "not a valid CIDR"))
             return
-        if not _strictly_inside(part, whole):
+        if not _is_strict_subset(part, whole):
             errors.add(invalid(here, text, "must be a strict subset of `cidr`"))
 
 
-def _strictly_inside(part: Network, whole: Network) -> bool:
+def _is_strict_subset(part: Network, whole: Network) -> bool:
     return (
         part.version == whole.version and part.network_address in whole and part.prefixlen > whole.prefixlen
     )

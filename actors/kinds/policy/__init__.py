@@ -1,4 +1,4 @@
-"""The policy group: budgets of disruption (v1), and what pods may ask for (v1beta1, on its way out)."""
+"""The policy group: PodDisruptionBudget (v1) and PodSecurityPolicy (v1beta1, deprecated)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""PodDisruptionBudget: how many pods of a set may be gone at a time, of those that go because somebody asks.
+"""PodDisruptionBudget: how many of the selected pods voluntary disruptions may make unavailable at a time.
 
-Said either as how many must stay or as how many may be missing, never as both. Evictions are charged to the
-status (`core/pods/eviction`), so it is never written without saying which version is meant.
+It has either minAvailable or maxUnavailable. Evictions decrement its status (`core/pods/eviction`), so updates must
+have a resourceVersion.
 """
 
 from __future__ import annotations
@@ -56,18 +56,20 @@ POD_DISRUPTION_BUDGET = Struct(
 )
 
 
-def _said(part: str) -> Cell:
-    return lambda made, _: str(made["spec"].get(part, "N/A"))
+def _int_or_percent_cell(part: str) -> Cell:
+    return lambda stored, _: str(stored["spec"].get(part, "N/A"))
 
 
 COLUMNS: Final = (
     NAME,
-    Column("Min Available", "string", "Pods that must stay.", _said("minAvailable")),
-    Column("Max Unavailable", "string", "Pods that may be missing.", _said("maxUnavailable")),
+    Column("Min Available", "string", "Pods that must stay available.", _int_or_percent_cell("minAvailable")),
+    Column(
+        "Max Unavailable", "string", "Pods that may be unavailable.", _int_or_percent_cell("maxUnavailable")
+    ),
     Column(
         "Allowed Disruptions",
         "integer",
-        "Pods that could be evicted now.",
+        "Pods that can be evicted now.",
         count_cell("status", "disruptionsAllowed"),
     ),
     AGE,
@@ -102,7 +104,7 @@ def change_rules(errors: FieldErrors, new: Object, _: Object) -> None:
 
 
 def create_rules(errors: FieldErrors, new: Object) -> None:
-    """Metadata is checked only when nothing else is wrong; the name need only fit into a path."""
+    """Validate metadata only when the rest is valid, as Kubernetes does; the name is any path segment."""
     if not errors.added_by(rules, new):
         metadata_rules(
             errors,

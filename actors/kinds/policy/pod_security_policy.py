@@ -1,6 +1,7 @@
-"""PodSecurityPolicy: what pods may ask for. Every answer says that this version is going away.
+"""PodSecurityPolicy: limits what pods may request. Deprecated: every response has a warning.
 
-Kept so that tools that still bring one find it where it was; what it demands of pods is for admission to ask.
+The server stores these objects for tools that still create them; no admission plugin
+enforces them.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from actors.messages import Object
 from actors.names import Names
 
 DEPRECATED: Final = "policy/v1beta1 PodSecurityPolicy is deprecated in v1.21+, unavailable in v1.25+"
-EVERYTHING: Final = "*"
+WILDCARD: Final = "*"
 PROC_MOUNT_TYPES: Final = ("Default", "Unmasked")
 VOLUMES: Final = (
     *("*", "awsElasticBlockStore", "azureDisk", "azureFile", "cephFS", "cinder", "configMap", "csi"),
@@ -123,8 +124,8 @@ SPEC = Struct(
 POD_SECURITY_POLICY = Struct("policy.v1beta1.PodSecurityPolicy", METADATA, Field("spec", SPEC, 2))
 
 
-def _listed(part: str) -> Cell:
-    return lambda made, _: ",".join(made["spec"].get(part, ()))
+def _list_cell(part: str) -> Cell:
+    return lambda stored, _: ",".join(stored["spec"].get(part, ()))
 
 
 COLUMNS: Final = (
@@ -133,20 +134,20 @@ COLUMNS: Final = (
         "Priv",
         "string",
         "Whether containers may be privileged.",
-        lambda made, _: "true" if made["spec"].get("privileged") else "false",
+        lambda stored, _: "true" if stored["spec"].get("privileged") else "false",
     ),
-    Column("Caps", "string", "Capabilities that may be added.", _listed("allowedCapabilities")),
-    Column("SELinux", "string", "Rule for labels of processes.", at("spec", "seLinux", "rule")),
-    Column("RunAsUser", "string", "Rule for users.", at("spec", "runAsUser", "rule")),
+    Column("Caps", "string", "Capabilities that may be added.", _list_cell("allowedCapabilities")),
+    Column("SELinux", "string", "Rule for SELinux labels.", at("spec", "seLinux", "rule")),
+    Column("RunAsUser", "string", "Rule for users that containers run as.", at("spec", "runAsUser", "rule")),
     Column("FsGroup", "string", "Rule for groups that own volumes.", at("spec", "fsGroup", "rule")),
-    Column("SupGroup", "string", "Rule for further groups.", at("spec", "supplementalGroups", "rule")),
+    Column("SupGroup", "string", "Rule for supplemental groups.", at("spec", "supplementalGroups", "rule")),
     Column(
         "ReadOnlyRootFs",
         "string",
         "Whether root file systems must be read-only.",
         at("spec", "readOnlyRootFilesystem", missing=False),
     ),
-    Column("Volumes", "string", "Types of volumes that may be used.", _listed("volumes")),
+    Column("Volumes", "string", "Volume types that pods may use.", _list_cell("volumes")),
 )
 
 
@@ -161,7 +162,8 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         check_name=name_is_subdomain,
         fields=POD_SECURITY_POLICY,
         deprecation_warning=DEPRECATED,
-        on_by_default=names.dialect != "kubernetes",  # v1.25 no longer serves it, and charts look for it
+        # Kubernetes v1.25 does not serve it, and Helm charts look for it in discovery.
+        on_by_default=names.dialect != "kubernetes",
         deletion=Deletion(returns_object=True),
         table=Table(COLUMNS),
         strategy=Strategy(
@@ -188,7 +190,7 @@ def rules(errors: FieldErrors, new: Object, *, names: Names) -> None:
     spec = new["spec"]
     allowed, forbidden_ones = spec.get("allowedUnsafeSysctls", []), spec.get("forbiddenSysctls", [])
     _annotation_rules(errors, names, new["metadata"].get("annotations", {}))
-    _identity_rules(errors, spec)
+    _run_as_rules(errors, spec)
     _volume_type_rules(errors, spec.get("volumes", []))
     _capability_rules(errors, spec)
     _escalation_rules(errors, spec)
@@ -202,23 +204,25 @@ def rules(errors: FieldErrors, new: Object, *, names: Names) -> None:
 
 
 def _annotation_rules(errors: FieldErrors, names: Names, annotations: dict[str, str]) -> None:
-    for maker, stage in (("apparmor", "beta"), ("seccomp", "alpha")):
-        usual = names.key("defaultProfileName", f"{maker}.security.{stage}")
-        allowed = names.key("allowedProfileNames", f"{maker}.security.{stage}")
-        validate = _apparmor_rules if maker == "apparmor" else _seccomp_rules
-        if annotations.get(usual):
-            validate(errors, annotations[usual], [annotations[usual]], f"metadata.annotations[{usual}]")
+    for module, stage in (("apparmor", "beta"), ("seccomp", "alpha")):
+        default = names.key("defaultProfileName", f"{module}.security.{stage}")
+        allowed = names.key("allowedProfileNames", f"{module}.security.{stage}")
+        profile_rules = _apparmor_rules if module == "apparmor" else _seccomp_rules
+        if annotations.get(default):
+            profile_rules(
+                errors, annotations[default], [annotations[default]], f"metadata.annotations[{default}]"
+            )
         if annotations.get(allowed):
-            several = annotations[allowed].split(",")
-            if maker == "seccomp":
-                several = [one for one in several if one != EVERYTHING]
-            validate(errors, annotations[allowed], several, f"metadata.annotations[{allowed}]")
+            profiles = annotations[allowed].split(",")
+            if module == "seccomp":
+                profiles = [one for one in profiles if one != WILDCARD]
+            profile_rules(errors, annotations[allowed], profiles, f"metadata.annotations[{allowed}]")
 
 
-def _apparmor_rules(errors: FieldErrors, said: str, profiles: list[str], field: str) -> None:
+def _apparmor_rules(errors: FieldErrors, annotation: str, profiles: list[str], field: str) -> None:
     for one in profiles:
         if not is_apparmor_profile(one):
-            errors.add(invalid(field, said, f"invalid AppArmor profile name: {quoted(one)}"))
+            errors.add(invalid(field, annotation, f"invalid AppArmor profile name: {quoted(one)}"))
 
 
 def _seccomp_rules(errors: FieldErrors, _: str, profiles: list[str], field: str) -> None:
@@ -226,7 +230,7 @@ def _seccomp_rules(errors: FieldErrors, _: str, profiles: list[str], field: str)
         annotated_profile_rules(errors, one, field)
 
 
-def _identity_rules(errors: FieldErrors, spec: Object) -> None:
+def _run_as_rules(errors: FieldErrors, spec: Object) -> None:
     user, group, linux = spec["runAsUser"], spec.get("runAsGroup"), spec["seLinux"]
     _strategy_rules(errors, user, USER_RULES, "spec.runAsUser")
     if group is not None:
@@ -279,7 +283,7 @@ def _volume_type_rules(errors: FieldErrors, volumes: list[str]) -> None:
 def _capability_rules(errors: FieldErrors, spec: Object) -> None:
     """A capability that must be dropped can be neither added nor allowed."""
     dropped = spec.get("requiredDropCapabilities", [])
-    if dropped and EVERYTHING in spec.get("allowedCapabilities", []):
+    if dropped and WILDCARD in spec.get("allowedCapabilities", []):
         text = "must be empty when all capabilities are allowed by a wildcard"
         errors.add(invalid("requiredDropCapabilities", dropped, text))
     for part in ("defaultAddCapabilities", "allowedCapabilities"):
@@ -316,7 +320,7 @@ def _host_path_rules(errors: FieldErrors, paths: list[Object]) -> None:
 
 
 def _driver_rules(errors: FieldErrors, spec: Object) -> None:
-    """Fields are named here as they always have been, twice over."""
+    """As in Kubernetes, the paths of errors name the list twice."""
     field = "spec.allowedFlexVolumes.allowedFlexVolumes"
     for index, one in enumerate(spec.get("allowedFlexVolumes", [])):
         if not one["driver"]:
@@ -330,15 +334,15 @@ def _runtime_class_rules(errors: FieldErrors, classes: Object | None) -> None:
         return
     field, allowed = "spec.runtimeClass.allowedRuntimeClassNames", classes["allowedRuntimeClassNames"] or []
     for index, name in enumerate(allowed):
-        if name != EVERYTHING:
+        if name != WILDCARD:
             errors.add_each(f"{field}[{index}]", name, dns_subdomain(name))
         if name in allowed[:index]:
             errors.add(duplicate(f"{field}[{index}]", name))
-    usual = classes.get("defaultRuntimeClassName")
-    if usual is not None:
-        errors.add_each("spec.runtimeClass.defaultRuntimeClassName", usual, dns_subdomain(usual))
-        if usual not in allowed and EVERYTHING not in allowed:
-            errors.add(required(field, f"default {quoted(usual)} must be allowed"))
-    if EVERYTHING in allowed and len(allowed) > 1:
+    default = classes.get("defaultRuntimeClassName")
+    if default is not None:
+        errors.add_each("spec.runtimeClass.defaultRuntimeClassName", default, dns_subdomain(default))
+        if default not in allowed and WILDCARD not in allowed:
+            errors.add(required(field, f"default {quoted(default)} must be allowed"))
+    if WILDCARD in allowed and len(allowed) > 1:
         text = "if '*' is present, must not specify other RuntimeClass names"
         errors.add(invalid(field, allowed, text))

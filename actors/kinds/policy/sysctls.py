@@ -1,4 +1,4 @@
-"""Sysctls that a policy allows or forbids: names, or beginnings of names with a star behind them."""
+"""Sysctl patterns that a PodSecurityPolicy allows or forbids: names, or prefixes of names followed by '*'."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def sysctl_rules(errors: FieldErrors, sysctls: list[str], field: str) -> None:
         errors.add(forbidden(f"{field}.items", "if '*' is present, must not specify other sysctls"))
 
 
-def overlap_rules(errors: FieldErrors, allowed: list[str], refused: list[str]) -> None:
-    """Nothing is both allowed and forbidden: the narrower of two that overlap is at fault."""
+def overlap_rules(errors: FieldErrors, allowed: list[str], forbidden_patterns: list[str]) -> None:
+    """No sysctl is both allowed and forbidden; the error names the narrower of two patterns that overlap."""
     for i, one in enumerate(allowed):
-        for j, other in enumerate(refused):
+        for j, other in enumerate(forbidden_patterns):
             if _covers(other, one):
                 text = f"sysctl overlaps with {other}"
                 errors.add(invalid(f"spec.allowedUnsafeSysctls[{i}]", one, text))
@@ -36,7 +36,7 @@ def overlap_rules(errors: FieldErrors, allowed: list[str], refused: list[str]) -
 
 
 def _covers(wide: str, narrow: str) -> bool:
-    """Whether all that the second says is said by the first."""
+    """Whether the first pattern matches everything that the second matches."""
     if not wide.endswith("*"):
         return wide == narrow
     return narrow.removesuffix("*").startswith(wide.removesuffix("*"))

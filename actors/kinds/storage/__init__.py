@@ -1,4 +1,4 @@
-"""The storage group: classes of volumes, drivers that make and mount them, and where they are attached."""
+"""The storage group: storage classes, CSI drivers with their nodes and capacities, and volume attachments."""
 
 from __future__ import annotations
 

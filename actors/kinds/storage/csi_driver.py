@@ -1,6 +1,6 @@
-"""CSIDriver: what the cluster must know to use a storage driver. Most of it is fixed once said.
+"""CSIDriver: how the cluster uses a CSI driver. Most of its fields are immutable.
 
-`seLinuxMount` belongs to a feature, and is dropped while that is off.
+`seLinuxMount` belongs to the feature SELinuxMountReadWriteOncePod, and is dropped while that is disabled.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from actors.names import Names
 
 GROUP_POLICIES: Final = ("File", "None", "ReadWriteOnceWithFSType")
 LIFECYCLE_MODES: Final = ("Persistent", "Ephemeral")
-SHORTEST_TOKEN: Final = 10 * 60
-LONGEST_TOKEN: Final = 1 << 32
+MIN_TOKEN_SECONDS: Final = 10 * 60
+MAX_TOKEN_SECONDS: Final = 1 << 32
 
 TOKEN_REQUEST = Struct(
     "storage.v1.TokenRequest",
@@ -48,8 +48,8 @@ SPEC = Struct(
 )
 CSI_DRIVER = Struct("storage.v1.CSIDriver", METADATA, Field("spec", SPEC, 2, required=True))
 
-# As the API has always spelled the paths of these, one of them wrongly.
-_FIXED: Final = {
+# Immutable fields, and their paths in errors as Kubernetes writes them (one is misspelled there).
+_IMMUTABLE: Final = {
     "attachRequired": "spec.attachedRequired",
     "fsGroupPolicy": "spec.fsGroupPolicy",
     "podInfoOnMount": "spec.podInfoOnMount",
@@ -57,34 +57,54 @@ _FIXED: Final = {
 }
 
 
-def _switch(name: str, part: str, description: str, *, usual: bool) -> Column:
-    return Column(name, "boolean", description, at("spec", part, missing=usual))
+def _boolean_column(name: str, part: str, description: str, *, default: bool) -> Column:
+    return Column(name, "boolean", description, at("spec", part, missing=default))
 
 
-def _audiences(made: Object, _: int) -> str:
-    requests = made["spec"].get("tokenRequests")
+def _audiences_cell(stored: Object, _: int) -> str:
+    requests = stored["spec"].get("tokenRequests")
     return "<unset>" if requests is None else ",".join(one["audience"] for one in requests)
 
 
 COLUMNS: Final = (
     NAME,
-    _switch("AttachRequired", "attachRequired", "Whether volumes are attached before mounted.", usual=True),
-    _switch("PodInfoOnMount", "podInfoOnMount", "Whether it is told of the pod.", usual=False),
-    _switch("StorageCapacity", "storageCapacity", "Whether it tells what room there is.", usual=False),
-    Column("TokenRequests", "string", "Audiences of the tokens it is given.", _audiences),
-    _switch("RequiresRepublish", "requiresRepublish", "Whether it is called again and again.", usual=False),
+    _boolean_column(
+        "AttachRequired",
+        "attachRequired",
+        "Whether volumes are attached before they are mounted.",
+        default=True,
+    ),
+    _boolean_column(
+        "PodInfoOnMount",
+        "podInfoOnMount",
+        "Whether mount calls contain information about the pod.",
+        default=False,
+    ),
+    _boolean_column(
+        "StorageCapacity",
+        "storageCapacity",
+        "Whether it publishes CSIStorageCapacity objects.",
+        default=False,
+    ),
+    Column("TokenRequests", "string", "Audiences of the service account tokens it gets.", _audiences_cell),
+    _boolean_column(
+        "RequiresRepublish",
+        "requiresRepublish",
+        "Whether mounted volumes are republished periodically.",
+        default=False,
+    ),
     Column(
         "Modes",
         "string",
-        "Kinds of volumes it has.",
-        lambda made, _: ",".join(made["spec"].get("volumeLifecycleModes", ())) or NONE,
+        "Volume lifecycle modes that it supports.",
+        lambda stored, _: ",".join(stored["spec"].get("volumeLifecycleModes", ())) or NONE,
     ),
     AGE,
 )
 
 
 def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
-    labels_mounts = SE_LINUX_MOUNT in features
+    se_linux_mount = SE_LINUX_MOUNT in features
     return Definition(
         group=names.group("storage"),
         version="v1",
@@ -93,35 +113,35 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         namespaced=False,
         check_name=name_is_subdomain,
         fields=CSI_DRIVER,
-        set_defaults=fill if labels_mounts else None,
+        set_defaults=set_defaults if se_linux_mount else None,
         deletion=Deletion(returns_object=True),
         table=Table(COLUMNS),
         strategy=Strategy(
             allow_unconditional_update=False,
-            prepare_for_create=partial(prepare_create, labels_mounts),
-            prepare_for_update=partial(prepare_update, labels_mounts),
+            prepare_for_create=partial(prepare_create, se_linux_mount),
+            prepare_for_update=partial(prepare_update, se_linux_mount),
             validate_create=rules,
             validate_update=change_rules,
         ),
     )
 
 
-def fill(new: Object) -> None:
+def set_defaults(new: Object) -> None:
     new["spec"].setdefault("seLinuxMount", False)
 
 
-def prepare_create(labels_mounts: bool, new: Object) -> None:
-    if not labels_mounts:
+def prepare_create(se_linux_mount: bool, new: Object) -> None:
+    if not se_linux_mount:
         new["spec"].pop("seLinuxMount", None)
 
 
-def prepare_update(labels_mounts: bool, new: Object, old: Object) -> None:
-    """The generation counts what drivers are told again, and starts with the first such change."""
+def prepare_update(se_linux_mount: bool, new: Object, old: Object) -> None:
+    """The generation counts changes of three fields, and is absent until the first such change."""
     spec, before = new["spec"], old["spec"]
-    if "seLinuxMount" not in before and not labels_mounts:
+    if "seLinuxMount" not in before and not se_linux_mount:
         spec.pop("seLinuxMount", None)
-    told_again = ("tokenRequests", "requiresRepublish", "seLinuxMount")
-    if any(spec.get(part) != before.get(part) for part in told_again):
+    counted = ("tokenRequests", "requiresRepublish", "seLinuxMount")
+    if any(spec.get(part) != before.get(part) for part in counted):
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
 
@@ -138,7 +158,7 @@ def rules(errors: FieldErrors, new: Object) -> None:
 def change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
     metadata_change_rules(errors, new["metadata"], old["metadata"])
     rules(errors, new)
-    for part, field in _FIXED.items():
+    for part, field in _IMMUTABLE.items():
         unchanged(errors, field, new["spec"][part], old["spec"][part])
     _tokens(errors, new["spec"])
 
@@ -155,7 +175,7 @@ def _tokens(errors: FieldErrors, spec: Object) -> None:
 
 
 def _lifetime(errors: FieldErrors, seconds: int | None, field: str) -> None:
-    if seconds is None or SHORTEST_TOKEN <= seconds <= LONGEST_TOKEN:
+    if seconds is None or MIN_TOKEN_SECONDS <= seconds <= MAX_TOKEN_SECONDS:
         return
-    limit = "less than 10 minutes" if seconds < SHORTEST_TOKEN else "larger than 2^32 seconds"
+    limit = "less than 10 minutes" if seconds < MIN_TOKEN_SECONDS else "larger than 2^32 seconds"
     errors.add(invalid(field, seconds, f"may not specify a duration {limit}"))

@@ -1,4 +1,4 @@
-"""CSINode: the storage drivers of one node, whose name it bears. A driver's entry comes and goes, never changes."""
+"""CSINode: the CSI drivers of the node of the same name. Entries can be added and removed, but not changed."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def define(names: Names) -> Definition:
                 Column(
                     "Drivers",
                     "integer",
-                    "How many drivers it has.",
-                    lambda made, _: len(made["spec"]["drivers"] or ()),
+                    "Number of drivers.",
+                    lambda stored, _: len(stored["spec"]["drivers"] or ()),
                 ),
                 AGE,
             )
@@ -80,10 +80,10 @@ def change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
     own = errors.added_by(metadata_rules, new["metadata"], namespaced=False, check_name=name_is_subdomain)
     own += errors.added_by(rules, new)
     errors.add_all(own)
-    _unchanged_drivers(errors, new, old)
+    _immutable_drivers(errors, new, old)
 
 
-def _unchanged_drivers(errors: FieldErrors, new: Object, old: Object) -> None:
+def _immutable_drivers(errors: FieldErrors, new: Object, old: Object) -> None:
     for before in old["spec"]["drivers"] or ():
         for after in new["spec"]["drivers"] or ():
             if after["name"] == before["name"] and after != before:
@@ -110,7 +110,7 @@ def _node_id(errors: FieldErrors, node_id: str, field: str) -> None:
 
 
 def _topology(errors: FieldErrors, keys: list[str], field: str) -> None:
-    """Told of the driver as a whole, not of the key: that is how the API has always said it."""
+    """As in Kubernetes, errors name the path of the driver instead of the key."""
     for index, key in enumerate(keys):
         if not key:
             errors.add(required(field))

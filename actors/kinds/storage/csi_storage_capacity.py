@@ -1,6 +1,6 @@
-"""CSIStorageCapacity: how much storage of a class there is in a part of the cluster.
+"""CSIStorageCapacity: how much capacity a CSI driver has for a storage class in a topology segment.
 
-Served in two versions that look alike. What a driver was asked about is fixed, its answer is not.
+Served in two versions with the same fields. nodeTopology and storageClassName are immutable.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def rules(errors: FieldErrors, new: Object) -> None:
 
 
 def create_rules(errors: FieldErrors, new: Object) -> None:
-    """The reference reports every error of a new one twice, metadata included."""
+    """Kubernetes reports every error of a create twice, that of metadata included."""
     own = errors.added_by(rules, new)
     metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
     errors.add_all(own)

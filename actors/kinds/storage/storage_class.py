@@ -1,4 +1,4 @@
-"""StorageClass: a recipe for making volumes."""
+"""StorageClass: parameters for the dynamic provisioning of volumes."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from actors.kinds.validation.field_errors import (
 from actors.messages import Object
 from actors.names import Names
 
-MOST_PARAMETERS: Final = 512
-MOST_PARAMETER_BYTES: Final = 256 * 1024
+MAX_PARAMETERS: Final = 512
+MAX_PARAMETER_BYTES: Final = 256 * 1024
 RECLAIM_POLICIES: Final = ("Delete", "Retain")
 BINDING_MODES: Final = ("Immediate", "WaitForFirstConsumer")
 
@@ -64,24 +64,24 @@ def define(names: Names) -> Definition:
         deletion=Deletion(returns_object=True),
         table=Table(
             (
-                Column("Name", "string", NAME.description, _marked_name(names), format="name"),
-                Column("Provisioner", "string", "Who makes the volumes.", at("provisioner")),
+                Column("Name", "string", NAME.description, _name_cell(names), format="name"),
+                Column("Provisioner", "string", "Provisioner of the volumes.", at("provisioner")),
                 Column(
                     "ReclaimPolicy",
                     "string",
-                    "What becomes of a released volume.",
+                    "What happens to a released volume.",
                     at("reclaimPolicy", missing="Delete"),
                 ),
                 Column(
                     "VolumeBindingMode",
                     "string",
-                    "When a volume is made.",
+                    "When volumes are bound and provisioned.",
                     at("volumeBindingMode", missing="<unset>"),
                 ),
                 Column(
                     "AllowVolumeExpansion",
                     "string",
-                    "Claims may grow.",
+                    "Whether claims can be expanded.",
                     at("allowVolumeExpansion", missing=False),
                 ),
                 AGE,
@@ -95,17 +95,17 @@ def define(names: Names) -> Definition:
     )
 
 
-def _marked_name(names: Names) -> Cell:
-    """The class that claims without one get is marked."""
-    marks = (
+def _name_cell(names: Names) -> Cell:
+    """The name, with " (default)" for the default class."""
+    default_annotations = (
         names.key("is-default-class", prefix="storageclass"),
         names.key("is-default-class", prefix="storageclass.beta"),
     )
 
-    def cell(made: Object, _: int) -> str:
-        annotations = made["metadata"].get("annotations", {})
-        marked = any(annotations.get(mark) == "true" for mark in marks)
-        return str(made["metadata"]["name"]) + (" (default)" if marked else "")
+    def cell(stored: Object, _: int) -> str:
+        annotations = stored["metadata"].get("annotations", {})
+        is_default = any(annotations.get(key) == "true" for key in default_annotations)
+        return str(stored["metadata"]["name"]) + (" (default)" if is_default else "")
 
     return cell
 
@@ -136,13 +136,13 @@ def _provisioner(errors: FieldErrors, name: str) -> None:
 
 
 def _parameters(errors: FieldErrors, parameters: dict[str, str]) -> None:
-    if len(parameters) > MOST_PARAMETERS:
-        errors.add(too_long("parameters", MOST_PARAMETERS))
+    if len(parameters) > MAX_PARAMETERS:
+        errors.add(too_long("parameters", MAX_PARAMETERS))
         return
     if "" in parameters:
         errors.add(invalid("parameters", "", "field can not be empty."))
-    if sum(size(key) + size(value) for key, value in parameters.items()) > MOST_PARAMETER_BYTES:
-        errors.add(too_long("parameters", MOST_PARAMETER_BYTES))
+    if sum(size(key) + size(value) for key, value in parameters.items()) > MAX_PARAMETER_BYTES:
+        errors.add(too_long("parameters", MAX_PARAMETER_BYTES))
 
 
 def _reclaim_policy(errors: FieldErrors, policy: str) -> None:
@@ -158,7 +158,7 @@ def _binding_mode(errors: FieldErrors, mode: str | None) -> None:
 
 
 def _topologies(errors: FieldErrors, terms: list[Object]) -> None:
-    """No term says what another says, and none is empty: an empty one counts as a duplicate once per term."""
+    """Terms must differ from each other. As in Kubernetes, an empty term has one duplicate error for each term."""
     seen: list[dict[str, frozenset[str]]] = [{} for _ in terms]
     for index, term in enumerate(terms):
         field = f"allowedTopologies[{index}].matchLabelExpressions"

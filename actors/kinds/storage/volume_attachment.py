@@ -1,4 +1,4 @@
-"""VolumeAttachment: the wish that a volume be attached to a node, and how that went. The wish never changes."""
+"""VolumeAttachment: a request to attach a volume to a node, and its outcome. The spec is immutable."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from actors.kinds.validation.field_errors import (
 from actors.messages import Object
 from actors.names import Names
 
-MOST_METADATA_BYTES: Final = 256 * 1024
-LONGEST_MESSAGE: Final = 1024
-ONE_SOURCE: Final = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
+MAX_METADATA_BYTES: Final = 256 * 1024
+MAX_MESSAGE_BYTES: Final = 1024
+EXACTLY_ONE_SOURCE: Final = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
 
 SOURCE = Struct(
     "storage.v1.VolumeAttachmentSource",
@@ -59,10 +59,12 @@ VOLUME_ATTACHMENT = Struct(
 
 COLUMNS: Final = (
     NAME,
-    Column("Attacher", "string", "Driver that attaches.", at("spec", "attacher"), format="name"),
-    Column("PV", "string", "Volume to attach.", at("spec", "source", "persistentVolumeName")),
-    Column("Node", "string", "Node to attach it to.", at("spec", "nodeName")),
-    Column("Attached", "boolean", "Whether it is attached.", at("status", "attached")),
+    Column(
+        "Attacher", "string", "CSI driver that attaches the volume.", at("spec", "attacher"), format="name"
+    ),
+    Column("PV", "string", "PersistentVolume to attach.", at("spec", "source", "persistentVolumeName")),
+    Column("Node", "string", "Node to attach the volume to.", at("spec", "nodeName")),
+    Column("Attached", "boolean", "Whether the volume is attached.", at("status", "attached")),
     AGE,
 )
 
@@ -81,7 +83,7 @@ def define(names: Names) -> Definition:
             Subresource(
                 name="status",
                 prepare=prepare_status,
-                validate=rules.change,
+                validate=rules.validate_update,
                 reset_fields=("spec", "metadata"),
             ),
         ),
@@ -91,8 +93,8 @@ def define(names: Names) -> Definition:
             allow_unconditional_update=False,
             prepare_for_create=partial(clear_status, STATUS),
             prepare_for_update=keep_status,
-            validate_create=rules.validate_new,
-            validate_update=rules.change,
+            validate_create=rules.validate_create,
+            validate_update=rules.validate_update,
         ),
     )
 
@@ -106,8 +108,8 @@ class AttachmentRules:
     def __init__(self, names: Names) -> None:
         self._volumes = VolumeRules(names)
 
-    def validate_new(self, errors: FieldErrors, new: Object) -> None:
-        """Stricter about names than about attachments that are there already."""
+    def validate_create(self, errors: FieldErrors, new: Object) -> None:
+        """Names of new attachments have stricter rules than those of existing ones."""
         spec = new["spec"]
         self._validate(errors, new)
         driver_name_rules(errors, spec["attacher"], "spec.attacher")
@@ -115,7 +117,7 @@ class AttachmentRules:
         if name is not None:
             errors.add_each("spec.source.persistentVolumeName", name, dns_subdomain(name))
 
-    def change(self, errors: FieldErrors, new: Object, old: Object) -> None:
+    def validate_update(self, errors: FieldErrors, new: Object, old: Object) -> None:
         own = errors.added_by(metadata_rules, new["metadata"], namespaced=False, check_name=name_is_subdomain)
         own += errors.added_by(self._validate, new)
         errors.add_all(own)
@@ -133,10 +135,10 @@ class AttachmentRules:
     def _source(self, errors: FieldErrors, source: Object, field: str) -> None:
         name, inline = source.get("persistentVolumeName"), source.get("inlineVolumeSpec")
         if name is None and inline is None:
-            errors.add(required(field, ONE_SOURCE))
+            errors.add(required(field, EXACTLY_ONE_SOURCE))
             return
         if name is not None and inline is not None:
-            errors.add(forbidden(field, ONE_SOURCE))
+            errors.add(forbidden(field, EXACTLY_ONE_SOURCE))
             return
         if inline is not None:
             self._volumes.validate_inline(errors, inline, f"{field}.inlineVolumeSpec")
@@ -147,10 +149,10 @@ class AttachmentRules:
 
 
 def _status_rules(errors: FieldErrors, status: Object) -> None:
-    told = status.get("attachmentMetadata", {})
-    if sum(size(key) + size(value) for key, value in told.items()) > MOST_METADATA_BYTES:
-        errors.add(too_long("status.attachmentMetadata", MOST_METADATA_BYTES))
+    metadata = status.get("attachmentMetadata", {})
+    if sum(size(key) + size(value) for key, value in metadata.items()) > MAX_METADATA_BYTES:
+        errors.add(too_long("status.attachmentMetadata", MAX_METADATA_BYTES))
     for part in ("attachError", "detachError"):
-        if size(status.get(part, {}).get("message", "")) > LONGEST_MESSAGE:
-            # The limit that is told has never been the one that holds.
-            errors.add(too_long(f"status.{part}.message", MOST_METADATA_BYTES))
+        if size(status.get(part, {}).get("message", "")) > MAX_MESSAGE_BYTES:
+            # As in Kubernetes, the error names another limit than the one that is enforced.
+            errors.add(too_long(f"status.{part}.message", MAX_METADATA_BYTES))

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors.kinds.catalog import Catalog
-from actors.kinds.flowcontrol.flow_schema import FIXED
+from actors.kinds.flowcontrol.flow_schema import MANDATORY
 from actors.names import Names
 from tests.actors.kinds.declared import Declared
 
@@ -162,9 +162,9 @@ def test_urls(kinds: Declared, urls: list[str], field: str, message: str) -> Non
 
 @pytest.mark.parametrize("name", ["exempt", "catch-all"])
 def test_two_are_fixed(kinds: Declared, name: str) -> None:
-    fixed = {"metadata": {"name": name}, "spec": FIXED[name]}
+    fixed = {"metadata": {"name": name}, "spec": MANDATORY[name]}
     assert kinds.created(PLURAL, fixed) == []
-    changed = {**fixed, "spec": {**FIXED[name], "distinguisherMethod": {"type": "ByNamespace"}}}
+    changed = {**fixed, "spec": {**MANDATORY[name], "distinguisherMethod": {"type": "ByNamespace"}}}
     [(field, message)] = kinds.created(PLURAL, changed)
     assert field == "spec" and message.endswith(f"spec of '{name}' must equal the fixed value")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.kinds.flowcontrol.priority_level import FIXED
+from actors.kinds.flowcontrol.priority_level import MANDATORY
 from tests.actors.kinds.declared import Declared
 
 PLURAL = "prioritylevelconfigurations"
@@ -97,7 +97,7 @@ def test_no_queues_are_no_hand_either(kinds: Declared) -> None:
 def test_exempt_is_a_name_and_a_type(kinds: Declared) -> None:
     text = "type must be 'Exempt' if and only if name is 'exempt'"
     assert kinds.created(PLURAL, level(type="Exempt")) == [("spec.type", f'Invalid value: "Exempt": {text}')]
-    limited = {**FIXED["exempt"], "limited": {"limitResponse": {"type": "Reject"}}}
+    limited = {**MANDATORY["exempt"], "limited": {"limitResponse": {"type": "Reject"}}}
     assert [
         field for field, _ in kinds.created(PLURAL, {"metadata": {"name": "exempt"}, "spec": limited})
     ] == ["spec.limited", "spec"]
@@ -105,7 +105,7 @@ def test_exempt_is_a_name_and_a_type(kinds: Declared) -> None:
 
 @pytest.mark.parametrize("name", ["exempt", "catch-all"])
 def test_two_are_fixed(kinds: Declared, name: str) -> None:
-    assert kinds.created(PLURAL, {"metadata": {"name": name}, "spec": FIXED[name]}) == []
+    assert kinds.created(PLURAL, {"metadata": {"name": name}, "spec": MANDATORY[name]}) == []
     changed = {"metadata": {"name": "catch-all"}, "spec": queued()["spec"]}
     [(field, message)] = kinds.created(PLURAL, changed)
     assert field == "spec" and message.endswith("spec of 'catch-all' must equal the fixed value")

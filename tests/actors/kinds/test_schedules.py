@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.kinds.batch.schedule import NotASchedule, check_schedule, unknown_zone
+from actors.kinds.batch.schedule import InvalidSchedule, check_schedule, time_zone_error
 
 
 @pytest.mark.parametrize(
@@ -40,13 +40,13 @@ def test_right_ones(text: str) -> None:
     ],
 )
 def test_wrong_ones(text: str, why: str) -> None:
-    with pytest.raises(NotASchedule) as refused:
+    with pytest.raises(InvalidSchedule) as refused:
         check_schedule(text)
     assert str(refused.value) == why
 
 
 def test_zones() -> None:
-    assert unknown_zone("UTC") == unknown_zone("Europe/Berlin") == ""
-    assert unknown_zone("../etc/passwd") == "time: invalid location name"
-    assert unknown_zone("Europe") == "unknown time zone Europe"
-    assert unknown_zone("No\0Where") == "unknown time zone No\0Where"
+    assert time_zone_error("UTC") == time_zone_error("Europe/Berlin") == ""
+    assert time_zone_error("../etc/passwd") == "time: invalid location name"
+    assert time_zone_error("Europe") == "unknown time zone Europe"
+    assert time_zone_error("No\0Where") == "unknown time zone No\0Where"

@@ -1,4 +1,4 @@
-"""Conditions of both kinds, each of which says little of them."""
+"""The status of FlowSchema and PriorityLevelConfiguration: conditions alone."""
 
 from __future__ import annotations
 
