@@ -29,7 +29,7 @@ class Reply(Generic[A]):
         self._outcome: outcome.Outcome[A] | None = None
         self._task: trio.lowlevel.Task | None = None
 
-    def answer(self, value: A) -> None:
+    def succeed(self, value: A) -> None:
         self.complete(outcome.Value(value))
 
     def fail(self, error: BaseException) -> None:

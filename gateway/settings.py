@@ -14,8 +14,8 @@ from typing import TypeVar
 from actors.access.modes import MODES
 from actors.admission.selection import parse_plugins, refuse_both
 from actors.allocation.ranges import (
-    USUAL_NETWORKS,
-    USUAL_PORTS,
+    DEFAULT_NETWORKS,
+    DEFAULT_PORTS,
     ServiceRanges,
     parse_networks,
     parse_ports,
@@ -64,8 +64,8 @@ class Settings:
     tls_cert_file: Path | None = None
     tls_private_key_file: Path | None = None
     client_ca_file: Path | None = None
-    service_cluster_ip_range: str = USUAL_NETWORKS
-    service_node_port_range: str = USUAL_PORTS
+    service_cluster_ip_range: str = DEFAULT_NETWORKS
+    service_node_port_range: str = DEFAULT_PORTS
     enable_admission_plugins: str = ""
     disable_admission_plugins: str = ""
     runtime_config: str = ""

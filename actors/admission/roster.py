@@ -13,14 +13,16 @@ from actors.admission.plugins.priority import Priority, PriorityClasses
 from actors.admission.plugins.service_account import ServiceAccount
 from actors.admission.plugins.storage_object_in_use_protection import StorageObjectInUseProtection
 from actors.admission.plugins.taint_nodes_by_condition import TaintNodesByCondition
-from actors.allocation.holdings import Holdings
-from actors.allocation.ranges import USUAL, ServiceRanges
+from actors.allocation.allocated import AllocatedItems
+from actors.allocation.ranges import DEFAULT_RANGES, ServiceRanges
 from actors.names import Names
 from actors.store.feed import Feed
 from journal.log import Journal
 
 
-def plugins(names: Names, journal: Journal, feed: Feed, ranges: ServiceRanges = USUAL) -> tuple[Plugin, ...]:
+def plugins(
+    names: Names, journal: Journal, feed: Feed, ranges: ServiceRanges = DEFAULT_RANGES
+) -> tuple[Plugin, ...]:
     return (
         NamespaceLifecycle(names, Namespaces(journal, feed)),
         ServiceAccount(names, journal),
@@ -30,6 +32,6 @@ def plugins(names: Names, journal: Journal, feed: Feed, ranges: ServiceRanges = 
         StorageObjectInUseProtection(names),
         PersistentVolumeClaimResize(names, journal),
         # What the server itself fills in; no flag disables these.
-        ServiceAllocation(Holdings(journal, feed), ranges),
+        ServiceAllocation(AllocatedItems(journal, feed), ranges),
         SigningRequests(names),
     )

@@ -1,7 +1,7 @@
-"""Pools of numbers that services are given: addresses of a network, ports of every node.
+"""Pools that services are allocated from: addresses of a network, ports of every node.
 
-A pool knows its range and in which order to try, not who holds what: that is for `holdings`. Free ones are found
-one after the other, so that one just given back is the last to be given again. The first part of a network is
+A pool knows its range and in which order to try, not what is allocated: that is in `allocated`. Free ones are found
+one after the other, so that one just released is the last to be allocated again. The first part of a network is
 tried last: people who choose an address themselves choose a low one.
 
     AddressPool("10.0.0.0/24")   10.0.0.17 to 10.0.0.254, then 10.0.0.2 to 10.0.0.16; 10.0.0.1 is the API's own
@@ -23,7 +23,7 @@ LARGEST_IPV6_RANGE = 65536
 
 
 class NotInRange(ValueError):
-    """What was asked for belongs to no pool."""
+    """What a client requests is outside the range of the pool."""
 
 
 class AddressPool:

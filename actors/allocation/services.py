@@ -1,4 +1,4 @@
-"""Which addresses and node ports a service gets, by what it asks for and what others hold.
+"""Which addresses and node ports a service gets, by what it requests and what others have.
 
 Nothing is reserved here: the caller reserves `Allocated.items` for as long as the write is not durable.
 """
@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from actors.allocation.allocated import AllocatedItems, items_of
 from actors.allocation.families import Unfit, complete_families, keeps_preferred
-from actors.allocation.holdings import Holdings, held_by
 from actors.allocation.linked import align_addresses, keep_allocated
 from actors.allocation.pool import AddressPool, NotInRange, PortPool
 from actors.allocation.ranges import ServiceRanges
@@ -23,8 +23,8 @@ from actors.kinds.core.services.traits import (
 from actors.kinds.validation.field_errors import invalid
 from actors.messages import Object
 
-HELD_ADDRESS = "provided IP is already allocated"
-HELD_PORT = "provided port is already allocated"
+ADDRESS_TAKEN = "provided IP is already allocated"
+PORT_TAKEN = "provided port is already allocated"
 
 
 class ServicePools:
@@ -39,22 +39,24 @@ class ServicePools:
 @dataclass(frozen=True, slots=True)
 class Allocated:
     service: Object
-    items: list[str]  # addresses and ports that the service did not hold before
+    items: list[str]  # addresses and ports that the service did not have before
 
 
-def allocate(holdings: Holdings, pools: ServicePools, service: Object, old: Object | None) -> Allocated:
+def allocate(
+    allocated: AllocatedItems, pools: ServicePools, service: Object, old: Object | None
+) -> Allocated:
     """A copy of the service with all that it needs. Raises Unfit or Exhausted."""
-    own = held_by(old) if old else frozenset[str]()
-    allocation = _Allocation(holdings, pools, own)
+    own = items_of(old) if old else frozenset[str]()
+    allocation = _Allocation(allocated, pools, own)
     completed = allocation.completed(service, old)
     return Allocated(completed, allocation.items)
 
 
 class _Allocation:
-    """Of one write. `own` is what the service holds already."""
+    """Of one write. `own` is what is allocated to the service already."""
 
-    def __init__(self, holdings: Holdings, pools: ServicePools, own: frozenset[str]) -> None:
-        self._holdings, self._own = holdings, own
+    def __init__(self, allocated: AllocatedItems, pools: ServicePools, own: frozenset[str]) -> None:
+        self._allocated, self._own = allocated, own
         self._addresses, self._ports = pools.addresses, pools.ports
         self.items: list[str] = []
 
@@ -67,14 +69,14 @@ class _Allocation:
         align_addresses(spec, before)
         complete_families(spec, before, tuple(self._addresses))
         if needs_address(spec) and not is_headless(spec) and not keeps_preferred(spec, before):
-            self._give_addresses(spec, before)
+            self._allocate_addresses(spec, before)
         if needs_node_ports(spec):
-            self._give_node_ports(spec, share=before is None)
+            self._allocate_node_ports(spec, share=before is None)
         if needs_health_check(spec) and not (before and needs_health_check(before)):
-            self._give_health_check_port(spec)
+            self._allocate_health_check_port(spec)
         return {**service, "spec": SPEC.arranged(spec)}
 
-    def _give_addresses(self, spec: Object, before: Object | None) -> None:
+    def _allocate_addresses(self, spec: Object, before: Object | None) -> None:
         """For every family one. Those that an update changes are left for validation to refuse."""
         if before is not None and is_headless(before):
             return
@@ -102,18 +104,18 @@ class _Allocation:
         except NotInRange as stray:
             raise Unfit([invalid("spec.clusterIPs", ips, f"{why}: {stray}")]) from None
         if not self._is_free(checked):
-            raise Unfit([invalid("spec.clusterIPs", ips, f"{why}: {HELD_ADDRESS}")])
+            raise Unfit([invalid("spec.clusterIPs", ips, f"{why}: {ADDRESS_TAKEN}")])
         self.items.append(checked)
         return wanted
 
-    def _give_node_ports(self, spec: Object, *, share: bool) -> None:
+    def _allocate_node_ports(self, spec: Object, *, share: bool) -> None:
         """In a new service, ports of one number share a node port, whatever their protocol; no others do."""
         by_port: dict[int, int] = {}
-        wants_all = spec["type"] == "NodePort" or spec.get("allocateLoadBalancerNodePorts", True)
+        allocates_all = spec["type"] == "NodePort" or spec.get("allocateLoadBalancerNodePorts", True)
         ports = spec.get("ports", [])
         for index, port in enumerate(ports):
             asked, field = port.get("nodePort", 0), f"spec.ports[{index}].nodePort"
-            if not asked and not wants_all:
+            if not asked and not allocates_all:
                 continue
             if share:
                 number = self._shared_port(port, ports, by_port, field)
@@ -129,14 +131,14 @@ class _Allocation:
         asked, known = port.get("nodePort", 0), by_port.get(port["port"], 0)
         if known and asked in (0, known):
             return known
-        wanted = asked if known else _asked_for(port["port"], ports)
+        wanted = asked if known else _requested(port["port"], ports)
         if wanted:
             self._take_port(wanted, field)
         number = wanted or self._next_port("nodePort")
         by_port.setdefault(port["port"], number)
         return number
 
-    def _give_health_check_port(self, spec: Object) -> None:
+    def _allocate_health_check_port(self, spec: Object) -> None:
         asked = spec.get("healthCheckNodePort", 0)
         if asked:
             self._take_port(asked, "spec.healthCheckNodePort")
@@ -158,12 +160,12 @@ class _Allocation:
         except NotInRange as stray:
             raise Unfit([invalid(field, number, str(stray))]) from None
         if not self._is_free(checked):
-            raise Unfit([invalid(field, number, HELD_PORT)])
+            raise Unfit([invalid(field, number, PORT_TAKEN)])
         self.items.append(checked)
 
     def _is_free(self, item: str) -> bool:
-        return item not in self.items and item not in self._own and self._holdings.is_free(item)
+        return item not in self.items and item not in self._own and self._allocated.is_free(item)
 
 
-def _asked_for(number: int, ports: list[Object]) -> int:
+def _requested(number: int, ports: list[Object]) -> int:
     return next((port["nodePort"] for port in ports if port["port"] == number and port.get("nodePort")), 0)

@@ -214,12 +214,12 @@ class ResourceActor:
                 stored = self._record(last, current.written, command, decided.verb, proposals)
                 self._record(last, stored, command, decided.verb, proposals, removed=True)
                 return stored
-            case Remove(answer=answer):
+            case Remove(returned=returned):
                 assert current is not None
                 if not command.dry_run:
                     written = current.written
                     self._record(current.object, written, command, decided.verb, proposals, removed=True)
-                return _shown(answer or current.object, current)
+                return _shown(returned or current.object, current)
 
     def _record(
         self,

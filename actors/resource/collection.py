@@ -17,7 +17,7 @@ from actors.messages import Delete, DeleteOptions, Stamp
 from actors.resource.directory import Directory
 from actors.store.reads import Listing, ListOptions, Reads
 
-# Commands sent before waiting for their answers: one commit's worth, far below a mailbox's capacity.
+# Commands sent before waiting for their replies: one commit's worth, far below a mailbox's capacity.
 TOGETHER = 256
 
 Key = tuple[str, str]

@@ -1,8 +1,9 @@
 """What one command becomes: patching, mutating admission, preparation, validation, validating admission, decision.
 
-Called by the actor for each command of a batch. Nothing here is stored or answered: the result is a `Decided`, or the
-error that refuses the command. Commands are never changed, so that one can be decided again: every function below
-works on copies. What one attempt must remember (its admission request) is in its `Attempt`.
+Called by the actor for each command of a batch. Nothing is stored here, and nobody gets a response: the result is a
+`Decided`, or the error that refuses the command, or `Paused` where an asynchronous admission step must come first.
+Commands are never changed, so that one can be decided again: every function below works on copies. What one attempt
+must remember (its admission request) is in its `Attempt`.
 """
 
 from __future__ import annotations

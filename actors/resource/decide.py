@@ -55,12 +55,12 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """The object goes. `answer` is what the client is shown, when not the object as last stored.
+    """The object is removed. `returned` is what the client gets, when not the object as last stored.
 
-    `last` is stored before it goes: those who watch learn that the object was ended, and then that it is gone.
+    `last` is stored before that: watchers see the object marked as deleted, and then that it is gone.
     """
 
-    answer: Object | None = None
+    returned: Object | None = None
     last: Object | None = None
 
 
@@ -128,7 +128,7 @@ def decide_replace(definition: Definition, current: Current, prepared: Object) -
     definition.strategy.canonicalize(prepared)
     ending = "deletionTimestamp" in old["metadata"]
     if ending and not definition.has_finalizers(prepared) and not _time_left(old["metadata"]):
-        return Remove(answer=prepared)
+        return Remove(returned=prepared)
     return Keep() if _same(prepared, old) else Store(prepared, created=False)
 
 

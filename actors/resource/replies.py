@@ -55,7 +55,7 @@ class PendingReply:
             self.envelope.reply.fail(error)
         else:
             assert self.decided is not None
-            self.envelope.reply.answer(_outcome(self.envelope.command, self.decided, _resolved(self.body)))
+            self.envelope.reply.succeed(_outcome(self.envelope.command, self.decided, _resolved(self.body)))
 
 
 def _outcome(command: Command, decided: Decided, body: bytes) -> Outcome:

@@ -50,14 +50,14 @@ async def test_a_cancelled_owner_can_drain_again():
 
 async def test_a_reply_may_come_before_or_after_the_wait():
     early: Reply[int] = Reply()
-    early.answer(1)
+    early.succeed(1)
     assert await early.wait() == 1
     late: Reply[int] = Reply()
     async with trio.open_nursery() as nursery:
 
         async def answer():
             await wait_all_tasks_blocked()
-            late.answer(2)
+            late.succeed(2)
 
         nursery.start_soon(answer)
         assert await late.wait() == 2
@@ -67,7 +67,7 @@ async def test_a_reply_that_nobody_waits_for_any_more_is_dropped():
     reply: Reply[int] = Reply()
     with trio.move_on_after(0):
         await reply.wait()
-    reply.answer(1)
+    reply.succeed(1)
     assert await reply.wait() == 1
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from actors.admission.plugin import Plugin, rule
 from actors.admission.request import CREATE, UPDATE, AdmissionRequest
+from actors.allocation.allocated import AllocatedItems
 from actors.allocation.families import Unfit
-from actors.allocation.holdings import Holdings
 from actors.allocation.ranges import ServiceRanges
 from actors.allocation.services import ServicePools, allocate
 from actors.errors import Invalid, Resource
@@ -22,16 +22,16 @@ class ServiceAllocation(Plugin):
     name = "ServiceAllocation"
     completes = (rule(CREATE, UPDATE, of=(SERVICES,)),)
 
-    def __init__(self, holdings: Holdings, ranges: ServiceRanges) -> None:
-        self._holdings = holdings
+    def __init__(self, allocated: AllocatedItems, ranges: ServiceRanges) -> None:
+        self._allocated = allocated
         self._pools = ServicePools(ranges)
 
     def complete(self, request: AdmissionRequest) -> Object | None:
         assert request.object is not None
         try:
-            allocated = allocate(self._holdings, self._pools, request.object, request.old)
+            allocated = allocate(self._allocated, self._pools, request.object, request.old)
         except Unfit as unfit:
             raise Invalid("", "Service", request.name, [error.cause() for error in unfit.errors]) from None
         if not request.dry_run:
-            request.callbacks.append(self._holdings.promise(allocated.items))
+            request.callbacks.append(self._allocated.reserve(allocated.items))
         return allocated.service

@@ -1,6 +1,6 @@
-"""What the server itself says in certificate signing requests: who asks, and when a condition came to hold.
+"""What the server itself sets in certificate signing requests: the requesting user, and times of conditions.
 
-Whatever a client claims about the first is dropped; of times, those that a client gives stand.
+Values that a client sends for the user are dropped; times that a client sends are kept.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Priority: the number behind a pod's priority class, and at most one class that is everybody's default.
 
-Classes are few and are asked for with every pod, so they are kept in memory and follow the committed feed.
+Classes are few and every pod needs one, so they are kept in memory and follow the committed feed.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 
 from actors.admission.completions.service_allocation import ServiceAllocation
-from actors.allocation.holdings import Holdings, held_by
+from actors.allocation.allocated import AllocatedItems, items_of
 from actors.allocation.ranges import ServiceRanges
 from actors.errors import Exhausted, Invalid
 from actors.kinds.built_in import built_in
@@ -44,15 +44,15 @@ def test_nothing_is_given_twice() -> None:
     assert SERVICES is not None
     with memory_folder() as folder:
         journal = Journal.open(folder / "journal")
-        allocation = ServiceAllocation(Holdings(journal, Feed(0)), RANGES)
+        allocation = ServiceAllocation(AllocatedItems(journal, Feed(0)), RANGES)
         given: list[str] = []
         for service in odd_services():
             try:
                 made = admitted(allocation, SERVICES, "CREATE", service)
             except (Invalid, Exhausted):
                 continue
-            given += [item for item in held_by(made) if item.startswith(("10.0.", "fd00", "30"))]
+            given += [item for item in items_of(made) if item.startswith(("10.0.", "fd00", "30"))]
             again = admitted(allocation, SERVICES, "UPDATE", copy.deepcopy(made), made)
-            assert held_by(again) == held_by(made)
+            assert items_of(again) == items_of(made)
         assert len(given) > 50 and len(given) == len(set(given))
         journal.close()
