@@ -13,7 +13,7 @@ import itertools
 import uuid
 from email.utils import formatdate
 from http import HTTPStatus
-from typing import Final
+from typing import Final, NamedTuple
 
 from gateway.requests.request import Response
 
@@ -35,12 +35,19 @@ def audit_id() -> bytes:
     return b"%b%012x" % (_AUDIT_BASE, _next_count())
 
 
+class _Start(NamedTuple):
+    """What heads with one status and content type have in common."""
+
+    lines: bytes
+    with_audit_id: bytes  # the same lines and the beginning of an Audit-Id, which a count completes
+    has_body: bool  # a body and its length follow
+
+
 class Heads:
     __slots__ = ("_starts",)
 
     def __init__(self) -> None:
-        # The lines that repeat, and whether a body and its length follow.
-        self._starts: dict[tuple[int, bytes], tuple[bytes, bool]] = {}
+        self._starts: dict[tuple[int, bytes], _Start] = {}
 
     def tick(self) -> None:
         """The date may have changed."""
@@ -49,25 +56,30 @@ class Heads:
     def render(self, method: str, response: Response, connection: bytes) -> tuple[bytes, bytes]:
         """Head and body to send; `connection` is CLOSE, KEEP_ALIVE or nothing."""
         key = (response.status, response.content_type)
-        start, bodied = self._starts.get(key) or self._start(*key)
-        if response.headers:
-            start, connection = _with_fields(start, connection, response.headers)
-        else:
-            connection = b"audit-id: %b%012x\r\n%b" % (_AUDIT_BASE, _next_count(), connection)
-        if not bodied:
-            return b"%b%b\r\n" % (start, connection), b""
+        lines, with_audit_id, has_body = self._starts.get(key) or self._start(*key)
         body = response.body
-        head = b"%b%bcontent-length: %d\r\n\r\n" % (start, connection, len(body))
+        if has_body and not response.headers:
+            head = b"%b%012x\r\n%bcontent-length: %d\r\n\r\n" % (
+                with_audit_id,
+                _next_count(),
+                connection,
+                len(body),
+            )
+            return head, body if method != "HEAD" else b""
+        lines, connection = _with_fields(lines, connection, response.headers)
+        if not has_body:
+            return b"%b%b\r\n" % (lines, connection), b""
+        head = b"%b%bcontent-length: %d\r\n\r\n" % (lines, connection, len(body))
         return head, body if method != "HEAD" else b""
 
     def streaming(self, response: Response, connection: bytes, *, chunked: bool) -> bytes:
         """The head of an answer whose end is not known: it comes in chunks, or ends with the connection."""
-        start, _ = self._starts.get(key := (response.status, response.content_type)) or self._start(*key)
+        key = (response.status, response.content_type)
+        start = self._starts.get(key) or self._start(*key)
         coding = b"transfer-encoding: chunked\r\n" if chunked else b""
-        start, lines = _with_fields(start, connection, response.headers)
-        return b"%b%b%b\r\n" % (start, lines, coding)
+        return b"%b%b%b\r\n" % (*_with_fields(start.lines, connection, response.headers), coding)
 
-    def _start(self, status: int, content_type: bytes) -> tuple[bytes, bool]:
+    def _start(self, status: int, content_type: bytes) -> _Start:
         try:
             phrase = HTTPStatus(status).phrase
         except ValueError:
@@ -76,8 +88,9 @@ class Heads:
         lines = (
             f"HTTP/1.1 {status} {phrase}\r\ndate: {formatdate(usegmt=True)}\r\n".encode() + _CACHE_LINE + kind
         )
-        self._starts[status, content_type] = lines, has_body(status)
-        return lines, has_body(status)
+        start = _Start(lines, lines + b"audit-id: " + _AUDIT_BASE, has_body(status))
+        self._starts[status, content_type] = start
+        return start
 
 
 def has_body(status: int) -> bool:

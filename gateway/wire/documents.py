@@ -31,7 +31,7 @@ class Frame:
 
     def document(self, body: bytes) -> bytes:
         """An object as a whole response; the newline at its end costs no further copy of it."""
-        return b"%b%b\n" % (self._prefix, self._shown(body)[1:])
+        return b"".join((self._prefix, self._shown(body)[1:], b"\n"))
 
     def listing(self, listing: Listing) -> bytes:
         bodies = listing.bodies
