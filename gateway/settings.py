@@ -198,8 +198,8 @@ class Settings:
             from actors.kinds.built_in import built_in
 
             names = NAMES[self.dialect]
-            said = _parsed("--runtime-config", lambda: self.enablement)
-            _parsed("--runtime-config", lambda: said.refuse_unknown(built_in(names).declared, names))
+            enablement = _parsed("--runtime-config", lambda: self.enablement)
+            _parsed("--runtime-config", lambda: enablement.refuse_unknown(built_in(names).declared, names))
 
 
 T = TypeVar("T")

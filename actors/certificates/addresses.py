@@ -36,7 +36,7 @@ def address_of(name: str) -> Address | None:
 def reachable_addresses(listening: str) -> tuple[str, ...]:
     """The addresses at which a server that listens there is reached, the preferred one first.
 
-    A host name stands for itself. A socket on :: takes IPv4 connections too.
+    A host name is returned as it is. A socket on :: accepts IPv4 connections too.
     """
     address = address_of(listening)
     if address is None or not address.is_unspecified:

@@ -12,7 +12,7 @@ _DNS_NAME = re.compile(r"(?!-)[A-Za-z0-9-]{1,63}(?<!-)(\.(?!-)[A-Za-z0-9-]{1,63}
 
 
 def serving_names(names: Names, bind_address: str, service_address: str = "") -> tuple[str, ...]:
-    """Host names and addresses, each once. 0.0.0.0 and :: stand for every address of the machine."""
+    """Host names and addresses, each once. 0.0.0.0 and :: become every address of the machine."""
     service = f"{names.api_service}.default"
     wanted = [
         "localhost",

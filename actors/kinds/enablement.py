@@ -68,8 +68,8 @@ def parse_enablement(text: str) -> Enablement:
     stages: dict[str, bool] = {}
     keys: dict[Key, bool] = {}
     for entry in filter(None, (one.strip() for one in text.split(","))):
-        key, _, said = entry.partition("=")
-        value = _value(entry, said if "=" in entry else "true")
+        key, _, text_value = entry.partition("=")
+        value = _value(entry, text_value if "=" in entry else "true")
         if key == ALL:
             every = value
         elif key in STAGES:
@@ -81,10 +81,10 @@ def parse_enablement(text: str) -> Enablement:
     return Enablement(every, stages, keys)
 
 
-def _value(entry: str, said: str) -> bool:
-    if said not in ("true", "false"):
+def _value(entry: str, text: str) -> bool:
+    if text not in ("true", "false"):
         raise ValueError(f"{entry!r} is neither true nor false")
-    return said == "true"
+    return text == "true"
 
 
 def _key(key: str) -> Key:

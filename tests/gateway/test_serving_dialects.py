@@ -80,10 +80,10 @@ async def test_folder_keeps_its_dialect_when_the_flag_is_left_out(tmp_path: Path
         assert "kube-system" in names(listed) and "cluster-system" not in names(listed)
         server.signal(signal.SIGTERM)
         assert await server.ended() == 0
-    code, said = await refused(tmp_path, "--dialect", "cluster")
+    code, error = await refused(tmp_path, "--dialect", "cluster")
     assert code == 1
-    assert "was created with the dialect 'kubernetes' and cannot serve 'cluster'" in said
-    assert "Traceback" not in said
+    assert "was created with the dialect 'kubernetes' and cannot serve 'cluster'" in error
+    assert "Traceback" not in error
 
 
 @dialects

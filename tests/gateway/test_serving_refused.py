@@ -24,11 +24,11 @@ def test_folder_of_another_dialect_is_refused(
     Journal.open(tmp_path / "journal", dialect=made).close()
     before = (tmp_path / "journal" / "data.mdb").read_bytes()
     assert serve(tmp_path, "--dialect", asked) == 1
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.count("\n") == 1
-    assert f"was created with the dialect '{made}' and cannot serve '{asked}'" in said.err
-    assert f"start with --dialect {made}" in said.err
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.count("\n") == 1
+    assert f"was created with the dialect '{made}' and cannot serve '{asked}'" in printed.err
+    assert f"start with --dialect {made}" in printed.err
     assert (tmp_path / "journal" / "data.mdb").read_bytes() == before
 
 
@@ -40,10 +40,10 @@ def test_folder_in_use_by_another_server_is_refused(
         assert serve(tmp_path) == 1
     finally:
         other.close()
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert "is already being written by process" in said
-    assert "stop that server first, or use another data folder" in said
+    printed = capsys.readouterr().err
+    assert printed.count("\n") == 1
+    assert "is already being written by process" in printed
+    assert "stop that server first, or use another data folder" in printed
 
 
 def test_folder_without_a_readable_journal_is_refused(

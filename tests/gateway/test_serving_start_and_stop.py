@@ -130,10 +130,12 @@ async def test_running_writes_finish_and_persist_when_the_server_stops(
 ) -> None:
     monkeypatch.setattr(store, "Committer", SlowDisk)
     async with served() as api:
-        answers = []
+        statuses_of_writes = []
 
         async def write(number: int) -> None:
-            answers.append((await api.ask("POST", api.path("configmaps"), config_map(f"c{number}"))).status)
+            statuses_of_writes.append(
+                (await api.ask("POST", api.path("configmaps"), config_map(f"c{number}"))).status
+            )
 
         monkeypatch.setattr(SlowDisk, "gate", gate := trio.Event())
         async with trio.open_nursery() as nursery:
@@ -142,9 +144,9 @@ async def test_running_writes_finish_and_persist_when_the_server_stops(
             await until_idle()
             api.stop.set()
             await until_idle()
-            assert not answers
+            assert not statuses_of_writes
             gate.set()
-        assert answers == [201] * 20
+        assert statuses_of_writes == [201] * 20
         await api.stopped.wait()
         await api.restart()
         assert len((await api.list("configmaps"))["items"]) == 20
