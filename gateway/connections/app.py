@@ -1,7 +1,7 @@
-"""The ASGI application behind HTTP/2: a scope and its messages to a `Request`, a `Response` to messages.
+"""The ASGI application behind HTTP/2: it builds a `Request` from a scope and sends a `Response` as ASGI messages.
 
-Hypercorn calls it, one task per stream; it calls the same handler as `http1` and keeps the same limits.
-Scopes of its connections carry the `Http2` as `connection` in their state, and with it the peer.
+Hypercorn calls it, one task per stream; it calls the same handler as `http1` and enforces the same limits.
+The scope's state holds the `Http2Connection` as `connection`, and with it the peer.
 """
 
 from __future__ import annotations
@@ -12,36 +12,36 @@ import trio
 from hypercorn.typing import ASGIReceiveCallable, ASGISendCallable, Scope
 
 from gateway.connections.heads import default_fields, has_body, one_line_fields
-from gateway.connections.http2 import Http2, interrupted
+from gateway.connections.http2 import Http2Connection, interrupted
 from gateway.connections.http2_watch import StreamPipe
 from gateway.connections.parser import Fault
-from gateway.connections.serving import Serving
+from gateway.connections.server_state import ServerState
 from gateway.requests.exchange import Exchange
 from gateway.requests.observer import add_audit_id, observe
 from gateway.requests.request import Peer, Request, Response, Stream
 from gateway.watch.member import CLOSE_TIMEOUT
 
-# As much as Hypercorn buffers for a stream before it makes us wait for the client's window.
+# As much as Hypercorn buffers for a stream before `send` waits for the client's window.
 _SLICE = 32 * 1024
 
 
 class App:
-    def __init__(self, serving: Serving) -> None:
-        self._serving = serving
+    def __init__(self, server: ServerState) -> None:
+        self._server = server
 
     async def __call__(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
         if scope["type"] != "http":
             return
-        connection: Http2 = scope["state"]["connection"]
+        connection: Http2Connection = scope["state"]["connection"]
         request = _request(dict(scope), connection.peer)
-        if self._serving.observer is not None:
-            observe(self._serving.observer, request)
+        if self._server.observer is not None:
+            observe(self._server.observer, request)
         try:
-            if connection.running < self._serving.limits.streams:
+            if connection.running < self._server.limits.streams:
                 await self._serve(request, connection, receive, send)
             else:
-                # Streams that a client resets are still being handled: it cannot start more by resetting.
-                refusal = self._serving.refusal(429, "too many requests on one connection")
+                # A reset stream is still being handled and counts: a client cannot start more by resetting.
+                refusal = self._server.refusal(429, "too many requests on one connection")
                 await self._send(refusal, request, connection, send)
         except Exception as error:
             if request.exchange is not None:
@@ -52,7 +52,11 @@ class App:
                 request.exchange.cut_off()
 
     async def _serve(
-        self, request: Request, connection: Http2, receive: ASGIReceiveCallable, send: ASGISendCallable
+        self,
+        request: Request,
+        connection: Http2Connection,
+        receive: ASGIReceiveCallable,
+        send: ASGISendCallable,
     ) -> None:
         connection.running += 1
         try:
@@ -60,10 +64,10 @@ class App:
             if body is None:
                 return
             if isinstance(body, Fault):
-                response = self._serving.refusal(body.status, body.message)
+                response = self._server.refusal(body.status, body.message)
             else:
                 request.body = body
-                response = await self._serving.answer(request)
+                response = await self._server.respond(request)
             if response.stream is not None and request.method != "HEAD":
                 await self._stream(response, response.stream, request.exchange, receive, send)
             else:
@@ -89,7 +93,7 @@ class App:
             exchange.start(response.status, pipe)
         if not await pipe.run(stream):
             return
-        # Hypercorn has taken it all; a client that reads late gets the rest without a task that waits.
+        # Hypercorn has buffered all of it; a client that reads late gets the rest without a waiting task.
         with trio.move_on_after(CLOSE_TIMEOUT):
             await send(last)
         if exchange is not None:
@@ -98,14 +102,14 @@ class App:
             exchange.complete()
 
     def _long_target(self, request: Request) -> Fault | None:
-        limit = self._serving.limits.target
+        limit = self._server.limits.target
         if len(request.path) + len(request.query) < limit:
             return None
         return Fault(414, f"Request URI too long: limit is {limit} bytes")
 
     async def _body(self, request: Request, receive: ASGIReceiveCallable) -> bytes | Fault | None:
-        """The whole body, or why it is refused, or None when the client gave up."""
-        limits = self._serving.limits
+        """Return the whole body, or why it is refused, or None when the client disconnected."""
+        limits = self._server.limits
         too_large = Fault(413, f"Request entity too large: limit is {limits.body}")
         announced = request.headers.get(b"content-length", b"0")
         if not announced.isdigit():
@@ -129,7 +133,7 @@ class App:
         return too_large
 
     async def _send(
-        self, response: Response, request: Request, connection: Http2, send: ASGISendCallable
+        self, response: Response, request: Request, connection: Http2Connection, send: ASGISendCallable
     ) -> None:
         body = response.body if request.method != "HEAD" and has_body(response.status) else b""
         if request.exchange is not None:
@@ -137,11 +141,11 @@ class App:
             add_audit_id(response, request.exchange)
         with trio.CancelScope() as scope:
             for message in _messages(response, body):
-                # Each slice has its time, not the whole: large answers to slow but steady readers go through.
-                scope.deadline = trio.current_time() + self._serving.limits.transfer_seconds
+                # The deadline is per slice: a large response to a slow but steady reader completes.
+                scope.deadline = trio.current_time() + self._server.limits.transfer_seconds
                 await send(message)
         if scope.cancelled_caught:
-            connection.link.abort()
+            connection.transport.abort()
         elif request.exchange is not None and not interrupted(send):
             request.exchange.complete()
 

@@ -1,10 +1,10 @@
 """Status line and headers of an HTTP/1.1 response, as bytes.
 
 Each server has one `Heads`; `http1` calls `render` once per response. Nearly all of it repeats, so the lines
-that depend on status, content type and the date are kept, and thrown away together when the watchdog's tick
-says that the date has moved on: asking the clock for each response costs more than all the rest.
+that depend on status, content type and the date are cached, and the watchdog clears the cache once a second, when
+the date changes: reading the clock for each response costs more than all the rest.
 
-Every response says that no shared cache may keep it and has an Audit-Id of its own, unless its handler set these.
+Every response has `Cache-Control: no-cache, private` and its own Audit-Id, unless its handler set these.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from gateway.requests.request import Response
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 CLOSE = b"connection: close\r\n"
-KEEP_ALIVE = b"connection: keep-alive\r\n"  # HTTP/1.0 clients must be told
+KEEP_ALIVE = b"connection: keep-alive\r\n"  # needed for HTTP/1.0 clients
 
 Fields = list[tuple[bytes, bytes]]
 
 CACHE_CONTROL: Final = (b"cache-control", b"no-cache, private")
 _CACHE_LINE: Final = b"%b: %b\r\n" % CACHE_CONTROL
-# The first four groups of a random UUID, and a count in place of the fifth: a random one for each response would
-# cost as much as the rest of its head.
+# The first four groups of a random UUID, and a counter as the fifth: a random UUID for each response would cost
+# as much as the rest of its head.
 _AUDIT_BASE: Final = str(uuid.uuid4())[:24].encode()
 _next_count = itertools.count(1).__next__
 
@@ -54,7 +54,7 @@ class Heads:
         self._starts.clear()
 
     def render(self, method: str, response: Response, connection: bytes) -> tuple[bytes, bytes]:
-        """Head and body to send; `connection` is CLOSE, KEEP_ALIVE or nothing."""
+        """Return the head and body to send; `connection` is CLOSE, KEEP_ALIVE or empty."""
         key = (response.status, response.content_type)
         lines, with_audit_id, has_body = self._starts.get(key) or self._start(*key)
         body = response.body
@@ -73,7 +73,7 @@ class Heads:
         return head, body if method != "HEAD" else b""
 
     def streaming(self, response: Response, connection: bytes, *, chunked: bool) -> bytes:
-        """The head of an answer whose end is not known: it comes in chunks, or ends with the connection."""
+        """Return the head of a response of unknown length: its body is chunked, or ends with the connection."""
         key = (response.status, response.content_type)
         start = self._starts.get(key) or self._start(*key)
         coding = b"transfer-encoding: chunked\r\n" if chunked else b""
@@ -98,7 +98,7 @@ def has_body(status: int) -> bool:
 
 
 def default_fields(fields: Fields) -> Fields:
-    """What a response has besides the fields that its handler set."""
+    """Return the default fields that the handler of a response did not set."""
     names = [name for name, _ in fields]
     defaults = [] if CACHE_CONTROL[0] in names else [CACHE_CONTROL]
     return defaults if b"audit-id" in names else [*defaults, (b"audit-id", audit_id())]
@@ -121,5 +121,5 @@ def _lines(fields: Fields) -> bytes:
 
 
 def one_line_fields(fields: Fields) -> Fields:
-    """Without line breaks: one inside a value would let its author write headers of our answer."""
+    """Remove line breaks: one inside a value would let a client inject headers into the response."""
     return [(b" ".join(name.split()), b" ".join(value.split())) for name, value in fields]

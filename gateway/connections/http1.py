@@ -1,9 +1,9 @@
-"""HTTP/1.1 on one link: read, parse, handle, answer, all in the connection's own task.
+"""HTTP/1.1 on one transport: read, parse, handle and respond, all in the connection's own task.
 
-The server runs one `Conversation` per connection. No task, channel or cancel scope is made per request, and
-answers of pipelined requests leave in one send, in order. An answer without an end (a watch) gets the link
-itself, and what the client sends meanwhile is answered after it. Invariant: a request that was read whole is
-handled and answered before the link is closed, also while draining; one that was not is never handled at all.
+The server runs one `Http1Connection` per connection. It creates no task, channel or cancel scope per request, and
+sends the responses of pipelined requests together, in order. A stream (a watch) gets the transport itself; requests
+that the client sends meanwhile are handled after it. Invariant: a request that was read whole is handled and gets its
+response before the transport is closed, also while draining; one that was not is never handled at all.
 """
 
 from __future__ import annotations
@@ -14,77 +14,77 @@ import trio
 
 from gateway.connections.heads import CLOSE, CONTINUE, KEEP_ALIVE
 from gateway.connections.limits import KIB
-from gateway.connections.link import Link
-from gateway.connections.metering import MeteredLink, meter_of
+from gateway.connections.metering import MeteredTransport, meter_of
 from gateway.connections.parser import Fault, Parser
-from gateway.connections.serving import Serving
+from gateway.connections.server_state import ServerState
+from gateway.connections.transport import Transport
 from gateway.connections.websocket.connection import WebSocket
-from gateway.connections.websocket.handshake import REFUSAL_HEADERS, Agreement, agree
+from gateway.connections.websocket.handshake import REFUSAL_HEADERS, Accepted, accept_websocket
 from gateway.requests.exchange import Counter, Exchange
 from gateway.requests.observer import RequestObserver, add_audit_id, observe
 from gateway.requests.request import EndReason, Peer, Response, Stream
 from gateway.watch.framing import LAST_CHUNK, as_chunk, as_it_is
 
-# Answers of pipelined requests are gathered up to this; a larger body is sent from where it is, not copied.
+# Responses to pipelined requests are joined up to this size; a larger body is sent without a copy.
 _GATHER = 32 * KIB
 _TOO_SLOW = Fault(408, "the request did not arrive in time")
-# Enough of "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" to know it by.
+# Enough of "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" to recognize it.
 _HTTP2_PREFACE = b"PRI * HTTP/2.0"
 
 
-class Conversation:
-    __slots__ = ("_body_began", "_early", "_link", "_observed", "_parser", "_serving")
+class Http1Connection:
+    __slots__ = ("_body_began", "_early", "_observed", "_parser", "_server", "_transport")
 
-    def __init__(self, serving: Serving, link: Link, peer: Peer) -> None:
-        self._serving = serving
-        self._link = link
-        self._parser = Parser(peer, serving.limits)
+    def __init__(self, server: ServerState, transport: Transport, peer: Peer) -> None:
+        self._server = server
+        self._transport = transport
+        self._parser = Parser(peer, server.limits)
         self._body_began = 0.0
-        self._early = b""  # what came while an answer was streamed
-        self._observed: list[Exchange] = []  # requests under way, oldest first, where there is an observer
+        self._early = b""  # bytes received during a stream
+        self._observed: list[Exchange] = []  # requests in progress, oldest first, if there is an observer
 
     async def run(self) -> bytes:
-        """Serve until the connection ends. Bytes are returned only when they open HTTP/2 instead."""
-        link, serving = self._link, self._serving
-        link.deadline = serving.now + serving.limits.head_seconds
+        """Serve until the connection ends. Returns bytes only if they are the start of HTTP/2 instead."""
+        transport, server = self._transport, self._server
+        transport.deadline = server.now + server.limits.head_seconds
         try:
-            data = await self._first()
+            data = await self._receive_first()
             if data.startswith(_HTTP2_PREFACE):
                 return data
-            await self._talk(data)
+            await self._serve_requests(data)
         except (OSError, trio.ClosedResourceError):
-            # Gone, or too slow in taking its answer: nobody is left to tell.
-            link.abort()
+            # The client disconnected, or read its response too slowly: nobody is left to send a response to.
+            transport.abort()
         except Exception as error:
             if self._observed:
                 self._observed[-1].panic(error)
             raise
         finally:
-            if serving.observer is not None:
-                self._cut_off(serving.observer)
+            if server.observer is not None:
+                self._cut_off(server.observer)
             self._parser.release()
         return b""
 
-    async def _first(self) -> bytes:
-        if self._serving.draining:
-            return self._link.receive_nowait()
+    async def _receive_first(self) -> bytes:
+        if self._server.draining:
+            return self._transport.receive_nowait()
         try:
-            return await self._link.receive()
+            return await self._transport.receive()
         except trio.ClosedResourceError:
             return await self._interrupted()
 
-    async def _talk(self, data: bytes) -> None:
+    async def _serve_requests(self, data: bytes) -> None:
         """The hot path: every request passes here, so it is one flat loop."""
-        link, parser, serving = self._link, self._parser, self._serving
-        idle_seconds = serving.limits.idle_seconds
+        transport, parser, server = self._transport, self._parser, self._server
+        idle_seconds = server.limits.idle_seconds
         while data:
             parser.feed(data)
             if parser.ready:
-                link.idle = False
-                link.deadline = inf
-                if await self._answer():
+                transport.idle = False
+                transport.deadline = inf
+                if await self._respond():
                     return
-                link.idle = True
+                transport.idle = True
                 self._body_began = 0.0
                 if self._early:
                     data, self._early = self._early, b""
@@ -92,163 +92,165 @@ class Conversation:
             if parser.fault is not None:
                 await self._refuse(parser.fault)
                 return
-            if parser.midway:
-                await self._expect_rest()
+            if parser.mid_message:
+                await self._await_rest()
             else:
-                link.deadline = serving.now + idle_seconds
-                if serving.draining:
-                    data = link.receive_nowait()
+                transport.deadline = server.now + idle_seconds
+                if server.draining:
+                    data = transport.receive_nowait()
                     continue
             try:
-                data = await link.receive()
+                data = await transport.receive()
             except trio.ClosedResourceError:
                 data = await self._interrupted()
 
-    async def _answer(self) -> bool:
-        """Answer the requests at hand; True when the last answer said that it is the last."""
-        parser, serving, link = self._parser, self._serving, self._link
+    async def _respond(self) -> bool:
+        """Respond to the requests read so far; True when the last response closes the connection."""
+        parser, server, transport = self._parser, self._server, self._transport
         requests, parser.ready = parser.ready, []
         left = len(requests)
-        serving.requests += left
+        server.requests += left
         ending = False
         gathered = b""
-        observer = serving.observer
+        observer = server.observer
         for request in requests:
             if observer is not None:
                 self._observed.append(observe(observer, request))
             try:
-                response = await serving.handle(request)
+                response = await server.handle(request)
             except Exception as error:
-                response = serving.failure(request, error)
+                response = server.failure(request, error)
             if observer is not None:
                 add_audit_id(response, self._observed[-1])
             left -= 1
             if left == 0:
-                ending = (serving.draining or parser.closing) and not parser.midway
+                ending = (server.draining or parser.closing) and not parser.mid_message
             if response.stream is not None and request.method != "HEAD":
                 if left or not parser.upgrading:
-                    ending = ending or parser.old
-                    await link.send(gathered + self._streaming_head(response, ending))
+                    ending = ending or parser.http10
+                    await transport.send(gathered + self._streaming_head(response, ending))
                     gathered = b""
                     exchange = request.exchange
                     if not left:
-                        requests.clear()  # a watch outlives what asked for it
+                        requests.clear()  # frees the request's memory while the watch lasts
                         del request
                     await self._stream(response.stream, response.status, exchange)
-                    if parser.old:
+                    if parser.http10:
                         return True
                     continue
-                agreed = agree(request.headers)
-                if isinstance(agreed, Agreement):
-                    await link.send(gathered + agreed.head(response.headers))
+                accepted = accept_websocket(request.headers)
+                if isinstance(accepted, Accepted):
+                    await transport.send(gathered + accepted.head(response.headers))
                     exchange = request.exchange
                     requests.clear()
                     del request
-                    link.streaming = True
-                    websocket = WebSocket(link, parser.decline(), exchange)
+                    transport.streaming = True
+                    websocket = WebSocket(transport, parser.decline_upgrade(), exchange)
                     if exchange is not None:
                         self._start(exchange, 101, websocket)
                     await websocket.run(response.stream)
                     self._complete()
                     return True
-                response = serving.refusal(agreed.status, agreed.message)
+                response = server.refusal(accepted.status, accepted.message)
                 response.headers.extend(REFUSAL_HEADERS)
                 if observer is not None:
                     add_audit_id(response, self._observed[-1])
-            connection = CLOSE if ending else KEEP_ALIVE if parser.old else b""
-            head, body = serving.heads.render(request.method, response, connection)
+            connection = CLOSE if ending else KEEP_ALIVE if parser.http10 else b""
+            head, body = server.heads.render(request.method, response, connection)
             gathered += head
             if observer is not None:
                 self._observed[-1].respond(response.status, len(body))
             if len(gathered) + len(body) > _GATHER:
-                await link.send_large(gathered, body)
+                await transport.send_large(gathered, body)
                 gathered = b""
                 if observer is not None:
                     self._complete()
             else:
                 gathered += body
         if gathered:
-            rest = link.send_nowait(gathered)
+            rest = transport.send_nowait(gathered)
             if rest is not None:
-                await link.send_rest(rest)
+                await transport.send_rest(rest)
             if observer is not None:
                 self._complete()
         if parser.upgrading:
-            self._early += parser.decline()
+            self._early += parser.decline_upgrade()
         return ending
 
     def _streaming_head(self, response: Response, ending: bool) -> bytes:
-        return self._serving.heads.streaming(response, CLOSE if ending else b"", chunked=not self._parser.old)
+        return self._server.heads.streaming(
+            response, CLOSE if ending else b"", chunked=not self._parser.http10
+        )
 
     async def _stream(self, stream: Stream, status: int, exchange: Exchange | None) -> None:
-        """A body without a known end; HTTP/1.0 knows no chunks, there the connection's end is the body's."""
-        link, chunked = self._link, not self._parser.old
-        link.streaming = True
+        """Send a body of unknown length: in chunks, or for HTTP/1.0 up to the end of the connection."""
+        transport, chunked = self._transport, not self._parser.http10
+        transport.streaming = True
         framing = as_chunk if chunked else as_it_is
-        pipe: Link | MeteredLink = link
+        pipe: Transport | MeteredTransport = transport
         if exchange is not None:
-            pipe = MeteredLink(link, meter_of(framing))
+            pipe = MeteredTransport(transport, meter_of(framing))
             self._start(exchange, status, pipe.meter)
         finished = await stream.run(pipe, framing)
         if exchange is not None and finished.reason is EndReason.FAILED:
             exchange.panic()
         self._early += finished.early
-        link.streaming = False
-        link.deadline = inf
+        transport.streaming = False
+        transport.deadline = inf
         if chunked:
-            await link.send(LAST_CHUNK)
+            await transport.send(LAST_CHUNK)
         self._complete()
 
     def _start(self, exchange: Exchange, status: int, stream: Counter) -> None:
-        """The head of a stream has been sent, and with it all responses before it."""
+        """Report that the head of a stream has been sent, and with it all responses before it."""
         self._observed.remove(exchange)
         self._complete()
         self._observed.append(exchange)
         exchange.start(status, stream)
 
     def _complete(self) -> None:
-        """Every response that was begun has been sent."""
+        """Report that every response so far has been sent."""
         for exchange in self._observed:
             exchange.complete()
         self._observed.clear()
 
     def _cut_off(self, observer: RequestObserver) -> None:
-        """The connection is over: what is not complete never will be."""
-        if (unread := self._parser.abandon()) is not None:
+        """The connection has ended: report every incomplete request as cut off."""
+        if (unread := self._parser.take_unread()) is not None:
             self._observed.append(observe(observer, unread))
         for exchange in self._observed:
             exchange.cut_off()
         self._observed.clear()
 
-    async def _expect_rest(self) -> None:
-        """Part of a request is here: see to it that the rest comes, and in time."""
-        link, parser, limits = self._link, self._parser, self._serving.limits
-        if link.idle:
-            link.idle = False
-            link.deadline = self._serving.now + limits.head_seconds
+    async def _await_rest(self) -> None:
+        """Part of a request has been read: set the deadline of the rest, and send 100 Continue if expected."""
+        transport, parser, limits = self._transport, self._parser, self._server.limits
+        if transport.idle:
+            transport.idle = False
+            transport.deadline = self._server.now + limits.head_seconds
         if parser.in_body:
-            self._body_began = self._body_began or self._serving.now
-            link.deadline = limits.transfer_deadline(self._body_began, parser.received)
-        if parser.expecting:
-            parser.expecting = False
-            await link.send(CONTINUE)
+            self._body_began = self._body_began or self._server.now
+            transport.deadline = limits.transfer_deadline(self._body_began, parser.received)
+        if parser.expects_continue:
+            parser.expects_continue = False
+            await transport.send(CONTINUE)
 
     async def _interrupted(self) -> bytes:
-        """Time is up, or the server stops. What came in the same instant still counts."""
-        if self._link.idle:
-            return self._link.receive_nowait()
+        """The deadline passed, or the server stops; bytes that arrived in the same instant still count."""
+        if self._transport.idle:
+            return self._transport.receive_nowait()
         await self._refuse(_TOO_SLOW)
         return b""
 
     async def _refuse(self, fault: Fault) -> None:
-        self._link.deadline = inf
-        serving = self._serving
-        response = serving.refusal(fault.status, fault.message)
-        if serving.observer is not None and (unread := self._parser.abandon()) is not None:
-            exchange = observe(serving.observer, unread)
+        self._transport.deadline = inf
+        server = self._server
+        response = server.refusal(fault.status, fault.message)
+        if server.observer is not None and (unread := self._parser.take_unread()) is not None:
+            exchange = observe(server.observer, unread)
             exchange.respond(response.status, len(response.body))
             add_audit_id(response, exchange)
             self._observed.append(exchange)
-        await self._link.send(serving.closing_bytes(response))
+        await self._transport.send(server.closing_bytes(response))
         self._complete()
-        await self._link.linger()
+        await self._transport.linger()

@@ -1,11 +1,10 @@
-"""HTTP/2 on one link, by Hypercorn's classes: its TCPServer drives its H2Protocol on our link.
+"""HTTP/2 on one transport, with Hypercorn's classes: its TCPServer drives its H2Protocol on our transport.
 
-The server runs one `Http2` after ALPN chose h2, or when HTTP/2's preface comes first. Requests reach the
-same handler through `app`. What is overridden is what Hypercorn 0.18 leaves open: a GOAWAY when closing,
-streams refused so that clients may retry them, senders that wait for slow readers, and peers whose frames would
-raise inside its loop.
-Rejected: speaking h2 ourselves, as the heavy traffic (gets, watches of controllers) is HTTP/1.1 where that
-is cheaper.
+The server runs one `Http2Connection` after ALPN chose h2, or when the client sends HTTP/2's preface first. Requests
+reach the same handler via `app`. The overrides add what Hypercorn 0.18 lacks: a GOAWAY when closing, refused streams
+that clients may retry, senders that wait for slow readers, and no exceptions in its loop for unexpected frames.
+Rejected: driving h2 ourselves, because the heavy traffic (gets, watches of controllers) is HTTP/1.1, which is
+cheaper.
 """
 
 from __future__ import annotations
@@ -32,16 +31,16 @@ from hypercorn.typing import AppWrapper, ASGISendCallable, ConnectionState
 from hypercorn.utils import parse_socket_addr
 from hyperframe.frame import GoAwayFrame
 
-from gateway.connections.link import Link
+from gateway.connections.transport import Transport
 from gateway.requests.request import Peer
 from gateway.watch.member import CLOSE_TIMEOUT
 
 
-class LinkStream:
-    """A link as the stream that Hypercorn expects: trio's exceptions, and bytes read ahead given first."""
+class TransportStream:
+    """Adapts a transport to the stream that Hypercorn expects: trio's exceptions, and bytes read ahead first."""
 
-    def __init__(self, link: Link, ahead: bytes) -> None:
-        self._link = link
+    def __init__(self, transport: Transport, ahead: bytes) -> None:
+        self._transport = transport
         self._ahead = ahead
         self._ended = False
 
@@ -49,34 +48,34 @@ class LinkStream:
         if self._ahead:
             data, self._ahead = self._ahead, b""
             return data
-        if self._ended or self._link.closed:
+        if self._ended or self._transport.closed:
             raise trio.ClosedResourceError
         try:
-            return await self._link.receive()
+            return await self._transport.receive()
         except OSError as error:
             raise trio.BrokenResourceError from error
 
     async def send_all(self, data: bytes) -> None:
-        if self._link.closed:
+        if self._transport.closed:
             raise trio.ClosedResourceError
         try:
-            await self._link.send(data)
+            await self._transport.send(data)
         except OSError as error:
             raise trio.BrokenResourceError from error
 
     async def aclose(self) -> None:
-        """End the reading; who reads then lingers, as a close with words unread would take back what was sent."""
+        """End the reading; the reader then lingers, as closing with unread bytes would reset what was sent."""
         self._ended = True
-        self._link.interrupt()
+        self._transport.interrupt()
 
 
-class Streams(H2Protocol):
-    """Hypercorn's protocol, with events it would stumble over taken out first."""
+class Http2Protocol(H2Protocol):
+    """Hypercorn's protocol; it handles events first that Hypercorn would raise on."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self._departures = trio.lowlevel.ParkingLot()
-        # Hypercorn offers WebSockets over HTTP/2; we do not serve them.
+        self._all_sent = trio.lowlevel.ParkingLot()
+        # Hypercorn's settings announce WebSockets over HTTP/2, which we do not serve.
         self.connection.local_settings = h2.settings.Settings(
             client=False,
             initial_values={
@@ -87,18 +86,18 @@ class Streams(H2Protocol):
 
     async def _handle_events(self, events: list[h2.events.Event]) -> None:
         for event in events:
-            # One by one: a stream may end while the event before is handled.
-            if not self._screened(event):
+            # One by one: a stream may end while the previous event is handled.
+            if not self._intercepted(event):
                 await super()._handle_events([event])
         await self._flush()
 
-    def _screened(self, event: h2.events.Event) -> bool:
+    def _intercepted(self, event: h2.events.Event) -> bool:
         if isinstance(event, h2.events.RequestReceived):
             return self._refused(event)
         if isinstance(event, h2.events.StreamReset) and (stream := self.streams.get(event.stream_id or 0)):
             _interrupt(stream)
         if isinstance(event, h2.events.DataReceived) and event.stream_id not in self.streams:
-            self._discard(event)
+            self._discard_data(event)
             return True
         return False
 
@@ -111,31 +110,31 @@ class Streams(H2Protocol):
         return False
 
     async def stream_send(self, event: StreamEvent) -> None:
-        """Besides: wait for slow readers, and let what was sent leave before a stopping server's last stream ends."""
+        """Override: wait for slow readers, and send buffered data before a stopping server's last stream ends."""
         if isinstance(event, StreamClosed) and self.context.terminated.is_set():
-            await self.send_off()
+            await self.wait_until_sent()
         await super().stream_send(event)
         if isinstance(event, Body):
             await self._wait_for_room(event.stream_id)
 
     async def _wait_for_room(self, stream_id: int) -> None:
-        """Hypercorn lets a sender go on after every small send, also when nothing fits into the client's window."""
+        """Wait for the client's window: Hypercorn lets a sender continue after every small send, even if it is full."""
         while (buffer := self.stream_buffers.get(stream_id)) is not None:
             if len(buffer.buffer) < BUFFER_HIGH_WATER:
                 return
             await buffer._paused.wait()
             await buffer._paused.clear()
 
-    async def send_off(self) -> None:
-        """Until everything has left, or a client has had time enough to take it."""
+    async def wait_until_sent(self) -> None:
+        """Wait until all buffered data has been sent, up to CLOSE_TIMEOUT."""
         with trio.move_on_after(CLOSE_TIMEOUT):
             while self.stream_buffers and not self.closed:
-                await self._departures.park()
+                await self._all_sent.park()
 
     async def _send_data(self, stream_id: int) -> None:
         await super()._send_data(stream_id)
         if not self.stream_buffers:
-            self._departures.unpark_all()
+            self._all_sent.unpark_all()
 
     async def handle(self, event: Event) -> None:
         if isinstance(event, Closed):
@@ -143,14 +142,14 @@ class Streams(H2Protocol):
                 _interrupt(stream)
         await super().handle(event)
         if self.closed:
-            self._departures.unpark_all()
+            self._all_sent.unpark_all()
 
     async def _close_stream(self, stream_id: int) -> None:
-        """Besides: an answer whose end was never given is cut off, and its client must be able to tell."""
+        """Override: reset a stream whose response is incomplete, so that the client can tell."""
         buffer = self.stream_buffers.get(stream_id)
         if stream_id in self.streams and buffer is not None and not buffer._complete:
             await buffer.close()
-            # Once all is closed there is nobody to tell, and whoever found out holds the lock for sending.
+            # After the connection has closed, no reset can be sent, and the closing task holds the send lock.
             if not self.closed:
                 self._reset(stream_id, h2.errors.ErrorCodes.CANCEL)
                 await self._flush()
@@ -160,11 +159,11 @@ class Streams(H2Protocol):
         try:
             self.connection.reset_stream(stream_id or 0, code)
         except h2.exceptions.ProtocolError:
-            pass  # the peer was faster
+            pass  # the peer has closed the stream already
         return True
 
-    def _discard(self, event: h2.events.DataReceived) -> None:
-        """The answer is out and the client still sends: stop it, and keep the connection's window open."""
+    def _discard_data(self, event: h2.events.DataReceived) -> None:
+        """The response is complete and the client still sends: reset the stream, keep the connection's window open."""
         try:
             self.connection.acknowledge_received_data(event.flow_controlled_length or 0, event.stream_id or 0)
         except h2.exceptions.ProtocolError:
@@ -178,44 +177,50 @@ def _interrupt(stream: HTTPStream | WSStream) -> None:
 
 
 def interrupted(send: ASGISendCallable) -> bool:
-    """Whether the client ended a stream before its response, given the `send` that Hypercorn made for it."""
+    """Whether the client ended a stream before its response, given the `send` that Hypercorn passed to the app."""
     return hasattr(send.__self__, "interrupted")  # type: ignore[attr-defined]
 
 
-class Http2(TCPServer):
+class Http2Connection(TCPServer):
     """One connection. The app finds it as `connection` in the ASGI state."""
 
     def __init__(
-        self, app: AppWrapper, config: Config, context: WorkerContext, link: Link, peer: Peer, ahead: bytes
+        self,
+        app: AppWrapper,
+        config: Config,
+        context: WorkerContext,
+        transport: Transport,
+        peer: Peer,
+        ahead: bytes,
     ) -> None:
-        super().__init__(app, config, context, {"connection": self}, LinkStream(link, ahead))  # type: ignore[arg-type]
-        self.link = link
+        super().__init__(app, config, context, {"connection": self}, TransportStream(transport, ahead))  # type: ignore[arg-type]
+        self.transport = transport
         self.peer = peer
-        self.running = 0  # requests being handled, also those whose stream the client has reset
-        self._farewell = TrioSingleTask()
-        self._farewell_lock = trio.Lock()  # who comes second must not close before the first has sent
-        self._said_farewell = False
-        self._over = False
+        self.running = 0  # requests being handled, including those whose stream the client has reset
+        self._goaway_task = TrioSingleTask()
+        self._goaway_lock = trio.Lock()  # a second caller must not close before the first has sent it
+        self._goaway_sent = False
+        self._reading_done = False
 
     async def run(self) -> None:
-        self.link.idle = False
-        self.link.deadline = inf
+        self.transport.idle = False
+        self.transport.deadline = inf
         try:
             async with TaskGroup() as tasks:
                 self._task_group = tasks
                 await self._open(tasks)
                 await self._read_data()
-                self._over = True
-                await self._farewell.stop()
+                self._reading_done = True
+                await self._goaway_task.stop()
                 await self.idle_task.stop()
-            if not self.link.closed:
-                await self.link.linger()
+            if not self.transport.closed:
+                await self.transport.linger()
         finally:
-            self.link.close()
+            self.transport.close()
 
     async def _open(self, tasks: TaskGroup) -> None:
-        sock = self.link.socket
-        self.protocol = Streams(  # type: ignore[assignment]
+        sock = self.transport.socket
+        self.protocol = Http2Protocol(  # type: ignore[assignment]
             self.app,
             self.config,
             self.context,
@@ -228,11 +233,11 @@ class Http2(TCPServer):
         )
         await self.protocol.initiate()
         await self.idle_task.restart(tasks, self._idle_timeout)
-        await self._farewell.restart(tasks, self._await_end)
+        await self._goaway_task.restart(tasks, self._await_end)
 
     async def protocol_send(self, event: Event) -> None:
-        """Besides: a stream that ends after the reading starts no wait for further ones."""
-        if not (self._over and isinstance(event, Updated)):
+        """Override: a stream that ends after the reading does not restart the idle timeout."""
+        if not (self._reading_done and isinstance(event, Updated)):
             await super().protocol_send(event)
 
     async def _await_end(self) -> None:
@@ -241,13 +246,13 @@ class Http2(TCPServer):
 
     async def _initiate_server_close(self) -> None:
         await self._go_away()
-        await self.protocol.send_off()  # type: ignore[attr-defined]
+        await self.protocol.wait_until_sent()  # type: ignore[attr-defined]
         await super()._initiate_server_close()
 
     async def _go_away(self) -> None:
-        """Tell which streams will still be answered; past h2, which takes a GOAWAY for the end of all."""
-        async with self._farewell_lock:
-            if not self._said_farewell:
-                self._said_farewell = True
+        """Send GOAWAY with the last stream that gets a response; bypass h2, which closes the connection on GOAWAY."""
+        async with self._goaway_lock:
+            if not self._goaway_sent:
+                self._goaway_sent = True
                 last: int = self.protocol.connection.highest_inbound_stream_id  # type: ignore[attr-defined]
                 await self.protocol_send(RawData(GoAwayFrame(last_stream_id=last).serialize()))

@@ -1,7 +1,7 @@
-"""A watch over HTTP/2: what a group takes for a connection, made of ASGI's send and receive.
+"""A watch over HTTP/2: the `Pipe` of a group, on ASGI's send and receive.
 
-The group's sweep leaves bytes in a slot of one piece; a task of the stream sends it on, at the pace of the client's
-window. A full slot is a pipe that takes no more, so slow streams fall behind and catch up like slow sockets.
+The group's sweep stores bytes in a slot; a task of the stream sends them on, as the client's window allows. A pipe
+with a full slot takes no more, so slow streams fall behind and catch up like slow sockets.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gateway.watch.framing import as_it_is
 Send = Callable[[Any], Awaitable[None]]
 Receive = Callable[[], Awaitable[Any]]
 
-# As much as Hypercorn takes for one stream before it waits for the client's window.
+# As much as Hypercorn buffers for one stream before it waits for the client's window.
 SLOT = 32 << 10
 
 
@@ -32,9 +32,9 @@ class StreamPipe:
         self._filled = trio.Event()
         self._emptied = trio.lowlevel.ParkingLot()
         self._woken = trio.Event()
-        self._gone = False
-        self.failed = False  # the stream ended by the server's own error
-        self.payload = 0  # bytes that Hypercorn took, with the client still there
+        self._disconnected = False
+        self.failed = False  # the stream ended with a server error
+        self.payload = 0  # bytes that Hypercorn took while the client was connected
         self.deadline = inf
 
     @property
@@ -42,8 +42,8 @@ class StreamPipe:
         return bool(self._slot)
 
     def transmit(self, data: bytes | memoryview) -> int:
-        if self._gone:
-            raise ConnectionResetError("the watcher left")
+        if self._disconnected:
+            raise ConnectionResetError("the client disconnected")
         if self._slot:
             return 0
         self._slot = bytes(data[:SLOT])
@@ -53,20 +53,20 @@ class StreamPipe:
     broadcast = staticmethod(one_by_one)
 
     async def flush(self) -> None:
-        if self._slot and not self._gone:
-            # Past the deadline it goes on interrupting once in a while, as a link's watchdog does.
+        if self._slot and not self._disconnected:
+            # Past the deadline it returns once per tick, as the watchdog interrupts other transports.
             with trio.move_on_at(max(self.deadline, trio.current_time() + TICK)):
                 await self._emptied.park()
         else:
             await trio.lowlevel.checkpoint()
-        if self._gone:
-            raise ConnectionResetError("the watcher left")
+        if self._disconnected:
+            raise ConnectionResetError("the client disconnected")
 
     async def receive(self) -> bytes:
-        """Nothing comes on a stream but its end; ClosedResourceError when interrupted."""
+        """Return b"" when the client ends the stream, as it sends nothing else. ClosedResourceError if interrupted."""
         with trio.move_on_at(self.deadline):
             await self._woken.wait()
-        if self._gone:
+        if self._disconnected:
             return b""
         self._woken = trio.Event()
         raise trio.ClosedResourceError
@@ -76,7 +76,7 @@ class StreamPipe:
         self._emptied.unpark_all()
 
     async def run(self, stream: Stream) -> bool:
-        """Serve a stream; False when the client left before its end."""
+        """Run a stream; False when the client disconnected before its end."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._pump)
             nursery.start_soon(self._listen)
@@ -84,16 +84,16 @@ class StreamPipe:
                 finished = await stream.run(self, as_it_is)
                 self.failed = finished.reason is EndReason.FAILED
             except OSError:
-                self._gone = True
+                self._disconnected = True
             nursery.cancel_scope.cancel()
-        return not self._gone
+        return not self._disconnected
 
     async def _pump(self) -> None:
         while True:
             await self._filled.wait()
             self._filled = trio.Event()
             await self._send({"type": "http.response.body", "body": self._slot, "more_body": True})
-            if not self._gone:
+            if not self._disconnected:
                 self.payload += len(self._slot)
             self._slot = b""
             self._emptied.unpark_all()
@@ -101,5 +101,5 @@ class StreamPipe:
     async def _listen(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
             continue
-        self._gone = True
+        self._disconnected = True
         self.interrupt()

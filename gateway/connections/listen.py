@@ -1,7 +1,7 @@
-"""Listening: Hypercorn's configuration as we use it, its sockets, and accepting without stumbling.
+"""Listeners: Hypercorn's configuration, its sockets, and an accept that survives errors of single connections.
 
-`server` opens its listeners here and takes connections from them. Hypercorn wants names of certificate
-files; we hold an SSL context already, so the configuration only makes sockets and names the ALPN protocols.
+`server` opens its listeners here and accepts connections from them. Hypercorn expects names of certificate files;
+we have an SSL context already, so its configuration only creates sockets and lists the ALPN protocols.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from hypercorn.config import Config
 
 from gateway.connections.limits import Limits
-from gateway.connections.serving import log
+from gateway.connections.server_state import log
 
 Address = tuple[str, int]
 
-# Nothing left to accept with: wait, instead of giving up on the listener.
+# No resources to accept with: wait, and keep the listener.
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
@@ -29,12 +29,12 @@ class Exhausted(Exception):
 
 
 class Settings(Config):
-    # A burst of clients (all controllers after a restart) waits here instead of being turned away.
+    # The kernel queues a burst of clients (all controllers after a restart) instead of refusing them.
     backlog = 1024
     ssl_enabled = True
     include_server_header = False
     errorlog = log
-    # Hypercorn would cut a connection off after a thousand requests, together with those under way.
+    # Hypercorn would close a connection after a thousand requests, together with those in progress.
     keep_alive_max_requests = sys.maxsize
 
     def __init__(self, limits: Limits) -> None:
@@ -53,9 +53,9 @@ class Listener:
         name = self.sock.getsockname()
         return name[0], name[1]
 
-    def accept(self, most: int) -> Iterator[socket.socket]:
-        """Up to `most` connections that wait already."""
-        for _ in range(most):
+    def accept(self, limit: int) -> Iterator[socket.socket]:
+        """Accept up to `limit` connections that wait already."""
+        for _ in range(limit):
             try:
                 sock, _address = self.sock.accept()
             except BlockingIOError:
@@ -72,7 +72,7 @@ class Listener:
 def open_listeners(
     settings: Settings, secure: Address | None, insecure: Address | None, tls: ssl.SSLContext | None
 ) -> tuple[Listener | None, Listener | None]:
-    """The secure and the insecure listener, where an address is given."""
+    """Open the secure and the insecure listener, each if it has an address."""
     if secure is not None and tls is None:
         raise ValueError("a secure address needs a TLS context")
     if tls is not None:
@@ -90,7 +90,7 @@ def open_listeners(
 
 
 def _notice_dead_peers(sock: socket.socket) -> None:
-    """Connections inherit it: a peer that vanished without a word is found out after about two minutes."""
+    """Set TCP keepalive, which connections inherit: it detects a vanished peer after about two minutes."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     if sys.platform == "linux":
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60)

@@ -1,8 +1,8 @@
-"""How much of an observed stream's body a connection took: the framed bytes of a group, read back.
+"""Counts how many bytes of an observed stream's body a connection took, by parsing the framed bytes of a group.
 
 Groups frame each event once for all members, so that no member knows the size of a payload. A `Meter` finds it
-again in the frames, however they were cut when they were sent. `MeteredLink` puts one between a watch and its link;
-only observed streams have it, all others go straight to the link.
+again in the frames, in whatever pieces they were sent. `MeteredTransport` adds one between a watch and its transport;
+only observed streams have it, all others use the transport directly.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
-from gateway.connections.link import Link
+from gateway.connections.transport import Transport
 from gateway.watch.broadcast import Broadcast, Missed
 from gateway.watch.framing import Framing, as_chunk
 
-# The longest head of a chunk (16 digits and a line end) or a frame (10 bytes).
+# The longest head of a chunk (16 digits and a line end); that of a frame has 10 bytes.
 _LONGEST_HEAD = 18
 
-# The length of a head and of the payload behind it; None while the head is not whole.
+# Returns the length of a head and of the payload after it; None while the head is incomplete.
 ReadHead = Callable[[bytes], tuple[int, int] | None]
 
 
@@ -29,7 +29,7 @@ def chunk_head(head: bytes) -> tuple[int, int] | None:
 
 
 def frame_head(head: bytes) -> tuple[int, int] | None:
-    """Of an unmasked WebSocket frame."""
+    """Parse the head of an unmasked WebSocket frame."""
     if len(head) < 2:
         return None
     length = head[1] & 0x7F
@@ -40,15 +40,15 @@ def frame_head(head: bytes) -> tuple[int, int] | None:
 
 
 class Meter:
-    """Counts payload in a sequence of frames; without heads to read, everything is payload."""
+    """Counts payload bytes in a sequence of frames; without `read_head`, everything is payload."""
 
     __slots__ = ("_head", "_left", "_read_head", "_trailer", "payload")
 
     def __init__(self, read_head: ReadHead | None, trailer: int = 0) -> None:
         self._read_head = read_head
-        self._trailer = trailer  # bytes behind each payload
-        self._head = b""  # of a frame whose head was cut
-        self._left = 0  # of a frame's payload and trailer
+        self._trailer = trailer  # bytes after each payload
+        self._head = b""  # the incomplete head of a frame
+        self._left = 0  # bytes of the payload and trailer still to come
         self.payload = 0
 
     def add(self, data: bytes | memoryview) -> None:
@@ -66,7 +66,7 @@ class Meter:
             at += step
 
     def _enter(self, read_head: ReadHead, data: bytes | memoryview, at: int) -> int:
-        """Read a head, as far as it is there; returns where that ends."""
+        """Parse a head, as far as it has arrived; returns where it ends."""
         before = len(self._head)
         head = self._head + bytes(data[at : at + _LONGEST_HEAD - before])
         found = read_head(head)
@@ -78,10 +78,10 @@ class Meter:
         return at + size - before
 
     def measure(self, data: bytes) -> int:
-        """The payload in whole frames."""
-        fresh = Meter(self._read_head, self._trailer)
-        fresh.add(data)
-        return fresh.payload
+        """Return the payload bytes in complete frames."""
+        meter = Meter(self._read_head, self._trailer)
+        meter.add(data)
+        return meter.payload
 
     @property
     def between_frames(self) -> bool:
@@ -89,57 +89,57 @@ class Meter:
 
 
 def meter_of(framing: Framing) -> Meter:
-    """For a body over HTTP/1.1 or HTTP/1.0."""
+    """Return a meter for a body over HTTP/1.1 or HTTP/1.0."""
     return Meter(chunk_head, trailer=2) if framing is as_chunk else Meter(None)
 
 
-class MeteredLink:
-    """The connection of an observed watch: its link, and a meter of what the link took."""
+class MeteredTransport:
+    """The pipe of an observed watch: its transport, and a meter of what the transport took."""
 
-    __slots__ = ("broadcast", "link", "meter")
+    __slots__ = ("broadcast", "meter", "transport")
 
-    def __init__(self, link: Link, meter: Meter) -> None:
-        self.link = link
+    def __init__(self, transport: Transport, meter: Meter) -> None:
+        self.transport = transport
         self.meter = meter
-        self.broadcast = _metered(type(link).broadcast)
+        self.broadcast = _metered(type(transport).broadcast)
 
     @property
     def deadline(self) -> float:
-        return self.link.deadline
+        return self.transport.deadline
 
     @deadline.setter
     def deadline(self, moment: float) -> None:
-        self.link.deadline = moment
+        self.transport.deadline = moment
 
     @property
     def has_unsent(self) -> bool:
-        return self.link.has_unsent
+        return self.transport.has_unsent
 
     def transmit(self, data: bytes | memoryview) -> int:
-        taken = self.link.transmit(data)
+        taken = self.transport.transmit(data)
         self.meter.add(data[: abs(taken)])
         return taken
 
     async def flush(self) -> None:
-        await self.link.flush()
+        await self.transport.flush()
 
     async def receive(self) -> bytes:
-        return await self.link.receive()
+        return await self.transport.receive()
 
     def interrupt(self) -> None:
-        self.link.interrupt()
+        self.transport.interrupt()
 
 
 @cache
 def _metered(broadcast: Broadcast) -> Broadcast:
-    """The broadcast of a kind of link for metered links of that kind: one function, so that they share groups."""
+    """Return the broadcast for metered transports of one class, one function for all, so that they share groups."""
 
-    def send(pipes: Sequence[MeteredLink], data: bytes) -> Missed:
-        missed: dict[Any, int | Exception] = dict(broadcast([pipe.link for pipe in pipes], data))
+    def send(pipes: Sequence[MeteredTransport], data: bytes) -> Missed:
+        missed: dict[Any, int | Exception] = dict(broadcast([pipe.transport for pipe in pipes], data))
         payload = pipes[0].meter.measure(data) if pipes else 0
         missing: Missed = []
         for pipe in pipes:
-            taken = missed.get(pipe.link, len(data))
+            taken = missed.get(pipe.transport, len(data))
             if isinstance(taken, Exception):
                 missing.append((pipe, taken))
                 continue

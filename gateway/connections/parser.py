@@ -1,10 +1,10 @@
-"""Bytes of one HTTP/1.1 connection to whole `Request`s, by httptools' callbacks.
+"""Parses the bytes of one HTTP/1.1 connection into whole `Request`s, with httptools' callbacks.
 
-`http1` feeds it and takes what is `ready`. Requests come out in order and complete; a message that breaks
-syntax or a size limit ends the connection as a `Fault`, after the requests before it. llhttp is left in its
-strict mode: it refuses both Content-Length with Transfer-Encoding, bare line feeds and folded headers. What
-it lets pass and we do not serve (other codings, other versions, CONNECT) is refused here. A request for a
-WebSocket stops it: what follows is HTTP only if the upgrade is declined.
+`http1` feeds it and takes the requests that are `ready`, complete and in order. A message that breaks the syntax or
+a size limit ends the connection with a `Fault`, after the requests before it. llhttp stays in its strict mode: it
+refuses Content-Length together with Transfer-Encoding, bare line feeds and folded headers. What it accepts and we do
+not serve (other codings, other versions, CONNECT) is refused here. After a request for a WebSocket it stops parsing:
+what follows is HTTP only if the upgrade is declined.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _AUTHORITY = re.compile(rb"https?://[^/?#]*", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why the connection cannot go on, as the client is told."""
+    """Why the connection cannot go on: the status and message of the response."""
 
     status: int
     message: str
 
 
-# Headers that say how a message is framed or what follows it.
+# Headers that define how a message is framed or what follows it.
 _FRAMING = frozenset((b"content-length", b"transfer-encoding", b"upgrade", b"expect"))
-# A request line that needs no second look; llhttp takes the same characters in a target.
-_ORDINARY = re.compile(rb'(GET|HEAD|DELETE) (/[!"$->@-~]*)(?:\?([!"$-~]*))? HTTP/1\.1')
+# A request line that needs no further checks; llhttp accepts the same characters in a target.
+_SIMPLE_REQUEST_LINE = re.compile(rb'(GET|HEAD|DELETE) (/[!"$->@-~]*)(?:\?([!"$-~]*))? HTTP/1\.1')
 
 
 def wants_websocket(headers: Mapping[bytes, bytes]) -> bool:
@@ -46,30 +46,30 @@ def wants_websocket(headers: Mapping[bytes, bytes]) -> bool:
 
 
 class _Stop(Exception):
-    """Ends llhttp's run from inside a callback; the fault is already noted."""
+    """Stops llhttp from inside a callback; `fault` is already set."""
 
 
 class Parser:
     __slots__ = (
         "_body",
+        "_cached_block",
+        "_cached_headers",
+        "_cached_repeated",
         "_head",
         "_headers",
         "_http",
-        "_known",
-        "_known_block",
-        "_known_repeated",
         "_limits",
-        "_owed",
         "_peer",
         "_repeated",
         "_request",
+        "_upgrade_body_left",
         "_url",
-        "beyond",
+        "after_upgrade",
         "closing",
-        "expecting",
+        "expects_continue",
         "fault",
-        "midway",
-        "old",
+        "http10",
+        "mid_message",
         "ready",
         "received",
         "upgrading",
@@ -78,27 +78,27 @@ class Parser:
     def __init__(self, peer: Peer, limits: Limits) -> None:
         self.ready: list[Request] = []
         self.fault: Fault | None = None
-        self.midway = False  # part of a message has been read
-        self.expecting = False  # the client waits for 100 Continue before it sends the body
-        self.closing = False  # the last ready request asked for the connection to end
-        self.old = False  # the last ready request spoke HTTP/1.0
-        self.received = 0  # bytes of the body under way
+        self.mid_message = False  # part of a message has been read
+        self.expects_continue = False  # the client waits for 100 Continue before it sends the body
+        self.closing = False  # the last ready request asked to close the connection
+        self.http10 = False  # the last ready request was HTTP/1.0
+        self.received = 0  # bytes of the current body
         self.upgrading = False  # the last ready request asks for a WebSocket
-        self.beyond = b""  # what came behind that request
+        self.after_upgrade = b""  # bytes received after that request
         self._peer = peer
         self._limits = limits
         self._headers: dict[bytes, bytes] = {}
         self._repeated: dict[bytes, list[bytes]] | None = None
         self._url = b""
-        self._head = 0  # bytes of the head under way, without those that came together with its first
+        self._head = 0  # bytes of the current head after its first read
         self._body: list[bytes] = []
-        self._owed = 0  # body bytes that llhttp would take for another protocol
+        self._upgrade_body_left = 0  # body bytes of a request for an upgrade, which llhttp leaves unparsed
         self._request: Request | None = None
-        # The header block of the last request without a body, and what it came to: clients repeat theirs
-        # to the byte, so most requests of a connection are their request line and a comparison.
-        self._known_block: bytes | None = None
-        self._known: dict[bytes, bytes] = {}
-        self._known_repeated: dict[bytes, list[bytes]] | None = None
+        # The header block of the last request without a body, and its parsed headers: clients repeat the same
+        # bytes, so most requests of a connection cost a request line and a comparison.
+        self._cached_block: bytes | None = None
+        self._cached_headers: dict[bytes, bytes] = {}
+        self._cached_repeated: dict[bytes, list[bytes]] | None = None
         self._http: Any = httptools.HttpRequestParser(self)
 
     @property
@@ -106,7 +106,7 @@ class Parser:
         return self._request is not None
 
     def feed(self, data: bytes) -> None:
-        if self.midway:
+        if self.mid_message:
             if self._request is None:
                 self._head += len(data)
                 if self._head > self._limits.head:
@@ -115,75 +115,79 @@ class Parser:
             self._parse(data)
             return
         line, _, block = data.partition(b"\r\n")
-        if block == self._known_block and len(line) <= self._limits.target:
-            match = _ORDINARY.fullmatch(line)
+        if block == self._cached_block and len(line) <= self._limits.target:
+            match = _SIMPLE_REQUEST_LINE.fullmatch(line)
             if match is not None:
-                self._recognize(*match.groups())
+                self._reuse_cached(*match.groups())
                 return
         self._parse(data)
-        self._remember(line, block)
+        self._cache_block(line, block)
 
     def _parse(self, data: bytes) -> None:
         while data:
-            if self._owed:
-                data = self._pay(data)
+            if self._upgrade_body_left:
+                data = self._read_upgrade_body(data)
             try:
                 self._http.feed_data(data)
             except httptools.HttpParserUpgrade as upgrade:
                 data = data[upgrade.args[0] :]
-                if self._asks_for_websocket():
-                    self.upgrading, self.beyond = True, data
+                if self._requests_websocket():
+                    self.upgrading, self.after_upgrade = True, data
                     return
-                # No other protocol is spoken here: the request is an ordinary one and so is what follows it.
+                # No other protocol is served: the request is an ordinary one and so are those after it.
             except httptools.HttpParserError as error:
                 self._fail(error, data)
                 return
             else:
                 return
 
-    def _recognize(self, method: bytes, path: bytes, query: bytes | None) -> None:
-        self.old = False
+    def _reuse_cached(self, method: bytes, path: bytes, query: bytes | None) -> None:
+        self.http10 = False
         self.ready.append(
             Request(
                 _METHODS[method],
                 path.decode("latin-1"),
                 "" if query is None else query.decode("latin-1"),
-                self._known.copy(),
+                self._cached_headers.copy(),
                 b"",
                 self._peer,
-                self._known_repeated,
+                self._cached_repeated,
             )
         )
 
-    def _remember(self, line: bytes, block: bytes) -> None:
-        """Keep the block if it made one whole request that goes on under the rules of HTTP/1.1, bodiless."""
-        if len(self.ready) != 1 or self.midway or self.closing or self.old or self.fault is not None:
+    def _cache_block(self, line: bytes, block: bytes) -> None:
+        """Cache the block if it was the whole head of one HTTP/1.1 request without a body that keeps the connection."""
+        if len(self.ready) != 1 or self.mid_message or self.closing or self.http10 or self.fault is not None:
             return
         request = self.ready[0]
         alone = block.find(b"\r\n\r\n") == len(block) - 4
-        if alone and _FRAMING.isdisjoint(request.headers) and _ORDINARY.fullmatch(line) is not None:
-            self._known_block = block
-            self._known, self._known_repeated = request.headers.copy(), request.repeated
+        if (
+            alone
+            and _FRAMING.isdisjoint(request.headers)
+            and _SIMPLE_REQUEST_LINE.fullmatch(line) is not None
+        ):
+            self._cached_block = block
+            self._cached_headers, self._cached_repeated = request.headers.copy(), request.repeated
 
-    def _asks_for_websocket(self) -> bool:
-        if not self.ready or self._owed or self.old:
+    def _requests_websocket(self) -> bool:
+        if not self.ready or self._upgrade_body_left or self.http10:
             return False
         request = self.ready[-1]
         return request.method == "GET" and not request.body and wants_websocket(request.headers)
 
-    def decline(self) -> bytes:
-        """Go on with HTTP; what came behind the request is to be fed again."""
+    def decline_upgrade(self) -> bytes:
+        """Continue with HTTP; returns the bytes after the request, to be fed again."""
         self.upgrading = False
-        data, self.beyond = self.beyond, b""
+        data, self.after_upgrade = self.after_upgrade, b""
         return data
 
-    def abandon(self) -> Request | None:
-        """The request whose head is whole and whose body is not, if there is one: it will not be read on."""
+    def take_unread(self) -> Request | None:
+        """Return the request whose body is incomplete, if there is one, and stop reading it."""
         request, self._request = self._request, None
         return request
 
     def release(self) -> None:
-        """Cut the cycle of parser and callbacks, so that a closed connection is freed at once."""
+        """Break the reference cycle of parser and callbacks, so that a closed connection is freed at once."""
         self._http = None
 
     def _fail(self, error: Exception, data: bytes) -> None:
@@ -201,10 +205,10 @@ class Parser:
     def _head_too_large(self) -> Fault:
         return Fault(431, f"Request header fields too large: limit is {self._limits.head} bytes")
 
-    # What llhttp calls, in order.
+    # Callbacks of llhttp, in order.
 
     def on_message_begin(self) -> None:
-        self.midway = True
+        self.mid_message = True
         self._head = 0
 
     def on_url(self, url: bytes) -> None:
@@ -230,14 +234,14 @@ class Parser:
 
     def on_headers_complete(self) -> None:
         headers, url, repeated, http = self._headers, self._url, self._repeated, self._http
-        # Trailers are reported like headers: from here on they fall into a dict that nobody reads.
+        # Trailers are reported like headers: from here on they go into a dict that nobody reads.
         self._headers, self._url = {}, b""
         if repeated is not None or self._head or len(headers) > self._limits.headers:
             self._check_head(url, headers)
-        self.old = False
+        self.http10 = False
         if b"connection" in headers or not http.should_keep_alive():
             self._check_connection(http)
-        if b"host" not in headers and not self.old:
+        if b"host" not in headers and not self.http10:
             self._stop(400, "the request has no Host header")
         if url[0] != _SLASH or b"#" in url:
             url = self._odd_target(url)
@@ -263,7 +267,7 @@ class Parser:
         version = http.get_http_version()
         if version not in ("1.0", "1.1"):
             self._stop(505, "HTTP Version not supported: speak HTTP/1.1 or HTTP/2")
-        self.old = version == "1.0"
+        self.http10 = version == "1.0"
         self.closing = not http.should_keep_alive()
 
     def _odd_target(self, url: bytes) -> bytes:
@@ -284,19 +288,19 @@ class Parser:
         coding = headers.get(b"transfer-encoding")
         if length > self._limits.body:
             self._stop(413, f"Request entity too large: limit is {self._limits.body}")
-        if coding is not None and (self.old or coding.lower() != b"chunked"):
+        if coding is not None and (self.http10 or coding.lower() != b"chunked"):
             self._stop(501, "Unsupported transfer encoding: chunked over HTTP/1.1 is the only one")
         if self._http.should_upgrade():
             if coding is not None:
                 self._stop(400, "a request for an upgrade cannot have a chunked body")
-            self._owed = length
+            self._upgrade_body_left = length
         if b"expect" in headers:
             self._check_expectation(headers[b"expect"])
 
     def _check_expectation(self, expectation: bytes) -> None:
         if expectation.lower() != b"100-continue":
             self._stop(417, "Expectation failed: 100-continue is the only one")
-        self.expecting = not self.old
+        self.expects_continue = not self.http10
 
     def on_body(self, part: bytes) -> None:
         self._body.append(part)
@@ -305,7 +309,7 @@ class Parser:
             self._stop(413, f"Request entity too large: limit is {self._limits.body}")
 
     def on_message_complete(self) -> None:
-        if self._owed:
+        if self._upgrade_body_left:
             return
         request = self._request
         assert request is not None
@@ -316,14 +320,14 @@ class Parser:
         if self._headers:
             self._headers, self._repeated = {}, None
         self._request = None
-        self.midway = self.expecting = False
+        self.mid_message = self.expects_continue = False
         self.ready.append(request)
 
-    def _pay(self, data: bytes) -> bytes:
-        """Take the body of a request for an upgrade, which llhttp leaves where it is."""
-        part, rest = data[: self._owed], data[self._owed :]
-        self._owed -= len(part)
+    def _read_upgrade_body(self, data: bytes) -> bytes:
+        """Read the body of a request for an upgrade, which llhttp does not parse."""
+        part, rest = data[: self._upgrade_body_left], data[self._upgrade_body_left :]
+        self._upgrade_body_left -= len(part)
         self.on_body(part)
-        if not self._owed:
+        if not self._upgrade_body_left:
             self.on_message_complete()
         return rest

@@ -1,11 +1,10 @@
-"""TLS on a link: an `ssl.SSLObject` between two memory BIOs, driven by hand.
+"""TLS on a transport: an `ssl.SSLObject` between two memory BIOs.
 
-`SecureLink` is the `Link` of the secure port; the server makes it, `http1` and `http2` use it like a plain
-one. Rejected: trio.SSLStream, whose locks and retry loop cost 40 us more a request; and BIOs for each connection,
-because one never gives back what it grew to, and a connection lives long. All links of a server share one `Desk`
-instead: nothing lies there while anything is awaited. Ciphertext leaves in the order it was made: what the TLS layer
-says of its own accord (a key update) waits with the link and goes out with the next answer, which is when the
-standard wants it.
+`TlsTransport` is the `Transport` of the secure port; the server creates it, `http1` and `http2` use it like a plain
+one. Rejected: trio.SSLStream, whose locks and retry loop cost 40 us more per request; and BIOs for each connection,
+because a BIO never frees the memory it grew to, and connections live long. All transports of a server share one
+`SharedBios` instead, which is empty whenever a task awaits. Ciphertext is sent in the order it was made: what OpenSSL
+writes by itself (a key update) waits in the transport and is sent with the next response, as the standard requires.
 """
 
 from __future__ import annotations
@@ -21,27 +20,28 @@ from trio import ClosedResourceError, current_time
 from trio.lowlevel import checkpoint, wait_readable
 
 from gateway.connections.limits import Limits
-from gateway.connections.link import RECEIVE, Link
+from gateway.connections.transport import RECEIVE, Transport
 from gateway.watch.broadcast import Missed, one_by_one
 
-# What is encrypted at a time: two full records.
+# Bytes encrypted at a time: two full records.
 SLICE = 32 * 1024
-# The same for a peer that has this much on its way already: what it does not take waits here, encrypted, for as long
-# as it does not read, and thousands may not.
-_MORSEL = 8 * 1024
-_BEHIND = 256 * 1024
-# Slices that leave in one system call. A peer that stops reading holds no more than this in ciphertext, and
-# everybody else gets a turn before the next.
+# The same for a peer with more than _BEHIND_BYTES unread in its socket: the ciphertext that it does not take stays in
+# memory until it reads, and thousands may not read.
+_SMALL_SLICE = 8 * 1024
+_BEHIND_BYTES = 256 * 1024
+# Bytes encrypted for one system call. A peer that stops reading keeps no more than this in memory as ciphertext, and
+# other tasks run before the next.
 _BURST = 256 * 1024
-# The most that TLS puts into one record: reading this much never leaves plain text behind in the SSL object.
+# The largest TLS record: reading this much leaves no plain text in the SSL object.
 _RECORD = 16 * 1024
 _HANDSHAKE_RECORD = 0x16
-# How often a handshake may be found waiting for us when its time is up: thousands come at once after a restart, and
-# each has two or three turns to speak. A peer that sends byte by byte gains no more than these.
-_FLIGHTS = 3
-# Links of a broadcast that are encrypted for before any of them is sent to. Taking turns with the kernel's network
-# code at every link, both would find the processor's caches full of the other's: a tenth of the whole cost.
-_TOGETHER = 64
+# How often the deadline of a handshake is extended because the peer's bytes had arrived and we had not read them:
+# thousands connect at once after a restart, each with two or three flights. A peer that sends byte by byte gains no
+# more than these.
+_MAX_EXTENSIONS = 3
+# Transports of a broadcast to encrypt for before sending to any of them. Alternating between OpenSSL and the kernel's
+# network code at every transport would evict each other's code from the processor's caches: a tenth of the whole cost.
+_BROADCAST_BATCH = 64
 
 
 class NotTLS(Exception):
@@ -49,11 +49,11 @@ class NotTLS(Exception):
 
 
 class HandshakeFailed(Exception):
-    """The peer and we could not agree; it has been told by an alert where that is possible."""
+    """The TLS handshake failed; an alert has been sent to the peer if possible."""
 
 
-class Desk:
-    """Where ciphertext changes hands. Whoever makes TLS read or write clears both sides before it awaits."""
+class SharedBios:
+    """The memory BIOs that all SSL objects of a server share; each user empties both before it awaits."""
 
     __slots__ = ("incoming", "outgoing")
 
@@ -62,69 +62,71 @@ class Desk:
         self.outgoing = ssl.MemoryBIO()
 
 
-class SecureLink(Link):
-    __slots__ = ("_ahead", "_desk", "_patience", "_sending", "_tls", "_unsent", "_words")
+class TlsTransport(Transport):
+    __slots__ = ("_bios", "_extensions_left", "_received_ahead", "_sending", "_tls", "_tls_output", "_unsent")
 
-    def __init__(self, sock: socket.socket, limits: Limits, context: ssl.SSLContext, desk: Desk) -> None:
+    def __init__(
+        self, sock: socket.socket, limits: Limits, context: ssl.SSLContext, bios: SharedBios
+    ) -> None:
         super().__init__(sock, limits)
-        self._desk = desk
-        self._tls = context.wrap_bio(desk.incoming, desk.outgoing, server_side=True)
-        self._ahead = b""  # ciphertext received behind the record that was read
-        self._words = b""  # ciphertext that TLS made of its own accord
+        self._bios = bios
+        self._tls = context.wrap_bio(bios.incoming, bios.outgoing, server_side=True)
+        self._received_ahead = b""  # ciphertext received after the record that was read
+        self._tls_output = b""  # ciphertext that OpenSSL wrote by itself: handshake, key update, alert
         self._sending = False
-        self._patience = _FLIGHTS
-        self._unsent: memoryview | None = None  # ciphertext of `transmit` that the socket did not take
+        self._extensions_left = _MAX_EXTENSIONS
+        self._unsent: memoryview | None = None  # ciphertext of `transmit` that is not sent yet
 
     async def handshake(self) -> None:
         data = await self._first_bytes()
         while True:
-            self._desk.incoming.write(data)
+            self._bios.incoming.write(data)
             try:
                 self._tls.do_handshake()
             except ssl.SSLWantReadError:
-                self._clear_desk()
+                self._empty_bios()
                 await self._drain()
                 data = await self._more()
                 if not data:
-                    raise HandshakeFailed("the peer left") from None
+                    raise HandshakeFailed("the peer disconnected") from None
             except (ssl.SSLError, ssl.CertificateError) as error:
-                self._clear_desk()
+                self._empty_bios()
                 self._drain_nowait()
                 raise HandshakeFailed(str(error)) from error
             else:
                 break
-        self._clear_desk()
+        self._empty_bios()
         await self._drain()
         self.protocol = self._tls.selected_alpn_protocol()
 
     async def _more(self) -> bytes:
-        """The peer's next words. If they are here when its time is up, then we are late, not the peer."""
+        """Return the peer's next bytes; extend the deadline if they had arrived by then: we are late, not the peer."""
         try:
             return await super().receive()
         except ClosedResourceError:
             data = super().receive_nowait()
-            if not data or not self._patience:
+            if not data or not self._extensions_left:
                 raise
-            self._patience -= 1
+            self._extensions_left -= 1
             self.deadline = current_time() + self.limits.handshake_seconds
             return data
 
     async def _first_bytes(self) -> bytes:
         data = await self._more()
         if not data:
-            raise HandshakeFailed("the peer left")
+            raise HandshakeFailed("the peer disconnected")
         if data[0] != _HANDSHAKE_RECORD:
             raise NotTLS
         return data
 
     def certificate(self) -> dict[str, object] | None:
-        # An empty dict would mean a certificate nobody verified.
+        # An empty dict would mean a certificate that was not verified.
         return self._tls.getpeercert() or None  # type: ignore[return-value]
 
     async def receive(self) -> bytes:
-        desk = self._desk
+        bios = self._bios
         while True:
-            data, self._ahead = self._ahead, b""
+            data, self._received_ahead = self._received_ahead, b""
             if not data:
                 await wait_readable(self.fd)
                 try:
@@ -133,7 +135,7 @@ class SecureLink(Link):
                     continue
                 if not data:
                     return b""
-            desk.incoming.write(data)
+            bios.incoming.write(data)
             try:
                 return self._tls.read(_RECORD)
             except ssl.SSLWantReadError:
@@ -144,36 +146,36 @@ class SecureLink(Link):
                 self._drain_nowait()
                 raise
             finally:
-                if desk.incoming.pending or desk.outgoing.pending:
-                    self._clear_desk()
+                if bios.incoming.pending or bios.outgoing.pending:
+                    self._empty_bios()
 
     def receive_nowait(self) -> bytes:
-        data, self._ahead = self._ahead or super().receive_nowait(), b""
-        self._desk.incoming.write(data)
+        data, self._received_ahead = self._received_ahead or super().receive_nowait(), b""
+        self._bios.incoming.write(data)
         try:
             return self._tls.read(_RECORD)
         except ssl.SSLError:
             return b""
         finally:
-            self._clear_desk()
+            self._empty_bios()
 
-    def _clear_desk(self) -> None:
-        desk = self._desk
-        if desk.incoming.pending:
-            self._ahead = desk.incoming.read()
-        if desk.outgoing.pending:
-            self._words += desk.outgoing.read()
+    def _empty_bios(self) -> None:
+        bios = self._bios
+        if bios.incoming.pending:
+            self._received_ahead = bios.incoming.read()
+        if bios.outgoing.pending:
+            self._tls_output += bios.outgoing.read()
 
     def _encrypt(self, data: bytes | memoryview) -> bytes:
-        """All ciphertext that has not been sent, in the order it was made, that of `data` last."""
+        """Return all unsent ciphertext in the order it was made, that of `data` last."""
         try:
             self._tls.write(data)
         except OSError:
-            self._clear_desk()
+            self._empty_bios()
             raise
-        cipher = self._desk.outgoing.read()
-        if self._words:
-            cipher, self._words = self._words + cipher, b""
+        cipher = self._bios.outgoing.read()
+        if self._tls_output:
+            cipher, self._tls_output = self._tls_output + cipher, b""
         return cipher
 
     async def send(self, data: bytes) -> None:
@@ -219,12 +221,12 @@ class SecureLink(Link):
         return self._unsent is not None
 
     def transmit(self, data: bytes | memoryview) -> int:
-        """As a plain link does; at most one slice of ciphertext waits here."""
+        """Like `Transport.transmit`; keeps at most one slice of ciphertext."""
         if self._unsent is not None:
             return 0
         taken, size = 0, len(data)
         while taken < size:
-            piece = _MORSEL if size > _MORSEL and self._behind() else SLICE
+            piece = _SMALL_SLICE if size > _SMALL_SLICE and self._behind() else SLICE
             part = data if not taken and size <= piece else memoryview(data)[taken : taken + piece]
             taken += len(part)
             self._unsent = self._send_cipher(self._encrypt(part))
@@ -234,31 +236,31 @@ class SecureLink(Link):
         return taken
 
     def _behind(self) -> bool:
-        """Whether the peer has much to take before what is sent now."""
+        """Whether the socket still holds many bytes that the peer has not acknowledged."""
         try:
-            return int.from_bytes(ioctl(self.fd, TIOCOUTQ, bytes(4)), sys.byteorder) > _BEHIND
+            return int.from_bytes(ioctl(self.fd, TIOCOUTQ, bytes(4)), sys.byteorder) > _BEHIND_BYTES
         except OSError:
             return False
 
     @staticmethod
-    def broadcast(links: Sequence[SecureLink], data: bytes) -> Missed:  # type: ignore[override]
-        """`transmit` to many, some at a time: first they are all encrypted for, then all sent to."""
+    def broadcast(transports: Sequence[TlsTransport], data: bytes) -> Missed:  # type: ignore[override]
+        """`transmit` to many, in batches: first encrypt for each, then send to each."""
         if len(data) > SLICE:
-            return one_by_one(links, data)
+            return one_by_one(transports, data)
         missed: Missed = []
-        for first in range(0, len(links), _TOGETHER):
-            sealed = _seal(links[first : first + _TOGETHER], data, missed)
-            for link, cipher in sealed:
+        for first in range(0, len(transports), _BROADCAST_BATCH):
+            encrypted = _encrypt_each(transports[first : first + _BROADCAST_BATCH], data, missed)
+            for transport, cipher in encrypted:
                 try:
-                    sent = link.socket.send(cipher)
+                    sent = transport.socket.send(cipher)
                 except BlockingIOError:
                     sent = 0
                 except OSError as error:
-                    missed.append((link, error))
+                    missed.append((transport, error))
                     continue
                 if sent != len(cipher):
-                    link._unsent, link._sending = memoryview(cipher)[sent:], True
-                    missed.append((link, -len(data)))
+                    transport._unsent, transport._sending = memoryview(cipher)[sent:], True
+                    missed.append((transport, -len(data)))
         return missed
 
     async def flush(self) -> None:
@@ -282,45 +284,47 @@ class SecureLink(Link):
         await self._drain()
 
     async def _drain(self) -> None:
-        while self._words:
-            words, self._words = self._words, b""
-            rest = self._send_cipher(words)
+        while self._tls_output:
+            output, self._tls_output = self._tls_output, b""
+            rest = self._send_cipher(output)
             if rest is not None:
                 await self.send_rest(rest)
 
     def _drain_nowait(self) -> None:
-        self._clear_desk()
-        if self._words and not self._sending:
-            words, self._words = self._words, b""
+        self._empty_bios()
+        if self._tls_output and not self._sending:
+            output, self._tls_output = self._tls_output, b""
             try:
-                self.socket.send(words)
+                self.socket.send(output)
             except OSError:
                 pass
 
-    def finish(self) -> None:
-        """close_notify, then the end of our side: a truncated answer can be told from a whole one."""
+    def send_eof(self) -> None:
+        """Send close_notify, then FIN: the peer can tell a truncated response from a whole one."""
         try:
             self._tls.unwrap()
         except (ssl.SSLError, ValueError):
-            pass  # the peer's own close_notify is not waited for
+            pass  # do not wait for the peer's close_notify
         self._drain_nowait()
-        super().finish()
+        super().send_eof()
 
 
-def _seal(links: Sequence[SecureLink], data: bytes, missed: Missed) -> list[tuple[SecureLink, bytes]]:
-    """The ciphertext for each link that can take some; links behind get theirs at once, in morsels."""
-    sealed: list[tuple[SecureLink, bytes]] = []
-    for link in links:
-        if link._unsent is not None:
-            missed.append((link, 0))
+def _encrypt_each(
+    transports: Sequence[TlsTransport], data: bytes, missed: Missed
+) -> list[tuple[TlsTransport, bytes]]:
+    """Return the ciphertext for each transport that can take it; those behind are sent to at once, in small slices."""
+    encrypted: list[tuple[TlsTransport, bytes]] = []
+    for transport in transports:
+        if transport._unsent is not None:
+            missed.append((transport, 0))
             continue
         try:
-            if len(data) > _MORSEL and link._behind():
-                taken = link.transmit(data)
+            if len(data) > _SMALL_SLICE and transport._behind():
+                taken = transport.transmit(data)
                 if taken != len(data):
-                    missed.append((link, taken))
+                    missed.append((transport, taken))
                 continue
-            sealed.append((link, link._encrypt(data)))
+            encrypted.append((transport, transport._encrypt(data)))
         except OSError as error:
-            missed.append((link, error))
-    return sealed
+            missed.append((transport, error))
+    return encrypted

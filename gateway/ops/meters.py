@@ -10,7 +10,7 @@ from gateway.ops.metrics import Metrics
 if TYPE_CHECKING:
     from actors.mailbox import MailboxStatistics
     from actors.store.committer import CommitterStatistics
-    from gateway.connections.serving import ServerStatistics
+    from gateway.connections.server_state import ServerStatistics
     from gateway.watch.statistics import WatchStatistics
 
 

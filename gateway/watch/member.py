@@ -15,7 +15,7 @@ CLOSE_TIMEOUT = 5.0
 
 
 class Pipe(Protocol):
-    """What a watch needs of a connection; `gateway.connections.link.Link` implements it."""
+    """What a watch needs of a connection; `gateway.connections.transport.Transport` implements it."""
 
     deadline: float  # when the connection interrupts itself, repeatedly from then on
 
@@ -86,7 +86,7 @@ class Member:
         if self._hub.closing and self.ends_at > now:
             self.ends_at = self.pipe.deadline = now
         if now >= self.ends_at + CLOSE_TIMEOUT:
-            raise ConnectionResetError("the watcher did not read to the end of an event")
+            raise ConnectionResetError("the client did not read to the end of an event")
 
 
 async def push(member: Member, data: bytes) -> None:

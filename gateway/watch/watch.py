@@ -80,7 +80,7 @@ class Watch:
             except trio.ClosedResourceError:
                 continue
             if not data or len(self._early) > MAX_EARLY_BYTES:
-                raise ConnectionResetError("the watcher left")
+                raise ConnectionResetError("the client disconnected")
             self._early += data
 
     # Start.
@@ -120,7 +120,7 @@ class Watch:
                 sent = error
             nursery.cancel_scope.cancel()
         if disconnected:
-            raise ConnectionResetError("the watcher left")
+            raise ConnectionResetError("the client disconnected")
         if isinstance(sent, Exception):
             raise sent
         return sent
@@ -142,13 +142,13 @@ class Watch:
         removed = member.ended
         group.leave(member)
         if member.rest is not None:
-            raise ConnectionResetError("the watcher did not read to the end of an event")
+            raise ConnectionResetError("the client did not read to the end of an event")
         if member.end_reason is EndReason.TOO_OLD:
             raise TooOld
         if member.end_reason is EndReason.FAILED:
             raise GroupFailed
         if removed:
-            raise ConnectionResetError("the watcher left")
+            raise ConnectionResetError("the client disconnected")
         mark = self._interest.bookmark
         await push(member, framing(mark(reached)) if mark is not None else b"")
 
@@ -159,7 +159,7 @@ class Watch:
         with trio.move_on_after(CLOSE_TIMEOUT):
             await member.catch_up_done.wait()
         if not member.catch_up_done.is_set():
-            raise ConnectionResetError("the watcher did not read to the end of an event")
+            raise ConnectionResetError("the client did not read to the end of an event")
 
     def _too_old(self, member: Member) -> bytes:
         failure = failure_of(Expired(f"too old resource version: {member.cursor} ({self._hub.floor()})"))

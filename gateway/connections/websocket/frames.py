@@ -1,12 +1,12 @@
-r"""WebSocket frames (RFC 6455, section 5): what clients send, read; what a server says beside its events, made.
+r"""WebSocket frames (RFC 6455, section 5): a reader for those of clients, and the control frames of the server.
 
     byte 0   FIN, three reserved bits, opcode      0 continuation, 1 text, 2 binary, 8 close, 9 ping, 10 pong
     byte 1   MASK, length: 0-125, 126 (two bytes follow) or 127 (eight bytes follow)
     then     the four bytes of the mask, if there is one; the payload
 
-A watch takes no messages: a client's text and binary frames are checked for their form and skipped, whatever their
-size, so nothing is ever buffered but one control frame. A library was rejected: it keeps several objects per
-connection for messages that are never put together here.
+A watch takes no messages: the reader checks the form of a client's text and binary frames and skips them, whatever
+their size, so it buffers at most one control frame. Rejected: a library, which keeps several objects per connection
+to assemble messages, which are not needed here.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _LARGEST_CONTROL = 125
 
 NORMAL, GOING_AWAY, PROTOCOL_ERROR, NO_CODE, BAD_DATA = 1000, 1001, 1002, 1005, 1007
 POLICY, INTERNAL_ERROR = 1008, 1011
-# Codes that may travel: those of the standard and its registry, and those of applications.
+# Codes that may be sent: those of the standard and its registry, and those of applications.
 _CLOSE_CODES = frozenset((*range(1000, 1004), *range(1007, 1015), *range(3000, 5000)))
 
 
 class Violation(Exception):
-    """A client broke the protocol; the close code that says so."""
+    """A client violated the protocol; `code` is the close code for it."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -40,17 +40,17 @@ class Control(NamedTuple):
 
 
 class Reader:
-    """Frames of one client, fed with bytes as they come."""
+    """Parses the frames of one client from bytes in any pieces."""
 
     __slots__ = ("_buffer", "_fragmented", "_skip")
 
     def __init__(self) -> None:
-        self._buffer = b""  # of a head or a control frame that has not come whole
-        self._skip = 0  # bytes of a message left to come
-        self._fragmented = False  # the message under way goes on in another frame
+        self._buffer = b""  # an incomplete head or control frame
+        self._skip = 0  # payload bytes of a message still to skip
+        self._fragmented = False  # the current message continues in another frame
 
     def feed(self, data: bytes) -> list[Control]:
-        """Control frames that are whole now. Violation ends it all."""
+        """Return the control frames that are complete now. Violation ends the connection."""
         self._buffer += data
         found: list[Control] = []
         while self._buffer:
@@ -67,7 +67,7 @@ class Reader:
         return found
 
     def _next(self) -> Control | None:
-        """The next frame, without its payload if it is a message's; None when not enough is here."""
+        """Return the next frame, without payload unless it is a control frame; None while it is incomplete."""
         buffer = self._buffer
         if len(buffer) < 2:
             return None
@@ -89,7 +89,7 @@ class Reader:
 
     def _check(self, opcode: int, first: int, second: int) -> None:
         if first & _RESERVED:
-            raise Violation(PROTOCOL_ERROR, "reserved bits are set, and no extension was agreed on")
+            raise Violation(PROTOCOL_ERROR, "reserved bits are set, and no extension was accepted on")
         if opcode not in _KNOWN:
             raise Violation(PROTOCOL_ERROR, f"opcode {opcode} has no meaning")
         if not second & _MASK:
@@ -102,7 +102,7 @@ class Reader:
 
     @staticmethod
     def _length(buffer: bytes) -> tuple[int, int]:
-        """The payload's length, and where it starts: beyond the buffer while that is not known."""
+        """Return the payload's length and start; the start is beyond the buffer while the head is incomplete."""
         length = buffer[1] & _LENGTH
         if length < 126:
             return length, 6
@@ -126,7 +126,7 @@ def close_frame(code: int, reason: str = "") -> bytes:
 
 
 def close_code(payload: bytes) -> int:
-    """The code that a close frame carries. Violation when it is none that may be sent."""
+    """Return the code in a close frame. Violation when it may not be sent."""
     if not payload:
         return NO_CODE
     if len(payload) < 2:

@@ -1,11 +1,11 @@
-"""The opening handshake of a WebSocket (RFC 6455, section 4), and the bearer token that can travel in it.
+"""The opening handshake of a WebSocket (RFC 6455, section 4), and the bearer token as a subprotocol.
 
 A browser cannot set an Authorization header on a WebSocket, but it can offer subprotocols. So one of them may carry
-the token, and never comes back:
+the token; the server never selects that one:
 
     Sec-WebSocket-Protocol: base64url.bearer.authorization.cluster.io.YWRtaW4tdG9rZW4, v1.example
 
-`Pipeline` takes the token out before anybody else looks; `http1` agrees to what is left.
+`Pipeline` removes the token before any other use; `http1` selects among the rest.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ VERSION = b"13"
 REFUSAL_HEADERS = [(b"sec-websocket-version", VERSION), (b"upgrade", b"websocket")]
 PROTOCOLS = b"sec-websocket-protocol"
 _KEY_BYTES = 16
-_ACCEPT = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # the standard's own constant
+_ACCEPT = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # the constant of the standard
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
-    """What the server answers with."""
+class Accepted:
+    """The server's part of the handshake."""
 
     accept: bytes
     protocol: bytes  # empty: none was offered
@@ -45,18 +45,18 @@ class Agreement:
         return b"HTTP/1.1 101 Switching Protocols\r\n%b\r\n" % b"".join(b"%b: %b\r\n" % one for one in lines)
 
 
-def agree(headers: Mapping[bytes, bytes]) -> Agreement | Fault:
-    """To a request that asked for a WebSocket and may have what it asked for."""
+def accept_websocket(headers: Mapping[bytes, bytes]) -> Accepted | Fault:
+    """Accept an authorized request for a WebSocket, or return why its handshake is refused."""
     version = headers.get(b"sec-websocket-version", b"")
     if version != VERSION:
-        told = version.decode("latin-1") or "none"
-        return Fault(426, f"Sec-WebSocket-Version: 13 is the only version served, not {told}")
+        offered_version = version.decode("latin-1") or "none"
+        return Fault(426, f"Sec-WebSocket-Version: 13 is the only version served, not {offered_version}")
     key = headers.get(b"sec-websocket-key", b"")
     if not _is_key(key):
         return Fault(400, "Sec-WebSocket-Key is not the base64 form of 16 bytes")
     offered = _protocols(headers)
     accept = base64.b64encode(sha1(key + _ACCEPT, usedforsecurity=False).digest())
-    return Agreement(accept, offered[0] if offered else b"")
+    return Accepted(accept, offered[0] if offered else b"")
 
 
 def bearer_prefix(names: Names) -> bytes:
@@ -64,7 +64,7 @@ def bearer_prefix(names: Names) -> bytes:
 
 
 def take_bearer(headers: MutableMapping[bytes, bytes], prefix: bytes) -> bytes | None:
-    """The token among the offered subprotocols as an Authorization header, taken out; None without one."""
+    """Remove the token from the offered subprotocols; return it as an Authorization header, None without one."""
     offered = _protocols(headers)
     tokens = [one[len(prefix) :] for one in offered if one.startswith(prefix)]
     if not tokens:

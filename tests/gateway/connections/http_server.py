@@ -25,7 +25,7 @@ from cryptography.x509.oid import NameOID
 from actors.certificates.context import server_context
 from gateway.connections.limits import Limits
 from gateway.connections.server import Server
-from gateway.connections.serving import ServerStatistics
+from gateway.connections.server_state import ServerStatistics
 from gateway.requests.observer import RequestObserver
 from gateway.requests.request import Request, Response
 

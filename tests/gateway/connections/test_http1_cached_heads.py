@@ -48,7 +48,7 @@ LINES = [
 
 def outcome(parser: Parser) -> object:
     requests = [(r.method, r.path, r.query, r.headers, r.body, r.repeated) for r in parser.ready]
-    return requests, parser.fault, parser.closing, parser.old, parser.midway, parser.expecting
+    return requests, parser.fault, parser.closing, parser.http10, parser.mid_message, parser.expects_continue
 
 
 def prime(block: bytes) -> Parser:
@@ -60,7 +60,7 @@ def prime(block: bytes) -> Parser:
 
 def same_as_parsed(line: bytes, block: bytes) -> None:
     primed = prime(block)
-    if primed.fault is not None or primed.closing or primed.midway:
+    if primed.fault is not None or primed.closing or primed.mid_message:
         return
     fresh = Parser(PEER, Limits())
     primed.feed(line + b"\r\n" + block)

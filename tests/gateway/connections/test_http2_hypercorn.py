@@ -9,7 +9,7 @@ from hypercorn.trio.task_group import TaskGroup
 from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import TrioSingleTask, WorkerContext
 
-from gateway.connections.http2 import Http2, Streams
+from gateway.connections.http2 import Http2Connection, Http2Protocol
 from gateway.connections.limits import Limits
 from gateway.connections.listen import Settings
 
@@ -66,10 +66,10 @@ def test_methods_take_what_we_give_them(method: object, parameters: list[str]) -
 
 
 def test_methods_we_override_are_still_called_by_that_name() -> None:
-    for ours, theirs in ((Streams, H2Protocol), (Http2, TCPServer)):
+    for ours, theirs in ((Http2Protocol, H2Protocol), (Http2Connection, TCPServer)):
         overridden = [name for name in vars(ours) if name in vars(theirs) and not name.startswith("__")]
         assert overridden, ours
-    assert "_handle_events" in vars(Streams)
+    assert "_handle_events" in vars(Http2Protocol)
     assert "_initiate_server_close" in inspect.getsource(TCPServer._idle_timeout)
     assert "_handle_events" in inspect.getsource(H2Protocol.handle)
     assert "_send_data" in inspect.getsource(H2Protocol.send_task)

@@ -1,4 +1,4 @@
-"""A handshake whose time is up while its next words lie in the socket: the server is late, not the peer."""
+"""When a handshake's deadline passes after the peer's bytes have arrived, the server extends the deadline."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from contextlib import asynccontextmanager
 import trio
 
 from gateway.connections.limits import Limits
-from gateway.connections.tls import Desk, SecureLink
+from gateway.connections.tls import SharedBios, TlsTransport
 from tests.gateway.connections.http_server import authority
 from tests.gateway.idle import until_idle
 
 
 class Peer:
-    """A client that says what a test lets it say."""
+    """A client that makes its handshake bytes when a test asks for them."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
@@ -24,8 +24,8 @@ class Peer:
         context = authority().client_context()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname="localhost")
 
-    def speak(self) -> bytes:
-        """Its next flight, made of what has arrived."""
+    def next_flight(self) -> bytes:
+        """Return its next flight, after reading what has arrived."""
         try:
             self._incoming.write(self._sock.recv(1 << 16))
         except BlockingIOError:
@@ -38,33 +38,33 @@ class Peer:
 
 
 class Handshake:
-    """Both ends of one; `came_to` says how it ended."""
+    """Both ends of a handshake; `outcome` is how it ended."""
 
     def __init__(self) -> None:
         ours, self.sock = socket.socketpair()
         ours.setblocking(False)
         self.sock.setblocking(False)
-        self.link = SecureLink(ours, Limits(), authority().server_context(), Desk())
+        self.transport = TlsTransport(ours, Limits(), authority().server_context(), SharedBios())
         self.peer = Peer(self.sock)
-        self.came_to = ""
+        self.outcome = ""
 
     async def run(self) -> None:
         try:
-            await self.link.handshake()
+            await self.transport.handshake()
         except trio.ClosedResourceError:
-            self.came_to = "cut off"
+            self.outcome = "timed out"
         else:
-            self.came_to = "agreed"
+            self.outcome = "completed"
 
-    async def hear_late(self, data: bytes) -> None:
-        """The bytes arrive, and the time is up before the server has looked."""
+    async def deliver_late(self, data: bytes) -> None:
+        """Let the deadline pass after the bytes have arrived, before the server reads them."""
         self.sock.send(data)
-        self.link.interrupt()
+        self.transport.interrupt()
         await until_idle()
 
 
 @asynccontextmanager
-async def shaking() -> AsyncIterator[Handshake]:
+async def handshaking() -> AsyncIterator[Handshake]:
     handshake = Handshake()
     try:
         async with trio.open_nursery() as nursery:
@@ -73,24 +73,24 @@ async def shaking() -> AsyncIterator[Handshake]:
             yield handshake
     finally:
         handshake.sock.close()
-        handshake.link.close()
+        handshake.transport.close()
 
 
-async def test_words_that_wait_are_heard() -> None:
-    async with shaking() as handshake:
+async def test_bytes_that_arrived_before_the_deadline_are_read() -> None:
+    async with handshaking() as handshake:
         for _ in range(2):
-            await handshake.hear_late(handshake.peer.speak())
-        assert handshake.came_to == "agreed"
+            await handshake.deliver_late(handshake.peer.next_flight())
+        assert handshake.outcome == "completed"
 
 
-async def test_bytes_that_trickle_gain_little() -> None:
-    async with shaking() as handshake:
-        for byte in handshake.peer.speak()[:10]:
-            await handshake.hear_late(bytes([byte]))
-        assert handshake.came_to == "cut off"
+async def test_byte_by_byte_handshake_times_out() -> None:
+    async with handshaking() as handshake:
+        for byte in handshake.peer.next_flight()[:10]:
+            await handshake.deliver_late(bytes([byte]))
+        assert handshake.outcome == "timed out"
 
 
-async def test_silence_ends_it() -> None:
-    async with shaking() as handshake:
-        await handshake.hear_late(b"")
-        assert handshake.came_to == "cut off"
+async def test_handshake_without_bytes_times_out() -> None:
+    async with handshaking() as handshake:
+        await handshake.deliver_late(b"")
+        assert handshake.outcome == "timed out"

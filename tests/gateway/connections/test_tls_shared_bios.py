@@ -1,4 +1,4 @@
-"""All secure links of a server pass their ciphertext over one desk: nothing of one ever reaches another."""
+"""All TLS transports of a server share one pair of BIOs: no bytes of one ever reach another."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pytest
 import trio
 
 from gateway.connections.limits import Limits
-from gateway.connections.tls import SLICE, Desk, SecureLink
+from gateway.connections.tls import SLICE, SharedBios, TlsTransport
 from tests.gateway.connections.http_server import authority
 
 
 class Peer:
-    """A client on memory BIOs, so that a test decides which ciphertext travels when."""
+    """A client on memory BIOs, so that a test decides which ciphertext is sent when."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = trio.socket.from_stdlib_socket(sock)
@@ -24,7 +24,7 @@ class Peer:
         context = authority().client_context()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname="localhost")
 
-    async def shake_hands(self) -> None:
+    async def handshake(self) -> None:
         while True:
             try:
                 self._tls.do_handshake()
@@ -50,92 +50,92 @@ class Peer:
 
 
 @asynccontextmanager
-async def pairs(count: int = 2) -> AsyncIterator[tuple[Desk, list[tuple[SecureLink, Peer]]]]:
-    desk, context = Desk(), authority().server_context()
+async def pairs(count: int = 2) -> AsyncIterator[tuple[SharedBios, list[tuple[TlsTransport, Peer]]]]:
+    bios, context = SharedBios(), authority().server_context()
     made = []
     for _ in range(count):
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
-        made.append((SecureLink(ours, Limits(), context, desk), Peer(theirs)))
+        made.append((TlsTransport(ours, Limits(), context, bios), Peer(theirs)))
     async with trio.open_nursery() as nursery:
-        for link, peer in made:
-            nursery.start_soon(link.handshake)
-            nursery.start_soon(peer.shake_hands)
+        for transport, peer in made:
+            nursery.start_soon(transport.handshake)
+            nursery.start_soon(peer.handshake)
     try:
-        yield desk, made
+        yield bios, made
     finally:
-        for link, peer in made:
-            link.close()
+        for transport, peer in made:
+            transport.close()
             peer.sock.close()
 
 
-def is_clear(desk: Desk) -> bool:
-    return not desk.incoming.pending and not desk.outgoing.pending
+def is_empty(bios: SharedBios) -> bool:
+    return not bios.incoming.pending and not bios.outgoing.pending
 
 
-async def test_records_that_come_together_wait_with_their_link() -> None:
-    async with pairs() as (desk, [(one, first), (two, second)]):
+async def test_records_received_together_stay_with_their_transport() -> None:
+    async with pairs() as (bios, [(one, first), (two, second)]):
         await first.sock.send(first.record(b"a") + first.record(b"b") + first.record(b"c"))
         await second.sock.send(second.record(b"x"))
         assert await one.receive() == b"a"
-        assert is_clear(desk)
+        assert is_empty(bios)
         assert await two.receive() == b"x"
         assert await one.receive() == b"b"
         assert one.receive_nowait() == b"c"
 
 
-async def test_a_record_in_pieces_is_put_together() -> None:
-    async with pairs() as (desk, [(one, first), (two, second)]):
+async def test_record_in_pieces_is_assembled() -> None:
+    async with pairs() as (bios, [(one, first), (two, second)]):
         record = first.record(b"whole")
         await first.sock.send(record[:9])
         assert one.receive_nowait() == b""
-        assert is_clear(desk)
+        assert is_empty(bios)
         await second.sock.send(second.record(b"x"))
         assert await two.receive() == b"x"
         await first.sock.send(record[9:])
         assert await one.receive() == b"whole"
 
 
-async def test_the_alert_for_a_broken_record_goes_to_who_sent_it() -> None:
-    async with pairs() as (desk, [(one, first), (two, second)]):
+async def test_alert_for_broken_record_goes_to_its_sender() -> None:
+    async with pairs() as (bios, [(one, first), (two, second)]):
         await first.sock.send(b"\x17\x03\x03\x00\x20" + b"x" * 32)
         with pytest.raises(ssl.SSLError):
             await one.receive()
-        assert is_clear(desk)
+        assert is_empty(bios)
         await two.send(b"fine")
         assert await second.read(4) == b"fine"
         with pytest.raises(ssl.SSLError, match="ALERT"):
             await first.read(1)
 
 
-async def test_what_cannot_be_written_leaves_nothing_behind() -> None:
-    async with pairs() as (desk, [(one, _), (two, second)]):
-        one.finish()
-        missed = SecureLink.broadcast([one, two], b"event")
-        assert [(link, type(taken)) for link, taken in missed] == [(one, ssl.SSLError)]
-        assert is_clear(desk)
+async def test_failed_write_leaves_the_bios_empty() -> None:
+    async with pairs() as (bios, [(one, _), (two, second)]):
+        one.send_eof()
+        missed = TlsTransport.broadcast([one, two], b"event")
+        assert [(transport, type(taken)) for transport, taken in missed] == [(one, ssl.SSLError)]
+        assert is_empty(bios)
         assert await second.read(5) == b"event"
 
 
 @pytest.mark.parametrize("size", [1, 1300, SLICE, SLICE + 1, 3 * SLICE])
-async def test_a_volley_reaches_all(size: int) -> None:
-    async with pairs(70) as (desk, made):
+async def test_broadcast_reaches_all(size: int) -> None:
+    async with pairs(70) as (bios, made):
         data = b"x" * size
-        for link, _ in made:
-            link.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
-        assert SecureLink.broadcast([link for link, _ in made], data) == []
-        assert is_clear(desk)
+        for transport, _ in made:
+            transport.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+        assert TlsTransport.broadcast([transport for transport, _ in made], data) == []
+        assert is_empty(bios)
         for _, peer in made:
             assert await peer.read(size) == data
 
 
-async def test_who_does_not_read_is_told_of_and_gets_the_rest_later() -> None:
+async def test_peer_that_does_not_read_is_reported_and_gets_the_rest_later() -> None:
     async with pairs() as (_, [(one, first), (two, second)]):
         data, sent = b"y" * SLICE, 0
-        while not (missed := SecureLink.broadcast([one], data)):
+        while not (missed := TlsTransport.broadcast([one], data)):
             sent += SLICE
         assert missed == [(one, -SLICE)]
-        assert SecureLink.broadcast([one, two], b"next") == [(one, 0)]
+        assert TlsTransport.broadcast([one, two], b"next") == [(one, 0)]
         assert await second.read(4) == b"next"
         assert len(await first.read(sent)) >= sent
         while one.has_unsent:

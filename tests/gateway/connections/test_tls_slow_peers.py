@@ -1,4 +1,4 @@
-"""A peer that does not read makes us keep little of what is encrypted for it, and gets all of it when it reads."""
+"""For a peer that does not read, the server keeps little ciphertext; the peer gets all bytes when it reads."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import pytest
 import trio
 
 from gateway.connections import tls
-from gateway.connections.tls import SLICE, SecureLink
+from gateway.connections.tls import SLICE, TlsTransport
 from tests.gateway.connections.test_tls_shared_bios import Peer, pairs
 
 ROUND = 256 * 1024
-OVERHEAD = 1024  # of records, and rounding
+OVERHEAD = 1024  # of TLS records, and rounding
 
 
 @pytest.fixture
-def early(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pairs of local sockets hold less than a connection does."""
-    monkeypatch.setattr(tls, "_BEHIND", 16 * 1024)
+def small_threshold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Socket pairs buffer less than TCP connections: count a peer as behind earlier."""
+    monkeypatch.setattr(tls, "_BEHIND_BYTES", 16 * 1024)
 
 
-def widen(link: SecureLink) -> None:
-    link.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 128 * 1024)
+def enlarge_buffer(transport: TlsTransport) -> None:
+    transport.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 128 * 1024)
 
 
-async def read_all(link: SecureLink, peer: Peer, count: int) -> bytes:
+async def read_all(transport: TlsTransport, peer: Peer, count: int) -> bytes:
     found = b""
     async with trio.open_nursery() as nursery:
 
@@ -35,40 +35,40 @@ async def read_all(link: SecureLink, peer: Peer, count: int) -> bytes:
             found = await peer.read(count)
 
         nursery.start_soon(read)
-        while link.has_unsent:
-            await link.flush()
+        while transport.has_unsent:
+            await transport.flush()
     return found
 
 
-async def test_what_waits_is_a_morsel(early: None) -> None:
-    async with pairs(1) as (_, [(link, peer)]):
-        widen(link)
+async def test_unsent_ciphertext_is_a_small_slice(small_threshold: None) -> None:
+    async with pairs(1) as (_, [(transport, peer)]):
+        enlarge_buffer(transport)
         data = os.urandom(ROUND)
-        taken = link.transmit(data)
+        taken = transport.transmit(data)
         assert taken < 0
-        assert link.has_unsent
-        assert len(link._unsent or b"") <= tls._MORSEL + OVERHEAD < SLICE
-        assert await read_all(link, peer, -taken) == data[:-taken]
+        assert transport.has_unsent
+        assert len(transport._unsent or b"") <= tls._SMALL_SLICE + OVERHEAD < SLICE
+        assert await read_all(transport, peer, -taken) == data[:-taken]
 
 
-async def test_in_a_volley_too(early: None) -> None:
+async def test_unsent_ciphertext_of_broadcast_is_a_small_slice(small_threshold: None) -> None:
     async with pairs(2) as (_, [(stalled, peer), (healthy, other)]):
-        widen(stalled)
+        enlarge_buffer(stalled)
         data = os.urandom(SLICE)
-        told = b""
+        expected = b""
         while not stalled.has_unsent:
-            missed = SecureLink.broadcast([stalled, healthy], data)
-            told += data[: -int(missed[0][1]) if missed else len(data)]  # type: ignore[arg-type]
-            assert [link for link, _ in missed] in ([], [stalled])
+            missed = TlsTransport.broadcast([stalled, healthy], data)
+            expected += data[: -int(missed[0][1]) if missed else len(data)]  # type: ignore[arg-type]
+            assert [transport for transport, _ in missed] in ([], [stalled])
             assert await read_all(healthy, other, len(data)) == data
-        assert len(stalled._unsent or b"") <= tls._MORSEL + OVERHEAD
-        assert await read_all(stalled, peer, len(told)) == told
+        assert len(stalled._unsent or b"") <= tls._SMALL_SLICE + OVERHEAD
+        assert await read_all(stalled, peer, len(expected)) == expected
 
 
-async def test_one_that_caught_up_gets_whole_slices_again(early: None) -> None:
-    async with pairs(1) as (_, [(link, peer)]):
-        widen(link)
-        taken = link.transmit(bytes(ROUND))
-        await read_all(link, peer, -taken)
-        assert link.transmit(b"x" * SLICE) == SLICE
+async def test_peer_that_caught_up_gets_whole_slices_again(small_threshold: None) -> None:
+    async with pairs(1) as (_, [(transport, peer)]):
+        enlarge_buffer(transport)
+        taken = transport.transmit(bytes(ROUND))
+        await read_all(transport, peer, -taken)
+        assert transport.transmit(b"x" * SLICE) == SLICE
         assert await peer.read(SLICE) == b"x" * SLICE

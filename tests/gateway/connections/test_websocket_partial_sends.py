@@ -18,8 +18,8 @@ from tests.gateway.watch.memory_hub import FakePipe, memory_hub
 from tests.gateway.watch.websocket_client import PING, PONG, TEXT, Frame, masked
 
 
-class FakeLink(FakePipe):
-    """A link of memory: `say` is what the client sends."""
+class FakeTransport(FakePipe):
+    """A transport of memory: `say` is what the client sends."""
 
     fd = -1
     limits = Limits()
@@ -41,9 +41,9 @@ class FakeLink(FakePipe):
         return data
 
 
-async def super_wait(link: FakeLink) -> None:
-    await link._woken.wait()
-    link._woken = trio.Event()
+async def super_wait(transport: FakeTransport) -> None:
+    await transport._woken.wait()
+    transport._woken = trio.Event()
 
 
 def frames_in(data: bytes) -> list[Frame]:
@@ -77,8 +77,8 @@ def frames_in(data: bytes) -> list[Frame]:
 def test_any_order_of_writes_pings_and_reads(room: int, slice: int, steps: list[tuple[str, int]]) -> None:
     async def run() -> None:
         async with memory_hub() as base, trio.open_nursery() as nursery:
-            link = FakeLink(room, slice)
-            pipe: Any = WebSocket(link, b"")  # type: ignore[arg-type]
+            transport = FakeTransport(room, slice)
+            pipe: Any = WebSocket(transport, b"")  # type: ignore[arg-type]
             watcher = base.join(pipe, framing=as_text_frame)
             nursery.start_soon(attend, pipe)
             written, pinged = [], []
@@ -87,14 +87,14 @@ def test_any_order_of_writes_pings_and_reads(room: int, slice: int, steps: list[
                     written.append(base.put(f"n-{number}", size=value))
                 elif step == "ping":
                     pinged.append(b"%d-%d" % (number, value))
-                    link.say(masked(PING, pinged[-1]))
+                    transport.say(masked(PING, pinged[-1]))
                 else:
-                    link.read(value)
+                    transport.read(value)
                 await wait_all_tasks_blocked()
-            link.read(10**9)
-            link.interrupt()
+            transport.read(10**9)
+            transport.interrupt()
             await wait_all_tasks_blocked()
-            found = frames_in(link.received)
+            found = frames_in(transport.received)
             events = [frame.event for frame in found if frame.opcode == TEXT]
             assert [int(event["object"]["metadata"]["resourceVersion"]) for event in events] == written
             pongs = [frame.payload for frame in found if frame.opcode == PONG]
@@ -118,15 +118,15 @@ async def attend(pipe: WebSocket) -> None:
 @pytest.mark.parametrize("room", range(12))
 async def test_a_pong_that_is_cut_is_finished_before_the_next_event(room: int) -> None:
     async with memory_hub() as base, trio.open_nursery() as nursery:
-        link = FakeLink(room, 0)
-        pipe: Any = WebSocket(link, b"")  # type: ignore[arg-type]
+        transport = FakeTransport(room, 0)
+        pipe: Any = WebSocket(transport, b"")  # type: ignore[arg-type]
         base.join(pipe, framing=as_text_frame)
         nursery.start_soon(attend, pipe)
-        link.say(masked(PING, b"12345678"))
+        transport.say(masked(PING, b"12345678"))
         await wait_all_tasks_blocked()
         base.put("a")
         await wait_all_tasks_blocked()
-        link.read(10**6)
+        transport.read(10**6)
         await wait_all_tasks_blocked()
-        assert [frame.opcode for frame in frames_in(link.received)] == [PONG, TEXT]
+        assert [frame.opcode for frame in frames_in(transport.received)] == [PONG, TEXT]
         nursery.cancel_scope.cancel()

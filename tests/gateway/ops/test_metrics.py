@@ -7,7 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from actors.mailbox import MailboxStatistics
 from actors.store.committer import CommitterStatistics
-from gateway.connections.serving import ServerStatistics
+from gateway.connections.server_state import ServerStatistics
 from gateway.ops.meters import meter_committer, meter_journal, meter_mailboxes, meter_server
 from gateway.ops.metrics import Metrics
 

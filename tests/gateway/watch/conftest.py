@@ -1,7 +1,7 @@
-"""What holds for all tests of watches: the server's sockets hold less than one large event.
+"""All tests of watches: the server's socket buffers hold less than one large event.
 
-Left alone they grow, by rules of the kernel's own, to hold megabytes on one machine and less on another: whether a
-watcher that does not read is behind, and in the middle of which event, would be an accident.
+The kernel's autotuning would let them hold megabytes on one machine and less on another: whether a client that does
+not read falls behind, and in the middle of which event, would be random.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import pytest
 
 from gateway.connections.listen import Listener
 
-ROOM = 48 << 10  # the kernel makes it twice as much; with less, its delayed acknowledgements are felt
+SEND_BUFFER = 48 << 10  # the kernel doubles it; with less, delayed acknowledgements slow the tests
 
 
 @pytest.fixture(autouse=True)
-def sockets_that_are_soon_full(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_send_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
     accept = Listener.accept
 
-    def small_buffers(listener: Listener, most: int) -> Iterator[socket.socket]:
-        for sock in accept(listener, most):
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, ROOM)
+    def small_buffers(listener: Listener, limit: int) -> Iterator[socket.socket]:
+        for sock in accept(listener, limit):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
             yield sock
 
     monkeypatch.setattr(Listener, "accept", small_buffers)

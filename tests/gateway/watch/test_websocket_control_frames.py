@@ -7,7 +7,7 @@ import struct
 import pytest
 from trio.testing import MockClock
 
-from gateway.connections.websocket.connection import ANSWER_WITHIN, PING_AFTER
+from gateway.connections.websocket.connection import PING_AFTER, PONG_TIMEOUT
 from tests.gateway.api import config_map, served
 from tests.gateway.idle import advance, until_idle
 from tests.gateway.watch.websocket_client import CLOSE, PING, PONG, TEXT, Frame, masked, websocket_client
@@ -89,7 +89,7 @@ async def test_a_silent_client_is_pinged_and_stays_if_it_answers(mock_clock: Moc
             await advance(mock_clock, PING_AFTER + 1)
             assert await raw.frame() == Frame(PING, b"")
             await raw.send(masked(PONG))
-            await advance(mock_clock, ANSWER_WITHIN - 2)
+            await advance(mock_clock, PONG_TIMEOUT - 2)
         await api.create("configmaps", config_map("a"))
         assert (await raw.frame()).event["type"] == "ADDED"
 
@@ -107,7 +107,7 @@ async def test_one_that_never_answers_is_dropped(mock_clock: MockClock) -> None:
     async with served() as api, websocket_client(api, WATCH) as raw:
         await advance(mock_clock, PING_AFTER + 1)
         assert (await raw.frame()).opcode == PING
-        await advance(mock_clock, ANSWER_WITHIN + 2)
+        await advance(mock_clock, PONG_TIMEOUT + 2)
         assert await raw.ended()
 
 

@@ -1,9 +1,9 @@
-"""A link: the byte pipe under one connection, plain here and TLS in `tls.py`.
+"""A transport: the byte stream under one connection, plain here and TLS in `tls.py`.
 
-It works on the raw non-blocking socket: a system call first, trio's poller only when there is nothing to
-do. `http1` and `http2` talk through it, the server's watchdog looks at `deadline` and calls `interrupt`,
-which wakes whoever waits with `trio.ClosedResourceError` and touches nobody who does not. A cancel scope
-instead would also hit a handler that a request reached in the same instant, and lose its answer.
+It works on the raw non-blocking socket: a system call first, trio's poller only when that would block. `http1` and
+`http2` send and receive with it. The server's watchdog checks `deadline` and calls `interrupt`, which raises
+`trio.ClosedResourceError` in a task that waits on the socket and affects no other. A cancel scope instead would also
+cancel a handler whose request arrived in the same instant, and lose its response.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ RECEIVE = 32 * 1024
 _RESET = struct.pack("ii", 1, 0)
 
 
-class Link:
-    """The plain pipe."""
+class Transport:
+    """Plain TCP."""
 
     __slots__ = ("closed", "deadline", "fd", "idle", "limits", "protocol", "socket", "streaming")
 
@@ -34,13 +34,13 @@ class Link:
         self.fd = sock.fileno()
         self.limits = limits
         self.deadline = inf  # when the watchdog interrupts
-        self.idle = True  # nothing received that is not answered: may be closed without loss
-        self.streaming = False  # an answer without an end is under way; the deadline is its own affair
+        self.idle = True  # no request in progress: may be closed without loss
+        self.streaming = False  # a stream is in progress and sets the deadline itself
         self.closed = False
-        self.protocol: str | None = None  # what ALPN settled
+        self.protocol: str | None = None  # what ALPN selected
 
     async def handshake(self) -> None:
-        """Nothing to agree on."""
+        """Plain TCP has no handshake."""
 
     def peer_address(self) -> str:
         try:
@@ -52,7 +52,7 @@ class Link:
         return None
 
     async def receive(self) -> bytes:
-        """The next bytes; none at the end. ClosedResourceError when interrupted, OSError when broken."""
+        """Return the next bytes, b"" at the end. ClosedResourceError when interrupted, OSError when broken."""
         while True:
             await wait_readable(self.fd)
             try:
@@ -61,20 +61,20 @@ class Link:
                 continue
 
     def receive_nowait(self) -> bytes:
-        """What is there already; empty when nothing is."""
+        """Return the bytes that have arrived; b"" if none have."""
         try:
             return self.socket.recv(RECEIVE)
         except OSError:
             return b""
 
     async def send(self, data: bytes) -> None:
-        """All of it, or ClosedResourceError when it takes too long, OSError when the link broke."""
+        """Send all of it. ClosedResourceError when it takes too long, OSError when the connection broke."""
         rest = self.send_nowait(data)
         if rest is not None:
             await self.send_rest(rest)
 
     async def send_large(self, lead: bytes, data: bytes) -> None:
-        """`send` of both, the first with the beginning of the second: a send of its own would only wake the peer."""
+        """Send both, `lead` together with the start of `data`: a separate send would wake the peer twice."""
         try:
             sent = self.socket.sendmsg((lead, data))
         except BlockingIOError:
@@ -86,7 +86,7 @@ class Link:
             await self.send_rest(memoryview(data)[sent - len(lead) :])
 
     def send_nowait(self, data: bytes) -> memoryview | None:
-        """As much as the socket takes; the rest, in the form it is sent in, is for `send_rest`."""
+        """Send as much as the socket takes; return the rest, encrypted if it has to be, for `send_rest`."""
         try:
             sent = self.socket.send(data)
         except BlockingIOError:
@@ -109,35 +109,35 @@ class Link:
 
     @property
     def has_unsent(self) -> bool:
-        """Bytes that `transmit` took have not left yet."""
+        """Whether bytes that `transmit` took are still waiting to be sent."""
         return False
 
     def transmit(self, data: bytes | memoryview) -> int:
-        """Send what fits, now, and say how much was taken; less than zero: taken, but not all has left."""
+        """Send what fits, without waiting; return the count of bytes taken, negated if some are still unsent."""
         try:
             return self.socket.send(data)
         except BlockingIOError:
             return 0
 
     @staticmethod
-    def broadcast(links: Sequence[Link], data: bytes) -> Missed:
-        """`transmit` to many."""
+    def broadcast(transports: Sequence[Transport], data: bytes) -> Missed:
+        """`transmit` to many; return those that did not send all."""
         missed: Missed = []
         size = len(data)
-        for link in links:
+        for transport in transports:
             try:
-                sent = link.socket.send(data)
+                sent = transport.socket.send(data)
             except BlockingIOError:
                 sent = 0
             except OSError as error:
-                missed.append((link, error))
+                missed.append((transport, error))
                 continue
             if sent != size:
-                missed.append((link, sent))
+                missed.append((transport, sent))
         return missed
 
     async def flush(self) -> None:
-        """Wait until what was taken has left and more fits, or for an interruption. No time limit."""
+        """Wait until all that was taken is sent and more fits, or for an interruption. No time limit."""
         if self.closed:
             raise trio.ClosedResourceError
         try:
@@ -147,23 +147,23 @@ class Link:
                 raise
 
     def flush_nowait(self) -> None:
-        """Send of what was taken as much as fits; here nothing is ever taken that has not left."""
+        """Send as much of the unsent bytes as fits; plain TCP never keeps any."""
 
     def interrupt(self) -> None:
-        """Wake who waits on this link; no effect on a task that is at work."""
+        """Wake the tasks that wait on this transport; no effect on a task that does not wait."""
         if not self.closed:
             notify_closing(self.fd)
 
-    def finish(self) -> None:
-        """Say that nothing more will be sent; the peer may still be sending."""
+    def send_eof(self) -> None:
+        """Send FIN; the peer may still be sending."""
         try:
             self.socket.shutdown(socket.SHUT_WR)
         except OSError:
             pass
 
     async def linger(self) -> None:
-        """Finish, then read away what the peer still sends until it ends or the deadline passes."""
-        self.finish()
+        """Send FIN, then read and discard what the peer still sends until it ends or the deadline passes."""
+        self.send_eof()
         self.deadline = trio.current_time() + self.limits.linger_seconds
         try:
             while True:
@@ -174,13 +174,13 @@ class Link:
             return
 
     def close(self) -> None:
-        """Orderly: what was sent still arrives."""
+        """Close in good order: what was sent still arrives."""
         if not self.closed:
-            self.finish()
+            self.send_eof()
             self._close()
 
     def abort(self) -> None:
-        """At once: unsent data is dropped and the peer sees a reset."""
+        """Close at once: the kernel drops unsent data and the peer sees a reset."""
         if not self.closed:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
             self._close()
@@ -189,4 +189,4 @@ class Link:
         self.closed = True
         notify_closing(self.fd)
         self.socket.close()
-        self.fd = -1  # the kernel gives the number to the next connection
+        self.fd = -1  # the kernel reuses the number for the next connection

@@ -1,8 +1,8 @@
 """What all connections of one server share: handler, limits, a coarse clock, counters, the drain flag.
 
-The server owns it and its watchdog moves `now`; connections read it and count into it. Reading an attribute
-instead of the clock for each request is why deadlines are as coarse as the watchdog's tick; only streams, whose
-end the client sets, end on time.
+The server owns it and its watchdog updates `now`; connections read it and increment its counters. Requests read this
+attribute instead of the clock, so deadlines are as coarse as the watchdog's tick; only streams, whose timeout the
+client sets, end on time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import trio
 
 from gateway.connections.heads import CLOSE, Heads
 from gateway.connections.limits import TICK, Limits
-from gateway.connections.link import Link
+from gateway.connections.transport import Transport
 from gateway.requests.observer import RequestObserver
 from gateway.requests.request import Request, Response
 
@@ -29,18 +29,18 @@ Refuse = Callable[[int, str], Response]
 @dataclass(frozen=True, slots=True)
 class ServerStatistics:
     open: int  # connections now
-    idle: int  # of them, with no request under way
+    idle: int  # of these, with no request in progress
     accepted: int  # connections since the start
-    requests: int  # handed to the handler
-    refused: int  # answered by the connection layer itself: malformed, too large, too slow
+    requests: int  # passed to the handler
+    refused: int  # refused by the connection layer itself: malformed, too large, too slow
     failed: int  # the handler raised
     timed_out: int  # connections ended by a time limit
     handshake_failures: int
     draining: bool
-    streaming: int = 0  # connections whose answer has no end, as that of a watch
+    streaming: int = 0  # connections with a stream, such as a watch
 
 
-class Serving:
+class ServerState:
     __slots__ = (
         "accepted",
         "draining",
@@ -49,13 +49,13 @@ class Serving:
         "handshake_failures",
         "heads",
         "limits",
-        "links",
         "now",
         "observer",
         "refuse",
         "refused",
         "requests",
         "timed_out",
+        "transports",
     )
 
     def __init__(
@@ -66,14 +66,14 @@ class Serving:
         self.limits = limits
         self.observer = observer
         self.heads = Heads()
-        self.links: set[Link] = set()
+        self.transports: set[Transport] = set()
         self.now = 0.0
         self.draining = False
         self.accepted = self.requests = self.refused = self.failed = 0
         self.timed_out = self.handshake_failures = 0
 
-    async def answer(self, request: Request) -> Response:
-        """The handler's response. `http1` repeats these lines in its loop, to save a coroutine a request."""
+    async def respond(self, request: Request) -> Response:
+        """Return the handler's response. `http1` repeats these lines in its loop, to save a coroutine per request."""
         self.requests += 1
         try:
             return await self.handle(request)
@@ -81,7 +81,7 @@ class Serving:
             return self.failure(request, error)
 
     def failure(self, request: Request, error: Exception) -> Response:
-        """The handler raised: a 500, with the traceback in the log."""
+        """Return a 500 for a handler that raised, and log the traceback."""
         self.failed += 1
         if request.exchange is not None:
             request.exchange.panic(error)
@@ -89,7 +89,7 @@ class Serving:
         return self.refuse(500, "the server failed to handle the request; its log says why")
 
     def closing_bytes(self, response: Response) -> bytes:
-        """A response as the last bytes of an HTTP/1.1 connection."""
+        """Return a response as the last bytes of an HTTP/1.1 connection."""
         return b"".join(self.heads.render("", response, CLOSE))
 
     def refusal(self, status: int, message: str) -> Response:
@@ -101,21 +101,21 @@ class Serving:
         self.heads.tick()
         return self.now
 
-    def sweep(self) -> list[tuple[float, Link]]:
-        """Interrupt every link whose time is up; returns the streams that end before the next tick, soonest first."""
+    def interrupt_expired(self) -> list[tuple[float, Transport]]:
+        """Interrupt every transport past its deadline; returns the streams that end before the next tick, in order."""
         now = self.tick()
-        near = [link for link in self.links if link.deadline <= now + TICK]
-        for link in near:
-            if link.deadline <= now:
-                self.timed_out += not link.streaming
-                link.interrupt()
-        ending = [(link.deadline, link) for link in near if link.streaming and link.deadline > now]
+        near = [one for one in self.transports if one.deadline <= now + TICK]
+        for transport in near:
+            if transport.deadline <= now:
+                self.timed_out += not transport.streaming
+                transport.interrupt()
+        ending = [(one.deadline, one) for one in near if one.streaming and one.deadline > now]
         return sorted(ending, key=itemgetter(0))
 
     def statistics(self) -> ServerStatistics:
         return ServerStatistics(
-            open=len(self.links),
-            idle=sum(link.idle for link in self.links),
+            open=len(self.transports),
+            idle=sum(transport.idle for transport in self.transports),
             accepted=self.accepted,
             requests=self.requests,
             refused=self.refused,
@@ -123,5 +123,5 @@ class Serving:
             timed_out=self.timed_out,
             handshake_failures=self.handshake_failures,
             draining=self.draining,
-            streaming=sum(link.streaming for link in self.links),
+            streaming=sum(transport.streaming for transport in self.transports),
         )
