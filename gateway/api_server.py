@@ -67,6 +67,7 @@ class ApiServer:
         meters.meter_committer(self._metrics, store.committer.statistics)
         meters.meter_journal(self._metrics, store.journal.statistics)
         meters.meter_mailboxes(self._metrics, store.directory.statistics)
+        meters.meter_admission(self._metrics, store.directory.admission_statistics)
         store.registry.follow(self._kinds_changed)
         meters.meter_watches(self._metrics, self._hub.statistics, self._hub.watchers)
 

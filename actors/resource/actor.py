@@ -121,6 +121,19 @@ class ResourceActor:
         """Decide a batch and submit it. Every envelope gets a reply, whatever happens to its neighbours."""
         proposals: list[Proposal] = []
         replies: list[PendingReply] = []
+        try:
+            self._decide_all(envelopes, proposals, replies)
+            if replies:
+                self._committer.submit(proposals, CommitCallback(self._committed, proposals, replies))
+        except Exception as crash:
+            for reply in replies:
+                reply.complete(crash)
+            raise
+
+    def _decide_all(
+        self, envelopes: list[Envelope], proposals: list[Proposal], replies: list[PendingReply]
+    ) -> None:
+        """Add what is proposed, and the replies that wait for a commit; the others are completed."""
         with self._journal.read() as view:
             for envelope in envelopes:
                 before = len(proposals)
@@ -131,8 +144,6 @@ class ResourceActor:
                     replies.append(reply)
                 else:
                     reply.complete(None)
-        if replies:
-            self._committer.submit(proposals, CommitCallback(self._committed, proposals, replies))
 
     def _execute(self, view: View, envelope: Envelope, proposals: list[Proposal]) -> PendingReply | None:
         """Decide one command; None if it leaves for an asynchronous admission step.
@@ -168,6 +179,8 @@ class ResourceActor:
         """Have an asynchronous step called. The command comes back to the mailbox with its outcome."""
         envelope.progress = None
         try:
+            if envelope.abandoned:
+                raise ShuttingDown
             if attempt.resumed is not None:  # for another state of the object
                 attempt.resumed.request.complete(False)
                 envelope.retries += 1

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from gateway.ops.metrics import Metrics
 
 if TYPE_CHECKING:
+    from actors.admission.calls import CallStatistics
     from actors.mailbox import MailboxStatistics
     from actors.store.committer import CommitterStatistics
     from gateway.connections.server_state import ServerStatistics
@@ -72,6 +73,22 @@ def meter_mailboxes(metrics: Metrics, read: Callable[[], Mapping[str, MailboxSta
         "Writes refused because the mailbox was full.",
         lambda: {name: now.refused for name, now in read().items()},
         "type",
+    )
+
+
+def meter_admission(metrics: Metrics, read: Callable[[], CallStatistics]) -> None:
+    metrics.gauge(
+        "rewound_admission_waiting",
+        "Writes waiting for an asynchronous admission plugin.",
+        lambda: read().running,
+    )
+    metrics.counter(
+        "rewound_admission_calls_total", "Calls of asynchronous admission plugins.", lambda: read().started
+    )
+    metrics.counter(
+        "rewound_admission_refused_total",
+        "Writes refused because too many were waiting for such plugins.",
+        lambda: read().refused,
     )
 
 

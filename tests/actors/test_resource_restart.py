@@ -62,6 +62,16 @@ async def test_it_goes_on_from_the_journal(crash, where: str, autojump_clock: Mo
         assert store.supervisor.statistics()["actor configmaps"].restarts == 1
 
 
+async def test_what_was_reserved_for_a_lost_write_is_free_again(crash, autojump_clock: MockClock) -> None:
+    async with stored() as store:
+        service = {"metadata": {"name": "a"}, "spec": {"clusterIP": "10.0.0.7", "ports": [{"port": 80}]}}
+        await store.create("services", {**service, "spec": {"ports": [{"port": 80}]}}, dryRun="All")
+        crash("after")
+        with pytest.raises(Broken):
+            await store.create("services", service)
+        assert (await store.create("services", service))["spec"]["clusterIP"] == "10.0.0.7"
+
+
 async def test_everybody_in_the_batch_is_told(crash, autojump_clock: MockClock) -> None:
     async with stored() as store:
         await store.create("configmaps", config_map("first"))

@@ -42,6 +42,8 @@ async def test_a_write_waits_for_its_plugin_and_others_go_on() -> None:
         assert made["data"] == {"by": "plugin"}
         listed = await api.list("configmaps")
         assert [one["metadata"]["name"] for one in listed["items"]] == ["quick"]
+        metrics = (await api.ask("GET", "/metrics")).text.splitlines()
+        assert {"rewound_admission_waiting 1.0", "rewound_admission_calls_total 2.0"} <= set(metrics)
         plugin.decided.set()
         with trio.fail_after(60):
             while len((await api.list("configmaps"))["items"]) < 2:
