@@ -61,10 +61,6 @@ def port_name(value: str) -> list[str]:
     return wrong
 
 
-def in_range(value: int, low: int, high: int) -> list[str]:
-    return [] if low <= value <= high else [f"must be between {low} and {high}, inclusive"]
-
-
 def domain_prefixed_path(errors: FieldErrors, field: str, value: str) -> None:
     """A domain, a slash, and a path as in a URL."""
     if not value:

@@ -8,7 +8,6 @@ from actors.kinds.validation.field_errors import collect
 from actors.kinds.validation.formats import (
     dns_1035_label,
     domain_prefixed_path,
-    in_range,
     name_is_1035_label,
     port_name,
     wildcard_subdomain,
@@ -59,11 +58,6 @@ def test_wildcards() -> None:
 )
 def test_port_names(name: str, expected: list[str]) -> None:
     assert port_name(name) == expected
-
-
-def test_ranges() -> None:
-    assert in_range(1, 1, 3) == in_range(3, 1, 3) == []
-    assert in_range(0, 1, 3) == in_range(4, 1, 3) == ["must be between 1 and 3, inclusive"]
 
 
 def test_domain_prefixed_paths() -> None:
