@@ -1,4 +1,4 @@
-"""APIService: a name that says what it is, priorities, local ones and remote ones, and its status."""
+"""APIService: its name, priorities, local and remote services, and its status."""
 
 from __future__ import annotations
 

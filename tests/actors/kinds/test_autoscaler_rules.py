@@ -41,7 +41,7 @@ def test_defaults(kinds: Declared) -> None:
     assert "generation" not in stored["metadata"] and kinds.created(PLURAL, autoscaler()) == []
 
 
-def test_behavior_is_said_whole_or_not_at_all(kinds: Declared) -> None:
+def test_a_partial_behavior_gets_defaults(kinds: Declared) -> None:
     assert kinds.stored(PLURAL, autoscaler(behavior={}))["spec"]["behavior"] == {
         "scaleUp": {
             "stabilizationWindowSeconds": 0,

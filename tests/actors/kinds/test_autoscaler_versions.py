@@ -1,4 +1,4 @@
-"""One autoscaler through three versions: what each shows, and that writing back what was read changes nothing."""
+"""HorizontalPodAutoscaler in three versions: conversions, and writing back what was read changes nothing."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ def test_the_beta_shows_empty_parts(kinds: Declared) -> None:
     assert not kinds[FIRST].deprecation_warning and not kinds[PLURAL].deprecation_warning
 
 
-def test_all_versions_are_judged_alike(kinds: Declared) -> None:
+def test_all_versions_have_the_same_rules(kinds: Declared) -> None:
     for version in (PLURAL, FIRST, BETA):
         assert [field for field, _ in kinds.created(version, autoscaler(maxReplicas=0, minReplicas=1))] == [
             "spec.maxReplicas",

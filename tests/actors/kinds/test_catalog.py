@@ -1,4 +1,4 @@
-"""The catalog: every kind at its address, in the words of either dialect."""
+"""The catalog: every kind at its address, with the names of either dialect."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_what_discovery_tells(kinds: Declared) -> None:
     assert kinds["nodes"].subresource("status") and kinds["nodes"].subresource("scale") is None
 
 
-def test_who_is_created_by_a_replace(kinds: Declared) -> None:
+def test_kinds_that_an_update_creates(kinds: Declared) -> None:
     creating = {"endpoints", "events", "events.new", "leases"}
     others = {
         "configmaps",

@@ -1,4 +1,4 @@
-"""Cells of tables: what people read instead of the object."""
+"""Table cells, computed from objects."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Table cells of services, networking, storage, access and the rest: what people read, from objects as stored."""
+"""Table cells of services, networking, storage, access and other kinds, computed from stored objects."""
 
 from __future__ import annotations
 

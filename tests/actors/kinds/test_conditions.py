@@ -1,4 +1,4 @@
-"""Conditions of newer kinds: each type once, a known status, a time, a reason that a program can read."""
+"""Conditions of newer kinds: unique types, a known status, a time, a machine-readable reason."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_types_are_qualified_names_and_not_repeated() -> None:
     ]
 
 
-def test_reasons_are_words() -> None:
+def test_reasons_are_identifiers() -> None:
     for reason in ("A", "a_b", "A,B", "A:B_"):
         assert collect(condition_rules, [{**GOOD, "reason": reason}], "c") == []
     for reason in ("1a", "a b", "a,"):

@@ -1,4 +1,4 @@
-"""ConfigMap: keys are file names, no key stands in both maps, one mebibyte is the most."""
+"""ConfigMap: valid keys, no key in both maps, at most one mebibyte."""
 
 from __future__ import annotations
 
@@ -69,6 +69,6 @@ def test_an_immutable_one_still_takes_labels(kinds: Declared) -> None:
     assert kinds.replaced("configmaps", before, after)[1] == []
 
 
-def test_a_replace_is_judged_like_a_create(kinds: Declared) -> None:
+def test_an_update_has_the_rules_of_a_create(kinds: Declared) -> None:
     _, causes = kinds.replaced("configmaps", NAMED, {**NAMED, "data": {"..": ""}})
     assert once(causes) == [("data[..]", "Invalid value: \"..\": must not be '..'")]

@@ -1,4 +1,4 @@
-"""ControllerRevision: any data, which stays; a number that may grow."""
+"""ControllerRevision: any data, which is immutable; a revision that may grow."""
 
 from __future__ import annotations
 

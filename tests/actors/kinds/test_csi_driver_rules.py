@@ -1,4 +1,4 @@
-"""CSIDriver: its defaults, what is fixed, token requests, and what counts as a new generation."""
+"""CSIDriver: defaults, immutable fields, token requests, and what increments the generation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CSINode: drivers with names, ids and topology; entries come and go but do not change."""
+"""CSINode: drivers with names, ids and topology; entries are immutable."""
 
 from __future__ import annotations
 

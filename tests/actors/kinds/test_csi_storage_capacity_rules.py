@@ -1,4 +1,4 @@
-"""CSIStorageCapacity: class and topology are fixed, amounts are not; two versions that look alike."""
+"""CSIStorageCapacity: class and topology are immutable, amounts are not; two identical versions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def capacity(**parts: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("plural", [PLURAL, f"{PLURAL}.new"])
-def test_a_new_one_is_told_twice(kinds: Declared, plural: str) -> None:
+def test_errors_of_a_create_are_reported_twice(kinds: Declared, plural: str) -> None:
     assert kinds.created(plural, capacity(capacity="0", maximumVolumeSize="5", nodeTopology={})) == []
     assert (
         kinds.created(plural, capacity(capacity="-1"))

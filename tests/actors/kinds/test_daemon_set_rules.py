@@ -40,7 +40,7 @@ def test_defaults(kinds: Declared) -> None:
     assert kinds.created(PLURAL, workload()) == []
 
 
-def test_a_pace_is_said_in_full_even_where_it_counts_for_nothing(kinds: Declared) -> None:
+def test_rolling_update_has_both_parts_even_where_unused(kinds: Declared) -> None:
     for said, kept in (
         ({"type": "OnDelete"}, {}),
         ({"type": "OnDelete", "rollingUpdate": {}}, {"maxUnavailable": 0, "maxSurge": 0}),

@@ -1,4 +1,4 @@
-"""Bytes travel as standard base64 and are stored in its one canonical spelling."""
+"""Bytes are standard base64 and are stored in canonical form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Declared defaults are filled in, in their place, unless the caller wants the document alone."""
+"""Declared defaults are filled in, in declared order, unless the caller wants the document without them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A field said twice is named; the last value counts, and objects are read one over the other."""
+"""Duplicate fields are reported; the last value counts, and objects are merged."""
 
 from __future__ import annotations
 
@@ -66,5 +66,5 @@ def test_problems_stand_in_document_order(kinds: Declared) -> None:
         b'{"data":{"a":"x: \\"y\\": z","a":"1"}}',
     ],
 )
-def test_no_spelling_hides_a_duplicate(kinds: Declared, raw: bytes) -> None:
+def test_no_escape_hides_a_duplicate(kinds: Declared, raw: bytes) -> None:
     assert len(kinds["configmaps"].schema.decode_json(raw).problems) == 1

@@ -1,4 +1,4 @@
-"""Broken, deep, huge and strangely encoded bodies are refused or read, and never hurt."""
+"""Malformed, deep, huge and strangely encoded bodies are refused or decoded, and do no harm."""
 
 from __future__ import annotations
 

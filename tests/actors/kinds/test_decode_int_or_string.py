@@ -1,4 +1,4 @@
-"""Numbers that may be names: kept as sent, refused when neither."""
+"""IntOrString: numbers and strings are kept as sent, anything else is refused."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from tests.actors.kinds.declared import Declared
 
 
 @pytest.mark.parametrize("text", ["0", "-0", "5", "-2147483648", "2147483647"])
-def test_what_32_bits_hold_is_taken(kinds: Declared, text: str) -> None:
+def test_32_bit_integers_are_accepted(kinds: Declared, text: str) -> None:
     decoded = kinds["priorityclasses"].schema.decode_json(b'{"value":%s}' % text.encode())
     assert decoded.object["value"] == int(text)
 

@@ -1,4 +1,4 @@
-"""null says nothing: the field is as if left out, a map value is empty, a list item is its zero."""
+"""null counts as absent: a field is omitted, a map value is empty, a list item is its zero value."""
 
 from __future__ import annotations
 

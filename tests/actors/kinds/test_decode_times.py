@@ -1,4 +1,4 @@
-"""Times are RFC 3339; what is stored is UTC, in whole seconds or with six digits."""
+"""Times are RFC 3339 and are stored in UTC, in whole seconds or with six digits."""
 
 from __future__ import annotations
 

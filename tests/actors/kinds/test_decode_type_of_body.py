@@ -1,4 +1,4 @@
-"""A body may leave out apiVersion and kind; if it names them, they must be those of the address."""
+"""A body may omit apiVersion and kind; if it has them, they must be those of the path."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.actors.kinds.declared import Declared
 @pytest.mark.parametrize(
     "typed", [{}, {"kind": "ConfigMap"}, {"apiVersion": "v1"}, {"kind": "", "apiVersion": ""}]
 )
-def test_what_fits_is_taken_and_not_stored(kinds: Declared, typed: dict[str, str]) -> None:
+def test_matching_types_are_accepted_and_not_stored(kinds: Declared, typed: dict[str, str]) -> None:
     assert kinds.decode("configmaps", {**typed, "data": {"k": "v"}}) == {"metadata": {}, "data": {"k": "v"}}
 
 

@@ -1,4 +1,4 @@
-"""Fields that a kind does not have are dropped and named, with their full path, in document order."""
+"""Unknown fields are dropped and reported with their full path, in document order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A value that its field cannot hold is refused, and the answer names the field and what was found."""
+"""A value of the wrong type is refused, and the error names the field and the type of the value."""
 
 from __future__ import annotations
 
@@ -53,6 +53,6 @@ def test_a_wrong_type_counts_more_than_unknown_fields(kinds: Declared) -> None:
         kinds["configmaps"].schema.decode_json(b'{"bogus":1,"data":5}')
 
 
-def test_the_first_of_several_is_told(kinds: Declared) -> None:
+def test_the_first_of_several_is_reported(kinds: Declared) -> None:
     with pytest.raises(NotDecodable, match=r"ConfigMap\.immutable"):
         kinds["configmaps"].schema.decode_json(b'{"immutable":5,"data":5}')

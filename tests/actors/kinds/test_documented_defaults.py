@@ -1,4 +1,4 @@
-"""Every default that the documents of the API name, by the field's path."""
+"""Every default that the API documentation names, by the field's path."""
 
 from __future__ import annotations
 

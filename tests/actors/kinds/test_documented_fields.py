@@ -1,4 +1,4 @@
-"""Every field that the documents of the API name is taken and kept as it was sent, by the field's path."""
+"""Every field that the API documentation names is accepted and stored as sent, by the field's path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every rule and limit that the documents of the API name: what breaks it is refused at its field."""
+"""Every rule and limit that the API documentation names: violations are refused at their field."""
 
 from __future__ import annotations
 

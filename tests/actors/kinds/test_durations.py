@@ -1,4 +1,4 @@
-"""Durations are numbers with units, one after the other; what is wrong with a text is told as clients know it."""
+"""Durations are numbers with units; errors have the texts that clients know."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`--runtime-config`: what each form of it switches on and off, and what is said of nonsense."""
+"""`--runtime-config`: what each key switches on and off, and the errors of invalid ones."""
 
 from __future__ import annotations
 

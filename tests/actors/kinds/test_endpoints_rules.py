@@ -1,4 +1,4 @@
-"""Endpoints: addresses others can reach, ports that can be told apart."""
+"""Endpoints: addresses reachable from other machines, and ports with unique names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Core events: they lie with the object they are about; those that tell their time tell everything."""
+"""Core events: they are in the namespace of their object; those with an eventTime need all new fields."""
 
 from __future__ import annotations
 

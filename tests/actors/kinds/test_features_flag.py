@@ -1,4 +1,4 @@
-"""`--feature-gates`: which features are on, and what is said of names and values that make no sense."""
+"""`--feature-gates`: which features are on, and the errors of invalid names and values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Features that are off unless switched on: what volumes, claims, drivers and policies do once they are on."""
+"""Features that are off by default: what volumes, claims, drivers and policies do with them on."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_those_that_have_the_newest_mode_keep_it() -> None:
     assert replace(claims, alone, kept)[1] == []
 
 
-def test_a_failed_expansion_can_be_taken_back() -> None:
+def test_a_failed_expansion_can_be_reverted() -> None:
     claims = persistent_volume_claim.define(CLUSTER, on("RecoverVolumeExpansionFailure"))
     status = {"phase": "Bound", "capacity": {"storage": "1Gi"}}
     old = stored(claims, spec=sized("3Gi"), status=status)

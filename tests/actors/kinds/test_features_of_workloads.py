@@ -1,4 +1,4 @@
-"""Features that are off unless asked for, in the templates of workloads: dropped, kept, and kept once there."""
+"""Features that are off by default, in pod templates: fields are dropped, or kept once stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names, keys, label values, addresses: what passes, and the texts of what does not."""
+"""Names, keys, label values, addresses: valid ones, and the error texts of invalid ones."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_format(check: Callable[[str], list[str]], value: str, texts: list[str])
         (checks.name_is_path_segment, "..", True, 0),
     ],
 )
-def test_prefixes_are_judged_as_if_letters_followed(
+def test_prefixes_are_checked_as_if_letters_followed(
     check: checks.CheckName, name: str, prefix: bool, count: int
 ) -> None:
     assert len(check(name, prefix)) == count

@@ -1,4 +1,4 @@
-"""How messages print values."""
+"""Values in error messages are formatted as in Go."""
 
 from __future__ import annotations
 

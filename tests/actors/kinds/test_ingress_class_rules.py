@@ -1,4 +1,4 @@
-"""IngressClass: a controller that stays, and parameters in the cluster or in one namespace."""
+"""IngressClass: an immutable controller, and parameters in the cluster or in one namespace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ingress: rules, paths, backends, TLS, the class, what old objects may keep, generation and status."""
+"""Ingress: rules, paths, backends, TLS, the class, what stored objects may keep, generation and status."""
 
 from __future__ import annotations
 

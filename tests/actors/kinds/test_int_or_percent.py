@@ -1,4 +1,4 @@
-"""Shares: numbers, percentages, and what a text without either is worth."""
+"""Numbers and percentages in IntOrString fields, and strings that are neither."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job makes of failed pods: dropped while the feature is off, judged when it is on."""
+"""podFailurePolicy of jobs: dropped while the feature is off, validated when it is on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Job: defaults, the selector made from its uid, counts, modes, what stays, status."""
+"""Job: defaults, the selector generated from its uid, counts, modes, immutable fields, status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A text that is not JSON is answered with the letter that does not fit, in the words that clients know."""
+"""JSON syntax errors name the invalid character, in the words that clients know."""
 
 from __future__ import annotations
 
@@ -44,6 +44,6 @@ def test_the_letter_that_does_not_fit(text: str, letter: str, place: str) -> Non
     assert told.value.reason == f"invalid character '{letter}' {place}"
 
 
-def test_where_it_is_said_too() -> None:
+def test_the_offset_is_reported() -> None:
     with pytest.raises(NotJson, match=r"^invalid character 'x' after array element at offset 3$"):
         parse_tree(b"[1 x]")

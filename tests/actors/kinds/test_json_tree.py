@@ -1,4 +1,4 @@
-"""The quick reader of patches gives what the exact scanner gives, and notices what stands there twice."""
+"""The fast parser of patches agrees with the exact one, and reports duplicate members."""
 
 from __future__ import annotations
 

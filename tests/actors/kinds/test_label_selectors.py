@@ -1,4 +1,4 @@
-"""Label selectors inside objects: operators, values that go with them, keys and labels."""
+"""Label selectors in objects: operators with their values, keys and labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lease: positive durations, and a replace says which version it replaces."""
+"""Lease: positive durations, and no unconditional updates."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_numbers(kinds: Declared) -> None:
     ]
 
 
-def test_a_replace_is_judged_too_and_may_create(kinds: Declared) -> None:
+def test_an_update_is_validated_and_may_create(kinds: Declared) -> None:
     _, causes = kinds.replaced("leases", NAMED, {**NAMED, "spec": {"leaseDurationSeconds": -1}})
     assert len(causes) == 1
     assert (

@@ -1,4 +1,4 @@
-"""LimitRange: what containers get unasked, names of resources, and amounts that must be in order."""
+"""LimitRange: defaults of containers, names of resources, and the order of amounts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_containers_get_what_they_may_have(kinds: Declared) -> None:
     assert list(item) == ["type", "max", "min", "default", "defaultRequest"]
 
 
-def test_what_is_said_stands(kinds: Declared) -> None:
+def test_given_values_are_kept(kinds: Declared) -> None:
     item = filled(kinds, of("Container", max={"cpu": "4"}, default={"cpu": "2"}, defaultRequest={"cpu": "1"}))
     assert item["default"] == {"cpu": "2"} and item["defaultRequest"] == {"cpu": "1"}
     item = filled(kinds, of("Container", max={"cpu": "4"}, min={"cpu": "1"}, default={"cpu": "2"}))
@@ -118,7 +118,7 @@ def test_create(kinds: Declared, document: Any, field: str, message: str) -> Non
     assert kinds.created("limitranges", document)[0] == (f"spec.limits[0].{field}", message)
 
 
-def test_orders_told_of_defaults(kinds: Declared) -> None:
+def test_order_of_defaults(kinds: Declared) -> None:
     causes = kinds.created("limitranges", of("Container", default={"cpu": "1"}, defaultRequest={"cpu": "2"}))
     assert causes == [
         (
@@ -151,7 +151,7 @@ def test_resources_and_types_of_others(kinds: Declared, names: Names) -> None:
     assert kinds.created("limitranges", of("Pod", max={"example.com/gpu": "1", names.key("x"): "1"})) == []
 
 
-def test_a_change_is_judged_like_a_new_one(kinds: Declared) -> None:
+def test_an_update_has_the_rules_of_a_create(kinds: Declared) -> None:
     before = of("Pod", max={"cpu": "1"})
     assert kinds.replaced("limitranges", before, of("Pod", max={"cpu": "2"}))[1] == []
     _, causes = kinds.replaced("limitranges", before, of("Planet"))

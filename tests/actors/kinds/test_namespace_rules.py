@@ -1,4 +1,4 @@
-"""Namespace: a label for a name, the name for a label, and parts that change through their own paths only."""
+"""Namespace: its name is a label and has a label, and finalizers and status change at their own paths only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NetworkPolicy: defaults of types and protocols, peers, ports, blocks, generation, and a status left alone."""
+"""NetworkPolicy: defaults of types and protocols, peers, ports, CIDR blocks, generation, and the unused status."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def policy(**spec: Any) -> dict[str, Any]:
         ({"egress": [{}], "policyTypes": ["Egress"]}, ["Egress"]),
     ],
 )
-def test_types_follow_what_is_said(kinds: Declared, spec: Any, types: list[str]) -> None:
+def test_policy_types_default_to_the_rules_given(kinds: Declared, spec: Any, types: list[str]) -> None:
     stored = kinds.stored("networkpolicies", policy(**spec))
     assert stored["spec"]["policyTypes"] == types
     assert stored["status"] == {} and stored["metadata"]["generation"] == 1
 
 
-def test_ports_are_tcp_unless_said_otherwise(kinds: Declared) -> None:
+def test_ports_default_to_tcp(kinds: Declared) -> None:
     sent = policy(egress=[{"ports": [{"port": 53}, {"port": "dns", "protocol": "UDP"}, {}]}])
     assert kinds.decode("networkpolicies", sent)["spec"]["egress"][0]["ports"] == [
         {"protocol": "TCP", "port": 53},

@@ -1,4 +1,4 @@
-"""Node: taints, pod networks, resources, and what is set once and then fixed."""
+"""Node: taints, pod networks, resources, and fields that can be set once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PersistentVolumeClaim: what it asks for, the two data sources, what stays, growth, and its status."""
+"""PersistentVolumeClaim: requests, the two data sources, immutable fields, expansion, and status."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_the_same_size_in_other_units_is_no_change(kinds: Declared) -> None:
     assert kinds.replaced(PLURAL, claim("1Gi"), claim("1073741824"))[1] == []
 
 
-def test_the_mode_is_told_of_twice(kinds: Declared) -> None:
+def test_the_volume_mode_is_reported_twice(kinds: Declared) -> None:
     assert kinds.replaced(PLURAL, claim(), claim(volumeMode="Block"))[1] == [
         ("spec", FIXED),
         ("volumeMode", 'Invalid value: "Block": field is immutable'),

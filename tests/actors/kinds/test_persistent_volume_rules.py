@@ -1,4 +1,4 @@
-"""PersistentVolume: defaults, access modes, capacity, node affinity, what stays, and its status."""
+"""PersistentVolume: defaults, access modes, capacity, node affinity, immutable fields, and status."""
 
 from __future__ import annotations
 

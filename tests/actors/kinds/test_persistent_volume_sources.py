@@ -1,4 +1,4 @@
-"""Sources of volumes: exactly one, each with what it needs, each with its defaults."""
+"""Sources of persistent volumes: exactly one, its required fields and defaults."""
 
 from __future__ import annotations
 

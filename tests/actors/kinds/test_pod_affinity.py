@@ -1,4 +1,4 @@
-"""Pod: nodes and neighbours it must have or would like to have."""
+"""Pod: required and preferred node affinity, pod affinity and anti-affinity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pod: fields of features that are off are dropped, unless they are there already."""
+"""Pod: fields of features that are off are dropped, unless they are stored already."""
 
 from __future__ import annotations
 

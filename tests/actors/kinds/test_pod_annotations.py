@@ -1,4 +1,4 @@
-"""Pod: annotations that the API itself reads."""
+"""Pod: annotations that the server reads."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_seccomp_profiles(kinds: Declared, names: Names, profile: str, text: str
         assert own == ([(f"{PLACE}.{key}", text)] if text else [])
 
 
-def test_profiles_said_in_annotations_become_fields(kinds: Declared, names: Names) -> None:
+def test_profiles_in_annotations_become_fields(kinds: Declared, names: Names) -> None:
     annotations = {
         names.key("pod", "seccomp.security.alpha"): "runtime/default",
         names.key("c", "container.seccomp.security.alpha"): "localhost/p",

@@ -1,4 +1,4 @@
-"""Binding: a pod gets its node, once."""
+"""Binding: assigns a pod to a node, once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def bind(kinds: Declared, stored: dict[str, Any], target: Any = None, **metadata
     return decide_submit(kinds["pods"], Current(7, stored), command, document).object
 
 
-def test_the_node_is_set_and_told(kinds: Declared) -> None:
+def test_the_node_and_the_condition_are_set(kinds: Declared) -> None:
     before = kinds.stored("pods", pod(metadata={"annotations": {"b": "1"}}))
     after = bind(kinds, before, annotations={"a": "2"})
     assert after["spec"]["nodeName"] == "n" and "nodeName" not in before["spec"]
@@ -42,7 +42,7 @@ def test_the_node_is_set_and_told(kinds: Declared) -> None:
     assert fields.index("nodeName") < fields.index("securityContext")
 
 
-def test_a_condition_is_not_told_twice(kinds: Declared) -> None:
+def test_a_condition_is_not_set_twice(kinds: Declared) -> None:
     before = kinds.stored("pods", pod())
     for status, since in (("True", "2019-01-01T00:00:00Z"), ("False", "2020-09-13T12:26:40Z")):
         told = {"type": "PodScheduled", "status": status, "lastTransitionTime": "2019-01-01T00:00:00Z"}

@@ -1,4 +1,4 @@
-"""Pod: how it is, in the words of a table."""
+"""Pod: table cells."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_containers(kinds: Declared, status: Any, word: str, ready: str, restart
         ([{"terminated": {"exitCode": 0}}, {"terminated": {"exitCode": 0}}], "Running"),
     ],
 )
-def test_containers_that_prepare(kinds: Declared, states: Any, word: str) -> None:
+def test_init_containers(kinds: Declared, states: Any, word: str) -> None:
     prepared = [container(state, restarts=1) for state in states]
     status = {"phase": "Running", "initContainerStatuses": prepared, "containerStatuses": [RUNNING]}
     found = cells(kinds, status, initContainers=INIT)
@@ -118,7 +118,7 @@ def test_containers_that_prepare(kinds: Declared, states: Any, word: str) -> Non
 
 
 @pytest.mark.parametrize(("reason", "word"), [("", "Terminating"), ("NodeLost", "Unknown")])
-def test_pods_that_go(kinds: Declared, reason: str, word: str) -> None:
+def test_terminating_pods(kinds: Declared, reason: str, word: str) -> None:
     status = {"phase": "Running", "reason": reason, "containerStatuses": [RUNNING]}
     found = cells(kinds, status, {"deletionTimestamp": "2020-01-01T00:00:00Z"})
     assert (found["Status"], found["Ready"]) == (word, "1/1")

@@ -1,4 +1,4 @@
-"""Pod: containers, those that prepare and those added later: names, images, words."""
+"""Pod: containers, init containers and ephemeral containers: names, images, policies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pod: what a client leaves out."""
+"""Pod: defaults."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def test_annotations_of_long_ago_are_dropped(kinds: Declared, names: Names) -> N
     assert decoded["metadata"]["annotations"] == {"kept": "x"}
 
 
-def test_the_address_is_said_twice(kinds: Declared) -> None:
+def test_the_address_is_in_both_fields(kinds: Declared) -> None:
     both = {"podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}]}
     two = {"podIP": "10.0.0.2", "podIPs": [{"ip": "10.0.0.1"}, {"ip": "fd00::1"}]}
     for sent, stored in (

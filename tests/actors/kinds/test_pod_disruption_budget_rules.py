@@ -1,4 +1,4 @@
-"""PodDisruptionBudget: one of two ways to say it, shares, status, and no replace without a version."""
+"""PodDisruptionBudget: minAvailable or maxUnavailable, percentages, status, no unconditional updates."""
 
 from __future__ import annotations
 

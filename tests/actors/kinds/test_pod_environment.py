@@ -1,4 +1,4 @@
-"""Pod: variables said outright, taken from fields, keys and amounts, and whole sources of them."""
+"""Pod: environment variables with values, from fields, keys and resources, and from whole sources."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_values_from_elsewhere(kinds: Declared, source: Any, causes: list[tuple[
     assert wrong_container(kinds, env=[{"name": "A", "valueFrom": source}]) == expected
 
 
-def test_a_value_is_said_once(kinds: Declared) -> None:
+def test_a_variable_has_one_source(kinds: Declared) -> None:
     env = [{"name": "A", "value": "x", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]
     assert wrong_container(kinds, env=env) == [
         ("env[0].valueFrom", 'Invalid value: "": may not be specified when `value` is not empty')

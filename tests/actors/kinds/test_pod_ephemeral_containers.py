@@ -1,4 +1,4 @@
-"""Pod: containers that are added to look into it."""
+"""Pod: ephemeral containers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def added(
     return replace(kinds["pods"], new, old, "ephemeralcontainers")
 
 
-def test_only_the_added_containers_are_taken(kinds: Declared) -> None:
+def test_only_the_added_containers_are_stored(kinds: Declared) -> None:
     new, causes = added(kinds, {**DEBUG, "targetContainerName": "c", "tty": True})
     assert causes == []
     assert "labels" not in new["metadata"] and "hostname" not in new["spec"]

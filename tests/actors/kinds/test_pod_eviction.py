@@ -1,4 +1,4 @@
-"""Eviction: a pod goes as far as budgets allow, and the budget pays."""
+"""Eviction: pods are evicted as far as budgets allow, and budgets record it."""
 
 from __future__ import annotations
 

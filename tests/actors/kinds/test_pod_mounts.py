@@ -1,4 +1,4 @@
-"""Pod: where containers see volumes, as folders and as devices."""
+"""Pod: volume mounts and volume devices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pod: how its containers find others by name."""
+"""Pod: host names, host aliases and DNS."""
 
 from __future__ import annotations
 

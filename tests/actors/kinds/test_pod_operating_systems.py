@@ -1,4 +1,4 @@
-"""Pod: what belongs to machines of one system and not to the other."""
+"""Pod: fields that only Linux or only Windows has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pod: taints it tolerates, how its kind is spread, readiness gates, and single words of its spec."""
+"""Pod: tolerations, topology spread, readiness gates, and enumerated fields of the spec."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_spreading(kinds: Declared, parts: Any, causes: list[tuple[str, str]]) -
     assert wrong(kinds, topologySpreadConstraints=[{**SPREAD, **parts}]) == expected
 
 
-def test_a_way_of_spreading_is_said_once(kinds: Declared) -> None:
+def test_spread_constraints_are_unique(kinds: Declared) -> None:
     constraints = [SPREAD, {**SPREAD, "whenUnsatisfiable": "ScheduleAnyway"}, {**SPREAD, "maxSkew": 2}]
     assert wrong(kinds, topologySpreadConstraints=constraints) == [
         (
@@ -161,5 +161,5 @@ def test_readiness_gates(kinds: Declared) -> None:
         ({"imagePullSecrets": [{}, {"name": "A"}]}, []),
     ],
 )
-def test_words_and_names(kinds: Declared, parts: Any, causes: list[tuple[str, str]]) -> None:
+def test_enumerated_fields_and_names(kinds: Declared, parts: Any, causes: list[tuple[str, str]]) -> None:
     assert wrong(kinds, **parts) == [(f"spec.{field}", text) for field, text in causes]

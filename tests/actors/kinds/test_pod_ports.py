@@ -1,4 +1,4 @@
-"""Pod: ports of containers and of the machine they run on."""
+"""Pod: container ports and host ports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pod: how containers are asked how they are, and what is done at their start and end."""
+"""Pod: probes and lifecycle hooks."""
 
 from __future__ import annotations
 

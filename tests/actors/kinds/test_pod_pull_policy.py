@@ -1,4 +1,4 @@
-"""Pod: images that may have changed are pulled anew, fixed ones are kept."""
+"""Pod: the pull policy defaults to Always for the latest tag, otherwise to IfNotPresent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pod: its class follows from what its containers ask for."""
+"""Pod: the QoS class follows from requests and limits."""
 
 from __future__ import annotations
 

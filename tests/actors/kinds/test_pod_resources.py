@@ -1,4 +1,4 @@
-"""Pod: what containers ask for and may use: names, amounts, and how they go together."""
+"""Pod: requests and limits: names, amounts, and how they relate."""
 
 from __future__ import annotations
 

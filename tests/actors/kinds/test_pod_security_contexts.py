@@ -1,4 +1,4 @@
-"""Pod: as whom containers run and what they may do."""
+"""Pod: security contexts."""
 
 from __future__ import annotations
 

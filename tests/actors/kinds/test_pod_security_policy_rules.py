@@ -1,4 +1,4 @@
-"""PodSecurityPolicy: each field that the documents name, and the rules between them."""
+"""PodSecurityPolicy: each documented field, and the rules between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pod: what lists can be narrowed by."""
+"""Pod: field selectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pod: what was found of it, through the status alone."""
+"""Pod: the status subresource."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PodTemplate: the same rules as of pods, where the template stands."""
+"""PodTemplate: the rules of pods, at the path of the template."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pod: images, a nearer deadline, more tolerations; nothing else changes once it is there."""
+"""Pod: images, a shorter deadline and more tolerations may change; nothing else does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pod: volumes with a claim of their own, named after pod and volume."""
+"""Pod: ephemeral volumes, whose claims are named after pod and volume."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def ephemeral(spec: Any = None, metadata: Any = None) -> dict[str, Any]:
     return {"volumeClaimTemplate": template}
 
 
-def test_a_sound_template(kinds: Declared) -> None:
+def test_a_valid_template(kinds: Declared) -> None:
     metadata = {"labels": {"a": "b"}, "annotations": {"A/b": "c"}}
     assert wrong_volume(kinds, ephemeral=ephemeral(metadata=metadata)) == []
 

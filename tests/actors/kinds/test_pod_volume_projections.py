@@ -1,4 +1,4 @@
-"""Pod: keys, fields and tokens that become files."""
+"""Pod: volumes of keys, fields and tokens."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_one_projection_each(kinds: Declared) -> None:
     ]
 
 
-def test_a_path_is_taken_once(kinds: Declared) -> None:
+def test_paths_are_unique(kinds: Declared) -> None:
     items = [{"key": "k", "path": "p"}]
     sources = [
         {"secret": {"name": "s", "items": items}},

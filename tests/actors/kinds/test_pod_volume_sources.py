@@ -1,4 +1,4 @@
-"""Pod: every source of a volume, what it must say and what it may not."""
+"""Pod: every volume source, its required and forbidden fields."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ SOUND: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("source", SOUND, ids=lambda source: next(iter(source)))
-def test_sound_sources(kinds: Declared, source: dict[str, Any]) -> None:
+def test_valid_sources(kinds: Declared, source: dict[str, Any]) -> None:
     assert wrong_volume(kinds, **source) == []
 
 
@@ -251,7 +251,7 @@ UNSOUND: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
 
 
 @pytest.mark.parametrize(("source", "causes"), UNSOUND, ids=lambda value: next(iter(value))[:12])
-def test_unsound_sources(kinds: Declared, source: Any, causes: list[tuple[str, str]]) -> None:
+def test_invalid_sources(kinds: Declared, source: Any, causes: list[tuple[str, str]]) -> None:
     assert wrong_volume(kinds, **source) == causes
 
 

@@ -1,4 +1,4 @@
-"""Pod: what is told to those who make one that works, but not as they may think."""
+"""Pod: warnings about valid pods."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_old_annotations(kinds: Declared, names: Names) -> None:
     ]
 
 
-def test_what_is_said_twice(kinds: Declared) -> None:
+def test_duplicates(kinds: Declared) -> None:
     env = [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]
     assert warnings(kinds, containers=[{**CONTAINER, "env": env}]) == [
         'spec.containers[0].env[1].name: duplicate name "A"'

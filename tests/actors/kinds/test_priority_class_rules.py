@@ -1,4 +1,4 @@
-"""PriorityClass: a ceiling for users, names of the system's own, and a value that never changes."""
+"""PriorityClass: the maximum of users, names of the system, and an immutable value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PriorityLevelConfiguration: limited or exempt, queues that a hash can deal out, the two that are fixed."""
+"""PriorityLevelConfiguration: limited or exempt, queues and hands, the two mandatory levels."""
 
 from __future__ import annotations
 

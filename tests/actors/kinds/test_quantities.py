@@ -1,4 +1,4 @@
-"""Amounts have one canonical form; finer than a billionth is rounded away from zero."""
+"""Quantities have one canonical form; amounts below a billionth are rounded away from zero."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bindings: the role they refer to, which stays, and the subjects, which may change."""
+"""Bindings: an immutable reference to a role, and subjects, which may change."""
 
 from __future__ import annotations
 

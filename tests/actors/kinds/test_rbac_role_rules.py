@@ -1,4 +1,4 @@
-"""Roles and ClusterRoles: what a rule needs, what it may not mix, and aggregation."""
+"""Roles and ClusterRoles: required parts of a rule, invalid combinations, and aggregation."""
 
 from __future__ import annotations
 

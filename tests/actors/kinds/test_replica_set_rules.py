@@ -1,4 +1,4 @@
-"""ReplicaSet: defaults, the selector and its template, status."""
+"""ReplicaSet: defaults, selector and template, status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ReplicationController: selector and labels from its template, counts, and the pods it may make."""
+"""ReplicationController: selector and labels from its template, counts, and its pods."""
 
 from __future__ import annotations
 

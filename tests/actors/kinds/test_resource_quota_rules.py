@@ -1,4 +1,4 @@
-"""ResourceQuota: names and amounts, scopes that fit, scopes that stay, and its status."""
+"""ResourceQuota: names and amounts, valid and immutable scopes, and status."""
 
 from __future__ import annotations
 

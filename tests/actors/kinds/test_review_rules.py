@@ -1,4 +1,4 @@
-"""Reviews and requests for tokens: what they must say, and what they may not."""
+"""Reviews and TokenRequests: required and forbidden fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RuntimeClass: a handler that stays, an overhead, and where its pods may run."""
+"""RuntimeClass: an immutable handler, an overhead, and the scheduling of its pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scale: how many there are to be, seen and set through the object that counts them."""
+"""The scale subresource: the desired and current replicas of an object."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Schedules of cron jobs: crontab fields, words, durations and time zones."""
+"""Schedules of cron jobs: crontab fields, names, durations and time zones."""
 
 from __future__ import annotations
 

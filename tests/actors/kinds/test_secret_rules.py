@@ -1,4 +1,4 @@
-"""Secret: keys, size, and the type that never changes."""
+"""Secret: keys, size, and the immutable type."""
 
 from __future__ import annotations
 

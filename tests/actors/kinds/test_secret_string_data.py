@@ -1,4 +1,4 @@
-"""stringData is a way to write data: merged over it, and never stored."""
+"""stringData is merged into data and never stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The well-known secret types ask for their keys, in the words of either dialect."""
+"""The well-known secret types require their keys, with the names of either dialect."""
 
 from __future__ import annotations
 
@@ -59,9 +59,7 @@ def test_registry_credentials_are_json_and_stay_out_of_messages(
         ("[]", "json: cannot unmarshal array into Go value of type map[string]interface {}"),
     ],
 )
-def test_what_is_wrong_with_registry_credentials_is_said(
-    kinds: Declared, names: Names, text: str, what: str
-) -> None:
+def test_errors_of_registry_credentials(kinds: Declared, names: Names, text: str, what: str) -> None:
     key = ".dockerconfigjson"
     document = {"metadata": {"name": "a"}, "type": names.key("dockerconfigjson"), "stringData": {key: text}}
     said = f'Invalid value: "<secret contents redacted>": {what}'

@@ -1,4 +1,4 @@
-"""ServiceAccount: of the secrets it lists only their names are kept."""
+"""ServiceAccount: only the names of listed secrets are stored."""
 
 from __future__ import annotations
 

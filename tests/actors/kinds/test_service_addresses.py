@@ -1,4 +1,4 @@
-"""Addresses and families of services: what a client may say of them, and what cannot change any more."""
+"""Addresses and IP families of services: valid values, and immutable ones."""
 
 from __future__ import annotations
 

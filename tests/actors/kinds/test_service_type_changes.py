@@ -1,4 +1,4 @@
-"""A service that becomes another type loses what the new type has no use for, and keeps what was changed."""
+"""A service that changes its type loses fields that the new type does not use, unless they were changed too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CertificateSigningRequest: what is asked for and stays, verdicts by approval, certificates by status."""
+"""CertificateSigningRequest: the immutable spec, verdicts by approval, certificates by status."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def judged(*conditions: Any, certificate: str = "") -> dict[str, Any]:
     return {**wish(), "status": {**status, "certificate": certificate} if certificate else status}
 
 
-def test_a_new_one_is_unjudged(kinds: Declared) -> None:
+def test_a_create_drops_the_status(kinds: Declared) -> None:
     assert kinds.stored(PLURAL, judged(condition("Approved"), certificate="AAAA"))["status"] == {}
     assert kinds.created(PLURAL, wish(expirationSeconds=600)) == []
 
@@ -127,7 +127,7 @@ def test_the_signer_of_old_clients(kinds: Declared, names: Names) -> None:
     assert kinds.replaced(PLURAL, wish(signerName=old), wish(signerName=old))[1] == []
 
 
-def test_usages_are_known_words(kinds: Declared) -> None:
+def test_usages_are_known(kinds: Declared) -> None:
     [(field, message)] = kinds.created(PLURAL, wish(usages=["client auth", "world domination"]))
     assert field == "spec.usages[1]" and message.startswith('Unsupported value: "world domination": ')
     assert kinds.created(PLURAL, wish(usages=["signing", "s/mime", "netscape sgc", "any"])) == []
@@ -184,7 +184,7 @@ def test_verdicts_come_by_approval(kinds: Declared) -> None:
 
 
 @pytest.mark.parametrize("subresource", ["approval", "status"])
-def test_nothing_is_taken_back(kinds: Declared, subresource: str) -> None:
+def test_conditions_cannot_be_removed(kinds: Declared, subresource: str) -> None:
     for kind in ("Approved", "Denied", "Failed"):
         _, causes = changed(kinds, judged(condition(kind)), judged(), subresource)
         assert causes == [

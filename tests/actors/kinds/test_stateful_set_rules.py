@@ -1,4 +1,4 @@
-"""StatefulSet: every field that the documents name, what may change, features that are off, status and scale."""
+"""StatefulSet: every documented field, mutable fields, features that are off, status and scale."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_features_that_are_off_leave_nothing(kinds: Declared) -> None:
         assert spec["updateStrategy"]["rollingUpdate"] == {"partition": 0}
 
 
-def test_claims_are_kept_unless_said(kinds: Declared, names: Names) -> None:
+def test_claims_are_retained_by_default(kinds: Declared, names: Names) -> None:
     definition = featured(kinds, names, AUTO_DELETE)
     part = "persistentVolumeClaimRetentionPolicy"
     assert made(definition, stateful())[0]["spec"][part] == {"whenDeleted": "Retain", "whenScaled": "Retain"}

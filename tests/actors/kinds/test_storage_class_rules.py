@@ -1,4 +1,4 @@
-"""StorageClass: a provisioner, bounded parameters, topologies without repetition, and what is fixed."""
+"""StorageClass: provisioner, bounded parameters, unique topologies, and immutable fields."""
 
 from __future__ import annotations
 

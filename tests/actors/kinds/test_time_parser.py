@@ -1,4 +1,4 @@
-"""What is wrong with a time is told to the letter; odd spellings that were always taken still are."""
+"""Errors of times have the texts of Go; nonstandard forms that Go accepts are accepted."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_what_there_cannot_be(text: str, why: str) -> None:
     assert str(caught.value) == f'parsing time "{text}": {why}'
 
 
-def test_spellings_that_were_always_taken() -> None:
+def test_nonstandard_forms_that_go_accepts() -> None:
     moment = datetime(2020, 2, 3, 5, 0, 0, 500_000, tzinfo=UTC)
     assert parse_time("2020-02-03T5:00:00,5Z", SECONDS) == moment
     assert parse_time("2020-02-03T07:00:00.500000000+02:00", SECONDS) == moment

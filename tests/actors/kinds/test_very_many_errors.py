@@ -1,4 +1,4 @@
-"""Bodies that break very many rules: judging ends early, and the answer stays short."""
+"""Bodies with very many errors: validation ends early, and the response stays short."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""VolumeAttachment: a wish that stays, with one source, and a status of its own."""
+"""VolumeAttachment: an immutable spec with one source, and a status of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How webhooks are reached: URLs with a host and nothing more, services with a name, a port and a path."""
+"""WebhookClientConfig: URLs with a host and nothing more, services with a name, a port and a path."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_names_and_ports() -> None:
     ]
 
 
-def test_a_missing_name_is_told_of_the_namespace_and_the_reverse(kinds: Declared) -> None:
+def test_a_missing_name_is_reported_at_the_namespace_and_the_reverse(kinds: Declared) -> None:
     def missing(**service: str) -> list[tuple[str, str]]:
         hook = {
             "name": "a.example.com",

@@ -1,4 +1,4 @@
-"""Webhook configurations: defaults, names, policies, rules, selectors, what old ones may keep, generation."""
+"""Webhook configurations: defaults, names, policies, rules, selectors, what stored ones may keep, generation."""
 
 from __future__ import annotations
 

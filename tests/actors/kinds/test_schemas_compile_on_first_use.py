@@ -1,4 +1,4 @@
-"""Declaring all kinds costs little: the compiler is not even loaded before the first document."""
+"""Declaring all kinds is cheap: pydantic-core is not imported before the first document."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents nobody would write: rules, preparations, warnings and cells answer them, and never break."""
+"""Random documents: rules, preparations, warnings and cells of every kind handle them without a crash."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def objects(definition: Definition) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("definition", KINDS, ids=repr)
-def test_odd_documents(definition: Definition) -> None:
+def test_random_documents(definition: Definition) -> None:
     made = objects(definition)
     assert made
     for new, old in zip(made, made[1:] + made[:1], strict=True):

@@ -1,4 +1,4 @@
-"""Messages show values so that nothing in them is lost or misread."""
+"""Error messages format values without loss."""
 
 from __future__ import annotations
 

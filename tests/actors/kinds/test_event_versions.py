@@ -1,4 +1,4 @@
-"""The events group: one stored object under other names, stricter about what is written through it."""
+"""The events group: the stored core event under other field names, with stricter rules for writes."""
 
 from __future__ import annotations
 

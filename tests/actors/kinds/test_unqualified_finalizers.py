@@ -1,4 +1,4 @@
-"""Finalizers without a domain: most kinds take the known ones alone; some, that were judged apart, take any."""
+"""Finalizers without a domain: most kinds accept only the standard ones; some accept any."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ API_SERVICE = {
         ("roles", NAMED, False),
     ],
 )
-def test_plain_names(kinds: Declared, plural: str, document: Any, taken: bool) -> None:
+def test_unqualified_names(kinds: Declared, plural: str, document: Any, taken: bool) -> None:
     expected = set() if taken else {"metadata.finalizers[0]"}
     assert {field for field, _ in kinds.created(plural, document)} == expected
     assert {field for field, _ in kinds.replaced(plural, document, document)[1]} == expected
