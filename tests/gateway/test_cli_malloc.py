@@ -10,9 +10,9 @@ import pytest
 
 PROGRAM = """
 import resource, sys
-from gateway.cli.malloc import keep_memory
+from gateway.cli.malloc import configure_malloc
 if sys.argv[1] == "kept":
-    assert keep_memory()
+    assert configure_malloc()
 def large():
     return [b"x" * (8 << 20) for _ in range(4)]
 for _ in range(10):
