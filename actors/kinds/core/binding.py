@@ -72,6 +72,6 @@ def _scheduled(status: Object, now: int) -> Object:
     conditions = status.get("conditions", [])
     before: Object = next((one for one in conditions if one["type"] == kind), {})
     since = before["lastTransitionTime"] if before.get("status") == "True" else seconds_text(now)
-    told = {"type": kind, "status": "True", "lastProbeTime": None, "lastTransitionTime": since}
-    kept = [told if one is before else one for one in conditions]
-    return POD_STATUS.arranged({**status, "conditions": kept if before else [*kept, told]})
+    scheduled = {"type": kind, "status": "True", "lastProbeTime": None, "lastTransitionTime": since}
+    kept = [scheduled if one is before else one for one in conditions]
+    return POD_STATUS.arranged({**status, "conditions": kept if before else [*kept, scheduled]})

@@ -62,8 +62,8 @@ def _address(kind: str) -> Column:
 
 
 def _reported(name: str, field: str, description: str) -> Column:
-    told = at("status", "nodeInfo", field)
-    return Column(name, "string", description, lambda made, now: told(made, now) or UNKNOWN, priority=1)
+    value = at("status", "nodeInfo", field)
+    return Column(name, "string", description, lambda made, now: value(made, now) or UNKNOWN, priority=1)
 
 
 def node_columns(names: Names) -> tuple[Column, ...]:

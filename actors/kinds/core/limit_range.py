@@ -168,10 +168,10 @@ _IN_ORDER: Final = (
 
 
 def _order(errors: FieldErrors, amounts: Amounts, name: str, field: str) -> None:
-    for less, more, told, text in _IN_ORDER:
+    for less, more, part, text in _IN_ORDER:
         if less in amounts and more in amounts and nanos_of(amounts[less]) > nanos_of(amounts[more]):
             detail = text.format(amounts[less], amounts[more])
-            errors.add(invalid(f"{field}.{told}[{name}]", amounts[told], detail))
+            errors.add(invalid(f"{field}.{part}[{name}]", amounts[part], detail))
 
 
 def _ratio(errors: FieldErrors, amounts: Amounts, name: str, field: str) -> None:

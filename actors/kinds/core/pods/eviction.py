@@ -125,12 +125,12 @@ def _charged(budget: Object, pod: str, now: int) -> Object:
 
 
 def _exhausted(status: Object, now: int) -> list[Object]:
-    """The conditions of a budget that has nothing more to give: one of them says so, also where none did."""
+    """The conditions of an exhausted budget, with DisruptionAllowed set to False."""
     conditions: list[Object] = list(status.get("conditions", ()))
     places = (place for place, one in enumerate(conditions) if one["type"] == "DisruptionAllowed")
     place = next(places, len(conditions))
-    told = conditions[place] if place < len(conditions) else {}
-    since = told["lastTransitionTime"] if told.get("status") == "False" else seconds_text(now)
+    current = conditions[place] if place < len(conditions) else {}
+    since = current["lastTransitionTime"] if current.get("status") == "False" else seconds_text(now)
     seen = {"observedGeneration": status["observedGeneration"]} if "observedGeneration" in status else {}
     spent = {"type": "DisruptionAllowed", "status": "False", **seen, "lastTransitionTime": since}
     conditions[place : place + 1] = [{**spent, "reason": "InsufficientPods", "message": ""}]
