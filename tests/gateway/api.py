@@ -3,7 +3,7 @@
     async with served() as api:
         answer = await api.ask("GET", "/api/v1/namespaces")
 
-`Api` also speaks the shared vocabulary of `tests/actors/store.py`, so that one suite runs on the bare actors and
+`Api` also speaks the shared vocabulary of `tests/actors/object_store.py`, so that one suite runs on the bare actors and
 over HTTP: `@everywhere` gives a test both. The wall clock stands still until a test moves it; ports are the
 kernel's choice; data is in memory.
 """
@@ -31,7 +31,7 @@ from actors.store.committer import Committer
 from gateway import compose
 from gateway.extensions import NO_EXTENSIONS, Extensions
 from gateway.settings import LOOPBACK, Addresses, Settings
-from tests.actors.store import Document, ManualClock, Refused, Verbs, memory_folder, stored
+from tests.actors.object_store import Document, ManualClock, Refused, Verbs, memory_folder, open_store
 
 ADMIN, ALICE = "admin-token", "alice-token"
 TOKENS = f'{ADMIN},admin,1,"system:masters"\n{ALICE},alice,2,"devs"\n'
@@ -253,7 +253,7 @@ class SlowDisk(Committer):
 Opener = Callable[[], AbstractAsyncContextManager[Verbs]]
 # One suite, two implementations.
 everywhere = pytest.mark.parametrize(
-    "opened", [pytest.param(stored, id="actors"), pytest.param(served, id="http")]
+    "opened", [pytest.param(open_store, id="actors"), pytest.param(served, id="http")]
 )
 
 

@@ -22,7 +22,7 @@ import yaml
 from actors.certificates.names import serving_names
 from actors.certificates.store import prepare
 from actors.names import NAMES
-from tests.actors.store import memory_folder
+from tests.actors.object_store import memory_folder
 from tests.gateway.api import Api, served
 
 _folder = tempfile.TemporaryDirectory(prefix="rewound-pki-")

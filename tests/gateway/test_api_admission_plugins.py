@@ -9,7 +9,7 @@ from actors.admission.plugin import Admitted, AsyncPlugin, rule
 from actors.admission.request import CREATE, AdmissionRequest
 from actors.errors import Forbidden, Resource
 from gateway.extensions import Extensions
-from tests.actors.store import Refused
+from tests.actors.object_store import Refused
 from tests.gateway.api import config_map, served
 
 CONFIG_MAPS = Resource("", "configmaps")

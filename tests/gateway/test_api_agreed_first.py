@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.actors.store import Document
+from tests.actors.object_store import Document
 from tests.gateway.api import Api, config_map, served
 from tests.gateway.protobuf_client import MEDIA
 

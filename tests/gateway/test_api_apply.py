@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.actors.kinds.test_signing_request_rules import request
-from tests.actors.store import Document
+from tests.actors.object_store import Document
 from tests.gateway.api import Answer, Api, served
 
 APPLY = {"content-type": "application/apply-patch+yaml"}

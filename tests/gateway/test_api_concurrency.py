@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 
-from tests.actors.store import Document, Refused
+from tests.actors.object_store import Document, Refused
 from tests.gateway.api import Opener, config_map, everywhere, served
 
 

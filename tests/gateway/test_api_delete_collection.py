@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.actors.store import Verbs
+from tests.actors.object_store import Verbs
 from tests.gateway.api import Opener, config_map, everywhere, labelled, names, served
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.actors.store import Document, Refused, Verbs
+from tests.actors.object_store import Document, Refused, Verbs
 from tests.gateway.api import Opener, config_map, everywhere, names, served
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.actors.store import Document
+from tests.actors.object_store import Document
 from tests.gateway.api import Api, Opener, everywhere, served
 
 MERGE = {"content-type": "application/merge-patch+json"}

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from actors.stamps import LETTERS, Stamps
-from tests.actors.store import Refused, stored
+from tests.actors.object_store import Refused, open_store
 from tests.gateway.api import Opener, config_map, everywhere, names, served
 
 
@@ -75,7 +75,7 @@ async def test_neither_name_nor_base(opened: Opener) -> None:
 
 
 async def test_a_generated_name_that_is_taken_asks_to_come_back() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         store.stamps = Stamps(store.clock, random.Random(1))
         await store.create("configmaps", {"metadata": {"generateName": "web-"}})
         store.stamps = Stamps(store.clock, random.Random(1))

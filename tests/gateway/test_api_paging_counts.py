@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.actors.store import Verbs
+from tests.actors.object_store import Verbs
 from tests.gateway.api import Opener, config_map, everywhere, labelled, names
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.actors.store import Document, Verbs
+from tests.actors.object_store import Document, Verbs
 from tests.gateway.api import Opener, config_map, everywhere, labelled, names
 
 

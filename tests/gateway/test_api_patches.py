@@ -8,7 +8,7 @@ import orjson
 import pytest
 import trio
 
-from tests.actors.store import Document
+from tests.actors.object_store import Document
 from tests.gateway.api import Answer, Api, config_map, served
 
 FORMATS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from trio.testing import MockClock
 
-from tests.actors.store import Document, stored
+from tests.actors.object_store import Document, open_store
 from tests.gateway.api import Api, config_map, names, served
 from tests.gateway.idle import until_idle
 
@@ -82,14 +82,14 @@ async def test_a_collection_of_owners(policy: str, mock_clock: MockClock) -> Non
 async def test_a_policy_is_a_finalizer_until_a_controller_has_done_its_work(
     policy: str, finalizers: list[str]
 ) -> None:
-    async with stored() as store:
+    async with open_store() as store:
         await store.create("configmaps", {"metadata": {"name": "a", "finalizers": ["example.com/held"]}})
         await store.delete("configmaps", "a", propagationPolicy=policy)
         assert (await store.get("configmaps", "a"))["metadata"]["finalizers"] == finalizers
 
 
 async def test_a_second_delete_may_ask_for_another_policy() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         await store.create("configmaps", {"metadata": {"name": "a", "finalizers": ["example.com/held"]}})
         for policy, finalizer in (("Foreground", "foregroundDeletion"), ("Orphan", "orphan")):
             await store.delete("configmaps", "a", propagationPolicy=policy)
@@ -100,7 +100,7 @@ async def test_a_second_delete_may_ask_for_another_policy() -> None:
 
 
 async def test_what_waits_for_its_dependents_alone_goes_when_they_may_stay_behind() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         await store.create("configmaps", {"metadata": {"name": "a"}})
         await store.delete("configmaps", "a", propagationPolicy="Foreground")
         await store.delete("configmaps", "a", propagationPolicy="Background")
@@ -109,7 +109,7 @@ async def test_what_waits_for_its_dependents_alone_goes_when_they_may_stay_behin
 
 @pytest.mark.parametrize("policy", ["Foreground", "Orphan"])
 async def test_what_owns_nothing_goes_at_once_whatever_is_asked(policy: str) -> None:
-    async with stored() as store:
+    async with open_store() as store:
         event = {"metadata": {"name": "a"}, "involvedObject": {"namespace": "default", "kind": "Pod"}}
         await store.create("events", event)
         await store.delete("events", "a", propagationPolicy=policy)

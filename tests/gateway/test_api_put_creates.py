@@ -6,7 +6,7 @@ import pytest
 
 from actors.errors import Forbidden
 from actors.messages import Replace
-from tests.actors.store import Document, Refused, stored
+from tests.actors.object_store import Document, Refused, open_store
 from tests.gateway.api import Opener, everywhere, served
 
 CREATED = ["leases", "endpoints"]
@@ -62,7 +62,7 @@ async def test_the_namespace_must_be_there(opened: Opener) -> None:
 
 
 async def test_it_needs_the_right_to_create() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         definition = store.definition("leases")
         command = Replace(
             definition.api_version, "default", "a", body(), store.stamps.make("alice", "m"), may_create=False

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.actors.store import WATCH_HISTORY, Refused, Verbs
+from tests.actors.object_store import WATCH_HISTORY, Refused, Verbs
 from tests.gateway.api import Opener, everywhere
 
 NAMESPACES = ["cluster-public", "default"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from tests.actors.store import Document
+from tests.actors.object_store import Document
 from tests.gateway.api import Api, config_map, served
 
 PATH = "/api/v1/namespaces/default/configmaps"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.actors.store import Document, Refused
+from tests.actors.object_store import Document, Refused
 from tests.gateway.api import Opener, everywhere
 
 SENT = {

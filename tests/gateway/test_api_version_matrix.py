@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.actors.store import Refused, Verbs
+from tests.actors.object_store import Refused, Verbs
 from tests.gateway.api import Opener, config_map, everywhere, names, served
 
 NEWEST, OLD, TOKEN, INVALID, BAD = "newest", "old", "token", "Invalid", "BadRequest"

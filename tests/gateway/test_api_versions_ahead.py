@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import trio
 
-from tests.actors.store import Refused, stored
+from tests.actors.object_store import Refused, open_store
 from tests.gateway.api import Opener, config_map, everywhere, served
 
 AHEAD = 1_000_000
@@ -69,7 +69,7 @@ async def test_the_status_says_when_to_come_back(name: str) -> None:
 
 
 async def test_patience_is_seconds(autojump_clock: trio.testing.MockClock) -> None:
-    async with stored() as store:
+    async with open_store() as store:
         before = trio.current_time()
         with pytest.raises(Refused):
             await store.get("configmaps", "a", resourceVersion=AHEAD)

@@ -12,7 +12,7 @@ from actors.store.feed import Feed
 from gateway.cli.flags import make_parser, parse_flags
 from gateway.settings import Settings, SettingsError
 from journal.log import Journal
-from tests.actors.store import memory_folder
+from tests.actors.object_store import memory_folder
 
 
 def settings(*arguments: str) -> Settings:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import trio
 
-from tests.actors.store import ManualClock, Store
+from tests.actors.object_store import ManualClock, Store
 from tests.gateway.journal_commands import run_journal
 
 

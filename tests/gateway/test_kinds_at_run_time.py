@@ -12,7 +12,7 @@ import trio
 from actors.kinds.schema.fields import STRING, Field
 from journal.log import Journal
 from tests.actors.kinds.crontabs import GROUP, PATH, TYPE, crontabs
-from tests.actors.store import Document
+from tests.actors.object_store import Document
 from tests.gateway.api import Api
 from tests.gateway.registering import registering
 from tests.gateway.watch.watching import ports, transports, watching

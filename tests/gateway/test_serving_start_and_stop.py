@@ -12,7 +12,7 @@ from trio.testing import MockClock
 
 from actors.bootstrap.bootstrap import Bootstrap
 from gateway import compose, store
-from tests.actors.store import ManualClock, memory_folder
+from tests.actors.object_store import ManualClock, memory_folder
 from tests.gateway.api import ADMIN, Api, SlowDisk, config_map, served, settings
 from tests.gateway.idle import until_idle
 

@@ -17,7 +17,7 @@ from actors.mailbox import Reply
 from actors.messages import Create, Delete, DeleteOptions, Patch, Replace
 from actors.resource.actor import MOST_RETRIES
 from actors.resource.replies import Envelope
-from tests.actors.store import Refused, Store, stored
+from tests.actors.object_store import Refused, Store, open_store
 
 CONFIG_MAPS, SERVICES = Resource("", "configmaps"), Resource("", "services")
 SECONDS = 10.0
@@ -79,7 +79,7 @@ def quick(name: str = "a", **more: Any) -> dict[str, Any]:
 async def test_a_thousand_slow_writes_delay_no_quick_one(
     plugin: type[Outside], autojump_clock: MockClock
 ) -> None:
-    async with stored(plugin()) as store, trio.open_nursery() as nursery:
+    async with open_store(plugin()) as store, trio.open_nursery() as nursery:
         for number in range(1000):
             nursery.start_soon(store.create, "configmaps", slow(f"slow-{number}"))
         await wait_all_tasks_blocked()
@@ -93,7 +93,7 @@ async def test_a_thousand_slow_writes_delay_no_quick_one(
 
 
 async def test_what_it_makes_of_the_object_is_stored(autojump_clock: MockClock) -> None:
-    async with stored(Mutating()) as store:
+    async with open_store(Mutating()) as store:
         made = await store.create("configmaps", slow(data={"x": "y"}))
         assert made["metadata"]["annotations"] == {"asked": "1"}
         assert (await store.get("configmaps", "a"))["data"] == {"x": "y"}
@@ -101,7 +101,7 @@ async def test_what_it_makes_of_the_object_is_stored(autojump_clock: MockClock) 
 
 async def test_mutating_and_validating_one_after_the_other(autojump_clock: MockClock) -> None:
     mutating, validating = Mutating(), Validating()
-    async with stored(mutating, validating) as store:
+    async with open_store(mutating, validating) as store:
         definition = store.definition("configmaps")
         new = definition.schema.decode_object(slow()).object
         command = Create("v1", "default", new, store.stamps.make("u", "m"))
@@ -119,7 +119,7 @@ async def test_an_object_that_moved_is_prepared_again(
     plugin: type[Outside], autojump_clock: MockClock
 ) -> None:
     outside = plugin()
-    async with stored(outside) as store:
+    async with open_store(outside) as store:
         await store.create("configmaps", quick())
 
         async def move(request: AdmissionRequest) -> None:
@@ -138,7 +138,7 @@ async def test_an_object_that_moved_is_prepared_again(
 
 async def test_it_is_prepared_again_a_few_times_only(autojump_clock: MockClock) -> None:
     outside = Mutating()
-    async with stored(outside) as store:
+    async with open_store(outside) as store:
         await store.create("configmaps", quick())
 
         async def move(request: AdmissionRequest) -> None:
@@ -153,7 +153,7 @@ async def test_it_is_prepared_again_a_few_times_only(autojump_clock: MockClock) 
 
 async def test_a_write_that_names_a_version_is_not_repeated(autojump_clock: MockClock) -> None:
     outside = Mutating()
-    async with stored(outside) as store:
+    async with open_store(outside) as store:
         made = await store.create("configmaps", quick())
 
         async def move(request: AdmissionRequest) -> None:
@@ -171,7 +171,7 @@ async def test_an_object_has_not_moved_by_being_committed(autojump_clock: MockCl
     """The update meets the create before that is committed, and comes back long after."""
     outside = Mutating()
     outside.mutates = (rule(UPDATE, of=(CONFIG_MAPS,)),)
-    async with stored(outside) as store:
+    async with open_store(outside) as store:
         definition, stamp = store.definition("configmaps"), store.stamps.make("u", "m")
         new = definition.schema.decode_object(slow()).object
         patch = Patch("v1", "default", "a", "merge", {"data": {"x": "y"}}, stamp)
@@ -191,7 +191,7 @@ async def test_an_object_that_was_deleted_meanwhile(
     plugin: type[Outside], verb: str, autojump_clock: MockClock
 ) -> None:
     outside = plugin()
-    async with stored(outside) as store:
+    async with open_store(outside) as store:
         definition, stamp = store.definition("configmaps"), store.stamps.make("u", "m")
 
         async def remove(request: AdmissionRequest) -> None:
@@ -216,7 +216,7 @@ async def test_an_object_that_was_deleted_meanwhile(
 @pytest.mark.parametrize("plugin", [Mutating, Validating])
 async def test_a_name_that_was_taken_meanwhile(plugin: type[Outside], autojump_clock: MockClock) -> None:
     outside = plugin()
-    async with stored(outside) as store:
+    async with open_store(outside) as store:
 
         async def take(request: AdmissionRequest) -> None:
             await store.create("configmaps", quick())
@@ -229,7 +229,7 @@ async def test_a_name_that_was_taken_meanwhile(plugin: type[Outside], autojump_c
 
 async def test_a_namespace_that_went_meanwhile(autojump_clock: MockClock) -> None:
     outside = Validating()
-    async with stored(outside) as store:
+    async with open_store(outside) as store:
         await store.create("namespaces", quick("gone"))
 
         async def remove(request: AdmissionRequest) -> None:
@@ -248,7 +248,7 @@ async def test_one_that_raises_refuses(
     async def refuse(request: AdmissionRequest) -> None:
         raise error
 
-    async with stored(plugin(refuse)) as store:
+    async with open_store(plugin(refuse)) as store:
         with pytest.raises((Refused, RuntimeError)):
             await store.create("configmaps", slow())
         assert (await store.list("configmaps"))["items"] == []
@@ -272,7 +272,7 @@ async def allocates(store: Store, name: str) -> str:
 
 async def test_what_was_allocated_is_validated_stored_and_held_meanwhile(autojump_clock: MockClock) -> None:
     outside = Validating()
-    async with stored(outside) as store, trio.open_nursery() as nursery:
+    async with open_store(outside) as store, trio.open_nursery() as nursery:
         nursery.start_soon(store.create, "services", service("a"))
         await wait_all_tasks_blocked()
         assert await allocates(store, "b") == "Invalid"
@@ -284,7 +284,7 @@ async def test_what_was_allocated_is_validated_stored_and_held_meanwhile(autojum
 
 async def test_a_cancelled_caller_leaves_nothing_behind(autojump_clock: MockClock) -> None:
     outside = Validating()
-    async with stored(outside) as store:
+    async with open_store(outside) as store:
         with trio.move_on_after(SECONDS / 2):
             await store.create("services", service("a"))
         await wait_all_tasks_blocked()
@@ -298,7 +298,7 @@ async def test_a_refused_write_gives_back_what_was_allocated(autojump_clock: Moc
     async def refuse(request: AdmissionRequest) -> None:
         raise Forbidden(SERVICES, "a", "no")
 
-    async with stored(Validating(refuse)) as store:
+    async with open_store(Validating(refuse)) as store:
         with pytest.raises(Refused):
             await store.create("services", service("a"))
         assert await allocates(store, "b") == "free"
@@ -306,7 +306,7 @@ async def test_a_refused_write_gives_back_what_was_allocated(autojump_clock: Moc
 
 async def test_dry_runs_are_flagged_and_stored_nowhere(autojump_clock: MockClock) -> None:
     outside = Mutating()
-    async with stored(outside) as store:
+    async with open_store(outside) as store:
         made = await store.create("configmaps", slow(), dryRun="All")
         assert made["metadata"]["annotations"] == {"asked": "1"}
         assert [request.dry_run for request in outside.asked] == [True]
@@ -315,7 +315,7 @@ async def test_dry_runs_are_flagged_and_stored_nowhere(autojump_clock: MockClock
 
 async def test_their_number_is_bounded(autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls.AdmissionCalls.__init__, "__defaults__", (3,))
-    async with stored(Mutating()) as store, trio.open_nursery() as nursery:
+    async with open_store(Mutating()) as store, trio.open_nursery() as nursery:
         for number in range(3):
             nursery.start_soon(store.create, "configmaps", slow(f"slow-{number}"))
         await wait_all_tasks_blocked()
@@ -328,7 +328,7 @@ async def test_their_number_is_bounded(autojump_clock: MockClock, monkeypatch: p
 
 
 async def test_a_server_that_stops_responds_to_them(autojump_clock: MockClock) -> None:
-    async with stored(Mutating()) as store:
+    async with open_store(Mutating()) as store:
         errors: list[RequestError] = []
         definition = store.definition("configmaps")
         new = definition.schema.decode_object(slow()).object
@@ -351,7 +351,7 @@ async def test_a_server_that_stops_responds_to_them(autojump_clock: MockClock) -
 async def test_commands_come_back_unchanged(autojump_clock: MockClock) -> None:
     """Deletes have no object, only an old one."""
     outside = Validating()
-    async with stored(outside) as store:
+    async with open_store(outside) as store:
         await store.create("configmaps", slow())
         stamp = store.stamps.make("u", "m")
         command = Delete("v1", "default", "a", stamp, DeleteOptions())
@@ -361,7 +361,7 @@ async def test_commands_come_back_unchanged(autojump_clock: MockClock) -> None:
 
 
 async def test_a_write_that_concerns_no_plugin_has_an_empty_chain() -> None:
-    async with stored(Mutating()) as store:
+    async with open_store(Mutating()) as store:
         secrets = store.definition("secrets")
         commands = store.directory.actor(secrets)._commands
         assert not commands._chain(secrets, UPDATE, "")

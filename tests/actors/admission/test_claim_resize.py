@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import trio
 
-from tests.actors.store import ManualClock, Refused, Store, memory_folder
+from tests.actors.object_store import ManualClock, Refused, Store, memory_folder
 
 NOT_EXPANDABLE = (
     'persistentvolumeclaims "a" is forbidden: only dynamically provisioned pvc can be resized and '

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.actors.store import Refused, Store, stored
+from tests.actors.object_store import Refused, Store, open_store
 
 
 def pod(name: str = "p", **spec: Any) -> dict[str, Any]:
@@ -24,12 +24,12 @@ async def resolved(store: Store, **spec: Any) -> dict[str, Any]:
 
 
 async def test_without_classes() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         assert await resolved(store) == {"priority": 0, "preemptionPolicy": "PreemptLowerPriority"}
 
 
 async def test_classes_by_name_and_by_default() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         await add_class(store, "high", 7, preemptionPolicy="Never")
         high = {"priorityClassName": "high", "priority": 7, "preemptionPolicy": "Never"}
         assert await resolved(store, priorityClassName="high") == high
@@ -44,7 +44,7 @@ async def test_classes_by_name_and_by_default() -> None:
 
 
 async def test_what_is_said_must_be_what_is_meant() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         await add_class(store, "high", 7)
         high = {"priorityClassName": "high"}
         assert (await resolved(store, **high, priority=7))["priority"] == 7
@@ -67,7 +67,7 @@ async def test_what_is_said_must_be_what_is_meant() -> None:
 
 
 async def test_clients_that_do_not_know_of_it_take_nothing_away() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         made = await store.create("pods", pod())
         known = {
             key: value for key, value in made["spec"].items() if key not in ("priority", "preemptionPolicy")
@@ -77,7 +77,7 @@ async def test_clients_that_do_not_know_of_it_take_nothing_away() -> None:
 
 
 async def test_one_default() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         await add_class(store, "a", 1, globalDefault=True)
         with pytest.raises(
             Refused, match=r"PriorityClass a is already marked as default. Only one default can"

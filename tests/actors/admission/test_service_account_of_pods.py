@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.actors.store import Refused, Store, stored
+from tests.actors.object_store import Refused, Store, open_store
 
 PATH = "/var/run/secrets/cluster.io/serviceaccount"
 MIRROR = {"annotations": {"cluster.io/config.mirror": "x"}}
@@ -25,7 +25,7 @@ async def refusal(store: Store, document: dict[str, Any]) -> str:
 
 
 async def test_the_default_account_with_its_token() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         own = {"name": "own", "image": "i", "volumeMounts": [{"name": "v", "mountPath": PATH}]}
         init = {"name": "i", "image": "i"}
         made = await store.create(
@@ -69,7 +69,7 @@ async def test_the_default_account_with_its_token() -> None:
 
 
 async def test_a_volume_that_is_there_is_used() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         volume = {"name": "cluster-api-access-mine", "emptyDir": {}}
         made = await store.create("pods", pod(volumes=[volume]))
         assert made["spec"]["volumes"] == [volume]
@@ -81,7 +81,7 @@ async def test_a_volume_that_is_there_is_used() -> None:
     [(None, None, True), (False, None, False), (False, True, True), (True, False, False)],
 )
 async def test_tokens_can_be_switched_off(account: bool | None, own: bool | None, mounted: bool) -> None:
-    async with stored() as store:
+    async with open_store() as store:
         said = {} if account is None else {"automountServiceAccountToken": account}
         await store.create("serviceaccounts", {"metadata": {"name": "x"}, **said})
         spec = {} if own is None else {"automountServiceAccountToken": own}
@@ -90,7 +90,7 @@ async def test_tokens_can_be_switched_off(account: bool | None, own: bool | None
 
 
 async def test_secrets_to_pull_with_come_from_the_account() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         account = {"metadata": {"name": "x"}, "imagePullSecrets": [{"name": "s"}]}
         await store.create("serviceaccounts", account)
         made = await store.create("pods", pod(serviceAccountName="x"), dryRun="All")
@@ -100,14 +100,14 @@ async def test_secrets_to_pull_with_come_from_the_account() -> None:
 
 
 async def test_an_account_must_be_there() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         assert await refusal(store, pod(serviceAccountName="x")) == (
             'error looking up service account default/x: serviceaccount "x" not found'
         )
 
 
 async def test_accounts_that_list_what_may_be_used() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         strict = {"annotations": {"cluster.io/enforce-mountable-secrets": "true"}, "name": "x"}
         listed = {"secrets": [{"name": "ok"}], "imagePullSecrets": [{"name": "pull"}]}
         await store.create("serviceaccounts", {"metadata": strict, **listed})
@@ -165,11 +165,11 @@ async def test_accounts_that_list_what_may_be_used() -> None:
     ],
 )
 async def test_mirrors_refer_to_nothing(spec: Any, why: str) -> None:
-    async with stored() as store:
+    async with open_store() as store:
         assert await refusal(store, pod(MIRROR, nodeName="n", **spec)) == why
 
 
 async def test_mirrors_get_nothing() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         made = await store.create("pods", pod(MIRROR, nodeName="n"))
         assert "serviceAccountName" not in made["spec"] and "volumes" not in made["spec"]

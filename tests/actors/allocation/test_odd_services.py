@@ -16,7 +16,7 @@ from actors.store.feed import Feed
 from journal.log import Journal
 from tests.actors.admission.admitted import admitted
 from tests.actors.kinds.documents import Documents
-from tests.actors.store import memory_folder
+from tests.actors.object_store import memory_folder
 
 SERVICES = built_in(CLUSTER).find("", "v1", "services")
 assert SERVICES is not None

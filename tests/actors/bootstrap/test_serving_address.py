@@ -10,7 +10,7 @@ from actors.allocation.ranges import ServiceRanges
 from actors.bootstrap.bootstrap import Bootstrap
 from actors.bootstrap.objects import ServingAddress
 from actors.names import CLUSTER
-from tests.actors.store import Refused, Store, stored
+from tests.actors.object_store import Refused, Store, open_store
 
 
 async def start(store: Store, address: str, port: int) -> None:
@@ -40,7 +40,7 @@ MOVES = (
 
 
 async def test_endpoints_follow_a_changed_address_or_port() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         for address, port, family in MOVES:
             await start(store, address, port)
             assert await found(store) == {
@@ -52,7 +52,7 @@ async def test_endpoints_follow_a_changed_address_or_port() -> None:
 
 
 async def test_start_at_the_same_address_writes_nothing() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         await start(store, "192.0.2.8", 7443)
         head = store.journal.head
         await start(store, "192.0.2.8", 7443)
@@ -60,7 +60,7 @@ async def test_start_at_the_same_address_writes_nothing() -> None:
 
 
 async def test_only_the_address_is_set_again() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         await start(store, "192.0.2.7", 6443)
         changed = await store.get("endpoints", "kubernetes")
         changed["metadata"]["labels"]["mine"] = "yes"
@@ -75,6 +75,6 @@ SLICE = {"addressType": "IPv4", "endpoints": [{"addresses": ["127.0.0.1"]}], "po
 
 @pytest.mark.parametrize(("plural", "body"), [("endpoints", {"subsets": SUBSETS}), ("endpointslices", SLICE)])
 async def test_other_endpoints_may_not_point_at_loopback(plural: str, body: dict[str, Any]) -> None:
-    async with stored() as store:
+    async with open_store() as store:
         with pytest.raises(Refused, match="may not be in the loopback range"):
             await store.create(plural, {"metadata": {"name": "kubernetes2"}, **body})

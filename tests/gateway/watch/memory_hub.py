@@ -30,7 +30,7 @@ from gateway.watch.member import Member
 from gateway.watch.selection import Selection
 from journal.log import Journal
 from journal.records import Event
-from tests.actors.store import memory_folder
+from tests.actors.object_store import memory_folder
 
 THINGS, OTHERS = "definition of things", "definition of others"
 PREFIX = b'{"kind":"Thing","apiVersion":"v1",'

@@ -8,7 +8,7 @@ import trio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.actors.store import Document
+from tests.actors.object_store import Document
 from tests.gateway.api import Api, served
 from tests.gateway.idle import until_idle
 from tests.gateway.watch.watching import Watch, told, version, watching

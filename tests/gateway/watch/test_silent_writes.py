@@ -6,7 +6,7 @@ import pytest
 
 from actors.errors import StorageRefused
 from actors.store.committer import Committer
-from tests.actors.store import Refused
+from tests.actors.object_store import Refused
 from tests.gateway.api import config_map, served
 from tests.gateway.idle import until_idle
 from tests.gateway.watch.watching import told, watching

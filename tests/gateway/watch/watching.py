@@ -22,7 +22,7 @@ import pytest
 import trio
 import trio_websocket
 
-from tests.actors.store import Document
+from tests.actors.object_store import Document
 from tests.gateway.api import ADMIN, Api
 
 # A receive window so small that a reader who stalls is soon behind.

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import orjson
 import trio
 
-from tests.actors.store import Document
+from tests.actors.object_store import Document
 from tests.gateway.api import ADMIN, Api
 from tests.gateway.watch.watching import connect, request
 

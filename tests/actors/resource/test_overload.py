@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import trio
 
-from tests.actors.store import Refused, stored
+from tests.actors.object_store import Refused, open_store
 
 
 async def test_more_at_once_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with stored() as store:
+    async with open_store() as store:
         monkeypatch.setattr("actors.resource.actor.MAILBOX_CAPACITY", 3)
         outcomes: list[str] = []
 
@@ -30,7 +30,7 @@ async def test_more_at_once_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_other_kinds_have_mailboxes_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with stored() as store:
+    async with open_store() as store:
         monkeypatch.setattr("actors.resource.actor.MAILBOX_CAPACITY", 0)
         with pytest.raises(Refused):
             await store.create("configmaps", {"metadata": {"name": "a"}})

@@ -9,7 +9,7 @@ import pytest
 from actors.errors import Conflict, EvictionRefused, NotFound, TooManyBudgets
 from actors.messages import DeleteOptions, Replace
 from actors.resource.evictions import Evictions
-from tests.actors.store import Store, stored
+from tests.actors.object_store import Store, open_store
 
 LABELS = {"app": "x"}
 
@@ -62,7 +62,7 @@ async def going(store: Store, name: str = "p") -> bool:
 
 
 async def test_the_budget_pays_first() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         await running(store, "p")
         await running(store, "q")
         await budget(store, 1)
@@ -77,7 +77,7 @@ async def test_the_budget_pays_first() -> None:
 
 
 async def test_what_was_taken_is_the_servers_own() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         await running(store)
         await budget(store, 1)
         await evict(store)
@@ -89,7 +89,7 @@ async def test_what_was_taken_is_the_servers_own() -> None:
 
 
 async def test_a_dry_run_takes_nothing() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         await running(store)
         await budget(store, 1)
         before = await store.get("poddisruptionbudgets", "b")
@@ -113,7 +113,7 @@ async def test_a_dry_run_takes_nothing() -> None:
     ],
 )
 async def test_budgets_of_others_do_not_count(labels: Any, parts: dict[str, Any]) -> None:
-    async with stored() as store:
+    async with open_store() as store:
         await running(store, labels=labels)
         await budget(store, 0, **parts)
         await evict(store)
@@ -121,7 +121,7 @@ async def test_budgets_of_others_do_not_count(labels: Any, parts: dict[str, Any]
 
 
 async def test_two_budgets_are_too_many() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         await running(store)
         await budget(store, 5, "b")
         await budget(store, 5, "c")
@@ -130,7 +130,7 @@ async def test_two_budgets_are_too_many() -> None:
 
 
 async def test_options_are_those_of_a_delete() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         await running(store)
         with pytest.raises(Conflict):
             await evict(store, uid="other")
@@ -141,6 +141,6 @@ async def test_options_are_those_of_a_delete() -> None:
 
 
 async def test_a_pod_must_be_there() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         with pytest.raises(NotFound):
             await evict(store)

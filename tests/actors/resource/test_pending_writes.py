@@ -10,7 +10,7 @@ import trio
 from actors.errors import RequestError
 from actors.messages import Command, Delete, DeleteOptions, Patch, Replace
 from journal.records import Event
-from tests.actors.store import Store, stored
+from tests.actors.object_store import Store, open_store
 
 
 def config_map(**data: str) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def patched(store: Store, patch: Any, **more: Any) -> Patch:
 
 
 async def test_each_shows_the_version_of_its_own_event() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         await store.create("configmaps", config_map(x="0"))
         results = await together(store, "configmaps", *(replaced(store, x=text) for text in "123"))
         first, *later = events(store, "configmaps")
@@ -68,7 +68,7 @@ async def test_each_shows_the_version_of_its_own_event() -> None:
 
 
 async def test_a_version_that_was_named_is_a_conflict() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         made = await store.create("configmaps", config_map(x="0"))
         version = made["metadata"]["resourceVersion"]
         results = await together(store, "configmaps", *(replaced(store, version, x=text) for text in "12"))
@@ -84,7 +84,7 @@ async def test_a_version_that_was_named_is_a_conflict() -> None:
 
 
 async def test_patches_and_what_changes_nothing() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         await store.create("configmaps", config_map(x="0"))
         results = await together(
             store,
@@ -105,7 +105,7 @@ async def test_patches_and_what_changes_nothing() -> None:
 
 
 async def test_a_kind_that_needs_a_version_can_be_patched_twice_at_once() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         lease = {"metadata": {"name": "a"}, "spec": {"holderIdentity": "x"}}
         made = await store.create("leases", lease)
         version = store.definition("leases").api_version
@@ -129,7 +129,7 @@ async def test_a_kind_that_needs_a_version_can_be_patched_twice_at_once() -> Non
 
 
 async def test_a_delete_of_what_is_not_committed_shows_its_version() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         await store.create("configmaps", config_map(x="0"))
         stamp = store.stamps.make("u", "m")
         results = await together(

@@ -6,12 +6,12 @@ import pytest
 import trio
 
 from actors.store.reads import ListOptions
-from tests.actors.store import stored
+from tests.actors.object_store import open_store
 
 
 async def test_writes_between_the_slices_of_one_list_are_not_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("actors.store.reads.SLICE", 2)
-    async with stored() as store:
+    async with open_store() as store:
         for number in range(9):
             await store.create("configmaps", {"metadata": {"name": f"c{number}"}})
         before = await store.list("configmaps")

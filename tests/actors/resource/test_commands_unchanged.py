@@ -13,7 +13,7 @@ from actors.kinds.declaration.definition import Definition
 from actors.kinds.schema.decoder import NotDecodable
 from actors.messages import Command, Create, Delete, DeleteOptions, Patch, Replace, Submit
 from tests.actors.kinds.documents import Documents
-from tests.actors.store import Store, stored
+from tests.actors.object_store import Store, open_store
 
 SEEDS = range(12)
 SPEC: dict[str, Any] = {
@@ -83,7 +83,7 @@ def creates(store: Store, definition: Definition, new: dict[str, Any]) -> list[C
 
 @pytest.mark.parametrize("plural", VALID)
 async def test_a_create_that_is_tried_stored_and_refused(plural: str) -> None:
-    async with stored() as store:
+    async with open_store() as store:
         definition = store.definition(plural)
         new = definition.schema.decode_object(VALID[plural]).object
         results = [await run(store, definition, command) for command in creates(store, definition, new)]
@@ -92,7 +92,7 @@ async def test_a_create_that_is_tried_stored_and_refused(plural: str) -> None:
 
 async def test_of_every_kind_whatever_it_holds() -> None:
     """Documents nobody would write, most of them refused: no rule and no preparation changes what was sent."""
-    async with stored() as store:
+    async with open_store() as store:
         for definition in store.catalog.definitions:
             if not definition.is_stored or not definition.has_items or definition.is_view:
                 continue
@@ -116,7 +116,7 @@ async def test_of_every_kind_whatever_it_holds() -> None:
 
 @pytest.mark.parametrize("plural", VALID)
 async def test_replaces_and_patches(plural: str) -> None:
-    async with stored() as store:
+    async with open_store() as store:
         definition = store.definition(plural)
         new = definition.schema.decode_object(VALID[plural]).object
         new["metadata"]["name"] = "x"
@@ -147,7 +147,7 @@ async def test_replaces_and_patches(plural: str) -> None:
 
 
 async def test_what_is_submitted_and_deleted() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         definition = store.definition("pods")
         new = definition.schema.decode_object(POD).object
         await run(store, definition, creates(store, definition, new)[1])
@@ -160,7 +160,7 @@ async def test_what_is_submitted_and_deleted() -> None:
 
 
 async def test_a_command_decided_again_gives_the_same_object() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         definition = store.definition("pods")
         new = definition.schema.decode_object(POD).object
         command = replace(creates(store, definition, new)[0], dry_run=True)

@@ -13,7 +13,7 @@ from actors.kinds.schema.fields import STRING, Field
 from actors.messages import Create, Delete, DeleteOptions, Outcome
 from actors.resource.actor import ResourceActor
 from tests.actors.kinds.crontabs import TYPE, crontabs
-from tests.actors.store import Store, stored
+from tests.actors.object_store import Store, open_store
 
 
 def create(store: Store, kind: Definition, name: str, **spec: object) -> Create:
@@ -34,7 +34,7 @@ def at_rest(store: Store) -> ResourceActor:
 
 
 async def test_an_actor_is_started_when_its_type_is_first_written_to() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         await store.registry.register(kind := crontabs())
         assert TYPE not in store.directory.statistics()
         await store.directory.ask_served(kind, create(store, kind, "a"))
@@ -42,7 +42,7 @@ async def test_an_actor_is_started_when_its_type_is_first_written_to() -> None:
 
 
 async def test_commands_that_wait_when_the_type_goes_are_refused() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         await store.registry.register(kind := crontabs())
         actor = at_rest(store)
         refused: list[str] = []
@@ -64,7 +64,7 @@ async def test_commands_that_wait_when_the_type_goes_are_refused() -> None:
 
 
 async def test_a_retired_actor_ends_and_leaves_nothing() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         await store.registry.register(kind := crontabs())
         await store.directory.ask_served(kind, create(store, kind, "a"))
         store.registry.retire(TYPE)
@@ -76,7 +76,7 @@ async def test_a_retired_actor_ends_and_leaves_nothing() -> None:
 
 
 async def test_the_server_itself_may_still_delete_what_is_stored() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         await store.registry.register(kind := crontabs())
         await store.directory.ask_served(kind, create(store, kind, "a"))
         store.registry.retire(TYPE)
@@ -88,7 +88,7 @@ async def test_the_server_itself_may_still_delete_what_is_stored() -> None:
 
 
 async def test_a_type_that_comes_back_finds_its_objects() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         await store.registry.register(kind := crontabs())
         await store.directory.ask_served(kind, create(store, kind, "a"))
         store.registry.retire(TYPE)
@@ -98,7 +98,7 @@ async def test_a_type_that_comes_back_finds_its_objects() -> None:
 
 
 async def test_a_removed_type_has_no_actor_even_for_the_server() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         await store.registry.register(kind := crontabs())
         store.registry.remove(TYPE)
         with pytest.raises(NoSuchResource):
@@ -106,7 +106,7 @@ async def test_a_removed_type_has_no_actor_even_for_the_server() -> None:
 
 
 async def test_waiting_commands_are_decided_with_the_definitions_that_take_over() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         await store.registry.register(kind := crontabs())
         actor, newer = at_rest(store), crontabs("v2", Field("image", STRING, 3))
         outcomes: dict[str, Outcome] = {}
@@ -130,7 +130,7 @@ async def test_waiting_commands_are_decided_with_the_definitions_that_take_over(
 
 
 async def test_one_actor_serves_all_versions_of_its_type() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         await store.registry.register(kind := crontabs())
         await store.directory.ask_served(kind, create(store, kind, "a"))
         await store.registry.register(crontabs(), newer := crontabs("v2"))
@@ -139,7 +139,7 @@ async def test_one_actor_serves_all_versions_of_its_type() -> None:
 
 
 async def test_a_command_of_a_version_that_went_is_refused() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         newer = crontabs("v2")
         await store.registry.register(crontabs(), newer)
         await store.registry.register(crontabs())

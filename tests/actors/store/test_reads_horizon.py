@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from actors.store.horizon import FRESH_FOR, Horizon
 from journal import retention
-from tests.actors.store import stored
+from tests.actors.object_store import open_store
 
 SECOND = 1_000_000
 
 
 async def test_the_floor_is_the_version_in_which_the_window_begins() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         horizon = Horizon(store.journal, store.clock, 100 * SECOND)
         versions = []
         for number in range(3):
@@ -26,19 +26,19 @@ async def test_the_floor_is_the_version_in_which_the_window_begins() -> None:
 
 
 async def test_an_old_journal_at_rest_can_still_be_asked_about_its_newest_version() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         horizon = Horizon(store.journal, store.clock, 100 * SECOND)
         store.clock.advance(1_000_000)
         assert horizon.floor() == store.journal.head
 
 
 async def test_a_young_journal_has_no_floor() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         assert Horizon(store.journal, store.clock, 100 * SECOND).floor() == 0
 
 
 async def test_it_never_moves_back_though_the_clock_may() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         horizon = Horizon(store.journal, store.clock, 100 * SECOND)
         await store.create("configmaps", {"metadata": {"name": "a"}})
         store.clock.advance(200)
@@ -51,7 +51,7 @@ async def test_it_never_moves_back_though_the_clock_may() -> None:
 
 
 async def test_compaction_raises_it() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         horizon = Horizon(store.journal, store.clock, 100 * SECOND)
         for number in range(3):
             await store.create("configmaps", {"metadata": {"name": f"c{number}"}})

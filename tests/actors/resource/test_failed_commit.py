@@ -10,7 +10,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from actors.store.committer import Committer
 from journal.errors import StorageFull
-from tests.actors.store import Refused, Store, stored
+from tests.actors.object_store import Refused, Store, open_store
 
 
 class Disk:
@@ -36,7 +36,7 @@ def version(document: dict) -> int:
 
 
 async def test_a_refused_write_leaves_no_trace() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         disk = Disk(store)
         kept = await store.create("configmaps", config_map("kept", text="old"))
         disk.full = True
@@ -54,7 +54,7 @@ async def test_a_refused_write_leaves_no_trace() -> None:
 
 
 async def test_the_same_write_succeeds_later_with_a_newer_version() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         disk = Disk(store)
         before = version(await store.create("configmaps", config_map("a")))
         disk.full = True
@@ -69,7 +69,7 @@ async def test_the_same_write_succeeds_later_with_a_newer_version() -> None:
 
 
 async def test_versions_go_on_after_a_restart() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         disk = Disk(store)
         before = version(await store.create("configmaps", config_map("a")))
         disk.full = True
@@ -80,7 +80,7 @@ async def test_versions_go_on_after_a_restart() -> None:
 
 
 async def test_reads_and_refusals_go_on_while_the_disk_is_full() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         disk = Disk(store)
         await store.create("configmaps", config_map("a", text="x"))
         disk.full = True
@@ -94,7 +94,7 @@ async def test_reads_and_refusals_go_on_while_the_disk_is_full() -> None:
 
 async def test_what_hangs_on_a_failed_batch_fails_with_it() -> None:
     """Three writers build on each other while the first is on its way to a disk that turns out to be full."""
-    async with stored() as store:
+    async with open_store() as store:
         disk = Disk(store)
         await store.create("configmaps", config_map("a"))
         committer = Committer(store.journal, store.feed)
@@ -133,7 +133,7 @@ async def test_what_hangs_on_a_failed_batch_fails_with_it() -> None:
 
 
 async def test_an_answer_that_depends_on_a_pending_write_waits_for_it() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         await store.create("configmaps", config_map("a"))
         committer = Committer(store.journal, store.feed)
         store.directory.actor(store.definition("configmaps"))._committer = committer
@@ -161,7 +161,7 @@ async def test_an_answer_that_depends_on_a_pending_write_waits_for_it() -> None:
 
 
 async def test_a_committer_that_was_cancelled_keeps_nobody_waiting() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         committer = Committer(store.journal, store.feed)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(committer.run)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from journal.records import Event
-from tests.actors.store import Store, stored
+from tests.actors.object_store import Store, open_store
 
 CONTAINERS = [{"name": "c", "image": "i"}]
 
@@ -30,7 +30,7 @@ def marks(answer: dict[str, Any]) -> tuple[str, int]:
 
 @pytest.mark.parametrize("seconds", [None, 0, 30, -1])
 async def test_nobody_waits_for_a_pod_on_no_node(seconds: int | None) -> None:
-    async with stored() as store:
+    async with open_store() as store:
         made = await store.create("pods", pod())
         query = {} if seconds is None else {"gracePeriodSeconds": seconds}
         answer = await store.delete("pods", "p", **query)
@@ -40,7 +40,7 @@ async def test_nobody_waits_for_a_pod_on_no_node(seconds: int | None) -> None:
 
 
 async def test_watchers_see_it_end_and_go() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         await store.create("pods", pod())
         seen: list[Event] = []
 
@@ -56,14 +56,14 @@ async def test_watchers_see_it_end_and_go() -> None:
 
 
 async def test_on_a_node_it_keeps_its_time() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         await store.create("pods", pod(nodeName="n", terminationGracePeriodSeconds=20))
         assert marks(await store.delete("pods", "p")) == ("2023-11-14T22:13:40Z", 20)
         assert not await gone(store)
 
 
 async def test_the_time_can_be_asked_for_and_cut_but_not_stretched() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         await store.create("pods", pod(nodeName="n"))
         first = await store.delete("pods", "p", gracePeriodSeconds=10)
         assert marks(first) == ("2023-11-14T22:13:30Z", 10)
@@ -76,13 +76,13 @@ async def test_the_time_can_be_asked_for_and_cut_but_not_stretched() -> None:
 
 
 async def test_a_negative_time_is_a_second() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         await store.create("pods", pod(nodeName="n", terminationGracePeriodSeconds=-5))
         assert marks(await store.delete("pods", "p"))[1] == 1
 
 
 async def test_finalizers_hold_it_when_its_time_is_over() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         await store.create("pods", pod(nodeName="n", metadata={"finalizers": ["example.com/x"]}))
         assert marks(await store.delete("pods", "p", gracePeriodSeconds=0))[1] == 0
         assert not await gone(store)
@@ -90,7 +90,7 @@ async def test_finalizers_hold_it_when_its_time_is_over() -> None:
 
 
 async def test_a_dry_run_only_shows_it() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         made = await store.create("pods", pod(nodeName="n"))
         for seconds in (30, 0):
             shown = await store.delete("pods", "p", gracePeriodSeconds=seconds, dryRun="All")
@@ -100,7 +100,7 @@ async def test_a_dry_run_only_shows_it() -> None:
 
 
 async def test_changes_do_not_end_it_early() -> None:
-    async with stored() as store:
+    async with open_store() as store:
         await store.create("pods", pod(nodeName="n"))
         ending = await store.delete("pods", "p")
         ending["metadata"]["labels"] = {"a": "b"}

@@ -11,7 +11,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from actors.store.feed import CATCH_UP_EVENTS, RETRY_PAUSE
 from journal.records import Event
-from tests.actors.store import Store, stored
+from tests.actors.object_store import Store, open_store
 
 
 class Follower:
@@ -30,7 +30,7 @@ class Follower:
 @asynccontextmanager
 async def followed() -> AsyncIterator[tuple[Store, Follower, Follower]]:
     """A store with two followers, in this order."""
-    async with stored() as store:
+    async with open_store() as store:
         first, second = Follower(), Follower()
         for follower in (first, second):
             store.feed.follow(follower)

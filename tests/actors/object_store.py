@@ -1,10 +1,10 @@
-"""A server below HTTP, asked in the words that all implementations share.
+"""The API without HTTP: journal, actors and reads in one process, called directly.
 
 `Verbs` is the vocabulary of the behaviour tests: the same tests run on `Store` here, which is journal, actors and
 reads in one task, and over HTTP (`tests/gateway/api.py`). Answers are documents; a refusal is `Refused` with the
 reason that a Status would give.
 
-    async with stored() as store:
+    async with open_store() as store:
         made = await store.create("configmaps", {"metadata": {"name": "a"}})
         listed = await store.list("configmaps", limit=1)
 """
@@ -279,7 +279,7 @@ def _refusals() -> Iterator[None]:
 
 
 @asynccontextmanager
-async def stored(*added: Plugin) -> AsyncIterator[Store]:
+async def open_store(*added: Plugin) -> AsyncIterator[Store]:
     with memory_folder() as folder:
         store = Store(folder, ManualClock(), *added)
         async with trio.open_nursery() as nursery:

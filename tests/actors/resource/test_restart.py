@@ -10,7 +10,7 @@ from actors.messages import Create
 from actors.resource.actor import ResourceActor
 from actors.store.committer import Committer
 from actors.supervisor import RECOVERED_AFTER
-from tests.actors.store import Refused, Store, stored
+from tests.actors.object_store import Refused, Store, open_store
 
 
 class Broken(Exception):
@@ -45,7 +45,7 @@ def config_map(name: str) -> dict:
 
 @pytest.mark.parametrize("where", ["before", "after"])
 async def test_it_goes_on_from_the_journal(crash, where: str, autojump_clock: MockClock) -> None:
-    async with stored() as store:
+    async with open_store() as store:
         kept = await store.create("configmaps", config_map("kept"))
         crash(where)
         with pytest.raises(Broken):
@@ -63,7 +63,7 @@ async def test_it_goes_on_from_the_journal(crash, where: str, autojump_clock: Mo
 
 
 async def test_what_was_reserved_for_a_lost_write_is_free_again(crash, autojump_clock: MockClock) -> None:
-    async with stored() as store:
+    async with open_store() as store:
         service = {"metadata": {"name": "a"}, "spec": {"clusterIP": "10.0.0.7", "ports": [{"port": 80}]}}
         await store.create("services", {**service, "spec": {"ports": [{"port": 80}]}}, dryRun="All")
         crash("after")
@@ -73,7 +73,7 @@ async def test_what_was_reserved_for_a_lost_write_is_free_again(crash, autojump_
 
 
 async def test_everybody_in_the_batch_is_told(crash, autojump_clock: MockClock) -> None:
-    async with stored() as store:
+    async with open_store() as store:
         await store.create("configmaps", config_map("first"))
         crash("before")
         told: list[type[Exception]] = []
@@ -91,7 +91,7 @@ async def test_everybody_in_the_batch_is_told(crash, autojump_clock: MockClock) 
 
 
 async def test_messages_that_arrive_meanwhile_wait_in_the_mailbox(crash, autojump_clock: MockClock) -> None:
-    async with stored() as store:
+    async with open_store() as store:
         await store.create("configmaps", config_map("first"))
         crash("before")
         with pytest.raises(Broken):
@@ -104,7 +104,7 @@ async def test_messages_that_arrive_meanwhile_wait_in_the_mailbox(crash, autojum
 
 
 async def test_other_kinds_are_not_disturbed(crash, autojump_clock: MockClock) -> None:
-    async with stored() as store:
+    async with open_store() as store:
         await store.create("configmaps", config_map("first"))
         await store.create("secrets", config_map("first"))
         crash("before")
@@ -117,7 +117,7 @@ async def test_other_kinds_are_not_disturbed(crash, autojump_clock: MockClock) -
 
 async def test_what_is_on_its_way_to_the_disk_is_not_forgotten(crash, autojump_clock: MockClock) -> None:
     """A restart in the middle of a commit must not decide as if that commit had never been."""
-    async with stored() as store:
+    async with open_store() as store:
         held = HeldCommitter(store)
         answers: list[str] = []
 
@@ -163,7 +163,7 @@ class HeldCommitter:
 async def test_an_error_of_our_own_in_one_command_spares_its_neighbours(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async with stored() as store:
+    async with open_store() as store:
         definition = store.definition("configmaps")
         good = Create("v1", "default", config_map("good"), store.stamps.make("u", "m"))
         bad = Create("v1", "default", {"data": {}}, store.stamps.make("u", "m"))  # without metadata
