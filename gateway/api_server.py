@@ -36,7 +36,7 @@ from gateway.settings import Addresses, Settings, host_and_port
 from gateway.store import Store
 from gateway.watch.hub import Hub
 from gateway.wire.json import dump_line
-from gateway.wire.protobuf.messages import Messages
+from gateway.wire.protobuf.objects import ProtobufEncoder
 
 # How long running requests may take to end after the listeners are closed.
 GRACE = 60.0
@@ -95,8 +95,8 @@ class ApiServer:
         discovery = Discovery(store.registry, dispatch.verbs)
         openapi = OpenApi(store.registry, store.names, dispatch.verbs, SERVED_VERSION)
         paths = Paths(health, discovery, openapi, self._metrics.scrape, self._advertised)
-        messages = Messages(store.registry, store.names)
-        return Pipeline(store.names, authenticator, authorize, dispatch, paths, self._metrics, messages)
+        protobuf = ProtobufEncoder(store.registry, store.names)
+        return Pipeline(store.names, authenticator, authorize, dispatch, paths, self._metrics, protobuf)
 
     def _serves(self, definition: Definition) -> bool:
         return self._store.registry.current.holds(definition)

@@ -15,28 +15,28 @@ import orjson
 from actors.kinds.declaration.definition import Definition, Subresource
 from gateway.describe.discovery import Discovery, Document
 from gateway.requests import render
-from gateway.requests.call import Call
+from gateway.requests.context import RequestContext
 from gateway.requests.request import Response
-from gateway.wire import marks
+from gateway.wire import etags
 from gateway.wire.negotiate import DISCOVERY_LIST
 
 
-async def aggregated(call: Call, discovery: Discovery, path: str) -> Response:
+async def aggregated(context: RequestContext, discovery: Discovery, path: str) -> Response:
     """The groups at /apis, or the one without a name at /api."""
-    wanted = call.representation
+    wanted = context.representation
     document = {
         "kind": DISCOVERY_LIST,
-        "apiVersion": f"{wanted.form_group}/{wanted.form_version}",
+        "apiVersion": f"{wanted.as_group}/{wanted.as_version}",
         "metadata": {},
         "items": list(_groups(discovery, core=path.strip("/") == "api")),
     }
-    mark = marks.mark_of(orjson.dumps(document))
-    headers = [(b"etag", marks.quoted(mark)), (b"vary", b"Accept")]
-    if marks.is_known(call.request.headers.get(b"if-none-match"), mark):
+    etag = etags.etag_of(orjson.dumps(document))
+    headers = [(b"etag", etags.quoted(etag)), (b"vary", b"Accept")]
+    if etags.matches(context.request.headers.get(b"if-none-match"), etag):
         return Response(304, b"", b"", headers)
-    response = await render.document(call, document)
+    response = await render.document(context, document)
     response.headers += headers
-    parameters = f";g={wanted.form_group};v={wanted.form_version};as={wanted.form}"
+    parameters = f";g={wanted.as_group};v={wanted.as_version};as={wanted.as_kind}"
     response.content_type = wanted.content_type + parameters.encode()
     return response
 

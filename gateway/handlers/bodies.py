@@ -1,6 +1,6 @@
-"""Request bodies: bytes of a media type to decoded objects, with what was wrong with their fields.
+"""Decodes request bodies of any media type, and reports unknown and duplicate fields.
 
-Unknown and duplicate fields are dropped with a warning, dropped silently, or refused, as fieldValidation says.
+fieldValidation decides whether such fields are dropped with a warning, dropped silently, or refused.
 """
 
 from __future__ import annotations
@@ -19,29 +19,31 @@ from actors.messages import Object
 from actors.names import Names
 from actors.patch.errors import MalformedPatch, PatchTooLarge
 from actors.patch.transform import read_patch
-from gateway.requests.call import Call
+from gateway.requests.context import RequestContext
 from gateway.requests.errors import UnsupportedPatch
 from gateway.wire import yaml
-from gateway.wire.aside import read_aside
 from gateway.wire.negotiate import UnsupportedMediaType, body_media
 from gateway.wire.patch_types import PATCH_FORMATS, PATCH_MEDIA, STRATEGIC
 from gateway.wire.protobuf import NotProtobuf, read_object
+from gateway.wire.worker_threads import decode_in_thread
 
-# Bytes whose reading takes a millisecond or so, most often; larger ones must not hold up other requests.
-_OFF_LOOP = 64 * 1024
+# About a millisecond of decoding, which other requests may wait for.
+_THREAD_THRESHOLD = 64 * 1024
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    object: Object  # in storage form
+    object: Object  # in its storage version
     problems: tuple[str, ...]
 
 
-async def decode_body(call: Call, definition: Definition, names: Names, field_validation: str) -> Body:
-    decoded = await _decode(call, definition, names)
+async def decode_body(
+    context: RequestContext, definition: Definition, names: Names, field_validation: str
+) -> Body:
+    decoded = await _decode(context, definition, names)
     if decoded.problems:
-        _judge(call, definition, decoded.problems, field_validation)
+        _report_problems(context, definition, decoded.problems, field_validation)
     stored = decoded.object
     if definition.storage.conversion is not None:
         stored = definition.storage.conversion.to_storage(stored)
@@ -49,29 +51,29 @@ async def decode_body(call: Call, definition: Definition, names: Names, field_va
     return Body(stored, decoded.problems)
 
 
-async def _decode(call: Call, definition: Definition, names: Names) -> Decoded:
-    raw = call.request.body
-    media = body_media(call.request.headers.get(b"content-type"), names)
+async def _decode(context: RequestContext, definition: Definition, names: Names) -> Decoded:
+    raw = context.request.body
+    media = body_media(context.request.headers.get(b"content-type"), names)
     try:
         schema = definition.schema
-        # The way of nearly all writes, without one more coroutine.
-        if media == "json" and len(raw) <= _OFF_LOOP:
+        # The common path, without another coroutine.
+        if media == "json" and len(raw) <= _THREAD_THRESHOLD:
             return schema.decode_json(raw)
         if media == "json":
-            return await _unhurried(raw, schema.decode_json, raw)
+            return await _decode_by_size(raw, schema.decode_json, raw)
         if media == "protobuf":
-            return await _unhurried(raw, _decode_message, definition, raw)
-        loaded = await yaml.load_off_loop(raw)
-        return await _unhurried(raw, schema.decode_object, loaded.value, loaded.problems)
+            return await _decode_by_size(raw, _decode_message, definition, raw)
+        loaded = await yaml.load_in_thread(raw)
+        return await _decode_by_size(raw, schema.decode_object, loaded.value, loaded.problems)
     except (NotDecodable, NotProtobuf, yaml.YamlError) as error:
         raise BadRequest(str(error)) from None
 
 
-async def _unhurried(raw: bytes, read: Callable[..., T], *arguments: Any) -> T:
-    """In a thread where it takes long, so that others are served meanwhile."""
-    if len(raw) <= _OFF_LOOP:
+async def _decode_by_size(raw: bytes, read: Callable[..., T], *arguments: Any) -> T:
+    """Decode here if the body is small, else in a worker thread."""
+    if len(raw) <= _THREAD_THRESHOLD:
         return read(*arguments)
-    return await read_aside(read, *arguments)
+    return await decode_in_thread(read, *arguments)
 
 
 def _decode_message(definition: Definition, raw: bytes) -> Decoded:
@@ -80,23 +82,25 @@ def _decode_message(definition: Definition, raw: bytes) -> Decoded:
     return schema.decode_object(body.object, body.problems)
 
 
-def _judge(call: Call, definition: Definition, problems: tuple[str, ...], field_validation: str) -> None:
+def _report_problems(
+    context: RequestContext, definition: Definition, problems: tuple[str, ...], field_validation: str
+) -> None:
     if field_validation == "Strict":
-        kind, listed = definition.kind, ", ".join(yaml.in_one(problems))
+        kind, listed = definition.kind, ", ".join(yaml.merge_problems(problems))
         raise BadRequest(
             f'{kind} in version "{definition.version}" cannot be handled as a {kind}: '
             f"strict decoding error: {listed}"
         )
     if field_validation != "Ignore":
-        call.warnings.extend(problems)
+        context.warnings.extend(problems)
 
 
-async def decode_delete_options(call: Call, names: Names) -> dict[str, Any] | None:
-    """The DeleteOptions of a body, unchecked; None without one."""
-    raw = call.request.body
+async def decode_delete_options(context: RequestContext, names: Names) -> dict[str, Any] | None:
+    """The DeleteOptions of a body, not validated; None without a body."""
+    raw = context.request.body
     if not raw:
         return None
-    media = body_media(call.request.headers.get(b"content-type"), names)
+    media = body_media(context.request.headers.get(b"content-type"), names)
     value: Any
     try:
         if media == "json":
@@ -104,7 +108,7 @@ async def decode_delete_options(call: Call, names: Names) -> dict[str, Any] | No
         elif media == "protobuf":
             value = read_object(DELETE_OPTIONS, raw).object
         else:
-            value = (await yaml.load_off_loop(raw)).value
+            value = (await yaml.load_in_thread(raw)).value
     except (orjson.JSONDecodeError, NotProtobuf, yaml.YamlError) as error:
         raise BadRequest(f"the body of the request is not DeleteOptions: {error}") from None
     if value is None:
@@ -123,10 +127,10 @@ def patch_format(content_type: bytes, definition: Definition) -> str:
     return format_
 
 
-async def decode_patch(call: Call, format_: str) -> tuple[Any, tuple[str, ...]]:
-    """Value and doubtful fields of a patch that is no apply."""
+async def decode_patch(context: RequestContext, format_: str) -> tuple[Any, tuple[str, ...]]:
+    """Value of a patch that is no apply, and problems with its fields."""
     try:
-        return await _read_patch(format_, call.request.body)
+        return await _read_patch(format_, context.request.body)
     except PatchTooLarge as error:
         raise TooLarge(f"Request entity too large: {error}") from None
     except MalformedPatch as error:
@@ -134,12 +138,12 @@ async def decode_patch(call: Call, format_: str) -> tuple[Any, tuple[str, ...]]:
 
 
 async def _read_patch(format_: str, raw: bytes) -> tuple[Any, tuple[str, ...]]:
-    return await _unhurried(raw, read_patch, format_, raw)
+    return await _decode_by_size(raw, read_patch, format_, raw)
 
 
-async def decode_applied(call: Call, definition: Definition, field_validation: str) -> Body:
-    """The partial object of an apply as it was sent, once it is known to decode."""
-    value, problems = await _load_applied(call.request.body)
+async def decode_applied(context: RequestContext, definition: Definition, field_validation: str) -> Body:
+    """The object of an apply as the client sent it, after checking that it decodes."""
+    value, problems = await _load_applied(context.request.body)
     if not isinstance(value, dict):
         raise BadRequest("the body of an apply must be an object")
     if not value.get("apiVersion") or not value.get("kind"):
@@ -149,12 +153,12 @@ async def decode_applied(call: Call, definition: Definition, field_validation: s
     except NotDecodable as error:
         raise BadRequest(str(error)) from None
     if decoded.problems:
-        _judge(call, definition, decoded.problems, field_validation)
+        _report_problems(context, definition, decoded.problems, field_validation)
     return Body(value, decoded.problems)
 
 
 async def _load_applied(raw: bytes) -> tuple[Any, tuple[str, ...]]:
-    """JSON is YAML too, and what most programs send; read as such it costs a tenth. Doubled keys have lines in YAML."""
+    """Read JSON as JSON, at a tenth of the cost, unless keys are duplicate: only YAML problems have line numbers."""
     if raw.lstrip()[:1] == b"{":
         try:
             value, problems = await _read_patch("merge", raw)
@@ -163,7 +167,7 @@ async def _load_applied(raw: bytes) -> tuple[Any, tuple[str, ...]]:
         except MalformedPatch:
             pass
     try:
-        loaded = await yaml.load_off_loop(raw)
+        loaded = await yaml.load_in_thread(raw)
     except yaml.YamlError as error:
         raise BadRequest(str(error)) from None
     return loaded.value, loaded.problems

@@ -1,6 +1,6 @@
-"""Kinds whose objects are computed when they are read: nothing of them is stored, watched or written.
+"""Serves kinds whose objects are computed on every read, and never stored, watched or written.
 
-A definition says so with `Storage(computed=True)`; `compose` gives a source for each.
+Their definitions have `Storage(computed=True)`; `compose` provides a source for each.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from actors.store.addressing import missing
 from actors.store.document import facts_of
 from actors.store.reads import Listing, ListOptions
 
-Source = Callable[[], Sequence[Object]]  # the objects as they are now, in storage form
+Source = Callable[[], Sequence[Object]]  # the current objects, in their storage version
 
 
 class ComputedObjects:
@@ -30,7 +30,7 @@ class ComputedObjects:
         raise missing(definition, name)
 
     def listing(self, definition: Definition, options: ListOptions) -> Listing:
-        """All that match, in order of their names: there are few, and no version that pages could agree on."""
+        """All matching objects by name. There are no pages: objects are few, and have no resourceVersion to page at."""
         match = matcher(options.labels, options.fields)
         found = sorted(self._sources[definition.type_name](), key=lambda one: str(one["metadata"]["name"]))
         bodies = [orjson.dumps(one) for one in found if match is None or match(_facts(definition, one))]

@@ -1,4 +1,4 @@
-"""timeoutSeconds of lists and of deletes of collections."""
+"""timeoutSeconds of list and deletecollection requests."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any
 import trio
 
 from actors.errors import TimedOut
-from gateway.requests.call import Call
+from gateway.requests.context import RequestContext
 
 
 class Deadline:
-    """`with` a time limit of the client's: what is not done by then is a 504."""
+    """A context manager that ends its block with a 504 response when timeoutSeconds have passed."""
 
     __slots__ = ("_scope",)
 
-    def __init__(self, call: Call) -> None:
-        seconds = call.seconds("timeoutSeconds")
+    def __init__(self, context: RequestContext) -> None:
+        seconds = context.seconds("timeoutSeconds")
         self._scope = trio.move_on_after(seconds) if seconds is not None else None
 
     def __enter__(self) -> None:

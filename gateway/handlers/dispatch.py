@@ -1,7 +1,7 @@
-"""From a request for a resource to reads or one message to an actor, and back to a document.
+"""Serves requests for resources: each verb is one method, which reads or sends one command to an actor.
 
-Every verb is one method. Nothing here decides whether a change is allowed or what it becomes; it decodes, asks,
-and frames the answer.
+This module decodes the request and encodes the response. It does not decide whether a change is allowed or what it
+becomes: the actor does.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from actors.store.reads import ListOptions, Reads
 from gateway.handlers.bodies import decode_body, decode_delete_options
 from gateway.handlers.computed import ComputedObjects, Source
 from gateway.handlers.deadline import Deadline
-from gateway.handlers.forms import Form, Forms
+from gateway.handlers.encoders import Encoder, Encoders
 from gateway.handlers.methods import PROXY, check_method
-from gateway.handlers.patches import Patches
+from gateway.handlers.patches import PatchDecoder
 from gateway.handlers.reviews import ReviewHandler
-from gateway.handlers.submissions import Submissions
+from gateway.handlers.subresources import SubresourceHandler
 from gateway.handlers.watches import WatchOpener
 from gateway.requests import render
-from gateway.requests.call import Call
+from gateway.requests.context import RequestContext
 from gateway.requests.errors import NoSuchPath
 from gateway.requests.request import Response
 from gateway.requests.route import Route
-from gateway.wire.documents import list_metadata
+from gateway.wire.encoders import list_metadata
 from gateway.wire.negotiate import NotAcceptable, streamed_media
 from journal.log import Journal
 
@@ -67,16 +67,16 @@ class Dispatch:
         self._directory = directory
         self._reads = reads
         self._stamps = stamps
-        self._patches = Patches(names, stamps, reads, self._may_create)
+        self._patches = PatchDecoder(names, stamps, reads, self._may_create)
         self._authorizer = authorizer
         self._watches = watches
         self._computed = ComputedObjects(computed)
-        self._forms = Forms(names, stamps.now)
-        self._chunking = chunking  # lists may be asked for in pages
+        self._encoders = Encoders(names, stamps.now)
+        self._chunking = chunking  # whether lists honour limit and continue
         evictions = Evictions(registry.current, journal, directory)
         self._reviews = ReviewHandler(names, reviews)
-        self._submissions = Submissions(names, directory, reads, evictions)
-        self._verbs: dict[str, Callable[[Call, Definition], Awaitable[Response]]] = {
+        self._subresources = SubresourceHandler(names, directory, reads, evictions)
+        self._verbs: dict[str, Callable[[RequestContext, Definition], Awaitable[Response]]] = {
             "get": self._get,
             "list": self._list,
             "create": self._create,
@@ -89,30 +89,30 @@ class Dispatch:
 
     @property
     def verbs(self) -> frozenset[str]:
-        """What this server serves of the verbs a kind declares."""
+        """The verbs that this server serves, of all that kinds declare."""
         return frozenset(self._verbs)
 
-    def __call__(self, call: Call) -> Awaitable[Response]:
-        """Refuses at once what cannot be; a coroutine of its own would be one more on every request's way."""
-        route = call.route
+    def __call__(self, context: RequestContext) -> Awaitable[Response]:
+        """Raises what does not need the body; no coroutine, because every request would pay for it."""
+        route = context.route
         definition = self.find(route)
-        check_method(definition, route, call.request.method)
+        check_method(definition, route, context.request.method)
         if definition.deprecation_warning:
-            call.warnings.append(definition.deprecation_warning)
+            context.warnings.append(definition.deprecation_warning)
         if route.subresource:
             subresource = definition.subresource(route.subresource)
             if subresource is not None and subresource.served_by_node:
-                return self._submissions.refuse(call, definition, subresource)
+                return self._subresources.refuse_node_request(context, definition, subresource)
         if definition.storage.computed:
-            return self._read_computed(call, definition)
-        return self._verbs[route.verb](call, definition)
+            return self._read_computed(context, definition)
+        return self._verbs[route.verb](context, definition)
 
-    def check(self, call: Call) -> None:
-        """Refuses what this would refuse whatever else the request says."""
-        check_method(self.find(call.route), call.route, call.request.method)
+    def check(self, context: RequestContext) -> None:
+        """Raise if resource or method are not served."""
+        check_method(self.find(context.route), context.route, context.request.method)
 
     def creates_review(self, route: Route) -> bool:
-        """Whether what a POST to this route creates is returned and never stored."""
+        """Whether a POST to this route creates an ephemeral object, such as a SubjectAccessReview."""
         definition = self._registry.current.find(route.group, route.version, route.resource)
         return definition is not None and definition.storage.ephemeral
 
@@ -123,7 +123,7 @@ class Dispatch:
             if route.group and not catalog.group_exists(route.group):
                 raise NoSuchPath
             raise NoSuchResource
-        if (route.surplus and route.subresource != PROXY) or not _in_scope(definition, route):
+        if (route.has_extra_segments and route.subresource != PROXY) or not _in_scope(definition, route):
             raise NoSuchResource
         if route.name and not route.subresource and not definition.has_items:
             raise NoSuchResource
@@ -131,30 +131,32 @@ class Dispatch:
             raise NoSuchResource
         return definition
 
-    async def _get(self, call: Call, definition: Definition) -> Response:
-        route = call.route
-        if call.parameters:
-            if call.parameters.boolean("export"):
+    async def _get(self, context: RequestContext, definition: Definition) -> Response:
+        route = context.route
+        if context.parameters:
+            if context.parameters.boolean("export"):
                 raise BadRequest("the export parameter, deprecated since v1.14, is no longer supported")
-            await self._reads.reach(call.parameters.first("resourceVersion") or "")
-        shown = definition
+            await self._reads.reach(context.parameters.first("resourceVersion") or "")
+        view = definition
         if route.subresource:
-            shown, body = self._below(definition, route)
+            view, body = self._get_subresource(definition, route)
         else:
             body = self._reads.get(definition, _namespace(definition, route), route.name)
-        document = self._forms.of(call, shown).document(body)
-        return render.at_once(call, document) or await render.answer(call, document)
+        document = self._encoders.of(context, view).document(body)
+        return render.respond_unchanged(context, document) or await render.respond(context, document)
 
-    async def _read_computed(self, call: Call, definition: Definition) -> Response:
-        form = self._forms.of(call, definition)
-        if call.route.verb == "get":
-            document = form.document(self._computed.get(definition, call.route.name))
+    async def _read_computed(self, context: RequestContext, definition: Definition) -> Response:
+        encoder = self._encoders.of(context, definition)
+        if context.route.verb == "get":
+            document = encoder.document(self._computed.get(definition, context.route.name))
         else:
-            document = form.listing(self._computed.listing(definition, self._list_options(call, definition)))
-        return await render.answer(call, document)
+            document = encoder.listing(
+                self._computed.listing(definition, self._list_options(context, definition))
+            )
+        return await render.respond(context, document)
 
-    def _below(self, definition: Definition, route: Route) -> tuple[Definition, bytes]:
-        """How an object is seen through a subresource, and the object."""
+    def _get_subresource(self, definition: Definition, route: Route) -> tuple[Definition, bytes]:
+        """The definition of a subresource's view, and the stored object."""
         subresource = definition.subresource(route.subresource)
         try:
             body = self._reads.get(definition, _namespace(definition, route), route.name)
@@ -164,83 +166,85 @@ class Dispatch:
             raise NotFound(subresource.not_found_resource, route.name) from None
         return definition.definition_at(route.subresource), body
 
-    async def _list(self, call: Call, definition: Definition) -> Response:
-        wanted = self._list_options(call, definition)
+    async def _list(self, context: RequestContext, definition: Definition) -> Response:
+        list_options = self._list_options(context, definition)
         try:
-            with Deadline(call):
-                listing = await self._reads.listing(definition, call.route.namespace or None, wanted)
+            with Deadline(context):
+                listing = await self._reads.listing(definition, context.route.namespace or None, list_options)
         except TimedOut:
-            self._reads.check_reached(wanted)
+            self._reads.check_reached(list_options)
             raise
-        return await render.answer(call, self._forms.of(call, definition).listing(listing))
+        return await render.respond(context, self._encoders.of(context, definition).listing(listing))
 
-    async def _watch(self, call: Call, definition: Definition) -> Response:
-        wanted = self._list_options(call, definition)
-        shown = call.representation
-        if shown.media == "yaml":
+    async def _watch(self, context: RequestContext, definition: Definition) -> Response:
+        list_options = self._list_options(context, definition)
+        representation = context.representation
+        if representation.media == "yaml":
             raise NotAcceptable(streamed_media(self._names)[-2:])
-        warnings = [(b"warning", text) for text in render.warning_headers(call.warnings)]
-        stream = self._watches.open(call, definition, wanted, self._forms.of(call, definition))
-        return Response(200, b"", shown.content_type, warnings, stream)
+        warnings = [(b"warning", text) for text in render.warning_headers(context.warnings)]
+        stream = self._watches.open(context, definition, list_options, self._encoders.of(context, definition))
+        return Response(200, b"", representation.content_type, warnings, stream)
 
-    async def _create(self, call: Call, definition: Definition) -> Response:
-        form = self._forms.of(call, definition)
-        write = self._write_options(call, "CreateOptions")
-        if call.route.subresource or definition.storage.submits_to[0]:
-            return await self._submit(call, definition, write)
+    async def _create(self, context: RequestContext, definition: Definition) -> Response:
+        encoder = self._encoders.of(context, definition)
+        write = self._write_options(context, "CreateOptions")
+        if context.route.subresource or definition.storage.submits_to[0]:
+            return await self._submit(context, definition, write)
         if definition.storage.ephemeral:
             return await self._reviews.create(
-                call, definition, write, self._stamps.make(call.user, call.manager)
+                context, definition, write, self._stamps.make(context.user, context.manager)
             )
-        body = await decode_body(call, definition, self._names, write.field_validation)
-        settle_namespace(_namespace(definition, call.route), body.object)
+        body = await decode_body(context, definition, self._names, write.field_validation)
+        settle_namespace(_namespace(definition, context.route), body.object)
         metadata = body.object["metadata"]
         generates = bool(metadata.get("generateName")) and not metadata.get("name")
-        stamp = self._stamps.make(call.user, call.manager, suffix=generates)
+        stamp = self._stamps.make(context.user, context.manager, suffix=generates)
         command = Create(
-            definition.api_version, _namespace(definition, call.route), body.object, stamp, write.dry_run
+            definition.api_version, _namespace(definition, context.route), body.object, stamp, write.dry_run
         )
-        return await self._write(call, definition, form, command, body.problems)
+        return await self._write(context, definition, encoder, command, body.problems)
 
-    async def _submit(self, call: Call, definition: Definition, write: options.WriteOptions) -> Response:
+    async def _submit(
+        self, context: RequestContext, definition: Definition, write: options.WriteOptions
+    ) -> Response:
         plural, name = definition.storage.submits_to
         if plural:
             definition = self._registry.current.storage(str(Resource(definition.group, plural)))
-        subresource = definition.subresource(name or call.route.subresource)
+        subresource = definition.subresource(name or context.route.subresource)
         assert subresource is not None
-        stamp = self._stamps.make(call.user, call.manager)
-        return await self._submissions.submit(call, definition, subresource, write, stamp)
+        stamp = self._stamps.make(context.user, context.manager)
+        return await self._subresources.create(context, definition, subresource, write, stamp)
 
-    async def _replace(self, call: Call, definition: Definition) -> Response:
-        write = self._write_options(call, "UpdateOptions")
-        shown = definition.definition_at(call.route.subresource)
-        form = self._forms.of(call, shown)
-        body = await decode_body(call, shown, self._names, write.field_validation)
-        settle_namespace(_namespace(definition, call.route), body.object)
-        check_name(call.route.name, body.object)
+    async def _replace(self, context: RequestContext, definition: Definition) -> Response:
+        write = self._write_options(context, "UpdateOptions")
+        view = definition.definition_at(context.route.subresource)
+        encoder = self._encoders.of(context, view)
+        body = await decode_body(context, view, self._names, write.field_validation)
+        settle_namespace(_namespace(definition, context.route), body.object)
+        check_name(context.route.name, body.object)
         command = Replace(
             definition.api_version,
-            _namespace(definition, call.route),
-            call.route.name,
+            _namespace(definition, context.route),
+            context.route.name,
             body.object,
-            self._stamps.make(call.user, call.manager),
-            call.route.subresource,
+            self._stamps.make(context.user, context.manager),
+            context.route.subresource,
             write.dry_run,
-            may_create=definition.strategy.allow_create_on_update and await self._may_create(call),
+            may_create=definition.strategy.allow_create_on_update and await self._may_create(context),
         )
-        return await self._write(call, definition, form, command, body.problems)
+        return await self._write(context, definition, encoder, command, body.problems)
 
-    async def _patch(self, call: Call, definition: Definition) -> Response:
-        form = self._forms.of(call, definition.definition_at(call.route.subresource))
-        asked = await self._patches.read(call, definition, _namespace(definition, call.route))
-        return await self._write(call, definition, form, asked.command, asked.problems)
+    async def _patch(self, context: RequestContext, definition: Definition) -> Response:
+        encoder = self._encoders.of(context, definition.definition_at(context.route.subresource))
+        patch = await self._patches.decode(context, definition, _namespace(definition, context.route))
+        return await self._write(context, definition, encoder, patch.command, patch.problems)
 
-    async def _may_create(self, call: Call) -> bool:
-        """Whether the caller may also create: asked of an apply, and of a PUT to kinds that it creates."""
-        route = call.route
+    async def _may_create(self, context: RequestContext) -> bool:
+        """Whether the user may also create: needed for an apply, and for a PUT to kinds that it may create."""
+        route = context.route
         decision = self._authorizer.authorize(
             Attributes(
-                call.user,
+                context.user,
                 "create",
                 route.group,
                 route.version,
@@ -257,9 +261,9 @@ class Dispatch:
 
     async def _write(
         self,
-        call: Call,
+        context: RequestContext,
         definition: Definition,
-        form: Form,
+        encoder: Encoder,
         command: Create | Replace | Patch,
         problems: tuple[str, ...] = (),
     ) -> Response:
@@ -270,35 +274,37 @@ class Dispatch:
                 raise BadRequest(f"{error}; besides: {', '.join(problems)}") from None
             raise
         assert isinstance(outcome, Written)
-        call.warnings.extend(outcome.warnings)
-        return await render.answer(call, form.document(outcome.body), 201 if outcome.created else 200)
+        context.warnings.extend(outcome.warnings)
+        return await render.respond(context, encoder.document(outcome.body), 201 if outcome.created else 200)
 
-    async def _delete(self, call: Call, definition: Definition) -> Response:
-        form = self._forms.of(call, definition)
-        chosen, orphaned = await self._delete_options(call, definition)
-        stamp = self._stamps.make(call.user, call.manager)
+    async def _delete(self, context: RequestContext, definition: Definition) -> Response:
+        encoder = self._encoders.of(context, definition)
+        chosen, orphaned = await self._delete_options(context, definition)
+        stamp = self._stamps.make(context.user, context.manager)
         command = Delete(
-            definition.api_version, _namespace(definition, call.route), call.route.name, stamp, chosen
+            definition.api_version, _namespace(definition, context.route), context.route.name, stamp, chosen
         )
         outcome = await self._directory.ask_served(definition, command)
         assert isinstance(outcome, Deleted)
         status = 202 if orphaned is False and not outcome.gone else 200
         if definition.deletion.returns_object:
-            return await render.answer(call, form.document(outcome.body), status)
-        return await render.document(call, _deleted(definition, outcome), status)
+            return await render.respond(context, encoder.document(outcome.body), status)
+        return await render.document(context, _deleted_status(definition, outcome), status)
 
-    async def _delete_collection(self, call: Call, definition: Definition) -> Response:
-        self._forms.of(call, definition)  # the response is a Status, but what cannot be shown is refused
-        listed = self._list_options(call, definition)
-        chosen, _ = await self._delete_options(call, definition)
-        stamp = self._stamps.make(call.user, call.manager)
+    async def _delete_collection(self, context: RequestContext, definition: Definition) -> Response:
+        self._encoders.of(
+            context, definition
+        )  # refuses an unknown includeObject, though the response is a Status
+        listed = self._list_options(context, definition)
+        chosen, _ = await self._delete_options(context, definition)
+        stamp = self._stamps.make(context.user, context.manager)
         try:
-            with Deadline(call):
+            with Deadline(context):
                 listing = await delete_collection(
                     self._reads,
                     self._directory,
                     definition,
-                    call.route.namespace or None,
+                    context.route.namespace or None,
                     listed,
                     chosen,
                     stamp,
@@ -310,32 +316,34 @@ class Dispatch:
         status = _success({**details, "kind": definition.plural})
         if listing.token:
             status["metadata"] = list_metadata(listing)
-        return await render.document(call, status)
+        return await render.document(context, status)
 
-    def _list_options(self, call: Call, definition: Definition) -> ListOptions:
-        parameters = call.parameters
+    def _list_options(self, context: RequestContext, definition: Definition) -> ListOptions:
+        parameters = context.parameters
         version = parameters.first("resourceVersion") or ""
         match = parameters.first("resourceVersionMatch") or ""
         limit = max(parameters.integer("limit") or 0, 0) if self._chunking else 0
         token = (parameters.first("continue") or "") if self._chunking else ""
         if parameters:
-            options.list_options(self._names, version, match, limit, token, watch=call.route.verb == "watch")
-        labels, fields = self._selectors(call, definition)
+            options.list_options(
+                self._names, version, match, limit, token, watch=context.route.verb == "watch"
+            )
+        labels, fields = self._selectors(context, definition)
         return ListOptions(version, match, limit, token, labels, fields)
 
     def _selectors(
-        self, call: Call, definition: Definition
+        self, context: RequestContext, definition: Definition
     ) -> tuple[LabelSelector | None, FieldSelector | None]:
-        label_text = call.parameters.first("labelSelector")
-        field_text = call.parameters.first("fieldSelector")
+        label_text = context.parameters.first("labelSelector")
+        field_text = context.parameters.first("fieldSelector")
         labels = LabelSelector.parse(label_text) if label_text else None
         if not field_text:
             return labels, None
         fields = FieldSelector.parse(field_text)
         return labels, _known_fields(definition, fields)
 
-    def _write_options(self, call: Call, kind: str) -> options.WriteOptions:
-        parameters = call.parameters
+    def _write_options(self, context: RequestContext, kind: str) -> options.WriteOptions:
+        parameters = context.parameters
         if not parameters:
             return options.PLAIN_WRITE
         return options.write_options(
@@ -346,21 +354,23 @@ class Dispatch:
             parameters.first("fieldManager") or "",
         )
 
-    async def _delete_options(self, call: Call, definition: Definition) -> tuple[DeleteOptions, bool | None]:
+    async def _delete_options(
+        self, context: RequestContext, definition: Definition
+    ) -> tuple[DeleteOptions, bool | None]:
         """The options, and orphanDependents as the client sent it."""
-        body = await decode_delete_options(call, self._names)
-        many = not call.route.name
-        chosen = options.delete_options(self._names, body, call.parameters.values(), many=many)
+        body = await decode_delete_options(context, self._names)
+        many = not context.route.name
+        chosen = options.delete_options(self._names, body, context.parameters.values(), many=many)
         if definition.deletion.default_policy_warning and not chosen.propagation_policy:
-            call.warnings.append(definition.deletion.default_policy_warning)
-        return chosen, options.orphan_dependents(body, call.parameters.values())
+            context.warnings.append(definition.deletion.default_policy_warning)
+        return chosen, options.orphan_dependents(body, context.parameters.values())
 
 
 def _in_scope(definition: Definition, route: Route) -> bool:
-    """Namespaced items live below a namespace, cluster-scoped ones do not. All namespaces together can be listed."""
+    """Paths of namespaced objects have a namespace, except lists of all namespaces; those of others have none."""
     if definition.namespaced:
         return bool(route.namespace) or ("list" in definition.verbs and not route.name)
-    # A namespace counts as inside itself, and inside no other: rights there must not reach this one.
+    # A Namespace object is in its own namespace alone, so that rights in one namespace do not reach another.
     return not route.namespace or (definition.resource == NAMESPACES and route.name == route.namespace)
 
 
@@ -375,7 +385,7 @@ def _known_fields(definition: Definition, fields: FieldSelector) -> FieldSelecto
     return fields.renamed(definition.stored_field)
 
 
-def _deleted(definition: Definition, outcome: Deleted) -> dict[str, Any]:
+def _deleted_status(definition: Definition, outcome: Deleted) -> dict[str, Any]:
     details: dict[str, Any] = {"name": outcome.name}
     if definition.group:
         details["group"] = definition.group

@@ -1,6 +1,6 @@
-"""Which HTTP methods a resource path takes: what its kind declares, as far as the path can have it.
+"""Which HTTP methods a resource path allows: the verbs of its kind or subresource that fit the path.
 
-`dispatch` asks before it serves a request; a 405 response lists all methods of the path in `Allow`.
+`dispatch` checks them before it serves a request; a 405 response lists the allowed methods in `Allow`.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from actors.kinds.declaration.definition import Definition
 from gateway.requests.errors import MethodNotAllowed
 from gateway.requests.route import COLLECTION_VERBS, ITEM_VERBS, Route
 
-PROXY: Final = "proxy"  # the process behind it takes any method and any path
-_OF_ONE = frozenset({"update", "patch"})
+PROXY: Final = "proxy"  # this subresource forwards any method and any path
+_ITEM_ONLY = frozenset({"update", "patch"})
 
 
 def check_method(definition: Definition, route: Route, method: str) -> None:
-    """HEAD is authorized like GET and then refused, as no resource serves it."""
+    """Raise MethodNotAllowed. HEAD is authorized like GET, but no resource serves it."""
     if not _allows(definition, route) or (method == "HEAD" and route.subresource != PROXY):
         raise MethodNotAllowed(allowed_methods(definition, route))
     if route.verb == "watch" and method != "GET":
@@ -40,7 +40,7 @@ def _allows(definition: Definition, route: Route) -> bool:
         return subresource is not None and route.verb in subresource.verbs
     if route.verb == "create" and (route.name or (definition.namespaced and not route.namespace)):
         return False
-    if route.verb in _OF_ONE and not route.name:
+    if route.verb in _ITEM_ONLY and not route.name:
         return False
     if route.verb == "deletecollection" and definition.namespaced and not route.namespace:
         return False

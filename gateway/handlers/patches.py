@@ -1,7 +1,7 @@
-"""From a PATCH to the message that asks for it: format, options, and a decoded patch.
+"""Turns a PATCH request into a `Patch` command: format, options, and the decoded patch.
 
-An apply says who applies and may be forced; its body is a partial object, which is decoded once here to find out
-what is wrong with it. The other three formats are judged when they meet the object they change.
+An apply needs a field manager and may be forced; its body is a partial object, which is decoded here to report its
+problems. Patches of the other three formats are validated when the actor applies them to the object.
 """
 
 from __future__ import annotations
@@ -18,17 +18,23 @@ from actors.resource import options
 from actors.stamps import Stamps
 from actors.store.reads import Reads
 from gateway.handlers.bodies import decode_applied, decode_patch, patch_format
-from gateway.requests.call import Call
+from gateway.requests.context import RequestContext
 
 
-class Asked(NamedTuple):
+class DecodedPatch(NamedTuple):
     command: Patch
-    problems: tuple[str, ...] = ()  # of a body that the client has been told of, or not, as it wanted
+    problems: tuple[
+        str, ...
+    ] = ()  # unknown and duplicate fields of the body, already reported as fieldValidation asks
 
 
-class Patches:
+class PatchDecoder:
     def __init__(
-        self, names: Names, stamps: Stamps, reads: Reads, may_create: Callable[[Call], Awaitable[bool]]
+        self,
+        names: Names,
+        stamps: Stamps,
+        reads: Reads,
+        may_create: Callable[[RequestContext], Awaitable[bool]],
     ) -> None:
         self._names = names
         self._stamps = stamps
@@ -36,29 +42,29 @@ class Patches:
         self._may_create = may_create
         self._annotation = names.key("last-applied-configuration", "kubectl")
 
-    async def read(self, call: Call, definition: Definition, namespace: str) -> Asked:
-        format_ = patch_format(call.request.headers.get(b"content-type", b""), definition)
-        write = self._options(call, format_)
-        whole = definition.definition_at(call.route.subresource) is definition
+    async def decode(self, context: RequestContext, definition: Definition, namespace: str) -> DecodedPatch:
+        format_ = patch_format(context.request.headers.get(b"content-type", b""), definition)
+        write = self._options(context, format_)
+        whole = definition.definition_at(context.route.subresource) is definition
         if format_ == "apply" and whole:
-            return await self._apply(call, definition, namespace, write)
+            return await self._apply(context, definition, namespace, write)
         if format_ == "apply":
-            format_ = "merge"  # nobody owns anything of what is only a view of something else
+            format_ = "merge"  # views such as Scale have no managed fields
         try:
-            value, problems = await decode_patch(call, format_)
+            value, problems = await decode_patch(context, format_)
         except (BadRequest, TooLarge):
-            # That there is nothing to patch is told before what is wrong with the patch.
-            self._reads.get(definition, namespace, call.route.name)
+            # A missing object is a 404, whatever is wrong with the patch.
+            self._reads.get(definition, namespace, context.route.name)
             raise
-        return Asked(
+        return DecodedPatch(
             Patch(
                 definition.api_version,
                 namespace,
-                call.route.name,
+                context.route.name,
                 format_,
                 value,
-                self._stamps.make(call.user, call.manager),
-                call.route.subresource,
+                self._stamps.make(context.user, context.manager),
+                context.route.subresource,
                 write.dry_run,
                 write.field_validation,
                 problems,
@@ -66,27 +72,27 @@ class Patches:
         )
 
     async def _apply(
-        self, call: Call, definition: Definition, namespace: str, write: options.WriteOptions
-    ) -> Asked:
-        body = await decode_applied(call, definition, write.field_validation)
+        self, context: RequestContext, definition: Definition, namespace: str, write: options.WriteOptions
+    ) -> DecodedPatch:
+        body = await decode_applied(context, definition, write.field_validation)
         command = Patch(
             definition.api_version,
             namespace,
-            call.route.name,
+            context.route.name,
             "apply",
             body.object,
-            self._stamps.make(call.user, call.manager),
-            call.route.subresource,
+            self._stamps.make(context.user, context.manager),
+            context.route.subresource,
             write.dry_run,
             write.field_validation,
             force=write.force,
-            may_create=await self._may_create(call),
-            annotation=self._annotation if call.manager == USUAL_MANAGER else "",
+            may_create=await self._may_create(context),
+            annotation=self._annotation if context.manager == USUAL_MANAGER else "",
         )
-        return Asked(command, body.problems)
+        return DecodedPatch(command, body.problems)
 
-    def _options(self, call: Call, format_: str) -> options.WriteOptions:
-        parameters = call.parameters
+    def _options(self, context: RequestContext, format_: str) -> options.WriteOptions:
+        parameters = context.parameters
         return options.patch_options(
             self._names,
             parameters.all("dryRun"),

@@ -1,4 +1,4 @@
-"""Paths that are not resources: health, version, metrics, descriptions of the API, and the index of them all."""
+"""Serves paths that are no resources: health, version, metrics, discovery, OpenAPI, and the index of all paths."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from gateway.describe.openapi.handler import OpenApi
 from gateway.ops.health import Health
 from gateway.release import SERVED_VERSION
 from gateway.requests import render
-from gateway.requests.call import Call
+from gateway.requests.context import RequestContext
 from gateway.requests.errors import MethodNotAllowed, NoSuchPath
 from gateway.requests.request import Response
-from gateway.wire.negotiate import DISCOVERY_LIST, Shape
+from gateway.wire.negotiate import DISCOVERY_LIST, ResponseKind
 
 HEALTH = ("livez", "readyz", "healthz")
 
-# What Go, and every client that reads it, calls the machines that Python names otherwise.
+# Go's names, which clients expect, for machines that Python names differently.
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 _MACHINE = platform.machine().lower()
 PLATFORM = f"{platform.system().lower()}/{_MACHINES.get(_MACHINE, _MACHINE)}"
@@ -45,54 +45,54 @@ class Paths:
 
     @staticmethod
     def negotiates(path: str) -> bool:
-        """Whether a path answers with a document; the others speak plain text to everyone."""
+        """Whether the response is negotiated; other paths respond in a fixed media type."""
         first = path.strip("/").partition("/")[0]
         return first in ("", "api", "apis", "version")
 
     @staticmethod
-    def shape(path: str) -> Shape:
+    def response_kind(path: str) -> ResponseKind:
         return "groups" if path.strip("/") in ("api", "apis") else "document"
 
-    async def __call__(self, call: Call) -> Response:
-        path = call.route.path
+    async def __call__(self, context: RequestContext) -> Response:
+        path = context.route.path
         first, _, rest = path.strip("/").partition("/")
         if first in HEALTH:
-            return self._healthy(call, first, rest)
+            return self._report_health(context, first, rest)
         if first in ("api", "apis"):
-            return await self._described(call, path)
+            return await self._discover(context, path)
         if first == "openapi":
-            _only(call, "GET", "HEAD")
-            return await self._openapi(call)
+            _allow(context, "GET", "HEAD")
+            return await self._openapi(context)
         if first == "version" and not rest:
-            _only(call, "GET")
-            return await render.document(call, self._version())
+            _allow(context, "GET")
+            return await render.document(context, self._version())
         if first == "metrics" and not rest:
-            _only(call, "GET", "HEAD")
+            _allow(context, "GET", "HEAD")
             return Response(200, self._scrape(), b"text/plain; version=0.0.4; charset=utf-8")
         if not first:
-            _only(call, "GET", "HEAD")
-            return await render.document(call, {"paths": self._index()})
+            _allow(context, "GET", "HEAD")
+            return await render.document(context, {"paths": self._index()})
         raise NoSuchPath
 
-    def _healthy(self, call: Call, kind: str, single: str) -> Response:
-        verbose = call.parameters.first("verbose") is not None
-        report = self._health.report(kind, single, verbose=verbose, exclude=call.parameters.all("exclude"))
+    def _report_health(self, context: RequestContext, kind: str, single: str) -> Response:
+        verbose = context.parameters.first("verbose") is not None
+        report = self._health.report(kind, single, verbose=verbose, exclude=context.parameters.all("exclude"))
         if report is None:
             raise NoSuchPath
-        _only(call, "GET", "HEAD")
+        _allow(context, "GET", "HEAD")
         status, body = report
         return render.text(body, status)
 
-    async def _described(self, call: Call, path: str) -> Response:
+    async def _discover(self, context: RequestContext, path: str) -> Response:
         found = self._discovery.find(path, self._address())
         if found is None:
             if self._discovery.knows_group(path):
                 raise NoSuchResource
             raise NoSuchPath
-        _only(call, "GET")
-        if call.representation.form == DISCOVERY_LIST:
-            return await aggregated(call, self._discovery, path)
-        return await render.document(call, found)
+        _allow(context, "GET")
+        if context.representation.as_kind == DISCOVERY_LIST:
+            return await aggregated(context, self._discovery, path)
+        return await render.document(context, found)
 
     def _version(self) -> dict[str, Any]:
         major, minor = "1", "25"
@@ -111,10 +111,10 @@ class Paths:
     def _index(self) -> list[str]:
         health = [f"/{kind}" for kind in HEALTH]
         single = [f"/{kind}/{name}" for kind in HEALTH for name in self._health.names(kind)]
-        described = [*self._discovery.paths(), "/openapi/v2", "/openapi/v3"]
-        return sorted([*described, *health, *single, "/metrics", "/version"])
+        descriptions = [*self._discovery.paths(), "/openapi/v2", "/openapi/v3"]
+        return sorted([*descriptions, *health, *single, "/metrics", "/version"])
 
 
-def _only(call: Call, *methods: str) -> None:
-    if call.request.method not in methods:
+def _allow(context: RequestContext, *methods: str) -> None:
+    if context.request.method not in methods:
         raise MethodNotAllowed(methods)

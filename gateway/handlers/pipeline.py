@@ -1,7 +1,7 @@
-"""The steps of a request, top to bottom: authenticate, impersonate, authorize, negotiate, dispatch.
+"""The steps of every request: authenticate, refuse impersonation, authorize, negotiate, dispatch.
 
-`handle` never raises: every error becomes a Status. A step that fails ends the request before any later step has
-begun, so a refused request has changed nothing. Connections call it once per request and send its response.
+`handle` never raises: every error becomes a Status. A step that fails ends the request before any later step begins, so
+a refused request changes nothing. Connections call it once per request and send its response.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from gateway.handlers.dispatch import Dispatch
 from gateway.handlers.paths import Paths
 from gateway.ops.metrics import Metrics
 from gateway.requests import render
-from gateway.requests.call import Call
+from gateway.requests.context import RequestContext
 from gateway.requests.errors import NoSuchPath, failure_of, plain_failure
-from gateway.requests.parameters import NOTHING, parse
+from gateway.requests.parameters import EMPTY, parse
 from gateway.requests.request import Request, Response
 from gateway.requests.route import Route, find_route
-from gateway.wire.negotiate import NotAcceptable, Shape, negotiate, wants_pretty
-from gateway.wire.protobuf.messages import Messages
+from gateway.wire.negotiate import NotAcceptable, ResponseKind, negotiate, wants_pretty
+from gateway.wire.protobuf.objects import ProtobufEncoder
 
 logger = logging.getLogger(__name__)
 
-BROKEN = "an error of the server's own stopped this request; the server's log tells more"
+INTERNAL_ERROR = "an error of the server's own stopped this request; the server's log tells more"
 
 
-NOWHERE = Route("", "", is_resource=False)
-_BY_NAME = frozenset({"list", "watch"})
-_SHAPES: dict[str, Shape] = {
+NO_ROUTE = Route("", "", is_resource=False)
+_SELECT_BY_NAME = frozenset({"list", "watch"})
+_RESPONSE_KINDS: dict[str, ResponseKind] = {
     "get": "item",
     "create": "item",
     "update": "item",
@@ -57,7 +57,7 @@ class Pipeline:
         dispatch: Dispatch,
         paths: Paths,
         metrics: Metrics,
-        messages: Messages,
+        protobuf: ProtobufEncoder,
     ) -> None:
         self._names = names
         self._authenticator = authenticator
@@ -65,28 +65,28 @@ class Pipeline:
         self._dispatch = dispatch
         self._paths = paths
         self._metrics = metrics
-        self._messages = messages
+        self._protobuf = protobuf
         self._bearer_prefix = bearer_prefix(names)
 
     async def handle(self, request: Request) -> Response:
         began = time.perf_counter()
-        call = Call(request, NOWHERE, NOTHING, NOBODY)
+        context = RequestContext(request, NO_ROUTE, EMPTY, NOBODY)
         try:
             watch = False
             if request.query:
-                call.parameters = parse(request.query)
-                watch = call.parameters.boolean("watch")
+                context.parameters = parse(request.query)
+                watch = context.parameters.boolean("watch")
                 if not watch:
-                    call.parameters.check_timeout()
-            call.route = find_route(request.method, request.path, watch=watch)
-            who = self._authenticate(request)
-            if not isinstance(who, Authenticated):
-                who = await who
-            call.user = who.user
-            if who.warnings:
-                call.warnings.extend(who.warnings)
+                    context.parameters.check_timeout()
+            context.route = find_route(request.method, request.path, watch=watch)
+            authenticated = self._authenticate(request)
+            if not isinstance(authenticated, Authenticated):
+                authenticated = await authenticated
+            context.user = authenticated.user
+            if authenticated.warnings:
+                context.warnings.extend(authenticated.warnings)
             self._refuse_impersonation(request)
-            attributes = _attributes(call)
+            attributes = _attributes(context)
             exchange = request.exchange
             if exchange is not None:
                 exchange.attributes(attributes)
@@ -97,17 +97,17 @@ class Pipeline:
                 exchange.decision(decision)
             if not decision.allowed:
                 raise forbidden(attributes, decision.reason)
-            if call.route.is_resource or self._paths.negotiates(call.route.path):
-                self._agree(call)
-            response = await (self._dispatch(call) if call.route.is_resource else self._paths(call))
+            if context.route.is_resource or self._paths.negotiates(context.route.path):
+                self._choose_representation(context)
+            response = await (self._dispatch(context) if context.route.is_resource else self._paths(context))
         except NoSuchPath:
             response = render.text("404 page not found\n", 404)
         except Exception as error:
-            response = await self._failed(call, error)
+            response = await self._failure_response(context, error)
         self._metrics.observe(
-            call.route.verb,
-            call.route.group,
-            call.route.resource,
+            context.route.verb,
+            context.route.group,
+            context.route.resource,
             response.status,
             time.perf_counter() - began,
         )
@@ -116,11 +116,11 @@ class Pipeline:
     def _authenticate(self, request: Request) -> Authenticated | Awaitable[Authenticated]:
         authorization = request.headers.get(b"authorization")
         if PROTOCOLS in request.headers:
-            authorization = self._token_of_websocket(request) or authorization
+            authorization = self._websocket_token(request) or authorization
         return self._authenticator.authenticate(authorization, request.peer.certificate)
 
-    def _token_of_websocket(self, request: Request) -> bytes | None:
-        """A browser cannot set an Authorization header on a WebSocket: the token comes as a subprotocol."""
+    def _websocket_token(self, request: Request) -> bytes | None:
+        """The token that a browser sends as a subprotocol, because it cannot set an Authorization header."""
         if not wants_websocket(request.headers):
             return None
         token = take_bearer(request.headers, self._bearer_prefix)
@@ -128,70 +128,76 @@ class Pipeline:
 
     @staticmethod
     def _refuse_impersonation(request: Request) -> None:
-        """Acting as oneself where another identity was asked for would be worse than refusing."""
+        """Refuse, because serving the request as the authenticated user would be worse."""
         for name in request.headers:
             if name[:12] == b"impersonate-":
-                why = "impersonation is not served yet: send the request without Impersonate-* headers"
-                raise Forbidden(None, "", why)
+                message = "impersonation is not served yet: send the request without Impersonate-* headers"
+                raise Forbidden(None, "", message)
 
-    def _agree(self, call: Call) -> None:
+    def _choose_representation(self, context: RequestContext) -> None:
         """Negotiate the representation; a resource that does not exist is a 404 before it is a 406."""
         try:
-            self._negotiate(call)
+            self._negotiate(context)
         except NotAcceptable:
-            if call.route.is_resource:
-                self._dispatch.check(call)
+            if context.route.is_resource:
+                self._dispatch.check(context)
             raise
 
-    def _negotiate(self, call: Call) -> None:
-        headers = call.request.headers
-        route = call.route
-        shape = _SHAPES.get(route.verb, "other") if route.is_resource else self._paths.shape(route.path)
-        call.representation = negotiate(headers.get(b"accept"), self._names, shape)
-        if call.representation.form and route.verb == "create" and self._dispatch.creates_review(route):
-            # A review is shown in full or not at all.
-            call.representation = negotiate(headers.get(b"accept"), self._names, "document")
-        if call.representation.media == "protobuf":
-            call.messages = self._messages
-        asked = call.parameters.first("pretty")
-        call.pretty = call.representation.pretty or wants_pretty(asked, headers.get(b"user-agent", b""))
+    def _negotiate(self, context: RequestContext) -> None:
+        headers = context.request.headers
+        route = context.route
+        response = (
+            _RESPONSE_KINDS.get(route.verb, "other")
+            if route.is_resource
+            else self._paths.response_kind(route.path)
+        )
+        context.representation = negotiate(headers.get(b"accept"), self._names, response)
+        if context.representation.as_kind and route.verb == "create" and self._dispatch.creates_review(route):
+            # A review has no other representation.
+            context.representation = negotiate(headers.get(b"accept"), self._names, "document")
+        if context.representation.media == "protobuf":
+            context.protobuf = self._protobuf
+        pretty = context.parameters.first("pretty")
+        context.pretty = context.representation.pretty or wants_pretty(
+            pretty, headers.get(b"user-agent", b"")
+        )
 
-    async def _failed(self, call: Call, error: Exception) -> Response:
-        failed = failure_of(error)
-        if call.route is NOWHERE:
-            call.route = Route(call.request.method.lower(), call.request.path, is_resource=False)
-        if failed is None:
-            logger.exception("%s %s failed", call.request.method, call.request.path)
-            if call.request.exchange is not None:
-                call.request.exchange.panic(error)
-            failed = plain_failure(500, BROKEN)
+    async def _failure_response(self, context: RequestContext, error: Exception) -> Response:
+        failure = failure_of(error)
+        if context.route is NO_ROUTE:
+            context.route = Route(context.request.method.lower(), context.request.path, is_resource=False)
+        if failure is None:
+            logger.exception("%s %s failed", context.request.method, context.request.path)
+            if context.request.exchange is not None:
+                context.request.exchange.panic(error)
+            failure = plain_failure(500, INTERNAL_ERROR)
         try:
-            self._negotiate(call)
+            self._negotiate(context)
         except Exception:
             pass
-        return await render.failure(call, failed)
+        return await render.failure(context, failure)
 
 
-def _attributes(call: Call) -> Attributes:
-    route = call.route
+def _attributes(context: RequestContext) -> Attributes:
+    route = context.route
     if not route.is_resource:
-        return Attributes(call.user, route.verb, path=route.path, is_resource=False)
+        return Attributes(context.user, route.verb, path=route.path, is_resource=False)
     return Attributes(
-        call.user,
+        context.user,
         route.verb,
         route.group,
         route.version,
         route.resource,
         route.subresource,
         route.namespace,
-        route.name or _selected_name(call),
+        route.name or _selected_name(context),
         route.path,
     )
 
 
-def _selected_name(call: Call) -> str:
-    """A list or watch that its selector narrows to one name may be allowed by a right to that name alone."""
-    text = call.parameters.first("fieldSelector") if call.route.verb in _BY_NAME else None
+def _selected_name(context: RequestContext) -> str:
+    """The name that the field selector of a list or watch selects: a rule for that name alone may allow it."""
+    text = context.parameters.first("fieldSelector") if context.route.verb in _SELECT_BY_NAME else None
     if not text:
         return ""
     try:

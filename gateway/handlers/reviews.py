@@ -1,6 +1,6 @@
-"""POST of a review: decoded like any other object, returned with its status, never stored.
+"""Serves POST of a review: it is decoded like any other object, returned with its status, and never stored.
 
-`actors/access/reviews.py` makes the status; here the review gets its namespace and managedFields.
+`actors/access/reviews.py` computes the status; this module sets namespace and managedFields.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from actors.resource import options
 from actors.store.addressing import settle_namespace
 from gateway.handlers.bodies import decode_body
 from gateway.requests import render
-from gateway.requests.call import Call
+from gateway.requests.context import RequestContext
 from gateway.requests.request import Response
-from gateway.wire.documents import frame_of
+from gateway.wire.encoders import object_encoder
 
 _RULES = "SelfSubjectRulesReview"  # its response repeats nothing of the request
 
@@ -31,25 +31,25 @@ class ReviewHandler:
         self._reviews = reviews
 
     async def create(
-        self, call: Call, definition: Definition, write: options.WriteOptions, stamp: Stamp
+        self, context: RequestContext, definition: Definition, write: options.WriteOptions, stamp: Stamp
     ) -> Response:
-        body = await decode_body(call, definition, self._names, write.field_validation)
-        review = body.object
+        decoded = await decode_body(context, definition, self._names, write.field_validation)
+        review = decoded.object
         review.pop("status", None)
-        settle_namespace(call.route.namespace, review)
+        settle_namespace(context.route.namespace, review)
         if definition.namespaced:
-            review["metadata"]["namespace"] = call.route.namespace
-        status = await self._reviews.status(definition, review, call.user)
+            review["metadata"]["namespace"] = context.route.namespace
+        status = await self._reviews.status(definition, review, context.user)
         metadata = _metadata(definition, review, stamp)
         spec = review["spec"]
         if definition.kind == _RULES:
             metadata, spec = {"creationTimestamp": None}, {}
-        shown = orjson.dumps({"metadata": metadata, "spec": spec, "status": status})
-        return await render.answer(call, frame_of(definition).document(shown), 201)
+        body = orjson.dumps({"metadata": metadata, "spec": spec, "status": status})
+        return await render.respond(context, object_encoder(definition).document(body), 201)
 
 
 def _metadata(definition: Definition, review: Object, stamp: Stamp) -> Object:
-    """Nothing is created, so there is no time and no uid; the fields sent still have a manager."""
+    """No creationTimestamp and no uid, because nothing is created; but managedFields for the fields sent."""
     views = FieldViews({definition.api_version: definition})
     view = views(definition.api_version, "")
     owners = owned_after(views, view, None, review, stamp.manager, seconds_text(stamp.time))

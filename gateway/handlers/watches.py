@@ -6,7 +6,6 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
 
 import trio
 
@@ -16,24 +15,19 @@ from actors.names import Names
 from actors.selectors import FieldRequirement, FieldSelector, matcher
 from actors.store.document import type_prefix
 from actors.store.reads import ListOptions, Reads, parse_version
-from gateway.requests.call import Call
+from gateway.handlers.encoders import Encoder
+from gateway.requests.context import RequestContext
 from gateway.watch.framing import document
 from gateway.watch.hub import Hub
 from gateway.watch.initial_events import InitialEvents
 from gateway.watch.interest import Encode, Interest, Wrap
 from gateway.watch.selection import Selection
 from gateway.watch.watch import Watch
-from gateway.wire.forms import TableForm
+from gateway.wire.encoders import TableEncoder
 from journal.log import Journal
 
 # Seconds after which a watch without timeoutSeconds ends, random within this range: clients reconnect one by one.
 DEFAULT_TIMEOUT = (1800.0, 3600.0)
-
-
-class Form(Protocol):
-    """The representation of objects that the client requested: as they are, Table, or metadata only."""
-
-    def item(self, body: bytes) -> bytes: ...
 
 
 class WatchOpener:
@@ -45,24 +39,31 @@ class WatchOpener:
         self._reads = reads
         self._journal = journal
 
-    def open(self, call: Call, definition: Definition, options: ListOptions, form: Form) -> Watch:
-        namespace = call.route.namespace if definition.namespaced and call.route.namespace else None
-        if call.route.name:
-            options = replace(options, fields=_with_name(call.route.name, options.fields))
+    def open(
+        self, context: RequestContext, definition: Definition, options: ListOptions, items: Encoder
+    ) -> Watch:
+        namespace = context.route.namespace if definition.namespaced and context.route.namespace else None
+        if context.route.name:
+            options = replace(options, fields=_with_name(context.route.name, options.fields))
         start: int | InitialEvents
         if options.resource_version in ("", "0"):
             start = InitialEvents(self._reads, definition, namespace, options)
         else:
             start = parse_version(options.resource_version)
-        seconds = call.seconds("timeoutSeconds") or random.uniform(*DEFAULT_TIMEOUT)
-        interest = self._interest(call, definition, options, namespace, form)
+        seconds = context.seconds("timeoutSeconds") or random.uniform(*DEFAULT_TIMEOUT)
+        interest = self._interest(context, definition, options, namespace, items)
         return Watch(self._hub, interest, start, trio.current_time() + seconds)
 
     def _interest(
-        self, call: Call, definition: Definition, options: ListOptions, namespace: str | None, form: Form
+        self,
+        context: RequestContext,
+        definition: Definition,
+        options: ListOptions,
+        namespace: str | None,
+        items: Encoder,
     ) -> Interest:
-        representation = call.representation
-        bookmarks = call.parameters.boolean("allowWatchBookmarks")
+        representation = context.representation
+        bookmarks = context.parameters.boolean("allowWatchBookmarks")
         key = (
             definition,
             namespace,
@@ -70,30 +71,30 @@ class WatchOpener:
             str(options.fields or ""),
             bookmarks,
             representation.media,
-            representation.form,
-            representation.form_version,
-            call.parameters.first("includeObject") if representation.form else None,
+            representation.as_kind,
+            representation.as_version,
+            context.parameters.first("includeObject") if representation.as_kind else None,
         )
 
         def make() -> Interest:
-            wrap = call.messages.event if call.messages is not None else document
-            tabular = form if isinstance(form, TableForm) else None
+            wrap = context.protobuf.event if context.protobuf is not None else document
+            tabular = items if isinstance(items, TableEncoder) else None
             name = options.fields.exact("metadata.name") if options.fields else None
-            meta = f"{self._names.group('meta')}/{representation.form_version}"
+            meta = f"{self._names.group('meta')}/{representation.as_version}"
             prefix = type_prefix(
-                representation.form or definition.kind,
-                meta if representation.form else definition.api_version,
+                representation.as_kind or definition.kind,
+                meta if representation.as_kind else definition.api_version,
             )
             return Interest(
                 key,
                 self._journal.type_id(definition.type_name),
                 definition.type_name,
                 Selection(namespace, name, matcher(options.labels, options.fields)),
-                encoder(wrap, partial(tabular.item, columns=False) if tabular else form.item),
-                encoder(wrap, form.item) if tabular else None,
+                encoder(wrap, partial(tabular.item, columns=False) if tabular else items.item),
+                encoder(wrap, items.item) if tabular else None,
                 wrap,
                 bookmarker(wrap, prefix) if bookmarks else None,
-                binary=call.messages is not None,
+                binary=context.protobuf is not None,
                 definition=definition,
             )
 

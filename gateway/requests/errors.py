@@ -1,7 +1,7 @@
-"""The one place that knows status codes: every failure becomes a Status document here.
+"""Turns every error into a Status; the only module that knows status codes.
 
-Actors and reads raise facts (`actors.errors`); the gateway adds the few failures that only HTTP has. Details are
-left out where a Kubernetes API server leaves them out, because clients compare them.
+Actors and reads raise errors without codes (`actors.errors`); the gateway adds the few that only HTTP has. Details are
+left out where kube-apiserver leaves them out, because clients compare them.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from actors import errors as cause
 from actors.errors import Cause, RequestError, Resource
 from gateway.wire.negotiate import NotAcceptable, UnknownMediaTypes, UnsupportedMediaType
 from gateway.wire.patch_types import PATCH_MEDIA
-from gateway.wire.protobuf.messages import UnknownMessage
+from gateway.wire.protobuf.objects import NoProtobufType
 
 
 class MethodNotAllowed(RequestError):
     message = "the server does not allow this method on the requested resource"
 
     def __init__(self, allowed: Iterable[str]) -> None:
-        self.allowed = ", ".join(allowed).encode()  # the methods that the path takes
+        self.allowed = ", ".join(allowed).encode()  # the value of the Allow header
 
 
 class UnsupportedPatch(RequestError):
@@ -29,44 +29,44 @@ class UnsupportedPatch(RequestError):
     accepted = PATCH_MEDIA
 
 
-class NoAgent(RequestError):
-    """What was asked for runs on a node, and this server talks to none."""
+class NodeUnreachable(RequestError):
+    """A kubelet would serve the request, and this server connects to none."""
 
     def __init__(self, node: str) -> None:
         self.message = f"no agent answers on node {node}: this server runs no containers and reaches none"
 
 
 class NoEndpoints(RequestError):
-    """Behind the service is nothing that this server could reach."""
+    """The service has no endpoints that this server could reach."""
 
     def __init__(self, service: str) -> None:
         self.message = f'no endpoints available for service "{service}"'
 
 
-class NotYet(RequestError):
-    """Declared, so that clients find it, and not built: saying so is better than pretending."""
+class Unimplemented(RequestError):
+    """The subresource is declared, so that clients find it, but not implemented: a 501 response."""
 
     def __init__(self, what: str) -> None:
         self.message = f"this server cannot do this yet: {what}"
 
 
 class NoSuchPath(Exception):
-    """Outside the API, or a group nobody serves: answered in plain text."""
+    """The path is outside the API, or in a group that is not served: a 404 response in plain text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A Status in the making."""
+    """Code, headers and content of a Status with status Failure."""
 
     code: int
     reason: str
     message: str
     details: dict[str, Any] | None = None
     headers: list[tuple[bytes, bytes]] = field(default_factory=list)
-    token: str = ""
+    continue_token: str = ""
 
     def document(self) -> dict[str, Any]:
-        metadata = {"continue": self.token} if self.token else {}
+        metadata = {"continue": self.continue_token} if self.continue_token else {}
         status: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -86,8 +86,8 @@ class Failure:
 RETRY_SOON = [(b"retry-after", b"1")]
 RETRY_LATER = [(b"retry-after", b"10")]
 
-# Reasons for failures that a connection finds before there is a request to speak of.
-_PLAIN_REASONS = {
+# Reasons for failures that have no error class, such as those of a connection before its request is parsed.
+_REASONS = {
     400: "BadRequest",
     408: "Timeout",
     413: "RequestEntityTooLarge",
@@ -102,11 +102,11 @@ _PLAIN_REASONS = {
 def plain_failure(code: int, message: str) -> Failure:
     if code == 405:
         return Failure(code, "MethodNotAllowed", message, {}, [(b"allow", b"GET, POST, PUT, PATCH, DELETE")])
-    return Failure(code, _PLAIN_REASONS.get(code, ""), message)
+    return Failure(code, _REASONS.get(code, ""), message)
 
 
 def failure_of(error: Exception) -> Failure | None:
-    """What the client is told of an error; None for one that is not the client's to know."""
+    """The Status of an error; None for an internal error, whose text is not for the client."""
     match error:
         case cause.NotFound():
             return Failure(404, "NotFound", str(error), _details(error.resource, error.name))
@@ -127,14 +127,14 @@ def failure_of(error: Exception) -> Failure | None:
             details = _details(error.resource, error.name, error.causes) if error.resource else {}
             return Failure(403, "Forbidden", str(error), details)
         case cause.VersionTooLarge():
-            return _too_large(error)
+            return _version_too_large(error)
         case cause.Expired():
-            return Failure(410, "Expired", str(error), token=error.fresh)
+            return Failure(410, "Expired", str(error), continue_token=error.fresh)
         case RequestError():
-            return _simple(error)
+            return _failure_without_details(error)
         case UnknownMediaTypes():
             return Failure(406, "NotAcceptable", str(error), {})
-        case NotAcceptable() | UnknownMessage():
+        case NotAcceptable() | NoProtobufType():
             return Failure(406, "NotAcceptable", str(error))
         case UnsupportedMediaType():
             patches = [media for media in error.accepted if media in PATCH_MEDIA]
@@ -148,7 +148,7 @@ def _accept_patch(media: Iterable[str]) -> list[tuple[bytes, bytes]]:
     return [(b"accept-patch", ", ".join(media).encode())]
 
 
-def _simple(error: RequestError) -> Failure | None:
+def _failure_without_details(error: RequestError) -> Failure | None:
     match error:
         case cause.BadRequest():
             return Failure(400, "BadRequest", str(error))
@@ -163,18 +163,18 @@ def _simple(error: RequestError) -> Failure | None:
         case cause.TimedOut():
             return Failure(504, "Timeout", str(error), {"retryAfterSeconds": 1}, RETRY_SOON)
         case cause.EvictionRefused():
-            return _no_eviction(error)
-        case NotYet():
+            return _eviction_refused(error)
+        case Unimplemented():
             return Failure(501, "NotImplemented", str(error))
-        case NoAgent() | NoEndpoints() | cause.ShuttingDown():
+        case NodeUnreachable() | NoEndpoints() | cause.ShuttingDown():
             return Failure(503, "ServiceUnavailable", str(error))
         case cause.TooManyBudgets():
             return Failure(500, "", str(error))
         case cause.Overloaded():
             return Failure(429, "TooManyRequests", str(error), {"retryAfterSeconds": 1}, RETRY_SOON)
         case cause.Exhausted():
-            told = str(error).removeprefix("Internal error occurred: ")
-            return Failure(500, "InternalError", str(error), {"causes": [{"message": told}]})
+            message = str(error).removeprefix("Internal error occurred: ")
+            return Failure(500, "InternalError", str(error), {"causes": [{"message": message}]})
         case cause.StorageRefused():
             return Failure(507, "InsufficientStorage", str(error), {"retryAfterSeconds": 10}, RETRY_LATER)
     return None
@@ -187,13 +187,13 @@ def _already_exists(error: cause.AlreadyExists) -> Failure:
     return Failure(409, "AlreadyExists", str(error), details, RETRY_SOON if error.generated else [])
 
 
-def _too_large(error: cause.VersionTooLarge) -> Failure:
+def _version_too_large(error: cause.VersionTooLarge) -> Failure:
     causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
     details = {"causes": causes, "retryAfterSeconds": 1}
     return Failure(504, "Timeout", f"Timeout: {error}", details, RETRY_SOON)
 
 
-def _no_eviction(error: cause.EvictionRefused) -> Failure:
+def _eviction_refused(error: cause.EvictionRefused) -> Failure:
     details: dict[str, Any] = {
         "causes": [{"reason": one.reason, "message": one.message} for one in error.causes]
     }

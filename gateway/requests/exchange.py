@@ -1,8 +1,8 @@
-"""One observed request from its arrival to the end of its response, with every stage reported once.
+"""One observed request from its arrival to the end of its response; each stage is reported once.
 
-The connection makes an `Exchange` per request, only where the server has an observer, and leaves it with the
-`Request`: without one the usual request pays for a look at None. The connection reports the response, the pipeline
-what it finds out about the request.
+The connection makes an `Exchange` per request if the server has an observer, and stores it in the `Request`. Without
+an observer a request costs one comparison with None. The connection reports the response; the pipeline reports user,
+attributes and decision.
 
     received    attributes    decision    response_started    [panic]    response_complete
 """
@@ -16,39 +16,39 @@ from actors.access.authorize import Decision
 
 
 class RequestRecord(Protocol):
-    """What an observer keeps of one request. No method may raise or take long: requests wait for it."""
+    """The observer's record of one request. No method may raise or take long: the request waits for it."""
 
     @property
     def audit_id(self) -> bytes:
         """The Audit-Id of the response."""
 
     def attributes(self, attributes: Attributes) -> None:
-        """Authentication succeeded: who asks for what. Not called for a request that was refused before."""
+        """Authentication succeeded: user, verb and resource. Not called for a request that was refused before."""
 
     def decision(self, decision: Decision) -> None:
         """The authorizers decided."""
 
     def response_started(self, status: int) -> None:
-        """The head of a response without a known end was sent, as that of a watch; its body follows."""
+        """The head of a stream, such as a watch, was sent; its body follows."""
 
     def panic(self, error: BaseException | None) -> None:
-        """The server's own error ended the request; None where the error belongs to more than this request."""
+        """An internal error ended the request; None if the error concerns more than this request."""
 
     def response_complete(self, status: int, sent: int, *, cut_off: bool) -> None:
         """The end, always called and always last.
 
-        `status` is 0 where there was no response, because the client left before the request was whole. `sent` is
-        the size of the response body as HTTP defines it: compressed if it was, without heads, TLS, chunk framing
-        and HTTP/2 frames; for a WebSocket, the payload of its messages. A body of known size counts when the
-        connection took all of it; of a stream counts what the connection took. `cut_off`: request or response
-        did not come to their end, because the client left or did not read, or the server's grace period was over.
+        `status` is 0 if there was no response, because the client disconnected before the request was complete.
+        `sent` is the size of the response body as HTTP defines it: after compression, without heads, TLS, chunk
+        framing and HTTP/2 frames; for a WebSocket, the payload of its messages. A body of known size counts once the
+        connection accepted all of it; of a stream counts what the connection accepted. `cut_off`: request or response
+        are incomplete, because the client disconnected or did not read, or the server's grace period was over.
         """
 
 
 class Counter(Protocol):
     @property
     def payload(self) -> int:
-        """Bytes of a stream's body that the connection took so far."""
+        """Bytes of a stream's body that the connection accepted so far."""
 
 
 class Exchange:
@@ -89,7 +89,7 @@ class Exchange:
         self._end(self._size if self._stream is None else self._stream.payload, cut_off=False)
 
     def cut_off(self) -> None:
-        """Without effect on an exchange that is complete."""
+        """No effect on an exchange that is complete."""
         self._end(0 if self._stream is None else self._stream.payload, cut_off=True)
 
     def _end(self, sent: int, *, cut_off: bool) -> None:

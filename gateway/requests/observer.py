@@ -1,4 +1,4 @@
-"""Who wants to know of every request: the interface that an audit log implements."""
+"""RequestObserver: the interface that an audit log implements to be notified of every request."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from gateway.requests.request import Request, Response
 
 class RequestObserver(Protocol):
     def received(self, request: Request) -> RequestRecord:
-        """A request is here: whole, or with a head that is and a body that is refused or never came.
+        """A request arrived: complete, or with a complete head and a body that was refused or never came.
 
-        Bytes that make no head are no request. May not raise or take long.
+        Bytes without a valid head are no request. Must not raise or take long.
         """
 
 
@@ -22,5 +22,5 @@ def observe(observer: RequestObserver, request: Request) -> Exchange:
 
 
 def add_audit_id(response: Response, exchange: Exchange) -> None:
-    """Respond with the observer's Audit-Id, not with one that only the client sees."""
+    """Send the observer's Audit-Id, so that client and audit log have the same one."""
     response.headers = [*response.headers, (b"audit-id", exchange.audit_id)]

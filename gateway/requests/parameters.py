@@ -2,9 +2,9 @@
 
     parse("limit=5&dryRun=All&dryRun=All&watch").all("dryRun")  -> ["All", "All"]
 
-Parsed once per request by the pipeline and read by everything after it. Names are case-sensitive, `+` is a
-space, a name without `=` has the value "". A query that cannot be read is refused as a whole: other servers
-drop the broken pair, which turns "delete what this selector says" into "delete everything".
+The pipeline parses the query once per request. Names are case-sensitive, `+` is a space, a name without `=` has the
+value "". A malformed query is refused as a whole: other servers drop the malformed pair, which turns "delete what this
+selector matches" into "delete everything".
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from actors.errors import BadRequest
 from actors.kinds.values.durations import duration_error
 from actors.resource.options import boolean, integer
 
-_BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}", re.DOTALL)
+_INVALID_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2}).{0,2}", re.DOTALL)
 
 
 class Parameters:
@@ -40,30 +40,30 @@ class Parameters:
         return self._values
 
     def integer(self, name: str) -> int | None:
-        """A 64-bit integer; an empty value is refused like any other that is no number."""
+        """A 64-bit integer; an empty value is refused like any other that is not a number."""
         text = self.first(name)
         return None if text is None else integer(name, text)
 
     def boolean(self, name: str) -> bool:
-        """Sent, with any value but "false" and "0"."""
+        """Whether the parameter has any value but "false" and "0"."""
         text = self.first(name)
         return text is not None and boolean(text)
 
     def check_timeout(self) -> None:
-        """The client's own time limit, which its libraries send along: nobody waits longer for being told of it."""
+        """Validate `timeout`, which client libraries send with their own time limit. It has no other effect."""
         text = self.first("timeout")
-        why = duration_error(text) if text else ""
-        if why:
-            raise BadRequest(f"invalid timeout specified in the request URL - {why}")
+        reason = duration_error(text) if text else ""
+        if reason:
+            raise BadRequest(f"invalid timeout specified in the request URL - {reason}")
 
 
-NOTHING = Parameters({})
+EMPTY = Parameters({})
 
 
 def parse(query: str) -> Parameters:
-    """`query` as it was on the wire, one character a byte."""
+    """`query` as it was sent, one character per byte."""
     if not query:
-        return NOTHING
+        return EMPTY
     if ";" in query:
         raise BadRequest("the query of the request has a bare semicolon: write %3B, and separate with &")
     values: dict[str, list[str]] = {}
@@ -78,8 +78,8 @@ def parse(query: str) -> Parameters:
 def _unescaped(text: str) -> str:
     if "%" not in text and "+" not in text and text.isascii():
         return text
-    broken = _BROKEN_ESCAPE.search(text)
-    if broken:
-        raise BadRequest(f'the query of the request has an invalid URL escape "{broken[0]}"')
+    invalid = _INVALID_ESCAPE.search(text)
+    if invalid:
+        raise BadRequest(f'the query of the request has an invalid URL escape "{invalid[0]}"')
     raw = text.replace("+", " ").encode("latin-1", "replace")
     return unquote_to_bytes(raw).decode("utf-8", "replace")

@@ -1,7 +1,6 @@
-"""From a document's JSON bytes to the answer that the client asked for.
+"""Makes responses from JSON documents, in the representation that the client asked for.
 
-JSON bytes come ready from the journal, with a newline at their end; they go out untouched unless YAML, protobuf or
-pretty printing was asked for.
+The journal stores JSON bytes; they are sent unchanged unless the client asks for YAML, protobuf or indentation.
 """
 
 from __future__ import annotations
@@ -10,57 +9,60 @@ from collections.abc import Iterator
 from typing import Any
 
 from actors.kinds.schema.problems import problems_in
-from gateway.requests.call import Call
+from gateway.requests.context import RequestContext
 from gateway.requests.errors import Failure
 from gateway.requests.request import Response
 from gateway.wire import compression, yaml
 from gateway.wire.json import dump_line, pretty
 
-# Of all warnings of one answer together, and of one of them where they are too many. Many clients take heads of
-# 16 KiB at most.
-WARNING_BYTES, WARNING_SHOWN = 4096, 256
-WARNINGS = 60  # header lines: Python's http.client reads 100 of all kinds
+# All warnings of a response together. Many clients accept heads of 16 KiB at most.
+MAX_WARNING_BYTES = 4096
+SHORTENED_WARNING = 256  # characters of each warning if all together are too long
+MAX_WARNINGS = 60  # Python's http.client accepts 100 header lines of all kinds
 
 
-def at_once(call: Call, body: bytes) -> Response | None:
-    """The answer where it is the body and nothing else, which is nearly always."""
+def respond_unchanged(context: RequestContext, body: bytes) -> Response | None:
+    """The response if it is the body and nothing else, which is the common case; else None, and `respond` makes it.
+
+    It saves a coroutine on every get.
+    """
     if (
-        call.representation.media != "json"
-        or call.pretty
-        or call.warnings
+        context.representation.media != "json"
+        or context.pretty
+        or context.warnings
         or len(body) > compression.THRESHOLD
     ):
         return None
     return Response(200, body)
 
 
-async def answer(call: Call, body: bytes, status: int = 200) -> Response:
+async def respond(context: RequestContext, body: bytes, status: int = 200) -> Response:
     response = Response(status, body)
-    if call.messages is not None:
-        encoded = await call.messages.from_json_off_loop(body)
+    if context.protobuf is not None:
+        encoded = await context.protobuf.from_json_in_thread(body)
         if encoded is not None:
-            response.body, response.content_type = encoded, call.representation.content_type
-    elif call.representation.media == "yaml":
-        response.body = await yaml.from_json_off_loop(body)
-        response.content_type = call.representation.content_type
-    elif call.pretty:
+            response.body, response.content_type = encoded, context.representation.content_type
+    elif context.representation.media == "yaml":
+        response.body = await yaml.from_json_in_thread(body)
+        response.content_type = context.representation.content_type
+    elif context.pretty:
         response.body = pretty(body)
-    if call.warnings:
-        response.headers.extend((b"warning", text) for text in warning_headers(call.warnings))
-    if len(response.body) > compression.THRESHOLD and compression.acceptable(
-        call.request.headers.get(b"accept-encoding")
+    if context.warnings:
+        response.headers.extend((b"warning", text) for text in warning_headers(context.warnings))
+    if len(response.body) > compression.THRESHOLD and compression.accepts_gzip(
+        context.request.headers.get(b"accept-encoding")
     ):
         response.body = await compression.compress(response.body)
         response.headers.extend(compression.HEADERS)
     return response
 
 
-async def document(call: Call, value: Any, status: int = 200) -> Response:
-    return await answer(call, dump_line(value), status)
+async def document(context: RequestContext, value: Any, status: int = 200) -> Response:
+    return await respond(context, dump_line(value), status)
 
 
-async def failure(call: Call, failed: Failure) -> Response:
-    response = await document(call, failed.document(), failed.code)
+async def failure(context: RequestContext, failed: Failure) -> Response:
+    response = await document(context, failed.document(), failed.code)
     response.headers.extend(failed.headers)
     return response
 
@@ -71,18 +73,18 @@ def text(body: str, status: int = 200, content_type: bytes = b"text/plain; chars
 
 
 def warning_headers(messages: list[str]) -> Iterator[bytes]:
-    """Each once, as many as fit, and none longer than a line of text once they do not: clients refuse large heads.
+    """Each warning once, shortened or left out where all together exceed the limits: clients refuse large heads.
 
-    A last one says how many were left out.
+    The last header reports how many were left out.
     """
     texts = list(dict.fromkeys(messages))
     headers = [warning_header(text) for text in texts]
-    if sum(map(len, headers)) > WARNING_BYTES:
-        headers = [warning_header(text[:WARNING_SHOWN]) for text in texts]
+    if sum(map(len, headers)) > MAX_WARNING_BYTES:
+        headers = [warning_header(text[:SHORTENED_WARNING]) for text in texts]
     size = 0
     for index, header in enumerate(headers):
         size += len(header)
-        if size > WARNING_BYTES or index == WARNINGS:
+        if size > MAX_WARNING_BYTES or index == MAX_WARNINGS:
             left_out = sum(problems_in(text) for text in texts[index:])
             yield warning_header(f"{left_out} more warnings were left out")
             return
@@ -90,7 +92,7 @@ def warning_headers(messages: list[str]) -> Iterator[bytes]:
 
 
 def warning_header(message: str) -> bytes:
-    """RFC 7234 warning 299; what is not printable becomes a space so that it stays one header line."""
+    """RFC 7234 warning 299; characters that are not printable become spaces, so that it stays one header line."""
     quoted = message.replace("\\", "\\\\").replace('"', '\\"')
     printable = "".join(c if c.isprintable() else " " for c in quoted)
     return b'299 - "' + printable.encode("utf-8") + b'"'

@@ -1,7 +1,7 @@
-"""One request and one response, whatever connection they travel on.
+"""Request and Response, the same for every kind of connection.
 
-`http1` and the ASGI adapter build a `Request`; the pipeline answers with a `Response`. Nothing here parses
-more than it is asked for: most requests never need their query or most of their headers.
+Connections build a `Request`; the pipeline returns a `Response`. Query and header values are parsed only when a
+handler needs them.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from gateway.requests.exchange import Exchange
 
 @dataclass(slots=True)
 class Peer:
-    """What a connection knows of its other end; one for all requests of the connection."""
+    """The client's end of a connection; shared by all requests of the connection."""
 
     address: str = ""
     secure: bool = False
     # The verified client certificate as ssl.getpeercert() gives it; None without one.
     certificate: dict[str, Any] | None = None
-    # Room for what authentication derives from the certificate once per connection.
+    # Authentication caches here what it derives from the certificate, once per connection.
     identity: Any = None
 
 
 @dataclass(slots=True)
 class Request:
     method: str
-    path: str  # as sent: still percent-encoded, without the query
+    path: str  # as sent: percent-encoded, without the query
     query: str  # as sent, without the question mark
     headers: dict[bytes, bytes]  # lower-case names; a repeated header is joined with b", "
     body: bytes
     peer: Peer
     repeated: dict[bytes, list[bytes]] | None = None  # headers sent more than once, value by value
-    exchange: Exchange | None = None  # where the server has an observer
+    exchange: Exchange | None = None  # set if the server has an observer
 
 
 class EndReason(Enum):

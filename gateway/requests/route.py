@@ -1,11 +1,12 @@
-"""What a path and a method ask for, before anybody knows whether it exists.
+"""Parses path and method into verb, group, version, namespace, resource, name and subresource.
 
     GET  /api/v1/namespaces/default/configmaps/web       get configmaps/web in default
     GET  /apis/storage.cluster.io/v1/storageclasses      list storageclasses
     PUT  /api/v1/namespaces/default/status               update namespaces/default, subresource status
     GET  /livez                                          get of a path
 
-Authorization is decided on this alone, so that a caller without rights learns nothing of what is served.
+The route does not depend on which resources exist. Authorization uses it alone, so that a user without rights learns
+nothing about what is served.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Route(NamedTuple):
     resource: str = ""
     name: str = ""
     subresource: str = ""
-    surplus: bool = False  # more segments than any resource path has
+    has_extra_segments: bool = False  # more segments than any resource path has
 
 
 def find_route(method: str, raw_path: str, *, watch: bool = False) -> Route:
@@ -50,8 +51,8 @@ def find_route(method: str, raw_path: str, *, watch: bool = False) -> Route:
 
 def _resource(method: str, path: str, group: str, version: str, parts: list[str], watch: bool) -> Route:
     namespace = name = subresource = ""
-    old_form = parts[0] == "watch" and len(parts) > 1  # /api/v1/watch/...
-    if old_form:
+    is_watch_path = parts[0] == "watch" and len(parts) > 1  # /api/v1/watch/...
+    if is_watch_path:
         parts = parts[1:]
     depth = len(parts)
     if depth > 1 and parts[0] == "namespaces":
@@ -64,6 +65,6 @@ def _resource(method: str, path: str, group: str, version: str, parts: list[str]
         if depth > 2:
             subresource = parts[2]
     verb = (ITEM_VERBS if name else COLLECTION_VERBS).get(method) or method.lower()
-    if old_form or (watch and verb in ("get", "list")):
+    if is_watch_path or (watch and verb in ("get", "list")):
         verb = "watch"
     return Route(verb, path, True, group, version, namespace, parts[0], name, subresource, depth > 3)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
-from gateway.wire.protobuf.envelope import LENGTH
+from gateway.wire.protobuf.envelope import LENGTH_SIZE
 
 Framing = Callable[[bytes], bytes]
 
@@ -35,7 +35,7 @@ def as_text_frame(payload: bytes) -> bytes:
 
 def as_binary_frame(payload: bytes) -> bytes:
     """Frame an event in protobuf without its length prefix: the WebSocket frame carries the length."""
-    payload = payload[LENGTH:]
+    payload = payload[LENGTH_SIZE:]
     return _head(_BINARY, len(payload)) + payload
 
 

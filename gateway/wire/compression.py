@@ -1,8 +1,8 @@
-"""gzip for large answers, when the client says that it can read it.
+"""gzip for large responses, when the client accepts it.
 
-Small answers stay plain: compressing costs more time than the network saves. Large ones are compressed in a
-worker thread, where zlib runs beside the event loop. Level 1, because on JSON the higher levels take
-several times as long for little less. An answer so made carries HEADERS: no cache may hand it to a client
+Small responses stay plain: compressing them costs more time than the network saves. Very large ones are compressed in
+a worker thread, because zlib releases the interpreter lock. Level 1, because on JSON the higher levels take several
+times as long and save little more. A compressed response carries HEADERS, so that no cache sends it to a client
 without gzip.
 """
 
@@ -10,18 +10,18 @@ from __future__ import annotations
 
 import zlib
 
-from gateway.wire.aside import tell_aside
+from gateway.wire.worker_threads import encode_in_thread
 
-THRESHOLD = 128 * 1024  # bytes; only a larger body is worth it
+THRESHOLD = 128 * 1024  # bytes; only larger bodies are compressed
 HEADERS = ((b"content-encoding", b"gzip"), (b"vary", b"Accept-Encoding"))
 
-# About five milliseconds of zlib: longer than other requests should have to wait.
-_OFF_LOOP = 512 * 1024
-GZIP = 31  # what zlib calls a gzip header around a 32 KiB window
+# About five milliseconds of zlib, which is longer than other requests should have to wait.
+_THREAD_THRESHOLD = 512 * 1024
+GZIP = 31  # zlib's wbits for a gzip header and a 32 KiB window
 
 
-def acceptable(accept_encoding: bytes | None) -> bool:
-    """Whether gzip is allowed: named, or covered by `*`, with a quality above zero."""
+def accepts_gzip(accept_encoding: bytes | None) -> bool:
+    """Whether Accept-Encoding allows gzip: by name or by `*`, with a quality above zero."""
     if not accept_encoding:
         return False
     wildcard = False
@@ -29,13 +29,13 @@ def acceptable(accept_encoding: bytes | None) -> bool:
         coding, _, parameters = token.partition(b";")
         coding = coding.strip()
         if coding in (b"gzip", b"x-gzip"):
-            return _wanted(parameters)
+            return _has_quality(parameters)
         if coding == b"*":
-            wildcard = _wanted(parameters)
+            wildcard = _has_quality(parameters)
     return wildcard
 
 
-def _wanted(parameters: bytes) -> bool:
+def _has_quality(parameters: bytes) -> bool:
     name, _, quality = parameters.partition(b"=")
     if name.strip() != b"q":
         return True
@@ -46,9 +46,9 @@ def _wanted(parameters: bytes) -> bool:
 
 
 async def compress(body: bytes) -> bytes:
-    if len(body) <= _OFF_LOOP:
+    if len(body) <= _THREAD_THRESHOLD:
         return _gzip(body)
-    return await tell_aside(_gzip, body)
+    return await encode_in_thread(_gzip, body)
 
 
 def _gzip(body: bytes) -> bytes:

@@ -1,7 +1,7 @@
-"""JSON going out: compact bytes for machines, indented ones for people.
+"""JSON of responses: compact bytes for programs, indented ones for people.
 
 A compact document ends with a newline and an indented one does not, as Go's encoders write them. Documents are
-stored and served as compact bytes, so `pretty` and YAML are all that ever parses a response again.
+stored and served as compact bytes; only `pretty`, YAML and protobuf parse a response again.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import orjson
 
 
 def dump_line(value: Any) -> bytes:
-    """A whole compact document."""
+    """A compact document with the newline at its end."""
     return orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def pretty(body: bytes) -> bytes:
-    """Two spaces a level."""
+    """The document with two spaces of indentation per level."""
     try:
         return orjson.dumps(orjson.loads(body), option=orjson.OPT_INDENT_2)
     except (orjson.JSONDecodeError, orjson.JSONEncodeError):
-        # Nested deeper than the encoder goes (a deep object inside a list): true content stands before looks.
+        # The encoder limits nesting, which a deep object inside a list can exceed: send it compact.
         return body

@@ -1,11 +1,11 @@
-"""Which representation an answer takes, and which one a body has.
+"""Content negotiation: which representation a response gets, and which media type a request body has.
 
     Accept: application/yaml;q=0.5, application/json      -> JSON
-    Accept: application/json;as=Table;g=..;v=v1, */*      -> a table, where the answer is an object or a list
+    Accept: application/json;as=Table;g=..;v=v1, */*      -> a Table, if the response is an object or a list
 
-Clauses are tried from the highest quality down, at equal quality the more specific one first; one that asks
-for what is not served is passed over. The same few headers come with every request, so that the choice is
-remembered by their bytes and negotiation is one dictionary lookup.
+Clauses are tried from the highest quality down, at equal quality the more specific one first; a clause that cannot be
+served is skipped. Clients send the same few headers with every request, so the choice is cached by the header's bytes
+and negotiation is one dictionary lookup.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ Media = Literal["json", "yaml", "protobuf"]
 class Representation:
     media: Media
     content_type: bytes
-    pretty: bool = False  # asked for by the clause itself: `;pretty=1`
-    stream: str = ""  # "watch" where the clause says so
-    form: str = ""  # another form of the object: Table, PartialObjectMetadata or its list
-    form_version: str = ""
-    form_group: str = ""
+    pretty: bool = False  # the clause has `;pretty=1`
+    stream: str = ""  # "watch" if the clause has `;stream=watch`
+    as_kind: str = ""  # the clause's `as`: Table, PartialObjectMetadata or PartialObjectMetadataList
+    as_version: str = ""  # its `v`
+    as_group: str = ""  # its `g`
 
 
 JSON = Representation("json", b"application/json")
@@ -36,28 +36,28 @@ _STREAM = ";stream=watch"
 
 
 def served_media(names: Names) -> dict[str, Media]:
-    """What bodies may be in, and answers too; the first where a client takes anything."""
+    """Media types of request and response bodies; the first one is the default."""
     return {"application/json": "json", "application/yaml": "yaml", names.media_type: "protobuf"}
 
 
 def streamed_media(names: Names) -> tuple[str, ...]:
-    """What lists may be in, which may also be watches."""
+    """Media types of lists and watches."""
     return (*served_media(names), f"application/json{_STREAM}", names.media_type + _STREAM)
 
 
-# A handful of clients send a handful of headers; whoever sends more only makes the memory start anew.
-_REMEMBERED = 256
-_LONGEST_REMEMBERED = 1024
-# Clients send up to four clauses, browsers ten; parsing must not grow with a hostile header.
-_CLAUSES = 32
+# Most clients send one of a few headers; a client that sends many different ones only empties the cache.
+_MAX_CACHED = 256
+_LONGEST_CACHED = 1024
+# Clients send up to four clauses, browsers ten; the limit bounds the cost of a hostile header.
+_MAX_CLAUSES = 32
 _PRETTY_AGENTS = (b"curl", b"Wget", b"Mozilla/5.0")
 
-# What an answer is: one object, a list, a stream of events, the groups there are, a document about something
-# else, or a status.
-Shape = Literal["item", "list", "watch", "groups", "document", "other"]
+# What a response holds: one object, a list, watch events, the API groups, another document (such as the version), or a
+# Status.
+ResponseKind = Literal["item", "list", "watch", "groups", "document", "other"]
 
 DISCOVERY_LIST = "APIGroupDiscoveryList"
-_FORMS: dict[Shape, tuple[str, ...]] = {
+_AS_KINDS: dict[ResponseKind, tuple[str, ...]] = {
     "item": ("Table", "PartialObjectMetadata"),
     "list": ("Table", "PartialObjectMetadataList"),
     "watch": ("Table", "PartialObjectMetadata"),
@@ -65,34 +65,35 @@ _FORMS: dict[Shape, tuple[str, ...]] = {
     "document": (),
     "other": ("Table", "PartialObjectMetadata", "PartialObjectMetadataList"),
 }
-_USUAL_HOME = ("meta", ("v1", "v1beta1"))
-_HOMES = {DISCOVERY_LIST: ("apidiscovery", ("v2", "v2beta1"))}  # group and versions of a form
+# Group and versions of the kinds that `as` may name.
+_META_VERSIONS = ("meta", ("v1", "v1beta1"))
+_OTHER_VERSIONS = {DISCOVERY_LIST: ("apidiscovery", ("v2", "v2beta1"))}
 
-# Cells of a table are of any type, which protobuf has no message for.
-_NOT_IN: dict[str, tuple[Media, ...]] = {"Table": ("protobuf",), DISCOVERY_LIST: ("protobuf", "yaml")}
+# Table cells may have any type, for which there is no protobuf message.
+_NOT_ENCODED_IN: dict[str, tuple[Media, ...]] = {"Table": ("protobuf",), DISCOVERY_LIST: ("protobuf", "yaml")}
 
-_chosen: dict[tuple[str, Shape, bytes], Representation] = {}
-_bodies: dict[tuple[str, bytes], Media] = {}
+_cached_choices: dict[tuple[str, ResponseKind, bytes], Representation] = {}
+_cached_body_media: dict[tuple[str, bytes], Media] = {}
 
 
 class NotAcceptable(Exception):
     """No clause of the Accept header can be served."""
 
-    told = "only the following media types are accepted: {}"
+    template = "only the following media types are accepted: {}"
 
     def __init__(self, accepted: tuple[str, ...]) -> None:
-        super().__init__(self.told.format(", ".join(accepted)))
+        super().__init__(self.template.format(", ".join(accepted)))
         self.accepted = accepted
 
 
 class UnknownMediaTypes(NotAcceptable):
     """No clause even names a media type that is served."""
 
-    told = "406: Not Acceptable\n\nAvailable representations: {}"
+    template = "406: Not Acceptable\n\nAvailable representations: {}"
 
 
 class UnsupportedMediaType(Exception):
-    """The Content-Type is none that is read."""
+    """The server does not read bodies of this Content-Type."""
 
     def __init__(self, accepted: tuple[str, ...]) -> None:
         super().__init__(
@@ -119,65 +120,65 @@ class Clause:
         return -self.quality, self.type == "*", self.subtype == "*"
 
 
-def negotiate(accept: bytes | None, names: Names, shape: Shape = "other") -> Representation:
+def negotiate(accept: bytes | None, names: Names, response: ResponseKind = "other") -> Representation:
     if not accept:
         return JSON
-    known = _chosen.get((names.dialect, shape, accept))
-    return known or _choose(accept, names, shape)
+    known = _cached_choices.get((names.dialect, response, accept))
+    return known or _choose(accept, names, response)
 
 
-def _choose(accept: bytes, names: Names, shape: Shape) -> Representation:
-    chosen = next(_candidates(accept, names, shape), None)
+def _choose(accept: bytes, names: Names, response: ResponseKind) -> Representation:
+    chosen = next(_candidates(accept, names, response), None)
     if chosen is None:
-        raise _refusal(accept, names, shape)
-    if len(accept) <= _LONGEST_REMEMBERED:
-        if len(_chosen) >= _REMEMBERED:
-            _chosen.clear()
-        _chosen[names.dialect, shape, accept] = chosen
+        raise _refusal(accept, names, response)
+    if len(accept) <= _LONGEST_CACHED:
+        if len(_cached_choices) >= _MAX_CACHED:
+            _cached_choices.clear()
+        _cached_choices[names.dialect, response, accept] = chosen
     return chosen
 
 
-def _refusal(accept: bytes, names: Names, shape: Shape) -> NotAcceptable:
+def _refusal(accept: bytes, names: Names, response: ResponseKind) -> NotAcceptable:
     served = tuple(served_media(names))
     if any(clause.covers(*media.split("/")) for clause in parse_accept(accept) for media in served):
         return NotAcceptable(served)
-    return UnknownMediaTypes(streamed_media(names) if shape in ("list", "watch") else served)
+    return UnknownMediaTypes(streamed_media(names) if response in ("list", "watch") else served)
 
 
-def _candidates(accept: bytes, names: Names, shape: Shape) -> Iterator[Representation]:
+def _candidates(accept: bytes, names: Names, response: ResponseKind) -> Iterator[Representation]:
     for clause in sorted(parse_accept(accept), key=lambda clause: clause.rank):
         for content_type, media in served_media(names).items():
             if clause.covers(*content_type.split("/")):
-                found = _represent(clause, media, content_type, names, shape)
+                found = _represent(clause, media, content_type, names, response)
                 if found is not None:
                     yield found
 
 
 def _represent(
-    clause: Clause, media: Media, content_type: str, names: Names, shape: Shape
+    clause: Clause, media: Media, content_type: str, names: Names, response: ResponseKind
 ) -> Representation | None:
-    """What the clause's parameters make of a media type; None where that is not served."""
-    wanted = clause.parameters
-    stream = wanted.get("stream", "")
+    """The media type with the clause's parameters; None if the server does not serve that combination."""
+    parameters = clause.parameters
+    stream = parameters.get("stream", "")
     if stream not in ("", "watch") or (stream and media == "yaml"):
         return None
-    form = wanted.get("as", "")
-    if form or "g" in wanted or "v" in wanted:
-        group, versions = _HOMES.get(form, _USUAL_HOME)
-        served = wanted.get("g") == names.group(group) and wanted.get("v") in versions
-        if not served or form not in _FORMS[shape] or media in _NOT_IN.get(form, ()):
+    as_kind = parameters.get("as", "")
+    if as_kind or "g" in parameters or "v" in parameters:
+        group_name, versions = _OTHER_VERSIONS.get(as_kind, _META_VERSIONS)
+        served = parameters.get("g") == names.group(group_name) and parameters.get("v") in versions
+        if not served or as_kind not in _AS_KINDS[response] or media in _NOT_ENCODED_IN.get(as_kind, ()):
             return None
-    pretty = wanted.get("pretty") == "1"
-    if shape == "watch" and media == "protobuf":
+    pretty = parameters.get("pretty") == "1"
+    if response == "watch" and media == "protobuf":
         content_type += _STREAM
-    version, home = wanted.get("v", ""), wanted.get("g", "")
-    return Representation(media, content_type.encode(), pretty, stream, form, version, home)
+    version, group = parameters.get("v", ""), parameters.get("g", "")
+    return Representation(media, content_type.encode(), pretty, stream, as_kind, version, group)
 
 
 def parse_accept(accept: bytes) -> list[Clause]:
-    """The readable clauses, in the order sent; one that the client rules out (q=0) is left out."""
+    """The valid clauses, in the order sent, without those that the client rules out (q=0)."""
     clauses = []
-    for part in accept.decode("latin-1").split(",", _CLAUSES)[:_CLAUSES]:
+    for part in accept.decode("latin-1").split(",", _MAX_CLAUSES)[:_MAX_CLAUSES]:
         media, *rest = part.split(";")
         type_, slash, subtype = media.strip().lower().partition("/")
         if not slash and type_ == "*":
@@ -196,7 +197,7 @@ def _parameters(parts: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _quality(text: str) -> float | None:
-    """Between 0 and 1. A word that is no number leaves the clause acceptable, after all others."""
+    """At most 1, or None for q=0. A value that is no number gives the clause the lowest quality."""
     try:
         quality = float(text)
     except ValueError:
@@ -205,23 +206,23 @@ def _quality(text: str) -> float | None:
 
 
 def body_media(content_type: bytes | None, names: Names) -> Media:
-    """JSON where nothing is said; parameters such as a charset make no difference."""
+    """The media type of a body: JSON if there is no Content-Type. Parameters such as a charset are ignored."""
     if not content_type:
         return "json"
-    known = _bodies.get((names.dialect, content_type))
+    known = _cached_body_media.get((names.dialect, content_type))
     if known is not None:
         return known
     served = served_media(names)
     media = served.get(content_type.decode("latin-1").partition(";")[0].strip().lower())
     if media is None:
         raise UnsupportedMediaType(tuple(served))
-    if len(_bodies) < _REMEMBERED and len(content_type) <= _LONGEST_REMEMBERED:
-        _bodies[names.dialect, content_type] = media
+    if len(_cached_body_media) < _MAX_CACHED and len(content_type) <= _LONGEST_CACHED:
+        _cached_body_media[names.dialect, content_type] = media
     return media
 
 
 def wants_pretty(query_value: str | None, user_agent: bytes) -> bool:
-    """`pretty` as the query says; where it says nothing, for the tools that people read from."""
+    """The query parameter `pretty`; without it, indent for tools whose output people read."""
     if query_value:
         return query_value in ("1", "t", "T", "true", "True", "TRUE")
     return user_agent.startswith(_PRETTY_AGENTS)

@@ -1,4 +1,4 @@
-"""The content types of PATCH requests, and the patch format that each one names."""
+"""The content types of PATCH requests, and the patch format of each."""
 
 from __future__ import annotations
 

@@ -21,10 +21,10 @@ from actors.kinds.declaration.definition import Definition
 from actors.kinds.registry import Registry
 from actors.names import Names
 from gateway.describe.openapi.packed import Packed, Part, gather, pack
-from gateway.requests.call import Call
+from gateway.requests.context import RequestContext
 from gateway.requests.errors import NoSuchPath
 from gateway.requests.request import Response
-from gateway.wire import compression, marks
+from gateway.wire import compression, etags
 from gateway.wire.negotiate import NotAcceptable, parse_accept
 
 if TYPE_CHECKING:
@@ -72,18 +72,18 @@ class OpenApi:
         self._documents: BySection[Packed] = BySection()  # OpenAPI 3.0
         self._index: tuple[Catalog, Packed] | None = None
 
-    async def __call__(self, call: Call) -> Response:
-        accept = call.request.headers.get(b"accept")
-        match call.route.path.strip("/").split("/"):
+    async def __call__(self, context: RequestContext) -> Response:
+        accept = context.request.headers.get(b"accept")
+        match context.route.path.strip("/").split("/"):
             case ["openapi", "v2"]:
                 media = _chosen(accept, JSON, PROTOBUF, OLD_PROTOBUF)
-                return await _answer(call, await self._version_2(JSON if media == JSON else PROTOBUF))
+                return await _answer(context, await self._version_2(JSON if media == JSON else PROTOBUF))
             case ["openapi", "v3"]:
                 _chosen(accept, JSON)
-                return await _answer(call, await self._version_3())
+                return await _answer(context, await self._version_3())
             case ["openapi", "v3", *name]:
                 _chosen(accept, JSON)
-                return await self._section_of_version_3(call, "/".join(name))
+                return await self._section_of_version_3(context, "/".join(name))
         raise NoSuchPath
 
     async def _version_2(self, media: str) -> Packed:
@@ -118,7 +118,7 @@ class OpenApi:
                 self._index = catalog, await pack(iter([body]), JSON.encode())
             return self._index[1]
 
-    async def _section_of_version_3(self, call: Call, name: str) -> Response:
+    async def _section_of_version_3(self, context: RequestContext, name: str) -> Response:
         async with self._making:
             catalog, sections = self._sections()
             if name not in sections:
@@ -126,10 +126,10 @@ class OpenApi:
             found = self._documents.find(sections[name])
             if found is None:
                 found = await self._document(self._make_documents(catalog), sections[name])
-        wanted = call.parameters.first("hash")
-        if wanted and wanted != found.mark:
+        wanted = context.parameters.first("hash")
+        if wanted and wanted != found.etag:
             return Response(301, b"", b"", [(b"location", _address(name, found).encode())])
-        response = await _answer(call, found)
+        response = await _answer(context, found)
         if wanted:
             expires = formatdate(time.time() + YEAR, usegmt=True).encode()
             response.headers += [(b"cache-control", b"public, immutable"), (b"expires", expires)]
@@ -159,7 +159,7 @@ class OpenApi:
 
 
 def _address(name: str, one: Packed) -> str:
-    return f"/openapi/v3/{name}?hash={one.mark}"
+    return f"/openapi/v3/{name}?hash={one.etag}"
 
 
 def _chosen(accept: bytes | None, *served: str) -> str:
@@ -171,12 +171,12 @@ def _chosen(accept: bytes | None, *served: str) -> str:
     raise NotAcceptable(served)
 
 
-async def _answer(call: Call, one: Packed) -> Response:
-    headers = [(b"etag", marks.quoted(one.mark)), (b"vary", b"Accept, Accept-Encoding")]
-    if marks.is_known(call.request.headers.get(b"if-none-match"), one.mark):
+async def _answer(context: RequestContext, one: Packed) -> Response:
+    headers = [(b"etag", etags.quoted(one.etag)), (b"vary", b"Accept, Accept-Encoding")]
+    if etags.matches(context.request.headers.get(b"if-none-match"), one.etag):
         return Response(304, b"", b"", headers)
-    if one.size > compression.THRESHOLD and compression.acceptable(
-        call.request.headers.get(b"accept-encoding")
+    if one.size > compression.THRESHOLD and compression.accepts_gzip(
+        context.request.headers.get(b"accept-encoding")
     ):
         return Response(200, one.packed, one.content_type, [*headers, (b"content-encoding", b"gzip")])
     return Response(200, await one.plain(), one.content_type, headers)

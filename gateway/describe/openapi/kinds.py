@@ -7,18 +7,18 @@ from collections.abc import Iterator
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.schema.fields import STRING, Field, Struct
-from gateway.wire import answers
-from gateway.wire.answers import list_of
+from gateway.wire import meta_types
+from gateway.wire.meta_types import list_of
 
 GroupVersionKind = dict[str, str]
 
 _TYPE_FIELDS = (Field("apiVersion", STRING, 0), Field("kind", STRING, 0))
 _ANSWERS = (
-    answers.STATUS,
-    answers.API_VERSIONS,
-    answers.API_GROUP,
-    answers.API_GROUP_LIST,
-    answers.API_RESOURCE_LIST,
+    meta_types.STATUS,
+    meta_types.API_VERSIONS,
+    meta_types.API_GROUP,
+    meta_types.API_GROUP_LIST,
+    meta_types.API_RESOURCE_LIST,
 )
 
 
@@ -37,7 +37,7 @@ class Kinds:
                 )
         for struct in _ANSWERS:
             self._add(struct, "", "v1", struct.name)
-        for struct in (answers.DELETE_OPTIONS, answers.WATCH_EVENT):
+        for struct in (meta_types.DELETE_OPTIONS, meta_types.WATCH_EVENT):
             for group, versions in built_in.groups().items():
                 for version in versions:
                     self._add(struct, group, version, struct.name)
@@ -58,7 +58,7 @@ class Kinds:
 
     def type_fields(self, struct: Struct) -> tuple[Field, ...]:
         """What no kind declares because every one has it."""
-        if struct.of not in self._served or struct is answers.WATCH_EVENT or "kind" in struct.by_name:
+        if struct.of not in self._served or struct is meta_types.WATCH_EVENT or "kind" in struct.by_name:
             return ()
         return _TYPE_FIELDS
 

@@ -15,8 +15,8 @@ from actors.kinds.schema.fields import Struct
 from gateway.describe.openapi import parameters
 from gateway.describe.openapi.parameters import Parameter
 from gateway.describe.openapi.titles import Titles
-from gateway.wire import answers
-from gateway.wire.answers import list_of
+from gateway.wire import meta_types
+from gateway.wire.meta_types import list_of
 from gateway.wire.patch_types import PATCH_MEDIA
 
 Answers = tuple[tuple[int, str, Struct | None], ...]  # status, what it means, what is in it; None: text
@@ -153,7 +153,7 @@ class Operations:
             text=f"Watch objects of kind {self._definition.kind}: use the query of a list instead.",
             action=action,
             gives=self._titles.streamed_media,
-            answers=((200, "one event after another", answers.WATCH_EVENT),),
+            answers=((200, "one event after another", meta_types.WATCH_EVENT),),
             deprecated=True,
         )
 
@@ -166,10 +166,10 @@ class Operations:
             text=f"Delete all objects of kind {kind} that are selected.",
             action="deletecollection",
             parameters=parameters.DELETE_COLLECTION,
-            body=answers.DELETE_OPTIONS,
+            body=meta_types.DELETE_OPTIONS,
             body_needed=False,
             takes=self._titles.media,
-            answers=((200, _DONE, answers.STATUS),),
+            answers=((200, _DONE, meta_types.STATUS),),
         )
 
     def _connect(self, verb: str, below: Subresource) -> Operation:
@@ -215,9 +215,9 @@ class Operations:
 
     def _body(self, verb: str, below: str) -> Struct | None:
         if verb == "patch":
-            return answers.PATCH
+            return meta_types.PATCH
         if verb == "delete":
-            return answers.DELETE_OPTIONS
+            return meta_types.DELETE_OPTIONS
         return self._definition.definition_at(below).fields if verb != "get" else None
 
     def _answers(self, verb: str, below: Subresource | None) -> Answers:
@@ -227,10 +227,10 @@ class Operations:
         if verb == "get":
             return ((200, "the object", shown),)
         if verb == "delete":
-            gone = shown if self._definition.deletion.returns_object else answers.STATUS
+            gone = shown if self._definition.deletion.returns_object else meta_types.STATUS
             return (200, _DONE, gone), (202, "it will be done", gone)
         if verb == "create" and self._is_submitted(below):
-            return ((201, _DONE, answers.STATUS),)
+            return ((201, _DONE, meta_types.STATUS),)
         changed, made = (200, "the object as it is now", shown), (201, "the object that was made", shown)
         return (made,) if verb == "create" else (changed, made)
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import trio
 
-from gateway.wire import compression, marks
+from gateway.wire import compression, etags
 
 T = TypeVar("T")
 Member = tuple[str, str, bytes]  # "paths" or "definitions", a path or title, the encoded member
@@ -24,7 +24,7 @@ class Packed:
 
     packed: bytes
     size: int  # unpacked
-    mark: str
+    etag: str
     content_type: bytes
 
     async def plain(self) -> bytes:
@@ -81,4 +81,4 @@ async def pack(pieces: Iterator[bytes], content_type: bytes) -> Packed:
 
 def _packed(body: bytes, content_type: bytes) -> Packed:
     packed = zlib.compress(body, 6, compression.GZIP)
-    return Packed(packed, len(body), marks.mark_of(body), content_type)
+    return Packed(packed, len(body), etags.etag_of(body), content_type)

@@ -13,7 +13,7 @@ from typing import Any, Final
 import orjson
 
 from gateway.describe.openapi.version_2 import Encoded, Piece
-from gateway.wire.protobuf.pieces import VARINT, block, tag, text, varint
+from gateway.wire.protobuf.wire_format import VARINT, delimited, string, tag, varint
 
 Writer = Callable[[int, Any], bytes]  # a field's number and value -> its bytes
 
@@ -23,7 +23,7 @@ def _flag(number: int, value: bool) -> bytes:
 
 
 def _any(number: int, value: Any) -> bytes:
-    return block(number, text(2, orjson.dumps(value).decode()))
+    return delimited(number, string(2, orjson.dumps(value).decode()))
 
 
 def _each(writer: Writer) -> Writer:
@@ -32,16 +32,16 @@ def _each(writer: Writer) -> Writer:
 
 def _wrapped(writer: Writer) -> Writer:
     """Inside a message that has this one field."""
-    return lambda number, value: block(number, writer(1, value))
+    return lambda number, value: delimited(number, writer(1, value))
 
 
 def _pair(writer: Writer) -> Writer:
-    return lambda number, pair: block(number, text(1, pair[0]) + writer(2, pair[1]))
+    return lambda number, pair: delimited(number, string(1, pair[0]) + writer(2, pair[1]))
 
 
 def _map(writer: Writer) -> Writer:
     pair = _pair(writer)
-    return lambda number, value: block(number, b"".join(pair(1, item) for item in value.items()))
+    return lambda number, value: delimited(number, b"".join(pair(1, item) for item in value.items()))
 
 
 class _Message:
@@ -52,7 +52,7 @@ class _Message:
         self._extensions = extensions
 
     def __call__(self, number: int, value: Mapping[str, Any]) -> bytes:
-        return block(number, b"".join(self._field(name, one) for name, one in value.items()))
+        return delimited(number, b"".join(self._field(name, one) for name, one in value.items()))
 
     def _field(self, name: str, value: Any) -> bytes:
         if name.startswith("x-"):
@@ -69,28 +69,28 @@ def _message(extensions: int = 0, **fields: tuple[int, Writer]) -> _Message:
 
 _SCHEMA: Final = _Message(extensions=31)
 _SCHEMA.fields = {
-    "$ref": (1, text),
-    "format": (2, text),
-    "description": (4, text),
+    "$ref": (1, string),
+    "format": (2, string),
+    "description": (4, string),
     "default": (5, _any),
-    "required": (19, _each(text)),
+    "required": (19, _each(string)),
     "enum": (20, _each(_any)),
     "additionalProperties": (21, _wrapped(_SCHEMA)),
-    "type": (22, _wrapped(text)),
+    "type": (22, _wrapped(string)),
     "items": (23, _wrapped(_SCHEMA)),
     "properties": (25, _map(_SCHEMA)),
 }
 _BODY: Final = _Message()
-_BODY.fields = {"name": (2, text), "in": (3, text), "required": (4, _flag), "schema": (5, _SCHEMA)}
+_BODY.fields = {"name": (2, string), "in": (3, string), "required": (4, _flag), "schema": (5, _SCHEMA)}
 _QUERY: Final = _Message()
-_QUERY.fields = {"in": (2, text), "description": (3, text), "name": (4, text), "type": (6, text)}
+_QUERY.fields = {"in": (2, string), "description": (3, string), "name": (4, string), "type": (6, string)}
 _PATH: Final = _Message()
 _PATH.fields = {
     "required": (1, _flag),
-    "in": (2, text),
-    "description": (3, text),
-    "name": (4, text),
-    "type": (5, text),
+    "in": (2, string),
+    "description": (3, string),
+    "name": (4, string),
+    "type": (5, string),
 }
 
 
@@ -99,21 +99,21 @@ def _parameter(number: int, value: Mapping[str, Any]) -> bytes:
     if value["in"] == "body":
         parameter = _BODY(1, value)
     else:
-        parameter = block(2, _PATH(4, value) if value["in"] == "path" else _QUERY(3, value))
-    return block(number, block(1, parameter))
+        parameter = delimited(2, _PATH(4, value) if value["in"] == "path" else _QUERY(3, value))
+    return delimited(number, delimited(1, parameter))
 
 
-_RESPONSE: Final = _message(description=(1, text), schema=(2, _wrapped(_SCHEMA)))
+_RESPONSE: Final = _message(description=(1, string), schema=(2, _wrapped(_SCHEMA)))
 _OPERATION: Final = _message(
     extensions=13,
-    tags=(1, _each(text)),
-    description=(3, text),
-    operationId=(5, text),
-    produces=(6, _each(text)),
-    consumes=(7, _each(text)),
+    tags=(1, _each(string)),
+    description=(3, string),
+    operationId=(5, string),
+    produces=(6, _each(string)),
+    consumes=(7, _each(string)),
     parameters=(8, _each(_parameter)),
     responses=(9, _map(_wrapped(_RESPONSE))),
-    schemes=(10, _each(text)),
+    schemes=(10, _each(string)),
     deprecated=(11, _flag),
 )
 _PATH_ITEM: Final = _message(
@@ -124,21 +124,21 @@ _PATH_ITEM: Final = _message(
     patch=(8, _OPERATION),
     parameters=(9, _each(_parameter)),
 )
-_INFO: Final = _message(title=(1, text), version=(2, text))
+_INFO: Final = _message(title=(1, string), version=(2, string))
 _KEY: Final = _Message()
-_KEY.fields = {"type": (1, text), "name": (2, text), "in": (3, text), "description": (4, text)}
+_KEY.fields = {"type": (1, string), "name": (2, string), "in": (3, string), "description": (4, string)}
 
 
 def _strings(number: int, values: list[str]) -> bytes:
-    return block(number, _each(text)(1, values))
+    return delimited(number, _each(string)(1, values))
 
 
 def _api_key(number: int, value: Mapping[str, Any]) -> bytes:
-    return block(number, _KEY(2, value))
+    return delimited(number, _KEY(2, value))
 
 
 _DOCUMENT: Final[Mapping[str, tuple[int, Writer]]] = {
-    "swagger": (1, text),
+    "swagger": (1, string),
     "info": (2, _INFO),
     "security": (12, _each(_map(_strings))),
     "securityDefinitions": (13, _map(_api_key)),
@@ -160,7 +160,7 @@ def as_protobuf(pieces: Iterable[Piece]) -> Iterator[bytes]:
     place, held = "", list[bytes]()
     for where, name, value in pieces:
         if where != place and held:
-            yield block(_PLACES[place][0], b"".join(held))
+            yield delimited(_PLACES[place][0], b"".join(held))
             held.clear()
         place = where
         if where:

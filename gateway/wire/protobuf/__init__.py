@@ -1,13 +1,13 @@
-"""Built-in kinds in protobuf: fewer bytes than JSON, and what programs written in Go like to speak.
+"""Built-in kinds in protobuf, which takes fewer bytes than JSON and which Go clients prefer.
 
-    Messages(catalog, names).from_json(body) -> bytes      read_object(struct, raw, check) -> Body
+    ProtobufEncoder(registry, names).from_json(body) -> bytes      read_object(struct, raw, check) -> Body
 
-`writer` and `reader` are compiled from the same declarations that JSON is judged by, so that a field added there
-is on the wire here. `leaves` are the values that are messages of their own, `envelope` is what stands around every
-object, `walk` and `pieces` are what all of protobuf is made of.
+`writer` and `reader` are compiled from the declarations of kinds, so a field that is declared there can be encoded
+here. `scalars` reads values that are messages themselves, `envelope` is the runtime.Unknown message around every
+object, `wire_format` reads and writes single fields.
 """
 
 from gateway.wire.protobuf.envelope import NotProtobuf
-from gateway.wire.protobuf.messages import Messages, UnknownMessage, read_object
+from gateway.wire.protobuf.objects import NoProtobufType, ProtobufEncoder, read_object
 
-__all__ = ["Messages", "NotProtobuf", "UnknownMessage", "read_object"]
+__all__ = ["NoProtobufType", "NotProtobuf", "ProtobufEncoder", "read_object"]

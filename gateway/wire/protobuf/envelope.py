@@ -1,62 +1,61 @@
-r"""What stands around every object: four bytes that say what this is, then a message that says of which type.
+r"""The envelope of every object: four magic bytes, then a runtime.Unknown message that names the object's type.
 
     6b 38 73 00   Unknown{typeMeta: {apiVersion, kind}, raw: the object, contentEncoding: "", contentType: ""}
 
-In a watch, events follow each other with their length in four bytes before each; the object of an event has an
-envelope of its own.
+In a watch, each event has its length in four bytes before it; the object inside an event has an envelope too.
 """
 
 from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from gateway.wire.protobuf.pieces import BLOCK, block, text
-from gateway.wire.protobuf.walk import NotAMessage, walk
+from gateway.wire.protobuf.wire_format import LEN, MalformedMessage, delimited, read_fields, string
 
 MAGIC: Final = b"k8s\x00"
-_PLAIN: Final = text(3, "") + text(4, "")
-LENGTH: Final = 4
+_NO_ENCODING_OR_TYPE: Final = string(3, "") + string(4, "")
+LENGTH_SIZE: Final = 4
 
 
 class NotProtobuf(Exception):
     """The bytes are no object in an envelope."""
 
 
-class Opened(NamedTuple):
+class Envelope(NamedTuple):
     api_version: str
     kind: str
     raw: bytes
-    content_type: str  # of `raw`; none means protobuf
+    content_type: str  # of `raw`; empty means protobuf
 
 
-def seal(api_version: str, kind: str, raw: bytes) -> bytes:
-    return MAGIC + block(1, text(1, api_version) + text(2, kind)) + block(2, raw) + _PLAIN
+def wrap(api_version: str, kind: str, raw: bytes) -> bytes:
+    type_meta = string(1, api_version) + string(2, kind)
+    return MAGIC + delimited(1, type_meta) + delimited(2, raw) + _NO_ENCODING_OR_TYPE
 
 
-def event(type_: str, sealed: bytes) -> bytes:
-    """One event of a watch, with its length before it."""
-    written = text(1, type_) + block(2, block(1, sealed))
-    return len(written).to_bytes(LENGTH, "big") + written
+def event(type_: str, wrapped: bytes) -> bytes:
+    """One watch event, with its length before it."""
+    message = string(1, type_) + delimited(2, delimited(1, wrapped))
+    return len(message).to_bytes(LENGTH_SIZE, "big") + message
 
 
-def unseal(data: bytes) -> Opened:
+def unwrap(data: bytes) -> Envelope:
     if not data.startswith(MAGIC):
         raise NotProtobuf(
             f"provided data does not appear to be a protobuf message, expected prefix {list(MAGIC)}"
         )
-    parts = {1: b"", 2: b"", 3: b"", 4: b""}
+    fields = {1: b"", 2: b"", 3: b"", 4: b""}
     try:
-        _collect(data[len(MAGIC) :], parts)
-        type_ = {1: b"", 2: b""}
-        _collect(parts[1], type_)
-        if parts[3]:
+        _collect(data[len(MAGIC) :], fields)
+        type_meta = {1: b"", 2: b""}
+        _collect(fields[1], type_meta)
+        if fields[3]:
             raise NotProtobuf("contentEncoding must be empty: encoded objects are not read")
-        return Opened(type_[1].decode(), type_[2].decode(), parts[2], parts[4].decode())
-    except (NotAMessage, UnicodeDecodeError) as error:
+        return Envelope(type_meta[1].decode(), type_meta[2].decode(), fields[2], fields[4].decode())
+    except (MalformedMessage, UnicodeDecodeError) as error:
         raise NotProtobuf(f"the envelope of the object cannot be read: {error}") from None
 
 
-def _collect(raw: bytes, parts: dict[int, bytes]) -> None:
-    for number, wire, value in walk(raw):
-        if wire == BLOCK and number in parts:
-            parts[number] = value
+def _collect(raw: bytes, fields: dict[int, bytes]) -> None:
+    for number, wire_type, value in read_fields(raw):
+        if wire_type == LEN and number in fields:
+            fields[number] = value

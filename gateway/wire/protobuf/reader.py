@@ -1,9 +1,8 @@
-"""From a message to the object that JSON would have said, for the schema to judge.
+"""Reads a message as the object that JSON would hold; the schema validates it afterwards.
 
-A message says more than a document: every plain field, also one that holds nothing. Zero values of fields that
-cannot tell zero from absent are therefore left out, and nothing here fills or refuses anything that the schema
-would. Numbers that no field has are passed over and reported. Of a field that comes twice the second counts, and
-messages are joined.
+Go writes every field that is no pointer, also when it is zero. Zero values of such fields are therefore dropped. This
+module neither sets defaults nor validates: the schema does. Unknown field numbers are skipped and reported. When a
+field occurs twice, the last value wins, and messages are merged.
 """
 
 from __future__ import annotations
@@ -16,15 +15,14 @@ from typing import Any
 from actors.kinds.schema.fields import ANY_JSON, Field, ListOf, MapOf, Scalar, Struct, Type
 from actors.kinds.schema.problems import MOST_PROBLEMS, Problems
 from actors.messages import Object
-from gateway.wire.protobuf.leaves import READERS, WHOLE, text_of
-from gateway.wire.protobuf.pieces import BLOCK, VARINT
-from gateway.wire.protobuf.walk import NotAMessage, read_varint, walk
+from gateway.wire.protobuf.scalars import READERS, VARINT_TYPES, text_of
+from gateway.wire.protobuf.wire_format import LEN, VARINT, MalformedMessage, read_fields, read_varint
 
-Path = list[str | int]  # names and indices from the inside out
+Path = list[str | int]  # field names and list indices, innermost first
 
 
-class UnknownNumbers:
-    """Field numbers that the message around them does not declare: the first by place, the others counted."""
+class UnknownFieldNumbers:
+    """Field numbers that their message does not declare: paths of the first ones, and how many there are."""
 
     __slots__ = ("count", "found")
 
@@ -38,53 +36,55 @@ class UnknownNumbers:
             self.found.append((number, []))
 
     def inside(self, place: str | int, since: int) -> None:
-        """Those that were found from number `since` on are inside a field or an entry of a list."""
+        """Extend the paths of all numbers found since index `since` by the field or list index around them."""
         for _, path in self.found[since:]:
             path.append(place)
 
     def problems(self) -> tuple[str, ...]:
         if not self.found:
             return ()
-        problems = Problems(map(_unknown_number, self.found))
+        problems = Problems(map(_problem, self.found))
         problems.leave_out(self.count - len(self.found))
         return problems.texts()
 
 
-def _unknown_number(one: tuple[int, Path]) -> str:
-    number, path = one
-    place = ""
+def _problem(found: tuple[int, Path]) -> str:
+    number, path = found
+    field = ""
     for part in reversed(path):
-        place += f"[{part}]" if isinstance(part, int) else f".{part}" if place else part
-    return f'unknown field number {number} in "{place}"' if place else f"unknown field number {number}"
+        field += f"[{part}]" if isinstance(part, int) else f".{part}" if field else part
+    return f'unknown field number {number} in "{field}"' if field else f"unknown field number {number}"
 
 
-Take = Callable[[Object, Any, UnknownNumbers], None]  # adds what was read to the object
-Read = Callable[[Any, UnknownNumbers], Any]
+Setter = Callable[[Object, Any, UnknownFieldNumbers], None]  # reads a value and sets it in the object
+Read = Callable[[Any, UnknownFieldNumbers], Any]
 
 
 @dataclass(frozen=True, slots=True)
 class _Fields:
-    """What to do with the fields of a message, and what they are called, by number."""
+    """The fields of a message type."""
 
-    takers: Mapping[tuple[int, int], Take]  # by wire type too
-    names: Mapping[int, str]
+    setters: Mapping[tuple[int, int], Setter]  # by number and wire type
+    names: Mapping[int, str]  # by number
 
 
-def read_message(struct: Struct, raw: bytes, unknown: UnknownNumbers, into: Object | None = None) -> Object:
+def read_message(
+    struct: Struct, raw: bytes, unknown: UnknownFieldNumbers, into: Object | None = None
+) -> Object:
     found: Object = {} if into is None else into
     known = len(unknown.found)
     fields = _fields_of(struct)
-    for number, wire, value in walk(raw):
-        take = fields.takers.get((number, wire))
-        if take is None and number not in fields.names:
+    for number, wire_type, value in read_fields(raw):
+        set_field = fields.setters.get((number, wire_type))
+        if set_field is None and number not in fields.names:
             unknown.add(number)
             known = len(unknown.found)
             continue
         try:
-            if take is None:
-                raise NotAMessage(f"field number {number} cannot have wire type {wire}")
-            take(found, value, unknown)
-        except NotAMessage as error:
+            if set_field is None:
+                raise MalformedMessage(f"field number {number} cannot have wire type {wire_type}")
+            set_field(found, value, unknown)
+        except MalformedMessage as error:
             error.inside(fields.names[number])
             raise
         if len(unknown.found) > known:
@@ -95,111 +95,112 @@ def read_message(struct: Struct, raw: bytes, unknown: UnknownNumbers, into: Obje
 
 @lru_cache(maxsize=4096)
 def _fields_of(struct: Struct) -> _Fields:
-    takers: dict[tuple[int, int], Take] = {}
+    setters: dict[tuple[int, int], Setter] = {}
     names: dict[int, str] = {}
     for field in struct.fields:
         if field.number and not field.embedded:
             names[field.number] = field.name
-            takers.update(((field.number, wire), take) for wire, take in _takers(field))
+            setters.update(((field.number, wire_type), setter) for wire_type, setter in _setters(field))
     for number in {field.embedded for field in struct.fields if field.embedded}:
         inside = tuple(field for field in struct.fields if field.embedded == number)
         names[number] = f"the message that holds {inside[0].name}"
-        takers[number, BLOCK] = _joiner(Struct("", *map(_bare, inside)))
-    return _Fields(takers, names)
+        setters[number, LEN] = _embedded_setter(Struct("", *map(_without_embedding, inside)))
+    return _Fields(setters, names)
 
 
-def _joiner(inner: Struct) -> Take:
-    """Of a nameless message: its fields stand beside the others in JSON."""
+def _embedded_setter(inner: Struct) -> Setter:
+    """For a message whose fields JSON has inline in the object around it."""
 
-    def join(into: Object, raw: bytes, unknown: UnknownNumbers) -> None:
+    def set_inline(into: Object, raw: bytes, unknown: UnknownFieldNumbers) -> None:
         read_message(inner, raw, unknown, into)
 
-    return join
+    return set_inline
 
 
-def _bare(field: Field) -> Field:
+def _without_embedding(field: Field) -> Field:
     return Field(field.name, field.type, field.number, pointer=field.pointer)
 
 
-def _takers(field: Field) -> Iterator[tuple[int, Take]]:
-    """By the wire types that a field may have."""
+def _setters(field: Field) -> Iterator[tuple[int, Setter]]:
+    """A setter for each wire type that the field may have."""
     type_ = field.type
     if not isinstance(type_, ListOf):
-        yield _wire(type_), _taker(field)
+        yield _wire_type(type_), _setter(field)
         return
-    one = _list_taker(field.name, type_.item)
-    yield _wire(type_.item), one
-    if type_.item in WHOLE:
-        yield BLOCK, _packed(one)
+    append = _append_setter(field.name, type_.item)
+    yield _wire_type(type_.item), append
+    if type_.item in VARINT_TYPES:
+        yield LEN, _packed_setter(append)
 
 
-def _wire(type_: Type) -> int:
-    return VARINT if type_ in WHOLE else BLOCK
+def _wire_type(type_: Type) -> int:
+    return VARINT if type_ in VARINT_TYPES else LEN
 
 
-def _packed(one: Take) -> Take:
-    """Numbers of a list may come together in a block."""
+def _packed_setter(append: Setter) -> Setter:
+    """Numbers of a list may be packed into one length-delimited field."""
 
-    def take(into: Object, raw: bytes, unknown: UnknownNumbers) -> None:
+    def set_all(into: Object, raw: bytes, unknown: UnknownFieldNumbers) -> None:
         at = 0
         while at < len(raw):
             value, at = read_varint(raw, at)
-            one(into, value, unknown)
+            append(into, value, unknown)
 
-    return take
+    return set_all
 
 
-def _taker(field: Field) -> Take:
+def _setter(field: Field) -> Setter:
     name, type_ = field.name, field.type
     if isinstance(type_, MapOf):
-        return _pair_taker(name, type_.value)
+        return _entry_setter(name, type_.value)
     if isinstance(type_, Struct):
         struct = type_
 
-        def join(into: Object, raw: bytes, unknown: UnknownNumbers) -> None:
+        def merge(into: Object, raw: bytes, unknown: UnknownFieldNumbers) -> None:
             into[name] = read_message(struct, raw, unknown, into.get(name))
 
-        return join
+        return merge
     assert isinstance(type_, Scalar)
     read, keep_zero = READERS[type_], field.pointer or type_ is ANY_JSON
 
-    def take(into: Object, raw: Any, unknown: UnknownNumbers) -> None:
+    def set_scalar(into: Object, raw: Any, unknown: UnknownFieldNumbers) -> None:
         value = read(raw)
         if value or (keep_zero and value is not None):
             into[name] = value
         else:
             into.pop(name, None)
 
-    return take
+    return set_scalar
 
 
-def _list_taker(name: str, type_: Type) -> Take:
+def _append_setter(name: str, type_: Type) -> Setter:
     read = _reader(type_)
 
-    def take(into: Object, raw: Any, unknown: UnknownNumbers) -> None:
+    def append(into: Object, raw: Any, unknown: UnknownFieldNumbers) -> None:
         entries, known = into.setdefault(name, []), len(unknown.found)
         entries.append(read(raw, unknown))
         if len(unknown.found) > known:
             unknown.inside(len(entries) - 1, known)
 
-    return take
+    return append
 
 
-def _pair_taker(name: str, type_: Type) -> Take:
-    read = _items(type_.item) if isinstance(type_, ListOf) else _reader(type_)
-    wire = BLOCK if isinstance(type_, ListOf) else _wire(type_)
+def _entry_setter(name: str, type_: Type) -> Setter:
+    """For a map, which is a repeated message of key and value."""
+    read = _list_reader(type_.item) if isinstance(type_, ListOf) else _reader(type_)
+    expected = LEN if isinstance(type_, ListOf) else _wire_type(type_)
 
-    def take(into: Object, raw: bytes, unknown: UnknownNumbers) -> None:
+    def set_entry(into: Object, raw: bytes, unknown: UnknownFieldNumbers) -> None:
         key = ""
-        value: Any = b"" if wire == BLOCK else 0
-        for number, found, part in walk(raw):
-            if number == 1 and found == BLOCK:
+        value: Any = b"" if expected == LEN else 0
+        for number, wire_type, part in read_fields(raw):
+            if number == 1 and wire_type == LEN:
                 key = text_of(part)
-            elif number == 2 and found == wire:
+            elif number == 2 and wire_type == expected:
                 value = part
         into.setdefault(name, {})[key] = read(value, unknown)
 
-    return take
+    return set_entry
 
 
 def _reader(type_: Type) -> Read:
@@ -211,7 +212,7 @@ def _reader(type_: Type) -> Read:
     raise AssertionError(f"nothing declared has {type_!r} here")
 
 
-def _items(type_: Type) -> Read:
-    """A list that stands in a message of its own."""
-    holder = Struct("", Field("items", ListOf(type_), 1))
-    return lambda raw, unknown: read_message(holder, raw, unknown).get("items", [])
+def _list_reader(type_: Type) -> Read:
+    """A list inside a map, which is wrapped in a message."""
+    wrapper = Struct("", Field("items", ListOf(type_), 1))
+    return lambda raw, unknown: read_message(wrapper, raw, unknown).get("items", [])

@@ -1,23 +1,23 @@
-"""YAML bodies in and out, meaning the same as in the Go programs that clients wrote them for.
+"""Reads and writes YAML bodies with the same meaning as Go's YAML library, which clients test their manifests with.
 
     load(raw) -> Loaded(value, problems)      dump(value) -> bytes
 
-`reader` has `text` check the bytes and `builder` make plain JSON-able values of parser events; `writer`
-prints them. `scalars` knows when a bare word is a number, a truth value or null, for both directions, so
-that what is printed reads back as it was.
+`reader` has `text` check the bytes and `builder` make JSON values from parser events; `writer` writes them. `scalars`
+decides for both when a plain scalar is a number, a boolean or null, so that what `writer` writes reads back as the
+same value.
 """
 
 from gateway.wire.yaml.failure import YamlError
-from gateway.wire.yaml.reader import Loaded, in_one, load, load_off_loop
-from gateway.wire.yaml.writer import dump, from_json, from_json_off_loop
+from gateway.wire.yaml.reader import Loaded, load, load_in_thread, merge_problems
+from gateway.wire.yaml.writer import dump, from_json, from_json_in_thread
 
 __all__ = [
     "Loaded",
     "YamlError",
     "dump",
     "from_json",
-    "from_json_off_loop",
-    "in_one",
+    "from_json_in_thread",
+    "merge_problems",
     "load",
-    "load_off_loop",
+    "load_in_thread",
 ]

@@ -1,11 +1,11 @@
-"""Parser events to one plain value, with a stack of its own.
+"""Builds one JSON value from parser events, with an explicit stack instead of recursion.
 
-A few bytes of YAML can stand for much work, and each way is closed here: nesting is limited and needs no
-recursion, and what aliases add counts against a budget. Duplicate keys are reported by the line of their value, as
-Go's readers do, and the last one wins. Explicit keys stand before merged ones (`<<`), and an earlier source of a merge
-before a later one. Keys come out sorted: what is told about fields of a body is told in that order.
+A few bytes of YAML can cause much work, so nesting is limited and what aliases add counts against a budget. Duplicate
+keys are reported with the line of their value, as Go does, and the last one wins. Explicit keys take precedence over
+merged ones (`<<`), and an earlier merge source over a later one. Keys are sorted, so that warnings and errors about
+fields of a body have that order.
 
-Rejected: PyYAML's own constructors. They recurse, share aliased objects, and read YAML differently from Go.
+Rejected: PyYAML's own constructors. They recurse, share aliased objects, and interpret YAML differently from Go.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from actors.kinds.schema.problems import Problems
 from actors.kinds.values.go_format import quoted
 from gateway.wire.yaml.failure import fail_at
 from gateway.wire.yaml.scalars import Scalar, resolve
-from gateway.wire.yaml.tags import COLLECTIONS, MERGE, short, tagged
+from gateway.wire.yaml.tags import COLLECTIONS, MERGE, resolve_tagged, short_tag
 
-# What JSON bodies may nest, and what can be encoded again; manifests stay below 60.
-DEPTH: Final = 200
-# Aliases may add no more than the largest body could have spelled out.
+# The limit of JSON bodies, and of the JSON encoder; manifests stay below 60.
+MAX_DEPTH: Final = 200
+# Aliases may add no more than the largest body could hold without them.
 ALIAS_BUDGET: Final = 3 * 1024 * 1024
-NODE_WEIGHT: Final = 16  # bytes of the smallest field, about
+NODE_WEIGHT: Final = 16  # about the bytes of the smallest field
 
 
 @dataclass(slots=True)
@@ -46,21 +46,21 @@ class _Anchored:
 
 
 @dataclass(slots=True)
-class _Frame:
+class _Container:
     """A mapping or sequence that is still open."""
 
-    container: dict[str, Any] | list[Any]
+    value: dict[str, Any] | list[Any]
     anchor: str | None
-    before: int  # the weight of everything before it
+    weight_before: int  # of everything before it
     line: int
     height: int = 1
-    key: str | None = None  # of a mapping: the key whose value comes next
-    merge: ScalarEvent | None = None  # of a mapping: the `<<` whose value comes next
-    sources: list[dict[str, Any]] = field(default_factory=list)  # what `<<` brought
+    key: str | None = None  # of a mapping: the key that waits for its value
+    merge: ScalarEvent | None = None  # of a mapping: the `<<` that waits for its value
+    sources: list[dict[str, Any]] = field(default_factory=list)  # values of `<<`
 
     @property
     def awaits_key(self) -> bool:
-        return type(self.container) is dict and self.key is None and self.merge is None
+        return type(self.value) is dict and self.key is None and self.merge is None
 
 
 class Builder:
@@ -69,13 +69,13 @@ class Builder:
     def __init__(self) -> None:
         self.value: Any = None
         self.problems = Problems()
-        self._open: list[_Frame] = []
+        self._open: list[_Container] = []
         self._anchors: dict[str, _Anchored | None] = {}  # None while the anchored node is open
         self._weight = 0
         self._budget = ALIAS_BUDGET
 
     def build(self, next_event: Callable[[], Any]) -> None:
-        """Reads one document to the end of the stream."""
+        """Consume all events; more than one document is an error."""
         documents = 0
         while True:
             event = next_event()
@@ -101,37 +101,38 @@ class Builder:
         text = event.value
         weight = NODE_WEIGHT + len(text)
         self._weight += weight
-        if text == "<<" and self._open and self._open[-1].awaits_key and _merges(event):
+        if text == "<<" and self._open and self._open[-1].awaits_key and _is_merge_key(event):
             self._open[-1].merge = event
             return
-        value = _resolved(event)
+        value = _scalar_value(event)
         if event.anchor is not None:
             self._anchors[event.anchor] = _Anchored(value, weight, 0)
-        self._deliver(event, value, 0)
+        self._place(event, value, 0)
 
-    def _start(self, event: Any, container: dict[str, Any] | list[Any]) -> None:
+    def _start(self, event: Any, value: dict[str, Any] | list[Any]) -> None:
         if event.tag is not None and event.tag not in COLLECTIONS:
-            fail_at(event, f"unknown tag {short(event.tag)}")
-        if len(self._open) >= DEPTH:
-            fail_at(event, f"nested deeper than {DEPTH} levels")
+            fail_at(event, f"unknown tag {short_tag(event.tag)}")
+        if len(self._open) >= MAX_DEPTH:
+            fail_at(event, f"nested deeper than {MAX_DEPTH} levels")
         if self._open and self._open[-1].awaits_key:
             fail_at(event, "a map key must be a scalar")
         if event.anchor is not None:
             self._anchors[event.anchor] = None
-        self._open.append(_Frame(container, event.anchor, self._weight, _line(event)))
+        self._open.append(_Container(value, event.anchor, self._weight, _line(event)))
         self._weight += NODE_WEIGHT
 
     def _end(self, event: Any) -> None:
-        frame = self._open.pop()
-        container = frame.container
-        if isinstance(container, dict):
-            for source in frame.sources:
-                for key, value in source.items():
-                    container.setdefault(key, value)
-            container = dict(sorted(container.items()))
-        if frame.anchor is not None:
-            self._anchors[frame.anchor] = _Anchored(container, self._weight - frame.before, frame.height)
-        self._deliver(event, container, frame.height, frame.line)
+        container = self._open.pop()
+        value = container.value
+        if isinstance(value, dict):
+            for source in container.sources:
+                for key, merged in source.items():
+                    value.setdefault(key, merged)
+            value = dict(sorted(value.items()))
+        if container.anchor is not None:
+            weight = self._weight - container.weight_before
+            self._anchors[container.anchor] = _Anchored(value, weight, container.height)
+        self._place(event, value, container.height, container.line)
 
     def _alias(self, event: AliasEvent) -> None:
         name = event.anchor
@@ -143,32 +144,32 @@ class Builder:
         self._budget -= anchored.weight
         if self._budget < 0:
             fail_at(event, "document contains excessive aliasing")
-        if len(self._open) + anchored.height > DEPTH:
-            fail_at(event, f"nested deeper than {DEPTH} levels")
+        if len(self._open) + anchored.height > MAX_DEPTH:
+            fail_at(event, f"nested deeper than {MAX_DEPTH} levels")
         self._weight += anchored.weight
-        self._deliver(event, _copied(anchored.value), anchored.height)
+        self._place(event, _copy(anchored.value), anchored.height)
 
-    def _deliver(self, event: Any, value: Any, height: int, line: int | None = None) -> None:
-        """A finished value goes where it belongs: it is an item, a key, a key's value, or the document."""
+    def _place(self, event: Any, value: Any, height: int, line: int | None = None) -> None:
+        """Put a finished value into the open container: as item, key or key's value. Without one it is the document."""
         if not self._open:
             self.value = value
             return
-        frame = self._open[-1]
-        if height >= frame.height:
-            frame.height = height + 1
-        container = frame.container
-        if isinstance(container, list):
-            container.append(value)
-        elif frame.key is not None:
-            if frame.key in container:
-                self._report(frame.key, _line(event) if line is None else line)
-            container[frame.key] = value
-            frame.key = None
-        elif frame.merge is not None:
-            frame.sources += _sources(frame.merge, value)
-            frame.merge = None
+        container = self._open[-1]
+        if height >= container.height:
+            container.height = height + 1
+        into = container.value
+        if isinstance(into, list):
+            into.append(value)
+        elif container.key is not None:
+            if container.key in into:
+                self._report_duplicate(container.key, _line(event) if line is None else line)
+            into[container.key] = value
+            container.key = None
+        elif container.merge is not None:
+            container.sources += _merge_sources(container.merge, value)
+            container.merge = None
         else:
-            frame.key = self._key(event, value)
+            container.key = self._key(event, value)
 
     def _key(self, event: Any, value: Any) -> str:
         if isinstance(value, str):
@@ -181,7 +182,7 @@ class Builder:
             fail_at(event, "a map key must not be null" if value is None else "a map key must be a scalar")
         return key
 
-    def _report(self, key: str, line: int) -> None:
+    def _report_duplicate(self, key: str, line: int) -> None:
         self.problems.add(f"line {line}: key {quoted(key)} already set in map")
 
 
@@ -189,30 +190,30 @@ def _line(event: Any) -> int:
     return event.start_mark.line + 1 if event.start_mark is not None else 0
 
 
-def _merges(event: ScalarEvent) -> bool:
+def _is_merge_key(event: ScalarEvent) -> bool:
     return bool(event.implicit[0]) if event.tag is None else event.tag == MERGE
 
 
-def _resolved(event: ScalarEvent) -> Scalar:
+def _scalar_value(event: ScalarEvent) -> Scalar:
     try:
         if event.tag is not None:
-            return tagged(event.tag, event.value)
+            return resolve_tagged(event.tag, event.value)
         return resolve(event.value) if event.implicit[0] else str(event.value)
     except ValueError as error:
         fail_at(event, str(error))
 
 
-def _sources(merge: ScalarEvent, value: Any) -> list[dict[str, Any]]:
+def _merge_sources(merge: ScalarEvent, value: Any) -> list[dict[str, Any]]:
     sources = value if isinstance(value, list) else [value]
     if not all(isinstance(source, dict) for source in sources):
         fail_at(merge, "map merge requires map or sequence of maps as the value")
     return sources
 
 
-def _copied(value: Any) -> Any:
-    """Each alias gets containers of its own, because whoever receives a body may change it."""
+def _copy(value: Any) -> Any:
+    """A copy for each alias, because later steps change the body in place."""
     if isinstance(value, dict):
-        return {key: _copied(item) for key, item in value.items()}
+        return {key: _copy(item) for key, item in value.items()}
     if isinstance(value, list):
-        return [_copied(item) for item in value]
+        return [_copy(item) for item in value]
     return value

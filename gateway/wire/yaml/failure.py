@@ -1,4 +1,4 @@
-"""The one error of this package: a body that is not YAML, or not YAML that may come in, and where."""
+"""YamlError: the body is not valid YAML, or YAML that is not accepted, with line and column."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class YamlError(ValueError):
 
 
 def fail_at(event: Any, problem: str) -> NoReturn:
-    """Refuses the document for what begins at a parser event."""
+    """Refuse the document, with the position of a parser event."""
     mark = event.start_mark
     if mark is None:
         raise YamlError(problem)

@@ -1,7 +1,6 @@
-"""A YAML body to a plain value: checked bytes, libyaml's parser, our builder.
+"""Reads a YAML body: `text` checks the bytes, libyaml parses them, `builder` builds the value.
 
-The gateway decodes request bodies with it. Where libyaml is missing, PyYAML's own parser gives the same
-events, slowly.
+Without libyaml, PyYAML's parser gives the same events, slowly.
 """
 
 from __future__ import annotations
@@ -11,15 +10,15 @@ from typing import Any, Final
 
 import yaml
 
-from gateway.wire.aside import read_aside
+from gateway.wire.worker_threads import decode_in_thread
 from gateway.wire.yaml import text
 from gateway.wire.yaml.builder import Builder
 from gateway.wire.yaml.failure import YamlError
 
 _Parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
-# About two milliseconds of parsing: what other requests may be made to wait.
-_OFF_LOOP: Final = 16 * 1024
+# About two milliseconds of parsing, which other requests may wait for.
+_THREAD_THRESHOLD: Final = 16 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +27,8 @@ class Loaded:
     problems: tuple[str, ...] = ()  # `line 3: key "c" already set in map`, in document order
 
 
-def in_one(problems: tuple[str, ...]) -> list[str]:
-    """Problems with those of loading told as one, which is how Go's readers refuse them."""
+def merge_problems(problems: tuple[str, ...]) -> list[str]:
+    """The problems, with all duplicate keys as one problem, as Go's YAML library reports them."""
     lines = [problem for problem in problems if problem.startswith("line ")]
     if not lines:
         return list(problems)
@@ -48,11 +47,11 @@ def load(raw: bytes) -> Loaded:
     return Loaded(builder.value, builder.problems.texts())
 
 
-async def load_off_loop(raw: bytes) -> Loaded:
-    """`load`, in a worker thread where the body is large or may grow by its aliases."""
-    if len(raw) <= _OFF_LOOP and not (b"&" in raw and b"*" in raw):
+async def load_in_thread(raw: bytes) -> Loaded:
+    """`load`, in a worker thread if the body is large or has aliases that may enlarge it."""
+    if len(raw) <= _THREAD_THRESHOLD and not (b"&" in raw and b"*" in raw):
         return load(raw)
-    return await read_aside(load, raw)
+    return await decode_in_thread(load, raw)
 
 
 def _refusal(error: yaml.MarkedYAMLError) -> YamlError:

@@ -1,9 +1,9 @@
-"""What a bare word means: YAML 1.1 as Go's yaml.v2 resolves it, which is what manifests are tried against.
+"""Resolves plain scalars: YAML 1.1 as Go's yaml.v2 reads it, which clients test their manifests with.
 
     yes, On, y -> true    0x1F, 0b11, 017, 0o17, 1_000 -> integers    08, 1e3, .5 -> floats    ~, "" -> null
 
-Base-60 numbers (12:30) and timestamps stay text. A whole float becomes an integer, because JSON does not tell
-them apart. Number words are measured before they are converted: a million digits cost nothing.
+Base-60 numbers (12:30) and timestamps stay text. A whole float becomes an integer, because JSON does not distinguish
+them. The length of a number is checked before its conversion, so a million digits cost nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 
 Scalar = str | int | float | bool | None
 
-# The longest number anybody writes has some 300 digits (a float without exponent).
+# The longest useful number has some 300 digits (a float without exponent).
 LONGEST_NUMBER: Final = 1000
 NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
 
@@ -48,7 +48,7 @@ class BadNumber(ValueError):
 
 
 def resolve(text: str) -> Scalar:
-    """The value of a scalar that stands without quotes and without a tag."""
+    """The value of a scalar without quotes and without a tag."""
     if text[:1] not in _FIRST:
         return text if text else None
     if text in _WORDS:
@@ -64,7 +64,7 @@ def resolve(text: str) -> Scalar:
 
 
 def _number(text: str) -> int | float | None:
-    # Underscores separate digits, except in a number that begins with its point.
+    # Underscores separate digits, except in a number that begins with a point.
     plain = text if text[0] == "." else text.replace("_", "")
     if len(plain) > LONGEST_NUMBER:
         if _integer(plain) or _float(plain):
@@ -77,7 +77,7 @@ def _number(text: str) -> int | float | None:
 
 
 def _finite(plain: str) -> bool:
-    """Too large an exponent makes a word, not infinity: 12e4567 may well be a commit."""
+    """With too large an exponent the scalar is text, not infinity: 12e4567 may be a commit hash."""
     return float(plain) not in (float("inf"), float("-inf"))
 
 
@@ -96,7 +96,7 @@ def _int64(plain: str) -> int | None:
 
 
 def whole(value: float) -> int | float:
-    """An integer where the float is one that 64 bits hold."""
+    """The float as an integer, if it is whole and fits 64 bits."""
     return int(value) if value.is_integer() and -(2.0**63) <= value < 2.0**64 else value
 
 
@@ -112,7 +112,7 @@ def is_timestamp(text: str) -> bool:
 
 
 def needs_quotes(text: str) -> bool:
-    """Whether the text, printed bare, would be read as something else by this or another YAML reader."""
+    """Whether this or another YAML reader would read the text, written plain, as something else."""
     if text[:1] not in _FIRST:
         return text in ("", "<<")
     if text in _WORDS or text in _NOT_FINITE:

@@ -1,4 +1,4 @@
-"""What a tag makes of a scalar: !!str, !!int and their like. Any other tag is refused, never overlooked."""
+"""Resolves scalars with a tag: !!str, !!int and so on. Any other tag is refused, never ignored."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from typing import Final
 from gateway.wire.yaml.scalars import NULLS, Scalar, is_timestamp, resolve
 
 _CORE: Final = "tag:yaml.org,2002:"
-# The bare "!" says only that nothing is to be guessed.
+# The tag "!" means: do not guess the type.
 _NON_SPECIFIC: Final = "!"
 COLLECTIONS: Final = frozenset({_CORE + "map", _CORE + "seq", _NON_SPECIFIC})
 MERGE: Final = _CORE + "merge"
 
 
-def tagged(tag: str, text: str) -> Scalar:
-    """The value, or a ValueError that says what is wrong."""
+def resolve_tagged(tag: str, text: str) -> Scalar:
+    """The value; raises ValueError with a message for the client."""
     read = _READERS.get(tag)
     if read is None:
-        raise ValueError(f"unknown tag {short(tag)}")
+        raise ValueError(f"unknown tag {short_tag(tag)}")
     try:
         return read(text)
     except TypeError:
-        raise ValueError(f"cannot decode `{text[:64]}` as a {short(tag)}") from None
+        raise ValueError(f"cannot decode `{text[:64]}` as a {short_tag(tag)}") from None
 
 
-def short(tag: str) -> str:
-    shown = "!!" + tag.removeprefix(_CORE) if tag.startswith(_CORE) else tag
-    return shown[:64]
+def short_tag(tag: str) -> str:
+    abbreviated = "!!" + tag.removeprefix(_CORE) if tag.startswith(_CORE) else tag
+    return abbreviated[:64]
 
 
 def _null(text: str) -> None:

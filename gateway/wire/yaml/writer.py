@@ -1,8 +1,8 @@
-"""Values to YAML as kubectl users know it: block style, sorted keys, sequences level with their key.
+"""Writes YAML as kubectl users know it: block style, sorted keys, sequences indented like their key.
 
-Printed through libyaml's emitter, which decides folding and indentation; only the style of each scalar is
-chosen here. What a bare word would not bring back unharmed is double-quoted, text of several lines is a
-literal block. A large document is printed in a worker thread, so that others go on.
+libyaml's emitter decides folding and indentation; this module chooses only the style of each scalar. A text that would
+not read back the same as a plain scalar is double-quoted, a text of several lines is a literal block. Large documents
+are written in a worker thread.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from yaml.events import (
     StreamStartEvent,
 )
 
-from gateway.wire.aside import tell_aside
+from gateway.wire.worker_threads import encode_in_thread
 from gateway.wire.yaml.scalars import needs_quotes, whole
 
 _Emitter: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
@@ -39,14 +39,14 @@ _SEQUENCE: Final = SequenceStartEvent(None, None, True, flow_style=False)
 _SEQUENCE_END: Final = SequenceEndEvent()
 _PLAIN: Final = (True, True)
 
-# About two milliseconds of printing: what other requests may be made to wait.
-_OFF_LOOP: Final = 16 * 1024
+# About two milliseconds of writing, which other requests may wait for.
+_THREAD_THRESHOLD: Final = 16 * 1024
 
-# A reader turns every one of these into a newline, so they survive only as escapes.
-_harmed = re.compile("[\r\x85\u2028\u2029\ufeff]").search
-# Keys of these letters alone are in the wanted order when they are in byte order.
+# Readers turn each of these into a newline, so they must be escaped.
+_needs_escape = re.compile("[\r\x85\u2028\u2029\ufeff]").search
+# For keys without other characters, byte order is the natural order.
 _unusual = re.compile("[^A-Za-z.:/ -]").search
-_run = re.compile("[0-9]*").match
+_digits = re.compile("[0-9]*").match
 
 
 def dump(value: Any) -> bytes:
@@ -68,14 +68,14 @@ def from_json(body: bytes) -> bytes:
     return dump(orjson.loads(body))
 
 
-async def from_json_off_loop(body: bytes) -> bytes:
-    if len(body) <= _OFF_LOOP:
+async def from_json_in_thread(body: bytes) -> bytes:
+    if len(body) <= _THREAD_THRESHOLD:
         return from_json(body)
-    return await tell_aside(from_json, body)
+    return await encode_in_thread(from_json, body)
 
 
 def _write(value: Any, emit: Any) -> None:
-    """Depth first with a stack of its own: the nesting of a document must not become the nesting of calls."""
+    """Depth first with an explicit stack, so that nested documents cannot exceed the recursion limit."""
     pending: list[Any] = [value]
     while pending:
         item = pending.pop()
@@ -96,16 +96,16 @@ def _write(value: Any, emit: Any) -> None:
 def _scalar(value: Any) -> ScalarEvent:
     if isinstance(value, str):
         return ScalarEvent(None, None, _PLAIN, value, style=_style(value))
-    return ScalarEvent(None, None, _PLAIN, _bare(value))
+    return ScalarEvent(None, None, _PLAIN, _plain_text(value))
 
 
 def _style(text: str) -> str | None:
-    if needs_quotes(text) or _harmed(text):
+    if needs_quotes(text) or _needs_escape(text):
         return '"'
     return "|" if "\n" in text else None
 
 
-def _bare(value: Any) -> str:
+def _plain_text(value: Any) -> str:
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -116,7 +116,7 @@ def _bare(value: Any) -> str:
 
 
 def _float_text(value: float) -> str:
-    """The shortest digits that read back as the same float; with an exponent from a million up."""
+    """The shortest digits that read back as the same float; with an exponent from a million on."""
     shortest = repr(value)
     sign, digits, _ = Decimal(shortest).normalize().as_tuple()
     power = Decimal(shortest).adjusted()
@@ -130,12 +130,12 @@ def _float_text(value: float) -> str:
 def _sorted_keys(mapping: dict[str, Any]) -> list[str]:
     keys = sorted(mapping)
     if len(keys) > 1 and _unusual("".join(keys)):
-        keys.sort(key=_natural)
+        keys.sort(key=_natural_order)
     return keys
 
 
 def _compare(left: str, right: str) -> int:
-    """Runs of digits by their number (a2 before a10), other signs before letters, else by code point."""
+    """Digits by their number (a2 before a10), other non-letters before letters, else by code point."""
     index = next((i for i, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), -1)
     if index < 0:
         return len(left) - len(right)
@@ -148,14 +148,14 @@ def _compare(left: str, right: str) -> int:
 
 
 def _weight(text: str, index: int) -> tuple[int, str, int, str]:
-    """Orders texts that differ at a sign or a digit by the number there, however long it is."""
+    """Sort key of texts that differ at a non-letter: the number there, however long it is."""
     start = index
     while start and text[start - 1] in "0123456789":
         start -= 1
-    match = _run(text, start)
+    match = _digits(text, start)
     run = match[0] if match else ""
     significant = run.lstrip("0")
     return len(significant), significant, len(run), text[index]
 
 
-_natural = cmp_to_key(_compare)
+_natural_order = cmp_to_key(_compare)

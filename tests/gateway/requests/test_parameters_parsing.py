@@ -3,14 +3,14 @@
 import pytest
 
 from actors.errors import BadRequest
-from gateway.requests.parameters import NOTHING, parse
+from gateway.requests.parameters import EMPTY, parse
 
 
 def test_no_query() -> None:
-    assert parse("") is NOTHING
-    assert not NOTHING
-    assert NOTHING.first("limit") is None
-    assert NOTHING.all("dryRun") == []
+    assert parse("") is EMPTY
+    assert not EMPTY
+    assert EMPTY.first("limit") is None
+    assert EMPTY.all("dryRun") == []
 
 
 def test_repeated_names_are_kept_in_order() -> None:

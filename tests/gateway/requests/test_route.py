@@ -27,7 +27,7 @@ from gateway.requests.route import find_route
 def test_resources(method, path, expected):
     route = find_route(method, path)
     assert route.is_resource
-    assert not route.surplus
+    assert not route.has_extra_segments
     assert (
         route.verb,
         route.group,
@@ -49,7 +49,7 @@ def test_paths_that_are_no_resources(path):
 
 
 def test_more_segments_than_any_resource_has():
-    assert find_route("GET", "/api/v1/namespaces/d/configmaps/a/b/c").surplus
+    assert find_route("GET", "/api/v1/namespaces/d/configmaps/a/b/c").has_extra_segments
 
 
 def test_the_watch_parameter_turns_reads_into_watches():

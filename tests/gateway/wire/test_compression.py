@@ -5,8 +5,8 @@ import gzip
 import pytest
 import trio
 
-from gateway.wire import aside, compression
-from gateway.wire.compression import acceptable, compress
+from gateway.wire import compression, worker_threads
+from gateway.wire.compression import accepts_gzip, compress
 from tests.gateway.idle import until_idle
 
 
@@ -14,7 +14,7 @@ from tests.gateway.idle import until_idle
     "header", [b"gzip", b"GZIP", b"deflate, gzip;q=0.5, br", b"gzip; q=1.0", b"x-gzip", b"*", b"br, *;q=0.1"]
 )
 def test_allowed(header: bytes) -> None:
-    assert acceptable(header)
+    assert accepts_gzip(header)
 
 
 @pytest.mark.parametrize(
@@ -22,11 +22,11 @@ def test_allowed(header: bytes) -> None:
     [None, b"", b"identity", b"br", b"gzip;q=0", b"gzip;q=0.0, *", b"*;q=0", b"gzip;q=x", b"gzipped"],
 )
 def test_not_allowed(header: bytes | None) -> None:
-    assert not acceptable(header)
+    assert not accepts_gzip(header)
 
 
 async def test_what_was_compressed_reads_back() -> None:
-    for size in (0, compression.THRESHOLD + 1, compression._OFF_LOOP + 1):
+    for size in (0, compression.THRESHOLD + 1, compression._THREAD_THRESHOLD + 1):
         body = b'{"a":1}' * (size // 7 + 1)
         assert gzip.decompress(await compress(body)) == body
 
@@ -38,8 +38,8 @@ async def test_only_large_bodies_take_a_thread() -> None:
         await compress(body)
         done.append(len(body))
 
-    small, large = b"a" * compression.THRESHOLD, b"a" * (compression._OFF_LOOP + 1)
-    limiter = aside.TELLING
+    small, large = b"a" * compression.THRESHOLD, b"a" * (compression._THREAD_THRESHOLD + 1)
+    limiter = worker_threads.ENCODING
     async with trio.open_nursery() as nursery:
         borrowers = [object() for _ in range(int(limiter.total_tokens))]
         for borrower in borrowers:

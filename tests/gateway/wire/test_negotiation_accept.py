@@ -139,13 +139,13 @@ def test_what_a_clause_asks_for_besides() -> None:
 def test_forms_are_served_where_they_fit_the_answer() -> None:
     table = b"application/json;as=Table;v=v1;g=meta.cluster.io"
     partial = b"application/json;as=PartialObjectMetadata;v=v1beta1;g=meta.cluster.io, application/json"
-    assert negotiate(table, CLUSTER, "item").form == "Table"
-    assert negotiate(table, CLUSTER, "list").form == "Table"
-    assert negotiate(table, CLUSTER, "watch").form == "Table"
+    assert negotiate(table, CLUSTER, "item").as_kind == "Table"
+    assert negotiate(table, CLUSTER, "list").as_kind == "Table"
+    assert negotiate(table, CLUSTER, "watch").as_kind == "Table"
     one = negotiate(partial, CLUSTER, "item")
-    assert (one.form, one.form_version) == ("PartialObjectMetadata", "v1beta1")
-    assert negotiate(partial, CLUSTER, "list").form == ""
-    assert negotiate(partial.replace(b"Metadata;", b"MetadataList;"), CLUSTER, "list").form != ""
+    assert (one.as_kind, one.as_version) == ("PartialObjectMetadata", "v1beta1")
+    assert negotiate(partial, CLUSTER, "list").as_kind == ""
+    assert negotiate(partial.replace(b"Metadata;", b"MetadataList;"), CLUSTER, "list").as_kind != ""
     with pytest.raises(NotAcceptable):
         negotiate(table, KUBERNETES, "item")
 
@@ -156,11 +156,11 @@ def test_the_same_header_is_parsed_once() -> None:
 
 
 def test_what_is_remembered_stays_small() -> None:
-    for number in range(3 * module._REMEMBERED):
+    for number in range(3 * module._MAX_CACHED):
         negotiate(b"text/x-%d, */*" % number, CLUSTER)
-    assert len(module._chosen) <= module._REMEMBERED
-    negotiate(b"*/*," + b"x" * module._LONGEST_REMEMBERED, CLUSTER)
-    assert max(len(accept) for _, _, accept in module._chosen) <= module._LONGEST_REMEMBERED
+    assert len(module._cached_choices) <= module._MAX_CACHED
+    negotiate(b"*/*," + b"x" * module._LONGEST_CACHED, CLUSTER)
+    assert max(len(accept) for _, _, accept in module._cached_choices) <= module._LONGEST_CACHED
 
 
 def test_a_header_of_countless_clauses_is_read_in_part() -> None:

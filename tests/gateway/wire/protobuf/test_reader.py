@@ -21,9 +21,9 @@ from actors.kinds.schema.fields import (
     MapOf,
     Struct,
 )
-from gateway.wire.protobuf.reader import UnknownNumbers, read_message
-from gateway.wire.protobuf.walk import NotAMessage
-from gateway.wire.protobuf.writer import message_of
+from gateway.wire.protobuf.reader import UnknownFieldNumbers, read_message
+from gateway.wire.protobuf.wire_format import MalformedMessage
+from gateway.wire.protobuf.writer import message_writer
 
 INNER = Struct("test.v1.Inner", Field("a", STRING, 1), Field("b", INT64, 2, pointer=True))
 THING = Struct(
@@ -79,7 +79,7 @@ THING = Struct(
     ],
 )
 def test_what_is_meant(raw: bytes, found: object) -> None:
-    assert read_message(THING, raw, UnknownNumbers()) == found
+    assert read_message(THING, raw, UnknownFieldNumbers()) == found
 
 
 @pytest.mark.parametrize(
@@ -100,8 +100,8 @@ def test_what_is_meant(raw: bytes, found: object) -> None:
     ],
 )
 def test_what_is_no_message(raw: bytes, why: str) -> None:
-    with pytest.raises(NotAMessage) as caught:
-        read_message(THING, raw, UnknownNumbers())
+    with pytest.raises(MalformedMessage) as caught:
+        read_message(THING, raw, UnknownFieldNumbers())
     assert why in str(caught.value)
 
 
@@ -125,9 +125,9 @@ def test_written_as_it_is_read() -> None:
         "left": "l",
         "right": {},
     }
-    assert read_message(THING, message_of(THING)(thing), UnknownNumbers()) == thing
+    assert read_message(THING, message_writer(THING)(thing), UnknownFieldNumbers()) == thing
 
 
 def test_fields_and_keys_stand_in_order() -> None:
-    written = message_of(THING)({"labels": {"b": "", "a": ""}, "name": "n", "kind": "Thing", "left": "l"})
+    written = message_writer(THING)({"labels": {"b": "", "a": ""}, "name": "n", "kind": "Thing", "left": "l"})
     assert written == b"\x0a\x01n\x7a\x05\x0a\x01a\x12\x00\x7a\x05\x0a\x01b\x12\x00\x8a\x01\x03\x0a\x01l"

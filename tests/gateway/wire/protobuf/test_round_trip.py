@@ -7,12 +7,12 @@ import pytest
 
 from actors.kinds.declaration.definition import Definition
 from actors.names import CLUSTER, KUBERNETES
-from gateway.wire.protobuf import Messages, read_object
+from gateway.wire.protobuf import ProtobufEncoder, read_object
 from tests.actors.kinds.registries import registry_of
 from tests.gateway.describe.specimens import key, specimens
 
 REGISTRY = registry_of(CLUSTER)
-MESSAGES = Messages(REGISTRY, CLUSTER)
+ENCODER = ProtobufEncoder(REGISTRY, CLUSTER)
 SPECIMENS = specimens(CLUSTER)
 DEFINITIONS = {key(one): one for one in REGISTRY.current.definitions if key(one) in SPECIMENS}
 
@@ -23,7 +23,7 @@ def test_every_kind(definition: Definition) -> None:
     schema = definition.schema
     made = schema.decode_object(document).object
     shown = {"kind": definition.kind, "apiVersion": definition.api_version, **made}
-    raw = MESSAGES.from_json(orjson.dumps(shown))
+    raw = ENCODER.from_json(orjson.dumps(shown))
     assert raw is not None
     body = read_object(definition.fields, raw, schema.check_type)
     assert body.problems == ()
@@ -43,9 +43,9 @@ def without_types(value: object) -> object:
 
 
 def test_the_other_dialect_has_messages_of_its_own() -> None:
-    messages = Messages(registry_of(KUBERNETES), KUBERNETES)
+    encoder = ProtobufEncoder(registry_of(KUBERNETES), KUBERNETES)
     home = KUBERNETES.group("meta")
     partial = {"kind": "PartialObjectMetadata", "apiVersion": f"{home}/v1", "metadata": {"name": "a"}}
-    raw = messages.from_json(orjson.dumps(partial))
+    raw = encoder.from_json(orjson.dumps(partial))
     assert raw is not None
     assert home.encode() in raw

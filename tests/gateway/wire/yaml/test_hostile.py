@@ -3,7 +3,7 @@
 import pytest
 
 from gateway.wire.yaml import YamlError, load
-from gateway.wire.yaml.builder import ALIAS_BUDGET, DEPTH
+from gateway.wire.yaml.builder import ALIAS_BUDGET, MAX_DEPTH
 
 LAUGHS = b"a: &a [x,x,x,x,x,x,x,x,x]\n" + b"".join(
     b"%c: &%c [%s]\n" % (letter, letter, b",".join([b"*%c" % (letter - 1)] * 9)) for letter in b"bcdefghi"
@@ -55,18 +55,18 @@ def test_refused(raw: bytes, problem: str) -> None:
 
 
 def test_as_deep_as_may_be() -> None:
-    value = load(b"[" * DEPTH + b"]" * DEPTH).value
-    for _ in range(DEPTH - 1):
+    value = load(b"[" * MAX_DEPTH + b"]" * MAX_DEPTH).value
+    for _ in range(MAX_DEPTH - 1):
         (value,) = value
     assert value == []
 
 
 def test_aliases_do_not_get_deeper_than_may_be() -> None:
-    half = DEPTH // 2
+    half = MAX_DEPTH // 2
     anchor = b"- &a " + b"[" * half + b"]" * half + b"\n"
-    load(anchor + b"- " + b"[" * (DEPTH - half - 1) + b"*a" + b"]" * (DEPTH - half - 1) + b"\n")
+    load(anchor + b"- " + b"[" * (MAX_DEPTH - half - 1) + b"*a" + b"]" * (MAX_DEPTH - half - 1) + b"\n")
     with pytest.raises(YamlError, match="nested deeper than"):
-        load(anchor + b"- " + b"[" * (DEPTH - half) + b"*a" + b"]" * (DEPTH - half) + b"\n")
+        load(anchor + b"- " + b"[" * (MAX_DEPTH - half) + b"*a" + b"]" * (MAX_DEPTH - half) + b"\n")
 
 
 def test_aliases_may_be_used_often() -> None:

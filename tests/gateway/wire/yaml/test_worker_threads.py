@@ -6,8 +6,8 @@ import orjson
 import pytest
 import trio
 
-from gateway.wire import aside
-from gateway.wire.yaml import YamlError, dump, from_json_off_loop, load_off_loop
+from gateway.wire import worker_threads
+from gateway.wire.yaml import YamlError, dump, from_json_in_thread, load_in_thread
 from tests.gateway.idle import until_idle
 
 SMALL = b'{"a": 1}'
@@ -17,21 +17,21 @@ ALIASED = b"a: &x 1\nb: *x\n"
 
 async def test_the_same_values_whatever_the_size() -> None:
     for body in (SMALL, LARGE):
-        assert (await load_off_loop(body)).value == orjson.loads(body)
-        assert await from_json_off_loop(body) == dump(orjson.loads(body))
+        assert (await load_in_thread(body)).value == orjson.loads(body)
+        assert await from_json_in_thread(body) == dump(orjson.loads(body))
 
 
 async def test_refusals_come_through() -> None:
     for body in (b"a: [", b"a: [" + b"x, " * 50_000):
         with pytest.raises(YamlError):
-            await load_off_loop(body)
+            await load_in_thread(body)
 
 
 @pytest.mark.parametrize(
     ("run", "limiter", "waiting"),
     [
-        (load_off_loop, aside.READING, [LARGE, ALIASED]),
-        (from_json_off_loop, aside.TELLING, [LARGE]),
+        (load_in_thread, worker_threads.DECODING, [LARGE, ALIASED]),
+        (from_json_in_thread, worker_threads.ENCODING, [LARGE]),
     ],
 )
 async def test_only_what_may_take_long_needs_a_thread(

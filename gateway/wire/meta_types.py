@@ -1,4 +1,7 @@
-"""What the server takes and gives besides objects of kinds, declared in the alphabet that kinds are declared in."""
+"""Types of requests and responses that are no kinds of a group: Status, ListMeta, discovery and version documents.
+
+They are declared like kinds, so that protobuf encoding and OpenAPI are derived from the declarations.
+"""
 
 from __future__ import annotations
 
@@ -24,18 +27,18 @@ __all__ = [
     "API_GROUP_LIST",
     "API_RESOURCE_LIST",
     "API_VERSIONS",
-    "BUILD",
     "DELETE_OPTIONS",
     "LIST_META",
-    "PARTIAL",
+    "PARTIAL_OBJECT_METADATA",
     "PATCH",
     "STATUS",
+    "VERSION_INFO",
     "WATCH_EVENT",
 ]
 
 
-def _shown(name: str, type_: Type, number: int) -> Field:
-    """One that is there in every answer."""
+def _always(name: str, type_: Type, number: int) -> Field:
+    """A field that every response has, even when it is empty."""
     return Field(name, type_, number, required=True, always=True)
 
 
@@ -67,59 +70,59 @@ STATUS = Struct(
     Field("details", _STATUS_DETAILS, 5, pointer=True),
     Field("code", INT32, 6),
 )
-PARTIAL = Struct("meta.v1.PartialObjectMetadata", METADATA)
+PARTIAL_OBJECT_METADATA = Struct("meta.v1.PartialObjectMetadata", METADATA)
 WATCH_EVENT = Struct(
     "meta.v1.WatchEvent",
-    _shown("type", STRING, 1),
-    _shown("object", ANY_JSON, 2),
+    _always("type", STRING, 1),
+    _always("object", ANY_JSON, 2),
 )
-PATCH = Struct("meta.v1.Patch")  # whatever one of the patch formats has for a body
+PATCH = Struct("meta.v1.Patch")  # a body in any of the patch formats
 
-_ADDRESS = Struct(
+_SERVER_ADDRESS = Struct(
     "meta.v1.ServerAddressByClientCIDR",
-    _shown("clientCIDR", STRING, 1),
-    _shown("serverAddress", STRING, 2),
+    _always("clientCIDR", STRING, 1),
+    _always("serverAddress", STRING, 2),
 )
 _GROUP_VERSION = Struct(
     "meta.v1.GroupVersionForDiscovery",
-    _shown("groupVersion", STRING, 1),
-    _shown("version", STRING, 2),
+    _always("groupVersion", STRING, 1),
+    _always("version", STRING, 2),
 )
 _API_RESOURCE = Struct(
     "meta.v1.APIResource",
-    _shown("name", STRING, 1),
-    _shown("singularName", STRING, 6),
-    _shown("namespaced", BOOL, 2),
+    _always("name", STRING, 1),
+    _always("singularName", STRING, 6),
+    _always("namespaced", BOOL, 2),
     Field("group", STRING, 8),
     Field("version", STRING, 9),
-    _shown("kind", STRING, 3),
-    _shown("verbs", ListOf(STRING, boxed=True), 4),
+    _always("kind", STRING, 3),
+    _always("verbs", ListOf(STRING, boxed=True), 4),
     Field("shortNames", STRINGS, 5),
     Field("categories", STRINGS, 7),
     Field("storageVersionHash", STRING, 10),
 )
 API_VERSIONS = Struct(
     "meta.v1.APIVersions",
-    _shown("versions", STRINGS, 1),
-    _shown("serverAddressByClientCIDRs", ListOf(_ADDRESS), 2),
+    _always("versions", STRINGS, 1),
+    _always("serverAddressByClientCIDRs", ListOf(_SERVER_ADDRESS), 2),
 )
 API_GROUP = Struct(
     "meta.v1.APIGroup",
-    _shown("name", STRING, 1),
-    _shown("versions", ListOf(_GROUP_VERSION), 2),
+    _always("name", STRING, 1),
+    _always("versions", ListOf(_GROUP_VERSION), 2),
     Field("preferredVersion", _GROUP_VERSION, 3),
-    Field("serverAddressByClientCIDRs", ListOf(_ADDRESS), 4),
+    Field("serverAddressByClientCIDRs", ListOf(_SERVER_ADDRESS), 4),
 )
-API_GROUP_LIST = Struct("meta.v1.APIGroupList", _shown("groups", ListOf(API_GROUP), 1))
+API_GROUP_LIST = Struct("meta.v1.APIGroupList", _always("groups", ListOf(API_GROUP), 1))
 API_RESOURCE_LIST = Struct(
     "meta.v1.APIResourceList",
-    _shown("groupVersion", STRING, 1),
-    _shown("resources", ListOf(_API_RESOURCE), 2),
+    _always("groupVersion", STRING, 1),
+    _always("resources", ListOf(_API_RESOURCE), 2),
 )
-BUILD = Struct(
+VERSION_INFO = Struct(
     "version.Info",
     *(
-        _shown(part, STRING, 0)
+        _always(part, STRING, 0)
         for part in (
             "major",
             "minor",
@@ -135,11 +138,11 @@ BUILD = Struct(
 )
 
 
-@lru_cache(maxsize=4096)  # one for each kind, because messages are compiled for each struct
+@lru_cache(maxsize=4096)  # always the same struct for a kind, because protobuf writers are cached by struct
 def list_of(struct: Struct) -> Struct:
-    """The list of a kind's objects, which no kind declares because all are alike."""
+    """The list type of a kind. No kind declares it, because all lists have the same fields."""
     return Struct(
         f"{struct.of}List",
         Field("metadata", LIST_META, 1),
-        _shown("items", ListOf(struct), 2),
+        _always("items", ListOf(struct), 2),
     )

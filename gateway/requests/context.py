@@ -1,4 +1,4 @@
-"""One request on its way through the pipeline: route, parameters, user, representation, and warnings to send."""
+"""What the pipeline knows of one request: route, parameters, user, representation, and warnings to send."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ from gateway.requests.parameters import Parameters
 from gateway.requests.request import Request
 from gateway.requests.route import Route
 from gateway.wire.negotiate import JSON, Representation
-from gateway.wire.protobuf.messages import Messages
+from gateway.wire.protobuf.objects import ProtobufEncoder
 
 
 @dataclass(slots=True)
-class Call:
+class RequestContext:
     request: Request
     route: Route
     parameters: Parameters
     user: User
     representation: Representation = JSON
-    messages: Messages | None = None  # where the representation is protobuf
+    protobuf: ProtobufEncoder | None = None  # set if the representation is protobuf
     pretty: bool = False
     warnings: list[str] = field(default_factory=list)
 
     @property
     def manager(self) -> str:
-        """The field manager: named by the client, or its user agent up to the first slash."""
-        named = self.parameters.first("fieldManager")
-        if named:
-            return named
+        """The field manager: the client's fieldManager, or its user agent up to the first slash."""
+        chosen = self.parameters.first("fieldManager")
+        if chosen:
+            return chosen
         program = self.request.headers.get(b"user-agent", b"").partition(b"/")[0].decode(errors="replace")
-        return _manager_called(program) or "unknown"
+        return _as_manager(program) or "unknown"
 
     def seconds(self, name: str) -> float | None:
-        """A time limit in seconds; 0 and absence mean none."""
+        """A time limit in seconds; None if it is 0 or absent."""
         value = self.parameters.integer(name)
         if value is not None and value < 0:
             raise BadRequest(f"{name}: Invalid value: {value}: must not be negative")
         return float(value) if value else None
 
 
-def _manager_called(program: str) -> str:
-    """A user agent as a field manager: the client did not choose it as one, so it is cut to fit, not refused."""
+def _as_manager(program: str) -> str:
+    """A user agent as a field manager. The client did not choose it as one, so it is shortened, not refused."""
     if not program.isprintable():
         program = "".join(letter for letter in program if letter.isprintable())
     return program.encode()[:MANAGER_BYTES].decode(errors="ignore")

@@ -1,0 +1,42 @@
+"""Chooses the encoder for the representation that the client asked for: plain objects, a Table, or metadata alone.
+
+Writes choose it before they read their body: a request whose representation cannot be given changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from actors.kinds.declaration.definition import Definition
+from actors.names import Names
+from actors.store.reads import Listing
+from gateway.requests.context import RequestContext
+from gateway.wire.encoders import PartialMetadataEncoder, TableEncoder, object_encoder
+
+
+class Encoder(Protocol):
+    def item(self, body: bytes) -> bytes:
+        """An object inside another document, such as a watch event."""
+
+    def document(self, body: bytes) -> bytes:
+        """An object as a whole response, which ends with a newline."""
+
+    def listing(self, listing: Listing) -> bytes:
+        """A list as a whole response."""
+
+
+class Encoders:
+    def __init__(self, names: Names, now: Callable[[], int]) -> None:
+        self._names = names
+        self._now = now
+
+    def of(self, context: RequestContext, definition: Definition) -> Encoder:
+        """The encoder for this definition's objects and this request; refuses an unknown includeObject."""
+        chosen = context.representation
+        if not chosen.as_kind:
+            return object_encoder(definition)
+        if chosen.as_kind != "Table":
+            return PartialMetadataEncoder(definition, self._names, chosen.as_version)
+        include = context.parameters.first("includeObject") or ""
+        return TableEncoder(definition, self._names, chosen.as_version, include, self._now)

@@ -1,0 +1,151 @@
+"""Encodes response documents in protobuf by their kind and apiVersion, and decodes request bodies of an expected type.
+
+Kinds are looked up in the registry's current catalog, and compiled when a client first asks for one. Responses are
+made as JSON and converted here: most clients ask for JSON, which the journal stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import orjson
+
+from actors.kinds.catalog import Catalog
+from actors.kinds.registry import Registry
+from actors.kinds.schema.fields import Struct
+from actors.kinds.values.go_format import quoted
+from actors.messages import Object
+from actors.names import Names
+from gateway.wire import meta_types
+from gateway.wire.protobuf.envelope import NotProtobuf, event, unwrap, wrap
+from gateway.wire.protobuf.reader import UnknownFieldNumbers, read_message
+from gateway.wire.protobuf.wire_format import MalformedMessage
+from gateway.wire.protobuf.writer import message_writer
+from gateway.wire.worker_threads import encode_in_thread
+
+# About a millisecond of conversion, which other requests may wait for.
+_THREAD_THRESHOLD = 32 * 1024
+
+CheckType = Callable[[Object], None]
+TypeKey = tuple[str, str]  # apiVersion and kind
+
+
+def _accept_any(_: Object) -> None:
+    """For bodies that may have any type, or none."""
+
+
+class NoProtobufType(Exception):
+    """The document's type has no protobuf message."""
+
+
+class ProtobufEncoder:
+    def __init__(self, registry: Registry, names: Names) -> None:
+        self._registry = registry
+        self._names = names
+        self._cached_views: tuple[Catalog, dict[TypeKey, Struct]] | None = None
+
+    async def from_json_in_thread(self, body: bytes) -> bytes | None:
+        if len(body) <= _THREAD_THRESHOLD:
+            return self.from_json(body)
+        return await encode_in_thread(self.from_json, body)
+
+    def from_json(self, body: bytes) -> bytes | None:
+        """The same document in its envelope; None for a document without a kind, which every client gets as JSON."""
+        document = _load(body)
+        if not isinstance(document, dict) or "kind" not in document:
+            return None
+        api_version, kind = document["apiVersion"], document["kind"]
+        struct = self._struct(api_version, kind)
+        if struct is None:
+            raise NoProtobufType(
+                f"{kind} in {api_version} has no protobuf representation and cannot be encoded to a protobuf "
+                "message: ask for application/json"
+            )
+        return wrap(api_version, kind, message_writer(struct)(document))
+
+    def event(self, type_: str, body: bytes) -> bytes:
+        """A watch event; `body` is its object as JSON."""
+        wrapped = self.from_json(body)
+        assert wrapped is not None
+        return event(type_, wrapped)
+
+    def _struct(self, api_version: str, kind: str) -> Struct | None:
+        """The type of a meta document such as Status, of a kind, of its list, or of a view such as Scale."""
+        if (api_version, kind) in self._meta_types:
+            return self._meta_types[api_version, kind]
+        catalog = self._registry.current
+        if (definition := catalog.of_kind(api_version, kind)) is not None:
+            return definition.fields
+        listed = catalog.of_kind(api_version, kind.removesuffix("List")) if kind.endswith("List") else None
+        return meta_types.list_of(listed.fields) if listed else self._views(catalog).get((api_version, kind))
+
+    @cached_property
+    def _meta_types(self) -> dict[TypeKey, Struct]:
+        found = {
+            ("v1", "Status"): meta_types.STATUS,
+            ("v1", "APIVersions"): meta_types.API_VERSIONS,
+            ("v1", "APIGroupList"): meta_types.API_GROUP_LIST,
+            ("v1", "APIGroup"): meta_types.API_GROUP,
+            ("v1", "APIResourceList"): meta_types.API_RESOURCE_LIST,
+        }
+        for version in ("v1", "v1beta1"):
+            group_version = f"{self._names.group('meta')}/{version}"
+            found[group_version, "PartialObjectMetadata"] = meta_types.PARTIAL_OBJECT_METADATA
+            found[group_version, "PartialObjectMetadataList"] = meta_types.list_of(
+                meta_types.PARTIAL_OBJECT_METADATA
+            )
+        return found
+
+    def _views(self, catalog: Catalog) -> dict[TypeKey, Struct]:
+        """Types of subresources that differ from their object's type; cached until the catalog changes."""
+        cached = self._cached_views
+        if cached is None or cached[0] is not catalog:
+            subresources = (one for definition in catalog.definitions for one in definition.subresources)
+            views = [one.view for one in subresources if one.view is not None]
+            cached = catalog, {(view.api_version, view.kind): view.fields for view in reversed(views)}
+            self._cached_views = cached
+        return cached[1]
+
+
+def _load(body: bytes) -> Any:
+    try:
+        return orjson.loads(body)
+    except orjson.JSONDecodeError:
+        raise NoProtobufType("the answer is nested too deeply to be encoded to a protobuf message") from None
+
+
+class Body(NamedTuple):
+    """A decoded request body."""
+
+    object: Object
+    problems: tuple[str, ...] = ()  # one for each unknown field number
+
+
+def read_object(struct: Struct, raw: bytes, check_type: CheckType = _accept_any) -> Body:
+    """Checks the type in the envelope before it decodes the object, which may be JSON."""
+    envelope = unwrap(raw)
+    type_: Object = {"apiVersion": envelope.api_version, "kind": envelope.kind}
+    check_type(type_)
+    media = envelope.content_type.partition(";")[0].strip().lower()
+    if media == "application/json":
+        return Body(type_ | _json_object(envelope.raw))
+    if media and not media.endswith("protobuf"):
+        accepted = "application/json, or none for protobuf"
+        raise NotProtobuf(f"contentType of the envelope: Unsupported value: {quoted(media)}: {accepted}")
+    unknown = UnknownFieldNumbers()
+    try:
+        return Body(type_ | read_message(struct, envelope.raw, unknown), unknown.problems())
+    except MalformedMessage as error:
+        raise NotProtobuf(f"the object cannot be read: {error}") from None
+
+
+def _json_object(raw: bytes) -> Object:
+    try:
+        value = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        raise NotProtobuf(f"the object in the envelope is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise NotProtobuf("the object in the envelope is not a JSON object")
+    return {name: member for name, member in value.items() if name not in ("apiVersion", "kind")}

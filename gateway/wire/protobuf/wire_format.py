@@ -1,0 +1,101 @@
+"""The protobuf wire format: reads and writes tags, varints and length-delimited fields.
+
+`reader` and `envelope` interpret the fields. Bytes that are no valid message raise MalformedMessage; the deprecated
+groups are not read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+# Wire types, under the names that protobuf's documentation uses.
+VARINT: Final = 0
+I64: Final = 1
+LEN: Final = 2
+I32: Final = 5
+
+_FIXED_SIZES: Final = {I64: 8, I32: 4}
+_MAX_SHIFT: Final = 63
+_ALL_BITS: Final = (1 << 64) - 1
+
+
+class MalformedMessage(ValueError):
+    """The bytes are no message of this type. The field path grows from the innermost field outwards."""
+
+    def __init__(self, reason: str) -> None:
+        self._reason = reason
+        self._path: list[str] = []
+
+    def inside(self, name: str) -> None:
+        self._path.insert(0, name)
+
+    def __str__(self) -> str:
+        return f"{'.'.join(self._path)}: {self._reason}" if self._path else self._reason
+
+
+def varint(value: int) -> bytes:
+    """Negative numbers are encoded as 64 bits, whatever their type."""
+    value &= _ALL_BITS
+    if value < 0x80:
+        return _ONE_BYTE[value]
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+_ONE_BYTE: Final = tuple(bytes((value,)) for value in range(0x80))
+
+
+def tag(number: int, wire_type: int) -> bytes:
+    return varint(number << 3 | wire_type)
+
+
+def delimited(number: int, content: bytes) -> bytes:
+    """A length-delimited field: a string, bytes, or a message."""
+    return tag(number, LEN) + varint(len(content)) + content
+
+
+def string(number: int, value: str) -> bytes:
+    return delimited(number, value.encode())
+
+
+def read_fields(raw: bytes) -> Iterator[tuple[int, int, Any]]:
+    """Number, wire type and value of each field of a message."""
+    at, end = 0, len(raw)
+    while at < end:
+        key, at = read_varint(raw, at)
+        number, wire_type = key >> 3, key & 7
+        if wire_type == VARINT:
+            value, at = read_varint(raw, at)
+            yield number, wire_type, value
+            continue
+        size = _FIXED_SIZES.get(wire_type)
+        if wire_type == LEN:
+            size, at = read_varint(raw, at)
+        if size is None or not number:
+            raise MalformedMessage(
+                f"a field numbered {number} of wire type {wire_type}, which does not exist"
+            )
+        if size > end - at:
+            raise MalformedMessage("unexpected EOF: a field is longer than the message that it stands in")
+        yield number, wire_type, raw[at : at + size]
+        at += size
+
+
+def read_varint(raw: bytes, at: int) -> tuple[int, int]:
+    """The number that begins at index `at`, and the index after it."""
+    value = shift = 0
+    try:
+        while (byte := raw[at]) > 0x7F:
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            at += 1
+            if shift > _MAX_SHIFT:
+                raise MalformedMessage("a number has more than 64 bits")
+    except IndexError:
+        raise MalformedMessage("unexpected EOF: the message ends in the middle of a number") from None
+    return (value | byte << shift) & _ALL_BITS, at + 1
