@@ -27,7 +27,7 @@ def remote(reference: Any = None, **spec: Any) -> dict[str, Any]:
     return service(service={"namespace": "n", "name": "s"} if reference is None else reference, **spec)
 
 
-def test_local_ones_are_available_at_once(kinds: Declared) -> None:
+def test_local_api_service_is_available_from_creation(kinds: Declared) -> None:
     stored = kinds.stored(PLURAL, service())
     assert stored["status"]["conditions"] == [
         {
@@ -41,23 +41,23 @@ def test_local_ones_are_available_at_once(kinds: Declared) -> None:
     assert kinds.created(PLURAL, service()) == []
 
 
-def test_remote_ones_are_not(kinds: Declared) -> None:
+def test_remote_api_service_is_created_without_conditions(kinds: Declared) -> None:
     stored = kinds.stored(PLURAL, remote())
     assert stored["status"] == {} and stored["spec"]["service"]["port"] == 443
     assert kinds.created(PLURAL, remote(caBundle="AAAA")) == []
 
 
-def test_the_name_is_version_and_group(kinds: Declared) -> None:
+def test_name_must_be_version_and_group(kinds: Declared) -> None:
     misnamed = {**service(), "metadata": {"name": "x"}}
-    wanted = 'Invalid value: "x": must be `spec.version+"."+spec.group`: "v1.example.com"'
-    assert kinds.created(PLURAL, misnamed) == [("metadata.name", wanted)]
+    message = 'Invalid value: "x": must be `spec.version+"."+spec.group`: "v1.example.com"'
+    assert kinds.created(PLURAL, misnamed) == [("metadata.name", message)]
     slashed = {**service(), "metadata": {"name": "a/b"}}
     assert kinds.created(PLURAL, slashed) == [
         ("metadata.name", "Invalid value: \"a/b\": may not contain '/'")
     ]
 
 
-def test_the_core_group_has_no_name(kinds: Declared) -> None:
+def test_only_v1_may_have_an_empty_group(kinds: Declared) -> None:
     assert kinds.created(PLURAL, service(group="")) == []
     assert kinds.created(PLURAL, service(group="", version="v2")) == [
         ("spec.group", "Required value: only v1 may have an empty group and it better be legacy kube")
@@ -106,16 +106,16 @@ def test_the_core_group_has_no_name(kinds: Declared) -> None:
         ),
     ],
 )
-def test_create(kinds: Declared, spec: Any, field: str, message: str) -> None:
+def test_create_reports_invalid_fields(kinds: Declared, spec: Any, field: str, message: str) -> None:
     assert kinds.created(PLURAL, service(**spec)) == [(f"spec.{field}", message)]
 
 
-def test_formats(kinds: Declared) -> None:
+def test_group_and_version_formats_are_validated(kinds: Declared) -> None:
     assert [field for field, _ in kinds.created(PLURAL, service(group="Bad_"))] == ["spec.group"]
     assert [field for field, _ in kinds.created(PLURAL, service(version="1a"))] == ["spec.version"]
 
 
-def test_status_has_its_own_path(kinds: Declared) -> None:
+def test_status_subresource_changes_only_the_status(kinds: Declared) -> None:
     found = {**remote(), "status": {"conditions": [{"type": "Available", "status": "True"}]}}
     new, causes = kinds.replaced(PLURAL, remote(), found, "status")
     assert causes == [] and new["status"]["conditions"][0]["status"] == "True"
@@ -129,7 +129,7 @@ def test_status_has_its_own_path(kinds: Declared) -> None:
     ]
 
 
-def test_how_it_is_written(kinds: Declared) -> None:
+def test_update_is_validated_and_needs_a_resource_version(kinds: Declared) -> None:
     assert not kinds[PLURAL].strategy.allow_unconditional_update and kinds[PLURAL].names.categories == (
         "api-extensions",
     )

@@ -29,7 +29,7 @@ def metric(kind: str, **source: Any) -> dict[str, Any]:
     return {"type": kind, kind[0].lower() + kind[1:]: source}
 
 
-def test_defaults(kinds: Declared) -> None:
+def test_create_sets_defaults(kinds: Declared) -> None:
     stored = kinds.stored(PLURAL, with_status(autoscaler(), currentReplicas=2))
     assert stored["spec"] == {
         "scaleTargetRef": TARGET,
@@ -41,7 +41,7 @@ def test_defaults(kinds: Declared) -> None:
     assert "generation" not in stored["metadata"] and kinds.created(PLURAL, autoscaler()) == []
 
 
-def test_a_partial_behavior_gets_defaults(kinds: Declared) -> None:
+def test_partial_behavior_gets_defaults(kinds: Declared) -> None:
     assert kinds.stored(PLURAL, autoscaler(behavior={}))["spec"]["behavior"] == {
         "scaleUp": {
             "stabilizationWindowSeconds": 0,
@@ -57,8 +57,8 @@ def test_a_partial_behavior_gets_defaults(kinds: Declared) -> None:
         },
     }
     policy = {"type": "Pods", "value": 1, "periodSeconds": 60}
-    said = {"scaleDown": {"stabilizationWindowSeconds": 9, "policies": [policy]}}
-    assert kinds.stored(PLURAL, autoscaler(behavior=said))["spec"]["behavior"]["scaleDown"] == {
+    sent = {"scaleDown": {"stabilizationWindowSeconds": 9, "policies": [policy]}}
+    assert kinds.stored(PLURAL, autoscaler(behavior=sent))["spec"]["behavior"]["scaleDown"] == {
         "stabilizationWindowSeconds": 9,
         "selectPolicy": "Max",
         "policies": [policy],
@@ -105,7 +105,7 @@ def test_a_partial_behavior_gets_defaults(kinds: Declared) -> None:
         ),
     ],
 )
-def test_rules(kinds: Declared, spec: Any, expected: list[tuple[str, str]]) -> None:
+def test_create_reports_invalid_fields(kinds: Declared, spec: Any, expected: list[tuple[str, str]]) -> None:
     causes = kinds.created(PLURAL, autoscaler(**spec))
     assert [field for field, _ in causes] == [f"spec.{field}" for field, _ in expected]
     assert all(text.endswith(end) for (_, text), (_, end) in zip(causes, expected, strict=True)), causes
@@ -153,19 +153,19 @@ AVERAGE = {"type": "AverageValue", "averageValue": "5"}
         ),
     ],
 )
-def test_metrics(kinds: Declared, measured: Any, expected: list[str]) -> None:
+def test_create_reports_invalid_metrics(kinds: Declared, measured: Any, expected: list[str]) -> None:
     causes = kinds.created(PLURAL, autoscaler(metrics=[measured]))
     assert [field for field, _ in causes] == [f"spec.metrics[0].{field}" for field in expected]
 
 
-def test_containers_belong_to_a_feature(kinds: Declared, names: Names) -> None:
-    asked = autoscaler(metrics=[metric("ContainerResource", name="cpu", container="c", target=AVERAGE)])
-    assert kinds.created(PLURAL, asked)[0][1].endswith(
+def test_container_metrics_need_their_feature(kinds: Declared, names: Names) -> None:
+    sent = autoscaler(metrics=[metric("ContainerResource", name="cpu", container="c", target=AVERAGE)])
+    assert kinds.created(PLURAL, sent)[0][1].endswith(
         "(only allowed when HPAContainerMetrics feature is enabled)"
     )
     definition = horizontal_pod_autoscaler.define(names, frozenset((CONTAINER_METRICS,)))[0]
-    assert create(definition, definition.schema.decode_object(asked).object)[1] == []
-    new = definition.schema.decode_object(asked).object
+    assert create(definition, definition.schema.decode_object(sent).object)[1] == []
+    new = definition.schema.decode_object(sent).object
     new["spec"]["metrics"][0]["containerResource"] |= {"name": "", "container": ""}
     assert [field for field, _ in create(definition, new)[1]] == [
         "spec.metrics[0].containerResource.name",
@@ -173,7 +173,7 @@ def test_containers_belong_to_a_feature(kinds: Declared, names: Names) -> None:
     ]
 
 
-def test_none_at_all_belongs_to_a_feature(kinds: Declared, names: Names) -> None:
+def test_scaling_to_zero_needs_its_feature(kinds: Declared, names: Names) -> None:
     definition = horizontal_pod_autoscaler.define(names, frozenset((SCALE_TO_ZERO,)))[0]
     outside = [metric("External", metric=NAMED, target=VALUE)]
     zero = definition.schema.decode_object(autoscaler(minReplicas=0, metrics=outside)).object
@@ -184,7 +184,7 @@ def test_none_at_all_belongs_to_a_feature(kinds: Declared, names: Names) -> None
     assert replace(ordinary, stored, stored)[1] == []
 
 
-def test_status_has_its_own_path(kinds: Declared) -> None:
+def test_status_subresource_changes_only_the_status(kinds: Declared) -> None:
     found = with_status(autoscaler(maxReplicas=9), currentReplicas=2, desiredReplicas=3)
     new, causes = kinds.replaced(PLURAL, autoscaler(), found, "status")
     assert causes == [] and new["spec"]["maxReplicas"] == 3
@@ -223,7 +223,9 @@ def test_status_has_its_own_path(kinds: Declared) -> None:
         ),
     ],
 )
-def test_cells(kinds: Declared, metrics: Any, found: Any, text: str) -> None:
+def test_table_cells_are_computed_from_the_object(
+    kinds: Declared, metrics: Any, found: Any, text: str
+) -> None:
     stored = kinds.stored(PLURAL, autoscaler(metrics=metrics))
     stored["status"]["currentMetrics"] = found
     cells = {column.name: column.cell(stored, 0) for column in COLUMNS}

@@ -12,23 +12,23 @@ from tests.actors.kinds.declared import Declared
 from tests.actors.kinds.test_autoscaler_rules import AVERAGE, CPU, NAMED, TARGET, VALUE, autoscaler, metric
 
 PLURAL = "horizontalpodautoscalers"
-FIRST, BETA = f"{PLURAL}/v1", f"{PLURAL}/v2beta2"
-MEASURED = [
+V1, V2BETA2 = f"{PLURAL}/v1", f"{PLURAL}/v2beta2"
+CURRENT_METRICS = [
     metric("Resource", name="cpu", current={"averageUtilization": 7, "averageValue": "2"}),
     metric("Pods", metric=NAMED, current={"averageValue": "3"}),
     metric("External", metric={**NAMED, "selector": {"matchLabels": {"a": "b"}}}, current={"value": "9"}),
     metric("Object", describedObject=TARGET, metric=NAMED, current={"value": "1", "averageValue": "2"}),
 ]
-HOLDS = [{"type": "AbleToScale", "status": "True", "lastTransitionTime": None, "reason": "r"}]
+CONDITIONS = [{"type": "AbleToScale", "status": "True", "lastTransitionTime": None, "reason": "r"}]
 
 
-def shown(kinds: Declared, version: str, stored: dict[str, Any]) -> dict[str, Any]:
+def from_storage(kinds: Declared, version: str, stored: dict[str, Any]) -> dict[str, Any]:
     conversion = kinds[version].storage.conversion
     assert conversion is not None
     return conversion.from_storage(stored)
 
 
-def kept(kinds: Declared, version: str, document: dict[str, Any]) -> dict[str, Any]:
+def to_storage(kinds: Declared, version: str, document: dict[str, Any]) -> dict[str, Any]:
     conversion = kinds[version].storage.conversion
     assert conversion is not None
     decoded = kinds[version].schema.decode_json(orjson.dumps(document))
@@ -43,14 +43,14 @@ def full(kinds: Declared, *metrics: Any) -> dict[str, Any]:
         "observedGeneration": 1,
         "currentReplicas": 2,
         "desiredReplicas": 3,
-        "currentMetrics": MEASURED,
-        "conditions": HOLDS,
+        "currentMetrics": CURRENT_METRICS,
+        "conditions": CONDITIONS,
     }
     return stored
 
 
-def test_the_first_version_has_one_number(kinds: Declared) -> None:
-    seen = shown(kinds, FIRST, kinds.stored(PLURAL, autoscaler()))
+def test_v1_shows_cpu_utilization_as_a_field(kinds: Declared) -> None:
+    seen = from_storage(kinds, V1, kinds.stored(PLURAL, autoscaler()))
     assert seen["spec"] == {
         "scaleTargetRef": TARGET,
         "minReplicas": 1,
@@ -61,24 +61,26 @@ def test_the_first_version_has_one_number(kinds: Declared) -> None:
     assert "annotations" not in seen["metadata"]
 
 
-def test_and_the_rest_in_annotations(kinds: Declared, names: Names) -> None:
-    seen = shown(kinds, FIRST, full(kinds, metric("Pods", metric=NAMED, target=AVERAGE), CPU))
-    told = {
+def test_v1_shows_other_metrics_in_annotations(kinds: Declared, names: Names) -> None:
+    seen = from_storage(kinds, V1, full(kinds, metric("Pods", metric=NAMED, target=AVERAGE), CPU))
+    converted = {
         key.rpartition("/")[2]: orjson.loads(text) for key, text in seen["metadata"]["annotations"].items()
     }
-    assert set(seen["metadata"]["annotations"]) == {names.key(part, "autoscaling.alpha") for part in told}
-    assert told["metrics"] == [{"type": "Pods", "pods": {"metricName": "m", "targetAverageValue": "5"}}]
-    assert told["current-metrics"][0] == {
+    assert set(seen["metadata"]["annotations"]) == {
+        names.key(part, "autoscaling.alpha") for part in converted
+    }
+    assert converted["metrics"] == [{"type": "Pods", "pods": {"metricName": "m", "targetAverageValue": "5"}}]
+    assert converted["current-metrics"][0] == {
         "type": "Resource",
         "resource": {"name": "cpu", "currentAverageUtilization": 7, "currentAverageValue": "2"},
     }
-    assert told["current-metrics"][2]["external"] == {
+    assert converted["current-metrics"][2]["external"] == {
         "metricName": "m",
         "metricSelector": {"matchLabels": {"a": "b"}},
         "currentValue": "9",
     }
-    assert told["conditions"] == HOLDS
-    assert told["behavior"]["ScaleDown"] == {
+    assert converted["conditions"] == CONDITIONS
+    assert converted["behavior"]["ScaleDown"] == {
         "StabilizationWindowSeconds": 9,
         "SelectPolicy": "Max",
         "Policies": [{"Type": "Percent", "Value": 100, "PeriodSeconds": 15}],
@@ -98,27 +100,27 @@ def test_and_the_rest_in_annotations(kinds: Declared, names: Names) -> None:
         [metric("Resource", name="memory", target=AVERAGE)],
     ],
 )
-def test_what_was_read_may_be_written_back(kinds: Declared, metrics: Any) -> None:
+def test_writing_back_what_was_read_changes_nothing(kinds: Declared, metrics: Any) -> None:
     stored = full(kinds, *metrics)
-    # Older clients cannot tell a measured nothing from one that was not measured.
-    stored["status"]["currentMetrics"] = [MEASURED[0], MEASURED[1], MEASURED[3]]
-    for version in (FIRST, BETA):
-        again = kept(kinds, version, shown(kinds, version, stored))
+    # v1 cannot represent the difference between zero and an absent value.
+    stored["status"]["currentMetrics"] = [CURRENT_METRICS[0], CURRENT_METRICS[1], CURRENT_METRICS[3]]
+    for version in (V1, V2BETA2):
+        again = to_storage(kinds, version, from_storage(kinds, version, stored))
         assert again == stored and list(again["spec"]) == list(stored["spec"])
 
 
-def test_the_first_version_makes_what_the_last_would(kinds: Declared) -> None:
-    least = kept(kinds, FIRST, autoscaler())
-    assert least["spec"] == kinds.stored(PLURAL, autoscaler())["spec"]
-    half = kept(kinds, FIRST, autoscaler(targetCPUUtilizationPercentage=50))
+def test_create_in_v1_stores_the_same_as_in_v2(kinds: Declared) -> None:
+    minimal = to_storage(kinds, V1, autoscaler())
+    assert minimal["spec"] == kinds.stored(PLURAL, autoscaler())["spec"]
+    half = to_storage(kinds, V1, autoscaler(targetCPUUtilizationPercentage=50))
     assert half["spec"]["metrics"][0]["resource"]["target"]["averageUtilization"] == 50
     used = {**autoscaler(), "status": {"currentCPUUtilizationPercentage": 4}}
-    assert kept(kinds, FIRST, used)["status"]["currentMetrics"] == [
+    assert to_storage(kinds, V1, used)["status"]["currentMetrics"] == [
         {"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": 4}}}
     ]
 
 
-def test_broken_annotations_are_dropped(kinds: Declared, names: Names) -> None:
+def test_undecodable_annotations_are_dropped(kinds: Declared, names: Names) -> None:
     broken = {
         names.key("metrics", "autoscaling.alpha"): "{",
         names.key("current-metrics", "autoscaling.alpha"): '{"a": 1}',
@@ -127,65 +129,67 @@ def test_broken_annotations_are_dropped(kinds: Declared, names: Names) -> None:
     }
     document = autoscaler()
     document["metadata"]["annotations"] = {**broken, "mine": "1"}
-    stored = kept(kinds, FIRST, document)
+    stored = to_storage(kinds, V1, document)
     assert stored["metadata"]["annotations"] == {"mine": "1"} and stored["spec"]["metrics"] == [CPU]
     assert "behavior" not in stored["spec"]
-    for version in (PLURAL, BETA):
+    for version in (PLURAL, V2BETA2):
         assert kinds.stored(version, document)["metadata"]["annotations"] == {"mine": "1"}
 
 
-def test_the_beta_shows_empty_parts(kinds: Declared) -> None:
-    seen = shown(kinds, BETA, kinds.stored(PLURAL, autoscaler()))
+def test_v2beta2_shows_empty_status_fields_as_null(kinds: Declared) -> None:
+    seen = from_storage(kinds, V2BETA2, kinds.stored(PLURAL, autoscaler()))
     assert seen["status"] == {
         "currentReplicas": 0,
         "desiredReplicas": 0,
         "currentMetrics": None,
         "conditions": None,
     }
-    assert kinds[BETA].deprecation_warning.startswith(
+    assert kinds[V2BETA2].deprecation_warning.startswith(
         "autoscaling/v2beta2 HorizontalPodAutoscaler is deprecated"
     )
-    assert not kinds[FIRST].deprecation_warning and not kinds[PLURAL].deprecation_warning
+    assert not kinds[V1].deprecation_warning and not kinds[PLURAL].deprecation_warning
 
 
-def test_all_versions_have_the_same_rules(kinds: Declared) -> None:
-    for version in (PLURAL, FIRST, BETA):
+def test_all_versions_have_the_same_validation(kinds: Declared) -> None:
+    for version in (PLURAL, V1, V2BETA2):
         assert [field for field, _ in kinds.created(version, autoscaler(maxReplicas=0, minReplicas=1))] == [
             "spec.maxReplicas",
             "spec.maxReplicas",
         ]
-    assert [field for field, _ in kinds.created(FIRST, autoscaler(targetCPUUtilizationPercentage=0))] == [
+    assert [field for field, _ in kinds.created(V1, autoscaler(targetCPUUtilizationPercentage=0))] == [
         "spec.metrics[0].resource.target.averageUtilization"
     ]
 
 
-def settled(kinds: Declared, *metrics: Any, **spec: Any) -> dict[str, Any]:
+def canonicalized(kinds: Declared, *metrics: Any, **spec: Any) -> dict[str, Any]:
     stored = kinds.stored(PLURAL, autoscaler(metrics=list(metrics), **spec))
     kinds[PLURAL].strategy.canonicalize(stored)
     return stored
 
 
-def test_processors_come_last_once_an_autoscaler_is_stored(kinds: Declared) -> None:
+def test_canonicalize_moves_the_cpu_metric_to_the_end(kinds: Declared) -> None:
     pods = metric("Pods", metric=NAMED, target=AVERAGE)
     again = metric("Resource", name="cpu", target={"type": "Utilization", "averageUtilization": 9})
-    assert settled(kinds, CPU, pods, again)["spec"]["metrics"] == [pods, CPU]
+    assert canonicalized(kinds, CPU, pods, again)["spec"]["metrics"] == [pods, CPU]
 
 
 @pytest.mark.parametrize(
-    ("source", "sent", "kept_as"),
+    ("source", "sent", "stored_as"),
     [
         ({"describedObject": TARGET}, AVERAGE, {**AVERAGE, "value": "0"}),
         ({"describedObject": TARGET}, {**VALUE, "type": "Utilization"}, VALUE),
     ],
 )
-def test_what_a_target_is_called_follows_from_its_values(
-    kinds: Declared, source: Any, sent: Any, kept_as: Any
+def test_canonicalize_derives_the_target_type_from_its_values(
+    kinds: Declared, source: Any, sent: Any, stored_as: Any
 ) -> None:
-    [told] = settled(kinds, metric("Object", **source, metric=NAMED, target=sent))["spec"]["metrics"]
-    assert told["object"]["target"] == kept_as
+    [converted] = canonicalized(kinds, metric("Object", **source, metric=NAMED, target=sent))["spec"][
+        "metrics"
+    ]
+    assert converted["object"]["target"] == stored_as
 
 
-def test_settling_keeps_all_else(kinds: Declared) -> None:
+def test_canonicalize_changes_nothing_else(kinds: Declared) -> None:
     stored = full(kinds, metric("Pods", metric=NAMED, target=AVERAGE), CPU)
     before = orjson.loads(orjson.dumps(stored))
     kinds[PLURAL].strategy.canonicalize(stored)
@@ -194,10 +198,10 @@ def test_settling_keeps_all_else(kinds: Declared) -> None:
     assert {**stored["status"], "currentMetrics": None} == {**before["status"], "currentMetrics": None}
 
 
-def test_the_first_version_leaves_an_incomplete_pace_to_validation(kinds: Declared, names: Names) -> None:
-    pace = orjson.dumps({"ScaleUp": {"SelectPolicy": "Max"}}).decode()
+def test_v1_behavior_without_policies_is_invalid(kinds: Declared, names: Names) -> None:
+    behavior = orjson.dumps({"ScaleUp": {"SelectPolicy": "Max"}}).decode()
     document = {
-        "metadata": {"name": "a", "annotations": {names.key("behavior", "autoscaling.alpha"): pace}},
+        "metadata": {"name": "a", "annotations": {names.key("behavior", "autoscaling.alpha"): behavior}},
         "spec": {"scaleTargetRef": TARGET, "maxReplicas": 3},
     }
-    assert [field for field, _ in kinds.created(FIRST, document)] == ["spec.behavior.scaleUp.policies"]
+    assert [field for field, _ in kinds.created(V1, document)] == ["spec.behavior.scaleUp.policies"]

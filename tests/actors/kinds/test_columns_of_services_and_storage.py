@@ -52,12 +52,12 @@ PORTS = [{"name": "a", "port": 80}, {"name": "b", "port": 53, "protocol": "UDP",
         ),
     ],
 )
-def test_services(kinds: Declared, spec: Any, status: Any, expected: list[str]) -> None:
+def test_service_cells(kinds: Declared, spec: Any, status: Any, expected: list[str]) -> None:
     found = {"status": {"loadBalancer": status}}
     assert cells(kinds, "services", {"spec": spec}, **found) == expected
 
 
-def test_ingresses(kinds: Declared) -> None:
+def test_ingress_cells(kinds: Declared) -> None:
     def hosts(*names: str) -> str:
         rules = [{"host": name} if name else {} for name in names]
         return str(cells(kinds, "ingresses", {"spec": {"rules": rules}})[1])
@@ -71,7 +71,7 @@ def test_ingresses(kinds: Declared) -> None:
     assert hosts("a", "b", "c", "d", "e") == "a,b,c + 2 more..."
 
 
-def test_ingress_classes_and_policies(kinds: Declared) -> None:
+def test_ingress_class_and_network_policy_cells(kinds: Declared) -> None:
     spec: dict[str, Any] = {"controller": "example.com/c"}
     assert cells(kinds, "ingressclasses", {"spec": spec}) == ["example.com/c", "<none>"]
     spec["parameters"] = {"apiGroup": "example.com", "kind": "K", "name": "n"}
@@ -83,7 +83,7 @@ def test_ingress_classes_and_policies(kinds: Declared) -> None:
     assert cells(kinds, "networkpolicies", {"spec": useless}) == ["<error>"]
 
 
-def test_endpoint_slices(kinds: Declared) -> None:
+def test_endpoint_slice_cells(kinds: Declared) -> None:
     assert cells(kinds, "endpointslices", {"addressType": "IPv4"}) == ["IPv4", "<unset>", "<unset>"]
     whole = {
         "addressType": "IPv4",
@@ -93,7 +93,7 @@ def test_endpoint_slices(kinds: Declared) -> None:
     assert cells(kinds, "endpointslices", whole) == ["IPv4", "80,p", "1.1.1.1,2.2.2.2,3.3.3.3 + 1 more..."]
 
 
-def test_volumes(kinds: Declared, names: Names) -> None:
+def test_persistent_volume_cells(kinds: Declared, names: Names) -> None:
     spec = {
         "capacity": {"storage": "1Gi"},
         "accessModes": ["ReadWriteMany", "ReadWriteOnce"],
@@ -112,7 +112,7 @@ def test_volumes(kinds: Declared, names: Names) -> None:
     ]
 
 
-def test_claims(kinds: Declared) -> None:
+def test_persistent_volume_claim_cells(kinds: Declared) -> None:
     assert cells(kinds, "persistentvolumeclaims", {}) == ["Pending", "", "", "", "", "Filesystem"]
     status = {"phase": "Bound", "accessModes": ["ReadOnlyMany"], "capacity": {"storage": "2Gi"}}
     bound = {"spec": {"volumeName": "v", "storageClassName": "c"}}
@@ -121,7 +121,7 @@ def test_claims(kinds: Declared) -> None:
     ]
 
 
-def test_storage_drivers(kinds: Declared) -> None:
+def test_csi_driver_and_node_cells(kinds: Declared) -> None:
     assert cells(kinds, "csidrivers", {}) == [True, False, False, "<unset>", False, "Persistent"]
     spec = {"tokenRequests": [{"audience": "a"}, {"audience": "b"}]}
     assert cells(kinds, "csidrivers", {"spec": spec})[3] == "a,b"
@@ -131,13 +131,13 @@ def test_storage_drivers(kinds: Declared) -> None:
     assert cells(kinds, "volumeattachments", {"spec": spec}) == ["d", "v", "n", False]
 
 
-def test_quotas(kinds: Declared) -> None:
+def test_resource_quota_cells(kinds: Declared) -> None:
     status = {"hard": {"pods": "2", "limits.cpu": "4", "cpu": "1"}, "used": {"pods": "1"}}
     assert cells(kinds, "resourcequotas", {}) == ["", ""]
     assert cells(kinds, "resourcequotas", {}, status=status) == ["cpu: 0/1, pods: 1/2", "limits.cpu: 0/4"]
 
 
-def test_bindings(kinds: Declared) -> None:
+def test_role_binding_cells(kinds: Declared) -> None:
     subjects = [
         {"kind": "User", "name": "u"},
         {"kind": "Group", "name": "g"},
@@ -149,20 +149,20 @@ def test_bindings(kinds: Declared) -> None:
         assert cells(kinds, plural, document) == ["ClusterRole/r", "u", "g, h", "n/s"]
 
 
-def test_certificate_requests(kinds: Declared) -> None:
-    def shown(*types: str, certificate: str = "") -> list[Any]:
+def test_certificate_signing_request_cells(kinds: Declared) -> None:
+    def request_cells(*types: str, certificate: str = "") -> list[Any]:
         conditions = [{"type": kind, "status": "True"} for kind in types]
         found = {"conditions": conditions, "certificate": certificate}
         spec = {"signerName": "a.b/c", "username": "u", "expirationSeconds": 3600}
         return cells(kinds, "certificatesigningrequests", {"spec": spec}, status=found)
 
-    assert shown() == ["a.b/c", "u", "60m", "Pending"]
-    assert shown("Approved", certificate="AAAA")[3] == "Approved,Issued"
-    assert shown("Approved", "Denied", "Failed")[3] == "Denied,Failed"
+    assert request_cells() == ["a.b/c", "u", "60m", "Pending"]
+    assert request_cells("Approved", certificate="AAAA")[3] == "Approved,Issued"
+    assert request_cells("Approved", "Denied", "Failed")[3] == "Denied,Failed"
     assert cells(kinds, "certificatesigningrequests", {"spec": {}})[2] == "<none>"
 
 
-def test_api_services(kinds: Declared) -> None:
+def test_api_service_cells(kinds: Declared) -> None:
     assert cells(kinds, "apiservices", {"spec": {"version": "v1"}}) == ["Local", "True"]
     remote = {"spec": {"service": {"namespace": "n", "name": "s"}}}
     assert cells(kinds, "apiservices", remote) == ["n/s", "Unknown"]
@@ -171,7 +171,7 @@ def test_api_services(kinds: Declared) -> None:
         assert cells(kinds, "apiservices", remote, status=found)[1] == expected
 
 
-def test_flow_control(kinds: Declared) -> None:
+def test_flow_schema_and_priority_level_cells(kinds: Declared) -> None:
     spec = {"priorityLevelConfiguration": {"name": "l"}, "distinguisherMethod": {"type": "ByUser"}}
     assert cells(kinds, "flowschemas", {"spec": spec}) == ["l", 1000, "ByUser", "?"]
     found = {"conditions": [{"type": "Dangling", "status": "False"}]}
@@ -182,7 +182,7 @@ def test_flow_control(kinds: Declared) -> None:
     assert cells(kinds, plural, {"spec": queued}) == ["Limited", 30, 64, 8, 50]
 
 
-def test_the_rest(kinds: Declared) -> None:
+def test_cells_of_further_kinds(kinds: Declared) -> None:
     assert cells(kinds, "runtimeclasses", {"handler": "h"}) == ["h"]
     for plural in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
         assert cells(kinds, plural, {}) == [0]

@@ -17,7 +17,7 @@ def revision(number: int = 1, **members: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("data", [{"spec": {"x": [1, "two", None, 1.5]}}, {}, [], "", 0, {"z": 1, "a": 2}])
-def test_data_is_kept_as_sent(kinds: Declared, data: Any) -> None:
+def test_data_is_stored_as_sent(kinds: Declared, data: Any) -> None:
     stored = kinds.stored(PLURAL, revision(data=data))
     assert stored["data"] == data and list(stored) == ["metadata", "data", "revision"]
     if isinstance(data, dict):
@@ -25,7 +25,7 @@ def test_data_is_kept_as_sent(kinds: Declared, data: Any) -> None:
     assert kinds.created(PLURAL, revision(data=data)) == []
 
 
-def test_what_is_required(kinds: Declared) -> None:
+def test_create_requires_data_and_a_valid_revision(kinds: Declared) -> None:
     assert kinds.created(PLURAL, revision(-1)) == [
         ("data", "Required value: data is mandatory"),
         ("revision", "Invalid value: -1: must be greater than or equal to 0"),
@@ -34,13 +34,13 @@ def test_what_is_required(kinds: Declared) -> None:
     assert kinds.stored(PLURAL, {"metadata": {"name": "a"}, "data": {}})["revision"] == 0
 
 
-def test_only_the_number_changes(kinds: Declared) -> None:
+def test_data_is_immutable_and_revision_is_not(kinds: Declared) -> None:
     before = revision(data={"x": 1})
     assert kinds.replaced(PLURAL, before, revision(2, data={"x": 1}))[1] == []
     assert [field for field, _ in kinds.replaced(PLURAL, before, revision(data={"x": 2}))[1]] == ["data"]
 
 
-def test_cells(kinds: Declared) -> None:
+def test_table_cells_are_computed_from_the_object(kinds: Declared) -> None:
     owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "s", "uid": "u", "controller": True}
     stored = kinds.stored(PLURAL, revision(3, data={}))
     assert [column.cell(stored, 0) for column in COLUMNS[:3]] == ["a", "<none>", 3]

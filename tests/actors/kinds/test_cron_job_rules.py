@@ -19,7 +19,7 @@ def cron_job(name: str = "a", schedule: str = "* * * * *", job: Any = None, **sp
     return {"metadata": {"name": name}, "spec": {"schedule": schedule, "jobTemplate": {"spec": of}, **spec}}
 
 
-def test_defaults(kinds: Declared) -> None:
+def test_create_sets_defaults(kinds: Declared) -> None:
     stored = kinds.stored(PLURAL, with_status(cron_job(), lastScheduleTime="2020-01-01T00:00:00Z"))
     spec = stored["spec"]
     assert list(spec) == [
@@ -57,11 +57,11 @@ def test_defaults(kinds: Declared) -> None:
         (cron_job("a" * 53), ["metadata.name"]),
     ],
 )
-def test_create(kinds: Declared, document: Any, wrong: list[str]) -> None:
+def test_create_reports_invalid_fields(kinds: Declared, document: Any, wrong: list[str]) -> None:
     assert [field for field, _ in kinds.created(PLURAL, document)] == wrong
 
 
-def test_texts(kinds: Declared) -> None:
+def test_errors_have_the_texts_of_kubernetes(kinds: Declared) -> None:
     assert kinds.created(PLURAL, cron_job("a" * 53))[0][1].endswith("must be no more than 52 characters")
     assert kinds.created(PLURAL, cron_job(job={"manualSelector": True}))[0][1] == (
         'Unsupported value: true: supported values: "nil", "false"'
@@ -72,7 +72,7 @@ def test_texts(kinds: Declared) -> None:
     )
 
 
-def test_changes(kinds: Declared) -> None:
+def test_update_tolerates_a_long_name_and_an_unknown_time_zone(kinds: Declared) -> None:
     new, causes = kinds.replaced(PLURAL, cron_job("a" * 60), cron_job("a" * 60, "0 0 * * *"))
     assert causes == [] and new["metadata"]["generation"] == 2
     old_zone = cron_job(timeZone="No/Where")
@@ -81,25 +81,25 @@ def test_changes(kinds: Declared) -> None:
     )
 
 
-def test_status_has_its_own_path(kinds: Declared) -> None:
+def test_status_subresource_changes_only_the_status(kinds: Declared) -> None:
     found = with_status(cron_job(schedule="1 1 1 1 1"), active=[{"kind": "Job", "name": "j"}])
     new, causes = kinds.replaced(PLURAL, cron_job(), found, "status")
     assert causes == [] and new["spec"]["schedule"] == "* * * * *"
     assert new["status"] == {"active": [{"kind": "Job", "name": "j"}]}
 
 
-def test_zones_in_schedules_are_warned_of(kinds: Declared, names: Names) -> None:
+def test_time_zone_in_schedule_causes_a_warning(kinds: Declared, names: Names) -> None:
     definition = kinds[PLURAL]
-    odd = kinds.stored(PLURAL, cron_job(schedule="TZ=UTC * * * * *"))
-    assert definition.strategy.warnings(odd, None) == [
+    with_zone = kinds.stored(PLURAL, cron_job(schedule="TZ=UTC * * * * *"))
+    assert definition.strategy.warnings(with_zone, None) == [
         "CRON_TZ or TZ used in spec.spec.schedule is not officially supported, see "
         f"https://{names.key_domain}/docs/concepts/workloads/controllers/cron-jobs/ for more details"
     ]
-    assert definition.strategy.warnings({**odd}, odd) == []
-    assert len(definition.strategy.warnings({**odd, "spec": dict(odd["spec"])}, odd)) == 1
+    assert definition.strategy.warnings({**with_zone}, with_zone) == []
+    assert len(definition.strategy.warnings({**with_zone, "spec": dict(with_zone["spec"])}, with_zone)) == 1
 
 
-def test_cells(kinds: Declared) -> None:
+def test_table_cells_are_computed_from_the_object(kinds: Declared) -> None:
     stored = kinds.stored(PLURAL, cron_job())
     now = 1_600_000_000_000_000
     cells = {column.name: column.cell(stored, now) for column in COLUMNS}

@@ -13,7 +13,7 @@ def driver(**spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": "d.example.com"}, "spec": spec}
 
 
-def test_defaults(kinds: Declared) -> None:
+def test_create_sets_defaults(kinds: Declared) -> None:
     stored = kinds.stored("csidrivers", {"metadata": {"name": "a"}})
     assert stored["spec"] == {
         "attachRequired": True,
@@ -27,7 +27,7 @@ def test_defaults(kinds: Declared) -> None:
     assert kinds.created("csidrivers", driver()) == []
 
 
-def test_a_feature_that_is_off_is_dropped(kinds: Declared) -> None:
+def test_se_linux_mount_is_dropped_while_its_feature_is_disabled(kinds: Declared) -> None:
     assert "seLinuxMount" not in kinds.stored("csidrivers", driver(seLinuxMount=True))["spec"]
     new, _ = kinds.replaced("csidrivers", driver(), driver(seLinuxMount=True))
     assert "seLinuxMount" not in new["spec"] and "generation" not in new["metadata"]
@@ -57,7 +57,9 @@ def test_a_feature_that_is_off_is_dropped(kinds: Declared) -> None:
         ({"fsGroupPolicy": "File", "volumeLifecycleModes": ["Ephemeral", "Persistent"]}, []),
     ],
 )
-def test_closed_sets(kinds: Declared, spec: Any, expected: list[tuple[str, str]]) -> None:
+def test_create_reports_unsupported_values(
+    kinds: Declared, spec: Any, expected: list[tuple[str, str]]
+) -> None:
     assert kinds.created("csidrivers", driver(**spec)) == expected
 
 
@@ -78,14 +80,16 @@ def test_closed_sets(kinds: Declared, spec: Any, expected: list[tuple[str, str]]
         ),
     ],
 )
-def test_token_requests(kinds: Declared, requests: Any, field: str, message: str) -> None:
+def test_create_reports_invalid_token_requests(
+    kinds: Declared, requests: Any, field: str, message: str
+) -> None:
     wrong = (f"spec.tokenRequests{field}", message)
     assert kinds.created("csidrivers", driver(tokenRequests=requests)) == [wrong]
     _, causes = kinds.replaced("csidrivers", driver(), driver(tokenRequests=requests))
     assert causes == [wrong, wrong]
 
 
-def test_lifetimes_at_the_limits(kinds: Declared) -> None:
+def test_token_expiration_at_its_limits_is_valid(kinds: Declared) -> None:
     requests = [
         {"audience": "", "expirationSeconds": 600},
         {"audience": "a", "expirationSeconds": 2**32},
@@ -106,11 +110,11 @@ def test_lifetimes_at_the_limits(kinds: Declared) -> None:
         ),
     ],
 )
-def test_what_is_fixed(kinds: Declared, spec: Any, expected: tuple[str, str]) -> None:
+def test_update_of_immutable_field_is_refused(kinds: Declared, spec: Any, expected: tuple[str, str]) -> None:
     assert kinds.replaced("csidrivers", driver(), driver(**spec))[1] == [expected]
 
 
-def test_what_may_change_and_what_counts(kinds: Declared) -> None:
+def test_generation_counts_only_changes_of_certain_fields(kinds: Declared) -> None:
     new, causes = kinds.replaced("csidrivers", driver(), driver(storageCapacity=True))
     assert causes == [] and "generation" not in new["metadata"]
     for spec in ({"requiresRepublish": True}, {"tokenRequests": [{"audience": "a"}]}):
@@ -118,7 +122,7 @@ def test_what_may_change_and_what_counts(kinds: Declared) -> None:
         assert causes == [] and new["metadata"]["generation"] == 1
 
 
-def test_how_it_is_written_and_deleted(kinds: Declared) -> None:
+def test_update_needs_a_resource_version_and_delete_returns_the_object(kinds: Declared) -> None:
     assert (
         kinds["csidrivers"].deletion.returns_object
         and not kinds["csidrivers"].strategy.allow_unconditional_update

@@ -15,7 +15,7 @@ def node(*drivers: Any) -> dict[str, Any]:
     return {"metadata": {"name": "a"}, "spec": {"drivers": list(drivers)}}
 
 
-def test_empty_lists_show_as_null(kinds: Declared) -> None:
+def test_empty_lists_are_null(kinds: Declared) -> None:
     assert kinds.decode("csinodes", {"metadata": {"name": "a"}})["spec"] == {"drivers": None}
     assert kinds.decode("csinodes", node(DRIVER))["spec"]["drivers"] == [{**DRIVER, "topologyKeys": None}]
 
@@ -40,13 +40,13 @@ def test_empty_lists_show_as_null(kinds: Declared) -> None:
         ({"name": "d" * 64}, [(".name", "Too long: must have at most 63 bytes")]),
     ],
 )
-def test_drivers(kinds: Declared, parts: Any, expected: list[tuple[str, str]]) -> None:
+def test_create_reports_invalid_drivers(kinds: Declared, parts: Any, expected: list[tuple[str, str]]) -> None:
     assert kinds.created("csinodes", node({**DRIVER, **parts})) == [
         (f"spec.drivers[0]{field}", message) for field, message in expected
     ]
 
 
-def test_names_and_topology_keys(kinds: Declared) -> None:
+def test_formats_of_names_and_topology_keys_are_validated(kinds: Declared) -> None:
     causes = kinds.created("csinodes", node({**DRIVER, "name": ""}))
     assert [field for field, _ in causes] == ["spec.drivers[0].name"] * 2
     assert causes[0][1] == "Required value"
@@ -58,13 +58,13 @@ def test_names_and_topology_keys(kinds: Declared) -> None:
     ]
 
 
-def test_a_driver_is_there_once(kinds: Declared) -> None:
+def test_driver_names_are_unique(kinds: Declared) -> None:
     assert kinds.created("csinodes", node(DRIVER, DRIVER)) == [
         ("spec.drivers[1].name", 'Duplicate value: "d.example.com"')
     ]
 
 
-def test_entries_come_and_go_but_do_not_change(kinds: Declared) -> None:
+def test_drivers_can_be_added_and_removed_but_not_changed(kinds: Declared) -> None:
     other = {**DRIVER, "name": "e.example.com"}
     assert kinds.replaced("csinodes", node(DRIVER), node(other))[1] == []
     assert kinds.replaced("csinodes", node(DRIVER), node(DRIVER, other))[1] == []
@@ -75,7 +75,7 @@ def test_entries_come_and_go_but_do_not_change(kinds: Declared) -> None:
     assert causes == [("spec.drivers[0].nodeID", "Required value")] * 2
 
 
-def test_how_it_is_written_and_deleted(kinds: Declared) -> None:
+def test_update_needs_a_resource_version_and_delete_returns_the_object(kinds: Declared) -> None:
     assert (
         kinds["csinodes"].deletion.returns_object
         and not kinds["csinodes"].strategy.allow_unconditional_update

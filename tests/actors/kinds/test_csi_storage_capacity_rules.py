@@ -32,7 +32,7 @@ def test_errors_of_a_create_are_reported_twice(kinds: Declared, plural: str) -> 
     assert [field for field, _ in wrong] == ["metadata.name"] * 2
 
 
-def test_what_is_fixed(kinds: Declared) -> None:
+def test_topology_and_class_are_immutable(kinds: Declared) -> None:
     before = capacity(nodeTopology={"matchLabels": {"a": "b"}}, capacity="1Gi")
     same = {"nodeTopology": before["nodeTopology"]}
     assert kinds.replaced(PLURAL, before, capacity(**same, capacity="2Gi", maximumVolumeSize="1Gi"))[1] == []
@@ -44,17 +44,17 @@ def test_what_is_fixed(kinds: Declared) -> None:
     ]
 
 
-def test_old_labels_of_nodes_are_warned_of(kinds: Declared, names: Names) -> None:
+def test_deprecated_node_labels_cause_warnings(kinds: Declared, names: Names) -> None:
     old, newer = names.key("zone", "failure-domain.beta"), names.key("zone", "topology")
     topology = {"matchLabels": {old: "z"}, "matchExpressions": [{"key": old, "operator": "Exists"}]}
-    said = f'deprecated since v1.17; use "{newer}" instead'
+    advice = f'deprecated since v1.17; use "{newer}" instead'
     assert kinds[PLURAL].strategy.warnings(kinds.stored(PLURAL, capacity(nodeTopology=topology)), None) == [
-        f"nodeTopology.matchExpressions[0].key: {old} is {said}",
-        f"nodeTopology.matchLabels.{old}: {said}",
+        f"nodeTopology.matchExpressions[0].key: {old} is {advice}",
+        f"nodeTopology.matchLabels.{old}: {advice}",
     ]
 
 
-def test_the_older_version_is_a_view(catalog: Catalog, kinds: Declared, names: Names) -> None:
+def test_v1beta1_is_converted_from_stored_v1(catalog: Catalog, kinds: Declared, names: Names) -> None:
     group = names.group("storage")
     beta = catalog.find(group, "v1beta1", PLURAL)
     assert beta is not None and beta.type_name == f"{PLURAL}.{group}"
@@ -68,5 +68,5 @@ def test_the_older_version_is_a_view(catalog: Catalog, kinds: Declared, names: N
     assert not kinds[PLURAL].deprecation_warning
 
 
-def test_how_it_is_written_and_deleted(kinds: Declared) -> None:
+def test_update_needs_a_resource_version_and_delete_returns_a_status(kinds: Declared) -> None:
     assert not kinds[PLURAL].deletion.returns_object and not kinds[PLURAL].strategy.allow_unconditional_update

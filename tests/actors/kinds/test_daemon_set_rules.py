@@ -24,7 +24,7 @@ def generations(stored: dict[str, Any]) -> tuple[int, str]:
     return metadata["generation"], metadata["annotations"][TEMPLATE_GENERATION]
 
 
-def test_defaults(kinds: Declared) -> None:
+def test_create_sets_defaults(kinds: Declared) -> None:
     stored = kinds.stored(PLURAL, with_status(workload(), numberReady=3))
     assert stored["spec"]["updateStrategy"] == {
         "type": "RollingUpdate",
@@ -40,8 +40,8 @@ def test_defaults(kinds: Declared) -> None:
     assert kinds.created(PLURAL, workload()) == []
 
 
-def test_rolling_update_has_both_parts_even_where_unused(kinds: Declared) -> None:
-    for said, kept in (
+def test_rolling_update_gets_defaults_even_for_on_delete(kinds: Declared) -> None:
+    for sent, stored in (
         ({"type": "OnDelete"}, {}),
         ({"type": "OnDelete", "rollingUpdate": {}}, {"maxUnavailable": 0, "maxSurge": 0}),
         (
@@ -50,11 +50,11 @@ def test_rolling_update_has_both_parts_even_where_unused(kinds: Declared) -> Non
         ),
         ({"rollingUpdate": {"maxSurge": 2}}, {"maxUnavailable": 1, "maxSurge": 2}),
     ):
-        strategy = kinds.stored(PLURAL, workload(updateStrategy=said))["spec"]["updateStrategy"]
-        assert strategy.get("rollingUpdate", {}) == kept
+        strategy = kinds.stored(PLURAL, workload(updateStrategy=sent))["spec"]["updateStrategy"]
+        assert strategy.get("rollingUpdate", {}) == stored
 
 
-def test_changes_of_the_template_are_counted(kinds: Declared) -> None:
+def test_template_generation_counts_changes_of_the_template(kinds: Declared) -> None:
     other = template(containers=[{"name": "c", "image": "img:2"}])
     for after, expected in (
         (annotated("9"), (1, "1")),
@@ -69,7 +69,7 @@ def test_changes_of_the_template_are_counted(kinds: Declared) -> None:
     assert generations(kinds.replaced(PLURAL, annotated("5"), annotated("2"), "status")[0]) == (1, "5")
 
 
-def test_a_generation_is_a_number(kinds: Declared) -> None:
+def test_template_generation_that_is_no_number_cannot_be_decoded(kinds: Declared) -> None:
     with pytest.raises(NotDecodable, match='parsing "x": invalid syntax'):
         kinds.decode(PLURAL, annotated("x"))
 
@@ -87,7 +87,9 @@ def test_a_generation_is_a_number(kinds: Declared) -> None:
         ({"rollingUpdate": {"maxUnavailable": -1}}, [".rollingUpdate.maxUnavailable"]),
     ],
 )
-def test_strategies(kinds: Declared, strategy: Any, expected: list[str]) -> None:
+def test_create_reports_invalid_update_strategies(
+    kinds: Declared, strategy: Any, expected: list[str]
+) -> None:
     causes = kinds.created(PLURAL, workload(updateStrategy=strategy))
     assert [field for field, _ in causes] == [f"spec.updateStrategy{part}" for part in expected]
 
@@ -108,18 +110,18 @@ def test_strategies(kinds: Declared, strategy: Any, expected: list[str]) -> None
         ),
     ],
 )
-def test_create(kinds: Declared, spec: Any, wrong: list[str]) -> None:
+def test_create_reports_invalid_fields(kinds: Declared, spec: Any, wrong: list[str]) -> None:
     causes = kinds.created(PLURAL, workload(**spec))
     assert [field for field, _ in causes] == [f"spec.{part}" for part in wrong]
 
 
-def test_the_selector_stays(kinds: Declared) -> None:
+def test_selector_is_immutable(kinds: Declared) -> None:
     labels = {"b": "c"}
     after = workload(selector={"matchLabels": labels}, template=template(labels))
     assert [field for field, _ in kinds.replaced(PLURAL, workload(), after)[1]] == ["spec.selector"]
 
 
-def test_counts_of_the_status(kinds: Declared) -> None:
+def test_status_update_validates_counts(kinds: Declared) -> None:
     right = with_status(workload(minReadySeconds=9), numberReady=3, desiredNumberScheduled=1)
     new, causes = kinds.replaced(PLURAL, workload(), right, "status")
     assert causes == [] and "minReadySeconds" not in new["spec"] and new["status"]["numberReady"] == 3
@@ -129,15 +131,17 @@ def test_counts_of_the_status(kinds: Declared) -> None:
     ]
 
 
-def test_only_a_new_template_is_warned_of(kinds: Declared) -> None:
-    odd = workload(template=template(volumes=[{"name": "v", "gitRepo": {"repository": "r"}}]))
+def test_only_a_changed_template_causes_warnings(kinds: Declared) -> None:
+    with_git_repo = workload(template=template(volumes=[{"name": "v", "gitRepo": {"repository": "r"}}]))
     definition = kinds[PLURAL]
-    new, _ = kinds.replaced(PLURAL, odd, {**odd, "spec": {**odd["spec"], "minReadySeconds": 1}})
-    assert definition.strategy.warnings(new, kinds.stored(PLURAL, odd)) == []
+    new, _ = kinds.replaced(
+        PLURAL, with_git_repo, {**with_git_repo, "spec": {**with_git_repo["spec"], "minReadySeconds": 1}}
+    )
+    assert definition.strategy.warnings(new, kinds.stored(PLURAL, with_git_repo)) == []
     assert len(definition.strategy.warnings(new, None)) == 1
 
 
-def test_cells(kinds: Declared) -> None:
+def test_table_cells_are_computed_from_the_object(kinds: Declared) -> None:
     stored = kinds.stored(PLURAL, workload(template=template(nodeSelector={"no": "where"})))
     cells = {column.name: column.cell(stored, 0) for column in COLUMNS}
     assert [cells[name] for name in ("Desired", "Current", "Ready", "Up-to-date", "Available")] == [0] * 5

@@ -18,7 +18,7 @@ def annotated(text: str) -> dict[str, Any]:
     return {**workload(), "metadata": {"name": "a", "annotations": {ROLLBACK: text}}}
 
 
-def test_defaults(kinds: Declared) -> None:
+def test_create_sets_defaults(kinds: Declared) -> None:
     stored = kinds.stored(PLURAL, with_status(workload(), replicas=3))
     spec = stored["spec"]
     assert list(spec) == [
@@ -34,7 +34,7 @@ def test_defaults(kinds: Declared) -> None:
     assert kinds.stored(PLURAL, workload(replicas=0))["spec"]["replicas"] == 0
 
 
-def test_recreate_takes_no_pace(kinds: Declared) -> None:
+def test_recreate_strategy_forbids_rolling_update(kinds: Declared) -> None:
     assert kinds.stored(PLURAL, workload(strategy={"type": "Recreate"}))["spec"]["strategy"] == {
         "type": "Recreate"
     }
@@ -48,7 +48,7 @@ def test_recreate_takes_no_pace(kinds: Declared) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pace", "wrong"),
+    ("rolling_update", "wrong"),
     [
         ({"maxSurge": 0, "maxUnavailable": 0}, ["maxUnavailable"]),
         ({"maxSurge": "0%", "maxUnavailable": 0}, ["maxUnavailable"]),
@@ -60,8 +60,10 @@ def test_recreate_takes_no_pace(kinds: Declared) -> None:
         ({"maxUnavailable": "", "maxSurge": 0}, ["maxUnavailable", "maxUnavailable"]),
     ],
 )
-def test_paces(kinds: Declared, pace: Any, wrong: list[str]) -> None:
-    causes = kinds.created(PLURAL, workload(strategy={"rollingUpdate": pace}))
+def test_create_reports_invalid_rolling_updates(
+    kinds: Declared, rolling_update: Any, wrong: list[str]
+) -> None:
+    causes = kinds.created(PLURAL, workload(strategy={"rollingUpdate": rolling_update}))
     assert [field for field, _ in causes] == [f"spec.strategy.rollingUpdate.{part}" for part in wrong]
 
 
@@ -87,38 +89,38 @@ def test_paces(kinds: Declared, pace: Any, wrong: list[str]) -> None:
         ({"template": template(containers=[])}, ["template.spec.containers"]),
     ],
 )
-def test_create(kinds: Declared, spec: Any, wrong: list[str]) -> None:
+def test_create_reports_invalid_fields(kinds: Declared, spec: Any, wrong: list[str]) -> None:
     causes = kinds.created(PLURAL, workload(**spec))
     assert [field for field, _ in causes] == [f"spec.{part}" for part in wrong]
 
 
-def test_several_pods_cannot_write_to_one_disk(kinds: Declared) -> None:
+def test_several_replicas_need_read_only_disks(kinds: Declared) -> None:
     volume = {"name": "v", "gcePersistentDisk": {"pdName": "d"}}
     assert kinds.created(PLURAL, workload(template=template(volumes=[volume]))) == []
     causes = kinds.created(PLURAL, workload(replicas=2, template=template(volumes=[volume])))
     assert [field for field, _ in causes] == ["spec.template.spec.volumes[0].gcePersistentDisk.readOnly"]
 
 
-def test_the_selector_stays(kinds: Declared) -> None:
+def test_selector_is_immutable(kinds: Declared) -> None:
     labels = {"b": "c"}
     after = workload(selector={"matchLabels": labels}, template=template(labels))
     _, causes = kinds.replaced(PLURAL, workload(), after)
-    spelled = (
+    formatted = (
         'v1.LabelSelector{MatchLabels:map[string]string{"b":"c"}, '
         "MatchExpressions:[]v1.LabelSelectorRequirement(nil)}"
     )
-    assert causes == [("spec.selector", f"Invalid value: {spelled}: field is immutable")]
+    assert causes == [("spec.selector", f"Invalid value: {formatted}: field is immutable")]
 
 
-def test_generations_count_specs_and_annotations(kinds: Declared) -> None:
+def test_generation_counts_changes_of_spec_and_annotations(kinds: Declared) -> None:
     labelled = {**workload(), "metadata": {"name": "a", "labels": {"l": "1"}}}
-    noted = {**workload(), "metadata": {"name": "a", "annotations": {"n": "1"}}}
-    for after, generation in ((labelled, 1), (noted, 2), (workload(minReadySeconds=3), 2)):
+    annotated_workload = {**workload(), "metadata": {"name": "a", "annotations": {"n": "1"}}}
+    for after, generation in ((labelled, 1), (annotated_workload, 2), (workload(minReadySeconds=3), 2)):
         new, causes = kinds.replaced(PLURAL, workload(), after)
         assert causes == [] and new["metadata"]["generation"] == generation
 
 
-def test_status_has_its_own_path(kinds: Declared) -> None:
+def test_status_subresource_changes_only_the_status(kinds: Declared) -> None:
     found = with_status(workload(replicas=7), replicas=2, readyReplicas=1, collisionCount=0)
     found["metadata"] = {"name": "a", "labels": {"l": "1"}}
     new, causes = kinds.replaced(PLURAL, workload(), found, "status")
@@ -127,7 +129,7 @@ def test_status_has_its_own_path(kinds: Declared) -> None:
     assert kinds.replaced(PLURAL, workload(), found)[0]["status"] == {}
 
 
-def test_counts_left_out_are_zero_beside_negative_ones(kinds: Declared) -> None:
+def test_absent_status_counts_are_validated_as_zero(kinds: Declared) -> None:
     wrong = with_status(workload(), replicas=-1, readyReplicas=-1)
     assert kinds.replaced(PLURAL, workload(), wrong, "status")[1] == [
         ("status.replicas", "Invalid value: -1: must be greater than or equal to 0"),
@@ -138,7 +140,7 @@ def test_counts_left_out_are_zero_beside_negative_ones(kinds: Declared) -> None:
     ]
 
 
-def test_counts_of_the_status(kinds: Declared) -> None:
+def test_status_update_validates_counts(kinds: Declared) -> None:
     wrong = with_status(
         workload(), replicas=1, updatedReplicas=2, readyReplicas=2, availableReplicas=3, collisionCount=-1
     )
@@ -151,7 +153,7 @@ def test_counts_of_the_status(kinds: Declared) -> None:
     ]
 
 
-def test_collisions_only_grow(kinds: Declared) -> None:
+def test_collision_count_cannot_decrease(kinds: Declared) -> None:
     old, new = kinds.stored(PLURAL, workload()), kinds.stored(PLURAL, workload())
     old["status"] = {"collisionCount": 2}
     new["status"] = {}
@@ -159,7 +161,7 @@ def test_collisions_only_grow(kinds: Declared) -> None:
     assert [message for _, message in causes] == ["Invalid value: 0: cannot be decremented"]
 
 
-def test_the_rollback_of_old_versions_is_carried_along(kinds: Declared) -> None:
+def test_rollback_annotation_of_older_versions_is_kept_and_validated(kinds: Declared) -> None:
     assert kinds.stored(PLURAL, annotated("3"))["metadata"]["annotations"] == {ROLLBACK: "3"}
     assert "annotations" not in kinds.stored(PLURAL, annotated(""))["metadata"]
     assert [field for field, _ in kinds.created(PLURAL, annotated("-3"))] == ["spec.rollback.version"]
@@ -167,7 +169,7 @@ def test_the_rollback_of_old_versions_is_carried_along(kinds: Declared) -> None:
         kinds.decode(PLURAL, annotated("x"))
 
 
-def test_cells(kinds: Declared) -> None:
+def test_table_cells_are_computed_from_the_object(kinds: Declared) -> None:
     stored = kinds.stored(PLURAL, workload(replicas=3))
     stored["status"] = {"replicas": 3, "readyReplicas": 2, "updatedReplicas": 1, "availableReplicas": 1}
     cells = {column.name: column.cell(stored, 0) for column in COLUMNS}
@@ -175,21 +177,21 @@ def test_cells(kinds: Declared) -> None:
     assert (cells["Containers"], cells["Images"], cells["Selector"]) == ("c", "img:1", "app=x")
 
 
-def test_warnings_of_the_template(kinds: Declared) -> None:
-    odd = workload(template=template(volumes=[{"name": "v", "gitRepo": {"repository": "r"}}]))
+def test_template_causes_warnings_on_create_only(kinds: Declared) -> None:
+    with_git_repo = workload(template=template(volumes=[{"name": "v", "gitRepo": {"repository": "r"}}]))
     definition = kinds[PLURAL]
-    new = kinds.stored(PLURAL, odd)
+    new = kinds.stored(PLURAL, with_git_repo)
     assert [text.partition(":")[0] for text in definition.strategy.warnings(new, None)] == [
         "spec.template.spec.volumes[0].gitRepo"
     ]
     assert definition.strategy.warnings(new, new) == []
 
 
-def test_scaling(kinds: Declared) -> None:
+def test_scale_subresource_reads_and_sets_replicas(kinds: Declared) -> None:
     scale = kinds[PLURAL].subresource("scale")
     assert scale is not None and scale.view is not None and scale.update_object is not None
     stored = kinds.stored(PLURAL, workload(replicas=2))
     assert scale.view.storage.conversion is not None
-    shown = scale.view.storage.conversion.from_storage(stored)
-    assert (shown["spec"], shown["status"]) == ({"replicas": 2}, {"replicas": 0, "selector": "app=x"})
+    view = scale.view.storage.conversion.from_storage(stored)
+    assert (view["spec"], view["status"]) == ({"replicas": 2}, {"replicas": 0, "selector": "app=x"})
     assert scale.update_object({"metadata": {}, "spec": {"replicas": 5}}, stored)["spec"]["replicas"] == 5

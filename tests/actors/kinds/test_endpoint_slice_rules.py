@@ -17,7 +17,7 @@ def with_addresses(kind: str, *addresses: str) -> dict[str, Any]:
     return endpoint_slice(kind, endpoints=[{"addresses": list(addresses)}])
 
 
-def test_defaults(kinds: Declared) -> None:
+def test_create_sets_defaults(kinds: Declared) -> None:
     sent = endpoint_slice(ports=[{}, {"name": "p", "port": 80, "protocol": "UDP"}])
     stored = kinds.stored("endpointslices", sent)
     assert stored["ports"] == [
@@ -30,12 +30,12 @@ def test_defaults(kinds: Declared) -> None:
     ]
 
 
-def test_topology_of_older_versions_is_dropped(kinds: Declared) -> None:
+def test_deprecated_topology_is_dropped(kinds: Declared) -> None:
     old_form = endpoint_slice(endpoints=[{"addresses": ["1.2.3.4"], "deprecatedTopology": {"a": "b"}}])
     assert "deprecatedTopology" not in kinds.stored("endpointslices", old_form)["endpoints"][0]
     new, _ = kinds.replaced("endpointslices", with_addresses("IPv4", "1.2.3.4"), old_form)
     assert "deprecatedTopology" not in new["endpoints"][0]
-    assert new["metadata"]["generation"] == 2  # what was sent is counted, whatever is kept of it
+    assert new["metadata"]["generation"] == 2  # sending the field counts as a change, although it is dropped
 
 
 @pytest.mark.parametrize(
@@ -67,20 +67,22 @@ def test_topology_of_older_versions_is_dropped(kinds: Declared) -> None:
         ),
     ],
 )
-def test_addresses(kinds: Declared, kind: str, address: str, messages: list[str]) -> None:
+def test_create_reports_invalid_addresses(
+    kinds: Declared, kind: str, address: str, messages: list[str]
+) -> None:
     assert kinds.created("endpointslices", with_addresses(kind, address)) == [
         ("endpoints[0].addresses[0]", message) for message in messages
     ]
 
 
-def test_domains_are_made_of_labels(kinds: Declared) -> None:
+def test_fqdn_address_is_made_of_dns_labels(kinds: Declared) -> None:
     for wrong in ("Bad_.example.com", "a" * 64 + ".com"):
         assert [field for field, _ in kinds.created("endpointslices", with_addresses("FQDN", wrong))] == [
             "endpoints[0].addresses[0]"
         ]
 
 
-def test_the_type_of_addresses(kinds: Declared) -> None:
+def test_address_type_is_required_and_immutable(kinds: Declared) -> None:
     assert kinds.created("endpointslices", endpoint_slice("")) == [("addressType", "Required value")]
     assert kinds.created("endpointslices", endpoint_slice("MAC")) == [
         ("addressType", 'Unsupported value: "MAC": supported values: "FQDN", "IPv4", "IPv6"')
@@ -89,7 +91,7 @@ def test_the_type_of_addresses(kinds: Declared) -> None:
     assert causes == [("addressType", 'Invalid value: "IPv6": field is immutable')]
 
 
-def test_limits(kinds: Declared) -> None:
+def test_numbers_of_endpoints_addresses_and_ports_are_limited(kinds: Declared) -> None:
     one = {"addresses": ["1.2.3.4"]}
     assert kinds.created("endpointslices", endpoint_slice(endpoints=[one] * 1001)) == [
         ("endpoints", "Too many: 1001: must have at most 1000 items")
@@ -105,7 +107,7 @@ def test_limits(kinds: Declared) -> None:
     ]
 
 
-def test_names_in_endpoints(kinds: Declared) -> None:
+def test_node_name_and_hostname_are_validated(kinds: Declared) -> None:
     wrong = endpoint_slice(endpoints=[{"addresses": ["1.2.3.4"], "hostname": "a.b", "nodeName": "Bad_"}])
     assert [field for field, _ in kinds.created("endpointslices", wrong)] == [
         "endpoints[0].nodeName",
@@ -113,7 +115,7 @@ def test_names_in_endpoints(kinds: Declared) -> None:
     ]
 
 
-def test_hints(kinds: Declared) -> None:
+def test_zone_hints_are_validated(kinds: Declared) -> None:
     def hinted(*zones: str) -> list[tuple[str, str]]:
         hints = {"forZones": [{"name": zone} for zone in zones]}
         sent = endpoint_slice(endpoints=[{"addresses": ["1.2.3.4"], "hints": hints}])
@@ -137,14 +139,14 @@ def test_hints(kinds: Declared) -> None:
         ),
     ],
 )
-def test_ports(kinds: Declared, port: Any, expected: list[tuple[str, str]]) -> None:
+def test_create_reports_invalid_ports(kinds: Declared, port: Any, expected: list[tuple[str, str]]) -> None:
     sent = endpoint_slice(ports=[{"name": "p"}, port])
     assert kinds.created("endpointslices", sent) == [
         (f"ports[1].{field}", message) for field, message in expected
     ]
 
 
-def test_names_of_ports_and_protocols(kinds: Declared) -> None:
+def test_formats_of_port_names_and_app_protocols_are_validated(kinds: Declared) -> None:
     sent = endpoint_slice(ports=[{"name": "Bad_", "appProtocol": "/"}])
     assert {field for field, _ in kinds.created("endpointslices", sent)} == {
         "ports[0].name",
@@ -152,7 +154,7 @@ def test_names_of_ports_and_protocols(kinds: Declared) -> None:
     }
 
 
-def test_contents_and_labels_count(kinds: Declared) -> None:
+def test_generation_counts_changes_of_contents_and_labels(kinds: Declared) -> None:
     before = endpoint_slice()
     assert kinds.replaced("endpointslices", before, before)[0]["metadata"]["generation"] == 1
     labelled = {**before, "metadata": {"name": "a", "labels": {"a": "b"}}}

@@ -9,7 +9,7 @@ import pytest
 from actors.names import Names
 from tests.actors.kinds.declared import Declared, once
 
-WHOLE = {
+COMPLETE = {
     "metadata": {"name": "a"},
     "eventTime": "2020-01-02T03:04:05.000006Z",
     "reportingController": "example.com/c",
@@ -21,26 +21,26 @@ WHOLE = {
 }
 
 
-def test_it_is_stored_as_a_core_event(kinds: Declared) -> None:
+def test_event_is_stored_as_a_core_event(kinds: Declared) -> None:
     view = kinds["events.new"]
     assert view.type_name == kinds["events"].type_name == "events"
-    stored = kinds.stored("events.new", {**WHOLE, "note": "m", "series": {"count": 2}})
-    assert stored["involvedObject"] == WHOLE["regarding"]
+    stored = kinds.stored("events.new", {**COMPLETE, "note": "m", "series": {"count": 2}})
+    assert stored["involvedObject"] == COMPLETE["regarding"]
     assert stored["message"] == "m" and stored["reportingComponent"] == "example.com/c"
     assert stored["series"] == {"count": 2, "lastObservedTime": None}
     assert stored["source"] == {} and stored["firstTimestamp"] is None
     assert list(stored) == [name for name in kinds["events"].fields.by_name if name in stored]
 
 
-def test_a_core_event_is_shown_under_the_new_names(kinds: Declared) -> None:
+def test_core_event_is_converted_to_the_new_field_names(kinds: Declared) -> None:
     conversion = kinds["events.new"].storage.conversion
     assert conversion is not None
     involved = {"kind": "Pod", "namespace": "ns", "name": "p"}
     stored = kinds.decode(
         "events", {"metadata": {"name": "a"}, "involvedObject": involved, "message": "m", "count": 2}
     )
-    shown = conversion.from_storage(stored)
-    assert shown == {
+    converted = conversion.from_storage(stored)
+    assert converted == {
         "metadata": {"name": "a"},
         "eventTime": None,
         "regarding": involved,
@@ -50,11 +50,11 @@ def test_a_core_event_is_shown_under_the_new_names(kinds: Declared) -> None:
         "deprecatedLastTimestamp": None,
         "deprecatedCount": 2,
     }
-    assert conversion.to_storage(shown) == stored
+    assert conversion.to_storage(converted) == stored
 
 
-def test_what_is_new_must_be_whole(kinds: Declared) -> None:
-    assert kinds.created("events.new", WHOLE) == []
+def test_create_requires_event_time_and_a_known_type(kinds: Declared) -> None:
+    assert kinds.created("events.new", COMPLETE) == []
     causes = dict(
         kinds.created(
             "events.new", {"metadata": {"name": "a"}, "regarding": {"namespace": "ns"}, "type": "X"}
@@ -75,8 +75,10 @@ def test_what_is_new_must_be_whole(kinds: Declared) -> None:
         ({"metadata": {"name": "a", "finalizers": ["plain"]}}, ["metadata.finalizers[0]"]),
     ],
 )
-def test_old_parts_stay_unset(kinds: Declared, parts: Any, expected: list[str]) -> None:
-    assert [field for field, _ in kinds.created("events.new", {**WHOLE, **parts})] == expected
+def test_create_reports_deprecated_and_invalid_fields(
+    kinds: Declared, parts: Any, expected: list[str]
+) -> None:
+    assert [field for field, _ in kinds.created("events.new", {**COMPLETE, **parts})] == expected
 
 
 @pytest.mark.parametrize(
@@ -92,19 +94,19 @@ def test_old_parts_stay_unset(kinds: Declared, parts: Any, expected: list[str]) 
         ({"metadata": {"name": "a", "labels": {"x": "y"}}}, []),
     ],
 )
-def test_only_the_series_may_change(kinds: Declared, parts: Any, expected: list[str]) -> None:
-    _, causes = kinds.replaced("events.new", WHOLE, {**WHOLE, **parts})
+def test_only_the_series_is_mutable(kinds: Declared, parts: Any, expected: list[str]) -> None:
+    _, causes = kinds.replaced("events.new", COMPLETE, {**COMPLETE, **parts})
     assert [field for field, _ in once(causes)] == expected
 
 
-def test_selectors_are_renamed(kinds: Declared, names: Names) -> None:
+def test_field_selectors_have_the_new_field_names(kinds: Declared, names: Names) -> None:
     view = kinds["events.new"]
     assert view.group == names.group("events")
     assert view.stored_field("regarding.kind") == "involvedObject.kind"
     assert view.stored_field("reportingController") == "reportingComponent"
     assert view.stored_field("metadata.name") == "metadata.name"
-    wanted = ("regarding.uid", "reason", "type", "metadata.namespace")
-    assert all(view.selects(label) for label in wanted)
+    labels = ("regarding.uid", "reason", "type", "metadata.namespace")
+    assert all(view.selects(label) for label in labels)
     assert not any(view.selects(label) for label in ("involvedObject.kind", "source", "deprecatedSource"))
     assert all(
         view.stored_field(label) in kinds["events"].selection.fields for label in ("regarding.name", "type")

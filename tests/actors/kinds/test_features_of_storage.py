@@ -1,4 +1,4 @@
-"""Features that are off by default: what volumes, claims, drivers and policies do with them on."""
+"""Alpha features of volumes, claims, CSI drivers and network policies, when they are enabled."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def sized(size: str) -> dict[str, Any]:
     return {**CLAIM, "resources": {"requests": {"storage": size}}}
 
 
-def test_one_pod_alone_may_write() -> None:
+def test_read_write_once_pod_excludes_other_access_modes() -> None:
     claims = persistent_volume_claim.define(CLUSTER, on("ReadWriteOncePod"))
     alone = decoded(claims, spec={**CLAIM, "accessModes": ["ReadWriteOncePod"]})
     assert create(claims, alone)[1] == []
@@ -51,15 +51,15 @@ def test_one_pod_alone_may_write() -> None:
     assert create(volumes, volume)[1] == []
 
 
-def test_those_that_have_the_newest_mode_keep_it() -> None:
+def test_update_may_keep_read_write_once_pod_while_its_feature_is_disabled() -> None:
     claims = persistent_volume_claim.define(CLUSTER)
     alone = decoded(claims, spec={**CLAIM, "accessModes": ["ReadWriteOncePod"]})
-    kept, causes = create(claims, alone)
+    stored_claim, causes = create(claims, alone)
     assert causes != []
-    assert replace(claims, alone, kept)[1] == []
+    assert replace(claims, alone, stored_claim)[1] == []
 
 
-def test_a_failed_expansion_can_be_reverted() -> None:
+def test_failed_expansion_can_be_reverted_down_to_the_capacity() -> None:
     claims = persistent_volume_claim.define(CLUSTER, on("RecoverVolumeExpansionFailure"))
     status = {"phase": "Bound", "capacity": {"storage": "1Gi"}}
     old = stored(claims, spec=sized("3Gi"), status=status)
@@ -69,7 +69,7 @@ def test_a_failed_expansion_can_be_reverted() -> None:
     ]
 
 
-def test_how_far_an_expansion_is() -> None:
+def test_status_update_validates_the_state_of_an_expansion() -> None:
     claims = persistent_volume_claim.define(CLUSTER, on("RecoverVolumeExpansionFailure"))
     old = stored(claims, spec=CLAIM)
 
@@ -85,7 +85,7 @@ def test_how_far_an_expansion_is() -> None:
     ]
 
 
-def test_a_class_may_come_afterwards() -> None:
+def test_storage_class_can_be_set_on_an_existing_claim() -> None:
     claims = persistent_volume_claim.define(CLUSTER, on("RetroactiveDefaultStorageClass"))
     old = stored(claims, spec=CLAIM)
     new = stored(claims, spec={**CLAIM, "storageClassName": "c"})
@@ -93,18 +93,18 @@ def test_a_class_may_come_afterwards() -> None:
     assert [field for field, _ in replace(claims, old, new)[1]] == ["spec"]
 
 
-def test_nodes_may_need_a_secret_to_expand() -> None:
+def test_node_expand_secret_is_dropped_while_its_feature_is_disabled() -> None:
     secret = {"name": "s", "namespace": "n"}
     source = {"driver": "d.example.com", "volumeHandle": "h", "nodeExpandSecretRef": secret}
     spec = {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "csi": source}
-    for features, kept in ((on("CSINodeExpandSecret"), True), (on(), False)):
+    for features, enabled in ((on("CSINodeExpandSecret"), True), (on(), False)):
         volumes = persistent_volume.define(CLUSTER, features)
         volume, causes = create(volumes, decoded(volumes, spec=spec))
-        assert ("nodeExpandSecretRef" in volume["spec"]["csi"]) is kept
+        assert ("nodeExpandSecretRef" in volume["spec"]["csi"]) is enabled
         assert causes == []
 
 
-def test_drivers_may_label_what_they_mount() -> None:
+def test_se_linux_mount_can_be_set_with_its_feature() -> None:
     drivers = csi_driver.define(CLUSTER, on("SELinuxMountReadWriteOncePod"))
     old = stored(drivers)
     assert old["spec"]["seLinuxMount"] is False
@@ -112,7 +112,7 @@ def test_drivers_may_label_what_they_mount() -> None:
     assert new["spec"]["seLinuxMount"] is True and new["metadata"]["generation"] == 1
 
 
-def test_policies_may_have_a_status() -> None:
+def test_network_policy_status_can_be_updated_with_its_feature() -> None:
     policies = network_policy.define(CLUSTER, on("NetworkPolicyStatus"))
     old = stored(policies)
     condition = {"type": "Accepted", "status": "True", "reason": "Well", "message": ""}

@@ -1,4 +1,4 @@
-"""Features that are off by default, in pod templates: fields are dropped, or kept once stored."""
+"""Fields of disabled features in pod templates: a create drops them, an update keeps stored ones."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def document(plural: str) -> dict[str, Any]:
     return workload(template=pods, serviceName="s") if plural == "statefulsets" else workload(template=pods)
 
 
-def made(definition: Definition) -> dict[str, Any]:
+def created(definition: Definition) -> dict[str, Any]:
     new, causes = create(definition, definition.schema.decode_object(document(definition.plural)).object)
     assert causes == []
     return new
@@ -45,11 +45,15 @@ def pods(stored: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("plural", PLURALS)
-def test_fields_of_features(names: Names, plural: str) -> None:
+def test_field_of_a_disabled_feature_is_dropped_unless_stored(names: Names, plural: str) -> None:
     off, on = defined(names, plural), defined(names, plural, FEATURE)
-    assert "hostUsers" not in pods(made(off))
-    kept = made(on)
-    assert pods(kept)["hostUsers"] is False
-    for definition, old, stays in ((off, made(off), False), (off, made(on), True), (on, made(off), True)):
-        new, _ = replace(definition, made(on), old)
+    assert "hostUsers" not in pods(created(off))
+    with_feature = created(on)
+    assert pods(with_feature)["hostUsers"] is False
+    for definition, old, stays in (
+        (off, created(off), False),
+        (off, created(on), True),
+        (on, created(off), True),
+    ):
+        new, _ = replace(definition, created(on), old)
         assert ("hostUsers" in pods(new)) is stays

@@ -1,4 +1,4 @@
-"""FlowSchema: precedence, subjects, resources and URLs, the two that are fixed, two versions, its status."""
+"""FlowSchema: precedence, subjects, resources and URLs, the mandatory objects, two versions, its status."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def ruled(**rule: Any) -> dict[str, Any]:
     return schema(rules=[{k: v for k, v in whole.items() if v is not None}])
 
 
-def test_defaults(kinds: Declared) -> None:
+def test_create_sets_defaults(kinds: Declared) -> None:
     stored = kinds.stored(PLURAL, {**schema(), "status": {"conditions": [{"type": "Dangling"}]}})
     assert stored["spec"]["matchingPrecedence"] == 1000 and stored["status"] == {}
     assert stored["metadata"]["generation"] == 1
@@ -70,7 +70,7 @@ def test_defaults(kinds: Declared) -> None:
         ),
     ],
 )
-def test_create(kinds: Declared, document: Any, field: str, message: str) -> None:
+def test_create_reports_invalid_fields(kinds: Declared, document: Any, field: str, message: str) -> None:
     assert kinds.created(PLURAL, document) == [(f"spec.{field}", message)]
 
 
@@ -95,7 +95,9 @@ def test_create(kinds: Declared, document: Any, field: str, message: str) -> Non
         ),
     ],
 )
-def test_subjects(kinds: Declared, subject: Any, expected: list[tuple[str, str]]) -> None:
+def test_create_reports_invalid_subjects(
+    kinds: Declared, subject: Any, expected: list[tuple[str, str]]
+) -> None:
     assert kinds.created(PLURAL, ruled(subjects=[USER, subject])) == [
         (f"spec.rules[0].subjects[1].{field}", message) for field, message in expected
     ]
@@ -127,12 +129,12 @@ STAR = "if '*' is present, must not specify other"
         ({"namespaces": ["*", "a"]}, "namespaces", f'Invalid value: []string{{"*", "a"}}: {STAR} namespaces'),
     ],
 )
-def test_resource_rules(kinds: Declared, parts: Any, field: str, message: str) -> None:
+def test_create_reports_invalid_resource_rules(kinds: Declared, parts: Any, field: str, message: str) -> None:
     sent = ruled(resourceRules=[{**RESOURCES, **parts}])
     assert kinds.created(PLURAL, sent) == [(f"spec.rules[0].resourceRules[0].{field}", message)]
 
 
-def test_rules_about_the_whole_cluster_need_no_namespace(kinds: Declared) -> None:
+def test_cluster_scoped_rules_need_no_namespace(kinds: Declared) -> None:
     clusterwide = {**RESOURCES, "clusterScope": True, "namespaces": []}
     assert kinds.created(PLURAL, ruled(resourceRules=[clusterwide])) == []
     [(field, message)] = kinds.created(PLURAL, ruled(resourceRules=[{**RESOURCES, "namespaces": ["a.b"]}]))
@@ -153,7 +155,9 @@ def test_rules_about_the_whole_cluster_need_no_namespace(kinds: Declared) -> Non
         (["/*/*"], "[0]", 'Invalid value: "/*/*": wildcard can only do suffix matching'),
     ],
 )
-def test_urls(kinds: Declared, urls: list[str], field: str, message: str) -> None:
+def test_create_reports_invalid_non_resource_urls(
+    kinds: Declared, urls: list[str], field: str, message: str
+) -> None:
     sent = ruled(nonResourceRules=[{**URLS, "nonResourceURLs": urls}])
     assert kinds.created(PLURAL, sent) == [
         (f"spec.rules[0].nonResourceRules[0].nonResourceURLs{field}", message)
@@ -161,7 +165,7 @@ def test_urls(kinds: Declared, urls: list[str], field: str, message: str) -> Non
 
 
 @pytest.mark.parametrize("name", ["exempt", "catch-all"])
-def test_two_are_fixed(kinds: Declared, name: str) -> None:
+def test_specs_of_mandatory_objects_are_immutable(kinds: Declared, name: str) -> None:
     fixed = {"metadata": {"name": name}, "spec": MANDATORY[name]}
     assert kinds.created(PLURAL, fixed) == []
     changed = {**fixed, "spec": {**MANDATORY[name], "distinguisherMethod": {"type": "ByNamespace"}}}
@@ -169,7 +173,7 @@ def test_two_are_fixed(kinds: Declared, name: str) -> None:
     assert field == "spec" and message.endswith(f"spec of '{name}' must equal the fixed value")
 
 
-def test_generation_and_status(kinds: Declared) -> None:
+def test_update_changes_generation_and_status_subresource_changes_status(kinds: Declared) -> None:
     found = {
         **schema(matchingPrecedence=5),
         "metadata": {"name": "a", "labels": {"a": "b"}},
@@ -188,7 +192,7 @@ def test_generation_and_status(kinds: Declared) -> None:
 
 
 @pytest.mark.parametrize("plural", [PLURAL, "prioritylevelconfigurations"])
-def test_the_older_version_is_a_view(catalog: Catalog, names: Names, plural: str) -> None:
+def test_v1beta1_is_converted_from_stored_v1beta2(catalog: Catalog, names: Names, plural: str) -> None:
     group = names.group("flowcontrol.apiserver")
     assert catalog.groups()[group] == ("v1beta2", "v1beta1")
     older, newer = (catalog.find(group, version, plural) for version in ("v1beta1", "v1beta2"))

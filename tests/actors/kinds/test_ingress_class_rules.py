@@ -16,7 +16,7 @@ def ingress_class(controller: str = "example.com/c", **parameters: Any) -> dict[
     return {"metadata": {"name": "a"}, "spec": spec}
 
 
-def test_parameters_are_of_the_cluster_by_default(kinds: Declared) -> None:
+def test_scope_of_parameters_defaults_to_cluster(kinds: Declared) -> None:
     stored = kinds.stored("ingressclasses", ingress_class(apiGroup="example.com"))
     assert stored["spec"]["parameters"] == {
         "apiGroup": "example.com",
@@ -35,7 +35,7 @@ def test_parameters_are_of_the_cluster_by_default(kinds: Declared) -> None:
         ("example.com/" + "c" * 239, "Too long: must have at most 250 bytes"),
     ],
 )
-def test_controllers(kinds: Declared, controller: str, message: str) -> None:
+def test_create_reports_invalid_controllers(kinds: Declared, controller: str, message: str) -> None:
     assert kinds.created("ingressclasses", ingress_class(controller)) == [("spec.controller", message)]
 
 
@@ -60,18 +60,20 @@ def test_controllers(kinds: Declared, controller: str, message: str) -> None:
         ({"name": ""}, [("name", "Required value: name is required")]),
     ],
 )
-def test_parameters(kinds: Declared, parameters: Any, expected: list[tuple[str, str]]) -> None:
+def test_create_reports_invalid_parameters(
+    kinds: Declared, parameters: Any, expected: list[tuple[str, str]]
+) -> None:
     assert kinds.created("ingressclasses", ingress_class(**parameters)) == [
         (f"spec.parameters.{field}", message) for field, message in expected
     ]
 
 
-def test_a_namespace_is_a_label(kinds: Declared) -> None:
+def test_namespace_of_parameters_must_be_a_dns_label(kinds: Declared) -> None:
     wrong = ingress_class(scope="Namespace", namespace="a.b")
     assert [field for field, _ in kinds.created("ingressclasses", wrong)] == ["spec.parameters.namespace"]
 
 
-def test_the_controller_stays(kinds: Declared) -> None:
+def test_controller_is_immutable(kinds: Declared) -> None:
     new, causes = kinds.replaced("ingressclasses", ingress_class(), ingress_class("example.com/d"))
     assert causes == [("spec.controller", 'Invalid value: "example.com/d": field is immutable')]
     new, causes = kinds.replaced("ingressclasses", ingress_class(), ingress_class(scope="Cluster"))

@@ -25,7 +25,7 @@ def with_host(host: str) -> dict[str, Any]:
     return ingress(rules=[{"host": host}])
 
 
-def test_everything_is_kept(kinds: Declared) -> None:
+def test_all_fields_are_stored_as_sent(kinds: Declared) -> None:
     whole = ingress(
         ingressClassName="c",
         defaultBackend={"resource": {"apiGroup": "example.com", "kind": "Bucket", "name": "b"}},
@@ -49,7 +49,7 @@ def test_everything_is_kept(kinds: Declared) -> None:
     assert kinds.created("ingresses", whole) == []
 
 
-def test_something_must_be_served(kinds: Declared) -> None:
+def test_default_backend_or_rules_are_required(kinds: Declared) -> None:
     assert kinds.created("ingresses", ingress()) == [
         (
             "spec",
@@ -93,7 +93,7 @@ def test_something_must_be_served(kinds: Declared) -> None:
         ),
     ],
 )
-def test_backends(kinds: Declared, backend: Any, field: str, message: str) -> None:
+def test_create_reports_invalid_backends(kinds: Declared, backend: Any, field: str, message: str) -> None:
     path = "spec.rules[0].http.paths[0].backend"
     assert kinds.created("ingresses", with_path(backend=backend)) == [(path + field, message)]
     assert kinds.created("ingresses", ingress(defaultBackend=backend)) == [
@@ -101,7 +101,7 @@ def test_backends(kinds: Declared, backend: Any, field: str, message: str) -> No
     ]
 
 
-def test_names_of_services_and_groups(kinds: Declared) -> None:
+def test_formats_of_service_names_and_api_groups_are_validated(kinds: Declared) -> None:
     service = {"service": {"name": "1a", "port": {"number": 1}}}
     assert [field for field, _ in kinds.created("ingresses", ingress(defaultBackend=service))] == [
         "spec.defaultBackend.service.name"
@@ -142,13 +142,13 @@ def test_names_of_services_and_groups(kinds: Declared) -> None:
         ),
     ],
 )
-def test_paths(kinds: Declared, path: Any, expected: list[tuple[str, str]]) -> None:
+def test_create_reports_invalid_paths(kinds: Declared, path: Any, expected: list[tuple[str, str]]) -> None:
     assert kinds.created("ingresses", with_path(**path)) == [
         (f"spec.rules[0].http.paths[0].{field}", message) for field, message in expected
     ]
 
 
-def test_hosts(kinds: Declared) -> None:
+def test_create_reports_invalid_hosts(kinds: Declared) -> None:
     assert kinds.created("ingresses", with_host("*.example.com")) == []
     assert kinds.created("ingresses", with_host("10.0.0.1")) == [
         ("spec.rules[0].host", 'Invalid value: "10.0.0.1": must be a DNS name, not an IP address')
@@ -157,13 +157,13 @@ def test_hosts(kinds: Declared) -> None:
         assert [field for field, _ in kinds.created("ingresses", with_host(wrong))] == ["spec.rules[0].host"]
 
 
-def test_a_rule_for_http_needs_paths(kinds: Declared) -> None:
+def test_http_rule_requires_paths(kinds: Declared) -> None:
     empty = ingress(rules=[{"http": {"paths": []}}])
     assert kinds.decode("ingresses", empty)["spec"]["rules"] == [{"http": {"paths": None}}]
     assert kinds.created("ingresses", empty) == [("spec.rules[0].http.paths", "Required value")]
 
 
-def test_tls(kinds: Declared) -> None:
+def test_create_reports_invalid_tls_hosts_and_secrets(kinds: Declared) -> None:
     wrong = ingress(defaultBackend=BACKEND, tls=[{"hosts": ["ok", "Bad_", "a*"], "secretName": "Bad_"}])
     assert [field for field, _ in kinds.created("ingresses", wrong)] == [
         "spec.tls[0].hosts[1]",
@@ -172,7 +172,7 @@ def test_tls(kinds: Declared) -> None:
     ]
 
 
-def test_the_class_is_named_once(kinds: Declared, names: Names) -> None:
+def test_class_annotation_and_class_field_exclude_each_other(kinds: Declared, names: Names) -> None:
     key = names.key("ingress.class")
     both = ingress(defaultBackend=BACKEND, ingressClassName="c")
     both["metadata"]["annotations"] = {key: "d"}
@@ -184,7 +184,7 @@ def test_the_class_is_named_once(kinds: Declared, names: Names) -> None:
     assert [field for field, _ in kinds.created("ingresses", named)] == ["spec.ingressClassName"]
 
 
-def test_old_mistakes_may_stay(kinds: Declared) -> None:
+def test_update_may_keep_violations_of_later_rules(kinds: Declared) -> None:
     secret = ingress(defaultBackend=BACKEND, tls=[{"secretName": "Bad_"}])
     other = ingress(defaultBackend=BACKEND, tls=[{"secretName": "Worse_"}])
     assert kinds.replaced("ingresses", secret, other)[1] == []
@@ -197,7 +197,7 @@ def test_old_mistakes_may_stay(kinds: Declared) -> None:
     ]
 
 
-def test_generation_counts_the_spec(kinds: Declared) -> None:
+def test_generation_counts_changes_of_the_spec(kinds: Declared) -> None:
     before = {**ingress(defaultBackend=BACKEND), "status": {"loadBalancer": {"ingress": [{"ip": "1.2.3.4"}]}}}
     assert kinds.stored("ingresses", before)["metadata"]["generation"] == 1
     assert kinds.stored("ingresses", before)["status"] == {"loadBalancer": {}}
@@ -207,7 +207,7 @@ def test_generation_counts_the_spec(kinds: Declared) -> None:
     assert new["metadata"]["generation"] == 2
 
 
-def test_status_has_its_own_path(kinds: Declared) -> None:
+def test_status_subresource_changes_only_the_status(kinds: Declared) -> None:
     before = ingress(defaultBackend=BACKEND)
 
     def found(**ingress_point: Any) -> dict[str, Any]:

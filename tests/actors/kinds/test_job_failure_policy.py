@@ -23,19 +23,19 @@ def with_rules(*rules: Any, **pods: Any) -> dict[str, Any]:
     }
 
 
-def judged(names: Names, document: Any) -> list[tuple[str, str]]:
+def causes_of_create(names: Names, document: Any) -> list[tuple[str, str]]:
     definition = job.define(names, frozenset((FAILURE_POLICY,)))
     _, causes = create(definition, definition.schema.decode_object(document).object)
     start = "spec.podFailurePolicy.rules"
     return [(field.removeprefix(start), text) for field, text in causes]
 
 
-def test_it_is_dropped_while_the_feature_is_off(kinds: Declared) -> None:
+def test_pod_failure_policy_is_dropped_while_its_feature_is_disabled(kinds: Declared) -> None:
     stored = kinds.stored("jobs", with_rules({"action": "Count", "onExitCodes": CODES}))
     assert "podFailurePolicy" not in stored["spec"]
 
 
-def test_conditions_hold_by_default(names: Names) -> None:
+def test_status_of_pod_conditions_defaults_to_true(names: Names) -> None:
     definition = job.define(names, frozenset((FAILURE_POLICY,)))
     document = with_rules({"action": "Ignore", "onPodConditions": [{"type": "Lost"}]})
     new = definition.schema.decode_object(document).object
@@ -98,28 +98,30 @@ def test_conditions_hold_by_default(names: Names) -> None:
         ),
     ],
 )
-def test_rules(names: Names, rule: Any, expected: list[tuple[str, str]]) -> None:
-    assert judged(names, with_rules(rule)) == expected
+def test_create_reports_invalid_rules(names: Names, rule: Any, expected: list[tuple[str, str]]) -> None:
+    assert causes_of_create(names, with_rules(rule)) == expected
 
 
-def test_limits(names: Names) -> None:
+def test_numbers_of_rules_exit_codes_and_conditions_are_limited(names: Names) -> None:
     rule = {"action": "Count", "onExitCodes": CODES}
-    assert judged(names, with_rules(*[rule] * 21)) == [("", "Too many: 21: must have at most 20 items")]
+    assert causes_of_create(names, with_rules(*[rule] * 21)) == [
+        ("", "Too many: 21: must have at most 20 items")
+    ]
     many = {"action": "Count", "onExitCodes": {"operator": "NotIn", "values": list(range(256))}}
-    assert judged(names, with_rules(many)) == [
+    assert causes_of_create(names, with_rules(many)) == [
         ("[0].onExitCodes.values", "Too many: 256: must have at most 255 items")
     ]
     conditions = {"action": "Count", "onPodConditions": [{"type": "Lost"}] * 21}
-    assert judged(names, with_rules(conditions)) == [
+    assert causes_of_create(names, with_rules(conditions)) == [
         ("[0].onPodConditions", "Too many: 21: must have at most 20 items")
     ]
     none = {"action": "Count", "onExitCodes": {"operator": "In", "values": []}}
-    assert [field for field, _ in judged(names, with_rules(none))] == ["[0].onExitCodes.values"]
+    assert [field for field, _ in causes_of_create(names, with_rules(none))] == ["[0].onExitCodes.values"]
 
 
-def test_pods_with_a_policy_are_not_started_again(names: Names) -> None:
+def test_pod_failure_policy_requires_restart_policy_never(names: Names) -> None:
     document = with_rules({"action": "Count", "onExitCodes": CODES}, restartPolicy="OnFailure")
-    assert judged(names, document) == [
+    assert causes_of_create(names, document) == [
         (
             "spec.template.spec.restartPolicy",
             'Invalid value: "OnFailure": only "Never" is supported when podFailurePolicy is specified',

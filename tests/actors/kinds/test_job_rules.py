@@ -13,7 +13,7 @@ from tests.actors.kinds.declared import Declared, replace
 from tests.actors.kinds.workload import template, with_status
 
 PLURAL = "jobs"
-OWN = {"controller-uid": "u-1", "job-name": "a"}
+GENERATED = {"controller-uid": "u-1", "job-name": "a"}
 
 
 def job(name: str = "a", labels: Any = None, pods: Any = None, **spec: Any) -> dict[str, Any]:
@@ -22,7 +22,7 @@ def job(name: str = "a", labels: Any = None, pods: Any = None, **spec: Any) -> d
 
 
 def changed(kinds: Declared, before: Any, **status: Any) -> Any:
-    """A function of what is to change: the causes of a replace of the stored job by itself with that."""
+    """A function that takes a change and returns the fields of the causes of a replace of the stored job with it."""
     definition = kinds[PLURAL]
     old = kinds.stored(PLURAL, before)
     old["status"] = status
@@ -35,7 +35,7 @@ def changed(kinds: Declared, before: Any, **status: Any) -> Any:
     return attempt
 
 
-def test_defaults(kinds: Declared, names: Names) -> None:
+def test_create_sets_defaults(kinds: Declared, names: Names) -> None:
     stored = kinds.stored(PLURAL, with_status(job(), active=3))
     spec = stored["spec"]
     assert list(spec) == [
@@ -50,20 +50,20 @@ def test_defaults(kinds: Declared, names: Names) -> None:
     assert kinds.stored(PLURAL, job(completions=2))["spec"]["parallelism"] == 1
 
 
-def test_the_selector_is_made_from_the_uid(kinds: Declared) -> None:
+def test_selector_and_labels_are_generated_from_the_uid(kinds: Declared) -> None:
     stored = kinds.stored(PLURAL, job())
     assert stored["spec"]["selector"] == {"matchLabels": {"controller-uid": "u-1"}}
-    assert stored["metadata"]["labels"] == stored["spec"]["template"]["metadata"]["labels"] == OWN
+    assert stored["metadata"]["labels"] == stored["spec"]["template"]["metadata"]["labels"] == GENERATED
     stored = kinds.stored(PLURAL, job(labels={"app": "x"}))
-    assert stored["spec"]["template"]["metadata"]["labels"] == {"app": "x", **OWN}
-    assert stored["metadata"]["labels"] == {"app": "x", **OWN}
-    alike = {**job(labels={"app": "x"}), "metadata": {"name": "a", "labels": {"app": "x"}}}
-    assert kinds.stored(PLURAL, alike)["metadata"]["labels"] == {"app": "x"}
+    assert stored["spec"]["template"]["metadata"]["labels"] == {"app": "x", **GENERATED}
+    assert stored["metadata"]["labels"] == {"app": "x", **GENERATED}
+    same_labels = {**job(labels={"app": "x"}), "metadata": {"name": "a", "labels": {"app": "x"}}}
+    assert kinds.stored(PLURAL, same_labels)["metadata"]["labels"] == {"app": "x"}
     named = {**job(), "metadata": {"name": "a", "labels": {"mine": "1"}}}
     assert kinds.stored(PLURAL, named)["metadata"]["labels"] == {"mine": "1"}
 
 
-def test_selectors_are_not_given_by_hand(kinds: Declared) -> None:
+def test_sent_selector_is_invalid_without_manual_selector(kinds: Declared) -> None:
     causes = kinds.created(PLURAL, job(selector={"matchLabels": {"a": "b"}}))
     assert [field for field, _ in causes] == ["spec.selector", "spec.template.metadata.labels"]
     causes = kinds.created(PLURAL, job(labels={"job-name": "other", "controller-uid": "u-2"}))
@@ -74,7 +74,7 @@ def test_selectors_are_not_given_by_hand(kinds: Declared) -> None:
     ]
 
 
-def test_unless_that_is_asked_for(kinds: Declared) -> None:
+def test_sent_selector_is_kept_with_manual_selector(kinds: Declared) -> None:
     by_hand = job(labels={"a": "b"}, selector={"matchLabels": {"a": "b"}}, manualSelector=True)
     stored = kinds.stored(PLURAL, by_hand)
     assert stored["spec"]["selector"] == {"matchLabels": {"a": "b"}}
@@ -118,11 +118,11 @@ def test_unless_that_is_asked_for(kinds: Declared) -> None:
         ),
     ],
 )
-def test_create(kinds: Declared, spec: Any, field: str, message: str) -> None:
+def test_create_reports_invalid_fields(kinds: Declared, spec: Any, field: str, message: str) -> None:
     assert kinds.created(PLURAL, job(**spec)) == [(f"spec.{field}", message)]
 
 
-def test_indexed_pods_need_names(kinds: Declared) -> None:
+def test_names_of_indexed_pods_must_be_dns_labels(kinds: Declared) -> None:
     long = "a" * 62
     assert kinds.created(PLURAL, job(long)) == []
     causes = kinds.created(PLURAL, job(long, completionMode="Indexed", completions=11))
@@ -134,7 +134,7 @@ def test_indexed_pods_need_names(kinds: Declared) -> None:
     ]
 
 
-def test_what_stays(kinds: Declared) -> None:
+def test_update_of_immutable_field_is_refused(kinds: Declared) -> None:
     attempt = changed(kinds, job())
     assert attempt(lambda new: new["spec"].update(completions=2)) == ["spec.completions"]
     assert attempt(lambda new: new["spec"].update(completionMode="Indexed")) == ["spec.completionMode"]
@@ -148,11 +148,11 @@ def test_what_stays(kinds: Declared) -> None:
 @pytest.mark.parametrize(
     "spec", [{"parallelism": 3}, {"backoffLimit": 1}, {"suspend": True}, {"ttlSecondsAfterFinished": 5}]
 )
-def test_what_changes(kinds: Declared, spec: Any) -> None:
+def test_update_of_mutable_field_is_valid(kinds: Declared, spec: Any) -> None:
     assert changed(kinds, job())(lambda new: new["spec"].update(spec)) == []
 
 
-def test_suspended_jobs_may_be_placed_anew(kinds: Declared) -> None:
+def test_scheduling_directives_are_mutable_while_suspended_and_never_started(kinds: Declared) -> None:
     required = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "k", "operator": "Exists"}]}]}
     near = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
     changes = ({"nodeSelector": {"a": "b"}}, {"tolerations": [{"operator": "Exists"}]}, {"affinity": near})
@@ -164,13 +164,13 @@ def test_suspended_jobs_may_be_placed_anew(kinds: Declared) -> None:
         ):
             attempt = changed(kinds, before, **started)
             assert attempt(lambda new, spec=spec: new["spec"]["template"]["spec"].update(spec)) == expected
-    placed = changed(kinds, job(suspend=True, pods={"affinity": near}))
-    assert placed(lambda new: new["spec"]["template"]["spec"].pop("affinity")) == []
-    noted = changed(kinds, job(suspend=True))
-    assert noted(lambda new: new["spec"]["template"]["metadata"].update(annotations={"n": "1"})) == []
+    with_affinity = changed(kinds, job(suspend=True, pods={"affinity": near}))
+    assert with_affinity(lambda new: new["spec"]["template"]["spec"].pop("affinity")) == []
+    suspended = changed(kinds, job(suspend=True))
+    assert suspended(lambda new: new["spec"]["template"]["metadata"].update(annotations={"n": "1"})) == []
 
 
-def test_tracking_is_not_added_later(kinds: Declared, names: Names) -> None:
+def test_update_cannot_add_the_tracking_annotation(kinds: Declared, names: Names) -> None:
     old = kinds.stored(PLURAL, job())
     new = copy.deepcopy(old)
     del old["metadata"]["annotations"]
@@ -180,7 +180,7 @@ def test_tracking_is_not_added_later(kinds: Declared, names: Names) -> None:
     ]
 
 
-def test_counts_of_the_status(kinds: Declared) -> None:
+def test_status_update_validates_counts(kinds: Declared) -> None:
     right = with_status(job(), active=1, ready=0, uncountedTerminatedPods={"failed": ["u"]})
     new, causes = kinds.replaced(PLURAL, job(), right, "status")
     assert causes == [] and new["status"] == {
@@ -199,7 +199,7 @@ def test_counts_of_the_status(kinds: Declared) -> None:
     ]
 
 
-def test_lists_by_success(kinds: Declared) -> None:
+def test_field_selector_status_successful(kinds: Declared) -> None:
     definition = kinds[PLURAL]
     assert definition.selection.fields["status.successful"]({"status": {"succeeded": 2}}) == "2"
     assert definition.selects("status.successful") and not definition.selects("status.failed")
@@ -222,7 +222,9 @@ def test_lists_by_success(kinds: Declared) -> None:
         ),
     ],
 )
-def test_cells(kinds: Declared, spec: Any, status: Any, completions: str, duration: str) -> None:
+def test_table_cells_are_computed_from_the_object(
+    kinds: Declared, spec: Any, status: Any, completions: str, duration: str
+) -> None:
     stored = {**kinds.stored(PLURAL, job(**spec)), "status": status}
     cells = {column.name: column.cell(stored, 1_600_000_000_000_000) for column in COLUMNS}
     assert (cells["Completions"], cells["Duration"]) == (completions, duration)

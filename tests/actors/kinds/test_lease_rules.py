@@ -7,7 +7,7 @@ from tests.actors.kinds.declared import Declared
 NAMED = {"metadata": {"name": "a"}}
 
 
-def test_numbers(kinds: Declared) -> None:
+def test_create_reports_invalid_duration_and_transitions(kinds: Declared) -> None:
     assert (
         kinds.created("leases", {**NAMED, "spec": {"leaseDurationSeconds": 15, "leaseTransitions": 0}}) == []
     )
@@ -19,7 +19,7 @@ def test_numbers(kinds: Declared) -> None:
     ]
 
 
-def test_an_update_is_validated_and_may_create(kinds: Declared) -> None:
+def test_update_is_validated_may_create_and_needs_a_resource_version(kinds: Declared) -> None:
     _, causes = kinds.replaced("leases", NAMED, {**NAMED, "spec": {"leaseDurationSeconds": -1}})
     assert len(causes) == 1
     assert (
@@ -28,5 +28,5 @@ def test_an_update_is_validated_and_may_create(kinds: Declared) -> None:
     )
 
 
-def test_finalizers_need_no_slash_here(kinds: Declared) -> None:
+def test_unqualified_finalizers_are_valid(kinds: Declared) -> None:
     assert kinds.created("leases", {"metadata": {"name": "a", "finalizers": ["plain"]}}) == []

@@ -38,7 +38,7 @@ def test_ports_default_to_tcp(kinds: Declared) -> None:
     assert kinds.created("networkpolicies", sent) == []
 
 
-def test_the_pods_it_is_about(kinds: Declared) -> None:
+def test_create_reports_an_invalid_pod_selector(kinds: Declared) -> None:
     wrong = policy(podSelector={"matchExpressions": [{"key": "k", "operator": "Near"}]})
     assert kinds.created("networkpolicies", wrong) == [
         (
@@ -86,14 +86,14 @@ def test_the_pods_it_is_about(kinds: Declared) -> None:
         ),
     ],
 )
-def test_peers(kinds: Declared, peer: Any, field: str, message: str) -> None:
+def test_create_reports_invalid_peers(kinds: Declared, peer: Any, field: str, message: str) -> None:
     for direction, peers in (("ingress", "from"), ("egress", "to")):
         assert kinds.created("networkpolicies", policy(**{direction: [{peers: [peer]}]})) == [
             (f"spec.{direction}[0].{peers}[0]{field}", message)
         ]
 
 
-def test_selectors_may_stand_together(kinds: Declared) -> None:
+def test_peer_may_have_pod_selector_and_namespace_selector(kinds: Declared) -> None:
     both = policy(ingress=[{"from": [{"podSelector": {}, "namespaceSelector": {}}]}])
     assert kinds.created("networkpolicies", both) == []
 
@@ -129,13 +129,13 @@ def test_selectors_may_stand_together(kinds: Declared) -> None:
         ({"port": 20, "endPort": 20}, []),
     ],
 )
-def test_ports(kinds: Declared, port: Any, expected: list[tuple[str, str]]) -> None:
+def test_create_reports_invalid_ports(kinds: Declared, port: Any, expected: list[tuple[str, str]]) -> None:
     assert kinds.created("networkpolicies", policy(ingress=[{"ports": [port]}])) == [
         (f"spec.ingress[0].ports[0].{field}", message) for field, message in expected
     ]
 
 
-def test_types(kinds: Declared) -> None:
+def test_create_reports_invalid_policy_types(kinds: Declared) -> None:
     assert kinds.created("networkpolicies", policy(policyTypes=["Egress", "Sideways"])) == [
         ("spec.policyTypes[1]", 'Unsupported value: "Sideways": supported values: "Ingress", "Egress"')
     ]
@@ -148,7 +148,7 @@ def test_types(kinds: Declared) -> None:
     ]
 
 
-def test_an_update_tells_twice_and_counts(kinds: Declared) -> None:
+def test_update_reports_errors_twice_and_increments_the_generation(kinds: Declared) -> None:
     wrong = policy(policyTypes=["Sideways"])
     _, causes = kinds.replaced("networkpolicies", policy(), wrong)
     assert [field for field, _ in causes] == ["spec.policyTypes[0]"] * 2
@@ -156,7 +156,7 @@ def test_an_update_tells_twice_and_counts(kinds: Declared) -> None:
     assert new["metadata"]["generation"] == 2
 
 
-def test_a_status_stays_as_it_came_and_can_only_be_cleared(kinds: Declared) -> None:
+def test_status_is_stored_as_created_and_can_only_be_cleared(kinds: Declared) -> None:
     condition = {
         "type": "Accepted",
         "status": "True",

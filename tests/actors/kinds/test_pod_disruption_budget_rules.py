@@ -17,7 +17,7 @@ def budget(**spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": "a"}, "spec": {"selector": {"matchLabels": LABELS}, **spec}}
 
 
-def test_defaults(kinds: Declared) -> None:
+def test_create_sets_defaults(kinds: Declared) -> None:
     stored = kinds.stored(PLURAL, with_status(budget(minAvailable="30%"), disruptionsAllowed=3))
     assert list(stored["spec"]) == ["minAvailable", "selector"]
     assert stored["status"] == {
@@ -44,13 +44,13 @@ def test_defaults(kinds: Declared) -> None:
         ({"selector": {"matchLabels": {"-": ""}}}, [".selector.matchLabels"]),
     ],
 )
-def test_rules(kinds: Declared, spec: Any, wrong: list[str]) -> None:
+def test_create_reports_invalid_fields(kinds: Declared, spec: Any, wrong: list[str]) -> None:
     expected = [f"spec{part}" for part in wrong]
     assert [field for field, _ in kinds.created(PLURAL, budget(**spec))] == expected
     assert [field for field, _ in kinds.replaced(PLURAL, budget(), budget(**spec))[1]] == expected
 
 
-def test_any_name_that_fits_into_a_path_will_do(kinds: Declared) -> None:
+def test_name_is_any_path_segment(kinds: Declared) -> None:
     named = {**budget(), "metadata": {"name": "A b_c", "finalizers": ["plain"]}}
     assert kinds.created(PLURAL, named) == []
     slashed = {"metadata": {"name": "a/b"}, "spec": {}}
@@ -61,13 +61,13 @@ def test_any_name_that_fits_into_a_path_will_do(kinds: Declared) -> None:
     assert [field for field, _ in kinds.created(PLURAL, wrong)] == ["spec.minAvailable"]
 
 
-def test_changes(kinds: Declared) -> None:
+def test_update_is_validated_and_increments_the_generation(kinds: Declared) -> None:
     new, causes = kinds.replaced(PLURAL, budget(minAvailable=1), budget(maxUnavailable=1))
     assert causes == [] and new["metadata"]["generation"] == 2
     assert not kinds[PLURAL].strategy.allow_unconditional_update
 
 
-def test_status_has_its_own_path(kinds: Declared) -> None:
+def test_status_subresource_changes_only_the_status(kinds: Declared) -> None:
     condition = {
         "type": "DisruptionAllowed",
         "status": "True",
@@ -86,6 +86,6 @@ def test_status_has_its_own_path(kinds: Declared) -> None:
     ]
 
 
-def test_cells(kinds: Declared) -> None:
+def test_table_cells_are_computed_from_the_object(kinds: Declared) -> None:
     stored = kinds.stored(PLURAL, budget(minAvailable=3))
     assert [column.cell(stored, 0) for column in COLUMNS[:4]] == ["a", "3", "N/A", 0]

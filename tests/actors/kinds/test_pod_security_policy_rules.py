@@ -13,22 +13,22 @@ from tests.actors.kinds.declared import Declared, create
 
 PLURAL = "podsecuritypolicies"
 ANY = {"rule": "RunAsAny"}
-LEAST = {"seLinux": ANY, "runAsUser": ANY, "supplementalGroups": ANY, "fsGroup": ANY}
+REQUIRED = {"seLinux": ANY, "runAsUser": ANY, "supplementalGroups": ANY, "fsGroup": ANY}
 
 
 def policy(annotations: Any = None, **spec: Any) -> dict[str, Any]:
-    return {"metadata": {"name": "a", "annotations": annotations}, "spec": {**LEAST, **spec}}
+    return {"metadata": {"name": "a", "annotations": annotations}, "spec": {**REQUIRED, **spec}}
 
 
-def test_defaults(kinds: Declared) -> None:
+def test_create_sets_defaults(kinds: Declared) -> None:
     stored = kinds.stored(PLURAL, policy())
-    assert stored["spec"] == {**LEAST, "allowPrivilegeEscalation": True}
+    assert stored["spec"] == {**REQUIRED, "allowPrivilegeEscalation": True}
     assert "generation" not in stored["metadata"] and kinds.created(PLURAL, policy()) == []
-    kept = kinds.stored(PLURAL, policy(allowPrivilegeEscalation=False))["spec"]
-    assert kept["allowPrivilegeEscalation"] is False
+    spec_of_false = kinds.stored(PLURAL, policy(allowPrivilegeEscalation=False))["spec"]
+    assert spec_of_false["allowPrivilegeEscalation"] is False
 
 
-def test_cells(kinds: Declared) -> None:
+def test_table_cells_are_computed_from_the_object(kinds: Declared) -> None:
     spec = {"privileged": True, "allowedCapabilities": ["A", "B"], "volumes": ["emptyDir", "nfs"]}
     for document, expected in (
         (policy(), ["a", "false", "", *4 * ["RunAsAny"], False, ""]),
@@ -38,7 +38,7 @@ def test_cells(kinds: Declared) -> None:
         assert [column.cell(stored, 0) for column in kinds[PLURAL].table.columns] == expected
 
 
-def test_four_strategies_are_required(kinds: Declared) -> None:
+def test_strategies_are_required(kinds: Declared) -> None:
     causes = kinds.created(PLURAL, {"metadata": {"name": "a"}})
     assert [field for field, _ in causes] == [
         *("spec.runAsUser.rule", "spec.seLinux.rule", "spec.supplementalGroups.rule", "spec.fsGroup.rule")
@@ -127,21 +127,21 @@ def ranges(rule: str, *pairs: tuple[int, int]) -> dict[str, Any]:
         ),
     ],
 )
-def test_rules(kinds: Declared, spec: Any, expected: list[tuple[str, str]]) -> None:
+def test_create_reports_invalid_fields(kinds: Declared, spec: Any, expected: list[tuple[str, str]]) -> None:
     causes = kinds.created(PLURAL, policy(**spec))
     assert [field for field, _ in causes] == [f"spec.{field}" for field, _ in expected]
     assert all(text.endswith(end) for (_, text), (_, end) in zip(causes, expected, strict=True)), causes
     assert kinds.replaced(PLURAL, policy(), policy(**spec))[1] == causes
 
 
-def test_names_of_drivers(kinds: Declared) -> None:
+def test_csi_driver_names_are_validated(kinds: Declared) -> None:
     field = "spec.allowedCSIDrivers.allowedCSIDriver[0].name"
     for name, count in (("", 2), ("Bad_D", 1)):
         causes = kinds.created(PLURAL, policy(allowedCSIDrivers=[{"name": name}]))
         assert [where for where, _ in causes] == [field] * count
 
 
-def test_capabilities_are_not_both_dropped_and_given(kinds: Declared) -> None:
+def test_required_drop_capabilities_cannot_be_added_or_allowed(kinds: Declared) -> None:
     spec = {
         "requiredDropCapabilities": ["KILL"],
         "defaultAddCapabilities": ["KILL"],
@@ -159,29 +159,29 @@ def test_capabilities_are_not_both_dropped_and_given(kinds: Declared) -> None:
     ]
 
 
-def test_profiles_in_annotations(kinds: Declared, names: Names) -> None:
+def test_profiles_in_annotations_are_validated(kinds: Declared, names: Names) -> None:
     apparmor = names.key("allowedProfileNames", "apparmor.security.beta")
     seccomp = names.key("allowedProfileNames", "seccomp.security.alpha")
-    usual = names.key("defaultProfileName", "seccomp.security.alpha")
-    right = {apparmor: "runtime/default,localhost/x", seccomp: "*,unconfined", usual: "runtime/default"}
+    default = names.key("defaultProfileName", "seccomp.security.alpha")
+    right = {apparmor: "runtime/default,localhost/x", seccomp: "*,unconfined", default: "runtime/default"}
     assert kinds.created(PLURAL, policy(right)) == []
-    wrong = {apparmor: "runtime/default,no", seccomp: "no", usual: "*"}
+    wrong = {apparmor: "runtime/default,no", seccomp: "no", default: "*"}
     assert [field for field, _ in kinds.created(PLURAL, policy(wrong))] == [
-        *(f"metadata.annotations[{key}]" for key in (apparmor, usual, seccomp))
+        *(f"metadata.annotations[{key}]" for key in (apparmor, default, seccomp))
     ]
 
 
-def test_mounts_of_proc_belong_to_a_feature(kinds: Declared, names: Names) -> None:
-    asked = policy(allowedProcMountTypes=["Default", "Odd"])
-    assert "allowedProcMountTypes" not in kinds.stored(PLURAL, asked)["spec"]
+def test_proc_mount_types_need_their_feature(kinds: Declared, names: Names) -> None:
+    sent = policy(allowedProcMountTypes=["Default", "Odd"])
+    assert "allowedProcMountTypes" not in kinds.stored(PLURAL, sent)["spec"]
     definition = pod_security_policy.define(names, frozenset((PROC_MOUNT,)))
-    _, causes = create(definition, definition.schema.decode_object(asked).object)
+    _, causes = create(definition, definition.schema.decode_object(sent).object)
     assert causes == [
         ("spec.allowedProcMountTypes[1]", 'Unsupported value: "Odd": supported values: "Default", "Unmasked"')
     ]
 
 
-def test_every_answer_warns_and_deleting_answers_with_it(kinds: Declared) -> None:
+def test_responses_have_a_warning_and_delete_returns_the_object(kinds: Declared) -> None:
     definition = kinds[PLURAL]
     assert definition.deprecation_warning.endswith("is deprecated in v1.21+, unavailable in v1.25+")
     assert definition.deletion.returns_object and "deletecollection" in definition.verbs

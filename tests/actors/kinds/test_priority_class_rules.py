@@ -49,7 +49,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("parts", "expected"), CASES)
-def test_create(kinds: Declared, parts: Any, expected: list[tuple[str, str]]) -> None:
+def test_create_reports_invalid_fields(kinds: Declared, parts: Any, expected: list[tuple[str, str]]) -> None:
     assert kinds.created("priorityclasses", {**NAMED, **parts}) == expected
 
 
@@ -61,9 +61,11 @@ def test_create(kinds: Declared, parts: Any, expected: list[tuple[str, str]]) ->
         ({"preemptionPolicy": "Never"}, [("preemptionPolicy", 'Invalid value: "Never": field is immutable')]),
     ],
 )
-def test_replace(kinds: Declared, parts: Any, expected: list[tuple[str, str]]) -> None:
+def test_update_of_immutable_field_is_refused(
+    kinds: Declared, parts: Any, expected: list[tuple[str, str]]
+) -> None:
     assert kinds.replaced("priorityclasses", NAMED, {**NAMED, **parts})[1] == expected
 
 
-def test_the_generation_is_one(kinds: Declared) -> None:
+def test_generation_is_always_one(kinds: Declared) -> None:
     assert kinds.stored("priorityclasses", NAMED)["metadata"]["generation"] == 1

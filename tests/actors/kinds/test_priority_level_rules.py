@@ -20,7 +20,7 @@ def queued(**queuing: Any) -> dict[str, Any]:
     return level(limited={"limitResponse": {"type": "Queue", "queuing": queuing}})
 
 
-def test_defaults(kinds: Declared) -> None:
+def test_create_sets_defaults(kinds: Declared) -> None:
     stored = kinds.stored(PLURAL, queued())
     assert stored["spec"]["limited"] == {
         "assuredConcurrencyShares": 30,
@@ -83,18 +83,18 @@ QUEUING = "spec.limited.limitResponse.queuing"
         ),
     ],
 )
-def test_create(kinds: Declared, document: Any, field: str, message: str) -> None:
+def test_create_reports_invalid_fields(kinds: Declared, document: Any, field: str, message: str) -> None:
     assert kinds.created(PLURAL, document) == [(field, message)]
 
 
-def test_no_queues_are_no_hand_either(kinds: Declared) -> None:
+def test_negative_queues_make_the_hand_size_invalid_too(kinds: Declared) -> None:
     assert [field for field, _ in kinds.created(PLURAL, queued(queues=-1))] == [
         f"{QUEUING}.queues",
         f"{QUEUING}.handSize",
     ]
 
 
-def test_exempt_is_a_name_and_a_type(kinds: Declared) -> None:
+def test_type_exempt_is_only_for_the_level_named_exempt(kinds: Declared) -> None:
     text = "type must be 'Exempt' if and only if name is 'exempt'"
     assert kinds.created(PLURAL, level(type="Exempt")) == [("spec.type", f'Invalid value: "Exempt": {text}')]
     limited = {**MANDATORY["exempt"], "limited": {"limitResponse": {"type": "Reject"}}}
@@ -104,14 +104,14 @@ def test_exempt_is_a_name_and_a_type(kinds: Declared) -> None:
 
 
 @pytest.mark.parametrize("name", ["exempt", "catch-all"])
-def test_two_are_fixed(kinds: Declared, name: str) -> None:
+def test_specs_of_mandatory_objects_are_immutable(kinds: Declared, name: str) -> None:
     assert kinds.created(PLURAL, {"metadata": {"name": name}, "spec": MANDATORY[name]}) == []
     changed = {"metadata": {"name": "catch-all"}, "spec": queued()["spec"]}
     [(field, message)] = kinds.created(PLURAL, changed)
     assert field == "spec" and message.endswith("spec of 'catch-all' must equal the fixed value")
 
 
-def test_generation_and_status(kinds: Declared) -> None:
+def test_update_changes_generation_and_status_subresource_changes_status(kinds: Declared) -> None:
     found = {**queued(queues=32), "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
     new, causes = kinds.replaced(PLURAL, queued(), found)
     assert causes == [] and new["metadata"]["generation"] == 2 and new["status"] == {}

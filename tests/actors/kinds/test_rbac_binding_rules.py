@@ -20,7 +20,7 @@ def group(names: Names) -> str:
     return names.group("rbac.authorization")
 
 
-def test_defaults(kinds: Declared, group: str) -> None:
+def test_create_sets_defaults(kinds: Declared, group: str) -> None:
     sent = binding(
         None,
         {"kind": "User", "name": "u"},
@@ -42,24 +42,26 @@ def test_defaults(kinds: Declared, group: str) -> None:
     ("plural", "supported"),
     [("rolebindings", '"Role", "ClusterRole"'), ("clusterrolebindings", '"ClusterRole"')],
 )
-def test_the_role_that_is_meant(kinds: Declared, group: str, plural: str, supported: str) -> None:
-    def told(**role: str) -> list[tuple[str, str]]:
+def test_create_reports_an_invalid_role_ref(kinds: Declared, group: str, plural: str, supported: str) -> None:
+    def causes_of_create(**role: str) -> list[tuple[str, str]]:
         return kinds.created(plural, binding({"kind": "ClusterRole", "name": "r", **role}))
 
-    assert told() == []
-    assert told(apiGroup="apps") == [
+    assert causes_of_create() == []
+    assert causes_of_create(apiGroup="apps") == [
         ("roleRef.apiGroup", f'Unsupported value: "apps": supported values: "{group}"')
     ]
-    assert told(kind="Pod") == [("roleRef.kind", f'Unsupported value: "Pod": supported values: {supported}')]
-    assert told(name="") == [("roleRef.name", "Required value")]
-    assert told(name="a/b") == [("roleRef.name", "Invalid value: \"a/b\": may not contain '/'")]
+    assert causes_of_create(kind="Pod") == [
+        ("roleRef.kind", f'Unsupported value: "Pod": supported values: {supported}')
+    ]
+    assert causes_of_create(name="") == [("roleRef.name", "Required value")]
+    assert causes_of_create(name="a/b") == [("roleRef.name", "Invalid value: \"a/b\": may not contain '/'")]
     assert [field for field, _ in kinds.created(plural, {"metadata": {"name": "a"}})] == [
         "roleRef.kind",
         "roleRef.name",
     ]
 
 
-def test_only_a_binding_in_a_namespace_refers_to_a_role(kinds: Declared) -> None:
+def test_only_role_bindings_may_refer_to_a_role(kinds: Declared) -> None:
     refers = binding({"kind": "Role", "name": "r"})
     assert kinds.created("rolebindings", refers) == []
     assert kinds.created("clusterrolebindings", refers) == [
@@ -83,22 +85,26 @@ SUPPORTED = 'supported values: "ServiceAccount", "User", "Group"'
         ),
     ],
 )
-def test_subjects(kinds: Declared, subject: Any, expected: list[tuple[str, str]]) -> None:
+def test_create_reports_invalid_subjects(
+    kinds: Declared, subject: Any, expected: list[tuple[str, str]]
+) -> None:
     for plural in ("rolebindings", "clusterrolebindings"):
         assert kinds.created(plural, binding(None, {"kind": "Group", "name": "g"}, subject)) == [
             (f"subjects[1].{field}", message) for field, message in expected
         ]
 
 
-def test_accounts_need_names_and_somewhere_to_be(kinds: Declared) -> None:
-    nowhere = binding(None, {"kind": "ServiceAccount", "name": "s"})
-    assert kinds.created("rolebindings", nowhere) == []
-    assert kinds.created("clusterrolebindings", nowhere) == [("subjects[0].namespace", "Required value")]
+def test_service_account_subjects_are_validated(kinds: Declared) -> None:
+    without_namespace = binding(None, {"kind": "ServiceAccount", "name": "s"})
+    assert kinds.created("rolebindings", without_namespace) == []
+    assert kinds.created("clusterrolebindings", without_namespace) == [
+        ("subjects[0].namespace", "Required value")
+    ]
     named = binding(None, {"kind": "ServiceAccount", "name": "No_Name", "namespace": "n"})
     assert [field for field, _ in kinds.created("rolebindings", named)] == ["subjects[0].name"]
 
 
-def test_users_and_groups_are_of_this_group(kinds: Declared, group: str) -> None:
+def test_users_and_groups_must_have_the_rbac_api_group(kinds: Declared, group: str) -> None:
     for kind in ("User", "Group"):
         wrong = binding(None, {"kind": kind, "name": "x", "apiGroup": "apps"})
         assert kinds.created("rolebindings", wrong) == [
@@ -107,7 +113,7 @@ def test_users_and_groups_are_of_this_group(kinds: Declared, group: str) -> None
 
 
 @pytest.mark.parametrize("plural", ["rolebindings", "clusterrolebindings"])
-def test_the_role_stays_and_the_subjects_change(kinds: Declared, plural: str) -> None:
+def test_role_ref_is_immutable_and_subjects_are_not(kinds: Declared, plural: str) -> None:
     before = binding(None, {"kind": "User", "name": "u"})
     assert kinds.replaced(plural, before, binding(None, {"kind": "Group", "name": "g"}))[1] == []
     _, causes = kinds.replaced(plural, before, binding({"kind": "ClusterRole", "name": "other"}))

@@ -18,7 +18,7 @@ def role(*rules: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("plural", ["roles", "clusterroles"])
-def test_rules_are_kept_as_sent(kinds: Declared, plural: str) -> None:
+def test_rules_are_stored_as_sent(kinds: Declared, plural: str) -> None:
     rule = {
         "verbs": ["*"],
         "apiGroups": ["", "*"],
@@ -30,7 +30,7 @@ def test_rules_are_kept_as_sent(kinds: Declared, plural: str) -> None:
 
 
 @pytest.mark.parametrize("plural", ["roles", "clusterroles"])
-def test_no_rules_show_as_null(kinds: Declared, plural: str) -> None:
+def test_absent_rules_are_null(kinds: Declared, plural: str) -> None:
     assert kinds.decode(plural, {"metadata": {"name": "a"}})["rules"] is None
     assert kinds.created(plural, {"metadata": {"name": "system:x"}}) == []
 
@@ -58,13 +58,15 @@ def test_no_rules_show_as_null(kinds: Declared, plural: str) -> None:
     ],
 )
 @pytest.mark.parametrize("plural", ["roles", "clusterroles"])
-def test_what_a_rule_needs(kinds: Declared, plural: str, rule: Any, expected: list[tuple[str, str]]) -> None:
+def test_create_reports_invalid_rules(
+    kinds: Declared, plural: str, rule: Any, expected: list[tuple[str, str]]
+) -> None:
     assert kinds.created(plural, role(PODS, rule)) == [
         (f"rules[1].{field}", message) for field, message in expected
     ]
 
 
-def test_urls_are_for_cluster_roles_and_stand_alone(kinds: Declared) -> None:
+def test_non_resource_urls_are_only_for_cluster_roles_and_exclude_resources(kinds: Declared) -> None:
     assert kinds.created("clusterroles", role(URLS)) == []
     assert kinds.created("clusterroles", role({**URLS, "verbs": []})) == [("rules[0].verbs", NO_VERBS)]
     mixed = (
@@ -88,7 +90,7 @@ def aggregated(*selectors: Any) -> dict[str, Any]:
     return {"metadata": {"name": "a"}, "aggregationRule": {"clusterRoleSelectors": list(selectors)}}
 
 
-def test_aggregation(kinds: Declared) -> None:
+def test_aggregation_rule_is_validated(kinds: Declared) -> None:
     field = "aggregationRule.clusterRoleSelectors"
     assert kinds.created("clusterroles", aggregated({"matchLabels": {"a": "b"}})) == []
     assert kinds.created("clusterroles", aggregated({})) == []
@@ -109,25 +111,25 @@ def test_aggregation(kinds: Declared) -> None:
 
 
 @pytest.mark.parametrize("plural", ["roles", "clusterroles"])
-def test_an_update_tells_twice(kinds: Declared, plural: str) -> None:
+def test_update_reports_errors_twice(kinds: Declared, plural: str) -> None:
     _, causes = kinds.replaced(plural, role(PODS), role({**PODS, "verbs": []}))
     assert causes == [("rules[0].verbs", NO_VERBS)] * 2
     assert kinds.replaced(plural, role(PODS), role())[1] == []
 
 
 @pytest.mark.parametrize("name", ["system:node", "A_b", "a b"])
-def test_names_are_path_segments(kinds: Declared, name: str) -> None:
+def test_name_is_any_path_segment(kinds: Declared, name: str) -> None:
     assert kinds.created("clusterroles", {"metadata": {"name": name}}) == []
 
 
 @pytest.mark.parametrize("name", [".", "..", "a/b", "a%b"])
-def test_names_that_no_path_can_hold(kinds: Declared, name: str) -> None:
+def test_name_that_is_no_path_segment_is_invalid(kinds: Declared, name: str) -> None:
     assert [field for field, _ in once(kinds.created("roles", {"metadata": {"name": name}}))] == [
         "metadata.name"
     ]
 
 
-def test_what_is_common_to_the_group(kinds: Declared) -> None:
+def test_update_may_create_and_delete_returns_a_status(kinds: Declared) -> None:
     for plural in ("roles", "clusterroles", "rolebindings", "clusterrolebindings"):
         assert (
             kinds[plural].strategy.allow_create_on_update

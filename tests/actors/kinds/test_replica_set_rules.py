@@ -13,7 +13,7 @@ from tests.actors.kinds.workload import template, with_status, workload
 PLURAL = "replicasets"
 
 
-def test_defaults(kinds: Declared) -> None:
+def test_create_sets_defaults(kinds: Declared) -> None:
     stored = kinds.stored(PLURAL, with_status(workload(), replicas=3))
     assert list(stored["spec"]) == ["replicas", "selector", "template"]
     assert stored["spec"]["replicas"] == 1 and stored["status"] == {"replicas": 0}
@@ -33,7 +33,7 @@ def test_defaults(kinds: Declared) -> None:
         ({"template": template(activeDeadlineSeconds=5)}, ["template.spec.activeDeadlineSeconds"]),
     ],
 )
-def test_create(kinds: Declared, spec: Any, wrong: list[str]) -> None:
+def test_create_reports_invalid_fields(kinds: Declared, spec: Any, wrong: list[str]) -> None:
     causes = kinds.created(PLURAL, workload(**spec))
     assert [field for field, _ in causes] == [f"spec.{part}" for part in wrong]
     again = kinds.replaced(PLURAL, workload(), workload(**spec))[1]
@@ -42,7 +42,7 @@ def test_create(kinds: Declared, spec: Any, wrong: list[str]) -> None:
     )
 
 
-def test_the_selector_stays(kinds: Declared) -> None:
+def test_selector_is_immutable(kinds: Declared) -> None:
     labels = {"b": "c"}
     after = workload(selector={"matchLabels": labels}, template=template(labels))
     assert [field for field, _ in kinds.replaced(PLURAL, workload(), after)[1]] == ["spec.selector"]
@@ -50,7 +50,7 @@ def test_the_selector_stays(kinds: Declared) -> None:
     assert causes == [] and new["metadata"]["generation"] == 2
 
 
-def test_counts_of_the_status(kinds: Declared) -> None:
+def test_status_update_validates_counts(kinds: Declared) -> None:
     right = with_status(workload(), replicas=2, readyReplicas=2, availableReplicas=1)
     new, causes = kinds.replaced(PLURAL, workload(), right, "status")
     assert causes == [] and new["metadata"]["generation"] == 1
@@ -60,7 +60,7 @@ def test_counts_of_the_status(kinds: Declared) -> None:
     ]
 
 
-def test_cells(kinds: Declared) -> None:
+def test_table_cells_are_computed_from_the_object(kinds: Declared) -> None:
     stored = kinds.stored(PLURAL, workload(replicas=3))
     stored["status"] = {"replicas": 2, "readyReplicas": 1}
     cells = {column.name: column.cell(stored, 0) for column in COLUMNS}

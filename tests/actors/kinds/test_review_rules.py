@@ -24,12 +24,12 @@ def review(kind: str) -> Definition:
 
 
 def causes(definition: Definition, spec: dict[str, Any], **metadata: Any) -> list[tuple[str, str]]:
-    asked = definition.schema.decode_object({"metadata": metadata, "spec": spec}).object
-    return [(one.field, one.message) for one in collect(definition.strategy.validate_create, asked)]
+    sent = definition.schema.decode_object({"metadata": metadata, "spec": spec}).object
+    return [(one.field, one.message) for one in collect(definition.strategy.validate_create, sent)]
 
 
 @pytest.mark.parametrize("kind", ["SubjectAccessReview", "SelfSubjectAccessReview"])
-def test_one_thing_is_asked(kind: str) -> None:
+def test_review_has_either_resource_or_non_resource_attributes(kind: str) -> None:
     who = {"user": "alice"} if kind == "SubjectAccessReview" else {}
     assert causes(review(kind), {"resourceAttributes": PODS, **who}) == []
     assert causes(review(kind), {"nonResourceAttributes": PATH, **who}) == []
@@ -38,7 +38,7 @@ def test_one_thing_is_asked(kind: str) -> None:
     assert field == "spec.nonResourceAttributes" and text.endswith(NOT_BOTH)
 
 
-def test_somebody_is_asked_about() -> None:
+def test_subject_access_review_requires_a_user_or_group() -> None:
     definition = review("SubjectAccessReview")
     assert causes(definition, {"resourceAttributes": PODS, "groups": ["devs"]}) == []
     nobody = 'Invalid value: "": at least one of user or group must be specified'
@@ -47,13 +47,13 @@ def test_somebody_is_asked_about() -> None:
 
 @pytest.mark.parametrize("metadata", [{"name": "x"}, {"labels": {"a": "b"}}, {"generateName": "x"}])
 @pytest.mark.parametrize("kind", ["SubjectAccessReview", "SelfSubjectAccessReview"])
-def test_a_review_has_no_metadata(kind: str, metadata: dict[str, Any]) -> None:
+def test_review_with_metadata_is_invalid(kind: str, metadata: dict[str, Any]) -> None:
     who = {"user": "alice"} if kind == "SubjectAccessReview" else {}
     [(field, text)] = causes(review(kind), {"resourceAttributes": PODS, **who}, **metadata)
     assert field == "metadata" and text.endswith("must be empty")
 
 
-def test_a_local_review_stays_in_its_namespace() -> None:
+def test_local_review_is_limited_to_resources_of_its_namespace() -> None:
     definition = review("LocalSubjectAccessReview")
     here = {"resourceAttributes": {**PODS, "namespace": "n"}, "user": "alice"}
     assert causes(definition, here, namespace="n") == []
@@ -73,7 +73,7 @@ def test_a_local_review_stays_in_its_namespace() -> None:
         (2**32 + 1, "may not specify a duration larger than 2^32 seconds"),
     ],
 )
-def test_how_long_tokens_last(seconds: int | None, wrong: str | None) -> None:
+def test_token_expiration_is_limited_and_defaults_to_one_hour(seconds: int | None, wrong: str | None) -> None:
     spec = {} if seconds is None else {"expirationSeconds": seconds}
     found = causes(token_request(CLUSTER), spec)
     text = f"Invalid value: {seconds}: {wrong}"

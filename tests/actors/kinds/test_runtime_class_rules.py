@@ -20,7 +20,7 @@ def scheduled(*tolerations: Any, **selector: str) -> dict[str, Any]:
     return runtime_class(scheduling={"nodeSelector": selector, "tolerations": list(tolerations)})
 
 
-def test_everything_is_kept(kinds: Declared) -> None:
+def test_all_fields_are_stored_as_sent(kinds: Declared) -> None:
     whole = runtime_class(
         overhead={"podFixed": {"cpu": "10m", "memory": "1Mi"}},
         scheduling={"nodeSelector": {"a": "b"}, "tolerations": [{"key": "k", "operator": "Exists"}]},
@@ -30,11 +30,11 @@ def test_everything_is_kept(kinds: Declared) -> None:
 
 
 @pytest.mark.parametrize("handler", ["", "Bad_", "a.b", "a" * 64])
-def test_a_handler_is_a_label(kinds: Declared, handler: str) -> None:
+def test_handler_must_be_a_dns_label(kinds: Declared, handler: str) -> None:
     assert [field for field, _ in kinds.created(PLURAL, runtime_class(handler=handler))] == ["handler"]
 
 
-def test_the_handler_stays(kinds: Declared) -> None:
+def test_handler_is_immutable(kinds: Declared) -> None:
     assert kinds.replaced(PLURAL, runtime_class(), runtime_class(handler="g"))[1] == [
         ("handler", 'Invalid value: "g": field is immutable')
     ]
@@ -42,7 +42,7 @@ def test_the_handler_stays(kinds: Declared) -> None:
     assert kinds.replaced(PLURAL, runtime_class(), other)[1] == []
 
 
-def test_overhead_is_what_containers_may_ask_for(kinds: Declared) -> None:
+def test_overhead_is_validated_as_container_resources(kinds: Declared) -> None:
     negative = runtime_class(overhead={"podFixed": {"cpu": "-1"}})
     assert kinds.created(PLURAL, negative) == [
         ("overhead.limits[cpu]", 'Invalid value: "-1": must be greater than or equal to 0')
@@ -53,7 +53,7 @@ def test_overhead_is_what_containers_may_ask_for(kinds: Declared) -> None:
     assert kinds.decode(PLURAL, fine)["overhead"]["podFixed"] == {"cpu": "1500u"}
 
 
-def test_where_pods_may_run(kinds: Declared) -> None:
+def test_create_reports_invalid_scheduling(kinds: Declared) -> None:
     assert [field for field, _ in kinds.created(PLURAL, scheduled(**{"bad key": "v"}))] == [
         "scheduling.nodeSelector"
     ]
@@ -67,14 +67,14 @@ def test_where_pods_may_run(kinds: Declared) -> None:
     ]
 
 
-def test_old_labels_of_nodes_are_warned_of(kinds: Declared, names: Names) -> None:
+def test_deprecated_node_labels_cause_warnings(kinds: Declared, names: Names) -> None:
     stored = kinds.stored(PLURAL, scheduled(**{names.key("os", "beta"): "linux"}))
     assert kinds[PLURAL].strategy.warnings(stored, None) == [
         f'scheduling.nodeSelector: deprecated since v1.14; use "{names.key("os")}" instead'
     ]
 
 
-def test_how_it_is_written(kinds: Declared) -> None:
+def test_update_may_create_and_needs_a_resource_version(kinds: Declared) -> None:
     assert (
         kinds[PLURAL].strategy.allow_create_on_update
         and not kinds[PLURAL].strategy.allow_unconditional_update

@@ -40,7 +40,7 @@ def put(kinds: Declared, replicas: int, **metadata: str) -> dict[str, Any]:
     return decision.object
 
 
-def test_shown(kinds: Declared) -> None:
+def test_get_converts_the_object_to_a_scale(kinds: Declared) -> None:
     view = kinds["replicationcontrollers"].definition_at("scale")
     assert view.storage.conversion is not None
     before = stored(kinds)
@@ -53,7 +53,7 @@ def test_shown(kinds: Declared) -> None:
     }
 
 
-def test_cells(kinds: Declared) -> None:
+def test_table_cells_are_computed_from_the_object(kinds: Declared) -> None:
     view = kinds["replicationcontrollers"].definition_at("scale")
     assert view.storage.conversion is not None
     seen = view.storage.conversion.from_storage(stored(kinds))
@@ -62,13 +62,13 @@ def test_cells(kinds: Declared) -> None:
     assert (cells["Name"], cells["Desired"], cells["Available"]) == ("a", 0, 0)
 
 
-def test_set_and_counted_as_a_change(kinds: Declared) -> None:
+def test_update_sets_replicas_and_increments_the_generation(kinds: Declared) -> None:
     after = put(kinds, 4)
     assert after["spec"]["replicas"] == 4 and after["metadata"]["generation"] == 2
     assert after["spec"]["template"] == stored(kinds)["spec"]["template"]
 
 
-def test_refused(kinds: Declared) -> None:
+def test_update_refuses_negative_replicas_and_conflicts(kinds: Declared) -> None:
     with pytest.raises(Invalid) as refused:
         put(kinds, -1)
     assert str(refused.value) == (
@@ -81,7 +81,7 @@ def test_refused(kinds: Declared) -> None:
     assert put(kinds, 1, resourceVersion="7", uid="u-1")["spec"]["replicas"] == 1
 
 
-def test_selectors_as_text() -> None:
+def test_selector_is_formatted_as_text() -> None:
     expressions = [
         {"key": "e", "operator": "In", "values": ["y", "x"]},
         {"key": "d", "operator": "NotIn", "values": ["z"]},

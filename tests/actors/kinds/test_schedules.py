@@ -15,7 +15,7 @@ from actors.kinds.batch.schedule import InvalidSchedule, check_schedule, time_zo
         *("@every 1h30m", "@every 1.5h", "@every 0", "TZ=UTC * * * * *", "CRON_TZ=UTC @daily"),
     ],
 )
-def test_right_ones(text: str) -> None:
+def test_valid_schedules_pass(text: str) -> None:
     check_schedule(text)
 
 
@@ -39,13 +39,13 @@ def test_right_ones(text: str) -> None:
         ("TZ=UTC", "provided bad location UTC: no schedule follows it"),
     ],
 )
-def test_wrong_ones(text: str, why: str) -> None:
+def test_invalid_schedules_are_refused_with_a_reason(text: str, why: str) -> None:
     with pytest.raises(InvalidSchedule) as refused:
         check_schedule(text)
     assert str(refused.value) == why
 
 
-def test_zones() -> None:
+def test_time_zone_error() -> None:
     assert time_zone_error("UTC") == time_zone_error("Europe/Berlin") == ""
     assert time_zone_error("../etc/passwd") == "time: invalid location name"
     assert time_zone_error("Europe") == "unknown time zone Europe"

@@ -1,4 +1,4 @@
-"""CertificateSigningRequest: the immutable spec, verdicts by approval, certificates by status."""
+"""CertificateSigningRequest: the immutable spec, conditions via approval, certificate via status."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def certificate(serial: int = 1) -> str:
     return base64.b64encode(made.public_bytes(serialization.Encoding.PEM)).decode()
 
 
-def wish(**spec: Any) -> dict[str, Any]:
+def request_object(**spec: Any) -> dict[str, Any]:
     whole = {"request": request(), "signerName": "example.com/signer", "usages": ["client auth"], **spec}
     return {"metadata": {"name": "a"}, "spec": {k: v for k, v in whole.items() if v is not None}}
 
@@ -52,14 +52,14 @@ def condition(kind: str, status: str = "True", **parts: Any) -> dict[str, Any]:
     return {"type": kind, "status": status, **parts}
 
 
-def judged(*conditions: Any, certificate: str = "") -> dict[str, Any]:
+def with_status(*conditions: Any, certificate: str = "") -> dict[str, Any]:
     status: dict[str, Any] = {"conditions": list(conditions)}
-    return {**wish(), "status": {**status, "certificate": certificate} if certificate else status}
+    return {**request_object(), "status": {**status, "certificate": certificate} if certificate else status}
 
 
-def test_a_create_drops_the_status(kinds: Declared) -> None:
-    assert kinds.stored(PLURAL, judged(condition("Approved"), certificate="AAAA"))["status"] == {}
-    assert kinds.created(PLURAL, wish(expirationSeconds=600)) == []
+def test_create_drops_the_status(kinds: Declared) -> None:
+    assert kinds.stored(PLURAL, with_status(condition("Approved"), certificate="AAAA"))["status"] == {}
+    assert kinds.created(PLURAL, request_object(expirationSeconds=600)) == []
 
 
 @pytest.mark.parametrize(
@@ -92,45 +92,45 @@ def test_a_create_drops_the_status(kinds: Declared) -> None:
         ),
     ],
 )
-def test_what_is_asked_for(kinds: Declared, spec: Any, field: str, message: str) -> None:
-    assert kinds.created(PLURAL, wish(**spec)) == [(f"spec.{field}", message)]
+def test_create_reports_invalid_fields(kinds: Declared, spec: Any, field: str, message: str) -> None:
+    assert kinds.created(PLURAL, request_object(**spec)) == [(f"spec.{field}", message)]
 
 
-def test_names_of_signers(kinds: Declared) -> None:
+def test_signer_names_are_validated(kinds: Declared) -> None:
     for name in ("example.com/ns.name-1", "a.b/" + ".".join(["x" * 63] * 3)):
-        assert kinds.created(PLURAL, wish(signerName=name)) == []
+        assert kinds.created(PLURAL, request_object(signerName=name)) == []
     for name, part in (
         ("Example.com/x", '"Example"'),
         ("example.com/Bad_", '"Bad_"'),
         ("example.com/", '""'),
     ):
-        [(field, message)] = kinds.created(PLURAL, wish(signerName=name))
+        [(field, message)] = kinds.created(PLURAL, request_object(signerName=name))
         assert field == "spec.signerName" and f"validating label {part}: a lowercase" in message
     long = ".".join(["x" * 60] * 5)
     assert ("spec.signerName", "Too long: must have at most 253 bytes") in kinds.created(
-        PLURAL, wish(signerName=f"{long}/x")
+        PLURAL, request_object(signerName=f"{long}/x")
     )
     path = ".".join(["x" * 63] * 9)
-    assert kinds.created(PLURAL, wish(signerName=f"example.com/{path}")) == [
+    assert kinds.created(PLURAL, request_object(signerName=f"example.com/{path}")) == [
         ("spec.signerName", "Too long: must have at most 571 bytes")
     ]
 
 
-def test_the_signer_of_old_clients(kinds: Declared, names: Names) -> None:
+def test_legacy_signer_is_refused_for_new_requests(kinds: Declared, names: Names) -> None:
     old = names.key("legacy-unknown")
-    assert kinds.created(PLURAL, wish(signerName=old)) == [
+    assert kinds.created(PLURAL, request_object(signerName=old)) == [
         (
             "spec.signerName",
             f'Invalid value: "{old}": the legacy signerName is not allowed via this API version',
         )
     ]
-    assert kinds.replaced(PLURAL, wish(signerName=old), wish(signerName=old))[1] == []
+    assert kinds.replaced(PLURAL, request_object(signerName=old), request_object(signerName=old))[1] == []
 
 
-def test_usages_are_known(kinds: Declared) -> None:
-    [(field, message)] = kinds.created(PLURAL, wish(usages=["client auth", "world domination"]))
+def test_unknown_usages_are_refused(kinds: Declared) -> None:
+    [(field, message)] = kinds.created(PLURAL, request_object(usages=["client auth", "world domination"]))
     assert field == "spec.usages[1]" and message.startswith('Unsupported value: "world domination": ')
-    assert kinds.created(PLURAL, wish(usages=["signing", "s/mime", "netscape sgc", "any"])) == []
+    assert kinds.created(PLURAL, request_object(usages=["signing", "s/mime", "netscape sgc", "any"])) == []
 
 
 def pem(kind: str, content: bytes) -> str:
@@ -138,7 +138,7 @@ def pem(kind: str, content: bytes) -> str:
     return base64.b64encode(f"-----BEGIN {kind}-----\n{body}-----END {kind}-----\n".encode()).decode()
 
 
-def test_a_request_is_signed_by_its_own_key(kinds: Declared) -> None:
+def test_request_must_be_a_pem_request_with_a_valid_signature(kinds: Declared) -> None:
     broken = base64.b64decode(request()).decode().splitlines()
     content = bytearray(base64.b64decode("".join(broken[1:-1])))
     content[-1] ^= 1
@@ -149,52 +149,55 @@ def test_a_request_is_signed_by_its_own_key(kinds: Declared) -> None:
         pem("CERTIFICATE REQUEST", b"\0\1"),
         pem("CERTIFICATE REQUEST", bytes(content)),
     ):
-        causes = kinds.created(PLURAL, wish(request=wrong))
+        causes = kinds.created(PLURAL, request_object(request=wrong))
         assert [field for field, _ in causes] == ["spec.request"]
 
 
-def test_the_object_itself_changes_in_its_metadata_alone(kinds: Declared) -> None:
-    after = {**judged(condition("Approved"), certificate=certificate()), "spec": wish(usages=["any"])["spec"]}
-    new, causes = kinds.replaced(PLURAL, wish(), after)
+def test_update_changes_only_metadata(kinds: Declared) -> None:
+    after = {
+        **with_status(condition("Approved"), certificate=certificate()),
+        "spec": request_object(usages=["any"])["spec"],
+    }
+    new, causes = kinds.replaced(PLURAL, request_object(), after)
     assert causes == [] and new["spec"]["usages"] == ["client auth"] and new["status"] == {}
 
 
 def changed(
     kinds: Declared, before: dict[str, Any], after: dict[str, Any], subresource: str
 ) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    """From one stored status to another, which creating one would drop."""
-    old = kinds.stored(PLURAL, wish())
+    """Replace one stored status by another. A create would drop both."""
+    old = kinds.stored(PLURAL, request_object())
     old["status"] = kinds.decode(PLURAL, before)["status"]
-    new = kinds.stored(PLURAL, wish())
+    new = kinds.stored(PLURAL, request_object())
     new["status"] = kinds.decode(PLURAL, after)["status"]
     return replace(kinds[PLURAL], new, old, subresource)
 
 
-def test_verdicts_come_by_approval(kinds: Declared) -> None:
+def test_only_the_approval_subresource_adds_approvals(kinds: Declared) -> None:
     new, causes = changed(
-        kinds, judged(), judged(condition("Approved"), certificate=certificate()), "approval"
+        kinds, with_status(), with_status(condition("Approved"), certificate=certificate()), "approval"
     )
     assert causes == [] and list(new["status"]) == ["conditions"]
     for kind in ("Approved", "Denied"):
-        _, causes = changed(kinds, judged(), judged(condition(kind)), "status")
+        _, causes = changed(kinds, with_status(), with_status(condition(kind)), "status")
         assert causes == [
             ("status.conditions", f'Forbidden: updates may not add a condition of type "{kind}"')
         ]
-    assert changed(kinds, judged(), judged(condition("Failed")), "status")[1] == []
+    assert changed(kinds, with_status(), with_status(condition("Failed")), "status")[1] == []
 
 
 @pytest.mark.parametrize("subresource", ["approval", "status"])
 def test_conditions_cannot_be_removed(kinds: Declared, subresource: str) -> None:
     for kind in ("Approved", "Denied", "Failed"):
-        _, causes = changed(kinds, judged(condition(kind)), judged(), subresource)
+        _, causes = changed(kinds, with_status(condition(kind)), with_status(), subresource)
         assert causes == [
             ("status.conditions", f'Forbidden: updates may not remove a condition of type "{kind}"')
         ]
 
 
-def test_a_verdict_stays_as_it_was_given(kinds: Declared) -> None:
-    before = judged(condition("Approved", reason="Because"))
-    after = judged(condition("Approved", reason="Otherwise"), condition("Failed"))
+def test_status_update_keeps_approvals_unchanged(kinds: Declared) -> None:
+    before = with_status(condition("Approved", reason="Because"))
+    after = with_status(condition("Approved", reason="Otherwise"), condition("Failed"))
     new, causes = changed(kinds, before, after, "status")
     assert causes == [] and new["status"]["conditions"][0]["reason"] == "Because"
 
@@ -222,26 +225,28 @@ def test_a_verdict_stays_as_it_was_given(kinds: Declared) -> None:
         ),
     ],
 )
-def test_conditions(kinds: Declared, conditions: Any, field: str, message: str) -> None:
-    _, causes = changed(kinds, judged(), judged(*conditions), "approval")
+def test_approval_update_reports_invalid_conditions(
+    kinds: Declared, conditions: Any, field: str, message: str
+) -> None:
+    _, causes = changed(kinds, with_status(), with_status(*conditions), "approval")
     assert causes == [(f"status.conditions{field}", message)]
 
 
-def test_certificates_come_by_status_and_stay(kinds: Declared) -> None:
-    approved = judged(condition("Approved"))
-    issued = judged(condition("Approved"), certificate=certificate())
+def test_status_update_sets_the_certificate_once(kinds: Declared) -> None:
+    approved = with_status(condition("Approved"))
+    issued = with_status(condition("Approved"), certificate=certificate())
     assert changed(kinds, approved, issued, "status")[1] == []
     assert changed(kinds, issued, issued, "status")[1] == []
-    other = judged(condition("Approved"), certificate=certificate(2))
+    other = with_status(condition("Approved"), certificate=certificate(2))
     for after in (other, approved):
         assert changed(kinds, issued, after, "status")[1] == [
             ("status.certificate", "Forbidden: updates may not modify existing certificate content")
         ]
 
 
-def test_certificates_are_certificates(kinds: Declared) -> None:
+def test_status_update_refuses_what_is_no_certificate(kinds: Declared) -> None:
     def wrong(content: str) -> str:
-        [(field, message)] = changed(kinds, judged(), judged(certificate=content), "status")[1]
+        [(field, message)] = changed(kinds, with_status(), with_status(certificate=content), "status")[1]
         assert field == "status.certificate"
         return message.removeprefix('Invalid value: "<certificate data>": ')
 
@@ -253,12 +258,13 @@ def test_certificates_are_certificates(kinds: Declared) -> None:
     assert wrong(base64.b64encode(headed.encode()).decode()) == "no PEM block headers are permitted"
 
 
-def test_how_it_is_found_and_deleted(kinds: Declared) -> None:
+def test_field_selectors_subresources_and_deletion(kinds: Declared) -> None:
     definition = kinds[PLURAL]
     assert definition.selects("spec.signerName") and not definition.selects("metadata.namespace")
     assert definition.unsupported_field_text("x") == "field label not supported: x"
     assert (
-        definition.selection.fields["spec.signerName"](kinds.stored(PLURAL, wish())) == "example.com/signer"
+        definition.selection.fields["spec.signerName"](kinds.stored(PLURAL, request_object()))
+        == "example.com/signer"
     )
     assert not definition.deletion.returns_object
     assert {one.name for one in definition.subresources} == {"approval", "status"}

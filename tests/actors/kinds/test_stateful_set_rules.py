@@ -18,7 +18,7 @@ CLAIM = {
     "metadata": {"name": "data"},
     "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
 }
-FIXED = (
+IMMUTABLE_TEXT = (
     "Forbidden: updates to statefulset spec for fields other than 'replicas', 'template', 'updateStrategy', "
     "'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
 )
@@ -32,11 +32,11 @@ def featured(kinds: Declared, names: Names, *features: str) -> Definition:
     return stateful_set.define(names, frozenset(features))
 
 
-def made(definition: Definition, document: dict[str, Any]) -> tuple[dict[str, Any], Causes]:
+def created(definition: Definition, document: dict[str, Any]) -> tuple[dict[str, Any], Causes]:
     return create(definition, definition.schema.decode_object(document).object)
 
 
-def test_defaults(kinds: Declared) -> None:
+def test_create_sets_defaults(kinds: Declared) -> None:
     stored = kinds.stored(PLURAL, with_status(stateful(), replicas=3))
     spec = stored["spec"]
     assert list(spec) == [
@@ -54,14 +54,14 @@ def test_defaults(kinds: Declared) -> None:
     assert kinds.created(PLURAL, stateful()) == []
 
 
-def test_a_service_is_required(kinds: Declared) -> None:
+def test_service_name_is_required(kinds: Declared) -> None:
     assert kinds.created(PLURAL, workload()) == [("spec.serviceName", "Required value")]
     assert kinds.created(PLURAL, stateful(serviceName="")) == [("spec.serviceName", "Required value")]
 
 
-def test_claims_get_their_defaults(kinds: Declared) -> None:
-    odd = {**CLAIM, "kind": "Other", "apiVersion": "v7"}
-    stored = kinds.stored(PLURAL, stateful(volumeClaimTemplates=[odd]))
+def test_volume_claim_templates_get_defaults(kinds: Declared) -> None:
+    of_other_kind = {**CLAIM, "kind": "Other", "apiVersion": "v7"}
+    stored = kinds.stored(PLURAL, stateful(volumeClaimTemplates=[of_other_kind]))
     assert stored["spec"]["volumeClaimTemplates"] == [
         {
             "kind": "PersistentVolumeClaim",
@@ -73,16 +73,16 @@ def test_claims_get_their_defaults(kinds: Declared) -> None:
     ]
 
 
-def test_pods_are_managed_in_order_or_at_once(kinds: Declared) -> None:
+def test_unknown_pod_management_policy_is_refused(kinds: Declared) -> None:
     assert kinds.created(PLURAL, stateful(podManagementPolicy="Parallel")) == []
     assert kinds.created(PLURAL, stateful(podManagementPolicy="Random")) == [
         ("spec.podManagementPolicy", "Invalid value: \"Random\": must be 'OrderedReady' or 'Parallel'")
     ]
 
 
-def test_strategies_by_default(kinds: Declared) -> None:
-    def strategy(**said: Any) -> Any:
-        return kinds.stored(PLURAL, stateful(updateStrategy=said))["spec"]["updateStrategy"]
+def test_update_strategy_gets_defaults(kinds: Declared) -> None:
+    def strategy(**sent: Any) -> Any:
+        return kinds.stored(PLURAL, stateful(updateStrategy=sent))["spec"]["updateStrategy"]
 
     assert strategy(rollingUpdate={"partition": 3}) == {
         "type": "RollingUpdate",
@@ -116,7 +116,7 @@ def test_strategies_by_default(kinds: Declared) -> None:
         ({"template": template(containers=[])}, []),
     ],
 )
-def test_create(kinds: Declared, spec: Any, wrong: list[str]) -> None:
+def test_create_reports_invalid_fields(kinds: Declared, spec: Any, wrong: list[str]) -> None:
     causes = kinds.created(PLURAL, stateful(**spec))
     assert [field for field, _ in causes] == [f"spec.{part}" for part in wrong]
 
@@ -131,8 +131,8 @@ def test_create(kinds: Declared, spec: Any, wrong: list[str]) -> None:
         {"selector": {"matchLabels": {"b": "c"}}, "template": template({"b": "c"})},
     ],
 )
-def test_what_stays(kinds: Declared, spec: Any) -> None:
-    assert kinds.replaced(PLURAL, stateful(), stateful(**spec))[1] == [("spec", FIXED)]
+def test_update_of_immutable_field_is_refused(kinds: Declared, spec: Any) -> None:
+    assert kinds.replaced(PLURAL, stateful(), stateful(**spec))[1] == [("spec", IMMUTABLE_TEXT)]
 
 
 @pytest.mark.parametrize(
@@ -144,12 +144,12 @@ def test_what_stays(kinds: Declared, spec: Any) -> None:
         {"minReadySeconds": 4},
     ],
 )
-def test_what_changes(kinds: Declared, spec: Any) -> None:
+def test_update_of_mutable_field_is_valid(kinds: Declared, spec: Any) -> None:
     new, causes = kinds.replaced(PLURAL, stateful(), stateful(**spec))
     assert causes == [] and new["metadata"]["generation"] == 2
 
 
-def test_features_that_are_off_leave_nothing(kinds: Declared) -> None:
+def test_fields_of_disabled_features_are_dropped(kinds: Declared) -> None:
     gated = stateful(
         persistentVolumeClaimRetentionPolicy={"whenDeleted": "Delete"},
         updateStrategy={"rollingUpdate": {"maxUnavailable": 2}},
@@ -159,33 +159,40 @@ def test_features_that_are_off_leave_nothing(kinds: Declared) -> None:
         assert spec["updateStrategy"]["rollingUpdate"] == {"partition": 0}
 
 
-def test_claims_are_retained_by_default(kinds: Declared, names: Names) -> None:
+def test_claim_retention_policy_defaults_to_retain_with_its_feature(kinds: Declared, names: Names) -> None:
     definition = featured(kinds, names, AUTO_DELETE)
     part = "persistentVolumeClaimRetentionPolicy"
-    assert made(definition, stateful())[0]["spec"][part] == {"whenDeleted": "Retain", "whenScaled": "Retain"}
-    said = stateful(**{part: {"whenDeleted": "Delete"}})
-    assert made(definition, said)[0]["spec"][part] == {"whenDeleted": "Delete", "whenScaled": "Retain"}
-    _, causes = made(definition, stateful(**{part: {"whenScaled": "Burn"}}))
+    assert created(definition, stateful())[0]["spec"][part] == {
+        "whenDeleted": "Retain",
+        "whenScaled": "Retain",
+    }
+    sent = stateful(**{part: {"whenDeleted": "Delete"}})
+    assert created(definition, sent)[0]["spec"][part] == {"whenDeleted": "Delete", "whenScaled": "Retain"}
+    _, causes = created(definition, stateful(**{part: {"whenScaled": "Burn"}}))
     assert causes == [
         (f"spec.{part}.whenScaled", 'Unsupported value: "Burn": supported values: "Retain", "Delete"')
     ]
 
 
 @pytest.mark.parametrize(
-    ("missing", "texts"),
+    ("max_unavailable", "texts"),
     [(1, []), ("50%", []), (0, ["cannot be 0"]), ("101%", ["must not be greater than 100%"])],
 )
-def test_how_many_may_be_missing(kinds: Declared, names: Names, missing: Any, texts: list[str]) -> None:
+def test_max_unavailable_is_validated_with_its_feature(
+    kinds: Declared, names: Names, max_unavailable: Any, texts: list[str]
+) -> None:
     definition = featured(kinds, names, MAX_UNAVAILABLE)
-    assert made(definition, stateful())[0]["spec"]["updateStrategy"]["rollingUpdate"] == {
+    assert created(definition, stateful())[0]["spec"]["updateStrategy"]["rollingUpdate"] == {
         "partition": 0,
         "maxUnavailable": 1,
     }
-    _, causes = made(definition, stateful(updateStrategy={"rollingUpdate": {"maxUnavailable": missing}}))
+    _, causes = created(
+        definition, stateful(updateStrategy={"rollingUpdate": {"maxUnavailable": max_unavailable}})
+    )
     assert [message.rpartition(": ")[2] for _, message in causes] == texts
 
 
-def test_status_has_its_own_path(kinds: Declared) -> None:
+def test_status_subresource_changes_only_the_status(kinds: Declared) -> None:
     found = with_status(
         stateful(replicas=9),
         replicas=3,
@@ -210,7 +217,7 @@ def test_status_has_its_own_path(kinds: Declared) -> None:
     ]
 
 
-def test_deleting_one_answers_with_a_status(kinds: Declared) -> None:
+def test_delete_returns_a_status(kinds: Declared) -> None:
     assert not kinds[PLURAL].deletion.returns_object
     assert {one.name: one.verbs for one in kinds[PLURAL].subresources} == {
         "scale": ("get", "patch", "update"),
@@ -218,7 +225,7 @@ def test_deleting_one_answers_with_a_status(kinds: Declared) -> None:
     }
 
 
-def test_cells(kinds: Declared) -> None:
+def test_table_cells_are_computed_from_the_object(kinds: Declared) -> None:
     two = template(containers=[{"name": "c1", "image": "i1"}, {"name": "c2", "image": "i2"}])
     stored = kinds.stored(PLURAL, stateful(replicas=0, template=two))
     cells = {column.name: column.cell(stored, 0) for column in COLUMNS}

@@ -64,7 +64,7 @@ CASES: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
 
 
 @pytest.mark.parametrize(("parts", "expected"), CASES)
-def test_create(kinds: Declared, parts: Any, expected: list[tuple[str, str]]) -> None:
+def test_create_reports_invalid_fields(kinds: Declared, parts: Any, expected: list[tuple[str, str]]) -> None:
     assert kinds.created("storageclasses", {**NAMED, **parts}) == expected
 
 
@@ -84,17 +84,19 @@ def test_create(kinds: Declared, parts: Any, expected: list[tuple[str, str]]) ->
         ),
     ],
 )
-def test_replace(kinds: Declared, parts: Any, expected: list[tuple[str, str]]) -> None:
+def test_update_of_immutable_field_is_refused(
+    kinds: Declared, parts: Any, expected: list[tuple[str, str]]
+) -> None:
     assert kinds.replaced("storageclasses", NAMED, {**NAMED, **parts})[1] == expected
 
 
-def test_the_rules_of_the_object_come_before_those_of_the_change(kinds: Declared) -> None:
+def test_update_reports_errors_of_the_object_before_those_of_the_change(kinds: Declared) -> None:
     before = {**NAMED, "parameters": {"a": "b"}}
     _, causes = kinds.replaced("storageclasses", before, {"metadata": {"name": "a"}})
     assert [field for field, _ in once(causes)] == ["provisioner", "parameters", "provisioner"]
 
 
-def test_old_labels_of_nodes_are_warned_of(kinds: Declared, names: Names) -> None:
+def test_deprecated_node_labels_cause_warnings(kinds: Declared, names: Names) -> None:
     old = names.key("zone", "failure-domain.beta")
     new = kinds.stored(
         "storageclasses", {**NAMED, "allowedTopologies": [expressions(("z", ["a"]), (old, ["b"]))]}
@@ -105,5 +107,5 @@ def test_old_labels_of_nodes_are_warned_of(kinds: Declared, names: Names) -> Non
     ]
 
 
-def test_deleting_one_answers_with_it(kinds: Declared) -> None:
+def test_delete_returns_the_object(kinds: Declared) -> None:
     assert kinds["storageclasses"].deletion.returns_object

@@ -27,13 +27,13 @@ def inline(**spec: Any) -> dict[str, Any]:
     return attachment(source={"inlineVolumeSpec": {k: v for k, v in whole.items() if v is not None}})
 
 
-def test_a_new_one_is_not_attached(kinds: Declared) -> None:
+def test_create_resets_the_status(kinds: Declared) -> None:
     stored = kinds.stored(PLURAL, {**attachment(), "status": {"attached": True}})
     assert stored["status"] == {"attached": False}
     assert kinds.created(PLURAL, attachment()) == kinds.created(PLURAL, inline()) == []
 
 
-def test_inline_volumes_get_no_defaults_of_objects(kinds: Declared) -> None:
+def test_inline_volume_gets_no_defaults(kinds: Declared) -> None:
     assert kinds.decode(PLURAL, inline())["spec"]["source"]["inlineVolumeSpec"] == INLINE
 
 
@@ -47,7 +47,7 @@ ONE = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
         ({"persistentVolumeName": "a", "inlineVolumeSpec": INLINE}, "", f"Forbidden: {ONE}"),
     ],
 )
-def test_sources(kinds: Declared, source: Any, field: str, message: str) -> None:
+def test_create_reports_invalid_sources(kinds: Declared, source: Any, field: str, message: str) -> None:
     assert kinds.created(PLURAL, attachment(source=source)) == [(f"spec.source{field}", message)]
 
 
@@ -88,11 +88,11 @@ def test_sources(kinds: Declared, source: Any, field: str, message: str) -> None
         ),
     ],
 )
-def test_inline_volumes(kinds: Declared, spec: Any, field: str, message: str) -> None:
+def test_create_reports_invalid_inline_volumes(kinds: Declared, spec: Any, field: str, message: str) -> None:
     assert kinds.created(PLURAL, inline(**spec)) == [(f"spec.source.inlineVolumeSpec.{field}", message)]
 
 
-def test_an_inline_volume_of_one_machine_cannot_be(kinds: Declared) -> None:
+def test_local_inline_volume_is_refused(kinds: Declared) -> None:
     local = inline(csi=None, local={"path": "/disk"}, nodeAffinity={})
     found = [field.removeprefix("spec.source.inlineVolumeSpec.") for field, _ in kinds.created(PLURAL, local)]
     assert found == ["csi", "nodeAffinity", "nodeAffinity"]
@@ -102,7 +102,7 @@ def fields(causes: list[tuple[str, str]]) -> list[str]:
     return [field for field, _ in causes]
 
 
-def test_names(kinds: Declared) -> None:
+def test_names_are_validated(kinds: Declared) -> None:
     assert fields(kinds.created(PLURAL, attachment(attacher=""))) == ["spec.attacher"] * 3
     assert fields(kinds.created(PLURAL, attachment(attacher="Bad_"))) == ["spec.attacher"]
     assert fields(kinds.created(PLURAL, attachment(nodeName=""))) == ["spec.nodeName"]
@@ -111,13 +111,13 @@ def test_names(kinds: Declared) -> None:
     assert causes[0][1] == "Required value: must specify non empty persistentVolumeName"
 
 
-def test_the_wish_stays(kinds: Declared) -> None:
+def test_spec_is_immutable(kinds: Declared) -> None:
     for spec in ({"nodeName": "n2"}, {"attacher": "e"}, {"source": {"persistentVolumeName": "b"}}):
         _, causes = kinds.replaced(PLURAL, attachment(), attachment(**spec))
         assert fields(causes) == ["spec"] and causes[0][1].endswith(": field is immutable")
 
 
-def test_status_has_its_own_path_and_touches_nothing_else(kinds: Declared) -> None:
+def test_status_subresource_changes_neither_spec_nor_metadata(kinds: Declared) -> None:
     found = {
         **attachment(nodeName="n2"),
         "metadata": {"name": "a", "labels": {"a": "b"}, "finalizers": ["example.com/f"]},
@@ -133,16 +133,16 @@ def test_status_has_its_own_path_and_touches_nothing_else(kinds: Declared) -> No
     assert kinds.replaced(PLURAL, attachment(), attachment())[0]["status"] == {"attached": False}
 
 
-def test_limits_of_the_status(kinds: Declared) -> None:
-    def told(**status: Any) -> list[tuple[str, str]]:
+def test_status_update_limits_metadata_and_messages(kinds: Declared) -> None:
+    def causes_of_update(**status: Any) -> list[tuple[str, str]]:
         return kinds.replaced(PLURAL, attachment(), {**attachment(), "status": status}, "status")[1]
 
     assert (
-        told(attachmentMetadata={"k": "v" * 262144})
+        causes_of_update(attachmentMetadata={"k": "v" * 262144})
         == [("status.attachmentMetadata", "Too long: must have at most 262144 bytes")] * 2
     )
-    assert fields(told(detachError={"message": "m" * 1025})) == ["status.detachError.message"] * 2
+    assert fields(causes_of_update(detachError={"message": "m" * 1025})) == ["status.detachError.message"] * 2
 
 
-def test_how_it_is_written_and_deleted(kinds: Declared) -> None:
+def test_update_needs_a_resource_version_and_delete_returns_the_object(kinds: Declared) -> None:
     assert kinds[PLURAL].deletion.returns_object and not kinds[PLURAL].strategy.allow_unconditional_update

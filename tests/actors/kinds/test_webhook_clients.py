@@ -36,18 +36,18 @@ FORM = "; desired format: https://host[/path]"
         ),
     ],
 )
-def test_urls(url: str, messages: list[str]) -> None:
+def test_url_errors(url: str, messages: list[str]) -> None:
     assert causes_of(collect(url_rules, url, "url")) == [("url", message) for message in messages]
 
 
 @pytest.mark.parametrize("url", ["https://h:port", "https://[::1", "https://h:99999"])
-def test_what_is_no_url(url: str) -> None:
+def test_unparsable_url_is_refused(url: str) -> None:
     [(_, message)] = causes_of(collect(url_rules, url, "url"))
     assert message.startswith("Required value: url must be a valid URL: ")
 
 
 @pytest.mark.parametrize("path", [None, "", "/", "/a", "/a/b.c/"])
-def test_good_services(path: str | None) -> None:
+def test_valid_services_pass(path: str | None) -> None:
     assert collect(service_rules, "s", "n", path, 443, "service") == []
 
 
@@ -59,16 +59,16 @@ def test_good_services(path: str | None) -> None:
         ("/a//b", 'Invalid value: "/a//b": segment[1] may not be empty'),
     ],
 )
-def test_paths(path: str, message: str) -> None:
+def test_service_path_errors(path: str, message: str) -> None:
     assert causes_of(collect(service_rules, "s", "n", path, 443, "service")) == [("service.path", message)]
 
 
-def test_steps_of_paths_are_domain_names() -> None:
+def test_segments_of_service_paths_must_be_dns_subdomains() -> None:
     [(field, message)] = causes_of(collect(service_rules, "s", "n", "/a/B_d", 443, "service"))
     assert field == "service.path" and message.startswith('Invalid value: "/a/B_d": segment[1]: a lowercase')
 
 
-def test_names_and_ports() -> None:
+def test_service_name_namespace_and_port_are_validated() -> None:
     assert causes_of(collect(service_rules, "", "", None, 0, "service")) == [
         ("service.name", "Required value: service name is required"),
         ("service.namespace", "Required value: service namespace is required"),

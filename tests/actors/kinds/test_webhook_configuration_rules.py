@@ -30,7 +30,7 @@ def configuration(*hooks: Any) -> dict[str, Any]:
 
 
 @BOTH
-def test_defaults(kinds: Declared, plural: str) -> None:
+def test_create_sets_defaults(kinds: Declared, plural: str) -> None:
     stored = kinds.stored(plural, configuration(hook()))
     expected = {
         "name": "a.example.com",
@@ -121,13 +121,15 @@ CASES: list[tuple[dict[str, Any], str, str]] = [
 
 @BOTH
 @pytest.mark.parametrize(("wrong", "field", "message"), CASES)
-def test_hooks(kinds: Declared, plural: str, wrong: Any, field: str, message: str) -> None:
+def test_create_reports_invalid_webhooks(
+    kinds: Declared, plural: str, wrong: Any, field: str, message: str
+) -> None:
     fine = hook(name="b.example.com")
     assert kinds.created(plural, configuration(fine, wrong)) == [(f"webhooks[1].{field}", message)]
 
 
 @BOTH
-def test_everything_at_its_limits(kinds: Declared, plural: str) -> None:
+def test_values_at_their_limits_are_valid(kinds: Declared, plural: str) -> None:
     extremes = hook(
         timeoutSeconds=30,
         sideEffects="NoneOnDryRun",
@@ -141,14 +143,14 @@ def test_everything_at_its_limits(kinds: Declared, plural: str) -> None:
 
 
 @BOTH
-def test_names_are_not_repeated(kinds: Declared, plural: str) -> None:
+def test_webhook_names_are_unique(kinds: Declared, plural: str) -> None:
     assert kinds.created(plural, configuration(hook(), hook())) == [
         ("webhooks[1].name", 'Duplicate value: "a.example.com"')
     ]
 
 
 @BOTH
-def test_other_formats(kinds: Declared, plural: str) -> None:
+def test_formats_of_names_and_versions_are_validated(kinds: Declared, plural: str) -> None:
     for wrong in ("A.Example.Com", "a..example.com"):
         assert [field for field, _ in kinds.created(plural, configuration(hook(name=wrong)))] == [
             "webhooks[0].name"
@@ -159,7 +161,7 @@ def test_other_formats(kinds: Declared, plural: str) -> None:
     ]
 
 
-def test_only_mutating_hooks_are_called_again(kinds: Declared) -> None:
+def test_only_mutating_webhooks_have_a_reinvocation_policy(kinds: Declared) -> None:
     assert kinds.created(MUTATING, configuration(hook(reinvocationPolicy="IfNeeded"))) == []
     assert kinds.created(MUTATING, configuration(hook(reinvocationPolicy="Often"))) == [
         (
@@ -239,7 +241,7 @@ RULES: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
 
 
 @pytest.mark.parametrize(("parts", "expected"), RULES)
-def test_rules(kinds: Declared, parts: Any, expected: list[tuple[str, str]]) -> None:
+def test_create_reports_invalid_rules(kinds: Declared, parts: Any, expected: list[tuple[str, str]]) -> None:
     sent = configuration(hook(rules=[{**RULE, **parts}]))
     assert kinds.created(VALIDATING, sent) == [
         (f"webhooks[0].rules[0].{field}", message) for field, message in expected
@@ -247,7 +249,7 @@ def test_rules(kinds: Declared, parts: Any, expected: list[tuple[str, str]]) -> 
 
 
 @BOTH
-def test_generation_counts_the_hooks(kinds: Declared, plural: str) -> None:
+def test_generation_counts_changes_of_webhooks(kinds: Declared, plural: str) -> None:
     before = configuration(hook())
     assert kinds.replaced(plural, before, before)[0]["metadata"]["generation"] == 1
     new, causes = kinds.replaced(plural, before, configuration(hook(timeoutSeconds=3)))
@@ -257,7 +259,7 @@ def test_generation_counts_the_hooks(kinds: Declared, plural: str) -> None:
 
 
 @BOTH
-def test_old_mistakes_may_stay(kinds: Declared, plural: str) -> None:
+def test_update_may_keep_violations_of_later_rules(kinds: Declared, plural: str) -> None:
     for mistake in (
         configuration(hook(sideEffects="Some")),
         configuration(hook(admissionReviewVersions=["v9"])),
@@ -269,6 +271,6 @@ def test_old_mistakes_may_stay(kinds: Declared, plural: str) -> None:
 
 
 @BOTH
-def test_how_they_are_written_and_deleted(kinds: Declared, plural: str) -> None:
+def test_update_needs_a_resource_version_and_delete_returns_a_status(kinds: Declared, plural: str) -> None:
     assert not kinds[plural].strategy.allow_unconditional_update and not kinds[plural].deletion.returns_object
     assert kinds[plural].names.categories == ("api-extensions",)
