@@ -82,7 +82,7 @@ async def test_a_watch_from_before_the_first_write_ends_when_the_kind_goes(trans
         await registry.register(crontabs())
         async with watching(api, PATH, transport) as watch:
             (await api.ask("POST", PATH, crontab("a"))).expect(201)
-            assert await watch.told(1) == [("ADDED", "a")]
+            assert await watch.types_and_names(1) == [("ADDED", "a")]
             (await api.ask("DELETE", f"{PATH}/a")).expect(200)
             registry.retire(TYPE)
             assert [(event["type"]) for event in await watch.end()] == ["DELETED"]
@@ -96,7 +96,7 @@ async def test_watches_of_other_kinds_go_on() -> None:
             registry.retire(TYPE)
             assert await watch.end() == []
             await api.create("configmaps", {"metadata": {"name": "a"}})
-            assert await other.told(1) == [("ADDED", "a")]
+            assert await other.types_and_names(1) == [("ADDED", "a")]
 
 
 async def test_watches_of_a_definition_that_is_replaced_end() -> None:

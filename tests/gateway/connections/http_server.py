@@ -157,12 +157,12 @@ class Client:
         del self._buffer[:length]
         return taken
 
-    async def ask(self, data: bytes) -> Reply:
+    async def request(self, data: bytes) -> Reply:
         await self.send(data)
         return await self.reply()
 
     async def get(self, path: str = "/") -> Reply:
-        return await self.ask(b"GET %b HTTP/1.1\r\nHost: test\r\n\r\n" % path.encode())
+        return await self.request(b"GET %b HTTP/1.1\r\nHost: test\r\n\r\n" % path.encode())
 
     async def ended(self) -> bool:
         """Wait for bytes or the end of the connection; True if the server closed without sending more."""

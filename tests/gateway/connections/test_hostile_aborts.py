@@ -1,4 +1,4 @@
-"""Clients that leave midway: what was not sent whole is never handled, and nothing of it stays."""
+"""Clients that disconnect early: an incomplete request is never handled, and its memory is freed."""
 
 import pytest
 import trio
@@ -22,7 +22,7 @@ async def deserted(host: Host) -> None:
 
 @pytest.mark.parametrize("part", UPLOADS.values(), ids=UPLOADS.keys())
 @pytest.mark.parametrize("secure", [False, True], ids=["plain", "tls"])
-async def test_an_aborted_upload_changes_nothing(part: bytes, secure: bool) -> None:
+async def test_aborted_upload_is_not_handled(part: bytes, secure: bool) -> None:
     async with served() as host:
         async with host.connect_tls() if secure else host.connect() as client:
             await client.send(part)
@@ -31,7 +31,7 @@ async def test_an_aborted_upload_changes_nothing(part: bytes, secure: bool) -> N
         assert (host.statistics.requests, host.statistics.failed) == (0, 0)
 
 
-async def test_a_half_closed_connection_gets_its_answers() -> None:
+async def test_half_closed_connection_gets_its_responses() -> None:
     async with served() as host, host.connect() as client:
         await client.send(b"GET /a HTTP/1.1\r\nHost: t\r\n\r\nGET /b HTTP/1.1\r\nHost: t\r\n\r\n")
         await client.stream.send_eof()  # type: ignore[attr-defined]
@@ -39,7 +39,7 @@ async def test_a_half_closed_connection_gets_its_answers() -> None:
         assert await client.ended()
 
 
-async def test_a_half_closed_connection_gets_a_late_answer() -> None:
+async def test_half_closed_connection_gets_a_late_response() -> None:
     ready = trio.Event()
 
     async def handle(request: Request) -> Response:
@@ -54,7 +54,7 @@ async def test_a_half_closed_connection_gets_a_late_answer() -> None:
         assert (await client.reply()).body == b"body"
 
 
-async def test_a_client_gone_before_its_answer_disturbs_nobody() -> None:
+async def test_disconnect_before_the_response_affects_no_other_client() -> None:
     started, ready = trio.Event(), trio.Event()
 
     async def handle(request: Request) -> Response:
@@ -74,7 +74,7 @@ async def test_a_client_gone_before_its_answer_disturbs_nobody() -> None:
         assert host.statistics.failed == 0
 
 
-async def test_a_reset_disturbs_nobody() -> None:
+async def test_reset_affects_no_other_client() -> None:
     async with served() as host, host.connect() as other:
         async with host.connect() as client:
             await client.send(b"GET / HTT")
@@ -87,7 +87,7 @@ async def test_a_reset_disturbs_nobody() -> None:
             await until_idle()
 
 
-async def test_a_tls_client_that_ends_its_side_gets_its_answer() -> None:
+async def test_half_closed_tls_connection_gets_its_response() -> None:
     async with served() as host, host.connect_tls() as client:
         assert isinstance(client, Client)
         await client.send(b"GET /a HTTP/1.1\r\nHost: t\r\n\r\n")

@@ -1,4 +1,4 @@
-"""Peers that use HTTP/2 against us: each costs at most its own connection."""
+"""Hostile HTTP/2 peers: each loses at most its own connection."""
 
 import h2.errors
 import h2.events
@@ -24,7 +24,7 @@ async def fine(client: Http2Client) -> bool:
     return await client.status(await client.request()) == b"200"
 
 
-async def test_a_body_announced_too_large_is_refused_at_once() -> None:
+async def test_too_large_content_length_is_refused_at_once() -> None:
     async with served(read_body) as host, http2_client(host) as client:
         number = await client.request(method=b"POST", end=False, extra=((b"content-length", b"99999999"),))
         assert await client.status(number) == b"413"
@@ -32,7 +32,7 @@ async def test_a_body_announced_too_large_is_refused_at_once() -> None:
 
 
 @pytest.mark.parametrize("lengths", [(b"4", b"5"), (b"4, 4",), (b"-1",), (b"x",)])
-async def test_lengths_that_make_no_sense_reach_nobody(lengths: tuple[bytes, ...]) -> None:
+async def test_invalid_content_lengths_do_not_reach_the_handler(lengths: tuple[bytes, ...]) -> None:
     async with served(read_body) as host, http2_client(host) as other, http2_client(host) as client:
         await client.request(
             method=b"POST", end=False, extra=tuple((b"content-length", length) for length in lengths)
@@ -42,7 +42,7 @@ async def test_lengths_that_make_no_sense_reach_nobody(lengths: tuple[bytes, ...
         assert host.statistics.requests == 1
 
 
-async def test_a_body_that_grows_too_large_is_refused_and_stopped() -> None:
+async def test_body_that_grows_too_large_is_refused_and_its_stream_reset() -> None:
     async with served(read_body, Limits(body=20 * KIB)) as host, http2_client(host) as client:
         number = await client.request(method=b"POST", end=False)
         for _ in range(3):
@@ -58,7 +58,7 @@ async def test_a_body_that_grows_too_large_is_refused_and_stopped() -> None:
         assert await fine(client)
 
 
-async def test_uploads_after_their_answer_do_not_use_up_the_window() -> None:
+async def test_uploads_after_their_response_do_not_exhaust_the_window() -> None:
     async with served(read_body, Limits(body=KIB)) as host, http2_client(host) as client:
         for _ in range(20):
             number = await client.request(method=b"POST", end=False)
@@ -68,7 +68,7 @@ async def test_uploads_after_their_answer_do_not_use_up_the_window() -> None:
         assert await fine(client)
 
 
-async def test_an_aborted_upload_is_not_handled() -> None:
+async def test_aborted_upload_is_not_handled() -> None:
     async with served(read_body) as host, http2_client(host) as client:
         number = await client.request(method=b"POST", end=False)
         client.connection.send_data(number, b"part")
@@ -78,7 +78,7 @@ async def test_an_aborted_upload_is_not_handled() -> None:
         assert host.statistics.requests == 1
 
 
-async def test_a_body_that_stalls_is_refused(mock_clock: MockClock) -> None:
+async def test_stalled_body_is_refused(mock_clock: MockClock) -> None:
     async with served(read_body) as host, http2_client(host) as client:
         number = await client.request(method=b"POST", end=False)
         await advance(mock_clock, 31)
@@ -86,7 +86,7 @@ async def test_a_body_that_stalls_is_refused(mock_clock: MockClock) -> None:
         assert host.statistics.requests == 0
 
 
-async def test_resetting_streams_does_not_start_more_work_than_allowed() -> None:
+async def test_reset_streams_count_until_they_are_handled() -> None:
     running, release = 0, trio.Event()
 
     async def handle(request: Request) -> Response:
@@ -107,7 +107,7 @@ async def test_resetting_streams_does_not_start_more_work_than_allowed() -> None
         assert await fine(client)
 
 
-async def test_a_peer_that_opens_no_window_is_dropped(mock_clock: MockClock) -> None:
+async def test_peer_that_opens_no_window_is_disconnected(mock_clock: MockClock) -> None:
     async def handle(request: Request) -> Response:
         return Response(200, b"x" * 1_000_000 if request.path == "/large" else b"")
 
@@ -125,7 +125,7 @@ async def test_a_peer_that_opens_no_window_is_dropped(mock_clock: MockClock) -> 
 
 
 @pytest.mark.parametrize("path", [b"/\xc3\xa9", b"/\xff"])
-async def test_a_path_that_is_not_ascii_ends_its_stream_at_most(path: bytes) -> None:
+async def test_path_beyond_ascii_ends_only_its_stream(path: bytes) -> None:
     async with served() as host, http2_client(host) as other, http2_client(host) as client:
         await client.request(path)
         await until_idle()
@@ -134,7 +134,7 @@ async def test_a_path_that_is_not_ascii_ends_its_stream_at_most(path: bytes) -> 
 
 
 @pytest.mark.parametrize("extra", [(), ((b":protocol", b"websocket"),)], ids=["plain", "websocket"])
-async def test_connect_ends_its_stream_at_most(extra: tuple[tuple[bytes, bytes], ...]) -> None:
+async def test_connect_ends_only_its_stream(extra: tuple[tuple[bytes, bytes], ...]) -> None:
     async with served() as host, http2_client(host) as other, http2_client(host) as client:
         client.connection.send_headers(
             1,
@@ -162,7 +162,7 @@ async def test_connect_ends_its_stream_at_most(extra: tuple[tuple[bytes, bytes],
     ],
     ids=["unknown frames", "a frame too large", "data on no stream", "headers that do not unpack", "goaway"],
 )
-async def test_odd_frames_cost_at_most_the_connection(
+async def test_unexpected_frames_end_only_their_connection(
     bytes_: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with served() as host, http2_client(host) as other, http2_client(host) as client:
@@ -172,7 +172,7 @@ async def test_odd_frames_cost_at_most_the_connection(
     assert caplog.text == ""
 
 
-async def test_a_head_without_an_end_is_closed_in_time(mock_clock: MockClock) -> None:
+async def test_endless_head_times_out(mock_clock: MockClock) -> None:
     async with served() as host, http2_client(host) as client:
         await client.stream.send_all(b"\x00\x00\x01\x01\x00\x00\x00\x00\x01\x82")
         await advance(mock_clock, 122)

@@ -1,4 +1,4 @@
-"""Clients that do not read their answers: they wait alone, hold little, and are dropped in time."""
+"""Clients that do not read their responses: they delay no other, use little memory, and time out."""
 
 import pytest
 import trio
@@ -16,7 +16,7 @@ async def handle(request: Request) -> Response:
 
 
 @pytest.mark.parametrize("secure", [False, True], ids=["plain", "tls"])
-async def test_a_stalled_reader_is_dropped_and_blocks_nobody(mock_clock: MockClock, secure: bool) -> None:
+async def test_stalled_reader_is_disconnected_and_blocks_nobody(mock_clock: MockClock, secure: bool) -> None:
     async with (
         served(handle) as host,
         host.connect() as other,
@@ -26,14 +26,14 @@ async def test_a_stalled_reader_is_dropped_and_blocks_nobody(mock_clock: MockClo
         await until_idle()
         assert (await other.get()).body == b"small"
         assert host.statistics.open == 2
-        # What the kernel's buffers took counts as progress, and buys time.
+        # Bytes that the kernel buffered count as progress and extend the deadline.
         for _ in range(60):
             await advance(mock_clock, 30)
             assert (await other.get()).body == b"small"
         assert (host.statistics.open, host.statistics.timed_out) == (1, 1)
 
 
-async def test_a_slow_reader_gets_everything() -> None:
+async def test_slow_reader_gets_everything() -> None:
     async with served(handle) as host, host.connect_tls() as client:
         await client.send(b"GET /large HTTP/1.1\r\nHost: t\r\n\r\n")
         await until_idle()
@@ -42,7 +42,7 @@ async def test_a_slow_reader_gets_everything() -> None:
         assert (await client.get("/small")).body == b"small"
 
 
-async def test_pipelined_requests_wait_while_their_client_does_not_read() -> None:
+async def test_pipelined_requests_wait_until_their_client_reads() -> None:
     handled = 0
 
     async def count(request: Request) -> Response:

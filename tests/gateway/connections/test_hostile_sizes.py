@@ -1,4 +1,4 @@
-"""Too much of anything is refused as soon as that is known, without reading the rest."""
+"""Requests above a size limit are refused at once, without reading the rest."""
 
 from gateway.connections.limits import Limits
 from gateway.requests.request import Request, Response
@@ -11,28 +11,30 @@ async def length(request: Request) -> Response:
     return Response(200, b"%d" % len(request.body))
 
 
-async def test_a_body_of_three_mebibytes_passes_and_one_byte_more_does_not() -> None:
+async def test_body_of_three_mebibytes_is_the_largest_accepted() -> None:
     async with served(length) as host, host.connect() as client:
         await client.send(b"POST / HTTP/1.1\r\nHost: t\r\nContent-Length: %d\r\n\r\n" % (3 * MIB))
-        assert (await client.ask(b"x" * 3 * MIB)).body == b"%d" % (3 * MIB)
-        reply = await client.ask(b"POST / HTTP/1.1\r\nHost: t\r\nContent-Length: %d\r\n\r\n" % (3 * MIB + 1))
+        assert (await client.request(b"x" * 3 * MIB)).body == b"%d" % (3 * MIB)
+        reply = await client.request(
+            b"POST / HTTP/1.1\r\nHost: t\r\nContent-Length: %d\r\n\r\n" % (3 * MIB + 1)
+        )
         assert reply.status == 413
         assert reply.body == b"Request entity too large: limit is 3145728"
         assert await client.ended()
         assert host.statistics.requests == 1
 
 
-async def test_chunks_are_counted() -> None:
+async def test_chunked_body_above_the_limit_is_refused() -> None:
     async with served(length, Limits(body=1000)) as host, host.connect() as client:
         await client.send(b"POST / HTTP/1.1\r\nHost: t\r\nTransfer-Encoding: chunked\r\n\r\n")
         chunk = b"64\r\n" + b"x" * 100 + b"\r\n"
         await client.send(chunk * 10)
-        assert (await client.ask(chunk)).status == 413
+        assert (await client.request(chunk)).status == 413
         assert await client.ended()
         assert host.statistics.requests == 0
 
 
-async def test_a_client_that_goes_on_sending_still_reads_its_refusal() -> None:
+async def test_client_that_keeps_sending_can_read_its_refusal() -> None:
     async with served(length) as host, host.connect() as client:
         await client.send(b"POST / HTTP/1.1\r\nHost: t\r\nContent-Length: %d\r\n\r\n" % (64 * MIB))
         for _ in range(64):
@@ -41,14 +43,14 @@ async def test_a_client_that_goes_on_sending_still_reads_its_refusal() -> None:
         assert await client.ended()
 
 
-async def test_a_long_target() -> None:
+async def test_long_target_is_refused() -> None:
     async with served() as host, host.connect() as client:
-        reply = await client.ask(b"GET /%b HTTP/1.1\r\nHost: t\r\n\r\n" % (b"a" * 70_000))
+        reply = await client.request(b"GET /%b HTTP/1.1\r\nHost: t\r\n\r\n" % (b"a" * 70_000))
         assert reply.status == 414
         assert await client.ended()
 
 
-async def test_a_target_without_an_end() -> None:
+async def test_endless_target_is_refused() -> None:
     async with served() as host, host.connect() as client:
         await client.send(b"GET /")
         for _ in range(70):
@@ -56,7 +58,7 @@ async def test_a_target_without_an_end() -> None:
         assert (await client.reply()).status == 414
 
 
-async def test_a_large_head() -> None:
+async def test_large_head_is_refused() -> None:
     async with served() as host, host.connect() as client:
         await client.send(b"GET / HTTP/1.1\r\nHost: t\r\n")
         for number in range(40):
@@ -66,7 +68,7 @@ async def test_a_large_head() -> None:
         assert await client.ended()
 
 
-async def test_one_header_without_an_end() -> None:
+async def test_endless_header_is_refused() -> None:
     async with served() as host, host.connect() as client:
         await client.send(b"GET / HTTP/1.1\r\nHost: t\r\nX: ")
         for _ in range(140):
@@ -74,21 +76,21 @@ async def test_one_header_without_an_end() -> None:
         assert (await client.reply()).status == 431
 
 
-async def test_many_headers() -> None:
+async def test_too_many_headers_are_refused() -> None:
     async with served() as host, host.connect() as client:
         fields = b"".join(b"X-%d: 1\r\n" % number for number in range(199))
-        assert (await client.ask(b"GET / HTTP/1.1\r\nHost: t\r\n" + fields + b"\r\n")).status == 200
-        reply = await client.ask(b"GET / HTTP/1.1\r\nHost: t\r\nY: 1\r\n" + fields + b"\r\n")
+        assert (await client.request(b"GET / HTTP/1.1\r\nHost: t\r\n" + fields + b"\r\n")).status == 200
+        reply = await client.request(b"GET / HTTP/1.1\r\nHost: t\r\nY: 1\r\n" + fields + b"\r\n")
         assert reply.status == 431
 
 
-async def test_one_header_many_times() -> None:
+async def test_repeated_header_counts_each_time() -> None:
     async with served() as host, host.connect() as client:
-        reply = await client.ask(b"GET / HTTP/1.1\r\nHost: t\r\n" + b"X: 1\r\n" * 200 + b"\r\n")
+        reply = await client.request(b"GET / HTTP/1.1\r\nHost: t\r\n" + b"X: 1\r\n" * 200 + b"\r\n")
         assert reply.status == 431
 
 
-async def test_a_head_that_follows_a_full_segment_is_not_charged_for_it() -> None:
+async def test_bytes_before_a_head_do_not_count_to_it() -> None:
     async with served() as host, host.connect() as client:
         many = b"GET / HTTP/1.1\r\nHost: t\r\n\r\n" * 3000
         last = b"GET /last HTTP/1.1\r\nHost: t\r\n\r\n"

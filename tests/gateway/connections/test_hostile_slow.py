@@ -1,4 +1,4 @@
-"""Senders that take their time: each part of a request has its own limit, in virtual time."""
+"""Slow senders: each part of a request has its own time limit."""
 
 import trio
 from trio.testing import MockClock
@@ -10,7 +10,7 @@ from tests.gateway.idle import advance
 HEAD = b"POST / HTTP/1.1\r\nHost: t\r\nContent-Length: 100000\r\n\r\n"
 
 
-async def test_a_head_that_does_not_end_is_refused(mock_clock: MockClock) -> None:
+async def test_incomplete_head_times_out(mock_clock: MockClock) -> None:
     async with served() as host, host.connect() as client:
         await client.send(b"GET / HTTP/1.1\r\nHost: t\r\n")
         for _ in range(30):
@@ -24,7 +24,7 @@ async def test_a_head_that_does_not_end_is_refused(mock_clock: MockClock) -> Non
         assert (host.statistics.requests, host.statistics.refused) == (0, 1)
 
 
-async def test_half_a_method_counts_as_a_head(mock_clock: MockClock) -> None:
+async def test_incomplete_method_times_out(mock_clock: MockClock) -> None:
     async with served() as host, host.connect() as client:
         await client.get()
         await client.send(b"GE")
@@ -32,7 +32,7 @@ async def test_half_a_method_counts_as_a_head(mock_clock: MockClock) -> None:
         assert (await client.reply()).status == 408
 
 
-async def test_a_body_that_stalls_is_refused(mock_clock: MockClock) -> None:
+async def test_stalled_body_times_out(mock_clock: MockClock) -> None:
     async with served() as host, host.connect() as client:
         await client.send(HEAD + b"x")
         await advance(mock_clock, 29)
@@ -43,7 +43,7 @@ async def test_a_body_that_stalls_is_refused(mock_clock: MockClock) -> None:
         assert host.statistics.requests == 0
 
 
-async def test_a_body_that_trickles_is_refused(mock_clock: MockClock) -> None:
+async def test_body_below_the_minimum_rate_times_out(mock_clock: MockClock) -> None:
     async with served() as host, host.connect() as client:
         await client.send(HEAD)
         for _ in range(33):
@@ -52,7 +52,7 @@ async def test_a_body_that_trickles_is_refused(mock_clock: MockClock) -> None:
         assert (await client.reply()).status == 408
 
 
-async def test_a_slow_but_steady_body_arrives(mock_clock: MockClock) -> None:
+async def test_slow_but_steady_body_arrives(mock_clock: MockClock) -> None:
     async with served() as host, host.connect_tls() as client:
         await client.send(b"POST / HTTP/1.1\r\nHost: t\r\nContent-Length: 2000000\r\n\r\n")
         for _ in range(100):
@@ -61,7 +61,7 @@ async def test_a_slow_but_steady_body_arrives(mock_clock: MockClock) -> None:
         assert (await client.reply()).status == 200
 
 
-async def test_a_connection_at_rest_is_closed_without_a_word(mock_clock: MockClock) -> None:
+async def test_idle_connection_is_closed_without_a_response(mock_clock: MockClock) -> None:
     async with served() as host, host.connect() as client:
         await client.get()
         await advance(mock_clock, 118)
@@ -73,14 +73,14 @@ async def test_a_connection_at_rest_is_closed_without_a_word(mock_clock: MockClo
         assert host.statistics.open == 0
 
 
-async def test_a_connection_that_never_speaks_is_closed(mock_clock: MockClock) -> None:
+async def test_connection_without_bytes_is_closed(mock_clock: MockClock) -> None:
     async with served() as host, host.connect() as client:
         await advance(mock_clock, 34)
         assert await client.ended()
         assert (host.statistics.timed_out, host.statistics.refused) == (1, 0)
 
 
-async def test_a_handler_may_take_any_time(mock_clock: MockClock) -> None:
+async def test_handler_has_no_time_limit(mock_clock: MockClock) -> None:
     done = trio.Event()
 
     async def handle(request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""Requests that two readers could frame differently are refused, and nothing behind them is read."""
+"""Requests that two parsers could frame differently are refused, and nothing after them is read."""
 
 import pytest
 
@@ -38,7 +38,7 @@ class Counter:
 async def test_ambiguous_framing_is_refused(shape: bytes) -> None:
     handle = Counter()
     async with served(handle) as host, host.connect() as client:
-        reply = await client.ask(
+        reply = await client.request(
             b"POST /a HTTP/1.1\r\nHost: a\r\n" + shape + b"GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n"
         )
         assert reply.status == 400
@@ -48,19 +48,19 @@ async def test_ambiguous_framing_is_refused(shape: bytes) -> None:
 
 
 @pytest.mark.parametrize("coding", [b"gzip, chunked", b"xchunked", b"chunked, gzip", b"identity"])
-async def test_a_coding_we_do_not_undo_is_refused(coding: bytes) -> None:
+async def test_unsupported_transfer_coding_is_refused(coding: bytes) -> None:
     handle = Counter()
     async with served(handle) as host, host.connect() as client:
         head = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: %b\r\n\r\n" % coding
-        reply = await client.ask(head + b"0\r\n\r\n")
+        reply = await client.request(head + b"0\r\n\r\n")
         assert reply.status in (400, 501)
         assert await client.ended()
     assert handle.paths == []
 
 
-async def test_chunks_over_http_1_0_are_not_implemented() -> None:
+async def test_chunked_body_over_http_1_0_is_refused() -> None:
     handle = Counter()
     async with served(handle) as host, host.connect() as client:
-        reply = await client.ask(b"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
+        reply = await client.request(b"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n")
         assert reply.status == 501
     assert handle.paths == []

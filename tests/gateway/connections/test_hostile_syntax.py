@@ -1,4 +1,4 @@
-"""What is not HTTP/1.1 gets a plain answer that says so, and costs nobody else anything."""
+"""Bytes that are not HTTP/1.1 get an error response, and no other client is affected."""
 
 import pytest
 
@@ -25,7 +25,7 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize(("sent", "status"), MALFORMED.values(), ids=MALFORMED.keys())
-async def test_it_is_refused_and_the_connection_ends(sent: bytes, status: int) -> None:
+async def test_malformed_request_is_refused_and_the_connection_closed(sent: bytes, status: int) -> None:
     async with served() as host, host.connect() as other:
         await other.get()
         async with host.connect() as client:
@@ -46,4 +46,4 @@ async def test_it_is_refused_and_the_connection_ends(sent: bytes, status: int) -
 
 async def test_line_breaks_before_a_request_are_skipped() -> None:
     async with served() as host, host.connect() as client:
-        assert (await client.ask(b"\r\n\r\nGET /a HTTP/1.1\r\nHost: t\r\n\r\n")).body == b"GET /a"
+        assert (await client.request(b"\r\n\r\nGET /a HTTP/1.1\r\nHost: t\r\n\r\n")).body == b"GET /a"

@@ -1,4 +1,4 @@
-"""Request bodies: by length, in chunks, announced with Expect; and answers without one."""
+"""Request bodies: by length, in chunks, announced with Expect; and responses without one."""
 
 from gateway.requests.request import Request, Response
 from tests.gateway.connections.http_server import served
@@ -8,13 +8,13 @@ async def echo(request: Request) -> Response:
     return Response(200, request.body)
 
 
-async def test_a_body_by_length() -> None:
+async def test_body_with_content_length() -> None:
     async with served(echo) as host, host.connect() as client:
-        reply = await client.ask(b"POST / HTTP/1.1\r\nHost: t\r\nContent-Length: 5\r\n\r\nhello")
+        reply = await client.request(b"POST / HTTP/1.1\r\nHost: t\r\nContent-Length: 5\r\n\r\nhello")
         assert reply.body == b"hello"
 
 
-async def test_a_large_body_over_tls() -> None:
+async def test_large_body_over_tls() -> None:
     body = bytes(range(256)) * 8192
     async with served(echo) as host, host.connect_tls() as client:
         await client.send(b"PUT / HTTP/1.1\r\nHost: t\r\nContent-Length: %d\r\n\r\n" % len(body))
@@ -47,17 +47,17 @@ async def test_trailers_are_not_headers_of_this_or_the_next_request() -> None:
     assert [sorted(headers) for headers in seen] == [[b"host", b"transfer-encoding"], [b"host"]]
 
 
-async def test_continue_is_said_before_the_body_and_only_then() -> None:
+async def test_continue_is_sent_only_while_the_body_is_missing() -> None:
     head = b"POST / HTTP/1.1\r\nHost: t\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n"
     async with served(echo) as host, host.connect() as client:
-        assert (await client.ask(head)).status == 100
-        assert (await client.ask(b"hi")).body == b"hi"
-        assert (await client.ask(head + b"ho")).body == b"ho"
+        assert (await client.request(head)).status == 100
+        assert (await client.request(b"hi")).body == b"hi"
+        assert (await client.request(head + b"ho")).body == b"ho"
 
 
-async def test_an_expected_body_that_is_too_large_is_never_asked_for() -> None:
+async def test_too_large_body_gets_413_instead_of_continue() -> None:
     async with served(echo) as host, host.connect() as client:
-        reply = await client.ask(
+        reply = await client.request(
             b"POST / HTTP/1.1\r\nHost: t\r\nExpect: 100-continue\r\nContent-Length: 99999999\r\n\r\n"
         )
         assert reply.status == 413
@@ -66,7 +66,9 @@ async def test_an_expected_body_that_is_too_large_is_never_asked_for() -> None:
 
 async def test_other_expectations_fail() -> None:
     async with served(echo) as host, host.connect() as client:
-        reply = await client.ask(b"POST / HTTP/1.1\r\nHost: t\r\nExpect: tea\r\nContent-Length: 2\r\n\r\n")
+        reply = await client.request(
+            b"POST / HTTP/1.1\r\nHost: t\r\nExpect: tea\r\nContent-Length: 2\r\n\r\n"
+        )
         assert reply.status == 417
 
 

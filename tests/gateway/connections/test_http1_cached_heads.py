@@ -1,4 +1,4 @@
-"""A header block seen before is recognized by its bytes. Whatever follows, the outcome is what parsing gives."""
+"""The parser reuses the headers of an equal header block; the result always equals that of parsing."""
 
 import pytest
 from hypothesis import given
@@ -70,7 +70,7 @@ def same_as_parsed(line: bytes, block: bytes) -> None:
 
 @pytest.mark.parametrize("block", BLOCKS)
 @pytest.mark.parametrize("line", LINES)
-def test_recognizing_equals_parsing(line: bytes, block: bytes) -> None:
+def test_cached_headers_equal_parsed_ones(line: bytes, block: bytes) -> None:
     same_as_parsed(line, block)
 
 
@@ -80,13 +80,13 @@ def test_recognizing_equals_parsing(line: bytes, block: bytes) -> None:
     end=st.sampled_from([b" HTTP/1.1", b" HTTP/1.0", b""]),
     block=st.sampled_from(BLOCKS),
 )
-def test_recognizing_equals_parsing_for_any_target(
+def test_cached_headers_equal_parsed_ones_for_any_target(
     method: bytes, target: bytes, end: bytes, block: bytes
 ) -> None:
     same_as_parsed(method + b" /" + target + end, block)
 
 
-def test_a_recognized_request_has_headers_of_its_own() -> None:
+def test_request_with_cached_headers_gets_its_own_copy() -> None:
     parser = prime(BLOCKS[0])
     parser.feed(b"GET /a HTTP/1.1\r\n" + BLOCKS[0])
     parser.feed(b"GET /b HTTP/1.1\r\n" + BLOCKS[0])
@@ -95,7 +95,7 @@ def test_a_recognized_request_has_headers_of_its_own() -> None:
     assert second.headers == {b"host": b"t"}
 
 
-def test_another_block_takes_its_place() -> None:
+def test_new_header_block_replaces_the_cached_one() -> None:
     parser = prime(BLOCKS[0])
     for block, expected in ((BLOCKS[1], b"1, 2"), (BLOCKS[0], None), (BLOCKS[1], b"1, 2")):
         parser.ready = []

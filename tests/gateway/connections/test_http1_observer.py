@@ -1,4 +1,4 @@
-"""An observer hears of every request over HTTP/1.1, and of its end, however that comes."""
+"""An observer gets the stages of every request over HTTP/1.1, and its end, whatever the reason."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def reset(stream: trio.abc.Stream) -> None:
 
 
 @pytest.mark.parametrize("tls", [False, True], ids=["plain", "tls"])
-async def test_requests_of_one_connection(tls: bool) -> None:
+async def test_observer_gets_requests_of_one_connection(tls: bool) -> None:
     observer = Observer()
     async with served(observer=observer) as host, host.connect_tls() if tls else host.connect() as client:
         for path in ("/a", "/long"):
@@ -40,12 +40,12 @@ async def test_requests_of_one_connection(tls: bool) -> None:
             assert (record.stages, record.end) == (PLAIN, (200, len(f"GET {path}"), False))
 
 
-async def test_pipelined_requests_end_in_order_each_with_its_own_size() -> None:
+async def test_pipelined_requests_complete_in_order_each_with_its_size() -> None:
     async def handle(request: Request) -> Response:
         return Response(200, b"x" * int(request.path[1:]))
 
     observer = Observer()
-    sizes = [1, 70_000, 0, 40_000, 3]  # beyond and below what is gathered into one send
+    sizes = [1, 70_000, 0, 40_000, 3]  # above and below the size up to which responses are joined
     async with served(handle, observer=observer) as host, host.connect() as client:
         await client.send(b"".join(b"GET /%d HTTP/1.1\r\nHost: t\r\n\r\n" % size for size in sizes))
         for size in sizes:
@@ -55,7 +55,7 @@ async def test_pipelined_requests_end_in_order_each_with_its_own_size() -> None:
     assert all(record.stages == PLAIN for record in records)
 
 
-async def test_a_head_has_no_body() -> None:
+async def test_head_response_has_size_zero() -> None:
     observer = Observer()
     async with served(observer=observer) as host, host.connect() as client:
         await client.send(b"HEAD / HTTP/1.1\r\nHost: t\r\n\r\n")
@@ -64,7 +64,7 @@ async def test_a_head_has_no_body() -> None:
     assert record.end == (200, 0, False)
 
 
-async def test_a_handler_that_raises() -> None:
+async def test_handler_that_raises_is_reported_as_panic() -> None:
     bug = RuntimeError("a bug of ours")
 
     async def handle(request: Request) -> Response:
@@ -88,7 +88,7 @@ async def test_a_handler_that_raises() -> None:
         (b"Content-Length: 5\r\nExpect: wonders\r\n\r\n", 417),
     ],
 )
-async def test_a_body_that_is_refused(rest: bytes, status: int) -> None:
+async def test_refused_body_is_reported(rest: bytes, status: int) -> None:
     observer = Observer()
     async with served(observer=observer) as host, host.connect() as client:
         await client.send(b"GET /before HTTP/1.1\r\nHost: t\r\n\r\n" + POST + rest)
@@ -101,7 +101,7 @@ async def test_a_body_that_is_refused(rest: bytes, status: int) -> None:
     assert record.end == (status, len(reply.body), False)
 
 
-async def test_a_body_that_does_not_come_in_time(mock_clock: MockClock) -> None:
+async def test_body_that_times_out_is_reported(mock_clock: MockClock) -> None:
     observer = Observer()
     async with served(observer=observer) as host, host.connect() as client:
         await client.send(POST + b"Content-Length: 100000\r\n\r\nx")
@@ -111,7 +111,7 @@ async def test_a_body_that_does_not_come_in_time(mock_clock: MockClock) -> None:
     assert (record.stages, record.end) == (PLAIN, (408, len(reply.body), False))
 
 
-async def test_a_body_that_is_cut_off() -> None:
+async def test_incomplete_body_is_reported_as_cut_off() -> None:
     observer = Observer()
     async with served(observer=observer) as host:
         async with host.connect() as client:
@@ -121,7 +121,7 @@ async def test_a_body_that_is_cut_off() -> None:
 
 
 @pytest.mark.parametrize("head", [b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"GET / HT"])
-async def test_what_is_no_request_is_not_observed(head: bytes) -> None:
+async def test_malformed_request_is_not_reported(head: bytes) -> None:
     observer = Observer()
     async with served(observer=observer) as host:
         async with host.connect() as client:
@@ -131,7 +131,7 @@ async def test_what_is_no_request_is_not_observed(head: bytes) -> None:
     assert observer.records == []
 
 
-async def test_a_client_that_leaves_while_it_is_sent_to() -> None:
+async def test_disconnect_during_the_response_is_reported_as_cut_off() -> None:
     observer = Observer()
     async with served(large, observer=observer) as host:
         async with host.connect() as client:
@@ -142,7 +142,7 @@ async def test_a_client_that_leaves_while_it_is_sent_to() -> None:
     assert (record.stages, record.end) == (PLAIN, (200, 0, True))
 
 
-async def test_a_client_that_does_not_read(mock_clock: MockClock) -> None:
+async def test_client_that_does_not_read_is_reported_as_cut_off(mock_clock: MockClock) -> None:
     observer = Observer()
     async with served(large, Limits(), observer=observer) as host, host.connect() as client:
         await client.send(b"GET / HTTP/1.1\r\nHost: t\r\n\r\n")
@@ -152,7 +152,7 @@ async def test_a_client_that_does_not_read(mock_clock: MockClock) -> None:
     assert (record.stages, record.end) == (PLAIN, (200, 0, True))
 
 
-async def test_a_server_whose_grace_is_over(mock_clock: MockClock) -> None:
+async def test_end_of_grace_is_reported_as_cut_off(mock_clock: MockClock) -> None:
     async def handle(request: Request) -> Response:
         await trio.sleep_forever()
         raise AssertionError
@@ -168,7 +168,7 @@ async def test_a_server_whose_grace_is_over(mock_clock: MockClock) -> None:
     assert (record.stages, record.end) == (PLAIN, (0, 0, True))
 
 
-async def test_without_an_observer_nothing_is_kept() -> None:
+async def test_without_an_observer_nothing_is_recorded() -> None:
     seen: list[Request] = []
 
     async def handle(request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""Requests sent ahead are answered in their order, whatever each of them costs."""
+"""Pipelined requests get their responses in order, however long each takes."""
 
 import trio
 
@@ -6,7 +6,7 @@ from gateway.requests.request import Request, Response
 from tests.gateway.connections.http_server import served
 
 
-async def test_answers_keep_the_order_of_requests() -> None:
+async def test_responses_keep_the_order_of_requests() -> None:
     async def handle(request: Request) -> Response:
         if request.path == "/0":
             for _ in range(10):
@@ -18,7 +18,7 @@ async def test_answers_keep_the_order_of_requests() -> None:
         assert [(await client.reply()).body for _ in range(20)] == [b"/%d" % number for number in range(20)]
 
 
-async def test_large_answers_do_not_overtake_small_ones() -> None:
+async def test_large_responses_do_not_overtake_small_ones() -> None:
     sizes = [10, 200_000, 30, 70_000, 65_536, 5]
 
     async def handle(request: Request) -> Response:
@@ -29,7 +29,7 @@ async def test_large_answers_do_not_overtake_small_ones() -> None:
         assert [len((await client.reply()).body) for _ in sizes] == sizes
 
 
-async def test_bodies_between_pipelined_requests_stay_with_theirs() -> None:
+async def test_bodies_stay_with_their_pipelined_requests() -> None:
     async def handle(request: Request) -> Response:
         return Response(200, request.path.encode() + b"=" + request.body)
 
@@ -39,7 +39,7 @@ async def test_bodies_between_pipelined_requests_stay_with_theirs() -> None:
         assert [(await client.reply()).body for _ in range(3)] == [b"/1=abc", b"/2=", b"/3=abc"]
 
 
-async def test_close_of_a_request_under_way_does_not_end_the_answers_before_it() -> None:
+async def test_close_of_an_incomplete_request_keeps_the_responses_before_it() -> None:
     async with served() as host, host.connect() as client:
         await client.send(
             b"GET /a HTTP/1.1\r\nHost: t\r\n\r\n"
@@ -51,7 +51,7 @@ async def test_close_of_a_request_under_way_does_not_end_the_answers_before_it()
         assert await client.ended()
 
 
-async def test_requests_before_a_malformed_one_are_answered() -> None:
+async def test_requests_before_a_malformed_one_get_responses() -> None:
     async with served() as host, host.connect() as client:
         await client.send(b"GET /a HTTP/1.1\r\nHost: t\r\n\r\nGET /b HTTP/9.9\r\n\r\n")
         assert (await client.reply()).body == b"GET /a"

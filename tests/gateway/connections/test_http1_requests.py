@@ -1,4 +1,4 @@
-"""What the handler sees of a request: method, target, headers, peer."""
+"""The request that the handler gets: method, target, headers, peer."""
 
 from gateway.requests.request import Request, Response
 from tests.gateway.connections.http_server import served
@@ -17,11 +17,11 @@ async def record(*heads: bytes) -> list[Request]:
     recorder = Recorder()
     async with served(recorder) as host, host.connect() as client:
         for head in heads:
-            assert (await client.ask(head + b"\r\n\r\n")).status == 200
+            assert (await client.request(head + b"\r\n\r\n")).status == 200
     return recorder.requests
 
 
-async def test_path_and_query_are_left_as_sent() -> None:
+async def test_path_and_query_are_not_decoded() -> None:
     [request] = await record(b"GET /a%2Fb/%C3%A9?x=1&y=%20?z HTTP/1.1\r\nHost: t")
     assert (request.method, request.path, request.query) == ("GET", "/a%2Fb/%C3%A9", "x=1&y=%20?z")
     assert (request.body, request.repeated) == (b"", None)
@@ -32,7 +32,7 @@ async def test_header_names_are_lower_case_and_values_trimmed() -> None:
     assert request.headers == {b"host": b"t", b"x-mixed": b"two words", b"x-empty": b""}
 
 
-async def test_repeated_headers_are_joined_and_also_kept_apart() -> None:
+async def test_repeated_headers_are_joined_and_listed() -> None:
     first, second = await record(
         b"GET / HTTP/1.1\r\nHost: t\r\nX-A: 1\r\nx-a: 2, 3\r\nX-A: 4", b"GET / HTTP/1.1\r\nHost: t\r\nX-A: 5"
     )
@@ -41,7 +41,7 @@ async def test_repeated_headers_are_joined_and_also_kept_apart() -> None:
     assert (second.headers[b"x-a"], second.repeated) == (b"5", None)
 
 
-async def test_the_absolute_form_loses_its_authority() -> None:
+async def test_absolute_form_loses_its_authority() -> None:
     requests = await record(
         b"GET http://t:80/a?b HTTP/1.1\r\nHost: t",
         b"GET HTTPS://t HTTP/1.1\r\nHost: t",

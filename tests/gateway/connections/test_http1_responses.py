@@ -1,4 +1,4 @@
-"""What goes out: cached heads stay right, and no value can write a header of its own."""
+"""Heads of responses: cached heads stay correct, and no value can inject a header."""
 
 import uuid
 
@@ -28,7 +28,7 @@ async def test_line_breaks_in_values_do_not_reach_the_wire() -> None:
         assert b"set-cookie" not in reply.headers
 
 
-def test_heads_differ_where_responses_do() -> None:
+def test_cached_heads_differ_by_status_and_content_type() -> None:
     plain = b"".join(Heads().render("GET", Response(200, b"abc", b"text/plain"), b""))
     assert plain.startswith(b"HTTP/1.1 200 OK\r\n")
     assert b"content-type: text/plain\r\n" in plain
@@ -38,11 +38,11 @@ def test_heads_differ_where_responses_do() -> None:
     assert b"connection: close\r\ncontent-length: 0\r\n" in refused
 
 
-def test_a_status_without_a_name_still_makes_a_status_line() -> None:
+def test_unknown_status_has_a_status_line() -> None:
     assert Heads().render("GET", Response(299, b""), b"")[0].startswith(b"HTTP/1.1 299 Status\r\n")
 
 
-def test_every_response_is_private_and_has_an_audit_id_of_its_own() -> None:
+def test_every_response_is_private_and_has_its_own_audit_id() -> None:
     heads = Heads()
     plain, warned = Response(200, b"{}"), Response(200, b"{}", headers=[(b"warning", b"x")])
     made = [heads.render("GET", response, b"")[0] for response in (plain, plain, warned)]
@@ -55,7 +55,7 @@ def test_every_response_is_private_and_has_an_audit_id_of_its_own() -> None:
     assert len(ids) == 4
 
 
-def test_a_handler_may_allow_caches() -> None:
+def test_handler_may_allow_caches() -> None:
     public = Response(200, b"", headers=[(b"cache-control", b"public, immutable")])
     head, _ = Heads().render("GET", public, b"")
     assert head.count(b"cache-control") == 1

@@ -1,4 +1,4 @@
-"""A request for another protocol is an ordinary request: but for WebSockets, nothing else is spoken here."""
+"""A request for an upgrade is an ordinary request, except for WebSockets, the only other protocol served."""
 
 from gateway.requests.request import Request, Response
 from tests.gateway.connections.http_server import served
@@ -10,13 +10,13 @@ async def echo(request: Request) -> Response:
     return Response(200, request.path.encode() + b" " + request.body)
 
 
-async def test_it_is_answered_and_the_connection_goes_on() -> None:
+async def test_upgrade_is_ignored_and_the_connection_goes_on() -> None:
     async with served(echo) as host, host.connect() as client:
         await client.send(b"GET /a HTTP/1.1\r\n" + UPGRADE + b"\r\nGET /b HTTP/1.1\r\nHost: t\r\n\r\n")
         assert [(await client.reply()).body for _ in range(2)] == [b"/a ", b"/b "]
 
 
-async def test_its_body_is_not_taken_for_the_next_request() -> None:
+async def test_body_of_an_upgrade_is_not_the_next_request() -> None:
     async with served(echo) as host, host.connect() as client:
         head = b"POST /a HTTP/1.1\r\n" + UPGRADE + b"Content-Length: 30\r\n\r\n"
         body = b"GET /smuggled HTTP/1.1\r\nX: y\r\n"
@@ -25,15 +25,15 @@ async def test_its_body_is_not_taken_for_the_next_request() -> None:
         assert [(await client.reply()).body for _ in range(2)] == [b"/a " + body, b"/b "]
 
 
-async def test_hundreds_in_one_segment_are_just_answered() -> None:
+async def test_hundreds_of_upgrades_in_one_segment_get_responses() -> None:
     async with served(echo) as host, host.connect() as client:
         await client.send((b"GET /a HTTP/1.1\r\n" + UPGRADE + b"\r\n") * 800)
         assert {(await client.reply()).body for _ in range(800)} == {b"/a "}
 
 
-async def test_a_chunked_body_with_it_is_refused() -> None:
+async def test_chunked_body_of_an_upgrade_is_refused() -> None:
     async with served(echo) as host, host.connect() as client:
-        reply = await client.ask(
+        reply = await client.request(
             b"POST / HTTP/1.1\r\n" + UPGRADE + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
         )
         assert reply.status == 400
@@ -42,6 +42,6 @@ async def test_a_chunked_body_with_it_is_refused() -> None:
 
 async def test_connect_is_not_allowed() -> None:
     async with served(echo) as host, host.connect() as client:
-        reply = await client.ask(b"CONNECT other:443 HTTP/1.1\r\nHost: other\r\n\r\n")
+        reply = await client.request(b"CONNECT other:443 HTTP/1.1\r\nHost: other\r\n\r\n")
         assert reply.status == 405
         assert await client.ended()

@@ -1,4 +1,4 @@
-"""What we take from inside Hypercorn. A new version that moves any of it fails here, before it fails in service."""
+"""The internals of Hypercorn that we use: a version that changes any of them fails here, not in service."""
 
 import inspect
 
@@ -61,11 +61,11 @@ SETTINGS = [
 @pytest.mark.parametrize(
     ("method", "parameters"), PARAMETERS.items(), ids=[method.__qualname__ for method in PARAMETERS]
 )
-def test_methods_take_what_we_give_them(method: object, parameters: list[str]) -> None:
+def test_methods_have_the_parameters_that_we_pass(method: object, parameters: list[str]) -> None:
     assert list(inspect.signature(method).parameters) == parameters  # type: ignore[arg-type]
 
 
-def test_methods_we_override_are_still_called_by_that_name() -> None:
+def test_methods_that_we_override_exist_and_are_called() -> None:
     for ours, theirs in ((Http2Protocol, H2Protocol), (Http2Connection, TCPServer)):
         overridden = [name for name in vars(ours) if name in vars(theirs) and not name.startswith("__")]
         assert overridden, ours
@@ -77,7 +77,7 @@ def test_methods_we_override_are_still_called_by_that_name() -> None:
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-def test_settings_are_still_called_that(name: str) -> None:
+def test_settings_that_we_set_exist(name: str) -> None:
     assert hasattr(hypercorn.config.Config, name)
 
 

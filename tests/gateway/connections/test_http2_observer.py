@@ -1,4 +1,4 @@
-"""An observer hears of every HTTP/2 stream with a request, and of its end, however that comes."""
+"""An observer gets the stages of every HTTP/2 request, and its end, whatever the reason."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def sized(request: Request) -> Response:
     return Response(200, b"x" * int(request.path[1:]))
 
 
-async def test_streams_of_one_connection() -> None:
+async def test_observer_gets_streams_of_one_connection() -> None:
     observer = Observer()
     async with served(sized, observer=observer) as host, http2_client(host) as client:
         for size in (0, 5, 60_000):
@@ -34,7 +34,7 @@ async def test_streams_of_one_connection() -> None:
     assert all(record.stages == PLAIN for record in records)
 
 
-async def test_a_handler_that_raises() -> None:
+async def test_handler_that_raises_is_reported_as_panic() -> None:
     bug = RuntimeError("a bug of ours")
 
     async def handle(request: Request) -> Response:
@@ -48,7 +48,7 @@ async def test_a_handler_that_raises() -> None:
     assert (record.error, record.status, record.cut_off) == (bug, 500, False)
 
 
-async def test_a_stream_that_is_reset_while_it_is_handled() -> None:
+async def test_stream_reset_during_handling_is_reported_as_cut_off() -> None:
     go_on = trio.Event()
 
     async def handle(request: Request) -> Response:
@@ -67,7 +67,7 @@ async def test_a_stream_that_is_reset_while_it_is_handled() -> None:
     assert (record.stages, record.end) == (PLAIN, (200, 0, True))
 
 
-async def test_a_stream_that_is_reset_while_its_window_is_full() -> None:
+async def test_stream_reset_with_full_window_is_reported_as_cut_off() -> None:
     observer = Observer()
     async with served(sized, observer=observer) as host, http2_client(host) as client:
         number = await client.request(b"/200000")  # several times the window that a client starts with
@@ -78,7 +78,7 @@ async def test_a_stream_that_is_reset_while_its_window_is_full() -> None:
     assert (record.stages, record.end) == (PLAIN, (200, 0, True))
 
 
-async def test_a_connection_that_is_lost() -> None:
+async def test_lost_connection_is_reported_as_cut_off() -> None:
     observer = Observer()
     async with served(sized, observer=observer) as host:
         async with http2_client(host) as client:
@@ -87,7 +87,7 @@ async def test_a_connection_that_is_lost() -> None:
     assert (record.stages, record.end) == (PLAIN, (200, 0, True))
 
 
-async def test_a_body_that_is_cut_off() -> None:
+async def test_incomplete_body_is_reported_as_cut_off() -> None:
     observer = Observer()
     async with served(observer=observer) as host, http2_client(host) as client:
         number = await client.request(method=b"POST", end=False)
@@ -100,7 +100,7 @@ async def test_a_body_that_is_cut_off() -> None:
     assert (record.stages, record.end) == (PLAIN, (0, 0, True))
 
 
-async def test_a_body_that_is_refused() -> None:
+async def test_refused_body_is_reported() -> None:
     observer = Observer()
     async with served(observer=observer) as host, http2_client(host) as client:
         number = await client.request(method=b"POST", end=False, extra=((b"content-length", b"9999999999"),))
@@ -109,7 +109,7 @@ async def test_a_body_that_is_refused() -> None:
     assert (record.stages, record.status, record.cut_off) == (PLAIN, 413, False)
 
 
-async def test_more_streams_than_are_served() -> None:
+async def test_stream_above_the_limit_is_reported() -> None:
     go_on = trio.Event()
 
     async def handle(request: Request) -> Response:
@@ -129,7 +129,7 @@ async def test_more_streams_than_are_served() -> None:
     assert record.cut_off
 
 
-async def test_a_server_whose_grace_is_over(mock_clock: MockClock) -> None:
+async def test_end_of_grace_is_reported_as_cut_off(mock_clock: MockClock) -> None:
     async def handle(request: Request) -> Response:
         await trio.sleep_forever()
         raise AssertionError

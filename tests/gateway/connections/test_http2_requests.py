@@ -1,4 +1,4 @@
-"""HTTP/2, through ALPN or its preface, reaches the same handler with the same requests."""
+"""HTTP/2, via ALPN or its preface, reaches the same handler with the same requests."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -31,17 +31,17 @@ class Recorder:
         return self._response
 
 
-async def test_the_handler_sees_the_request_as_over_http_1() -> None:
+async def test_handler_gets_the_same_request_as_over_http_1() -> None:
     handle = Recorder(Response(201, b"made", b"text/plain", [(b"audit-id", b"7")]))
     async with served(handle) as host, client_of(host, certificate=True) as client:
-        answer = await client.post(
+        response = await client.post(
             "/a%2Fb?x=1&y=%20", content=b"body", headers=[("X-A", "1"), ("X-A", "2"), ("X-B", "3")]
         )
-    assert answer.http_version == "HTTP/2"
-    assert (answer.status_code, answer.content, answer.headers["audit-id"]) == (201, b"made", "7")
-    assert answer.headers["content-type"] == "text/plain"
-    assert answer.headers["date"].endswith(" GMT")
-    assert "server" not in answer.headers
+    assert response.http_version == "HTTP/2"
+    assert (response.status_code, response.content, response.headers["audit-id"]) == (201, b"made", "7")
+    assert response.headers["content-type"] == "text/plain"
+    assert response.headers["date"].endswith(" GMT")
+    assert "server" not in response.headers
     [request] = handle.requests
     assert (request.method, request.path, request.query, request.body) == (
         "POST",
@@ -69,7 +69,7 @@ async def test_all_requests_of_a_connection_share_its_peer() -> None:
     assert first.peer.certificate is None
 
 
-async def test_large_answers_arrive_whole() -> None:
+async def test_large_responses_arrive_whole() -> None:
     handle = Recorder(Response(200, b"0123456789" * 200_000))
     async with served(handle) as host, client_of(host) as client:
         assert (await client.get("/")).content == b"0123456789" * 200_000
@@ -85,14 +85,14 @@ async def test_large_bodies_arrive_whole() -> None:
 async def test_head_and_no_content_have_no_body() -> None:
     handle = Recorder(Response(200, b"four"))
     async with served(handle) as host, client_of(host) as client:
-        answer = await client.head("/")
-        assert (answer.headers["content-length"], answer.content) == ("4", b"")
+        response = await client.head("/")
+        assert (response.headers["content-length"], response.content) == ("4", b"")
     async with served(Recorder(Response(204, b""))) as host, client_of(host) as client:
-        answer = await client.get("/")
-        assert (answer.status_code, answer.content) == (204, b"")
+        response = await client.get("/")
+        assert (response.status_code, response.content) == (204, b"")
 
 
-async def test_requests_run_side_by_side() -> None:
+async def test_requests_run_concurrently() -> None:
     entered, both = 0, trio.Event()
 
     async def handle(request: Request) -> Response:
@@ -103,21 +103,21 @@ async def test_requests_run_side_by_side() -> None:
         await both.wait()
         return Response(200, request.path.encode())
 
-    answers = []
+    responses = []
     async with served(handle) as host, client_of(host) as client:
 
         async def get(path: str) -> None:
-            answers.append((await client.get(path)).text)
+            responses.append((await client.get(path)).text)
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(get, "/1")
             nursery.start_soon(get, "/2")
         assert host.statistics.requests == 2
-    assert sorted(answers) == ["/1", "/2"]
+    assert sorted(responses) == ["/1", "/2"]
 
 
 async def test_more_than_a_thousand_requests_on_one_connection() -> None:
-    # Hypercorn closes connections after a thousand, unless it is told not to.
+    # Hypercorn closes connections after a thousand, unless configured otherwise.
     async with served() as host, http2_client(host) as client:
         for _ in range(11):
             for number in [await client.request() for _ in range(100)]:
@@ -131,11 +131,11 @@ async def test_prior_knowledge_works_without_tls() -> None:
         served() as host,
         httpx.AsyncClient(http1=False, http2=True, trust_env=False) as client,
     ):
-        answer = await client.get(f"http://127.0.0.1:{host.insecure[1]}/plain")
-        assert (answer.http_version, answer.text) == ("HTTP/2", "GET /plain")
+        response = await client.get(f"http://127.0.0.1:{host.insecure[1]}/plain")
+        assert (response.http_version, response.text) == ("HTTP/2", "GET /plain")
 
 
-async def test_a_handler_that_raises_is_a_500_and_the_connection_survives() -> None:
+async def test_handler_that_raises_gives_500_and_the_connection_survives() -> None:
     async def handle(request: Request) -> Response:
         if request.path == "/broken":
             raise RuntimeError("a bug of ours")
@@ -150,12 +150,12 @@ async def test_a_handler_that_raises_is_a_500_and_the_connection_survives() -> N
 async def test_line_breaks_in_values_do_not_reach_the_wire() -> None:
     handle = Recorder(Response(200, b"", headers=[(b"warning", b"299 - a\r\nset-cookie: b")]))
     async with served(handle) as host, client_of(host) as client:
-        answer = await client.get("/")
-        assert answer.headers["warning"] == "299 - a set-cookie: b"
-        assert "set-cookie" not in answer.headers
+        response = await client.get("/")
+        assert response.headers["warning"] == "299 - a set-cookie: b"
+        assert "set-cookie" not in response.headers
 
 
-async def test_long_targets() -> None:
+async def test_target_above_the_limit_is_refused() -> None:
     handle = Recorder(Response(200, b"{}"))
     async with served(handle) as host, client_of(host) as client:
         assert (await client.get("/a", params={"q": "x" * 60_000})).status_code == 200

@@ -1,5 +1,4 @@
-"""An HTTP/2 peer that resets its connection while it is being answered costs nobody anything, and no line in
-the log."""
+"""An HTTP/2 peer that resets its connection during a response affects no other client and logs nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from tests.gateway.connections.http_server import served
 from tests.gateway.idle import until_idle
 
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)
-# Whether the server finds out by sending or by receiving is a matter of chance; it may be either.
+# The server may notice while sending or while receiving.
 TIMES = 20
 
 
@@ -25,7 +24,7 @@ def reset(client: Http2Client) -> None:
     client.stream.socket.close()
 
 
-async def test_a_reset_that_is_found_by_sending(caplog: pytest.LogCaptureFixture) -> None:
+async def test_connection_reset_during_the_response_logs_nothing(caplog: pytest.LogCaptureFixture) -> None:
     clients: list[Http2Client] = []
 
     async def reset_and_answer(_request: Request) -> Response:

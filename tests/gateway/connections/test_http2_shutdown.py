@@ -1,4 +1,4 @@
-"""Stopping over HTTP/2: GOAWAY says what will still be answered, and it is."""
+"""A stopping server sends GOAWAY over HTTP/2 and completes the requests up to its last stream."""
 
 import h2.errors
 import h2.events
@@ -24,34 +24,34 @@ class Gate:
         return Response(200, request.path.encode())
 
 
-async def test_a_connection_at_rest_gets_goaway_and_closes() -> None:
+async def test_idle_connection_gets_goaway_and_closes() -> None:
     async with served() as host, http2_client(host) as client:
         await client.status(await client.request())
         await until_idle()
         host.stop.set()
-        farewell = await client.until(h2.events.ConnectionTerminated)
-        assert isinstance(farewell, h2.events.ConnectionTerminated)
-        assert (farewell.error_code, farewell.last_stream_id) == (h2.errors.ErrorCodes.NO_ERROR, 1)
+        goaway = await client.until(h2.events.ConnectionTerminated)
+        assert isinstance(goaway, h2.events.ConnectionTerminated)
+        assert (goaway.error_code, goaway.last_stream_id) == (h2.errors.ErrorCodes.NO_ERROR, 1)
         assert await client.ended()
         await host.stopped.wait()
 
 
-async def test_requests_under_way_are_answered_after_goaway() -> None:
+async def test_requests_in_progress_complete_after_goaway() -> None:
     gate = Gate()
     async with served(gate) as host, http2_client(host) as client:
         await client.request(b"/under-way")
         await gate.entered.wait()
         host.stop.set()
-        farewell = (await client.raw(GoAwayFrame))[-1]
-        assert isinstance(farewell, GoAwayFrame)
-        assert farewell.last_stream_id == 1
+        goaway = (await client.raw(GoAwayFrame))[-1]
+        assert isinstance(goaway, GoAwayFrame)
+        assert goaway.last_stream_id == 1
         gate.open.set()
-        answer = await client.raw()
-        assert b"".join(frame.data for frame in answer if isinstance(frame, DataFrame)) == b"/under-way"
+        response = await client.raw()
+        assert b"".join(frame.data for frame in response if isinstance(frame, DataFrame)) == b"/under-way"
         await host.stopped.wait()
 
 
-async def test_requests_after_goaway_are_refused_so_that_they_may_be_retried() -> None:
+async def test_requests_after_goaway_get_refused_stream() -> None:
     gate = Gate()
     async with served(gate) as host, http2_client(host) as client:
         await client.request()
@@ -67,7 +67,7 @@ async def test_requests_after_goaway_are_refused_so_that_they_may_be_retried() -
         assert host.statistics.requests == 1
 
 
-async def test_a_connection_at_rest_is_closed_in_time(mock_clock: MockClock) -> None:
+async def test_idle_connection_times_out(mock_clock: MockClock) -> None:
     async with served() as host, http2_client(host) as client:
         await client.status(await client.request())
         await advance(mock_clock, 119)
@@ -79,7 +79,7 @@ async def test_a_connection_at_rest_is_closed_in_time(mock_clock: MockClock) -> 
         assert host.statistics.open == 0
 
 
-async def test_what_takes_longer_than_the_grace_is_cut_off(mock_clock: MockClock) -> None:
+async def test_request_longer_than_the_grace_is_aborted(mock_clock: MockClock) -> None:
     gate = Gate()
     async with served(gate, grace=7) as host, http2_client(host) as client:
         await client.request()
@@ -90,7 +90,7 @@ async def test_what_takes_longer_than_the_grace_is_cut_off(mock_clock: MockClock
         assert await client.ended()
 
 
-async def test_the_end_of_the_client_frees_the_connection_at_once() -> None:
+async def test_client_close_frees_the_connection_at_once() -> None:
     async with served() as host:
         async with http2_client(host) as client:
             await client.status(await client.request())
@@ -98,7 +98,7 @@ async def test_the_end_of_the_client_frees_the_connection_at_once() -> None:
             await until_idle()
 
 
-async def test_a_client_that_does_not_read_cannot_hold_up_the_end(mock_clock: MockClock) -> None:
+async def test_client_that_does_not_read_cannot_delay_the_stop(mock_clock: MockClock) -> None:
     async def handle(request: Request) -> Response:
         return Response(200, b"x" * 50_000_000)
 

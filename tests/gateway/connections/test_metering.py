@@ -1,4 +1,4 @@
-"""A meter finds the size of payloads in frames, wherever these were cut."""
+"""A meter finds the size of payloads in frames, wherever these were divided."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def pieces(data: bytes, cuts: list[int]) -> list[bytes]:
 
 
 @given(SIZES, CUTS)
-def test_chunks(sizes: list[int], cuts: list[int]) -> None:
+def test_meter_counts_payload_of_chunks(sizes: list[int], cuts: list[int]) -> None:
     data, meter = b"".join(as_chunk(b"x" * size) for size in sizes), meter_of(as_chunk)
     for piece in pieces(data, cuts):
         meter.add(piece)
@@ -30,20 +30,20 @@ def test_chunks(sizes: list[int], cuts: list[int]) -> None:
 
 
 @given(SIZES, CUTS)
-def test_websocket_frames(sizes: list[int], cuts: list[int]) -> None:
+def test_meter_counts_payload_of_websocket_frames(sizes: list[int], cuts: list[int]) -> None:
     data, meter = b"".join(as_text_frame(b"x" * size) for size in sizes), Meter(frame_head)
     for piece in pieces(data, cuts):
         meter.add(memoryview(piece))
     assert (meter.payload, meter.between_frames) == (sum(sizes), True)
 
 
-def test_an_event_that_was_cut_counts_as_far_as_it_got() -> None:
+def test_event_sent_in_part_counts_that_part() -> None:
     meter = meter_of(as_chunk)
     meter.add(as_chunk(b"x" * 100)[:-50])
     assert (meter.payload, meter.between_frames) == (52, False)
 
 
-def test_a_body_that_ends_with_its_connection_has_no_frames() -> None:
+def test_body_without_framing_counts_every_byte() -> None:
     meter = meter_of(as_it_is)
     meter.add(b"5\r\nhello\r\n")
     assert meter.payload == 10

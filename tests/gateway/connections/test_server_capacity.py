@@ -1,4 +1,4 @@
-"""More clients than the server can hold: those at rest make room, the others wait, nobody crashes."""
+"""More clients than the server can hold: idle connections close, further clients wait, and the server survives."""
 
 import os
 import resource
@@ -14,18 +14,18 @@ from tests.gateway.connections.http_server import Client, served
 from tests.gateway.idle import advance, until_idle
 
 
-async def test_the_connection_longest_at_rest_makes_room(mock_clock: MockClock) -> None:
+async def test_longest_idle_connection_closes_for_a_new_one(mock_clock: MockClock) -> None:
     async with served(limits=Limits(connections=2)) as host, host.connect() as old, host.connect() as young:
         await old.get()
         await advance(mock_clock, 5)
         await young.get()
-        async with host.connect() as newcomer:
-            assert (await newcomer.get()).status == 200
+        async with host.connect() as new:
+            assert (await new.get()).status == 200
             assert await old.ended()
             assert (await young.get()).status == 200
 
 
-async def test_a_newcomer_waits_while_all_are_busy() -> None:
+async def test_new_connection_waits_while_all_are_busy() -> None:
     release = trio.Event()
 
     async def handle(request: Request) -> Response:
@@ -35,12 +35,12 @@ async def test_a_newcomer_waits_while_all_are_busy() -> None:
 
     async with served(handle, Limits(connections=1)) as host, host.connect() as busy:
         await busy.send(b"GET /busy HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n")
-        async with host.connect() as newcomer:
-            await newcomer.send(b"GET / HTTP/1.1\r\nHost: t\r\n\r\n")
+        async with host.connect() as new:
+            await new.send(b"GET / HTTP/1.1\r\nHost: t\r\n\r\n")
             await until_idle()
             assert host.statistics.accepted == 1
             release.set()
-            assert (await newcomer.reply()).status == 200
+            assert (await new.reply()).status == 200
 
 
 @contextmanager
@@ -61,7 +61,7 @@ def no_file_descriptors_left() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-async def test_running_out_of_file_descriptors_is_survived(mock_clock: MockClock) -> None:
+async def test_server_survives_lack_of_file_descriptors(mock_clock: MockClock) -> None:
     async with served() as host:
         sock = trio.socket.socket()
         with no_file_descriptors_left():
@@ -73,17 +73,17 @@ async def test_running_out_of_file_descriptors_is_survived(mock_clock: MockClock
             assert (await Client(stream).get()).status == 200
 
 
-async def test_connections_at_rest_make_room_when_file_descriptors_run_out(mock_clock: MockClock) -> None:
-    async with served() as host, host.connect() as resting:
-        await resting.get()
+async def test_idle_connections_close_when_file_descriptors_run_out(mock_clock: MockClock) -> None:
+    async with served() as host, host.connect() as idle:
+        await idle.get()
         sock = trio.socket.socket()
         with no_file_descriptors_left():
             await sock.connect(host.insecure)
             async with trio.SocketStream(sock) as stream:
                 assert (await Client(stream).get()).status == 200
-            assert await resting.ended()
+            assert await idle.ended()
 
 
-def test_the_default_leaves_room_for_other_files() -> None:
+def test_default_limit_leaves_file_descriptors_for_other_files() -> None:
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     assert 16 <= affordable_connections() < max(soft, 17)

@@ -1,4 +1,4 @@
-"""A handler that raises: a 500 for its client, a traceback in the log, and life goes on."""
+"""A handler that raises: its client gets 500, the log a traceback, and the server goes on."""
 
 import pytest
 
@@ -12,7 +12,9 @@ async def handle(request: Request) -> Response:
     return Response(200, b"fine")
 
 
-async def test_its_client_gets_a_500_and_keeps_the_connection(caplog: pytest.LogCaptureFixture) -> None:
+async def test_handler_that_raises_gives_500_and_keeps_the_connection(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async with served(handle) as host, host.connect() as client:
         assert (await client.get("/broken")).status == 500
         assert (await client.get("/fine")).body == b"fine"
@@ -23,7 +25,7 @@ async def test_its_client_gets_a_500_and_keeps_the_connection(caplog: pytest.Log
     assert "a bug of ours" in caplog.text
 
 
-async def test_pipelined_neighbours_are_answered() -> None:
+async def test_other_pipelined_requests_get_their_responses() -> None:
     async with served(handle) as host, host.connect() as client:
         await client.send(
             b"".join(b"GET /%b HTTP/1.1\r\nHost: t\r\n\r\n" % p for p in (b"a", b"broken", b"b"))

@@ -1,4 +1,4 @@
-"""Stopping: nothing that was accepted is lost, and nothing new is taken."""
+"""A stopping server completes what it accepted, and accepts nothing new."""
 
 import pytest
 import trio
@@ -10,7 +10,7 @@ from tests.gateway.idle import advance, until_idle
 
 
 class Gate:
-    """A handler that answers when it is let to."""
+    """A handler that responds when a test opens it."""
 
     def __init__(self) -> None:
         self.entered = trio.Event()
@@ -22,7 +22,7 @@ class Gate:
         return Response(200, request.path.encode() + request.body)
 
 
-async def test_connections_at_rest_close_at_once() -> None:
+async def test_idle_connections_close_at_once() -> None:
     async with served() as host, host.connect() as used, host.connect() as fresh, host.connect_tls() as tls:
         await used.get()
         await tls.get()
@@ -34,7 +34,7 @@ async def test_connections_at_rest_close_at_once() -> None:
             await trio.open_tcp_stream(*host.insecure)
 
 
-async def test_a_request_being_handled_is_answered_and_told_to_close() -> None:
+async def test_request_in_progress_completes_with_connection_close() -> None:
     gate = Gate()
     async with served(gate) as host, host.connect() as client:
         await client.send(b"GET /a HTTP/1.1\r\nHost: t\r\n\r\n")
@@ -50,18 +50,18 @@ async def test_a_request_being_handled_is_answered_and_told_to_close() -> None:
         await host.stopped.wait()
 
 
-async def test_a_request_being_read_is_read_to_its_end() -> None:
+async def test_incomplete_request_is_read_to_its_end() -> None:
     async with served() as host, host.connect() as client:
         await client.send(b"POST /a HTTP/1.1\r\nHost: t\r\nContent-Length: 4\r\n\r\nab")
         await until_idle()
         host.stop.set()
         await until_idle()
-        reply = await client.ask(b"cd")
+        reply = await client.request(b"cd")
         assert (reply.status, reply.headers[b"connection"]) == (200, b"close")
         await host.stopped.wait()
 
 
-async def test_pipelined_requests_are_all_answered() -> None:
+async def test_all_pipelined_requests_complete() -> None:
     gate = Gate()
     async with served(gate) as host, host.connect_tls() as client:
         await client.send(b"".join(b"GET /%d HTTP/1.1\r\nHost: t\r\n\r\n" % number for number in range(3)))
@@ -75,7 +75,7 @@ async def test_pipelined_requests_are_all_answered() -> None:
         assert await client.ended()
 
 
-async def test_a_request_that_arrives_in_the_instant_of_stopping_is_answered() -> None:
+async def test_request_that_arrives_as_the_server_stops_completes() -> None:
     async with served() as host, host.connect() as client, host.connect() as fresh:
         await client.get()
         await until_idle()
@@ -86,7 +86,7 @@ async def test_a_request_that_arrives_in_the_instant_of_stopping_is_answered() -
         assert (await fresh.reply()).body == b"GET /first"
 
 
-async def test_connections_that_wait_to_be_accepted_are_served() -> None:
+async def test_connections_in_the_backlog_are_served() -> None:
     async with served() as host:
         stream = trio.socket.socket()
         await stream.connect(host.insecure)
@@ -97,7 +97,7 @@ async def test_connections_that_wait_to_be_accepted_are_served() -> None:
         stream.close()
 
 
-async def test_what_takes_longer_than_the_grace_is_cut_off(mock_clock: MockClock) -> None:
+async def test_request_longer_than_the_grace_is_aborted(mock_clock: MockClock) -> None:
     gate = Gate()
     async with served(gate, grace=7) as host, host.connect() as client:
         await client.send(b"GET /a HTTP/1.1\r\nHost: t\r\n\r\n")
@@ -111,7 +111,7 @@ async def test_what_takes_longer_than_the_grace_is_cut_off(mock_clock: MockClock
         assert host.statistics.open == 0
 
 
-async def test_a_large_answer_under_way_is_sent_to_its_end() -> None:
+async def test_large_response_in_progress_is_sent_whole() -> None:
     async def handle(request: Request) -> Response:
         return Response(200, b"x" * 20_000_000)
 

@@ -20,7 +20,7 @@ async def test_connections_and_requests_are_counted() -> None:
         await busy.send(b"GET /busy HTTP/1.1\r\nHost: t\r\n\r\n")
         await until_idle()
         async with host.connect() as bad:
-            await bad.ask(b"nonsense\r\n\r\n")
+            await bad.request(b"nonsense\r\n\r\n")
             assert await bad.ended()
         while host.statistics.open > 2:
             await until_idle()

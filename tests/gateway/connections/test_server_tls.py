@@ -1,4 +1,4 @@
-"""The secure port: certificates, versions, and peers that do not manage the handshake."""
+"""The secure port: certificates, TLS versions, and failed handshakes."""
 
 import ssl
 import warnings
@@ -20,18 +20,18 @@ async def who(request: Request) -> Response:
     return Response(200, f"{request.peer.secure} {subject}".encode())
 
 
-async def test_a_client_certificate_is_kept_with_the_connection() -> None:
+async def test_client_certificate_is_part_of_the_peer() -> None:
     async with served(who) as host, host.connect_tls(certificate=True) as client:
         for _ in range(2):
             assert (await client.get()).body == b"True ((('commonName', 'client'),),)"
 
 
-async def test_a_client_certificate_is_not_demanded() -> None:
+async def test_client_certificate_is_optional() -> None:
     async with served(who) as host, host.connect_tls() as client:
         assert (await client.get()).body == b"True None"
 
 
-async def test_tls_1_1_is_refused_and_disturbs_nobody() -> None:
+async def test_tls_1_1_is_refused_and_others_are_served() -> None:
     async with served() as host, host.connect_tls() as other:
         await other.get()
         context = authority().client_context()
@@ -50,7 +50,7 @@ async def test_tls_1_1_is_refused_and_disturbs_nobody() -> None:
         assert host.statistics.handshake_failures == 1
 
 
-async def test_plain_http_on_the_secure_port_is_told_so() -> None:
+async def test_plain_http_on_the_secure_port_gets_400() -> None:
     async with served() as host:
         async with await trio.open_tcp_stream(*host.secure) as stream:
             client = Client(stream)
@@ -61,7 +61,7 @@ async def test_plain_http_on_the_secure_port_is_told_so() -> None:
         assert host.statistics.requests == 0
 
 
-async def test_garbage_for_a_handshake_disturbs_nobody() -> None:
+async def test_invalid_handshake_affects_no_other_client() -> None:
     async with served() as host, host.connect_tls() as other:
         async with await trio.open_tcp_stream(*host.secure) as stream:
             await stream.send_all(b"\x16\x03\x01\x00\x05hello")
@@ -71,7 +71,7 @@ async def test_garbage_for_a_handshake_disturbs_nobody() -> None:
         assert host.statistics.handshake_failures == 1
 
 
-async def test_a_handshake_has_a_time_limit(mock_clock: MockClock) -> None:
+async def test_incomplete_handshake_times_out(mock_clock: MockClock) -> None:
     async with served() as host, await trio.open_tcp_stream(*host.secure) as stream:
         await stream.send_all(b"\x16\x03\x01")
         await advance(mock_clock, 12)
@@ -79,13 +79,13 @@ async def test_a_handshake_has_a_time_limit(mock_clock: MockClock) -> None:
         assert host.statistics.open == 0
 
 
-async def test_silence_on_the_secure_port_has_a_time_limit(mock_clock: MockClock) -> None:
+async def test_secure_connection_without_bytes_times_out(mock_clock: MockClock) -> None:
     async with served() as host, await trio.open_tcp_stream(*host.secure) as stream:
         await advance(mock_clock, 12)
         assert await Client(stream).ended()
 
 
-async def test_an_orderly_end_is_announced() -> None:
+async def test_orderly_close_sends_close_notify() -> None:
     context = authority().client_context()
     async with served() as host:
         transport = await trio.open_tcp_stream(*host.secure)
@@ -97,7 +97,7 @@ async def test_an_orderly_end_is_announced() -> None:
         await trio.aclose_forcefully(stream)
 
 
-async def test_a_broken_record_ends_that_connection_only() -> None:
+async def test_invalid_record_ends_only_its_connection() -> None:
     async with served() as host, host.connect_tls() as other, host.connect_tls() as client:
         await client.get()
         stream = client.stream
@@ -118,7 +118,7 @@ async def test_records_of_any_size_carry_requests() -> None:
         assert {(await client.reply()).body for _ in range(many)} == {b"GET /b"}
 
 
-async def test_a_secure_address_needs_a_context() -> None:
+async def test_secure_address_needs_a_tls_context() -> None:
     server = Server(hello, refuse, Limits())
     with pytest.raises(ValueError, match="TLS context"):
         await server.serve(secure=("127.0.0.1", 0), insecure=None, tls=None, stop=trio.Event(), grace=1)

@@ -1,4 +1,4 @@
-"""Events and control frames on one pipe: whatever fits when, each frame is whole and in its order."""
+"""Events and control frames on one pipe: however sends are divided, each frame is whole and in order."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.gateway.watch.websocket_client import PING, PONG, TEXT, Frame, masked
 
 
 class FakeTransport(FakePipe):
-    """A transport of memory: `say` is what the client sends."""
+    """A transport in memory; `add_input` adds bytes of the client."""
 
     fd = -1
     limits = Limits()
@@ -28,26 +28,26 @@ class FakeTransport(FakePipe):
         super().__init__(room, slice)
         self._said = b""
 
-    def say(self, data: bytes) -> None:
+    def add_input(self, data: bytes) -> None:
         self._said += data
         self._woken.set()
 
     async def receive(self) -> bytes:
         if not self._said:
-            await super_wait(self)
+            await wait_interrupt(self)
         data, self._said = self._said, b""
         if not data:
             raise trio.ClosedResourceError
         return data
 
 
-async def super_wait(transport: FakeTransport) -> None:
+async def wait_interrupt(transport: FakeTransport) -> None:
     await transport._woken.wait()
     transport._woken = trio.Event()
 
 
 def frames_in(data: bytes) -> list[Frame]:
-    """Whole frames, and not a byte besides."""
+    """Parse whole frames; no byte may be left over."""
     found = []
     while data:
         opcode, size = data[0] & 0x0F, data[1]
@@ -74,20 +74,20 @@ def frames_in(data: bytes) -> list[Frame]:
         max_size=25,
     ),
 )
-def test_any_order_of_writes_pings_and_reads(room: int, slice: int, steps: list[tuple[str, int]]) -> None:
+def test_frames_stay_whole_in_any_order_of_steps(room: int, slice: int, steps: list[tuple[str, int]]) -> None:
     async def run() -> None:
         async with memory_hub() as base, trio.open_nursery() as nursery:
             transport = FakeTransport(room, slice)
             pipe: Any = WebSocket(transport, b"")  # type: ignore[arg-type]
             watcher = base.join(pipe, framing=as_text_frame)
-            nursery.start_soon(attend, pipe)
+            nursery.start_soon(receive_until_end, pipe)
             written, pinged = [], []
             for number, (step, value) in enumerate(steps):
                 if step == "write":
                     written.append(base.put(f"n-{number}", size=value))
                 elif step == "ping":
                     pinged.append(b"%d-%d" % (number, value))
-                    transport.say(masked(PING, pinged[-1]))
+                    transport.add_input(masked(PING, pinged[-1]))
                 else:
                     transport.read(value)
                 await wait_all_tasks_blocked()
@@ -98,7 +98,7 @@ def test_any_order_of_writes_pings_and_reads(room: int, slice: int, steps: list[
             events = [frame.event for frame in found if frame.opcode == TEXT]
             assert [int(event["object"]["metadata"]["resourceVersion"]) for event in events] == written
             pongs = [frame.payload for frame in found if frame.opcode == PONG]
-            # Not every ping needs its own answer, but the newest does, and the order stays.
+            # Not every ping needs a pong, but the newest does, and the order stays.
             assert pongs == [ping for ping in pinged if ping in pongs]
             assert pongs[-1:] == pinged[-1:]
             assert not watcher.group.lagging
@@ -107,7 +107,7 @@ def test_any_order_of_writes_pings_and_reads(room: int, slice: int, steps: list[
     trio.run(run)
 
 
-async def attend(pipe: WebSocket) -> None:
+async def receive_until_end(pipe: WebSocket) -> None:
     while True:
         try:
             await pipe.receive()
@@ -116,13 +116,13 @@ async def attend(pipe: WebSocket) -> None:
 
 
 @pytest.mark.parametrize("room", range(12))
-async def test_a_pong_that_is_cut_is_finished_before_the_next_event(room: int) -> None:
+async def test_pong_sent_in_part_is_completed_before_the_next_event(room: int) -> None:
     async with memory_hub() as base, trio.open_nursery() as nursery:
         transport = FakeTransport(room, 0)
         pipe: Any = WebSocket(transport, b"")  # type: ignore[arg-type]
         base.join(pipe, framing=as_text_frame)
-        nursery.start_soon(attend, pipe)
-        transport.say(masked(PING, b"12345678"))
+        nursery.start_soon(receive_until_end, pipe)
+        transport.add_input(masked(PING, b"12345678"))
         await wait_all_tasks_blocked()
         base.put("a")
         await wait_all_tasks_blocked()

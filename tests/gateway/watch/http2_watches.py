@@ -1,4 +1,4 @@
-"""Watches over HTTP/2: many streams of one connection, each read or left alone as a test likes."""
+"""A client of watches over HTTP/2: many streams on one connection, each read or stalled by a test."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ import trio
 
 from tests.gateway.api import ADMIN, Api
 from tests.gateway.goaway import GoAwayFilter
-from tests.gateway.watch.watching import NotStrict, Watch, with_query
+from tests.gateway.watch.watching import FramingError, Watch, with_query
 
 
 class StreamWatch(Watch):
-    """One stream. `reading` False: its window is not opened again, as by a client that does not read."""
+    """One stream. `reading` False: its window stays closed, as that of a client that does not read."""
 
     def __init__(self, number: int, *, reading: bool) -> None:
         super().__init__()
         self.number = number
         self.reading = reading
         self._buffer = b""
-        self.unread = 0  # bytes of the window to give back when it reads again
+        self.unread = 0  # bytes to add to the window when it reads again
 
     def feed(self, data: bytes) -> None:
         *lines, self._buffer = (self._buffer + data).split(b"\n")
         for line in lines:
-            self.note(line)
+            self.add(line)
 
     def close(self, broken: Exception | None = None) -> None:
-        self.finish(broken=NotStrict(f"cut: {self._buffer!r}") if self._buffer else broken)
+        self.finish(broken=FramingError(f"cut: {self._buffer!r}") if self._buffer else broken)
 
 
 class Connection:
@@ -47,7 +47,7 @@ class Connection:
 
     async def open(self) -> None:
         self.h2.initiate_connection()
-        # Plenty for the connection as a whole: one stream that stalls must not use up what all share.
+        # A large window for the connection: one stalled stream must not exhaust what all share.
         self.h2.increment_flow_control_window((1 << 30) - 65535)
         await self.flush()
 
@@ -95,7 +95,7 @@ class Connection:
             pass
         for watch in self._watches.values():
             if not watch.over:
-                watch.close(NotStrict("the connection ended first"))
+                watch.close(FramingError("the connection ended first"))
 
     def _handle(self, event: h2.events.Event) -> None:
         watch = self._watches.get(getattr(event, "stream_id", 0) or 0)
@@ -109,12 +109,12 @@ class Connection:
             if not watch.reading:
                 watch.unread += length
             elif length:
-                with suppress(h2.exceptions.StreamClosedError):  # its end came along
+                with suppress(h2.exceptions.StreamClosedError):  # the stream has ended in the same data
                     self.h2.increment_flow_control_window(length, watch.number)
         elif isinstance(event, h2.events.StreamEnded):
             watch.close()
         elif isinstance(event, h2.events.StreamReset):
-            watch.close(NotStrict(f"reset: {event.error_code}"))
+            watch.close(FramingError(f"reset: {event.error_code}"))
 
 
 @asynccontextmanager
@@ -129,5 +129,5 @@ async def connection(api: Api) -> AsyncIterator[Connection]:
             yield opened
         finally:
             nursery.cancel_scope.cancel()
-            with trio.CancelScope(shield=True):  # a Cancelled here would take the place of a failed assertion
+            with trio.CancelScope(shield=True):  # a Cancelled here would replace a failed assertion
                 await trio.aclose_forcefully(stream)

@@ -1,4 +1,4 @@
-"""A hub on a real journal, with pipes made of memory: groups in virtual time, cut wherever a test likes.
+"""A hub on a real journal with pipes in memory: tests of groups in virtual time, with sends divided anywhere.
 
 async with memory_hub() as base:
     watcher = base.join(FakePipe(room=100))
@@ -37,7 +37,7 @@ PREFIX = b'{"kind":"Thing","apiVersion":"v1",'
 
 
 class FakePipe:
-    """A pipe with room for some bytes. `slice`: it takes so much at once and sends what fits of it, as TLS does."""
+    """A pipe with room for some bytes. `slice`: it takes this many at once and sends what fits, as TLS does."""
 
     def __init__(self, room: float = inf, slice: int = 0) -> None:
         self.room = room
@@ -58,7 +58,7 @@ class FakePipe:
     def transmit(self, data: bytes | memoryview) -> int:
         self.calls += 1
         if self.closed:
-            raise ConnectionResetError("gone")
+            raise ConnectionResetError("disconnected")
         if self._unsent:
             return 0
         if not self._slice:
@@ -81,7 +81,7 @@ class FakePipe:
         return sent
 
     def read(self, count: float) -> None:
-        """The client takes some more."""
+        """Let the client read more bytes."""
         self.room += count
         self._writable.unpark_all()
 
@@ -124,7 +124,7 @@ class Watcher:
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        """What has been received, in whole lines but perhaps for the last."""
+        """Return the events received in whole lines."""
         *lines, _ = self.pipe.received.split(b"\n")
         return [orjson.loads(line) for line in lines]
 
@@ -196,8 +196,8 @@ class MemoryHub:
         self.commit([event])
         return event.offset
 
-    def elsewhere(self) -> int:
-        """A write of another type."""
+    def put_other_type(self) -> int:
+        """Write an object of another type."""
         event = self.event(f"o-{self._next}")._replace(type_id=self.other_id)
         del self._latest[event.name]
         self.commit([event])
@@ -211,7 +211,7 @@ class MemoryHub:
         *,
         name: str | None = None,
         bookmarks: bool = False,
-        described: bool = False,
+        first_differs: bool = False,
     ) -> Interest:
         def item(body: bytes) -> bytes:
             return PREFIX + body[1:]
@@ -219,18 +219,18 @@ class MemoryHub:
         def make() -> Interest:
             match = matcher(LabelSelector.parse(labels), None) if labels else None
             return Interest(
-                (labels, name, bookmarks, described),
+                (labels, name, bookmarks, first_differs),
                 self.type_id,
                 "things",
                 Selection(None, name, match),
                 encoder(document, item),
-                encoder(document, lambda body: b'{"columns":1,' + body[1:]) if described else None,
+                encoder(document, lambda body: b'{"columns":1,' + body[1:]) if first_differs else None,
                 document,
                 bookmarker(document, PREFIX) if bookmarks else None,
                 definition=THINGS,
             )
 
-        return self.hub.interest((labels, name, bookmarks, described), make)
+        return self.hub.interest((labels, name, bookmarks, first_differs), make)
 
     def join(
         self,

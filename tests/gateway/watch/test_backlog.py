@@ -1,4 +1,4 @@
-"""Members who are far behind share the frames they pass through, wherever each of them begins."""
+"""Members that are far behind share encoded segments, whatever their cursors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Shared:
     """A backlog of every event of a memory hub; it records which segments it had to encode."""
 
     def __init__(self, base: MemoryHub) -> None:
-        # As after a restart: nothing of the past is in memory.
+        # As after a restart: no past change is in memory.
         changes = Changes(base.journal, base.type_id, base.feed.head)
         self.made: list[int] = []
         self._backlog = Backlog(changes, self._framed, lambda: 1)
@@ -23,7 +23,7 @@ class Shared:
         return [(change.event.offset, change.event.body) for change in changes]
 
     def walk(self, cursor: int) -> list[int]:
-        """The offsets that somebody who begins there is shown, up to the head."""
+        """Return the offsets that a member gets from this cursor up to the head."""
         seen: list[int] = []
         while cursor < self._base.feed.head:
             frames, reached = self._backlog.after(cursor, self._base.feed.head)
@@ -33,7 +33,7 @@ class Shared:
         return seen
 
 
-async def test_everybody_sees_all_and_nothing_is_made_twice() -> None:
+async def test_members_with_any_cursor_share_segments() -> None:
     async with memory_hub() as base:
         offsets = [base.put(f"n-{number % 7}") for number in range(SEGMENT * 4)]
         shared, whole = Shared(base), base.feed.head // SEGMENT * SEGMENT
@@ -44,14 +44,14 @@ async def test_everybody_sees_all_and_nothing_is_made_twice() -> None:
         )
 
 
-async def test_a_type_that_seldom_changes_is_not_walked_through() -> None:
+async def test_empty_segments_are_skipped() -> None:
     async with memory_hub() as base:
         first = base.put("a")
         for _ in range(SEGMENT * 5):
-            base.elsewhere()
+            base.put_other_type()
         last = base.put("a")
         for _ in range(SEGMENT * 2):
-            base.elsewhere()
+            base.put_other_type()
         shared, steps, cursor = Shared(base), 0, first
         while cursor < base.feed.head:
             _, cursor = shared._backlog.after(cursor, base.feed.head)
@@ -60,7 +60,7 @@ async def test_a_type_that_seldom_changes_is_not_walked_through() -> None:
         assert steps <= 4
 
 
-async def test_a_stretch_that_is_not_over_is_not_kept() -> None:
+async def test_incomplete_segment_is_not_cached() -> None:
     async with memory_hub() as base:
         offsets = [base.put("a") for _ in range(3)]
         shared = Shared(base)
@@ -69,7 +69,7 @@ async def test_a_stretch_that_is_not_over_is_not_kept() -> None:
         assert shared.walk(0) == offsets
 
 
-async def test_large_objects_come_in_rounds() -> None:
+async def test_large_objects_are_returned_in_rounds() -> None:
     async with memory_hub() as base:
         offsets = [base.put("a", size=ROUND_BYTES // 4) for _ in range(SEGMENT * 2)]
         shared = Shared(base)
@@ -77,7 +77,7 @@ async def test_large_objects_come_in_rounds() -> None:
         assert shared.walk(3) == offsets[3:]
 
 
-async def test_what_is_kept_is_bounded() -> None:
+async def test_cache_size_is_bounded() -> None:
     async with memory_hub() as base:
         size = ROUND_BYTES // SEGMENT // 2
         for _ in range(KEPT_BYTES // size * 2):
@@ -88,7 +88,7 @@ async def test_what_is_kept_is_bounded() -> None:
         assert len(shared._backlog._segments) > 1
 
 
-async def test_a_beginning_that_is_gone_does_not_hold_up_who_is_behind_it() -> None:
+async def test_compacted_start_of_a_segment_does_not_affect_later_cursors() -> None:
     async with memory_hub() as base:
         offsets = [base.put("a") for _ in range(SEGMENT * 2)]
         shared = Shared(base)

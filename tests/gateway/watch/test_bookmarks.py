@@ -1,4 +1,4 @@
-"""Bookmarks: only for those who ask, with nothing but a version, and never ahead of what was sent."""
+"""Bookmarks: only on request, with nothing but a version, and never ahead of the events sent."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def bookmarks(watch: Watch) -> list[int]:
 
 
 @transports
-async def test_one_comes_before_the_time_is_up(transport: str, mock_clock: MockClock) -> None:
+async def test_last_bookmark_precedes_the_timeout(transport: str, mock_clock: MockClock) -> None:
     async with served(**ports(transport)) as api:
         path, at = api.path("configmaps"), await api.head()
         async with watching(api, path, transport, resourceVersion=at, timeoutSeconds=5, **ASKED) as watch:
@@ -44,7 +44,7 @@ async def test_one_comes_before_the_time_is_up(transport: str, mock_clock: MockC
             }
 
 
-async def test_none_unless_asked_for(mock_clock: MockClock) -> None:
+async def test_watch_gets_no_bookmark_unless_requested(mock_clock: MockClock) -> None:
     async with (
         served() as api,
         watching(api, api.path("configmaps"), timeoutSeconds=200) as watch,
@@ -57,19 +57,19 @@ async def test_none_unless_asked_for(mock_clock: MockClock) -> None:
         assert [event["type"] for event in await other.end()] == ["ADDED"]
 
 
-async def test_one_an_interval_under_silence(mock_clock: MockClock) -> None:
+async def test_idle_watch_gets_bookmark_every_interval(mock_clock: MockClock) -> None:
     async with served() as api, watching(api, api.path("configmaps"), **ASKED) as watch:
         marks = []
         for number in range(4):
             await advance(mock_clock, BOOKMARK_INTERVAL)
             marks.append(int(await api.head()))
-            # Other types move the version on: who resumes here later must find it in the window.
+            # Writes of other types advance the version: the bookmark must stay within the watch history.
             await api.create("leases", {"metadata": {"name": f"l-{number}"}})
         assert bookmarks(watch) == marks
         assert len(watch.events) == 4
 
 
-async def test_a_change_that_the_selector_leaves_out_moves_the_bookmark(mock_clock: MockClock) -> None:
+async def test_change_outside_the_selector_advances_the_bookmark(mock_clock: MockClock) -> None:
     async with (
         served() as api,
         watching(api, api.path("configmaps"), labelSelector="app=web", timeoutSeconds=5, **ASKED) as watch,
@@ -80,7 +80,7 @@ async def test_a_change_that_the_selector_leaves_out_moves_the_bookmark(mock_clo
 
 
 @transports
-async def test_under_load_they_come_too_and_tell_the_truth(transport: str, mock_clock: MockClock) -> None:
+async def test_bookmarks_under_load_are_never_ahead_of_events(transport: str, mock_clock: MockClock) -> None:
     async with served(**ports(transport)) as api:
         at = await api.head()
         query = {"resourceVersion": at, "timeoutSeconds": 500, **ASKED}
@@ -93,11 +93,11 @@ async def test_under_load_they_come_too_and_tell_the_truth(transport: str, mock_
             assert len(bookmarks(watch)) >= 6
             found = versions(events)
             assert found == sorted(found)
-            await assert_truthful(api, watch)
+            await assert_resumable(api, watch)
 
 
-async def assert_truthful(api: Api, watch: Watch) -> None:
-    """Resumed from a bookmark, a watch goes on with the event that stood behind it."""
+async def assert_resumable(api: Api, watch: Watch) -> None:
+    """A watch from a bookmark's version gets the event that followed the bookmark."""
     for mark in bookmarks(watch):
         later = [version(one) for one in watch.events if one["type"] != "BOOKMARK" and version(one) > mark]
         async with watching(api, api.path("configmaps"), resourceVersion=mark) as again:
@@ -105,7 +105,7 @@ async def assert_truthful(api: Api, watch: Watch) -> None:
             assert versions(again.events) == later
 
 
-async def test_one_who_is_behind_is_told_how_far_it_got(mock_clock: MockClock) -> None:
+async def test_lagging_watch_gets_bookmark_of_its_own_cursor(mock_clock: MockClock) -> None:
     big = "x" * 100_000
     async with served() as api:
         at = await api.head()
@@ -125,14 +125,14 @@ async def test_one_who_is_behind_is_told_how_far_it_got(mock_clock: MockClock) -
 @pytest.mark.parametrize(
     ("value", "marks"), [("1", 1), ("true", 1), ("", 1), ("yes", 1), ("0", 0), ("false", 0)]
 )
-async def test_ways_to_ask(value: str, marks: int, mock_clock: MockClock) -> None:
+async def test_allow_watch_bookmarks_values(value: str, marks: int, mock_clock: MockClock) -> None:
     query = {"allowWatchBookmarks": value, "timeoutSeconds": 1}
     async with served() as api, watching(api, api.path("configmaps"), **query) as watch:
         await advance(mock_clock, 3)
         assert len(await watch.end()) == marks
 
 
-async def test_every_form_has_its_own(mock_clock: MockClock) -> None:
+async def test_bookmark_has_the_requested_representation(mock_clock: MockClock) -> None:
     accept = {"Accept": "application/json;as=PartialObjectMetadata;g=meta.cluster.io;v=v1"}
     query = {"timeoutSeconds": 1, **ASKED}
     async with served() as api, watching(api, api.path("configmaps"), headers=accept, **query) as watch:

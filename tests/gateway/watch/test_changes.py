@@ -1,4 +1,4 @@
-"""Changes of a type: the newest from memory, older ones from the journal, in bounded steps, and none that is gone."""
+"""Changes of a type: the newest from memory, older ones from the journal, in bounded steps; compacted ones raise."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def offsets(found: list[changes.Change]) -> list[int]:
 
 
 def walked(source: Changes, after: int, upto: int) -> list[int]:
-    """All offsets of the steps from one offset to another."""
+    """Return all offsets between two offsets, read in steps."""
     seen: list[int] = []
     while after < upto:
         found, after = source.after(after, upto)
@@ -32,7 +32,7 @@ def written(base: MemoryHub, count: int, size: int = 0) -> Changes:
     return source
 
 
-async def test_from_memory_and_from_the_journal_they_are_the_same() -> None:
+async def test_changes_from_memory_and_journal_are_equal() -> None:
     async with memory_hub() as base:
         source = written(base, 50)
         fresh = Changes(base.journal, base.type_id, base.feed.head)
@@ -40,7 +40,7 @@ async def test_from_memory_and_from_the_journal_they_are_the_same() -> None:
             assert walked(source, after, 50) == walked(fresh, after, 50) == list(range(after + 1, 51))
 
 
-async def test_not_beyond_what_is_asked_for() -> None:
+async def test_no_change_beyond_the_requested_offset() -> None:
     async with memory_hub() as base:
         source = written(base, 20)
         fresh = Changes(base.journal, base.type_id, base.feed.head)
@@ -49,12 +49,12 @@ async def test_not_beyond_what_is_asked_for() -> None:
             assert (offsets(found), reached) == (list(range(6, 13)), 12)
 
 
-async def test_other_types_are_passed_over() -> None:
+async def test_changes_of_other_types_are_skipped() -> None:
     async with memory_hub() as base:
         base.put("a")
-        base.elsewhere()
+        base.put_other_type()
         base.put("b")
-        base.elsewhere()
+        base.put_other_type()
         found, reached = Changes(base.journal, base.type_id, 4).after(0, 4)
         assert (offsets(found), reached) == ([1, 3], 4)
 
@@ -71,7 +71,7 @@ async def test_steps_are_bounded_by_events_and_bytes(monkeypatch: pytest.MonkeyP
             assert (len(found), reached) == (1, 1)
 
 
-async def test_memory_is_bounded_and_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_memory_is_bounded_and_the_journal_has_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changes, "KEPT_EVENTS", 10)
     async with memory_hub() as base:
         source = written(base, 95)
@@ -80,14 +80,14 @@ async def test_memory_is_bounded_and_nothing_is_lost(monkeypatch: pytest.MonkeyP
             assert walked(source, after, 95) == list(range(after + 1, 96))
 
 
-async def test_few_large_ones_are_few() -> None:
+async def test_memory_of_large_objects_is_bounded() -> None:
     async with memory_hub() as base:
         source = written(base, 12, size=changes.KEPT_BYTES // 4)
         assert len(source._kept) <= 5
         assert walked(source, 0, 12) == list(range(1, 13))
 
 
-async def test_what_was_before_each() -> None:
+async def test_change_has_the_previous_event() -> None:
     async with memory_hub() as base:
         source = Changes(base.journal, base.type_id, 0)
         for event in (base.event("a", app="x"), base.event("a", app="y"), base.event("a", removed=True)):
@@ -101,13 +101,13 @@ async def test_what_was_before_each() -> None:
         assert b'"app":"x"' in second.deselected_body()
 
 
-async def test_what_the_journal_forgot_is_too_old() -> None:
+async def test_compacted_changes_are_too_old() -> None:
     async with memory_hub() as base:
         source = written(base, 30)
         retention.advance(base.journal, 20)
         with pytest.raises(TooOld):
             Changes(base.journal, base.type_id, 30).after(10, 30)
-        # Still in memory, but no longer what it followed.
+        # Still in memory, but its previous event is compacted.
         change = source.after(14, 30)[0][0]
         with pytest.raises(TooOld):
             change.before()

@@ -1,4 +1,4 @@
-"""Clients that leave, politely or not, in silence or in a burst: the others never notice and nothing is left over."""
+"""Clients that disconnect, in order or by reset, idle or in a burst: no other watch is affected, and all is freed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import trio
 
 from tests.gateway.api import Api, config_map, served
 from tests.gateway.idle import until_idle
-from tests.gateway.watch.watching import connect, ports, request, told, transports, watching
+from tests.gateway.watch.watching import connect, ports, request, transports, type_and_name, watching
 
 RESET = struct.pack("ii", 1, 0)
 
@@ -24,7 +24,7 @@ async def watchers(api: Api) -> dict[str, float]:
     return found
 
 
-async def assert_nobody(api: Api) -> None:
+async def assert_no_watchers(api: Api) -> None:
     await until_idle()
     left = await watchers(api)
     assert left["rewound_watchers_sweeping"] == left["rewound_watchers_lagging"] == 0
@@ -32,16 +32,16 @@ async def assert_nobody(api: Api) -> None:
 
 
 @transports
-async def test_in_silence(transport: str) -> None:
+async def test_disconnect_of_idle_watch_frees_it(transport: str) -> None:
     async with served(**ports(transport)) as api:
         for _ in range(3):
             async with watching(api, api.path("configmaps"), transport):
                 await until_idle()
-        await assert_nobody(api)
+        await assert_no_watchers(api)
 
 
 @transports
-async def test_in_a_burst_while_lagging(transport: str) -> None:
+async def test_disconnect_of_lagging_watch_frees_it(transport: str) -> None:
     async with served(**ports(transport)) as api:
         path, at = api.path("configmaps"), await api.head()
         async with watching(api, path, transport, resourceVersion=at) as healthy:
@@ -51,12 +51,12 @@ async def test_in_a_burst_while_lagging(transport: str) -> None:
                         name = f"c-{turn}-{number:02}"
                         await api.create("configmaps", config_map(name, big="x" * 200_000))
             events = await healthy.take(50)
-            assert len({told(event) for event in events}) == 50
-        await assert_nobody(api)
+            assert len({type_and_name(event) for event in events}) == 50
+        await assert_no_watchers(api)
 
 
 @pytest.mark.parametrize("reset", [True, False])
-async def test_many_at_once_in_a_burst(reset: bool) -> None:
+async def test_many_disconnects_during_a_burst_affect_no_other_watch(reset: bool) -> None:
     async with served() as api:
         path, at = api.path("configmaps"), await api.head()
         async with watching(api, path, resourceVersion=at) as healthy:
@@ -80,10 +80,10 @@ async def test_many_at_once_in_a_burst(reset: bool) -> None:
                     stream.socket.close()
                     await trio.lowlevel.checkpoint()
             assert len(await healthy.take(60)) == 60
-        await assert_nobody(api)
+        await assert_no_watchers(api)
 
 
-async def test_while_the_state_is_sent() -> None:
+async def test_disconnect_during_initial_events_frees_the_watch() -> None:
     async with served() as api:
         for number in range(60):
             await api.create("configmaps", config_map(f"c-{number:02}", big="x" * 100_000))
@@ -92,33 +92,33 @@ async def test_while_the_state_is_sent() -> None:
         await until_idle()
         async with watching(api, api.path("configmaps")) as watch:
             assert len(await watch.take(60)) == 60
-        await assert_nobody(api)
+        await assert_no_watchers(api)
 
 
-async def test_by_closing_one_half() -> None:
-    """Nothing more will be asked on that connection, and a stream for nobody is not kept up."""
+async def test_half_closed_connection_ends_the_watch() -> None:
+    """A client that closes its sending side can send no further request, and its stream ends."""
     async with served() as api:
         stream = await connect(api)
         assert isinstance(stream, trio.SocketStream)
         await stream.send_all(request(f"{api.path('configmaps')}?watch=1"))
         await until_idle()
         await stream.send_eof()
-        await assert_nobody(api)
+        await assert_no_watchers(api)
         await stream.aclose()
 
 
-async def send_for_ever(stream: trio.abc.Stream) -> None:
+async def send_endlessly(stream: trio.abc.Stream) -> None:
     while True:
         await stream.send_all(b"x" * 65536)
         await until_idle()
 
 
-async def test_by_sending_without_end() -> None:
+async def test_client_that_sends_endlessly_is_disconnected() -> None:
     async with served() as api:
         stream = await connect(api)
         await stream.send_all(request(f"{api.path('configmaps')}?watch=1"))
         await until_idle()
         with pytest.raises(trio.BrokenResourceError):
-            await send_for_ever(stream)
+            await send_endlessly(stream)
         await stream.aclose()
-        await assert_nobody(api)
+        await assert_no_watchers(api)

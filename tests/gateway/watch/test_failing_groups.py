@@ -1,4 +1,4 @@
-"""A group whose sweep breaks ends its own watches with an error; everything else goes on."""
+"""A group whose sweep raises ends its own watches with an ERROR event; everything else goes on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ def fails_for_selections(self: Selection, change: Change) -> Selected | None:
 
 
 @transports
-async def test_its_watches_end_with_an_error(transport: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_failed_sweep_ends_its_watches_with_an_error(
+    transport: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with served(**ports(transport)) as api:
         path = api.path("configmaps")
         async with (
@@ -39,13 +41,13 @@ async def test_its_watches_end_with_an_error(transport: str, monkeypatch: pytest
                     assert (event["object"]["code"], event["object"]["reason"]) == (500, "InternalError")
                     assert "made up" not in str(event)
                     assert watch.close_code in (None, 1011)
-                assert await healthy.told(1) == [("ADDED", "a")]
+                assert await healthy.types_and_names(1) == [("ADDED", "a")]
             async with watching(api, path, transport, labelSelector="app") as again:
                 await api.create("configmaps", labelled("b", app="x"))
-                assert await again.told(2) == [("ADDED", "a"), ("ADDED", "b")]
+                assert await again.types_and_names(2) == [("ADDED", "a"), ("ADDED", "b")]
 
 
-async def test_one_that_is_catching_up_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_failed_catch_up_ends_only_its_watch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frames, "KEPT_BYTES", 0)
     async with served() as api:
         path, at = api.path("configmaps"), await api.head()
@@ -60,14 +62,14 @@ async def test_one_that_is_catching_up_fails_alone(monkeypatch: pytest.MonkeyPat
             with monkeypatch.context() as patch:
                 patch.setattr(Selection, "select", fails_for_selections)
                 lagging.resume()  # type: ignore[attr-defined]
-                await lagging.gone()
+                await lagging.wait_over()
                 await until_idle()
             assert lagging.events[-1]["object"]["code"] == 500
             await api.create("configmaps", labelled("last", app="x"))
-            assert await healthy.told(1) == [("ADDED", "last")]
+            assert await healthy.types_and_names(1) == [("ADDED", "last")]
 
 
-async def test_the_server_itself_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_server_survives_a_failed_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
     async with served() as api, watching(api, api.path("configmaps")) as watch:
         with monkeypatch.context() as patch:
             patch.setattr(Selection, "select", lambda *_: 1 / 0)

@@ -1,4 +1,4 @@
-"""Watches while the server fails to take over a commit: held to the guarantees of watches, they miss nothing."""
+"""Watches keep their guarantees while the hub fails to record commits: they miss nothing."""
 
 from __future__ import annotations
 
@@ -70,7 +70,9 @@ def session(watcher: Watcher, start: int) -> WatchSession:
 
 
 @pytest.mark.parametrize("where", ["add", "wake"])
-async def test_nothing_is_missed_or_sent_twice(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_watches_miss_and_repeat_nothing_when_the_hub_fails(
+    where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with memory_hub() as base:
         early, start = base.join(), base.feed.head
         base.put("a")

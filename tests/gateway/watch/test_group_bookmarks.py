@@ -1,4 +1,4 @@
-"""Bookmarks in a group: by the clock, up to where everybody is, and no version ever goes back."""
+"""Bookmarks in a group: at intervals, up to the offset of all members, and versions never decrease."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def marks(watcher: Watcher) -> list[int]:
     ]
 
 
-async def test_by_the_clock(mock_clock: MockClock) -> None:
+async def test_group_gets_bookmark_every_interval(mock_clock: MockClock) -> None:
     async with memory_hub() as base:
         watcher, without = base.join(bookmarks=True), base.join()
         for turn in range(1, 4):
@@ -26,11 +26,11 @@ async def test_by_the_clock(mock_clock: MockClock) -> None:
             await wait_all_tasks_blocked()
             assert len(marks(watcher)) == turn
             assert marks(watcher)[-1] == base.feed.head
-            base.elsewhere()
+            base.put_other_type()
         assert without.events == []
 
 
-async def test_under_constant_load(mock_clock: MockClock) -> None:
+async def test_group_gets_bookmarks_under_constant_load(mock_clock: MockClock) -> None:
     async with memory_hub() as base:
         watcher, other = base.join(bookmarks=True), base.join(bookmarks=True)
         for number in range(100):
@@ -44,7 +44,7 @@ async def test_under_constant_load(mock_clock: MockClock) -> None:
         assert other.pipe.received == watcher.pipe.received
 
 
-async def test_one_who_lags_gets_none_that_would_not_be_true(mock_clock: MockClock) -> None:
+async def test_lagging_member_gets_no_bookmark_ahead_of_its_cursor(mock_clock: MockClock) -> None:
     async with memory_hub() as base:
         lagging, healthy = base.join(FakePipe(room=200), bookmarks=True), base.join(bookmarks=True)
         for number in range(20):
@@ -61,7 +61,7 @@ async def test_one_who_lags_gets_none_that_would_not_be_true(mock_clock: MockClo
         assert marks(lagging) == [20]
 
 
-async def test_one_that_is_cut_by_a_full_pipe_is_finished_first(mock_clock: MockClock) -> None:
+async def test_bookmark_sent_in_part_is_completed_first(mock_clock: MockClock) -> None:
     async with memory_hub() as base:
         for room in range(120):
             watcher = base.join(FakePipe(room=room), bookmarks=True)

@@ -1,4 +1,4 @@
-"""Where the first event of a stream has a form of its own, everybody gets it once, and sweeps from then on."""
+"""Where the first event of a stream is encoded differently, each member gets it once, and then joins the sweep."""
 
 from __future__ import annotations
 
@@ -7,43 +7,43 @@ from trio.testing import wait_all_tasks_blocked
 from tests.gateway.watch.memory_hub import FakePipe, Watcher, memory_hub
 
 
-def described(watcher: Watcher) -> list[bool]:
+def differs(watcher: Watcher) -> list[bool]:
     return ["columns" in event["object"] for event in watcher.events]
 
 
-async def test_once_and_at_once() -> None:
+async def test_first_event_is_encoded_differently_once() -> None:
     async with memory_hub() as base:
-        early, late = base.join(described=True), base.join(described=True)
+        early, late = base.join(first_differs=True), base.join(first_differs=True)
         base.put("a")
         await wait_all_tasks_blocked()
-        later = base.join(described=True)
-        behind = base.join(described=True, after=0)
+        later = base.join(first_differs=True)
+        behind = base.join(first_differs=True, after=0)
         base.put("b")
         base.put("c")
         await wait_all_tasks_blocked()
-        assert described(early) == described(late) == [True, False, False]
-        assert described(later) == [True, False]
-        assert described(behind) == [True, False, False]
+        assert differs(early) == differs(late) == [True, False, False]
+        assert differs(later) == [True, False]
+        assert differs(behind) == [True, False, False]
         assert not early.group.lagging
 
 
-async def test_cut_anywhere() -> None:
+async def test_first_event_sent_in_part_is_completed() -> None:
     async with memory_hub() as base:
-        whole = base.join(described=True)
+        whole = base.join(first_differs=True)
         base.commit([base.event(name) for name in "ab"])
         await wait_all_tasks_blocked()
         for room in range(len(whole.pipe.received)):
-            watcher = base.join(FakePipe(room=room), described=True, after=0)
+            watcher = base.join(FakePipe(room=room), first_differs=True, after=0)
             await wait_all_tasks_blocked()
             watcher.pipe.read(10**9)
             await wait_all_tasks_blocked()
             assert watcher.pipe.received == whole.pipe.received
-            base.leave(watcher, described=True)
+            base.leave(watcher, first_differs=True)
 
 
-async def test_only_what_matches_is_first() -> None:
+async def test_first_event_is_the_first_that_matches() -> None:
     async with memory_hub() as base:
-        watcher = base.join(labels="app", described=True)
+        watcher = base.join(labels="app", first_differs=True)
         base.put("a")
         await wait_all_tasks_blocked()
         base.put("b", app="x")
@@ -51,4 +51,4 @@ async def test_only_what_matches_is_first() -> None:
         base.put("c", app="x")
         await wait_all_tasks_blocked()
         assert watcher.names == ["b", "c"]
-        assert described(watcher) == [True, False]
+        assert differs(watcher) == [True, False]

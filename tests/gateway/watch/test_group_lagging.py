@@ -15,7 +15,7 @@ from tests.gateway.watch.memory_hub import FakePipe, MemoryHub, Watcher, memory_
 
 
 async def feed_slowly(watcher: Watcher, reads: list[int]) -> None:
-    """The client reads as it likes, then everything."""
+    """The client reads these counts of bytes, then everything."""
     for count in reads:
         watcher.pipe.read(count)
         await wait_all_tasks_blocked()
@@ -24,7 +24,7 @@ async def feed_slowly(watcher: Watcher, reads: list[int]) -> None:
 
 
 @pytest.mark.parametrize("slice", [0, 1, 7, 64])
-async def test_every_byte_boundary(slice: int) -> None:
+async def test_frame_may_be_sent_in_part_at_any_byte(slice: int) -> None:
     async with memory_hub() as base:
         healthy = base.join()
         base.commit([base.event(name) for name in "abc"])
@@ -49,10 +49,10 @@ async def test_every_byte_boundary(slice: int) -> None:
     writes=st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 120)), min_size=1, max_size=15),
     kept=st.sampled_from([0, 200, 1 << 20]),
 )
-def test_any_pace_of_any_members(
+def test_members_with_any_pace_get_the_same_bytes(
     rooms: list[int], reads: list[int], slice: int, writes: list[tuple[str, int]], kept: int
 ) -> None:
-    """Whatever fits when, everybody ends with the same bytes, and events are never cut or mixed."""
+    """However sends are divided, all members get the same bytes, and events are never truncated or mixed."""
 
     async def run() -> None:
         async with memory_hub() as base:
@@ -89,7 +89,7 @@ async def test_the_rest_of_a_frame_is_shared_not_copied() -> None:
         assert len(frames_held) == 1
 
 
-async def test_one_who_lags_does_not_hold_up_the_others() -> None:
+async def test_lagging_member_does_not_delay_the_others() -> None:
     async with memory_hub() as base:
         lagging, healthy = base.join(FakePipe(room=10)), base.join()
         for number in range(20):
@@ -100,7 +100,7 @@ async def test_one_who_lags_does_not_hold_up_the_others() -> None:
         assert lagging.pipe.calls < 5
 
 
-async def test_one_who_lags_alone_costs_nothing() -> None:
+async def test_changes_are_not_encoded_for_a_single_lagging_member() -> None:
     async with memory_hub() as base:
         lagging = base.join(FakePipe(room=0))
         for number in range(50):
@@ -113,7 +113,7 @@ async def test_one_who_lags_alone_costs_nothing() -> None:
         assert lagging.pipe in lagging.group.sweeping
 
 
-async def test_catching_up_from_the_journal(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_lagging_member_catches_up_from_the_journal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frames, "KEPT_BYTES", 0)
     monkeypatch.setattr(changes, "KEPT_EVENTS", 2)
     monkeypatch.setattr(changes, "STEP_EVENTS", 7)
@@ -128,7 +128,7 @@ async def test_catching_up_from_the_journal(monkeypatch: pytest.MonkeyPatch) -> 
         assert lagging.pipe in lagging.group.sweeping
 
 
-async def test_the_history_passes_one(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_lagging_member_beyond_the_history_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frames, "KEPT_BYTES", 0)
     async with memory_hub() as base:
         lagging, healthy = base.join(FakePipe(room=0)), base.join()
@@ -144,7 +144,7 @@ async def test_the_history_passes_one(monkeypatch: pytest.MonkeyPatch) -> None:
         assert base.hub.statistics()["things"].expired == 1
 
 
-async def test_kept_frames_are_good_beyond_the_history() -> None:
+async def test_recent_frames_are_sent_beyond_the_history() -> None:
     async with memory_hub() as base:
         lagging = base.join(FakePipe(room=0))
         offsets = [base.put(f"n-{number}") for number in range(10)]
@@ -155,7 +155,7 @@ async def test_kept_frames_are_good_beyond_the_history() -> None:
         assert len(lagging.names) == 10
 
 
-async def test_one_whose_time_is_long_over_is_cut_off(mock_clock: MockClock) -> None:
+async def test_lagging_member_is_disconnected_after_the_close_timeout(mock_clock: MockClock) -> None:
     async with memory_hub() as base:
         lagging = base.join(FakePipe(room=10), ends_at=5)
         base.put("a")
@@ -171,7 +171,7 @@ async def test_one_whose_time_is_long_over_is_cut_off(mock_clock: MockClock) -> 
         assert lagging.group.empty
 
 
-async def test_one_that_leaves_while_it_lags_leaves_nothing_behind() -> None:
+async def test_lagging_member_that_leaves_frees_everything() -> None:
     async with memory_hub() as base:
         for slice in (0, 16):
             lagging = base.join(FakePipe(room=10, slice=slice))
@@ -184,7 +184,7 @@ async def test_one_that_leaves_while_it_lags_leaves_nothing_behind() -> None:
             assert lagging.pipe.waiting == 0
 
 
-async def test_one_that_is_gone_before_its_task_runs() -> None:
+async def test_member_that_disconnects_before_its_catch_up_task_runs_is_removed() -> None:
     async with memory_hub() as base:
         lagging = base.join(FakePipe(room=0), after=0)
         base.put("a")
@@ -200,8 +200,8 @@ async def joined_ahead(base: MemoryHub) -> Watcher:
     return base.join(after=base.feed.head)
 
 
-async def test_one_that_comes_from_ahead_of_the_sweep_waits_for_it() -> None:
-    """A commit is known to the feed before its sweep: a list may hand out its version meanwhile."""
+async def test_member_ahead_of_the_sweep_waits_for_it() -> None:
+    """The feed has a commit before its sweep: a list may return its version meanwhile."""
     async with memory_hub() as base:
         base.join()
         base.commit([base.event(f"n-{number}") for number in range(3)])

@@ -1,4 +1,4 @@
-"""A sweep: the same bytes for every member, several events in one call when they came together."""
+"""A sweep sends the same bytes to every member, several events in one call if committed together."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gateway.watch.group import SMALLEST_TURN, TURN, TURN_BYTES
 from tests.gateway.watch.memory_hub import FakePipe, memory_hub
 
 
-async def test_everybody_gets_the_same_bytes() -> None:
+async def test_members_get_the_same_bytes() -> None:
     async with memory_hub() as base:
         watchers = [base.join() for _ in range(5)]
         base.put("a")
@@ -22,7 +22,7 @@ async def test_everybody_gets_the_same_bytes() -> None:
         assert len({watcher.group for watcher in watchers}) == 1
 
 
-async def test_a_batch_travels_in_one_call() -> None:
+async def test_batch_is_sent_in_one_call() -> None:
     async with memory_hub() as base:
         watcher = base.join()
         base.commit([base.event(f"n-{number}") for number in range(50)])
@@ -32,7 +32,7 @@ async def test_a_batch_travels_in_one_call() -> None:
         assert watcher.pipe.calls == 1
 
 
-async def test_a_burst_travels_in_rounds() -> None:
+async def test_burst_is_sent_in_rounds() -> None:
     async with memory_hub() as base:
         watcher = base.join()
         count, size = 100, frames.ROUND_BYTES // 10
@@ -42,7 +42,7 @@ async def test_a_burst_travels_in_rounds() -> None:
         assert count / 10 <= watcher.pipe.calls <= count / 5
 
 
-async def test_an_event_larger_than_a_round() -> None:
+async def test_event_larger_than_a_round_is_sent() -> None:
     async with memory_hub() as base:
         watcher = base.join()
         base.put("huge", size=3 * frames.ROUND_BYTES)
@@ -51,7 +51,7 @@ async def test_an_event_larger_than_a_round() -> None:
         assert watcher.names == ["huge", "small"]
 
 
-async def test_others_get_a_turn_in_a_large_sweep() -> None:
+async def test_other_tasks_run_during_a_large_sweep() -> None:
     async with memory_hub() as base:
         watchers = [base.join() for _ in range(TURN * 3)]
         turns: list[int] = []
@@ -85,12 +85,12 @@ async def test_large_events_make_short_turns() -> None:
         assert all(turn % SMALLEST_TURN == 0 for turn in turns)
 
 
-async def test_other_types_and_other_names_wake_nobody() -> None:
+async def test_changes_of_other_types_and_names_wake_no_group() -> None:
     async with memory_hub() as base:
         watchers = [base.join(name=f"n-{number}") for number in range(10)]
         base.put("n-3")
         base.put("n-4")
-        base.elsewhere()
+        base.put_other_type()
         await wait_all_tasks_blocked()
         assert [watcher.names for watcher in watchers] == [
             [f"n-{number}"] if number in (3, 4) else [] for number in range(10)
@@ -99,7 +99,7 @@ async def test_other_types_and_other_names_wake_nobody() -> None:
         assert base.hub.statistics()["things"].frames == 2
 
 
-async def test_groups_without_members_go() -> None:
+async def test_groups_without_members_are_removed() -> None:
     async with memory_hub() as base:
         one, other = base.join(), base.join(labels="app=web")
         assert base.hub.groups() == 2
@@ -112,7 +112,7 @@ async def test_groups_without_members_go() -> None:
         assert base.join(FakePipe()).group is not one.group
 
 
-async def test_one_that_is_gone_is_let_go_in_the_sweep() -> None:
+async def test_disconnected_member_is_removed_in_the_sweep() -> None:
     async with memory_hub() as base:
         gone, stays = base.join(), base.join()
         gone.pipe.close()

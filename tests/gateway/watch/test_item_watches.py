@@ -1,4 +1,4 @@
-"""A watch of one object shows that object alone, by its own path, by the old one, or by its name in a selector."""
+"""A watch of one object gets its events only, by its path, by the deprecated path, or by a field selector."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from tests.gateway.api import config_map, labelled, served
 from tests.gateway.idle import until_idle
-from tests.gateway.watch.watching import ports, told, transports, watching
+from tests.gateway.watch.watching import ports, transports, type_and_name, watching
 
 PATHS = [
     "/api/v1/namespaces/default/configmaps/a",
@@ -16,7 +16,7 @@ PATHS = [
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("start", ["state", "version"])
-async def test_nothing_else_is_in_the_stream(path: str, start: str) -> None:
+async def test_watch_of_one_object_gets_only_its_events(path: str, start: str) -> None:
     async with served() as api:
         at = await api.head()
         for name in ("a", "aa", "b"):
@@ -27,30 +27,30 @@ async def test_nothing_else_is_in_the_stream(path: str, start: str) -> None:
                 await api.replace("configmaps", config_map(name, x="1"))
             for name in ("b", "a", "aa"):
                 await api.delete("configmaps", name)
-            assert await watch.told(3) == [("ADDED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
+            assert await watch.types_and_names(3) == [("ADDED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
             await until_idle()
             assert watch.untaken == []
 
 
 @transports
-async def test_over_every_transport(transport: str) -> None:
+async def test_watch_of_one_object_over_every_transport(transport: str) -> None:
     async with served(**ports(transport)) as api, watching(api, PATHS[0], transport) as watch:
         await api.create("configmaps", config_map("b"))
         await api.create("configmaps", config_map("a"))
-        assert await watch.told(1) == [("ADDED", "a")]
+        assert await watch.types_and_names(1) == [("ADDED", "a")]
 
 
-async def test_an_object_that_is_not_there_may_come() -> None:
+async def test_watch_of_a_missing_object_gets_its_creation() -> None:
     async with served() as api, watching(api, PATHS[0]) as watch:
         await until_idle()
         assert watch.events == []
         await api.create("configmaps", config_map("a"))
         await api.delete("configmaps", "a")
         await api.create("configmaps", config_map("a"))
-        assert [kind for kind, _ in map(told, await watch.take(3))] == ["ADDED", "DELETED", "ADDED"]
+        assert [kind for kind, _ in map(type_and_name, await watch.take(3))] == ["ADDED", "DELETED", "ADDED"]
 
 
-async def test_the_same_name_elsewhere_is_another_object() -> None:
+async def test_same_name_in_another_namespace_is_not_watched() -> None:
     async with served() as api:
         await api.create("namespaces", {"metadata": {"name": "other"}})
         async with watching(api, PATHS[0]) as watch:
@@ -60,7 +60,7 @@ async def test_the_same_name_elsewhere_is_another_object() -> None:
             assert event["object"]["metadata"]["namespace"] == "default"
 
 
-async def test_with_a_selector_besides() -> None:
+async def test_watch_of_one_object_applies_selectors() -> None:
     async with served() as api:
         await api.create("configmaps", labelled("a", app="web"))
         async with (
@@ -68,19 +68,19 @@ async def test_with_a_selector_besides() -> None:
             watching(api, PATHS[0], fieldSelector="metadata.name=a", labelSelector="app=none") as never,
         ):
             await api.replace("configmaps", labelled("a", app="db"))
-            assert await watch.told(1) == [("ADDED", "a")]
+            assert await watch.types_and_names(1) == [("ADDED", "a")]
             await api.create("configmaps", labelled("b", app="db"))
             await until_idle()
             assert never.events == []
             assert watch.untaken == []
 
 
-async def test_a_cluster_scoped_object() -> None:
+async def test_watch_of_a_cluster_scoped_object() -> None:
     async with served() as api:
         await api.create("namespaces", {"metadata": {"name": "a"}})
         await until_idle()
         async with watching(api, "/api/v1/namespaces/a") as watch:
-            assert await watch.told(1) == [("ADDED", "a")]
+            assert await watch.types_and_names(1) == [("ADDED", "a")]
             await api.create("namespaces", {"metadata": {"name": "b"}})
             await until_idle()
             assert watch.untaken == []

@@ -17,8 +17,8 @@ from tests.gateway.watch.watching import Chunks, Watch, connect, watching, with_
 STREAM = f"{MEDIA};stream=watch"
 
 
-async def told(api: Api, count: int, **query: Any) -> list[tuple[str, Any]]:
-    """The next events of a new watch over HTTP/1.1."""
+async def first_events(api: Api, count: int, **query: Any) -> list[tuple[str, Any]]:
+    """Return the first events of a new watch over HTTP/1.1."""
     watch = Watch()
     async with await connect(api) as stream:
         reader = Events(stream, watch)
@@ -41,25 +41,25 @@ class Events(Chunks):
         return event(chunk[4:])
 
 
-async def test_events() -> None:
+async def test_events_are_length_prefixed_messages() -> None:
     async with served() as api:
         at = await api.head()
         await api.create("configmaps", config_map("a", k="v"))
         await api.replace("configmaps", config_map("a", k="w" * 70_000))
         await api.delete("configmaps", "a")
-        found = await told(api, 3, resourceVersion=at)
+        found = await first_events(api, 3, resourceVersion=at)
         assert [type_ for type_, _ in found] == ["ADDED", "MODIFIED", "DELETED"]
         assert [len(shown.data["k"]) for _, shown in found] == [1, 70_000, 70_000]
         assert found[0][1].metadata.namespace == "default"
 
 
-async def test_the_state_first_and_bookmarks(mock_clock: MockClock) -> None:
+async def test_initial_events_and_bookmarks_in_protobuf(mock_clock: MockClock) -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a"))
         found: list[tuple[str, Any]] = []
 
         async def watch() -> None:
-            found.extend(await told(api, 2, allowWatchBookmarks="true", timeoutSeconds=5))
+            found.extend(await first_events(api, 2, allowWatchBookmarks="true", timeoutSeconds=5))
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(watch)
@@ -69,27 +69,27 @@ async def test_the_state_first_and_bookmarks(mock_clock: MockClock) -> None:
         assert mark.metadata.resourceVersion == await api.head()
 
 
-async def test_the_end_of_the_history_is_told() -> None:
+async def test_watch_beyond_the_history_gets_a_status_in_protobuf() -> None:
     async with served() as api:
         at = await api.head()
         await api.create("configmaps", config_map("a"))
         api.clock.advance(400)
         await api.create("configmaps", config_map("b"))
-        [(type_, status)] = await told(api, 1, resourceVersion=at)
+        [(type_, status)] = await first_events(api, 1, resourceVersion=at)
         assert (type_, status.reason, status.code) == ("ERROR", "Expired", 410)
 
 
-async def test_beside_those_who_read_json() -> None:
+async def test_json_and_protobuf_watches_get_the_same_event() -> None:
     async with served() as api, watching(api, api.path("configmaps")) as other:
         at = await api.head()
         await api.create("configmaps", config_map("a"))
-        [(_, shown)] = await told(api, 1, resourceVersion=at)
+        [(_, shown)] = await first_events(api, 1, resourceVersion=at)
         [event_] = await other.take(1)
         assert event_["object"]["metadata"]["uid"] == shown.metadata.uid
 
 
 @pytest.mark.parametrize("size", [1, 200, 70_000])
-async def test_over_a_websocket(size: int) -> None:
+async def test_protobuf_over_a_websocket(size: int) -> None:
     async with served() as api, await connect(api) as stream, trio.open_nursery() as nursery:
         at = await api.head()
         connection = await trio_websocket.wrap_client_stream(
@@ -107,13 +107,13 @@ async def test_over_a_websocket(size: int) -> None:
         nursery.cancel_scope.cancel()
 
 
-async def test_one_object() -> None:
+async def test_protobuf_watch_of_one_object() -> None:
     async with served() as api:
         await api.create("configmaps", config_map("other"))
         sent = message("ConfigMap")
         sent.metadata.name = "a"
         body = wrapped("v1", "ConfigMap", sent)
         await api.ask("POST", api.path("configmaps"), body, headers={"content-type": MEDIA})
-        [(_, shown)] = await told(api, 1, fieldSelector="metadata.name=a")
+        [(_, shown)] = await first_events(api, 1, fieldSelector="metadata.name=a")
         assert shown.metadata.name == "a"
         await until_idle()

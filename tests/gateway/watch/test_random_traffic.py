@@ -1,4 +1,4 @@
-"""Random writes under random watchers: what each has put together is the list at its last version, at any moment."""
+"""Random writes with random watchers: the objects that each has collected equal the list at its last version."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.actors.object_store import Document
 from tests.gateway.api import Api, served
 from tests.gateway.idle import until_idle
-from tests.gateway.watch.watching import Watch, told, version, watching
+from tests.gateway.watch.watching import Watch, type_and_name, version, watching
 
 NAMES = "abcdef"
 SELECTORS = ["", "app=web", "app!=web", "tier", "!tier", "app in (web,db),tier"]
@@ -40,7 +40,7 @@ steps = st.one_of(
 
 
 class Follower:
-    """A client that keeps a copy: it lists or takes the state, follows, goes away and comes back."""
+    """A client with a local copy: it lists or takes initial events, watches, disconnects and resumes."""
 
     def __init__(self, api: Api, selector: str, transport: str) -> None:
         self._api = api
@@ -85,7 +85,7 @@ class Follower:
         self._watch._taken = len(self._watch.events)
 
     def _fold(self, event: Document) -> None:
-        kind, name = told(event)
+        kind, name = type_and_name(event)
         if kind == "ADDED":
             assert name not in self.copy, f"{name} added twice"
         else:
@@ -106,7 +106,7 @@ class Follower:
         if self.last and self._watch.events:
             then = {"resourceVersion": self.last, "resourceVersionMatch": "Exact"}
             assert self.copy == held(await self._api.list("configmaps", **then, **self._selector))
-        # From here on all events are live ones.
+        # All events from here on are sent by the sweep.
         self.last = self.last or now["metadata"]["resourceVersion"]
 
 
@@ -139,8 +139,8 @@ async def perform(api: Api, followers: list[Follower], step: tuple[Any, ...]) ->
 async def write(api: Api, name: str, app: str, tier: str) -> None:
     labels = {key: value for key, value in (("app", app), ("tier", tier)) if value}
     body = {"metadata": {"name": name, "labels": labels}, "data": {"n": await api.head()}}
-    answer = await api.ask("PUT", api.path("configmaps", name=name), body)
-    if answer.status == 404:
+    response = await api.ask("PUT", api.path("configmaps", name=name), body)
+    if response.status == 404:
         await api.create("configmaps", body)
 
 

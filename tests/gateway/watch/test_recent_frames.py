@@ -1,4 +1,4 @@
-"""Frames that a group keeps: those behind a cursor, a round at a time, and all groups together no more than allowed."""
+"""Frames that a group keeps: those after a cursor, a round at a time, and all groups together no more than allowed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def numbered(count: int, size: int = 10, start: int = 1) -> list[frames.Frame]:
     return [(offset, bytes(size)) for offset in range(start, start + count)]
 
 
-def test_behind_a_cursor() -> None:
+def test_frames_after_a_cursor() -> None:
     kept = RecentFrames(0, lambda: 1)
     kept.add(numbered(10))
     for cursor in range(11):
@@ -18,14 +18,14 @@ def test_behind_a_cursor() -> None:
         assert ([offset for offset, _ in found], reached) == (list(range(cursor + 1, 11)), 15)
 
 
-def test_no_more_than_a_round_at_a_time() -> None:
+def test_at_most_a_round_is_returned() -> None:
     kept = RecentFrames(0, lambda: 1)
     kept.add(numbered(10, ROUND_BYTES // 4))
     found, reached = kept.after(2, 99)
     assert ([offset for offset, _ in found], reached) == ([3, 4, 5, 6], 6)
 
 
-def test_the_oldest_go_first() -> None:
+def test_oldest_frames_are_dropped_first() -> None:
     kept = RecentFrames(0, lambda: 1)
     kept.add(numbered(KEPT_FRAMES + 5))
     assert kept.floor == 5
@@ -33,14 +33,14 @@ def test_the_oldest_go_first() -> None:
     assert (found[0][0], len(found)) == (6, KEPT_FRAMES)
 
 
-def test_one_that_is_too_large_is_not_kept() -> None:
+def test_too_large_frame_is_not_kept() -> None:
     kept = RecentFrames(0, lambda: 1)
     kept.add([(1, bytes(KEPT_BYTES + 1))])
     assert kept.floor == 1
     assert kept.after(1, 1) == ([], 1)
 
 
-def test_a_group_among_thousands_keeps_little() -> None:
+def test_one_group_of_thousands_keeps_few_bytes() -> None:
     kept = RecentFrames(0, lambda: 10_000)
     kept.add(numbered(100, 1000))
     found, _ = kept.after(kept.floor, 100)

@@ -1,4 +1,4 @@
-"""A server that starts again serves watches from every version that is still in the window."""
+"""A restarted server serves watches from every version that is still in the watch history."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.gateway.api import config_map, labelled, served
 from tests.gateway.watch.watching import assert_ascending, version, watching
 
 
-async def test_any_version_of_before_can_be_resumed() -> None:
+async def test_watch_resumes_from_any_version_before_the_restart() -> None:
     async with served() as api:
         path, start = api.path("configmaps"), await api.head()
         async with watching(api, path, resourceVersion=start) as watch:
@@ -25,10 +25,10 @@ async def test_any_version_of_before_can_be_resumed() -> None:
             async with watching(api, path, resourceVersion=version(event)) as watch:
                 assert await watch.take(5 - place) == everything[place + 1 :]
         async with watching(api, path, resourceVersion=version(before[2]), labelSelector="app=web") as watch:
-            assert await watch.told(3) == [("DELETED", "a"), ("DELETED", "b"), ("ADDED", "d")]
+            assert await watch.types_and_names(3) == [("DELETED", "a"), ("DELETED", "b"), ("ADDED", "d")]
 
 
-async def test_a_watch_of_before_ends_in_good_order_and_goes_on_after() -> None:
+async def test_watch_ends_in_good_order_and_resumes_after_the_restart() -> None:
     async with served() as api:
         path = api.path("configmaps")
         async with watching(api, path) as watch:
@@ -38,10 +38,10 @@ async def test_a_watch_of_before_ends_in_good_order_and_goes_on_after() -> None:
             assert await watch.end() == []
         await api.create("configmaps", config_map("b"))
         async with watching(api, path, resourceVersion=version(last)) as watch:
-            assert await watch.told(1) == [("ADDED", "b")]
+            assert await watch.types_and_names(1) == [("ADDED", "b")]
 
 
-async def test_what_had_left_the_window_is_too_old_after_it_too() -> None:
+async def test_version_beyond_the_history_is_too_old_after_the_restart() -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a"))
         api.clock.advance(400)

@@ -1,4 +1,4 @@
-"""A watch from the version of a list, an object or an event goes on where that one stood: no gap, nothing twice."""
+"""A watch from the version of a list, an object or an event continues after it: no gap, no repetition."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from tests.gateway.idle import until_idle
 from tests.gateway.watch.watching import (
     assert_ascending,
     ports,
-    told,
     transports,
+    type_and_name,
     version,
     versions,
     watching,
@@ -16,7 +16,7 @@ from tests.gateway.watch.watching import (
 
 
 @transports
-async def test_from_any_event_on(transport: str) -> None:
+async def test_watch_resumes_from_any_event(transport: str) -> None:
     async with served(**ports(transport)) as api:
         start = (await api.list("configmaps"))["metadata"]["resourceVersion"]
         for name in "abc":
@@ -28,7 +28,7 @@ async def test_from_any_event_on(transport: str) -> None:
         async with watching(api, path, transport, resourceVersion=start) as watch:
             everything = await watch.take(6)
         assert_ascending(everything)
-        assert [kind for kind, _ in map(told, everything)] == [
+        assert [kind for kind, _ in map(type_and_name, everything)] == [
             "ADDED",
             "ADDED",
             "ADDED",
@@ -43,29 +43,29 @@ async def test_from_any_event_on(transport: str) -> None:
                 assert again.untaken == []
 
 
-async def test_a_deleted_event_carries_a_version_of_its_own() -> None:
+async def test_deleted_event_has_its_own_version() -> None:
     async with served() as api:
         made = await api.create("configmaps", config_map("a"))
         at = made["metadata"]["resourceVersion"]
         await api.delete("configmaps", "a")
         async with watching(api, api.path("configmaps"), resourceVersion=at) as watch:
             [event] = await watch.take(1)
-            assert told(event) == ("DELETED", "a")
+            assert type_and_name(event) == ("DELETED", "a")
             assert version(event) > int(at)
             assert event["object"]["metadata"]["uid"] == made["metadata"]["uid"]
 
 
-async def test_versions_of_other_types_serve_as_well() -> None:
+async def test_watch_starts_from_a_version_of_another_type() -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a"))
         lease = await api.create("leases", {"metadata": {"name": "l"}})
         await api.create("configmaps", config_map("b"))
         at = lease["metadata"]["resourceVersion"]
         async with watching(api, api.path("configmaps"), resourceVersion=at) as watch:
-            assert await watch.told(1) == [("ADDED", "b")]
+            assert await watch.types_and_names(1) == [("ADDED", "b")]
 
 
-async def test_two_watches_tell_the_same_whenever_they_came() -> None:
+async def test_watches_opened_at_different_times_get_equal_events() -> None:
     async with served() as api:
         path = api.path("configmaps")
         start = await api.head()

@@ -1,4 +1,4 @@
-"""What a watch covers: one namespace, all of them, or a cluster-scoped type; by the old paths too."""
+"""What a watch covers: one namespace, all of them, or a cluster-scoped type; on the deprecated paths too."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def in_two_namespaces(api: Api) -> str:
         ("/api/v1/watch/configmaps", ["one", "one", "two", "two"]),
     ],
 )
-async def test_namespaces(path: str, expected: list[str]) -> None:
+async def test_watch_covers_the_namespaces_of_its_path(path: str, expected: list[str]) -> None:
     async with served() as api:
         at = await in_two_namespaces(api)
         async with watching(api, path, resourceVersion=at, fieldSelector="metadata.name=a") as watch:
@@ -43,7 +43,7 @@ async def test_namespaces(path: str, expected: list[str]) -> None:
             assert watch.untaken == []
 
 
-async def test_all_namespaces_but_one() -> None:
+async def test_field_selector_excludes_a_namespace() -> None:
     async with served() as api:
         at = await in_two_namespaces(api)
         async with watching(
@@ -58,14 +58,14 @@ async def test_all_namespaces_but_one() -> None:
 
 
 @pytest.mark.parametrize("path", ["/api/v1/nodes", "/api/v1/watch/nodes"])
-async def test_a_cluster_scoped_type(path: str) -> None:
+async def test_watch_of_a_cluster_scoped_type(path: str) -> None:
     async with served() as api, watching(api, path) as watch:
         await api.create("nodes", {"metadata": {"name": "n"}})
         await api.delete("nodes", "n")
-        assert await watch.told(2) == [("ADDED", "n"), ("DELETED", "n")]
+        assert await watch.types_and_names(2) == [("ADDED", "n"), ("DELETED", "n")]
 
 
-async def test_a_named_group() -> None:
+async def test_watch_of_a_named_group() -> None:
     async with served() as api:
         path = "/apis/coordination.cluster.io/v1/watch/namespaces/default/leases"
         async with watching(api, path) as watch:
@@ -74,16 +74,16 @@ async def test_a_named_group() -> None:
             assert event["object"]["apiVersion"] == "coordination.cluster.io/v1"
 
 
-async def test_a_namespace_that_does_not_exist_is_silent_until_it_does() -> None:
+async def test_watch_of_a_missing_namespace_gets_its_later_events() -> None:
     async with served() as api, watching(api, "/api/v1/namespaces/later/configmaps") as watch:
         await api.create("namespaces", {"metadata": {"name": "later"}})
         await api.create("configmaps", config_map("a"), "later")
-        assert ("ADDED", "a") in await watch.told(1)
+        assert ("ADDED", "a") in await watch.types_and_names(1)
 
 
 @pytest.mark.parametrize(
     "path", ["/api/v1/watch/nothings", "/apis/none.io/v1/watch/things", "/api/v1/nothings?watch=1"]
 )
-async def test_what_is_not_served_is_not_found(path: str) -> None:
+async def test_watch_of_an_unknown_resource_gets_404(path: str) -> None:
     async with served() as api:
         assert (await api.ask("GET", path)).status == 404

@@ -1,4 +1,4 @@
-"""Which changes a watch shows, and as what."""
+"""Which changes become events of a watch, and of which type."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ IN, OUT = {"app": "web"}, {"app": "db"}
 
 
 @pytest.mark.parametrize(
-    ("steps", "shown"),
+    ("steps", "expected"),
     [
         ((IN,), "ADDED"),
         ((OUT,), None),
@@ -37,30 +37,30 @@ IN, OUT = {"app": "web"}, {"app": "db"}
         ((IN, None, OUT), None),
     ],
 )
-async def test_by_what_matched_before_and_matches_now(
-    steps: tuple[dict[str, str] | None, ...], shown: str | None
+async def test_event_type_depends_on_the_match_before_and_after(
+    steps: tuple[dict[str, str] | None, ...], expected: str | None
 ) -> None:
     async with memory_hub() as base:
         change = changed(base, *steps)
         found = Selection(match=matcher(LabelSelector.parse("app=web"), None)).select(change)
-        assert (found[0] if found else None) == shown
+        assert (found[0] if found else None) == expected
         if found is not None:
             assert b'"app":"web"' in found[1]
             assert b'"resourceVersion":"%d"' % change.event.offset in found[1]
 
 
 @pytest.mark.parametrize(
-    ("steps", "shown"),
+    ("steps", "expected"),
     [((IN,), "ADDED"), ((IN, OUT), "MODIFIED"), ((IN, None), "DELETED"), ((IN, None, OUT), "ADDED")],
 )
-async def test_without_a_selector(steps: tuple[dict[str, str] | None, ...], shown: str) -> None:
+async def test_event_type_without_a_selector(steps: tuple[dict[str, str] | None, ...], expected: str) -> None:
     async with memory_hub() as base:
         found = Selection().select(changed(base, *steps))
         assert found is not None
-        assert found[0] == shown
+        assert found[0] == expected
 
 
-async def test_by_namespace_and_name() -> None:
+async def test_selection_by_namespace_and_name() -> None:
     async with memory_hub() as base:
         change = changed(base, IN)
         assert Selection(name="a").select(change)

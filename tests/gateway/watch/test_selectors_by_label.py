@@ -1,4 +1,4 @@
-"""An object that begins to match is ADDED; one that ends to is DELETED, as it last matched, at the new version."""
+"""An object that begins to match is ADDED; one that stops is DELETED, as it last matched, at the new version."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from tests.gateway.watch.watching import ports, transports, version, watching
 
 
 @transports
-async def test_entering_and_leaving(transport: str) -> None:
+async def test_changed_label_gives_added_and_deleted(transport: str) -> None:
     async with served(**ports(transport)) as api:
         await api.create("configmaps", labelled("in", app="web"))
         await api.create("configmaps", labelled("out", app="db"))
         path = api.path("configmaps")
         async with watching(api, path, transport, labelSelector="app=web") as watch:
-            assert await watch.told(1) == [("ADDED", "in")]
+            assert await watch.types_and_names(1) == [("ADDED", "in")]
             entered = await api.replace("configmaps", labelled("out", app="web"))
             [event] = await watch.take(1)
             assert event == {"type": "ADDED", "object": entered}
@@ -27,21 +27,21 @@ async def test_entering_and_leaving(transport: str) -> None:
             await api.replace("configmaps", {**labelled("in", app="db"), "data": {"x": "newer"}})
             await api.delete("configmaps", "in")
             await api.delete("configmaps", "out")
-            assert await watch.told(1) == [("DELETED", "out")]
+            assert await watch.types_and_names(1) == [("DELETED", "out")]
             await until_idle()
             assert watch.untaken == []
 
 
-async def test_negative_requirements_too() -> None:
+async def test_negative_requirement_gives_added_and_deleted() -> None:
     async with served() as api, watching(api, api.path("configmaps"), labelSelector="!hidden") as watch:
         await api.create("configmaps", labelled("a", hidden="1"))
         await api.create("configmaps", labelled("b"))
         await api.replace("configmaps", labelled("b", hidden="1"))
         await api.replace("configmaps", labelled("a"))
-        assert await watch.told(3) == [("ADDED", "b"), ("DELETED", "b"), ("ADDED", "a")]
+        assert await watch.types_and_names(3) == [("ADDED", "b"), ("DELETED", "b"), ("ADDED", "a")]
 
 
-async def test_in_other_words_the_same_selection_shares_a_group() -> None:
+async def test_equivalent_selectors_share_a_group() -> None:
     async with served() as api:
         path = api.path("configmaps")
         async with (
@@ -52,7 +52,7 @@ async def test_in_other_words_the_same_selection_shares_a_group() -> None:
             assert await one.take(1) == await other.take(1)
 
 
-async def test_deleted_after_it_left_is_silent() -> None:
+async def test_deletion_of_an_unselected_object_gives_no_event() -> None:
     async with served() as api:
         await api.create("configmaps", labelled("a", app="web"))
         at = await api.head()
@@ -62,4 +62,4 @@ async def test_deleted_after_it_left_is_silent() -> None:
             await api.replace("configmaps", labelled("a"))
             await api.delete("configmaps", "a")
             await api.create("configmaps", labelled("a", app="web"))
-            assert await watch.told(2) == [("DELETED", "a"), ("ADDED", "a")]
+            assert await watch.types_and_names(2) == [("DELETED", "a"), ("ADDED", "a")]

@@ -1,4 +1,4 @@
-"""A watch that resumes finds the moves in and out of its selection that happened while it was away."""
+"""A resumed watch gets ADDED and DELETED for objects that began or stopped matching in between."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.gateway.watch.watching import ports, transports, watching
 
 
 @transports
-async def test_moves_of_the_past_are_told_as_they_were(transport: str) -> None:
+async def test_resumed_watch_gets_past_changes_of_its_selection(transport: str) -> None:
     async with served(**ports(transport)) as api:
         path = api.path("configmaps")
         at = (await api.create("configmaps", labelled("a", app="web")))["metadata"]["resourceVersion"]
@@ -29,7 +29,7 @@ async def test_moves_of_the_past_are_told_as_they_were(transport: str) -> None:
             assert events[2]["object"]["data"] == {"v": "unseen"}
 
 
-async def test_what_matched_before_the_version_is_modified_after_it() -> None:
+async def test_object_that_matched_before_the_version_is_modified() -> None:
     async with served() as api:
         await api.create("configmaps", labelled("a", app="web"))
         at = await api.head()
@@ -38,4 +38,4 @@ async def test_what_matched_before_the_version_is_modified_after_it() -> None:
         async with watching(
             api, api.path("configmaps"), labelSelector="app=web", resourceVersion=at
         ) as watch:
-            assert await watch.told(1) == [("MODIFIED", "a")]
+            assert await watch.types_and_names(1) == [("MODIFIED", "a")]

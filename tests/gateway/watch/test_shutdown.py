@@ -1,4 +1,4 @@
-"""A server that stops ends every watch in good order, and does not wait for those who never read."""
+"""A stopping server ends every watch in good order, and does not wait for clients that never read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.gateway.watch.watching import connect, ports, request, transports, ve
 
 
 @transports
-async def test_all_end_in_good_order(transport: str) -> None:
+async def test_stopping_server_ends_every_watch_in_good_order(transport: str) -> None:
     async with served(**ports(transport)) as api, AsyncExitStack() as stack:
         path, at = api.path("configmaps"), await api.head()
         watches = [
@@ -36,7 +36,7 @@ async def test_all_end_in_good_order(transport: str) -> None:
         await api.start()
 
 
-async def test_those_who_ask_for_bookmarks_can_resume_from_one() -> None:
+async def test_last_bookmark_of_a_stopping_server_can_be_resumed() -> None:
     async with served() as api:
         path = api.path("configmaps")
         async with watching(api, path, allowWatchBookmarks="true") as watch:
@@ -47,7 +47,7 @@ async def test_those_who_ask_for_bookmarks_can_resume_from_one() -> None:
             assert (mark["type"], version(mark)) == ("BOOKMARK", head)
 
 
-async def test_hundreds_of_them() -> None:
+async def test_stopping_server_ends_hundreds_of_watches() -> None:
     async with served() as api:
         streams = []
         for number in range(300):
@@ -66,7 +66,7 @@ async def test_hundreds_of_them() -> None:
             await stream.aclose()
 
 
-async def test_in_the_middle_of_a_burst() -> None:
+async def test_server_stops_during_a_burst() -> None:
     async with served() as api, AsyncExitStack() as stack:
         path, at = api.path("configmaps"), await api.head()
         watches = [
@@ -94,7 +94,9 @@ async def write_until_refused(api: Api) -> None:
 
 
 @transports
-async def test_those_who_never_read_are_cut_off_within_seconds(transport: str, mock_clock: MockClock) -> None:
+async def test_clients_that_never_read_are_disconnected_within_seconds(
+    transport: str, mock_clock: MockClock
+) -> None:
     async with served(**ports(transport)) as api:
         path, at = api.path("configmaps"), await api.head()
         async with (

@@ -1,4 +1,4 @@
-"""A watcher that does not read is not dropped, loses nothing, holds no memory, and disturbs nobody."""
+"""A client that does not read stays connected, loses nothing, uses no memory, and affects no other client."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 
 from tests.gateway.api import Api, config_map, served
 from tests.gateway.idle import until_idle
-from tests.gateway.watch.watching import Watch, assert_ascending, ports, told, transports, watching
+from tests.gateway.watch.watching import Watch, assert_ascending, ports, transports, type_and_name, watching
 
 BIG = "x" * 50_000
 MANY = 120  # six megabytes of events: far more than sockets hold
@@ -21,7 +21,7 @@ async def burst(api: Api, count: int = MANY) -> list[tuple[str, str]]:
 
 
 @transports
-async def test_every_event_in_order_when_it_reads_again(transport: str) -> None:
+async def test_stalled_client_gets_every_event_in_order_when_it_reads(transport: str) -> None:
     async with served(**ports(transport)) as api:
         path, at = api.path("configmaps"), await api.head()
         async with (
@@ -29,18 +29,18 @@ async def test_every_event_in_order_when_it_reads_again(transport: str) -> None:
             watching(api, path, transport, resourceVersion=at) as healthy,
         ):
             expected = await burst(api)
-            assert await healthy.told(MANY) == expected
+            assert await healthy.types_and_names(MANY) == expected
             stalled.resume()  # type: ignore[attr-defined]
             events = await stalled.take(MANY)
-            assert [told(event) for event in events] == expected
+            assert [type_and_name(event) for event in events] == expected
             assert_ascending(events)
             assert all(event["object"]["data"]["big"] == BIG for event in events)
-            # It sweeps with the others again.
+            # It is part of the sweep again.
             await api.create("configmaps", config_map("last"))
-            assert await stalled.told(1) == await healthy.told(1) == [("ADDED", "last")]
+            assert await stalled.types_and_names(1) == await healthy.types_and_names(1) == [("ADDED", "last")]
 
 
-async def test_stalling_again_and_again() -> None:
+async def test_client_may_stall_repeatedly() -> None:
     async with served() as api:
         at = await api.head()
         async with watching(api, api.path("configmaps"), stalled=True, resourceVersion=at) as watch:
@@ -48,12 +48,12 @@ async def test_stalling_again_and_again() -> None:
             reader = watch.reader  # type: ignore[attr-defined]
             await reader.read_head()
             while len(watch.events) < 20:
-                # A read now and then, each of a few bytes: frames are cut at all kinds of places.
+                # Single reads of a few bytes: frames are divided at many places.
                 reader.buffer += await reader.stream.receive_some(10_007)
                 for _ in range(3):
                     await until_idle()
                 take_whole_chunks(reader, watch)
-            assert [told(event) for event in watch.events] == expected
+            assert [type_and_name(event) for event in watch.events] == expected
 
 
 def take_whole_chunks(reader: object, watch: Watch) -> None:
@@ -63,14 +63,14 @@ def take_whole_chunks(reader: object, watch: Watch) -> None:
         length = int(size, 16)
         if len(rest) < length + 2:
             break
-        watch.note(rest[:length])
+        watch.add(rest[:length])
         assert rest[length : length + 2] == b"\r\n"
         buffer = rest[length + 2 :]
     reader.buffer = buffer  # type: ignore[attr-defined]
 
 
-async def test_many_of_them_hold_next_to_nothing() -> None:
-    """Shared bytes, a cursor each: what they have not read is in the journal alone."""
+async def test_stalled_clients_use_little_memory() -> None:
+    """They share bytes and have one cursor each: unread events are in the journal only."""
     async with served() as api, AsyncExitStack() as stack:
         path, at = api.path("configmaps"), await api.head()
         healthy = await stack.enter_async_context(watching(api, path, resourceVersion=at))

@@ -1,4 +1,4 @@
-"""How a WebSocket ends says why: 1000 its time, 1001 the server's, 1008 too old, 1011 the server's fault."""
+"""The close code of a WebSocket: 1000 for its timeout, 1001 a stopping server, 1008 too old, 1011 a server error."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from tests.gateway.watch.websocket_client import CLOSE, Frame, masked, websocket
 PATH = "/api/v1/namespaces/default/configmaps"
 
 
-@pytest.mark.parametrize("answered", [True, False], ids=["answered", "unanswered"])
-async def test_its_time_is_up(answered: bool, mock_clock: MockClock) -> None:
+@pytest.mark.parametrize("echoed", [True, False], ids=["echoed", "not-echoed"])
+async def test_timeout_closes_with_1000(echoed: bool, mock_clock: MockClock) -> None:
     async with served() as api, websocket_client(api, f"{PATH}?watch=1&timeoutSeconds=5") as raw:
         await advance(mock_clock, 6)
         frame = await raw.frame()
         assert (frame, frame.code) == (Frame(CLOSE, b"\x03\xe8"), 1000)
-        if answered:
+        if echoed:
             await raw.send(masked(CLOSE, b"\x03\xe8"))
         else:
             await advance(mock_clock, 3)
         assert await raw.ended()
 
 
-async def test_the_server_stops() -> None:
+async def test_stopping_server_closes_with_1001() -> None:
     async with served() as api, websocket_client(api, f"{PATH}?watch=1") as raw:
         await api.client.aclose()
         api.stop.set()
@@ -37,7 +37,7 @@ async def test_the_server_stops() -> None:
         await api.start()
 
 
-async def test_too_old() -> None:
+async def test_expired_version_closes_with_1008() -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a"))
         api.clock.advance(400)
@@ -47,7 +47,7 @@ async def test_too_old() -> None:
             assert (await raw.frame()).code == 1008
 
 
-async def test_the_servers_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_failed_sweep_closes_with_1011(monkeypatch: pytest.MonkeyPatch) -> None:
     async with served() as api, websocket_client(api, f"{PATH}?watch=1") as raw:
         monkeypatch.setattr(Selection, "select", lambda *_: 1 / 0)
         await api.create("configmaps", config_map("a"))

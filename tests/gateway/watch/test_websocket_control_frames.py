@@ -1,4 +1,4 @@
-"""Pings, closes and violations on a WebSocket; whatever a client sends, an event is never cut."""
+"""Pings, closes and violations on a WebSocket; whatever a client sends, no event is truncated."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ PATH = "/api/v1/namespaces/default/configmaps"
 WATCH = f"{PATH}?watch=1"
 
 
-async def test_a_ping_is_answered_with_its_payload() -> None:
+async def test_pong_has_the_payload_of_the_ping() -> None:
     async with served() as api, websocket_client(api, WATCH) as raw:
         for payload in (b"", b"hello", b"x" * 125):
             await raw.send(masked(PING, payload))
             assert await raw.frame() == Frame(PONG, payload)
 
 
-async def test_a_ping_in_pieces() -> None:
+async def test_ping_may_arrive_in_pieces() -> None:
     async with served() as api, websocket_client(api, WATCH) as raw:
         for byte in masked(PING, b"hello"):
             await raw.send(bytes((byte,)))
@@ -31,7 +31,7 @@ async def test_a_ping_in_pieces() -> None:
         assert await raw.frame() == Frame(PONG, b"hello")
 
 
-async def test_messages_are_taken_for_nothing() -> None:
+async def test_messages_are_ignored() -> None:
     async with served() as api, websocket_client(api, WATCH) as raw:
         await raw.send(
             masked(TEXT, b"x" * 100_000),
@@ -47,7 +47,7 @@ async def test_messages_are_taken_for_nothing() -> None:
 
 
 @pytest.mark.parametrize("payload", [b"", b"\x03\xe8", b"\x03\xe9bye", b"\x0f\xa0mine"])
-async def test_a_close_is_answered_with_its_code(payload: bytes) -> None:
+async def test_close_frame_is_echoed_with_its_code(payload: bytes) -> None:
     async with served() as api, websocket_client(api, WATCH) as raw:
         await raw.send(masked(CLOSE, payload))
         assert await raw.frame() == Frame(CLOSE, payload[:2])
@@ -83,7 +83,7 @@ async def test_violations_close_the_connection(sent: bytes, code: int) -> None:
         await api.create("configmaps", config_map("a"))
 
 
-async def test_a_silent_client_is_pinged_and_stays_if_it_answers(mock_clock: MockClock) -> None:
+async def test_idle_client_is_pinged_and_stays_if_it_sends_pong(mock_clock: MockClock) -> None:
     async with served() as api, websocket_client(api, WATCH) as raw:
         for _ in range(5):
             await advance(mock_clock, PING_AFTER + 1)
@@ -94,7 +94,7 @@ async def test_a_silent_client_is_pinged_and_stays_if_it_answers(mock_clock: Moc
         assert (await raw.frame()).event["type"] == "ADDED"
 
 
-async def test_any_sign_of_life_will_do(mock_clock: MockClock) -> None:
+async def test_any_frame_counts_as_pong(mock_clock: MockClock) -> None:
     async with served() as api, websocket_client(api, WATCH) as raw:
         for _ in range(10):
             await advance(mock_clock, PING_AFTER - 2)
@@ -103,7 +103,7 @@ async def test_any_sign_of_life_will_do(mock_clock: MockClock) -> None:
         assert (await raw.frame()).event["type"] == "ADDED"
 
 
-async def test_one_that_never_answers_is_dropped(mock_clock: MockClock) -> None:
+async def test_client_without_pong_is_disconnected(mock_clock: MockClock) -> None:
     async with served() as api, websocket_client(api, WATCH) as raw:
         await advance(mock_clock, PING_AFTER + 1)
         assert (await raw.frame()).opcode == PING
@@ -111,8 +111,8 @@ async def test_one_that_never_answers_is_dropped(mock_clock: MockClock) -> None:
         assert await raw.ended()
 
 
-async def test_one_that_is_slow_is_not(mock_clock: MockClock) -> None:
-    """What it has not read is in front of the ping: it could not have answered."""
+async def test_slow_client_without_pong_stays(mock_clock: MockClock) -> None:
+    """It has unread bytes before the ping, so it could not have sent a pong."""
     async with served() as api, websocket_client(api, WATCH, small=True) as raw:
         for number in range(60):
             await api.create("configmaps", config_map(f"c-{number:02}", big="x" * 100_000))
@@ -125,7 +125,7 @@ async def test_one_that_is_slow_is_not(mock_clock: MockClock) -> None:
         ]
 
 
-async def test_pings_of_a_client_that_does_not_read_are_answered_between_events() -> None:
+async def test_pong_to_a_slow_client_is_sent_between_events() -> None:
     async with served() as api, websocket_client(api, WATCH, small=True) as raw:
         for number in range(60):
             await api.create("configmaps", config_map(f"c-{number:02}", big="x" * 100_000))
@@ -139,7 +139,7 @@ async def test_pings_of_a_client_that_does_not_read_are_answered_between_events(
         assert pongs == sorted(set(pongs))
 
 
-async def test_a_close_of_a_client_that_does_not_read_waits_for_the_end_of_an_event() -> None:
+async def test_close_frame_to_a_slow_client_follows_the_current_event() -> None:
     async with served() as api, websocket_client(api, WATCH, small=True) as raw:
         for number in range(60):
             await api.create("configmaps", config_map(f"c-{number:02}", big="x" * 100_000))
@@ -153,7 +153,7 @@ async def test_a_close_of_a_client_that_does_not_read_waits_for_the_end_of_an_ev
         assert await raw.ended()
 
 
-async def test_a_close_of_a_client_that_never_reads_is_not_waited_for(mock_clock: MockClock) -> None:
+async def test_client_that_closes_and_never_reads_is_disconnected(mock_clock: MockClock) -> None:
     async with served() as api, websocket_client(api, WATCH, small=True) as raw:
         for number in range(60):
             await api.create("configmaps", config_map(f"c-{number:02}", big="x" * 100_000))

@@ -1,4 +1,4 @@
-"""The handshake of a WebSocket, by the standard; what is refused is refused as an ordinary HTTP answer."""
+"""The handshake of a WebSocket follows the standard; a refusal is an ordinary HTTP response."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.gateway.watch.websocket_client import KEY, PING, PONG, UPGRADE, maske
 PATH = "/api/v1/namespaces/default/configmaps"
 
 
-async def test_the_answer_is_the_one_of_the_standard() -> None:
+async def test_accept_key_is_that_of_the_standard() -> None:
     # The example of RFC 6455, section 1.3.
     headers = {"Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
     async with served() as api, websocket_client(api, f"{PATH}?watch=1", headers=headers) as raw:
@@ -27,7 +27,7 @@ async def test_the_answer_is_the_one_of_the_standard() -> None:
 
 
 @pytest.mark.parametrize("path", [f"{PATH}?watch=1", "/api/v1/watch/configmaps", f"{PATH}/a?watch=true"])
-async def test_every_watch_can_be_one(path: str) -> None:
+async def test_every_watch_path_accepts_a_websocket(path: str) -> None:
     async with served() as api, websocket_client(api, path) as raw:
         assert raw.status == 101
         await api.create("configmaps", config_map("a"))
@@ -41,7 +41,7 @@ async def test_every_watch_can_be_one(path: str) -> None:
     "upgrade",
     [{"Upgrade": "WebSocket"}, {"Upgrade": "h2c, websocket"}, {"Connection": "keep-alive, upgrade"}],
 )
-async def test_the_words_in_other_spellings(upgrade: dict[str, str]) -> None:
+async def test_upgrade_headers_in_other_forms_are_accepted(upgrade: dict[str, str]) -> None:
     async with served() as api, websocket_client(api, f"{PATH}?watch=1", headers=upgrade) as raw:
         assert raw.status == 101
 
@@ -57,20 +57,20 @@ async def test_the_words_in_other_spellings(upgrade: dict[str, str]) -> None:
         ({"Sec-WebSocket-Key": "!" * 24}, 400),
     ],
 )
-async def test_a_bad_handshake_is_refused_and_the_connection_goes_on(
+async def test_invalid_handshake_is_refused_and_the_connection_goes_on(
     headers: dict[str, str], status: int
 ) -> None:
     async with served() as api:
         stream = await connect(api)
         client = Client(stream)
-        asked = request(f"{PATH}?watch=1", headers={**UPGRADE, **headers})
-        # What is behind it was meant as HTTP, as the refusal shows.
-        reply = await client.ask(asked + request(PATH))
+        handshake = request(f"{PATH}?watch=1", headers={**UPGRADE, **headers})
+        # After the refusal, HTTP continues on the connection.
+        reply = await client.request(handshake + request(PATH))
         document = orjson.loads(reply.body)
         assert (reply.status, document["kind"], document["code"]) == (status, "Status", status)
         assert reply.headers[b"sec-websocket-version"] == b"13"
         assert (await client.reply()).status == 200
-        assert (await client.ask(request(f"{PATH}/none"))).status == 404
+        assert (await client.request(request(f"{PATH}/none"))).status == 404
         await stream.aclose()
 
 
@@ -84,25 +84,25 @@ async def test_a_bad_handshake_is_refused_and_the_connection_goes_on(
         (f"{PATH}?watch=1&resourceVersionMatch=Exact", "admin-token", 422),
     ],
 )
-async def test_what_a_request_would_be_refused_for(path: str, token: str, status: int) -> None:
+async def test_handshake_is_refused_like_a_request(path: str, token: str, status: int) -> None:
     async with served() as api, websocket_client(api, path, token=token) as raw:
         assert raw.status == status
 
 
-async def test_a_list_is_a_list_whatever_it_wants_to_be_upgraded_to() -> None:
+async def test_upgrade_of_a_list_is_ignored() -> None:
     async with served() as api:
         stream = await connect(api)
         client = Client(stream)
         for _ in range(3):
-            reply = await client.ask(request(PATH, headers=UPGRADE))
+            reply = await client.request(request(PATH, headers=UPGRADE))
             assert (reply.status, orjson.loads(reply.body)["kind"]) == (200, "ConfigMapList")
         await stream.aclose()
 
 
-async def test_frames_right_behind_the_handshake_count() -> None:
+async def test_frames_sent_with_the_handshake_are_read() -> None:
     async with (
         served() as api,
-        websocket_client(api, f"{PATH}?watch=1", behind=masked(PING, b"early")) as raw,
+        websocket_client(api, f"{PATH}?watch=1", extra=masked(PING, b"early")) as raw,
     ):
         frames = [await raw.frame()]
         while frames[-1].opcode != PONG:
@@ -110,7 +110,7 @@ async def test_frames_right_behind_the_handshake_count() -> None:
         assert frames[-1].payload == b"early"
 
 
-async def test_answers_in_front_of_it_keep_their_order() -> None:
+async def test_pipelined_responses_precede_the_handshake() -> None:
     async with served() as api:
         stream = await connect(api)
         await stream.send_all(request(f"{PATH}/none") + request(f"{PATH}?watch=1", headers=UPGRADE))
@@ -120,7 +120,7 @@ async def test_answers_in_front_of_it_keep_their_order() -> None:
         await stream.aclose()
 
 
-async def test_http_1_0_has_no_upgrades() -> None:
+async def test_http_1_0_upgrade_is_ignored() -> None:
     async with served() as api:
         stream = await connect(api)
         lines = "".join(f"{name}: {value}\r\n" for name, value in UPGRADE.items())

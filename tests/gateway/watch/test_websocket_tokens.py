@@ -1,4 +1,4 @@
-"""The bearer token as a subprotocol: it counts, and it never comes back."""
+"""The bearer token as a subprotocol: it authenticates, and the server never selects it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def offering(*protocols: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("dialect", ["cluster", "kubernetes"])
-async def test_it_counts_like_a_header(dialect: str) -> None:
+async def test_token_in_a_subprotocol_authenticates(dialect: str) -> None:
     async with (
         served(dialect=dialect) as api,
         websocket_client(api, PATH, token=None, headers=offering(bearer(ADMIN, dialect))) as raw,
@@ -42,7 +42,7 @@ async def test_it_counts_like_a_header(dialect: str) -> None:
         (bearer(ADMIN), "v1.example", "v2.example"),
     ],
 )
-async def test_another_subprotocol_is_the_one_agreed_on(offered: tuple[str, ...]) -> None:
+async def test_server_selects_another_subprotocol(offered: tuple[str, ...]) -> None:
     async with served() as api, websocket_client(api, PATH, token=None, headers=offering(*offered)) as raw:
         assert raw.status == 101
         assert raw.headers[b"sec-websocket-protocol"] == b"v1.example"
@@ -60,13 +60,13 @@ async def test_another_subprotocol_is_the_one_agreed_on(offered: tuple[str, ...]
     ],
     ids=["unknown", "two", "no base64", "no text", "no length", "empty"],
 )
-async def test_a_wrong_one_is_refused_before_the_upgrade(offered: tuple[str, ...]) -> None:
+async def test_invalid_token_gets_401(offered: tuple[str, ...]) -> None:
     async with served() as api, websocket_client(api, PATH, token=None, headers=offering(*offered)) as raw:
         assert raw.status == 401
         assert b"upgrade" not in raw.headers
 
 
-async def test_a_token_of_the_other_dialect_is_just_a_subprotocol() -> None:
+async def test_token_of_the_other_dialect_is_an_ordinary_subprotocol() -> None:
     async with (
         served(anonymous_auth=False) as api,
         websocket_client(api, PATH, token=None, headers=offering(bearer(ADMIN, "kubernetes"))) as raw,
@@ -74,7 +74,7 @@ async def test_a_token_of_the_other_dialect_is_just_a_subprotocol() -> None:
         assert raw.status == 401
 
 
-async def test_the_header_stands_before_it_and_it_is_not_echoed_either() -> None:
+async def test_header_takes_precedence_and_the_token_is_not_echoed() -> None:
     async with (
         served() as api,
         websocket_client(api, PATH, token=ADMIN, headers=offering(bearer("unknown"), "v1.example")) as raw,
@@ -83,7 +83,7 @@ async def test_the_header_stands_before_it_and_it_is_not_echoed_either() -> None
         assert raw.headers[b"sec-websocket-protocol"] == b"v1.example"
 
 
-async def test_a_caller_without_rights_is_forbidden() -> None:
+async def test_user_without_permission_is_forbidden() -> None:
     async with (
         served() as api,
         websocket_client(api, PATH, token=None, headers=offering(bearer(ALICE))) as raw,
@@ -91,9 +91,9 @@ async def test_a_caller_without_rights_is_forbidden() -> None:
         assert raw.status == 403
 
 
-async def test_without_an_upgrade_it_means_nothing() -> None:
+async def test_token_without_an_upgrade_is_ignored() -> None:
     async with served() as api:
-        answer = await api.ask(
+        response = await api.ask(
             "GET", "/api/v1/namespaces/default/configmaps", token=None, headers=offering(bearer(ADMIN))
         )
-        assert answer.status == 403
+        assert response.status == 403

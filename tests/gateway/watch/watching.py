@@ -1,4 +1,4 @@
-"""Watches as a client sees them, over every transport, framed strictly: a cut event or a stray byte fails the test.
+"""Watches as a client sees them, over every transport; a truncated event or a stray byte fails the test.
 
     async with served() as api, watching(api, api.path("configmaps"), resourceVersion=version) as watch:
         await api.create("configmaps", config_map("a"))
@@ -25,17 +25,17 @@ import trio_websocket
 from tests.actors.object_store import Document
 from tests.gateway.api import ADMIN, Api
 
-# A receive window so small that a reader who stalls is soon behind.
+# A receive buffer so small that a stalled client is soon behind.
 SMALL_WINDOW = 4096
 SECURE = ("tls", "wss")
 
 
-class NotStrict(Exception):
-    """The server sent something that is no whole event in its transport's framing."""
+class FramingError(Exception):
+    """The server sent something that is not a whole event in its transport's framing."""
 
 
 class Watch:
-    """One stream. `events` grows as it is read; `ended` says that it came to an end in good order."""
+    """One stream. `events` grows as it is read; `ended` is set when it ended in good order."""
 
     def __init__(self) -> None:
         self.status = 0
@@ -47,10 +47,10 @@ class Watch:
         self._progress = trio.lowlevel.ParkingLot()
         self._taken = 0
 
-    def note(self, document: bytes) -> None:
+    def add(self, document: bytes) -> None:
         event: Document = orjson.loads(document)
         if set(event) != {"type", "object"}:
-            raise NotStrict(f"no event: {document!r}")
+            raise FramingError(f"no event: {document!r}")
         self.events.append(event)
         self._progress.unpark_all()
 
@@ -63,7 +63,7 @@ class Watch:
         return self.ended or self.broken is not None
 
     async def take(self, count: int) -> list[Document]:
-        """The next events."""
+        """Return the next events."""
         while len(self.events) < self._taken + count:
             assert not self.over, f"over after {self.events[self._taken :]}: {self.broken}"
             await self._progress.park()
@@ -72,28 +72,28 @@ class Watch:
         return taken
 
     async def end(self) -> list[Document]:
-        """All that is left, once the stream has ended in good order."""
+        """Wait until the stream has ended in good order; return the events not taken yet."""
         while not self.over:
             await self._progress.park()
         if self.broken is not None:
             raise self.broken
         return await self.take(len(self.events) - self._taken)
 
-    async def gone(self) -> None:
-        """Once the stream is over, in whatever way."""
+    async def wait_over(self) -> None:
+        """Wait until the stream has ended, in whatever way."""
         while not self.over:
             await self._progress.park()
 
-    async def told(self, count: int) -> list[tuple[str, str]]:
-        """The next events as their types and names."""
-        return [told(event) for event in await self.take(count)]
+    async def types_and_names(self, count: int) -> list[tuple[str, str]]:
+        """Return the types and names of the next events."""
+        return [type_and_name(event) for event in await self.take(count)]
 
     @property
     def untaken(self) -> list[Document]:
         return self.events[self._taken :]
 
 
-def told(event: Document) -> tuple[str, str]:
+def type_and_name(event: Document) -> tuple[str, str]:
     return event["type"], event["object"]["metadata"].get("name", "")
 
 
@@ -132,7 +132,7 @@ class Chunks:
             if self._watch.status == 200:
                 await self._read_chunks()
             self._watch.finish()
-        except (NotStrict, trio.BrokenResourceError, trio.ClosedResourceError) as error:
+        except (FramingError, trio.BrokenResourceError, trio.ClosedResourceError) as error:
             self._watch.finish(broken=error)
 
     async def read_head(self) -> None:
@@ -154,10 +154,10 @@ class Chunks:
                 self.buffer[size + 2 :],
             )
             if end != b"\r\n" or not chunk.endswith(b"\n") or chunk.count(b"\n") != 1:
-                raise NotStrict(f"a chunk that is no event: {chunk + end!r}")
-            self._watch.note(chunk)
+                raise FramingError(f"a chunk that is no event: {chunk + end!r}")
+            self._watch.add(chunk)
         if await self._until(b"\r\n"):
-            raise NotStrict("trailers")
+            raise FramingError("trailers")
 
     async def _until(self, mark: bytes) -> bytes:
         while mark not in self.buffer:
@@ -168,7 +168,7 @@ class Chunks:
     async def _more(self) -> None:
         data = await self.stream.receive_some(65536)
         if not data:
-            raise NotStrict(f"the connection ended after {self.buffer[-200:]!r}")
+            raise FramingError(f"the connection ended after {self.buffer[-200:]!r}")
         self.buffer += data
 
 
@@ -192,13 +192,13 @@ class Messages:
             while True:
                 message = await self.connection.get_message()
                 if not isinstance(message, str) or message.endswith("\n"):
-                    raise NotStrict(f"no text frame of one event: {message!r}")
-                watch.note(message.encode())
+                    raise FramingError(f"no text frame of one event: {message!r}")
+                watch.add(message.encode())
         except trio_websocket.ConnectionClosed as closed:
             watch.close_code = closed.reason.code if closed.reason is not None else None
             clean = watch.close_code in (1000, 1001, 1008, 1011)
             watch.finish(broken=None if clean else closed)
-        except NotStrict as error:
+        except FramingError as error:
             watch.finish(broken=error)
 
 
@@ -241,7 +241,7 @@ async def watching(
     protocols: tuple[str, ...] = (),
     **query: Any,
 ) -> AsyncIterator[Watch]:
-    """A watch that is open, and read by a task until the end of the block; `stalled`: only when `resume`d."""
+    """Open a watch that a task reads until the end of the block; `stalled`: only after `resume`."""
     target = with_query(path, watch=1, **query) if "/watch/" not in path else with_query(path, **query)
     watch = Watch()
     async with trio.open_nursery() as nursery:
@@ -266,23 +266,23 @@ async def watching(
         watch.reader = reader  # type: ignore[attr-defined]
         if not stalled:
             nursery.start_soon(reader.read)
-            await opened(watch)
+            await wait_opened(watch)
         try:
             yield watch
         finally:
             nursery.cancel_scope.cancel()
-            with trio.CancelScope(shield=True):  # a Cancelled here would take the place of a failed assertion
+            with trio.CancelScope(shield=True):  # a Cancelled here would replace a failed assertion
                 await trio.aclose_forcefully(stream)
 
 
-async def opened(watch: Watch) -> None:
-    """Once the server has answered: what is written from now on is in the stream."""
+async def wait_opened(watch: Watch) -> None:
+    """Wait for the response head: writes from now on are in the stream."""
     while not watch.status:
         await trio.lowlevel.checkpoint()
 
 
 def ports(transport: str) -> dict[str, int]:
-    """Settings of a server that this transport can reach: certificates are made only where they are needed."""
+    """Return the settings of a server for this transport: certificates are created only if needed."""
     return {"secure_port": 2} if transport in SECURE else {}
 
 

@@ -61,10 +61,10 @@ class WebSocketClient:
         self.status = 0
         self.headers: dict[bytes, bytes] = {}
 
-    async def open(self, path: str, headers: dict[str, str], token: str | None, behind: bytes = b"") -> None:
-        await self.stream.send_all(request(path, token, headers) + behind)
+    async def open(self, path: str, headers: dict[str, str], token: str | None, extra: bytes = b"") -> None:
+        await self.stream.send_all(request(path, token, headers) + extra)
 
-    async def answered(self) -> None:
+    async def read_head(self) -> None:
         while b"\r\n\r\n" not in self.buffer:
             await self._more()
         head, _, self.buffer = self.buffer.partition(b"\r\n\r\n")
@@ -118,13 +118,13 @@ async def websocket_client(
     token: str | None = ADMIN,
     headers: dict[str, str] | None = None,
     small: bool = False,
-    behind: bytes = b"",
+    extra: bytes = b"",
     secure: bool = False,
 ) -> AsyncIterator[WebSocketClient]:
     stream = await connect(api, small=small, secure=secure)
     raw = WebSocketClient(stream)
-    await raw.open(path, {**UPGRADE, **(headers or {})}, token, behind)
-    await raw.answered()
+    await raw.open(path, {**UPGRADE, **(headers or {})}, token, extra)
+    await raw.read_head()
     try:
         yield raw
     finally:

@@ -1,4 +1,4 @@
-"""What clients send on a WebSocket is read the same, in whatever pieces it comes."""
+"""The frames of a WebSocket client are read equally, in whatever pieces they arrive."""
 
 from __future__ import annotations
 
@@ -38,7 +38,9 @@ messages = st.builds(
     st.lists(st.one_of(controls, messages, st.just(LARGE)), max_size=8),
     st.lists(st.integers(1, 60), max_size=40),
 )
-def test_in_whatever_pieces(frames: list[tuple[bytes, list[Control]]], cuts: list[int]) -> None:
+def test_frames_are_read_equally_in_any_pieces(
+    frames: list[tuple[bytes, list[Control]]], cuts: list[int]
+) -> None:
     reader = Reader()
     data = b"".join(sent for sent, _ in frames)
     found: list[Control] = []
@@ -51,7 +53,7 @@ def test_in_whatever_pieces(frames: list[tuple[bytes, list[Control]]], cuts: lis
 
 
 @given(st.lists(st.binary(max_size=30), min_size=1, max_size=6), st.data())
-def test_messages_in_fragments_with_pings_between(parts: list[bytes], data: st.DataObject) -> None:
+def test_pings_between_fragments_are_read(parts: list[bytes], data: st.DataObject) -> None:
     reader, sent, expected = Reader(), b"", []
     for place, part in enumerate(parts):
         sent += masked(0 if place else 1, part, fin=place == len(parts) - 1)
@@ -63,7 +65,7 @@ def test_messages_in_fragments_with_pings_between(parts: list[bytes], data: st.D
 
 
 @given(st.binary(max_size=300))
-def test_anything_at_all_is_frames_or_a_violation(data: bytes) -> None:
+def test_any_bytes_are_frames_or_a_violation(data: bytes) -> None:
     reader = Reader()
     with suppress(Violation):
         for place in range(0, len(data), 7):
@@ -72,9 +74,9 @@ def test_anything_at_all_is_frames_or_a_violation(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("code", [1000, 1001, 1008, 1011, 3000, 4999])
-def test_codes_go_there_and_back(code: int) -> None:
+def test_close_codes_survive_a_round_trip(code: int) -> None:
     assert close_code(close_frame(code, "why")[2:]) == code
 
 
-def test_a_long_reason_is_cut_to_fit() -> None:
+def test_long_close_reason_is_truncated() -> None:
     assert len(close_frame(1002, "x" * 500)) == 127

@@ -1,4 +1,4 @@
-"""After a watch its connection goes on: requests sent meanwhile are answered, in order."""
+"""After a watch its connection goes on: requests sent meanwhile get their responses, in order."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tests.gateway.idle import advance, until_idle
 from tests.gateway.watch.watching import Chunks, Watch, connect, request, watching
 
 
-async def test_requests_behind_a_watch_are_answered_after_it(mock_clock: MockClock) -> None:
+async def test_requests_sent_during_a_watch_get_responses_after_it(mock_clock: MockClock) -> None:
     async with served() as api:
         path, at = api.path("configmaps"), await api.head()
         stream = await connect(api)
         watch = Watch()
         chunks = Chunks(stream, watch)
-        # The first behind it in the same segment, the second later, the third in two pieces.
+        # The first in the same segment as the watch, the second later, the third in two pieces.
         await stream.send_all(
             request(f"{path}?watch=1&timeoutSeconds=5&resourceVersion={at}") + request(f"{path}/a")
         )
@@ -35,7 +35,7 @@ async def test_requests_behind_a_watch_are_answered_after_it(mock_clock: MockClo
         await stream.aclose()
 
 
-async def test_two_watches_one_after_the_other(mock_clock: MockClock) -> None:
+async def test_connection_serves_one_watch_after_another(mock_clock: MockClock) -> None:
     async with served() as api:
         path, at = api.path("configmaps"), await api.head()
         stream = await connect(api)
@@ -56,7 +56,7 @@ async def test_two_watches_one_after_the_other(mock_clock: MockClock) -> None:
         await stream.aclose()
 
 
-async def test_events_behind_other_answers_in_one_segment() -> None:
+async def test_watch_pipelined_after_other_requests_gets_its_events() -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a"))
         path = api.path("configmaps")
@@ -68,12 +68,12 @@ async def test_events_behind_other_answers_in_one_segment() -> None:
         chunks = Chunks(stream, watch)
         chunks.buffer = bytes(client._buffer)
         api.nursery.start_soon(chunks.read)
-        assert await watch.told(1) == [("ADDED", "a")]
+        assert await watch.types_and_names(1) == [("ADDED", "a")]
         await stream.aclose()
-        await watch.gone()
+        await watch.wait_over()
 
 
-async def test_a_client_of_http_1_0_gets_no_chunks(mock_clock: MockClock) -> None:
+async def test_http_1_0_client_gets_no_chunks(mock_clock: MockClock) -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a"))
         for keep_alive in ("", "Connection: keep-alive\r\n"):
@@ -93,7 +93,9 @@ async def test_a_client_of_http_1_0_gets_no_chunks(mock_clock: MockClock) -> Non
             await stream.aclose()
 
 
-async def test_one_who_does_not_read_to_the_end_of_an_event_is_cut_off(mock_clock: MockClock) -> None:
+async def test_client_that_does_not_read_to_the_end_of_an_event_is_disconnected(
+    mock_clock: MockClock,
+) -> None:
     async with served() as api:
         at = await api.head()
         query = {"resourceVersion": at, "timeoutSeconds": 5}
@@ -104,11 +106,11 @@ async def test_one_who_does_not_read_to_the_end_of_an_event_is_cut_off(mock_cloc
             for _ in range(12):
                 await advance(mock_clock, 1)
             watch.resume()  # type: ignore[attr-defined]
-            await watch.gone()
+            await watch.wait_over()
             assert not watch.ended
 
 
-async def test_one_who_reads_at_the_last_moment_gets_whole_events(mock_clock: MockClock) -> None:
+async def test_client_that_reads_at_the_last_moment_gets_whole_events(mock_clock: MockClock) -> None:
     async with served() as api:
         at = await api.head()
         query = {"resourceVersion": at, "timeoutSeconds": 5}

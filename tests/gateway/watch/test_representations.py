@@ -1,4 +1,4 @@
-"""Watches in other forms: tables, which describe their columns with the first event only, and bare metadata."""
+"""Watches as Table, with columns in the first event only, and as PartialObjectMetadata."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PARTIAL = {"Accept": "application/json;as=PartialObjectMetadata;g=meta.cluster.i
 
 
 @transports
-async def test_a_table_describes_its_columns_once(transport: str) -> None:
+async def test_table_has_columns_in_its_first_event_only(transport: str) -> None:
     async with served(**ports(transport)) as api:
         await api.create("configmaps", config_map("a"))
         path, at = api.path("configmaps"), await api.head()
@@ -37,21 +37,21 @@ async def test_a_table_describes_its_columns_once(transport: str) -> None:
             assert row["cells"][0] == "a"
 
 
-async def test_many_events_before_the_first_was_read() -> None:
+async def test_only_the_first_of_many_unread_events_has_columns() -> None:
     async with served() as api:
         path, at = api.path("configmaps"), await api.head()
         for number in range(20):
             await api.create("configmaps", config_map(f"c-{number:02}"))
         async with watching(api, path, headers=TABLE, resourceVersion=at) as watch:
             events = await watch.take(20)
-            described = [bool(event["object"]["columnDefinitions"]) for event in events]
-            assert described == [True] + [False] * 19
+            has_columns = [bool(event["object"]["columnDefinitions"]) for event in events]
+            assert has_columns == [True] + [False] * 19
             await api.create("configmaps", config_map("z"))
             [event] = await watch.take(1)
             assert event["object"]["columnDefinitions"] is None
 
 
-async def test_one_that_waits_for_its_first_event_ends_in_time(mock_clock: MockClock) -> None:
+async def test_watch_without_a_first_event_ends_on_time(mock_clock: MockClock) -> None:
     async with served() as api:
         at = await api.head()
         query = {"resourceVersion": at, "timeoutSeconds": 5, "allowWatchBookmarks": "true"}
@@ -65,7 +65,7 @@ async def test_one_that_waits_for_its_first_event_ends_in_time(mock_clock: MockC
             }
 
 
-async def test_one_that_waits_for_its_first_event_may_leave() -> None:
+async def test_watch_without_a_first_event_may_disconnect() -> None:
     async with served() as api:
         at = await api.head()
         async with watching(api, api.path("configmaps"), headers=TABLE, resourceVersion=at):
@@ -78,7 +78,7 @@ async def test_one_that_waits_for_its_first_event_may_leave() -> None:
 @pytest.mark.parametrize(
     ("include", "kind"), [("Object", "ConfigMap"), ("Metadata", "PartialObjectMetadata")]
 )
-async def test_objects_in_the_rows(include: str, kind: str) -> None:
+async def test_include_object_selects_the_object_in_rows(include: str, kind: str) -> None:
     async with served() as api:
         path = api.path("configmaps")
         async with (
@@ -93,7 +93,7 @@ async def test_objects_in_the_rows(include: str, kind: str) -> None:
 
 
 @transports
-async def test_bare_metadata(transport: str) -> None:
+async def test_watch_of_partial_object_metadata(transport: str) -> None:
     async with served(**ports(transport)) as api:
         path = api.path("configmaps")
         async with watching(api, path, transport, headers=PARTIAL) as watch:

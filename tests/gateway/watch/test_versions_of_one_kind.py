@@ -1,4 +1,4 @@
-"""Events are stored once and watched in two groups, each in its own words."""
+"""Events are stored once and can be watched in two API groups, each with its own field names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BODY = {
 }
 
 
-async def test_both_see_the_same_changes_in_their_own_form() -> None:
+async def test_both_groups_get_the_same_changes_in_their_own_form() -> None:
     async with served() as api, watching(api, CORE) as core, watching(api, GROUP) as group:
         (await api.ask("POST", CORE, BODY)).expect(201)
         [one], [other] = await core.take(1), await group.take(1)
@@ -34,7 +34,7 @@ async def test_both_see_the_same_changes_in_their_own_form() -> None:
         assert "note" not in one["object"]
 
 
-async def test_selected_by_the_names_of_each_view() -> None:
+async def test_field_selectors_use_the_field_names_of_each_group() -> None:
     async with (
         served() as api,
         watching(api, CORE, fieldSelector="involvedObject.name=p") as core,
@@ -42,5 +42,5 @@ async def test_selected_by_the_names_of_each_view() -> None:
         watching(api, GROUP, fieldSelector="regarding.name=q") as neither,
     ):
         (await api.ask("POST", CORE, BODY)).expect(201)
-        assert await core.told(1) == await group.told(1) == [("ADDED", "e")]
+        assert await core.types_and_names(1) == await group.types_and_names(1) == [("ADDED", "e")]
         assert neither.events == []

@@ -12,7 +12,7 @@ from tests.gateway.watch.watching import ports, transports, watching
 
 
 @transports
-async def test_the_clients_limit(transport: str, mock_clock: MockClock) -> None:
+async def test_timeout_seconds_ends_the_watch(transport: str, mock_clock: MockClock) -> None:
     async with (
         served(**ports(transport)) as api,
         watching(api, api.path("configmaps"), transport, timeoutSeconds=10) as watch,
@@ -20,7 +20,7 @@ async def test_the_clients_limit(transport: str, mock_clock: MockClock) -> None:
         await api.create("configmaps", config_map("a"))
         await advance(mock_clock, 9)
         await api.create("configmaps", config_map("b"))
-        assert await watch.told(2) == [("ADDED", "a"), ("ADDED", "b")]
+        assert await watch.types_and_names(2) == [("ADDED", "a"), ("ADDED", "b")]
         assert not watch.over
         await advance(mock_clock, 2)
         assert await watch.end() == []
@@ -28,8 +28,8 @@ async def test_the_clients_limit(transport: str, mock_clock: MockClock) -> None:
 
 
 @transports
-async def test_it_ends_on_time(transport: str, mock_clock: MockClock) -> None:
-    """Also where its end is not a moment at which the server looks at all connections."""
+async def test_watch_ends_on_time(transport: str, mock_clock: MockClock) -> None:
+    """Also between two ticks of the watchdog."""
     async with served(**ports(transport)) as api:
         await advance(mock_clock, 0.4)
         async with watching(api, api.path("configmaps"), transport, timeoutSeconds=1) as watch:
@@ -46,7 +46,7 @@ async def test_it_ends_on_time(transport: str, mock_clock: MockClock) -> None:
 
 
 @pytest.mark.parametrize("query", [{}, {"timeoutSeconds": 0}], ids=["unset", "zero"])
-async def test_the_servers_limit(query: dict[str, int], mock_clock: MockClock) -> None:
+async def test_watch_without_timeout_gets_a_default_one(query: dict[str, int], mock_clock: MockClock) -> None:
     shortest, longest = DEFAULT_TIMEOUT
     async with served() as api, watching(api, api.path("configmaps"), **query) as watch:
         await advance(mock_clock, shortest - 1)
@@ -56,7 +56,7 @@ async def test_the_servers_limit(query: dict[str, int], mock_clock: MockClock) -
 
 
 @pytest.mark.parametrize("value", ["-1", "x", "1.5", "9" * 30])
-async def test_what_is_no_limit_is_refused(value: str) -> None:
+async def test_invalid_timeout_gets_400(value: str) -> None:
     async with served() as api:
-        answer = await api.ask("GET", api.path("configmaps"), watch=1, timeoutSeconds=value)
-        assert answer.expect(400)["reason"] == "BadRequest"
+        response = await api.ask("GET", api.path("configmaps"), watch=1, timeoutSeconds=value)
+        assert response.expect(400)["reason"] == "BadRequest"

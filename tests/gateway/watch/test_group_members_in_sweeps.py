@@ -1,4 +1,4 @@
-"""Members come and go in the middle of a sweep: nobody misses an event, nobody gets one twice."""
+"""Members join and leave in the middle of a sweep: none misses an event, none gets one twice."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ async def in_turns(base: MemoryHub, writes: int, act: list[Watcher]) -> None:
     act.clear()
 
 
-async def test_joining_at_every_moment() -> None:
+async def test_member_may_join_at_any_moment_of_a_sweep() -> None:
     async with memory_hub() as base:
         first = [base.join() for _ in range(TURN * 2 + 10)]
         joined: list[tuple[int, Watcher]] = []
@@ -26,7 +26,7 @@ async def test_joining_at_every_moment() -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(in_turns, base, 30, writing)
             while writing:
-                # From the version it was at, and from some that the sweep under way has or has not reached.
+                # From the group's version, and from some that the current sweep has or has not reached.
                 for back in (0, 1, 2, 5):
                     after = max(base.feed.head - back, 0)
                     joined.append((after, base.join(after=after)))
@@ -41,7 +41,7 @@ async def test_joining_at_every_moment() -> None:
         assert not first[0].group.lagging
 
 
-async def test_leaving_at_every_moment() -> None:
+async def test_member_may_leave_at_any_moment_of_a_sweep() -> None:
     async with memory_hub() as base:
         members = [base.join() for _ in range(TURN * 3)]
         writing = [members[0]]
@@ -51,7 +51,7 @@ async def test_leaving_at_every_moment() -> None:
             place = 0
             while writing and place < TURN * 3:
                 for member in members[place : place + 20]:
-                    # Truthful: all up to here was received, and nothing beyond.
+                    # It has received all up to this offset, and nothing beyond.
                     reached = member.group.reached(member.member)
                     left.append((reached, member))
                     base.leave(member)
@@ -64,14 +64,14 @@ async def test_leaving_at_every_moment() -> None:
         assert len({reached for reached, _ in left}) > 2
 
 
-async def test_heads_never_go_back() -> None:
+async def test_head_of_a_group_never_decreases() -> None:
     async with memory_hub() as base:
         watcher = base.join(labels="never")
         heads = [watcher.group.head]
         for _ in range(20):
             base.put("a")
             heads.append(watcher.group.head)
-            base.elsewhere()
+            base.put_other_type()
             base.join(labels="never")
             heads.append(watcher.group.head)
             await wait_all_tasks_blocked()

@@ -1,4 +1,4 @@
-"""A watch from a version that has left the watch history gets one ERROR event that says 410, and ends."""
+"""A watch from a version that has left the watch history gets one ERROR event with 410, and ends."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from tests.gateway.watch.watching import ports, transports, watching
 
 
 @transports
-async def test_an_error_event_and_the_end(transport: str, mock_clock: MockClock) -> None:
+async def test_watch_from_an_expired_version_gets_an_error_event(
+    transport: str, mock_clock: MockClock
+) -> None:
     async with served(**ports(transport)) as api:
         old = (await api.create("configmaps", config_map("a")))["metadata"]["resourceVersion"]
         api.clock.advance(200)
@@ -31,10 +33,10 @@ async def test_an_error_event_and_the_end(transport: str, mock_clock: MockClock)
             }
             assert watch.close_code in (None, 1008)
         async with watching(api, api.path("configmaps"), transport, resourceVersion=kept) as watch:
-            assert await watch.told(1) == [("ADDED", "c")]
+            assert await watch.types_and_names(1) == [("ADDED", "c")]
 
 
-async def test_the_connection_goes_on_after_it() -> None:
+async def test_connection_goes_on_after_an_expired_watch() -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a"))
         api.clock.advance(400)

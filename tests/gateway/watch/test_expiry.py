@@ -1,4 +1,4 @@
-"""The watch history moves on under an open watch: one that is behind it gets 410, one that is not never does."""
+"""The watch history advances during a watch: a watch behind it gets 410, one that keeps up never does."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from trio.testing import MockClock
 from gateway.watch import changes, frames
 from tests.gateway.api import config_map, labelled, served
 from tests.gateway.idle import advance, until_idle
-from tests.gateway.watch.watching import ports, told, transports, versions, watching
+from tests.gateway.watch.watching import ports, transports, type_and_name, versions, watching
 
 BIG = "x" * 100_000
 
 
 @transports
-async def test_a_lagging_watch_is_told_and_ended(transport: str) -> None:
+async def test_lagging_watch_beyond_the_history_gets_410(transport: str) -> None:
     async with served(**ports(transport)) as api:
         path, at = api.path("configmaps"), await api.head()
         async with watching(api, path, transport, stalled=True, resourceVersion=at) as watch:
@@ -26,7 +26,7 @@ async def test_a_lagging_watch_is_told_and_ended(transport: str) -> None:
             watch.resume()  # type: ignore[attr-defined]
             *events, error = await watch.end()
             assert 0 < len(events) < 120
-            assert [told(event) for event in events] == [
+            assert [type_and_name(event) for event in events] == [
                 ("ADDED", f"c-{number:03}") for number in range(len(events))
             ]
             assert error["type"] == "ERROR"
@@ -37,32 +37,32 @@ async def test_a_lagging_watch_is_told_and_ended(transport: str) -> None:
 
 
 @transports
-async def test_a_healthy_watch_never_notices(transport: str, mock_clock: MockClock) -> None:
+async def test_watch_that_keeps_up_never_expires(transport: str, mock_clock: MockClock) -> None:
     async with served(**ports(transport)) as api:
         path = api.path("configmaps")
         async with watching(api, path, transport, labelSelector="app=web") as watch:
             for number in range(5):
-                # Long silences for this watch, while other objects and other types move the window on.
+                # The watch is idle for long, while writes of other objects and types advance the history.
                 api.clock.advance(400)
                 await api.create("leases", {"metadata": {"name": f"l-{number}"}})
                 await api.create("configmaps", labelled(f"other-{number}"))
                 api.clock.advance(400)
                 await api.create("leases", {"metadata": {"name": f"m-{number}"}})
                 await api.create("configmaps", labelled(f"web-{number}", app="web"))
-                assert await watch.told(1) == [("ADDED", f"web-{number}")]
+                assert await watch.types_and_names(1) == [("ADDED", f"web-{number}")]
                 await advance(mock_clock, 20)
             assert not watch.over
 
 
 @pytest.fixture
-def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_recent_frames(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(frames, "KEPT_BYTES", 0)
     monkeypatch.setattr(changes, "KEPT_EVENTS", 1)
 
 
-@pytest.mark.usefixtures("nothing_kept")
-async def test_one_that_falls_behind_after_a_long_silence_is_not_expired() -> None:
-    """Its last event is older than the window, but nothing has happened since: it is behind by moments only."""
+@pytest.mark.usefixtures("no_recent_frames")
+async def test_watch_that_lags_after_a_long_idle_time_does_not_expire() -> None:
+    """Its last event is older than the history, but no change followed it: it lags by moments only."""
     async with served() as api:
         path = api.path("configmaps")
         async with watching(api, path, stalled=True, resourceVersion=await api.head()) as watch:
@@ -73,10 +73,10 @@ async def test_one_that_falls_behind_after_a_long_silence_is_not_expired() -> No
             for number in range(60):
                 await api.create("configmaps", config_map(f"c-{number:02}", big=BIG))
             watch.resume()  # type: ignore[attr-defined]
-            assert await watch.told(60) == [("ADDED", f"c-{number:02}") for number in range(60)]
+            assert await watch.types_and_names(60) == [("ADDED", f"c-{number:02}") for number in range(60)]
 
 
-async def test_a_beginning_that_takes_longer_than_the_window_is_too_old() -> None:
+async def test_initial_events_that_outlast_the_history_get_410() -> None:
     async with served() as api:
         for number in range(60):
             await api.create("configmaps", config_map(f"c-{number:02}", big=BIG))

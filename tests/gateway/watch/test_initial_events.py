@@ -1,4 +1,4 @@
-"""A watch without a version, or with 0, begins with all there is as ADDED events in the order of a list."""
+"""A watch without a version, or with 0, begins with an ADDED event for each existing object, in list order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.gateway.watch.watching import versions, watching
 
 
 @pytest.mark.parametrize("query", [{}, {"resourceVersion": ""}, {"resourceVersion": "0"}])
-async def test_objects_there_are_added_in_list_order(query: dict[str, str]) -> None:
+async def test_existing_objects_are_added_in_list_order(query: dict[str, str]) -> None:
     async with served() as api:
         for name in ("b", "a-b", "a.b", "10", "9"):
             await api.create("configmaps", config_map(name))

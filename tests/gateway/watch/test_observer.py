@@ -1,4 +1,4 @@
-"""An observer hears when a watch has started, and hours later how it ended and how much it sent."""
+"""An observer gets the start of a watch, and hours later how it ended and how many bytes it sent."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def status(transport: str) -> int:
 
 
 def size(watch: Watch, transport: str) -> int:
-    """The body of a stream: its events as they were sent, each with a line feed but in a WebSocket's messages."""
+    """Return the size of a stream's body: its events as sent, each with a line feed except in WebSocket messages."""
     events = sum(len(orjson.dumps(event)) for event in watch.events)
     return events if transport in ("ws", "wss") else events + len(watch.events)
 
 
 @transports
-async def test_a_watch_whose_time_is_up(transport: str, mock_clock: MockClock) -> None:
+async def test_watch_that_times_out_is_reported_complete(transport: str, mock_clock: MockClock) -> None:
     observer = Observer()
     async with served(extensions=Extensions(observer=observer), **ports(transport)) as api:
         at = await api.head()
@@ -62,7 +62,7 @@ async def test_a_watch_whose_time_is_up(transport: str, mock_clock: MockClock) -
 
 
 @transports
-async def test_a_watch_whose_client_leaves(transport: str) -> None:
+async def test_watch_whose_client_disconnects_is_reported_cut_off(transport: str) -> None:
     observer = Observer()
     async with served(extensions=Extensions(observer=observer), **ports(transport)) as api:
         async with watching(api, PATH, transport) as watch:
@@ -74,7 +74,7 @@ async def test_a_watch_whose_client_leaves(transport: str) -> None:
 
 
 @transports
-async def test_a_watch_of_a_server_that_stops(transport: str) -> None:
+async def test_watch_of_a_stopping_server_is_reported_complete(transport: str) -> None:
     observer = Observer()
     async with (
         served(extensions=Extensions(observer=observer), **ports(transport)) as api,
@@ -91,10 +91,8 @@ async def test_a_watch_of_a_server_that_stops(transport: str) -> None:
 
 
 @transports
-async def test_a_watcher_that_reads_late_is_counted_to_the_byte(
-    transport: str, mock_clock: MockClock
-) -> None:
-    """Its events leave in parts, some by the sweep and some by a task of its own."""
+async def test_bytes_of_a_slow_reader_are_counted_exactly(transport: str, mock_clock: MockClock) -> None:
+    """Its events are sent in parts, some by the sweep and some by its catch-up task."""
     observer = Observer()
     async with served(extensions=Extensions(observer=observer), **ports(transport)) as api:
         at = await api.head()
@@ -112,7 +110,7 @@ async def test_a_watcher_that_reads_late_is_counted_to_the_byte(
     assert (record.stages, record.end) == (STAGES, (status(transport), size(watch, transport), False))
 
 
-async def test_streams_of_one_http2_connection(mock_clock: MockClock) -> None:
+async def test_each_http2_stream_is_reported(mock_clock: MockClock) -> None:
     observer = Observer()
     async with served(extensions=Extensions(observer=observer)) as api, connection(api) as client:
         timed = await client.watch(PATH, timeoutSeconds=600)
@@ -137,7 +135,7 @@ async def test_streams_of_one_http2_connection(mock_clock: MockClock) -> None:
     assert [record.end for record in records] == [(200, sent, False), (200, sent, True), (200, sent, False)]
 
 
-async def test_a_websocket_that_its_client_closes() -> None:
+async def test_websocket_closed_by_its_client_is_reported() -> None:
     observer = Observer()
     async with served(extensions=Extensions(observer=observer)) as api:
         async with websocket_client(api, f"{PATH}?watch=1") as raw:
@@ -150,7 +148,7 @@ async def test_a_websocket_that_its_client_closes() -> None:
     assert (record.stages, record.end) == (STAGES, (101, len(frame.payload), False))
 
 
-async def test_a_websocket_that_is_refused() -> None:
+async def test_refused_websocket_is_reported() -> None:
     observer = Observer()
     async with served(extensions=Extensions(observer=observer)) as api:
         async with websocket_client(api, f"{PATH}?watch=1", headers={"Sec-WebSocket-Key": "short"}) as raw:
@@ -161,7 +159,7 @@ async def test_a_websocket_that_is_refused() -> None:
 
 
 @pytest.mark.parametrize("transport", ["plain", "ws"])
-async def test_a_sweep_that_fails(transport: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_failed_sweep_is_reported_as_panic(transport: str, monkeypatch: pytest.MonkeyPatch) -> None:
     observer = Observer()
     async with served(extensions=Extensions(observer=observer)) as api:
         async with watching(api, PATH, transport) as watch:
@@ -174,7 +172,7 @@ async def test_a_sweep_that_fails(transport: str, monkeypatch: pytest.MonkeyPatc
     assert record.end == (status(transport), size(watch, transport), False)
 
 
-async def test_a_pipelined_watch_and_its_neighbours(mock_clock: MockClock) -> None:
+async def test_watch_between_pipelined_requests_is_reported(mock_clock: MockClock) -> None:
     observer = Observer()
     async with served(extensions=Extensions(observer=observer)) as api:
         stream = await connect(api)
@@ -191,7 +189,7 @@ async def test_a_pipelined_watch_and_its_neighbours(mock_clock: MockClock) -> No
         await stream.aclose()
 
 
-async def test_an_http_1_0_client_gets_no_chunks(mock_clock: MockClock) -> None:
+async def test_bytes_without_chunks_are_counted_over_http_1_0(mock_clock: MockClock) -> None:
     observer = Observer()
     async with served(extensions=Extensions(observer=observer)) as api:
         stream = await connect(api)
@@ -208,7 +206,7 @@ async def test_an_http_1_0_client_gets_no_chunks(mock_clock: MockClock) -> None:
         await stream.aclose()
 
 
-async def test_a_sweep_of_http2_streams_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_failed_sweep_of_http2_streams_is_reported_as_panic(monkeypatch: pytest.MonkeyPatch) -> None:
     observer = Observer()
     async with served(extensions=Extensions(observer=observer)) as api, connection(api) as client:
         watch = await client.watch(PATH)

@@ -1,4 +1,4 @@
-"""Where the state at the beginning ends and live events begin there is no gap and nothing twice."""
+"""Between the initial events and the events after them there is no gap and no repetition."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from tests.gateway.watch.watching import (
     Watch,
     assert_ascending,
     ports,
-    told,
     transports,
+    type_and_name,
     versions,
     watching,
 )
@@ -29,7 +29,7 @@ def small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def churn(api: Api, rounds: int) -> None:
-    """Writes before, among and behind what a reader of the list has got to."""
+    """Write objects before, at and after the page that the watch has reached."""
     for turn in range(rounds):
         await api.replace("configmaps", config_map(f"m-{turn % 40:02}", turn=str(turn)))
         await api.create("configmaps", config_map(f"a-{turn:03}"))
@@ -40,7 +40,7 @@ async def churn(api: Api, rounds: int) -> None:
 def folded(watch: Watch) -> dict[str, int]:
     held: dict[str, int] = {}
     for event in watch.events:
-        kind, name = told(event)
+        kind, name = type_and_name(event)
         if kind == "ADDED":
             assert name not in held, f"{name} was added twice"
         else:
@@ -53,14 +53,14 @@ def folded(watch: Watch) -> dict[str, int]:
 
 @pytest.mark.usefixtures("small_pages")
 @transports
-async def test_many_pages_while_writes_go_on(transport: str) -> None:
+async def test_writes_between_pages_are_neither_lost_nor_repeated(transport: str) -> None:
     async with served(**ports(transport)) as api:
         for number in range(40):
             await api.create("configmaps", config_map(f"m-{number:02}"))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(churn, api, 30)
             async with watching(api, api.path("configmaps"), transport) as watch:
-                while not any(name == "a-029" for _, name in map(told, watch.events)):
+                while not any(name == "a-029" for _, name in map(type_and_name, watch.events)):
                     await trio.lowlevel.checkpoint()
                 await until_idle()
                 listed = await api.list("configmaps")
@@ -70,13 +70,13 @@ async def test_many_pages_while_writes_go_on(transport: str) -> None:
                 }
                 assert folded(watch) == expected
                 first = next(place for place, event in enumerate(watch.events) if event["type"] != "ADDED")
-                synthetic = [told(event)[1] for event in watch.events[:first]]
+                synthetic = [type_and_name(event)[1] for event in watch.events[:first]]
                 assert synthetic[:40] == sorted(synthetic[:40])
 
 
 @pytest.mark.usefixtures("small_pages")
-async def test_pages_are_of_one_version() -> None:
-    """What is written while the pages go out is told by events, all of them newer than all of the state."""
+async def test_pages_have_one_version() -> None:
+    """Writes between pages appear as later events only, all newer than the initial ones."""
     async with served() as api:
         for number in range(30):
             await api.create("configmaps", labelled(f"m-{number:02}", keep="yes"))
@@ -84,7 +84,7 @@ async def test_pages_are_of_one_version() -> None:
             nursery.start_soon(churn, api, 10)
             async with watching(api, api.path("configmaps"), labelSelector="keep") as watch:
                 events = await watch.take(30)
-                assert [told(event) for event in events] == [
+                assert [type_and_name(event) for event in events] == [
                     ("ADDED", f"m-{number:02}") for number in range(30)
                 ]
                 later = watch.untaken
@@ -92,8 +92,8 @@ async def test_pages_are_of_one_version() -> None:
                 assert all(version > max(versions(events)) for version in versions(later))
 
 
-async def test_commits_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The journal then knows of a commit before the feed does: a state may be of a version still to be told."""
+async def test_commits_in_a_thread_are_neither_lost_nor_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The journal then has a commit before the feed: initial events may be of a version that is still to be swept."""
     monkeypatch.setattr(committer, "QUICK", -1.0)
     async with served() as api:
         for number in range(40):
@@ -116,12 +116,12 @@ async def test_commits_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
                 item["metadata"]["name"]: int(item["metadata"]["resourceVersion"]) for item in listed["items"]
             }
             for watch in watches:
-                while not any(name == "last" for _, name in map(told, watch.events)):
+                while not any(name == "last" for _, name in map(type_and_name, watch.events)):
                     await watch.take(1)
                 assert folded(watch) == expected
 
 
-async def test_a_reader_of_pages_that_stalls_is_served_to_the_end() -> None:
+async def test_client_that_stalls_during_initial_events_gets_all_of_them() -> None:
     big = "x" * 20_000
     async with served() as api:
         for number in range(60):
@@ -133,7 +133,7 @@ async def test_a_reader_of_pages_that_stalls_is_served_to_the_end() -> None:
             await until_idle()
             watch.resume()  # type: ignore[attr-defined]
             events = await watch.take(62)
-            assert [told(event) for event in events] == [
+            assert [type_and_name(event) for event in events] == [
                 *(("ADDED", f"m-{number:02}") for number in range(60)),
                 ("MODIFIED", "m-00"),
                 ("DELETED", "m-59"),

@@ -1,4 +1,4 @@
-"""Who may watch: asked before anything else, by name where the selector leaves one name only."""
+"""Authorization of watches: it comes before all other checks, and by name if the selector matches one name only."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class OnlyMine:
 
 
 @pytest.mark.parametrize("path", [f"{PATH}?watch=1", "/api/v1/watch/namespaces/default/configmaps"])
-async def test_without_a_right_it_is_forbidden(path: str) -> None:
+async def test_watch_without_permission_is_forbidden(path: str) -> None:
     async with served() as api:
         status = (await api.ask("GET", path, token=ALICE)).expect(403)
         assert status["message"] == (
@@ -36,7 +36,7 @@ async def test_without_a_right_it_is_forbidden(path: str) -> None:
         )
 
 
-async def test_a_right_to_one_name() -> None:
+async def test_permission_for_one_name_allows_a_watch_of_it() -> None:
     async with served(extensions=Extensions(authorizers=[OnlyMine()])) as api:
         for query in ({"fieldSelector": "metadata.name=mine"}, {"fieldSelector": "metadata.name==mine"}):
             async with watching(api, PATH, token=ALICE, **query) as watch:
@@ -44,7 +44,7 @@ async def test_a_right_to_one_name() -> None:
         async with watching(api, f"{PATH}/mine", token=ALICE) as watch:
             await api.create("configmaps", config_map("other"))
             await api.create("configmaps", config_map("mine"))
-            assert await watch.told(1) == [("ADDED", "mine")]
+            assert await watch.types_and_names(1) == [("ADDED", "mine")]
         for selector in (
             "",
             "metadata.name=other",
@@ -53,11 +53,11 @@ async def test_a_right_to_one_name() -> None:
             "metadata.namespace=mine",
             "metadata.name=a\\",
         ):
-            answer = await api.ask("GET", PATH, token=ALICE, watch=1, fieldSelector=selector)
-            assert answer.status == 403
+            response = await api.ask("GET", PATH, token=ALICE, watch=1, fieldSelector=selector)
+            assert response.status == 403
 
 
-async def test_the_refusal_names_what_was_selected() -> None:
+async def test_forbidden_message_has_the_selected_name() -> None:
     async with served() as api:
         query = {"watch": 1, "fieldSelector": "metadata.name=other"}
         status = (await api.ask("GET", PATH, token=ALICE, **query)).expect(403)
@@ -66,12 +66,12 @@ async def test_the_refusal_names_what_was_selected() -> None:
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
-async def test_the_old_paths_are_for_watching_only(method: str) -> None:
+async def test_deprecated_watch_paths_allow_only_get(method: str) -> None:
     async with served() as api:
         for path in (
             "/api/v1/watch/namespaces/default/configmaps",
             "/api/v1/watch/namespaces/default/configmaps/a",
         ):
-            answer = await api.ask(method, path, config_map("a"))
-            assert answer.status == 405
+            response = await api.ask(method, path, config_map("a"))
+            assert response.status == 405
         assert (await api.list("configmaps", fieldSelector="metadata.name=a"))["items"] == []

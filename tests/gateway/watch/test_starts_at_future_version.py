@@ -1,4 +1,4 @@
-"""A watch from a version that is ahead opens, is silent until that version has come, and then goes on from it."""
+"""A watch from a future version opens, sends nothing until that version is committed, and continues after it."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from tests.gateway.watch.watching import ports, transports, watching
 
 
 @transports
-async def test_silent_until_it_is_reached(transport: str) -> None:
+async def test_watch_from_a_future_version_starts_when_it_is_committed(transport: str) -> None:
     async with served(**ports(transport)) as api:
         ahead = int(await api.head()) + 3
         async with watching(api, api.path("configmaps"), transport, resourceVersion=ahead) as watch:
             for name in "abcde":
                 await api.create("configmaps", config_map(name))
-            assert await watch.told(2) == [("ADDED", "d"), ("ADDED", "e")]
+            assert await watch.types_and_names(2) == [("ADDED", "d"), ("ADDED", "e")]
             await until_idle()
             assert len(watch.events) == 2
 
 
-async def test_silent_to_its_end_when_it_never_comes(mock_clock: MockClock) -> None:
+async def test_watch_from_a_future_version_times_out_without_events(mock_clock: MockClock) -> None:
     async with (
         served() as api,
         watching(
@@ -39,7 +39,7 @@ async def test_silent_to_its_end_when_it_never_comes(mock_clock: MockClock) -> N
         assert await watch.end() == []
 
 
-async def test_its_client_may_leave() -> None:
+async def test_client_of_a_future_version_may_disconnect() -> None:
     async with served() as api:
         async with watching(api, api.path("configmaps"), resourceVersion=99999999):
             await until_idle()

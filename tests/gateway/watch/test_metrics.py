@@ -1,4 +1,4 @@
-"""/metrics tells of watching by resource type: groups, who sweeps, who lags, what was framed and delivered."""
+"""/metrics has, by resource type: watch groups, sweeping and lagging watches, events encoded and delivered."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from tests.gateway.watch.watching import watching
 
 
 async def measured(api: Api, kind: str = "configmaps") -> dict[str, float]:
-    answer = await api.ask("GET", "/metrics")
+    response = await api.ask("GET", "/metrics")
     found = {}
-    for family in text_string_to_metric_families(answer.text):
+    for family in text_string_to_metric_families(response.text):
         for sample in family.samples:
             if sample.name.startswith("rewound_watch") and sample.labels == {"type": kind}:
                 found[sample.name.removeprefix("rewound_")] = sample.value
     return found
 
 
-async def test_who_watches_and_what_they_got() -> None:
+async def test_metrics_count_groups_and_deliveries() -> None:
     async with served() as api:
         path, at = api.path("configmaps"), await api.head()
         assert await measured(api) == {}
@@ -47,7 +47,7 @@ async def test_who_watches_and_what_they_got() -> None:
         assert (now["watch_groups"], now["watchers_sweeping"], now["watch_deliveries_total"]) == (0, 0, 5)
 
 
-async def test_who_is_behind() -> None:
+async def test_metrics_count_lagging_watches() -> None:
     async with served() as api:
         path, at = api.path("configmaps"), await api.head()
         async with watching(api, path, stalled=True, resourceVersion=at) as watch:
@@ -66,7 +66,7 @@ async def test_who_is_behind() -> None:
             assert now["watch_deliveries_total"] == 60
 
 
-async def test_what_clients_make_up_adds_no_series() -> None:
+async def test_selectors_add_no_series() -> None:
     async with served() as api:
         for number in range(20):
             async with watching(api, api.path("configmaps"), labelSelector=f"evil{number}"):

@@ -1,4 +1,4 @@
-"""The state that a watch begins with may take its client longer than the watch history, while nothing changes."""
+"""A client may take longer than the watch history to read the initial events, while nothing changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAMES = [f"c-{number:02}" for number in range(60)]
 
 
 @pytest.mark.parametrize("largest", [1000, 2])
-async def test_a_beginning_lasts_as_long_as_its_version(
+async def test_initial_events_may_outlast_the_watch_history(
     largest: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(state, "LARGEST_PAGE", largest)
@@ -25,6 +25,6 @@ async def test_a_beginning_lasts_as_long_as_its_version(
             await until_idle()
             api.clock.advance(400)
             watch.resume()  # type: ignore[attr-defined]
-            assert await watch.told(60) == [("ADDED", name) for name in NAMES]
+            assert await watch.types_and_names(60) == [("ADDED", name) for name in NAMES]
             await api.create("configmaps", config_map("later"))
-            assert await watch.told(1) == [("ADDED", "later")]
+            assert await watch.types_and_names(1) == [("ADDED", "later")]
