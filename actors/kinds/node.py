@@ -52,27 +52,27 @@ def declare(names: Names) -> tuple[Definition, ...]:
         strategy=Strategy(
             allow_create_on_update=True,
             allow_unconditional_update=False,
-            validate_create=partial(rules, native_prefix=names.key("")),
-            validate_update=partial(change_rules, native_prefix=names.key("")),
+            validate_create=partial(rules, api_domain=names.key("")),
+            validate_update=partial(change_rules, api_domain=names.key("")),
             warnings=partial(warnings, deprecated_labels(names)),
         ),
     )
     return (runtime_class,)
 
 
-def rules(errors: FieldErrors, new: Object, *, native_prefix: str) -> None:
+def rules(errors: FieldErrors, new: Object, *, api_domain: str) -> None:
     errors.add_each("handler", new["handler"], dns_label(new["handler"]))
     fixed = new.get("overhead", {}).get("podFixed", {})
-    requirement_rules(errors, {"limits": fixed}, "overhead", native_prefix)
+    requirement_rules(errors, {"limits": fixed}, "overhead", api_domain)
     scheduling = new.get("scheduling", {})
     label_rules(errors, scheduling.get("nodeSelector", {}), "scheduling.nodeSelector")
     _tolerations(errors, scheduling.get("tolerations", []), "scheduling.tolerations")
 
 
-def change_rules(errors: FieldErrors, new: Object, old: Object, *, native_prefix: str) -> None:
+def change_rules(errors: FieldErrors, new: Object, old: Object, *, api_domain: str) -> None:
     metadata, before = new["metadata"], old["metadata"]
     metadata_rules(errors, metadata, namespaced=False, check_name=name_is_subdomain, known_finalizers=False)
-    rules(errors, new, native_prefix=native_prefix)
+    rules(errors, new, api_domain=api_domain)
     metadata_change_rules(errors, metadata, before, known_finalizers=False)
     unchanged(errors, "handler", new["handler"], old["handler"])
 

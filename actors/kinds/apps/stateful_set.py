@@ -183,12 +183,12 @@ def _set_strategy_defaults(features: frozenset[str], strategy: Object) -> None:
 
 def prepare_create(features: frozenset[str], new: Object) -> None:
     reset_status_and_generation(STATUS, new)
-    _drop_gated(features, new["spec"], {})
+    _drop_disabled_fields(features, new["spec"], {})
     new["spec"]["template"] = without_gated(new["spec"]["template"], features=features)
 
 
 def prepare_update(features: frozenset[str], new: Object, old: Object) -> None:
-    _drop_gated(features, new["spec"], old["spec"])
+    _drop_disabled_fields(features, new["spec"], old["spec"])
     spec = new["spec"]
     spec["template"] = without_gated(spec["template"], old["spec"]["template"], features)
     keep_status_and_bump_generation(new, old)
@@ -198,7 +198,7 @@ def prepare_status(new: Object, old: Object) -> None:
     keep_spec(new, old)
 
 
-def _drop_gated(features: frozenset[str], spec: Object, before: Object) -> None:
+def _drop_disabled_fields(features: frozenset[str], spec: Object, before: Object) -> None:
     policy = "persistentVolumeClaimRetentionPolicy"
     if AUTO_DELETE not in features and policy not in before:
         spec.pop(policy, None)

@@ -28,9 +28,8 @@ def behavior(version: str, *, list_type: str = "") -> Struct:
         f"autoscaling.{version}.HPAScalingRules",
         Field("stabilizationWindowSeconds", INT32, 3, pointer=True),
         Field("selectPolicy", STRING, 1, pointer=True),
-        Field(
-            "policies", ListOf(policy), 2, pointer=True, list_type=list_type
-        ),  # an empty list is invalid, and no list gets the defaults
+        # A pointer: an empty list is invalid, while an absent one gets the defaults.
+        Field("policies", ListOf(policy), 2, pointer=True, list_type=list_type),
     )
     return Struct(
         f"autoscaling.{version}.HorizontalPodAutoscalerBehavior",

@@ -115,10 +115,10 @@ def drop_container_sources(spec: Object) -> None:
 
 
 class MetricRules:
-    """`native_prefix` is the domain and slash of the API's native resources."""
+    """`api_domain` is the domain of the API's own resources, with a slash."""
 
-    def __init__(self, native_prefix: str, features: frozenset[str]) -> None:
-        self._native_prefix, self._features = native_prefix, features
+    def __init__(self, api_domain: str, features: frozenset[str]) -> None:
+        self._api_domain, self._features = api_domain, features
         self._by_source = {
             "object": _object,
             "external": _external,
@@ -170,7 +170,7 @@ class MetricRules:
     def _container(self, errors: FieldErrors, source: Object, field: str) -> None:
         name, container = source["name"], source["container"]
         if name:
-            container_name_rules(errors, name, f"{field}.name", self._native_prefix)
+            container_name_rules(errors, name, f"{field}.name", self._api_domain)
         else:
             errors.add(required(f"{field}.name", "must specify a resource name"))
         if container:

@@ -329,13 +329,13 @@ def _metric_from_v1(metric: Object, part: str) -> Object:
     for source, places in _V1_NAMES.items():
         if source in metric:
             here = metric[source]
-            made: Object = {}
-            converted[source] = made
+            fields: Object = {}
+            converted[source] = fields
             for path, name in places.items():
-                holder = made if len(path) == 1 else made.setdefault(path[0], {})
+                holder = fields if len(path) == 1 else fields.setdefault(path[0], {})
                 holder[path[-1]] = here.get(name)
             values = {value: here.get(name.format(part)) for value, name in _V1_VALUE_NAMES[source].items()}
-            made[part] = {**_target_type(source, values), **values} if part == "target" else values
+            fields[part] = {**_target_type(source, values), **values} if part == "target" else values
     return converted
 
 

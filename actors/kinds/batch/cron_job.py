@@ -116,7 +116,7 @@ def _pod_template(stored: Object) -> Object:
     return template
 
 
-def _drop_gated(new: Object, before: Object | None, features: frozenset[str]) -> None:
+def _drop_disabled_fields(new: Object, before: Object | None, features: frozenset[str]) -> None:
     template, job = _pod_template(new), new["spec"]["jobTemplate"]
     kept = without_gated(template, before, features)
     if kept is not template:
@@ -125,11 +125,11 @@ def _drop_gated(new: Object, before: Object | None, features: frozenset[str]) ->
 
 def prepare_create(features: frozenset[str], new: Object) -> None:
     reset_status_and_generation(STATUS, new)
-    _drop_gated(new, None, features)
+    _drop_disabled_fields(new, None, features)
 
 
 def prepare_update(features: frozenset[str], new: Object, old: Object) -> None:
-    _drop_gated(new, _pod_template(old), features)
+    _drop_disabled_fields(new, _pod_template(old), features)
     keep_status_and_bump_generation(new, old)
 
 

@@ -167,15 +167,15 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         deletion=Deletion(returns_object=True),
         table=Table(COLUMNS),
         strategy=Strategy(
-            prepare_for_create=partial(drop_gated, features),
-            prepare_for_update=partial(drop_gated, features),
+            prepare_for_create=partial(drop_disabled_fields, features),
+            prepare_for_update=partial(drop_disabled_fields, features),
             validate_create=partial(rules, names=names),
             validate_update=partial(change_rules, names=names),
         ),
     )
 
 
-def drop_gated(features: frozenset[str], new: Object, old: Object | None = None) -> None:
+def drop_disabled_fields(features: frozenset[str], new: Object, old: Object | None = None) -> None:
     before = {} if old is None else old["spec"]
     if PROC_MOUNT not in features and "allowedProcMountTypes" not in before:
         new["spec"].pop("allowedProcMountTypes", None)
