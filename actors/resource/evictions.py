@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from actors.errors import Conflict, EvictionRefused, NotFound
 from actors.kinds.catalog import Catalog
-from actors.kinds.core.pods.eviction import RETRY_AFTER, Verdict, may_evict
+from actors.kinds.core.pods.eviction import RETRY_AFTER, AllowedEviction, may_evict
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.declaration.label_selector import matches
 from actors.messages import Delete, DeleteOptions, Object, Replace, Stamp
@@ -48,11 +48,11 @@ class Evictions:
         self, pods: Definition, namespace: str, name: str, options: DeleteOptions, stamp: Stamp
     ) -> None:
         pod, budgets = self._read(pods, namespace, name)
-        verdict = may_evict(pod, budgets, stamp.time)
-        if verdict.charged is not None and not options.dry_run:
-            await self._charge(namespace, budgets[0], verdict, stamp)
+        allowed = may_evict(pod, budgets, stamp.time)
+        if allowed.budget_status is not None and not options.dry_run:
+            await self._charge(namespace, budgets[0], allowed, stamp)
         version = options.resource_version
-        if verdict.guarded and version is None:
+        if allowed.if_unchanged and version is None:
             version = pod["metadata"]["resourceVersion"]
         chosen = DeleteOptions(
             options.grace_period_seconds, options.propagation_policy, options.uid, version, options.dry_run
@@ -73,10 +73,10 @@ class Evictions:
         budgets = (decode(row.body) for _, _, row in view.rows(type_id, namespace))
         return [one for one in budgets if _protects(one, labels)]
 
-    async def _charge(self, namespace: str, budget: Object, verdict: Verdict, stamp: Stamp) -> None:
-        assert verdict.charged is not None
+    async def _charge(self, namespace: str, budget: Object, allowed: AllowedEviction, stamp: Stamp) -> None:
+        assert allowed.budget_status is not None
         name = budget["metadata"]["name"]
-        charged = {**budget, "status": verdict.charged}
+        charged = {**budget, "status": allowed.budget_status}
         # The budget is charged on the server's account: whoever evicts need not have a right to budgets.
         own = replace(stamp, manager=SERVER_MANAGER)
         command = Replace(self._budget.api_version, namespace, name, charged, own, "status")

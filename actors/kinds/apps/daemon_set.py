@@ -14,7 +14,7 @@ from actors.kinds.core.pod_template import (
     fill_template,
     pod_template_rules,
     template_warnings,
-    without_gated,
+    without_disabled_fields,
 )
 from actors.kinds.core.pods.volumes import shared_disk_rules
 from actors.kinds.declaration.columns import AGE, NAME, Column
@@ -186,12 +186,12 @@ def _set_template_generation(new: Object, generation: int) -> None:
 def prepare_create(features: frozenset[str], new: Object) -> None:
     reset_status_and_generation(STATUS, new)
     _set_template_generation(new, max(1, _template_generation(new)))
-    new["spec"]["template"] = without_gated(new["spec"]["template"], features=features)
+    new["spec"]["template"] = without_disabled_fields(new["spec"]["template"], features=features)
 
 
 def prepare_update(features: frozenset[str], new: Object, old: Object) -> None:
     before = old["spec"]["template"]
-    template = new["spec"]["template"] = without_gated(new["spec"]["template"], before, features)
+    template = new["spec"]["template"] = without_disabled_fields(new["spec"]["template"], before, features)
     keep_status_and_bump_generation(new, old)
     _set_template_generation(new, _template_generation(old) + (template != before))
 

@@ -7,7 +7,12 @@ from typing import Final
 
 from actors.errors import Resource
 from actors.kinds.apps.replicas import selected_template_rules
-from actors.kinds.core.pod_template import POD_TEMPLATE_SPEC, fill_template, spec_warnings, without_gated
+from actors.kinds.core.pod_template import (
+    POD_TEMPLATE_SPEC,
+    fill_template,
+    spec_warnings,
+    without_disabled_fields,
+)
 from actors.kinds.declaration.columns import AGE, NAME, Column
 from actors.kinds.declaration.definition import Definition, DiscoveryNames, Subresource, Table
 from actors.kinds.declaration.label_selector import LABEL_SELECTOR
@@ -99,12 +104,12 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
 
 def prepare_create(features: frozenset[str], new: Object) -> None:
     reset_status_and_generation(STATUS, new)
-    new["spec"]["template"] = without_gated(new["spec"]["template"], features=features)
+    new["spec"]["template"] = without_disabled_fields(new["spec"]["template"], features=features)
 
 
 def prepare_update(features: frozenset[str], new: Object, old: Object) -> None:
     spec = new["spec"]
-    spec["template"] = without_gated(spec["template"], old["spec"]["template"], features)
+    spec["template"] = without_disabled_fields(spec["template"], old["spec"]["template"], features)
     keep_status_and_bump_generation(new, old)
 
 

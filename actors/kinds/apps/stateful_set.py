@@ -15,7 +15,7 @@ from actors.kinds.core.pod_template import (
     fill_template,
     spec_warnings,
     template_metadata_rules,
-    without_gated,
+    without_disabled_fields,
 )
 from actors.kinds.declaration.columns import AGE, NAME, Column
 from actors.kinds.declaration.definition import Definition, DiscoveryNames, Subresource, Table
@@ -184,13 +184,13 @@ def _set_strategy_defaults(features: frozenset[str], strategy: Object) -> None:
 def prepare_create(features: frozenset[str], new: Object) -> None:
     reset_status_and_generation(STATUS, new)
     _drop_disabled_fields(features, new["spec"], {})
-    new["spec"]["template"] = without_gated(new["spec"]["template"], features=features)
+    new["spec"]["template"] = without_disabled_fields(new["spec"]["template"], features=features)
 
 
 def prepare_update(features: frozenset[str], new: Object, old: Object) -> None:
     _drop_disabled_fields(features, new["spec"], old["spec"])
     spec = new["spec"]
-    spec["template"] = without_gated(spec["template"], old["spec"]["template"], features)
+    spec["template"] = without_disabled_fields(spec["template"], old["spec"]["template"], features)
     keep_status_and_bump_generation(new, old)
 
 

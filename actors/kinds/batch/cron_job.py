@@ -7,7 +7,7 @@ from typing import Final
 
 from actors.kinds.batch.job_spec import JOB_SPEC, job_spec_rules
 from actors.kinds.batch.schedule import InvalidSchedule, check_schedule, time_zone_error
-from actors.kinds.core.pod_template import fill_template, template_warnings, without_gated
+from actors.kinds.core.pod_template import fill_template, template_warnings, without_disabled_fields
 from actors.kinds.core.references import OBJECT_REFERENCE
 from actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at, since
 from actors.kinds.declaration.definition import Definition, DiscoveryNames, Subresource, Table
@@ -118,7 +118,7 @@ def _pod_template(stored: Object) -> Object:
 
 def _drop_disabled_fields(new: Object, before: Object | None, features: frozenset[str]) -> None:
     template, job = _pod_template(new), new["spec"]["jobTemplate"]
-    kept = without_gated(template, before, features)
+    kept = without_disabled_fields(template, before, features)
     if kept is not template:
         new["spec"]["jobTemplate"] = {**job, "spec": {**job["spec"], "template": kept}}
 

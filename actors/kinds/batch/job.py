@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from actors.kinds.batch import failure_policy
 from actors.kinds.batch.job_spec import JOB_SPEC, job_spec_rules
-from actors.kinds.core.pod_template import fill_template, spec_warnings, without_gated
+from actors.kinds.core.pod_template import fill_template, spec_warnings, without_disabled_fields
 from actors.kinds.declaration.columns import AGE, NAME, SECOND, Column, human_duration, since
 from actors.kinds.declaration.definition import (
     Definition,
@@ -173,7 +173,7 @@ class Jobs:
         metadata["annotations"] = dict(sorted(annotations.items()))
         if FAILURE_POLICY not in self._features:
             spec.pop("podFailurePolicy", None)
-        spec["template"] = without_gated(spec["template"], features=self._features)
+        spec["template"] = without_disabled_fields(spec["template"], features=self._features)
         if not spec.get("manualSelector"):
             generate_selector(new)
 
@@ -181,7 +181,7 @@ class Jobs:
         spec, before = new["spec"], old["spec"]
         if FAILURE_POLICY not in self._features and "podFailurePolicy" not in before:
             spec.pop("podFailurePolicy", None)
-        spec["template"] = without_gated(spec["template"], before["template"], self._features)
+        spec["template"] = without_disabled_fields(spec["template"], before["template"], self._features)
         keep_status_and_bump_generation(new, old)
 
     def rules(self, errors: FieldErrors, new: Object) -> None:

@@ -41,7 +41,7 @@ def define(_: Names) -> Definition:
 
 
 def binding(names: Names) -> Subresource:
-    """The subresource through which pods get their nodes."""
+    """The subresource that assigns a pod to a node."""
     return Subresource(name="binding", verbs=("create",), kind="Binding", view=define(names), submit=assign)
 
 

@@ -6,7 +6,7 @@ from actors.kinds.declaration.columns import AGE, NAME, NONE, UNKNOWN, Cell, Col
 from actors.messages import Object
 from actors.names import Names
 
-MOST_SHOWN = 3
+MAX_ENDPOINTS = 3
 
 
 def _endpoints(made: Object, _: int) -> str:
@@ -18,8 +18,8 @@ def _endpoints(made: Object, _: int) -> str:
     ]
     if not made.get("subsets"):
         return NONE
-    more = f" + {len(found) - MOST_SHOWN} more..." if len(found) > MOST_SHOWN else ""
-    return ",".join(found[:MOST_SHOWN]) + more
+    more = f" + {len(found) - MAX_ENDPOINTS} more..." if len(found) > MAX_ENDPOINTS else ""
+    return ",".join(found[:MAX_ENDPOINTS]) + more
 
 
 def _with_port(address: str, port: int) -> str:

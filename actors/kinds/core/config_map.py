@@ -15,8 +15,8 @@ from actors.kinds.validation.field_errors import FieldErrors, forbidden, invalid
 from actors.messages import Object
 from actors.names import Names
 
-MOST_BYTES: Final = 1024 * 1024
-FROZEN: Final = "field is immutable when `immutable` is set"
+MAX_BYTES: Final = 1024 * 1024
+IMMUTABLE_CONTENTS: Final = "field is immutable when `immutable` is set"
 WHOLE_OBJECT: Final = "[]"  # the path of the whole object in messages
 
 CONFIG_MAP = Struct(
@@ -57,26 +57,26 @@ def rules(errors: FieldErrors, new: Object) -> None:
     for key in binary:
         errors.add_each(f"binaryData[{key}]", key, config_key(key))
     total = sum(size(value) for value in data.values()) + decoded_size(binary.values())
-    if total > MOST_BYTES:
-        errors.add(too_long(WHOLE_OBJECT, MOST_BYTES))
+    if total > MAX_BYTES:
+        errors.add(too_long(WHOLE_OBJECT, MAX_BYTES))
 
 
 def change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
     metadata_change_rules(errors, new["metadata"], old["metadata"])
-    frozen(errors, new, old, "data", "binaryData")
+    immutable_content_rules(errors, new, old, "data", "binaryData")
     metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
     rules(errors, new)
 
 
-def frozen(errors: FieldErrors, new: Object, old: Object, *contents: str) -> None:
+def immutable_content_rules(errors: FieldErrors, new: Object, old: Object, *contents: str) -> None:
     """Once set, `immutable` cannot be unset and the contents cannot change, of ConfigMaps and Secrets alike."""
     if not old.get("immutable"):
         return
     if not new.get("immutable"):
-        errors.add(forbidden("immutable", FROZEN))
+        errors.add(forbidden("immutable", IMMUTABLE_CONTENTS))
     for name in contents:
         if new.get(name) != old.get(name):
-            errors.add(forbidden(name, FROZEN))
+            errors.add(forbidden(name, IMMUTABLE_CONTENTS))
 
 
 def decoded_size(values: Iterable[str]) -> int:

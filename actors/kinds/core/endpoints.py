@@ -78,7 +78,7 @@ def of_api_service(names: Names, metadata: Object) -> bool:
 def rules(errors: FieldErrors, new: Object, *, names: Names) -> None:
     loopback = of_api_service(names, new["metadata"])
     for index, subset in enumerate(new.get("subsets", ())):
-        _subset(errors, subset, f"subsets[{index}]", loopback=loopback)
+        _subset_rules(errors, subset, f"subsets[{index}]", loopback=loopback)
 
 
 def change_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names) -> None:
@@ -87,18 +87,18 @@ def change_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names)
     rules(errors, new, names=names)
 
 
-def _subset(errors: FieldErrors, subset: Object, field: str, *, loopback: bool) -> None:
+def _subset_rules(errors: FieldErrors, subset: Object, field: str, *, loopback: bool) -> None:
     if not subset.get("addresses") and not subset.get("notReadyAddresses"):
         errors.add(required(field, "must specify `addresses` or `notReadyAddresses`"))
     for part in ("addresses", "notReadyAddresses"):
         for index, address in enumerate(subset.get(part, ())):
-            _address(errors, address, f"{field}.{part}[{index}]", loopback=loopback)
+            _address_rules(errors, address, f"{field}.{part}[{index}]", loopback=loopback)
     ports = subset.get("ports", ())
     for index, port in enumerate(ports):
-        _port(errors, port, f"{field}.ports[{index}]", needs_name=len(ports) > 1)
+        _port_rules(errors, port, f"{field}.ports[{index}]", needs_name=len(ports) > 1)
 
 
-def _address(errors: FieldErrors, address: Object, field: str, *, loopback: bool) -> None:
+def _address_rules(errors: FieldErrors, address: Object, field: str, *, loopback: bool) -> None:
     ip = address["ip"]
     errors.add_each(f"{field}.ip", ip, ip_address(ip))
     if "hostname" in address:
@@ -108,7 +108,7 @@ def _address(errors: FieldErrors, address: Object, field: str, *, loopback: bool
     errors.add_each(f"{field}.ip", ip, ordinary_ip(ip, loopback=loopback))
 
 
-def _port(errors: FieldErrors, port: Object, field: str, *, needs_name: bool) -> None:
+def _port_rules(errors: FieldErrors, port: Object, field: str, *, needs_name: bool) -> None:
     name, protocol = port.get("name", ""), port.get("protocol", "")
     if name:
         errors.add_each(f"{field}.name", name, dns_label(name))

@@ -22,9 +22,9 @@ from actors.kinds.validation.field_errors import FieldErrors, invalid, required
 from actors.messages import Object
 from actors.names import Names
 
-LONGEST_WORD: Final = 128
+LONGEST_NAME: Final = 128
 LONGEST_MESSAGE: Final = 1024
-STRAY: Final = "does not match event.namespace"
+OTHER_NAMESPACE: Final = "does not match event.namespace"
 
 SERIES = Struct("core.v1.EventSeries", Field("count", INT32, 1), Field("lastObservedTime", MICRO_TIME, 2))
 SOURCE = Struct("core.v1.EventSource", Field("component", STRING, 1), Field("host", STRING, 2))
@@ -108,24 +108,24 @@ def legacy_rules(errors: FieldErrors, new: Object, *, names: Names, reporter: st
     namespace = new["metadata"].get("namespace", "")
     about = new["involvedObject"].get("namespace", "")
     if new.get("eventTime") is None:
-        _same_namespace(errors, namespace, about)
+        _same_namespace_rules(errors, namespace, about)
     else:
-        _has_home(errors, names, namespace, about)
-        _complete(errors, new, reporter)
+        _namespace_of_cluster_object_rules(errors, names, namespace, about)
+        _complete_event_rules(errors, new, reporter)
     errors.add_each("namespace", namespace, dns_subdomain(namespace))
 
 
-def _same_namespace(errors: FieldErrors, namespace: str, about: str) -> None:
+def _same_namespace_rules(errors: FieldErrors, namespace: str, about: str) -> None:
     if about != namespace and (about or namespace not in ("", "default")):
-        errors.add(invalid("involvedObject.namespace", about, STRAY))
+        errors.add(invalid("involvedObject.namespace", about, OTHER_NAMESPACE))
 
 
-def _has_home(errors: FieldErrors, names: Names, namespace: str, about: str) -> None:
+def _namespace_of_cluster_object_rules(errors: FieldErrors, names: Names, namespace: str, about: str) -> None:
     if not about and namespace not in ("default", names.system_namespace):
-        errors.add(invalid("involvedObject.namespace", about, STRAY))
+        errors.add(invalid("involvedObject.namespace", about, OTHER_NAMESPACE))
 
 
-def _complete(errors: FieldErrors, new: Object, reporter: str) -> None:
+def _complete_event_rules(errors: FieldErrors, new: Object, reporter: str) -> None:
     controller = new.get("reportingComponent", "")
     if not controller:
         errors.add(required(reporter))
@@ -133,10 +133,10 @@ def _complete(errors: FieldErrors, new: Object, reporter: str) -> None:
     for part in ("reportingInstance", "action", "reason"):
         if not new.get(part):
             errors.add(required(part))
-        _at_most(errors, part, new.get(part, ""), LONGEST_WORD)
-    _at_most(errors, "message", new.get("message", ""), LONGEST_MESSAGE)
+        _length_rules(errors, part, new.get(part, ""), LONGEST_NAME)
+    _length_rules(errors, "message", new.get("message", ""), LONGEST_MESSAGE)
 
 
-def _at_most(errors: FieldErrors, field: str, text: str, limit: int) -> None:
+def _length_rules(errors: FieldErrors, field: str, text: str, limit: int) -> None:
     if size(text) > limit:
         errors.add(invalid(field, "", f"can have at most {limit} characters"))

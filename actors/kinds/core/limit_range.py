@@ -48,7 +48,7 @@ Amounts = Mapping[str, str]
 
 
 def define(names: Names) -> Definition:
-    home = names.key("")
+    api_domain = names.key("")
     return Definition(
         group="",
         version="v1",
@@ -62,8 +62,8 @@ def define(names: Names) -> Definition:
         strategy=Strategy(
             allow_create_on_update=True,
             prepare_for_create=prepare_create,
-            validate_create=partial(rules, home=home),
-            validate_update=partial(change_rules, home=home),
+            validate_create=partial(rules, api_domain=api_domain),
+            validate_update=partial(change_rules, api_domain=api_domain),
         ),
     )
 
@@ -71,12 +71,12 @@ def define(names: Names) -> Definition:
 def fill(new: Object) -> None:
     limits = new["spec"]["limits"] or []
     for index, item in enumerate(limits):
-        limits[index] = _filled(item) if item["type"] == "Container" else item
+        limits[index] = _with_defaults(item) if item["type"] == "Container" else item
         for part in AMOUNTS:
             round_up(limits[index].get(part, {}))
 
 
-def _filled(item: Object) -> Object:
+def _with_defaults(item: Object) -> Object:
     """Limits default to the maximum; requests default to the limits, or else to the minimum."""
     limit = {**item.get("max", {}), **item.get("default", {})}
     request = {**item.get("min", {}), **limit, **item.get("defaultRequest", {})}
@@ -91,31 +91,31 @@ def prepare_create(new: Object) -> None:
         metadata["name"] = metadata["uid"]
 
 
-def change_rules(errors: FieldErrors, new: Object, _: Object, *, home: str) -> None:
+def change_rules(errors: FieldErrors, new: Object, _: Object, *, api_domain: str) -> None:
     metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
-    rules(errors, new, home=home)
+    rules(errors, new, api_domain=api_domain)
 
 
-def rules(errors: FieldErrors, new: Object, *, home: str) -> None:
+def rules(errors: FieldErrors, new: Object, *, api_domain: str) -> None:
     seen: set[str] = set()
     for index, item in enumerate(new["spec"]["limits"] or ()):
         field = f"spec.limits[{index}]"
-        _type(errors, item["type"], f"{field}.type")
+        _type_rules(errors, item["type"], f"{field}.type")
         if item["type"] in seen:
             errors.add(duplicate(f"{field}.type", item["type"]))
         seen.add(item["type"])
-        _names(errors, item, field, home)
-        _relations(errors, item, field, home)
+        _name_rules(errors, item, field, api_domain)
+        _relation_rules(errors, item, field, api_domain)
 
 
-def _type(errors: FieldErrors, kind: str, field: str) -> None:
+def _type_rules(errors: FieldErrors, kind: str, field: str) -> None:
     wrong = qualified_name(kind)
     errors.add_each(field, kind, wrong)
     if not wrong and "/" not in kind and kind not in TYPES:
         errors.add(invalid(field, kind, "must be a standard limit type or fully qualified"))
 
 
-def _names(errors: FieldErrors, item: Object, field: str, home: str) -> None:
+def _name_rules(errors: FieldErrors, item: Object, field: str, api_domain: str) -> None:
     kind = item["type"]
     for part in AMOUNTS:
         if kind == "Pod" and part in ("default", "defaultRequest"):
@@ -124,31 +124,31 @@ def _names(errors: FieldErrors, item: Object, field: str, home: str) -> None:
                 errors.add(forbidden(f"{field}.{part}", text))
             continue
         if part == "maxLimitRequestRatio":
-            _claims_need_storage(errors, item, field)
+            _claim_storage_rules(errors, item, field)
         for name in item.get(part, ()):
             here = f"{field}.{part}[{name}]"
             contained = kind in ("Pod", "Container")
             if contained:
-                container_name_rules(errors, name, here, home)
+                container_name_rules(errors, name, here, api_domain)
             else:
                 resource_name_rules(errors, name, here)
 
 
-def _claims_need_storage(errors: FieldErrors, item: Object, field: str) -> None:
+def _claim_storage_rules(errors: FieldErrors, item: Object, field: str) -> None:
     if item["type"] != "PersistentVolumeClaim" or "storage" in {**item.get("min", {}), **item.get("max", {})}:
         return
     text = "either minimum or maximum storage value is required, but neither was provided"
     errors.add(required(f"{field}.limits", text))
 
 
-def _relations(errors: FieldErrors, item: Object, field: str, home: str) -> None:
+def _relation_rules(errors: FieldErrors, item: Object, field: str, api_domain: str) -> None:
     parts = [part for part in AMOUNTS if not (item["type"] == "Pod" and part.startswith("default"))]
     names = sorted({name for part in parts for name in item.get(part, ())})
     for name in names:
         amounts = {part: item[part][name] for part in parts if name in item.get(part, ())}
-        _order(errors, amounts, name, field)
-        _ratio(errors, amounts, name, field)
-        _promised(errors, amounts, name, field, home)
+        _order_rules(errors, amounts, name, field)
+        _ratio_rules(errors, amounts, name, field)
+        _overcommit_rules(errors, amounts, name, field, api_domain)
 
 
 # Ordered pairs: the smaller part, the larger part, the part that the error names, and the text.
@@ -167,14 +167,14 @@ _IN_ORDER: Final = (
 )
 
 
-def _order(errors: FieldErrors, amounts: Amounts, name: str, field: str) -> None:
+def _order_rules(errors: FieldErrors, amounts: Amounts, name: str, field: str) -> None:
     for less, more, part, text in _IN_ORDER:
         if less in amounts and more in amounts and nanos_of(amounts[less]) > nanos_of(amounts[more]):
             detail = text.format(amounts[less], amounts[more])
             errors.add(invalid(f"{field}.{part}[{name}]", amounts[part], detail))
 
 
-def _ratio(errors: FieldErrors, amounts: Amounts, name: str, field: str) -> None:
+def _ratio_rules(errors: FieldErrors, amounts: Amounts, name: str, field: str) -> None:
     if "maxLimitRequestRatio" not in amounts:
         return
     ratio, here = amounts["maxLimitRequestRatio"], f"{field}.maxLimitRequestRatio[{name}]"
@@ -186,9 +186,9 @@ def _ratio(errors: FieldErrors, amounts: Amounts, name: str, field: str) -> None
         errors.add(invalid(here, ratio, text))
 
 
-def _promised(errors: FieldErrors, amounts: Amounts, name: str, field: str, home: str) -> None:
+def _overcommit_rules(errors: FieldErrors, amounts: Amounts, name: str, field: str, api_domain: str) -> None:
     """Resources that cannot be overcommitted need equal requests and limits."""
-    if is_native(name, home) and not name.startswith(HUGE_PAGES):
+    if is_native(name, api_domain) and not name.startswith(HUGE_PAGES):
         return
     limit, request = amounts.get("default"), amounts.get("defaultRequest")
     if limit is None or request is None or nanos_of(limit) == nanos_of(request):

@@ -28,7 +28,7 @@ LOAD_BALANCER_STATUS = Struct(
 )
 
 
-def balanced_addresses(status: Object) -> list[str]:
+def load_balancer_addresses(status: Object) -> list[str]:
     """Each address once, in alphabetical order."""
     points = status.get("ingress", ())
     return sorted({address for one in points if (address := one.get("ip") or one.get("hostname"))})

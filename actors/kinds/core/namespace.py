@@ -1,7 +1,8 @@
 """Namespace: the scope of names of namespaced objects.
 
-Its name is also one of its labels, whatever a client sends. `spec.finalizers` lists who must still delete contents
-before the namespace is removed; only the finalize subresource changes them, and only status changes the status.
+Its name is also one of its labels, whatever a client sends. `spec.finalizers` lists the controllers that
+must still delete contents before the namespace is removed; only the finalize subresource changes them, and only the
+status subresource changes the status.
 """
 
 from __future__ import annotations
@@ -137,7 +138,7 @@ def prepare_finalize(label: str, new: Object, old: Object) -> None:
 
 def mark_deleted(marked: Object) -> None:
     marked["status"] = {**marked["status"], "phase": "Terminating"}
-    # A namespace has no grace period: it goes when its contents are deleted.
+    # A namespace has no grace period: it is removed once its contents are.
     del marked["metadata"]["deletionGracePeriodSeconds"]
 
 

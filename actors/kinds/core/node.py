@@ -1,4 +1,4 @@
-"""Node: a machine that runs pods. Its condition is in the status; what others want of it is in the spec.
+"""Node: a machine that runs pods. The status holds its condition, the spec its desired state.
 
 The addresses for its pods are in `podCIDR` and, as the first of the list, in `podCIDRs`; the old field takes
 precedence. `configSource` and its status belong to a removed feature: the API still describes them but drops them.
@@ -11,7 +11,7 @@ from typing import Any, Final
 import orjson
 
 from actors.kinds.core.cells import node_columns
-from actors.kinds.core.resources import round_up
+from actors.kinds.core.resources import INTEGER_RESOURCES, round_up
 from actors.kinds.declaration.definition import Definition, DiscoveryNames, Selection, Subresource, Table
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules, value_at_path
 from actors.kinds.declaration.strategy import Strategy
@@ -45,12 +45,6 @@ from actors.messages import Object
 from actors.names import Names
 
 EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-WHOLE_RESOURCES: Final = frozenset(
-    (
-        *("pods", "resourcequotas", "services", "services.nodeports", "services.loadbalancers"),
-        *("replicationcontrollers", "secrets", "configmaps", "persistentvolumeclaims"),
-    )
-)
 
 CONFIG_MAP_SOURCE = Struct(
     "core.v1.ConfigMapNodeConfigSource",
@@ -168,7 +162,7 @@ def define(names: Names) -> Definition:
                 verbs=("create", "delete", "get", "patch", "update"),
                 served_by_node=True,
             ),
-            Subresource(name="status", prepare=prepare_status, validate=rules.change),
+            Subresource(name="status", prepare=prepare_status, validate=rules.validate_change),
         ),
         selection=Selection(fields={"spec.unschedulable": _unschedulable}, own_label_conversion=True),
         table=Table(node_columns(names)),
@@ -176,7 +170,7 @@ def define(names: Names) -> Definition:
             prepare_for_create=prepare_create,
             prepare_for_update=prepare_update,
             validate_create=rules.validate,
-            validate_update=rules.update,
+            validate_update=rules.validate_update,
         ),
     )
 
@@ -187,7 +181,7 @@ def _unschedulable(stored: Object) -> str:
 
 def fill(new: Object) -> None:
     """Allocatable resources default to the capacity."""
-    _one_pod_network(new)
+    _sync_pod_cidrs(new)
     status = new["status"]
     if "capacity" in status and "allocatable" not in status:
         status = new["status"] = STATUS.arranged({**status, "allocatable": dict(status["capacity"])})
@@ -195,13 +189,13 @@ def fill(new: Object) -> None:
         round_up(status.get(part, {}))
 
 
-def _one_pod_network(new: Object) -> None:
+def _sync_pod_cidrs(new: Object) -> None:
     spec = new["spec"]
-    first, all_ = spec.get("podCIDR", ""), spec.get("podCIDRs", [])
-    if first and (not all_ or all_[0] != first):
-        all_ = [first]
-    if all_:
-        new["spec"] = SPEC.arranged({**spec, "podCIDR": all_[0], "podCIDRs": all_})
+    first, networks = spec.get("podCIDR", ""), spec.get("podCIDRs", [])
+    if first and (not networks or networks[0] != first):
+        networks = [first]
+    if networks:
+        new["spec"] = SPEC.arranged({**spec, "podCIDR": networks[0], "podCIDRs": networks})
 
 
 def prepare_create(new: Object) -> None:
@@ -225,43 +219,43 @@ class NodeRules:
     def __init__(self, names: Names) -> None:
         self._taints_key = names.key("taints", "scheduler.alpha")
         self._avoid_key = names.key("preferAvoidPods", "scheduler.alpha")
-        self._own_domain = names.key("")
+        self._api_domain = names.key("")
 
     def validate(self, errors: FieldErrors, new: Object) -> None:
         spec = new["spec"]
-        self._annotations(errors, new["metadata"].get("annotations", {}))
-        _taints(errors, spec.get("taints", []), "metadata.taints")
-        self._resources(errors, new["status"])
-        _pod_networks(errors, spec.get("podCIDRs", []))
+        self._annotation_rules(errors, new["metadata"].get("annotations", {}))
+        _taint_rules(errors, spec.get("taints", []), "metadata.taints")
+        self._resource_rules(errors, new["status"])
+        _pod_cidr_rules(errors, spec.get("podCIDRs", []))
 
-    def update(self, errors: FieldErrors, new: Object, old: Object) -> None:
+    def validate_update(self, errors: FieldErrors, new: Object, old: Object) -> None:
         metadata_rules(errors, new["metadata"], namespaced=False, check_name=name_is_subdomain)
         self.validate(errors, new)
-        self.change(errors, new, old)
+        self.validate_change(errors, new, old)
 
-    def change(self, errors: FieldErrors, new: Object, old: Object) -> None:
+    def validate_change(self, errors: FieldErrors, new: Object, old: Object) -> None:
         metadata_change_rules(errors, new["metadata"], old["metadata"])
-        self._annotations(errors, new["metadata"].get("annotations", {}))
-        self._resources(errors, new["status"])
-        _addresses(errors, new["status"].get("addresses", []))
-        _kept(errors, new["spec"], old["spec"])
-        _taints(errors, new["spec"].get("taints", []), "metadata.taints")
-        _external_id(errors, new["spec"], old["spec"])
+        self._annotation_rules(errors, new["metadata"].get("annotations", {}))
+        self._resource_rules(errors, new["status"])
+        _address_rules(errors, new["status"].get("addresses", []))
+        _set_once_rules(errors, new["spec"], old["spec"])
+        _taint_rules(errors, new["spec"].get("taints", []), "metadata.taints")
+        _external_id_rules(errors, new["spec"], old["spec"])
 
-    def _annotations(self, errors: FieldErrors, annotations: Object) -> None:
+    def _annotation_rules(self, errors: FieldErrors, annotations: Object) -> None:
         if annotations.get(self._taints_key):
-            self._annotated_taints(errors, annotations[self._taints_key])
+            self._annotated_taint_rules(errors, annotations[self._taints_key])
         if annotations.get(self._avoid_key):
-            self._avoided_pods(errors, annotations[self._avoid_key])
+            self._avoided_pod_rules(errors, annotations[self._avoid_key])
 
-    def _annotated_taints(self, errors: FieldErrors, text: str) -> None:
+    def _annotated_taint_rules(self, errors: FieldErrors, text: str) -> None:
         taints = _json(text)
         if not isinstance(taints, list) or not all(isinstance(one, dict) for one in taints):
             errors.add(invalid("metadata.annotations", self._taints_key, "must be a JSON list of taints"))
         else:
-            _taints(errors, taints, f"metadata.annotations.{self._taints_key}")
+            _taint_rules(errors, taints, f"metadata.annotations.{self._taints_key}")
 
-    def _avoided_pods(self, errors: FieldErrors, text: str) -> None:
+    def _avoided_pod_rules(self, errors: FieldErrors, text: str) -> None:
         avoided = _json(text)
         if not isinstance(avoided, dict):
             detail = "must be a JSON object with preferAvoidPods"
@@ -275,23 +269,23 @@ class NodeRules:
             elif not value_at_path(controller, "controller"):
                 errors.add(invalid(f"{field}.PodController.Controller", False, "must point to a controller"))
 
-    def _resources(self, errors: FieldErrors, status: Object) -> None:
+    def _resource_rules(self, errors: FieldErrors, status: Object) -> None:
         for part in ("capacity", "allocatable"):
             for name, amount in status.get(part, {}).items():
-                self._amount(errors, name, amount, f"status.{part}.{name}")
+                self._amount_rules(errors, name, amount, f"status.{part}.{name}")
 
-    def _amount(self, errors: FieldErrors, name: str, amount: str, field: str) -> None:
+    def _amount_rules(self, errors: FieldErrors, name: str, amount: str, field: str) -> None:
         nanos = nanos_of(amount)
         if nanos < 0:
             errors.add(invalid(field, amount, NEGATIVE))
-        if nanos % NANOS and self._is_whole(name):
+        if nanos % NANOS and self._is_integer_resource(name):
             errors.add(invalid(field, amount, "must be an integer"))
 
-    def _is_whole(self, name: str) -> bool:
-        """Whether a resource is counted in whole units: a few of the API's own, and all that others define."""
-        if name in WHOLE_RESOURCES:
+    def _is_integer_resource(self, name: str) -> bool:
+        """Whether a resource is counted in whole units: some of the API's own, and all extended resources."""
+        if name in INTEGER_RESOURCES:
             return True
-        own = "/" not in name or self._own_domain in name or name.startswith("requests.")
+        own = "/" not in name or self._api_domain in name or name.startswith("requests.")
         return not own and not qualified_name(f"requests.{name}")
 
 
@@ -302,7 +296,7 @@ def _json(text: str) -> Any:
         return None
 
 
-def _taints(errors: FieldErrors, taints: list[Object], field: str) -> None:
+def _taint_rules(errors: FieldErrors, taints: list[Object], field: str) -> None:
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(taints):
         here = f"{field}[{index}]"
@@ -320,7 +314,7 @@ def _taints(errors: FieldErrors, taints: list[Object], field: str) -> None:
         seen.add((key, effect))
 
 
-def _pod_networks(errors: FieldErrors, networks: list[str]) -> None:
+def _pod_cidr_rules(errors: FieldErrors, networks: list[str]) -> None:
     field = "spec.podCIDRs"
     parsed = [parse_network(text) for text in networks]
     for index, network in enumerate(parsed):
@@ -330,7 +324,7 @@ def _pod_networks(errors: FieldErrors, networks: list[str]) -> None:
         return
     families = {None if network is None else network.version for network in parsed}
     if None in families:
-        errors.add(_no_network(networks[parsed.index(None)]))
+        errors.add(_unparsable_cidr(networks[parsed.index(None)]))
     if families != {4, 6} or len(networks) > 2:
         errors.add(invalid(field, networks, "may specify no more than one CIDR for each IP family"))
     for index, text in enumerate(networks):
@@ -338,19 +332,19 @@ def _pod_networks(errors: FieldErrors, networks: list[str]) -> None:
             errors.add(duplicate(f"{field}[{index}]", text))
 
 
-def _no_network(text: str) -> FieldError:
+def _unparsable_cidr(text: str) -> FieldError:
     why = f"failed to parse cidr value:{quoted(text)} with error:invalid CIDR address: {text}"
     return undecided("spec.podCIDRs", f"invalid PodCIDRs. failed to check with dual stack with error:{why}")
 
 
-def _addresses(errors: FieldErrors, addresses: list[Object]) -> None:
+def _address_rules(errors: FieldErrors, addresses: list[Object]) -> None:
     for index, address in enumerate(addresses):
         if address in addresses[:index]:
             errors.add(duplicate(f"status.addresses[{index}]", address))
 
 
-def _kept(errors: FieldErrors, new: Object, old: Object) -> None:
-    """The field may be set once and does not change afterwards."""
+def _set_once_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    """podCIDRs and providerID may be set once and do not change afterwards."""
     before, after = old.get("podCIDRs", []), new.get("podCIDRs", [])
     text = 'node updates may not change podCIDR except from "" to valid'
     if before and len(before) != len(after):
@@ -364,6 +358,6 @@ def _kept(errors: FieldErrors, new: Object, old: Object) -> None:
         errors.add(forbidden("spec.providerID", text))
 
 
-def _external_id(errors: FieldErrors, new: Object, old: Object) -> None:
+def _external_id_rules(errors: FieldErrors, new: Object, old: Object) -> None:
     if new.get("externalID", "") != old.get("externalID", ""):
         errors.add(forbidden("spec.externalID", "may not be updated"))

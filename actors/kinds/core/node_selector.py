@@ -45,12 +45,12 @@ def node_selector_rules(errors: FieldErrors, selector: Object, field: str) -> No
 
 def node_selector_term_rules(errors: FieldErrors, term: Object, field: str) -> None:
     for index, requirement in enumerate(term.get("matchExpressions", ())):
-        _by_label(errors, requirement, f"{field}.matchExpressions[{index}]")
+        _label_requirement_rules(errors, requirement, f"{field}.matchExpressions[{index}]")
     for index, requirement in enumerate(term.get("matchFields", ())):
-        _by_field(errors, requirement, f"{field}.matchFields[{index}]")
+        _field_requirement_rules(errors, requirement, f"{field}.matchFields[{index}]")
 
 
-def _by_label(errors: FieldErrors, requirement: Object, field: str) -> None:
+def _label_requirement_rules(errors: FieldErrors, requirement: Object, field: str) -> None:
     operator, key, values = requirement["operator"], requirement["key"], requirement.get("values", ())
     if operator in ("In", "NotIn"):
         if not values:
@@ -67,7 +67,7 @@ def _by_label(errors: FieldErrors, requirement: Object, field: str) -> None:
     errors.add_each(f"{field}.key", key, qualified_name(key))
 
 
-def _by_field(errors: FieldErrors, requirement: Object, field: str) -> None:
+def _field_requirement_rules(errors: FieldErrors, requirement: Object, field: str) -> None:
     operator, key, values = requirement["operator"], requirement["key"], requirement.get("values", ())
     if operator not in ("In", "NotIn"):
         errors.add(invalid(f"{field}.operator", operator, NO_OPERATOR))

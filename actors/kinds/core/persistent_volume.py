@@ -13,7 +13,7 @@ from typing import Final
 
 from actors.kinds.core.claim_spec import ACCESS_MODES, VOLUME_MODES
 from actors.kinds.core.node_selector import NODE_SELECTOR, node_selector_rules
-from actors.kinds.core.persistent_volume_sources import NAMES, SOURCES, SourceRules, names_secrets_loosely
+from actors.kinds.core.persistent_volume_sources import NAMES, SOURCES, SourceRules, has_subdomain_secret_name
 from actors.kinds.core.references import OBJECT_REFERENCE
 from actors.kinds.core.resources import round_up
 from actors.kinds.core.volume_cells import volume_columns
@@ -47,7 +47,7 @@ RECLAIM_POLICIES: Final = ("Delete", "Recycle", "Retain")
 PHASES: Final = ("Available", "Bound", "Failed", "Pending", "Released")
 INLINE: Final = "in the context of inline volumes"
 NOT_INLINE: Final = f"may not be specified {INLINE}"
-MOUNTABLE_WITH_OPTIONS: Final = frozenset(
+SOURCES_WITH_MOUNT_OPTIONS: Final = frozenset(
     (
         *(
             "gcePersistentDisk",
@@ -89,7 +89,7 @@ PERSISTENT_VOLUME = Struct(
 
 def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
     rules = VolumeRules(names, features)
-    expands = NODE_EXPAND_SECRET in features
+    has_expand_secret = NODE_EXPAND_SECRET in features
     return Definition(
         group="",
         version="v1",
@@ -104,10 +104,10 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         deletion=Deletion(returns_object=True),
         table=Table(volume_columns(names)),
         strategy=Strategy(
-            prepare_for_create=partial(prepare_create, expands),
-            prepare_for_update=partial(prepare_update, expands),
+            prepare_for_create=partial(prepare_create, has_expand_secret),
+            prepare_for_update=partial(prepare_update, has_expand_secret),
             validate_create=rules.validate,
-            validate_update=rules.change,
+            validate_update=rules.validate_update,
             warnings=partial(warnings, deprecated_labels(names)),
         ),
     )
@@ -121,19 +121,19 @@ def fill(new: Object) -> None:
     new["spec"] = SPEC.arranged(spec)
 
 
-def prepare_create(expands: bool, new: Object) -> None:
+def prepare_create(has_expand_secret: bool, new: Object) -> None:
     new["status"] = {"phase": "Pending"}
-    if not expands:
-        _drop_expansion(new["spec"], {})
+    if not has_expand_secret:
+        _drop_expand_secret(new["spec"], {})
 
 
-def prepare_update(expands: bool, new: Object, old: Object) -> None:
+def prepare_update(has_expand_secret: bool, new: Object, old: Object) -> None:
     keep_status(new, old)
-    if not expands:
-        _drop_expansion(new["spec"], old["spec"])
+    if not has_expand_secret:
+        _drop_expand_secret(new["spec"], old["spec"])
 
 
-def _drop_expansion(spec: Object, before: Object) -> None:
+def _drop_expand_secret(spec: Object, before: Object) -> None:
     if "csi" in spec and "nodeExpandSecretRef" not in before.get("csi", {}):
         spec["csi"] = {part: value for part, value in spec["csi"].items() if part != "nodeExpandSecretRef"}
 
@@ -151,12 +151,12 @@ class VolumeRules:
         self._spec(errors, new, {})
         self._mount_options(errors, new)
 
-    def change(self, errors: FieldErrors, new: Object, old: Object) -> None:
+    def validate_update(self, errors: FieldErrors, new: Object, old: Object) -> None:
         own = errors.added_by(metadata_rules, new["metadata"], namespaced=False, check_name=name_is_subdomain)
         own += errors.added_by(self._spec, new, old["spec"])
         self._mount_options(errors, new)
         errors.add_all(own)
-        _fixed(errors, new["spec"], old["spec"])
+        _immutable_rules(errors, new["spec"], old["spec"])
 
     def validate_inline(self, errors: FieldErrors, spec: Object, field: str) -> None:
         """Validate a spec that is part of a VolumeAttachment and not an object of its own."""
@@ -165,7 +165,7 @@ class VolumeRules:
                 errors.add(forbidden(f"{field}.{part}", NOT_INLINE))
         if "csi" not in spec:
             errors.add(required(f"{field}.csi", f"has to be specified {INLINE}"))
-        _access_modes(errors, spec.get("accessModes", []), ACCESS_MODES, f"{field}.accessModes")
+        _access_mode_rules(errors, spec.get("accessModes", []), ACCESS_MODES, f"{field}.accessModes")
         if spec.get("persistentVolumeReclaimPolicy", "Retain") != "Retain":
             text = f"may only be Retain {INLINE}"
             errors.add(forbidden(f"{field}.persistentVolumeReclaimPolicy", text))
@@ -173,7 +173,7 @@ class VolumeRules:
             errors.add(forbidden(f"{field}.nodeAffinity", NOT_INLINE))
         # A forbidden affinity counts as missing for a source that needs one.
         sources = {part: value for part, value in spec.items() if part != "nodeAffinity"}
-        self._sources.validate(errors, sources, "", field, any_secret=False)
+        self._sources.validate(errors, sources, "", field, subdomain_secret_names=False)
         if "storageClassName" in spec:
             errors.add(forbidden(f"{field}.storageClassName", NOT_INLINE))
         if spec.get("volumeMode", "Filesystem") != "Filesystem":
@@ -186,13 +186,13 @@ class VolumeRules:
         policy, mode, class_name = (
             spec.get(part, "") for part in ("persistentVolumeReclaimPolicy", "volumeMode", "storageClassName")
         )
-        _access_modes(errors, spec.get("accessModes", []), modes, "spec.accessModes")
-        _capacity(errors, spec.get("capacity", {}), "spec.capacity")
+        _access_mode_rules(errors, spec.get("accessModes", []), modes, "spec.accessModes")
+        _capacity_rules(errors, spec.get("capacity", {}), "spec.capacity")
         if policy not in RECLAIM_POLICIES:
             errors.add(not_supported("spec.persistentVolumeReclaimPolicy", policy, RECLAIM_POLICIES))
-        _node_affinity(errors, spec.get("nodeAffinity"), "spec.nodeAffinity")
-        name, loosely = new["metadata"].get("name", ""), names_secrets_loosely(before.get("csi"))
-        self._sources.validate(errors, spec, name, "spec", any_secret=loosely)
+        _node_affinity_rules(errors, spec.get("nodeAffinity"), "spec.nodeAffinity")
+        name, subdomain_names = new["metadata"].get("name", ""), has_subdomain_secret_name(before.get("csi"))
+        self._sources.validate(errors, spec, name, "spec", subdomain_secret_names=subdomain_names)
         if policy == "Recycle" and _is_root(spec.get("hostPath")):
             text = "may not be 'recycle' for a hostPath mount of '/'"
             errors.add(forbidden("spec.persistentVolumeReclaimPolicy", text))
@@ -205,7 +205,7 @@ class VolumeRules:
         """Mount options in the annotation that preceded the field; only some sources support them."""
         if self._options_key not in new["metadata"].get("annotations", {}):
             return
-        if not MOUNTABLE_WITH_OPTIONS.isdisjoint(new["spec"]):
+        if not SOURCES_WITH_MOUNT_OPTIONS.isdisjoint(new["spec"]):
             return
         text = "may not specify mount options for this volume type"
         errors.add(forbidden(f"metadata.annotations.{self._options_key}", text))
@@ -233,7 +233,7 @@ def access_modes(before: Object, features: frozenset[str]) -> tuple[str, ...]:
     return (*ACCESS_MODES, READ_WRITE_ONCE_POD) if newest else ACCESS_MODES
 
 
-def _access_modes(errors: FieldErrors, modes: list[str], supported: tuple[str, ...], field: str) -> None:
+def _access_mode_rules(errors: FieldErrors, modes: list[str], supported: tuple[str, ...], field: str) -> None:
     if not modes:
         errors.add(required(field))
     for mode in modes:
@@ -243,7 +243,7 @@ def _access_modes(errors: FieldErrors, modes: list[str], supported: tuple[str, .
         errors.add(forbidden(field, f"may not use {READ_WRITE_ONCE_POD} with other access modes"))
 
 
-def _capacity(errors: FieldErrors, capacity: Mapping[str, str], field: str) -> None:
+def _capacity_rules(errors: FieldErrors, capacity: Mapping[str, str], field: str) -> None:
     if not capacity:
         errors.add(required(field))
     if list(capacity) != ["storage"]:
@@ -261,7 +261,7 @@ def basic_amount_rules(errors: FieldErrors, amount: str, field: str) -> None:
         errors.add(invalid(field, units, "must be a valid resource quantity"))
 
 
-def _node_affinity(errors: FieldErrors, affinity: Object | None, field: str) -> None:
+def _node_affinity_rules(errors: FieldErrors, affinity: Object | None, field: str) -> None:
     if affinity is None:
         return
     if "required" not in affinity:
@@ -274,7 +274,7 @@ def _is_root(host_path: Object | None) -> bool:
     return host_path is not None and posixpath.normpath(host_path["path"] or ".") in ("/", "//")
 
 
-def _fixed(errors: FieldErrors, spec: Object, before: Object) -> None:
+def _immutable_rules(errors: FieldErrors, spec: Object, before: Object) -> None:
     """Source, volume mode and node affinity are immutable; controllerExpandSecretRef may be set later, once."""
     sources = {name: spec[name] for name in NAMES if name in spec}
     if "csi" in sources and "csi" in before and "controllerExpandSecretRef" not in before["csi"]:

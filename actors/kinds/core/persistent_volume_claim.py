@@ -81,7 +81,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         subresources=(
             Subresource(
                 name="status",
-                prepare=keep_spec if RECOVER_EXPANSION in features else prepare_plain_status,
+                prepare=keep_spec if RECOVER_EXPANSION in features else prepare_status_without_expansion,
                 validate=rules.validate_status,
             ),
         ),
@@ -91,7 +91,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
             prepare_for_create=partial(prepare_create, snapshots),
             prepare_for_update=partial(prepare_update, snapshots),
             validate_create=rules.validate,
-            validate_update=rules.change,
+            validate_update=rules.validate_update,
         ),
     )
 
@@ -113,7 +113,7 @@ def prepare_update(snapshots: str, new: Object, old: Object) -> None:
     _mirror_sources(new, old["spec"], snapshots)
 
 
-def prepare_plain_status(new: Object, old: Object) -> None:
+def prepare_status_without_expansion(new: Object, old: Object) -> None:
     keep_spec(new, old)
     for part in ("allocatedResources", "resizeStatus"):
         if part not in old["status"]:
@@ -123,7 +123,11 @@ def prepare_plain_status(new: Object, old: Object) -> None:
 def _mirror_sources(new: Object, before: Object, snapshots: str) -> None:
     spec = new["spec"]
     had_one = "dataSource" in before or "dataSourceRef" in before
-    if not had_one and "dataSourceRef" not in spec and not _is_classic(spec.get("dataSource"), snapshots):
+    if (
+        not had_one
+        and "dataSourceRef" not in spec
+        and not _is_claim_or_snapshot(spec.get("dataSource"), snapshots)
+    ):
         spec.pop("dataSource", None)
     source = spec.get("dataSource") or spec.get("dataSourceRef")
     if source is not None:
@@ -132,7 +136,7 @@ def _mirror_sources(new: Object, before: Object, snapshots: str) -> None:
         new["spec"] = SPEC.arranged(spec)
 
 
-def _is_classic(source: Object | None, snapshots: str) -> bool:
+def _is_claim_or_snapshot(source: Object | None, snapshots: str) -> bool:
     """Whether the older field accepts it: another claim, or a snapshot."""
     if source is None:
         return False
@@ -148,13 +152,13 @@ class ClaimRules:
     def validate(self, errors: FieldErrors, new: Object) -> None:
         claim_spec_rules(errors, new["spec"], "spec", access_modes=access_modes({}, self._features))
 
-    def change(self, errors: FieldErrors, new: Object, old: Object) -> None:
+    def validate_update(self, errors: FieldErrors, new: Object, old: Object) -> None:
         modes = access_modes(old["spec"], self._features)
         own = errors.added_by(metadata_rules, new["metadata"], namespaced=True, check_name=name_is_subdomain)
         own += errors.added_by(claim_spec_rules, new["spec"], "spec", access_modes=modes)
         metadata_change_rules(errors, new["metadata"], old["metadata"])
         errors.add_all(own)
-        self._fixed(errors, new, old)
+        self._immutable_rules(errors, new, old)
 
     def validate_status(self, errors: FieldErrors, new: Object, old: Object) -> None:
         metadata_change_rules(errors, new["metadata"], old["metadata"])
@@ -165,43 +169,43 @@ class ClaimRules:
         if RECOVER_EXPANSION in self._features:
             _expansion_rules(errors, new["status"])
 
-    def _fixed(self, errors: FieldErrors, new: Object, old: Object) -> None:
+    def _immutable_rules(self, errors: FieldErrors, new: Object, old: Object) -> None:
         spec, before = dict(new["spec"]), dict(old["spec"])
         if not before.get("volumeName"):
             before["volumeName"] = spec.get("volumeName")  # the binder sets it, once
-        if self._class_moves_into_the_spec(new, old):
+        if self._moves_class_to_spec(new, old):
             del spec["storageClassName"]
         else:
-            _same_annotation(errors, self._class_key, new, old)
-            if self._class_comes_afterwards(new, old):
+            _class_annotation_rules(errors, self._class_key, new, old)
+            if self._sets_class_later(new, old):
                 del spec["storageClassName"]
         size, old_size = _size(spec), _size(before)
         if new["status"].get("phase") == "Bound" and "requests" in spec["resources"]:
             spec["resources"] = _with_size(spec["resources"], old_size)
-        if _meant(spec) != _meant(before):
+        if _comparable(spec) != _comparable(before):
             text = "spec is immutable after creation except resources.requests for bound claims"
             errors.add(forbidden("spec", text))
-        self._shrunk(errors, size, old_size, old["status"].get("capacity", {}).get("storage", "0"))
+        self._shrink_rules(errors, size, old_size, old["status"].get("capacity", {}).get("storage", "0"))
         unchanged(errors, "volumeMode", new["spec"].get("volumeMode"), old["spec"].get("volumeMode"))
 
-    def _shrunk(self, errors: FieldErrors, size: str, before: str, has: str) -> None:
+    def _shrink_rules(self, errors: FieldErrors, size: str, before: str, capacity: str) -> None:
         if nanos_of(size) >= nanos_of(before):
             return
         limit = "previous value"
         if RECOVER_EXPANSION in self._features:
-            if nanos_of(size) > nanos_of(has):
+            if nanos_of(size) > nanos_of(capacity):
                 return
             limit = "status.capacity"
         errors.add(forbidden("spec.resources.requests.storage", f"field can not be less than {limit}"))
 
-    def _class_moves_into_the_spec(self, new: Object, old: Object) -> bool:
+    def _moves_class_to_spec(self, new: Object, old: Object) -> bool:
         """Whether the class moves from the annotation of old claims to the field; the annotation may stay as it is."""
         named = old["metadata"].get("annotations", {}).get(self._class_key)
         still = new["metadata"].get("annotations", {}).get(self._class_key, named)
         unset = "storageClassName" not in old["spec"]
         return named is not None and unset and new["spec"].get("storageClassName") == named == still
 
-    def _class_comes_afterwards(self, new: Object, old: Object) -> bool:
+    def _sets_class_later(self, new: Object, old: Object) -> bool:
         """Whether a claim that was created without a default class now gets one."""
         if RETROACTIVE_CLASS not in self._features or "storageClassName" in old["spec"]:
             return False
@@ -229,17 +233,17 @@ def _with_size(resources: Object, size: str) -> Object:
     return {**resources, "requests": {**resources["requests"], "storage": size}}
 
 
-def _meant(spec: Object) -> dict[str, Any]:
+def _comparable(spec: Object) -> dict[str, Any]:
     """The spec with its amounts in canonical units, for comparison."""
-    said = {part: value for part, value in spec.items() if value is not None}
+    comparable = {part: value for part, value in spec.items() if value is not None}
     resources = spec["resources"].items()
-    said["resources"] = {
+    comparable["resources"] = {
         part: {name: nanos_of(amount) for name, amount in amounts.items()} for part, amounts in resources
     }
-    return said
+    return comparable
 
 
-def _same_annotation(errors: FieldErrors, class_key: str, new: Object, old: Object) -> None:
+def _class_annotation_rules(errors: FieldErrors, class_key: str, new: Object, old: Object) -> None:
     after, before = (one["metadata"].get("annotations", {}).get(class_key, "") for one in (new, old))
     if after != before:
         errors.add(invalid(f"metadata.annotations.{class_key}", after, IMMUTABLE))

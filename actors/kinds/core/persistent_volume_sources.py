@@ -172,7 +172,7 @@ SOURCES: Final = (
 NAMES: Final = tuple(source.name for source in SOURCES)
 
 # In the order of their errors.
-_JUDGED: Final = (
+_VALIDATION_ORDER: Final = (
     *(
         "hostPath",
         "gcePersistentDisk",
@@ -186,9 +186,9 @@ _JUDGED: Final = (
     *("cephfs", "iscsi", "cinder", "fc", "flexVolume", "azureFile", "vsphereVolume", "photonPersistentDisk"),
     *("portworxVolume", "azureDisk", "scaleIO", "local", "storageos", "csi"),
 )
-# Sources that messages name differently: in fields inside it, and when it is one source too many.
-_SPOKEN_INSIDE: Final = {"gcePersistentDisk": "persistentDisk"}
-_SPOKEN: Final = {"cephfs": "cephFS"}
+# Names of sources in messages where they differ: in paths of fields inside, and for a surplus source.
+_NAME_IN_PATHS: Final = {"gcePersistentDisk": "persistentDisk"}
+_NAME_AS_SURPLUS: Final = {"cephfs": "cephFS"}
 
 Rules = Callable[[FieldErrors, Object, str], None]
 
@@ -196,52 +196,58 @@ Rules = Callable[[FieldErrors, Object, str], None]
 class SourceRules:
     """A volume has exactly one valid source. `domains` are the API's own.
 
-    `any_secret` tolerates names of secrets in volumes that are older than the rule about such names.
+    `subdomain_secret_names` tolerates secret names that are DNS subdomains, which volumes older than the rule may have.
     """
 
     def __init__(self, domains: tuple[str, ...]) -> None:
         self._rules: Mapping[str, Rules] = {
             **SOURCE_RULES,
-            "glusterfs": _glusterfs,
-            "cinder": partial(_with_secret, rules=needs("volumeID")),
+            "glusterfs": _glusterfs_rules,
+            "cinder": partial(_with_secret_rules, rules=needs("volumeID")),
             "flexVolume": partial(flex_rules, domains=domains),
-            "azureFile": _azure_file,
-            "local": _local,
-            "storageos": partial(_with_secret, rules=_storage_os),
+            "azureFile": _azure_file_rules,
+            "local": _local_rules,
+            "storageos": partial(_with_secret_rules, rules=_storage_os_rules),
         }
 
     def validate(
-        self, errors: FieldErrors, spec: Object, volume: str, field: str, *, any_secret: bool
+        self, errors: FieldErrors, spec: Object, volume: str, field: str, *, subdomain_secret_names: bool
     ) -> None:
         found = 0
-        for name in _JUDGED:
+        for name in _VALIDATION_ORDER:
             if name not in spec:
                 continue
             # The reference does not report a flexVolume as one source too many.
             if found and name != "flexVolume":
-                errors.add(forbidden(f"{field}.{_SPOKEN.get(name, name)}", ONE_SOURCE))
+                errors.add(forbidden(f"{field}.{_NAME_AS_SURPLUS.get(name, name)}", ONE_SOURCE))
                 continue
             found += 1
-            here = f"{field}.{_SPOKEN_INSIDE.get(name, name)}"
-            self._one(errors, name, spec, volume, here, any_secret)
+            here = f"{field}.{_NAME_IN_PATHS.get(name, name)}"
+            self._one(errors, name, spec, volume, here, subdomain_secret_names)
             if name == "local" and "nodeAffinity" not in spec:
                 errors.add(required(f"{field}.nodeAffinity", "Local volume requires node affinity"))
         if not found:
             errors.add(required(field, "must specify a volume type"))
 
     def _one(
-        self, errors: FieldErrors, name: str, spec: Object, volume: str, field: str, any_secret: bool
+        self,
+        errors: FieldErrors,
+        name: str,
+        spec: Object,
+        volume: str,
+        field: str,
+        subdomain_secret_names: bool,
     ) -> None:
         if name == "iscsi":
-            _iscsi(errors, spec[name], volume, field)
+            _iscsi_rules(errors, spec[name], volume, field)
             return
         if name == "csi":
-            _csi(errors, spec[name], field, any_secret=any_secret)
+            _csi_rules(errors, spec[name], field, subdomain_secret_names=subdomain_secret_names)
         else:
             self._rules[name](errors, spec[name], field)
 
 
-def names_secrets_loosely(source: Object | None) -> bool:
+def has_subdomain_secret_name(source: Object | None) -> bool:
     """Whether a CSI source names a secret in the older, wider format."""
     parts = (
         *("controllerExpandSecretRef", "controllerPublishSecretRef"),
@@ -251,7 +257,7 @@ def names_secrets_loosely(source: Object | None) -> bool:
     return any(name and dns_label(name) for name in names)
 
 
-def _glusterfs(errors: FieldErrors, source: Object, field: str) -> None:
+def _glusterfs_rules(errors: FieldErrors, source: Object, field: str) -> None:
     needs("endpoints", "path")(errors, source, field)
     namespace, here = source.get("endpointsNamespace"), f"{field}.endpointsNamespace"
     if namespace == "":
@@ -261,13 +267,13 @@ def _glusterfs(errors: FieldErrors, source: Object, field: str) -> None:
         errors.add_each(here, namespace, dns_label(namespace))
 
 
-def _azure_file(errors: FieldErrors, source: Object, field: str) -> None:
+def _azure_file_rules(errors: FieldErrors, source: Object, field: str) -> None:
     needs("secretName", "shareName")(errors, source, field)
     if source["secretNamespace"] == "":
         errors.add(required(f"{field}.secretNamespace"))
 
 
-def _local(errors: FieldErrors, source: Object, field: str) -> None:
+def _local_rules(errors: FieldErrors, source: Object, field: str) -> None:
     path, here = source["path"], f"{field}.path"
     if path:
         errors.add_each(here, path, without_backsteps(path))
@@ -275,7 +281,7 @@ def _local(errors: FieldErrors, source: Object, field: str) -> None:
         errors.add(required(here))
 
 
-def _storage_os(errors: FieldErrors, source: Object, field: str) -> None:
+def _storage_os_rules(errors: FieldErrors, source: Object, field: str) -> None:
     name, namespace = source.get("volumeName", ""), source.get("volumeNamespace", "")
     if not name:
         errors.add(required(f"{field}.volumeName"))
@@ -284,13 +290,13 @@ def _storage_os(errors: FieldErrors, source: Object, field: str) -> None:
             errors.add_each(f"{field}.{part}", value, dns_label(value))
 
 
-def _with_secret(errors: FieldErrors, source: Object, field: str, *, rules: Rules) -> None:
+def _with_secret_rules(errors: FieldErrors, source: Object, field: str, *, rules: Rules) -> None:
     rules(errors, source, field)
     if "secretRef" in source:
         needs("name", "namespace")(errors, source["secretRef"], f"{field}.secretRef")
 
 
-def _iscsi(errors: FieldErrors, source: Object, volume: str, field: str) -> None:
+def _iscsi_rules(errors: FieldErrors, source: Object, volume: str, field: str) -> None:
     portal, initiator = source["targetPortal"], source.get("initiatorName")
     if not portal:
         errors.add(required(f"{field}.targetPortal"))
@@ -301,7 +307,7 @@ def _iscsi(errors: FieldErrors, source: Object, volume: str, field: str) -> None
         )
         errors.add(invalid(f"{field}.targetportal", portal, text))
     if source["iqn"]:
-        _iscsi_name(errors, source["iqn"], f"{field}.iqn")
+        _iscsi_name_rules(errors, source["iqn"], f"{field}.iqn")
     else:
         errors.add(required(f"{field}.iqn"))
     unit_rules(errors, source["lun"], f"{field}.lun")
@@ -310,15 +316,15 @@ def _iscsi(errors: FieldErrors, source: Object, volume: str, field: str) -> None
     if "secretRef" in source:
         needs("name")(errors, source["secretRef"], f"{field}.secretRef")
     if initiator is not None:
-        _iscsi_name(errors, initiator, f"{field}.initiatorname")
+        _iscsi_name_rules(errors, initiator, f"{field}.initiatorname")
 
 
-def _iscsi_name(errors: FieldErrors, name: str, field: str) -> None:
+def _iscsi_name_rules(errors: FieldErrors, name: str, field: str) -> None:
     if iscsi_name(name):
         errors.add(invalid(field, name, "must be valid format"))
 
 
-def _csi(errors: FieldErrors, source: Object, field: str, *, any_secret: bool) -> None:
+def _csi_rules(errors: FieldErrors, source: Object, field: str, *, subdomain_secret_names: bool) -> None:
     driver_name_rules(errors, source["driver"], f"{field}.driver")
     needs("volumeHandle")(errors, source, field)
     for part in (
@@ -326,11 +332,18 @@ def _csi(errors: FieldErrors, source: Object, field: str, *, any_secret: bool) -
         *("nodePublishSecretRef", "nodeExpandSecretRef"),
     ):
         if part in source:
-            _secret(errors, source[part], f"{field}.{part}", any_secret=any_secret)
+            _secret_reference_rules(
+                errors, source[part], f"{field}.{part}", subdomain_secret_names=subdomain_secret_names
+            )
 
 
-def _secret(errors: FieldErrors, secret: Object, field: str, *, any_secret: bool) -> None:
-    for part, check in (("name", dns_subdomain if any_secret else dns_label), ("namespace", dns_label)):
+def _secret_reference_rules(
+    errors: FieldErrors, secret: Object, field: str, *, subdomain_secret_names: bool
+) -> None:
+    for part, check in (
+        ("name", dns_subdomain if subdomain_secret_names else dns_label),
+        ("namespace", dns_label),
+    ):
         value = secret.get(part, "")
         if value:
             errors.add_each(f"{field}.{part}", value, check(value))

@@ -21,9 +21,9 @@ from actors.kinds.core.pods.annotations import (
 )
 from actors.kinds.core.pods.cells import COLUMNS, row_conditions
 from actors.kinds.core.pods.changes import added_container_rules, spec_change_rules
-from actors.kinds.core.pods.containers import fill_requests, image_space_rules
+from actors.kinds.core.pods.containers import fill_requests, image_whitespace_rules
 from actors.kinds.core.pods.eviction import eviction
-from actors.kinds.core.pods.gated import without_gated
+from actors.kinds.core.pods.gated import without_disabled_fields
 from actors.kinds.core.pods.keys import PodKeys
 from actors.kinds.core.pods.projections import tokens_of
 from actors.kinds.core.pods.qos import qos_class
@@ -70,7 +70,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         fields=POD,
         set_defaults=pods.fill,
         subresources=(
-            _by_agent("attach", "PodAttachOptions"),
+            _served_by_node("attach", "PodAttachOptions"),
             binding(names),
             Subresource(
                 name="ephemeralcontainers",
@@ -78,10 +78,10 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
                 validate=pods.ephemeral_container_rules,
             ),
             eviction(names),
-            _by_agent("exec", "PodExecOptions"),
-            _by_agent("log", "Pod", "get"),
-            _by_agent("portforward", "PodPortForwardOptions"),
-            _by_agent("proxy", "PodProxyOptions", "create", "delete", "get", "patch", "update"),
+            _served_by_node("exec", "PodExecOptions"),
+            _served_by_node("log", "Pod", "get"),
+            _served_by_node("portforward", "PodPortForwardOptions"),
+            _served_by_node("proxy", "PodProxyOptions", "create", "delete", "get", "patch", "update"),
             Subresource(
                 name="status",
                 prepare=prepare_status,
@@ -89,7 +89,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
                 reset_fields=("spec", "metadata.deletionTimestamp", "metadata.ownerReferences"),
             ),
         ),
-        deletion=Deletion(returns_object=True, grace_period=grace),
+        deletion=Deletion(returns_object=True, grace_period=grace_period_seconds),
         selection=Selection(fields=SELECTABLE, stored_labels=SELECTOR_NAMES, own_label_conversion=True),
         table=Table(COLUMNS, row_conditions=row_conditions),
         strategy=Strategy(
@@ -102,19 +102,21 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
     )
 
 
-def _by_agent(name: str, kind: str, *verbs: str) -> Subresource:
+def _served_by_node(name: str, kind: str, *verbs: str) -> Subresource:
     return Subresource(name=name, kind=kind, verbs=verbs or ("create", "get"), served_by_node=True)
 
 
-def _said(half: str, part: str, stored: Object) -> str:
-    return str(stored[half].get(part, ""))
+def _text_at(section: str, part: str, stored: Object) -> str:
+    return str(stored[section].get(part, ""))
 
 
-_SELECTED: Final = (
+_SELECTABLE_FIELDS: Final = (
     *(("spec", part) for part in ("nodeName", "restartPolicy", "schedulerName", "serviceAccountName")),
     *(("status", part) for part in ("nominatedNodeName", "phase", "podIP")),
 )
-SELECTABLE: Final = {f"{half}.{part}": partial(_said, half, part) for half, part in _SELECTED}
+SELECTABLE: Final = {
+    f"{section}.{part}": partial(_text_at, section, part) for section, part in _SELECTABLE_FIELDS
+}
 # Old clients select by spec.host; status.podIPs is a known label without a stored value.
 SELECTOR_NAMES: Final = {
     **{label: label for label in SELECTABLE},
@@ -142,64 +144,64 @@ class Pods:
         if new["status"]:
             fill_status(new)
         annotations = new["metadata"].get("annotations", {})
-        for key in self._keys.forgotten.intersection(annotations):
+        for key in self._keys.dropped.intersection(annotations):
             del annotations[key]
 
     def prepare_create(self, new: Object) -> None:
         spec = new["spec"]
         new["status"] = {"phase": "Pending", "qosClass": qos_class(spec)}
-        spec = without_gated(spec, None, self._features)
+        spec = without_disabled_fields(spec, None, self._features)
         new["spec"] = with_profiles(spec, new["metadata"].get("annotations", {}), self._keys)
 
     def prepare_update(self, new: Object, old: Object) -> None:
         new["status"] = old["status"]
-        new["spec"] = without_gated(new["spec"], old["spec"], self._features)
+        new["spec"] = without_disabled_fields(new["spec"], old["spec"], self._features)
 
     def prepare_ephemeral_containers(self, new: Object, old: Object) -> None:
-        """Take only the ephemeral containers from what the client sent."""
+        """Keep the old pod except for its ephemeral containers, which the client sent."""
         added = new["spec"].get("ephemeralContainers")
         spec = {part: value for part, value in old["spec"].items() if part != "ephemeralContainers"}
         if added:
             spec["ephemeralContainers"] = added
         new.clear()
         new.update({**old, "metadata": dict(old["metadata"]), "spec": POD_SPEC.arranged(spec)})
-        new["spec"] = without_gated(new["spec"], old["spec"], self._features)
+        new["spec"] = without_disabled_fields(new["spec"], old["spec"], self._features)
 
     def rules(self, errors: FieldErrors, new: Object) -> None:
         spec, annotations = new["spec"], new["metadata"].get("annotations", {})
-        self._validate(errors, new, self._at_first())
+        self._pod_rules(errors, new, self._allowed_on_create())
         if "ephemeralContainers" in spec:
             errors.add(forbidden("spec.ephemeralContainers", "cannot be set on create"))
         seccomp_agreement_rules(errors, annotations, spec, "spec", self._keys)
 
     def change_rules(self, errors: FieldErrors, new: Object, old: Object) -> None:
-        self._update(errors, new, old)
+        self._update_rules(errors, new, old)
         spec_change_rules(errors, new["spec"], old["spec"])
 
     def ephemeral_container_rules(self, errors: FieldErrors, new: Object, old: Object) -> None:
         part = "ephemeralContainers"
-        self._update(errors, new, old)
+        self._update_rules(errors, new, old)
         added_container_rules(errors, new["spec"].get(part, []), old["spec"].get(part, []))
 
     def status_rules(self, errors: FieldErrors, new: Object, old: Object) -> None:
         metadata_change_rules(errors, new["metadata"], old["metadata"])
-        self._annotation_changes(errors, new, old, self._since(new, old))
+        self._annotation_change_rules(errors, new, old, self._allowed_on_update(new, old))
         status_change_rules(errors, new, old)
 
     def warnings(self, new: Object, old: Object | None) -> list[str]:
         """Warn on create only: controllers make the later updates, and nobody reads their warnings."""
         return self._warnings.of(new) if old is None else []
 
-    def _update(self, errors: FieldErrors, new: Object, old: Object) -> None:
-        allowed = self._since(new, old)
+    def _update_rules(self, errors: FieldErrors, new: Object, old: Object) -> None:
+        allowed = self._allowed_on_update(new, old)
         metadata_change_rules(errors, new["metadata"], old["metadata"])
         metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
-        self._validate(errors, new, allowed)
-        self._annotation_changes(errors, new, old, allowed)
+        self._pod_rules(errors, new, allowed)
+        self._annotation_change_rules(errors, new, old, allowed)
 
-    def _validate(self, errors: FieldErrors, pod: Object, allowed: Allowed) -> None:
+    def _pod_rules(self, errors: FieldErrors, pod: Object, allowed: Allowed) -> None:
         metadata, spec = pod["metadata"], pod["spec"]
-        self._annotations(errors, pod, allowed)
+        self._annotation_rules(errors, pod, allowed)
         self._rules.validate(errors, spec, "spec", metadata.get("name", ""), allowed)
         if not spec.get("serviceAccountName"):
             text = "must not be specified when serviceAccountName is not set"
@@ -210,9 +212,9 @@ class Pods:
             for index, container in enumerate(spec.get(part) or ()):
                 image = container.get("image", "")
                 if image != image.strip():
-                    image_space_rules(errors, container, f"spec.{part}[{index}]")
+                    image_whitespace_rules(errors, container, f"spec.{part}[{index}]")
 
-    def _annotations(self, errors: FieldErrors, pod: Object, allowed: Allowed) -> None:
+    def _annotation_rules(self, errors: FieldErrors, pod: Object, allowed: Allowed) -> None:
         annotations = pod["metadata"].get("annotations", {})
         annotation_rules(
             errors,
@@ -223,16 +225,18 @@ class Pods:
             any_cost=allowed.any_deletion_cost,
         )
 
-    def _annotation_changes(self, errors: FieldErrors, new: Object, old: Object, allowed: Allowed) -> None:
+    def _annotation_change_rules(
+        self, errors: FieldErrors, new: Object, old: Object, allowed: Allowed
+    ) -> None:
         now, before = (pod["metadata"].get("annotations", {}) for pod in (new, old))
         annotation_change_rules(errors, now, before, "metadata.annotations", self._keys)
-        self._annotations(errors, new, allowed)
+        self._annotation_rules(errors, new, allowed)
 
-    def _at_first(self) -> Allowed:
+    def _allowed_on_create(self) -> Allowed:
         return NOTHING_ALLOWED if EXPANDED_DNS not in self._features else Allowed(expanded_dns=True)
 
-    def _since(self, new: Object, old: Object) -> Allowed:
-        """What a pod that already has it may keep."""
+    def _allowed_on_update(self, new: Object, old: Object) -> Allowed:
+        """Invalid values of the old pod that the update may keep."""
         cost = old["metadata"].get("annotations", {}).get(self._keys.deletion_cost)
         allowed = allowed_by(new["spec"], old["spec"])
         return replace(
@@ -262,9 +266,9 @@ def prepare_status(new: Object, old: Object) -> None:
         new["metadata"]["ownerReferences"] = old["metadata"]["ownerReferences"]
 
 
-def grace(stored: Object, asked: int | None) -> int:
+def grace_period_seconds(stored: Object, requested: int | None) -> int:
     """Seconds until a deleted pod is removed; 0 for a pod that has no node or has terminated."""
     if not stored["spec"].get("nodeName") or stored["status"].get("phase") in ("Failed", "Succeeded"):
         return 0
-    seconds: int = stored["spec"].get("terminationGracePeriodSeconds", 0) if asked is None else asked
+    seconds: int = stored["spec"].get("terminationGracePeriodSeconds", 0) if requested is None else requested
     return 1 if seconds < 0 else seconds

@@ -1,6 +1,6 @@
 """PodTemplate, and the pod template inside every workload.
 
-Workload kinds put `POD_TEMPLATE_SPEC` into their specs, call `fill_template` for defaults, `without_gated` to
+Workload kinds put `POD_TEMPLATE_SPEC` into their specs, call `fill_template` for defaults, `without_disabled_fields` to
 prepare, `pod_template_rules` to validate, and `template_warnings` to warn.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache, partial
 
-from actors.kinds.core.pods import annotations as of_pods
+from actors.kinds.core.pods import annotations as pod_annotations
 from actors.kinds.core.pods import gated
 from actors.kinds.core.pods.keys import PodKeys
 from actors.kinds.core.pods.spec import (
@@ -88,11 +88,11 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
 
 def prepare_create(features: frozenset[str], new: Object) -> None:
     new["metadata"]["generation"] = 1
-    new["template"] = without_gated(new["template"], None, features)
+    new["template"] = without_disabled_fields(new["template"], None, features)
 
 
 def prepare_update(features: frozenset[str], new: Object, old: Object) -> None:
-    new["template"] = without_gated(new["template"], old["template"], features)
+    new["template"] = without_disabled_fields(new["template"], old["template"], features)
     bump_generation(new, old, "template")
 
 
@@ -118,11 +118,11 @@ def fill_template(template: Object) -> None:
     fill_spec(template["spec"])
 
 
-def without_gated(
+def without_disabled_fields(
     template: Object, old: Object | None = None, features: frozenset[str] = frozenset()
 ) -> Object:
-    """The template without fields of disabled features that it has not had before; a copy where it has any."""
-    spec = gated.without_gated(template["spec"], None if old is None else old["spec"], features)
+    """The template without fields of disabled features that the old one lacks; a copy if there are any."""
+    spec = gated.without_disabled_fields(template["spec"], None if old is None else old["spec"], features)
     return template if spec is template["spec"] else {**template, "spec": spec}
 
 
@@ -134,15 +134,17 @@ def pod_template_rules(
     old: Object | None = None,
     features: frozenset[str] = frozenset(),
 ) -> None:
-    """`old` is the template before the update: what it already has it may keep."""
+    """`old` is the template before the update, whose values an update may keep."""
     keys, rules = _rules(names)
     metadata, spec = template["metadata"], template["spec"]
     template_metadata_rules(errors, template, field, names, old)
-    allowed = _allowed(template, old, keys)
+    allowed = _allowed_on_update(template, old, keys)
     if EXPANDED_DNS in features:
         allowed = replace(allowed, expanded_dns=True)
     rules.validate(errors, spec, f"{field}.spec", allowed=allowed)
-    of_pods.seccomp_agreement_rules(errors, metadata.get("annotations", {}), spec, f"{field}.spec", keys)
+    pod_annotations.seccomp_agreement_rules(
+        errors, metadata.get("annotations", {}), spec, f"{field}.spec", keys
+    )
     if "ephemeralContainers" in spec:
         text = "ephemeral containers not allowed in pod template"
         errors.add(forbidden(f"{field}.spec.ephemeralContainers", text))
@@ -154,18 +156,20 @@ def template_metadata_rules(
     """Rules of the labels and annotations of a template."""
     keys = _rules(names)[0]
     metadata, spec = template["metadata"], template["spec"]
-    labels, notes = metadata.get("labels", {}), metadata.get("annotations", {})
-    any_cost = _allowed(template, old, keys).any_deletion_cost
+    labels, annotations = metadata.get("labels", {}), metadata.get("annotations", {})
+    any_cost = _allowed_on_update(template, old, keys).any_deletion_cost
     label_rules(errors, labels, f"{field}.labels")
-    annotation_rules(errors, notes, f"{field}.annotations")
-    of_pods.annotation_rules(errors, notes, spec, f"{field}.annotations", keys, any_cost=any_cost)
+    annotation_rules(errors, annotations, f"{field}.annotations")
+    pod_annotations.annotation_rules(
+        errors, annotations, spec, f"{field}.annotations", keys, any_cost=any_cost
+    )
 
 
-def _allowed(template: Object, old: Object | None, keys: PodKeys) -> Allowed:
+def _allowed_on_update(template: Object, old: Object | None, keys: PodKeys) -> Allowed:
     if old is None:
         return NOTHING_ALLOWED
     cost = old["metadata"].get("annotations", {}).get(keys.deletion_cost)
-    bad_cost = cost is not None and not of_pods.is_cost(cost)
+    bad_cost = cost is not None and not pod_annotations.is_cost(cost)
     return replace(allowed_by(template["spec"], old["spec"]), any_deletion_cost=bad_cost)
 
 

@@ -13,7 +13,7 @@ from actors.kinds.core.pod_template import (
     fill_template,
     pod_template_rules,
     template_warnings,
-    without_gated,
+    without_disabled_fields,
 )
 from actors.kinds.core.pods.volumes import shared_disk_rules
 from actors.kinds.declaration.columns import AGE, NAME, Column
@@ -147,13 +147,13 @@ def fill(new: Object) -> None:
 def prepare_create(features: frozenset[str], new: Object) -> None:
     reset_status_and_generation(STATUS, new)
     if "template" in new["spec"]:
-        new["spec"]["template"] = without_gated(new["spec"]["template"], None, features)
+        new["spec"]["template"] = without_disabled_fields(new["spec"]["template"], None, features)
 
 
 def prepare_update(features: frozenset[str], new: Object, old: Object) -> None:
     spec = new["spec"]
     if "template" in spec:
-        spec["template"] = without_gated(spec["template"], old["spec"].get("template"), features)
+        spec["template"] = without_disabled_fields(spec["template"], old["spec"].get("template"), features)
     keep_status_and_bump_generation(new, old)
 
 

@@ -6,7 +6,13 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Final
 
-from actors.kinds.core.resources import HUGE_PAGES, KNOWN, amount_rules, resource_name_rules, round_up
+from actors.kinds.core.resources import (
+    HUGE_PAGES,
+    STANDARD_RESOURCES,
+    amount_rules,
+    resource_name_rules,
+    round_up,
+)
 from actors.kinds.declaration.columns import AGE, NAME, Column
 from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Subresource, Table
 from actors.kinds.declaration.label_selector import NO_OPERATOR
@@ -24,13 +30,16 @@ SCOPES: Final = (
     *("BestEffort", "CrossNamespacePodAffinity", "NotBestEffort"),
     *("NotTerminating", "PriorityClass", "Terminating"),
 )
-UNNAMED_SCOPES: Final = frozenset(SCOPES) - {"PriorityClass"}  # with the operator Exists only
-CONTRARY: Final = (frozenset(("BestEffort", "NotBestEffort")), frozenset(("Terminating", "NotTerminating")))
-COMPUTE: Final = frozenset(
+EXISTS_ONLY_SCOPES: Final = frozenset(SCOPES) - {"PriorityClass"}  # with the operator Exists only
+CONFLICTING_SCOPES: Final = (
+    frozenset(("BestEffort", "NotBestEffort")),
+    frozenset(("Terminating", "NotTerminating")),
+)
+COMPUTE_RESOURCES: Final = frozenset(
     ("cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory")
 )
-COUNTED_BY_QUOTA: Final = KNOWN - {"storage"}
-UNNAMED: Final = (
+QUOTA_RESOURCES: Final = STANDARD_RESOURCES - {"storage"}
+MUST_BE_EXISTS: Final = (
     "must be 'Exist' when scope is any of ResourceQuotaScopeTerminating, ResourceQuotaScopeNotTerminating, "
     "ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort or ResourceQuotaScopeCrossNamespacePodAffinity"
 )
@@ -78,7 +87,7 @@ COLUMNS: Final = (
 
 
 def define(names: Names) -> Definition:
-    home = names.key("")
+    api_domain = names.key("")
     return Definition(
         group="",
         version="v1",
@@ -90,15 +99,17 @@ def define(names: Names) -> Definition:
         fields=RESOURCE_QUOTA,
         set_defaults=fill,
         subresources=(
-            Subresource(name="status", prepare=keep_spec, validate=partial(status_rules, home=home)),
+            Subresource(
+                name="status", prepare=keep_spec, validate=partial(status_rules, api_domain=api_domain)
+            ),
         ),
         deletion=Deletion(returns_object=True),
         table=Table(COLUMNS),
         strategy=Strategy(
             prepare_for_create=partial(clear_status, STATUS),
             prepare_for_update=keep_status,
-            validate_create=partial(rules, home=home),
-            validate_update=partial(change_rules, home=home),
+            validate_create=partial(rules, api_domain=api_domain),
+            validate_update=partial(change_rules, api_domain=api_domain),
         ),
     )
 
@@ -108,49 +119,49 @@ def fill(new: Object) -> None:
         round_up(amounts or {})
 
 
-def rules(errors: FieldErrors, new: Object, *, home: str) -> None:
+def rules(errors: FieldErrors, new: Object, *, api_domain: str) -> None:
     spec = new["spec"]
     hard = spec.get("hard", {})
-    _amounts(errors, hard, "spec.hard", home)
-    _scopes(errors, spec.get("scopes", []), hard)
-    _selected(errors, spec.get("scopeSelector", {}), spec.get("scopes", []), hard)
+    _amount_rules(errors, hard, "spec.hard", api_domain)
+    _scope_rules(errors, spec.get("scopes", []), hard)
+    _scope_selector_rules(errors, spec.get("scopeSelector", {}), spec.get("scopes", []), hard)
 
 
-def change_rules(errors: FieldErrors, new: Object, old: Object, *, home: str) -> None:
+def change_rules(errors: FieldErrors, new: Object, old: Object, *, api_domain: str) -> None:
     metadata_change_rules(errors, new["metadata"], old["metadata"])
-    rules(errors, new, home=home)
+    rules(errors, new, api_domain=api_domain)
     scopes, before = (one["spec"].get("scopes", []) for one in (new, old))
     if set(scopes) != set(before):
         errors.add(_wrong_scopes(scopes, IMMUTABLE))
 
 
-def status_rules(errors: FieldErrors, new: Object, old: Object, *, home: str) -> None:
+def status_rules(errors: FieldErrors, new: Object, old: Object, *, api_domain: str) -> None:
     metadata_change_rules(errors, new["metadata"], old["metadata"])
     for part in ("hard", "used"):
-        _amounts(errors, new["status"].get(part, {}), f"status.{part}", home)
+        _amount_rules(errors, new["status"].get(part, {}), f"status.{part}", api_domain)
 
 
-def _amounts(errors: FieldErrors, amounts: Mapping[str, str], field: str, home: str) -> None:
+def _amount_rules(errors: FieldErrors, amounts: Mapping[str, str], field: str, api_domain: str) -> None:
     for name, amount in amounts.items():
         here = f"{field}[{name}]"
         resource_name_rules(errors, name, here)
         if "/" not in name and not _is_standard(name):
             errors.add(invalid(here, name, "must be a standard resource for quota"))
-        amount_rules(errors, name, amount, here, home)
+        amount_rules(errors, name, amount, here, api_domain)
 
 
 def _is_standard(name: str) -> bool:
-    return name in COUNTED_BY_QUOTA or name.startswith((HUGE_PAGES, f"requests.{HUGE_PAGES}"))
+    return name in QUOTA_RESOURCES or name.startswith((HUGE_PAGES, f"requests.{HUGE_PAGES}"))
 
 
-def _scopes(errors: FieldErrors, scopes: list[str], hard: Iterable[str]) -> None:
+def _scope_rules(errors: FieldErrors, scopes: list[str], hard: Iterable[str]) -> None:
     for scope in scopes:
         if scope not in SCOPES:
             errors.add(_wrong_scopes(scopes, "unsupported scope"))
         text = "unsupported scope applied to resource"
-        for _ in _unfit(scope, hard):
+        for _ in _inapplicable(scope, hard):
             errors.add(_wrong_scopes(scopes, text))
-    for pair in CONTRARY:
+    for pair in CONFLICTING_SCOPES:
         if pair <= set(scopes):
             errors.add(_wrong_scopes(scopes, "conflicting scopes"))
 
@@ -161,15 +172,17 @@ def _wrong_scopes(scopes: list[str], why: str, field: str = "spec.scopes") -> Fi
     return FieldError("FieldValueInvalid", field, text)
 
 
-def _unfit(scope: str, hard: Iterable[str]) -> list[str]:
+def _inapplicable(scope: str, hard: Iterable[str]) -> list[str]:
     """Resources that do not apply to pods of such a scope."""
     if scope not in SCOPES:
         return []
-    fitting = {"pods"} if scope == "BestEffort" else {"pods"} | COMPUTE
-    return [name for name in sorted(hard) if _is_standard(name) and name not in fitting]
+    applicable = {"pods"} if scope == "BestEffort" else {"pods"} | COMPUTE_RESOURCES
+    return [name for name in sorted(hard) if _is_standard(name) and name not in applicable]
 
 
-def _selected(errors: FieldErrors, selector: Object, scopes: list[str], hard: Iterable[str]) -> None:
+def _scope_selector_rules(
+    errors: FieldErrors, selector: Object, scopes: list[str], hard: Iterable[str]
+) -> None:
     field = "spec.scopeSelector.matchExpressions"
     names: set[str] = set()
     for requirement in selector.get("matchExpressions", ()):
@@ -177,19 +190,19 @@ def _selected(errors: FieldErrors, selector: Object, scopes: list[str], hard: It
         if scope not in SCOPES:
             errors.add(invalid(f"{field}.scopeName", scope, "unsupported scope"))
         text = "unsupported scope applied to resource"
-        for _ in _unfit(scope, hard):
+        for _ in _inapplicable(scope, hard):
             errors.add(invalid(field, selector, text))
-        _requirement(errors, requirement, field)
+        _requirement_rules(errors, requirement, field)
         names.add(scope)
-    for pair in CONTRARY:
+    for pair in CONFLICTING_SCOPES:
         if pair <= names:
             errors.add(_wrong_scopes(scopes, "conflicting scopes", field))
 
 
-def _requirement(errors: FieldErrors, requirement: Object, field: str) -> None:
+def _requirement_rules(errors: FieldErrors, requirement: Object, field: str) -> None:
     operator, values = requirement["operator"], requirement.get("values", [])
-    if requirement["scopeName"] in UNNAMED_SCOPES and operator != "Exists":
-        errors.add(invalid(f"{field}.operator", operator, UNNAMED))
+    if requirement["scopeName"] in EXISTS_ONLY_SCOPES and operator != "Exists":
+        errors.add(invalid(f"{field}.operator", operator, MUST_BE_EXISTS))
     if operator in ("In", "NotIn"):
         if not values:
             text = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"

@@ -1,8 +1,8 @@
 """Resource requirements: which resources containers may request, and the rules of their names and amounts.
 
 A name without a domain is the API's own, and so is one under its domain; all others are extended resources, which
-are counted in whole units and cannot be overcommitted. `home` is the API's domain with a slash, as the dialect
-spells it.
+are counted in whole units and cannot be overcommitted. `api_domain` is the API's domain with a slash, in
+the dialect of the server.
 """
 
 from __future__ import annotations
@@ -30,31 +30,31 @@ RESOURCE_REQUIREMENTS = Struct(
 )
 
 HUGE_PAGES: Final = "hugepages-"
-MEASURED: Final = frozenset(("cpu", "memory", "ephemeral-storage"))  # what every container may request
-COUNTED: Final = frozenset(
+STANDARD_CONTAINER_RESOURCES: Final = frozenset(("cpu", "memory", "ephemeral-storage"))
+INTEGER_RESOURCES: Final = frozenset(
     (
         *("pods", "resourcequotas", "services", "services.nodeports", "services.loadbalancers"),
         *("replicationcontrollers", "secrets", "configmaps", "persistentvolumeclaims"),
     )
 )
-KNOWN: Final = (
-    MEASURED
-    | COUNTED
+STANDARD_RESOURCES: Final = (
+    STANDARD_CONTAINER_RESOURCES
+    | INTEGER_RESOURCES
     | {"storage", "requests.storage"}
-    | {f"{what}.{name}" for what in ("requests", "limits") for name in MEASURED}
+    | {f"{what}.{name}" for what in ("requests", "limits") for name in STANDARD_CONTAINER_RESOURCES}
 )
-NOT_WHOLE: Final = "must be an integer"
+NOT_AN_INTEGER: Final = "must be an integer"
 
 # Amounts repeat from container to container and from pod to pod.
 nanos = lru_cache(maxsize=1024)(nanos_of)
 
 
-def is_native(name: str, home: str) -> bool:
-    return "/" not in name or home in name
+def is_native(name: str, api_domain: str) -> bool:
+    return "/" not in name or api_domain in name
 
 
-def is_extended(name: str, home: str) -> bool:
-    if is_native(name, home) or name.startswith("requests."):
+def is_extended(name: str, api_domain: str) -> bool:
+    if is_native(name, api_domain) or name.startswith("requests."):
         return False
     return not qualified_name(f"requests.{name}")
 
@@ -62,64 +62,76 @@ def is_extended(name: str, home: str) -> bool:
 def resource_name_rules(errors: FieldErrors, name: str, field: str) -> None:
     wrong = qualified_name(name)
     errors.add_each(field, name, wrong)
-    if wrong or "/" in name or name in KNOWN or name.startswith((HUGE_PAGES, f"requests.{HUGE_PAGES}")):
+    if (
+        wrong
+        or "/" in name
+        or name in STANDARD_RESOURCES
+        or name.startswith((HUGE_PAGES, f"requests.{HUGE_PAGES}"))
+    ):
         return
     errors.add(invalid(field, name, "must be a standard resource type or fully qualified"))
 
 
-def amount_rules(errors: FieldErrors, name: str, amount: str, field: str, home: str) -> None:
+def amount_rules(errors: FieldErrors, name: str, amount: str, field: str, api_domain: str) -> None:
     if amount.startswith("-"):
         errors.add(invalid(field, amount, NEGATIVE))
-    if (name in COUNTED or is_extended(name, home)) and nanos(amount) % NANOS:
-        errors.add(invalid(field, amount, NOT_WHOLE))
+    if (name in INTEGER_RESOURCES or is_extended(name, api_domain)) and nanos(amount) % NANOS:
+        errors.add(invalid(field, amount, NOT_AN_INTEGER))
 
 
 def requirement_rules(
-    errors: FieldErrors, requirements: Object, field: str, home: str, *, uneven_pages: bool = False
+    errors: FieldErrors,
+    requirements: Object,
+    field: str,
+    api_domain: str,
+    *,
+    indivisible_huge_pages: bool = False,
 ) -> None:
-    """`uneven_pages` tolerates huge pages that are no multiple of the page size: old objects may have them."""
+    """`indivisible_huge_pages` tolerates amounts that are no multiple of the page size, which old objects may have."""
     limits, requests = requirements.get("limits", {}), requirements.get("requests", {})
     for name, amount in limits.items():
-        _one_amount(errors, name, amount, f"{field}.limits", home, uneven_pages)
+        _container_amount_rules(errors, name, amount, f"{field}.limits", api_domain, indivisible_huge_pages)
     for name, amount in requests.items():
         here = f"{field}.requests"
-        if name in MEASURED:
-            _one_amount(errors, name, amount, here, home, uneven_pages)
-            _within(errors, name, amount, limits.get(name), here)
+        if name in STANDARD_CONTAINER_RESOURCES:
+            _container_amount_rules(errors, name, amount, here, api_domain, indivisible_huge_pages)
+            _within_limit(errors, name, amount, limits.get(name), here)
         else:
-            _one_amount(errors, name, amount, here, home, True)
-            _promised(errors, name, amount, limits.get(name), field, home)
-            _page_rules(errors, name, amount, f"{here}[{name}]", uneven_pages)
+            _container_amount_rules(errors, name, amount, here, api_domain, True)
+            _overcommit_rules(errors, name, amount, limits.get(name), field, api_domain)
+            _huge_page_rules(errors, name, amount, f"{here}[{name}]", indivisible_huge_pages)
     if any(name.startswith(HUGE_PAGES) for name in (*limits, *requests)):
-        _pages_need_more(errors, limits, requests, field)
+        _huge_pages_need_cpu_or_memory(errors, limits, requests, field)
 
 
-def _one_amount(
-    errors: FieldErrors, name: str, amount: str, field: str, home: str, uneven_pages: bool
+def _container_amount_rules(
+    errors: FieldErrors, name: str, amount: str, field: str, api_domain: str, indivisible_huge_pages: bool
 ) -> None:
-    if name in MEASURED:
+    if name in STANDARD_CONTAINER_RESOURCES:
         if amount.startswith("-"):
             errors.add(invalid(f"{field}[{name}]", amount, NEGATIVE))
         return
     here = f"{field}[{name}]"
-    container_name_rules(errors, name, here, home)
-    amount_rules(errors, name, amount, here, home)
-    _page_rules(errors, name, amount, here, uneven_pages)
+    container_name_rules(errors, name, here, api_domain)
+    amount_rules(errors, name, amount, here, api_domain)
+    _huge_page_rules(errors, name, amount, here, indivisible_huge_pages)
 
 
-def container_name_rules(errors: FieldErrors, name: str, field: str, home: str) -> None:
+def container_name_rules(errors: FieldErrors, name: str, field: str, api_domain: str) -> None:
     resource_name_rules(errors, name, field)
     if "/" not in name:
-        if name not in MEASURED and not name.startswith(HUGE_PAGES):
+        if name not in STANDARD_CONTAINER_RESOURCES and not name.startswith(HUGE_PAGES):
             errors.add(invalid(field, name, "must be a standard resource for containers"))
-    elif not is_native(name, home) and not is_extended(name, home):
+    elif not is_native(name, api_domain) and not is_extended(name, api_domain):
         errors.add(invalid(field, name, "doesn't follow extended resource name standard"))
 
 
-def _promised(errors: FieldErrors, name: str, amount: str, limit: str | None, field: str, home: str) -> None:
+def _overcommit_rules(
+    errors: FieldErrors, name: str, amount: str, limit: str | None, field: str, api_domain: str
+) -> None:
     """Resources that cannot be overcommitted need equal requests and limits."""
-    if is_native(name, home) and not name.startswith(HUGE_PAGES):
-        _within(errors, name, amount, limit, f"{field}.requests")
+    if is_native(name, api_domain) and not name.startswith(HUGE_PAGES):
+        _within_limit(errors, name, amount, limit, f"{field}.requests")
         return
     if limit is None:
         errors.add(required(f"{field}.limits", "Limit must be set for non overcommitable resources"))
@@ -128,17 +140,23 @@ def _promised(errors: FieldErrors, name: str, amount: str, limit: str | None, fi
         errors.add(invalid(f"{field}.requests", amount, f"must be equal to {name} limit"))
 
 
-def _within(errors: FieldErrors, name: str, amount: str, limit: str | None, field: str) -> None:
+def _within_limit(errors: FieldErrors, name: str, amount: str, limit: str | None, field: str) -> None:
     if limit is not None and amount != limit and nanos(amount) > nanos(limit):
         errors.add(invalid(field, amount, f"must be less than or equal to {name} limit"))
 
 
-def _page_rules(errors: FieldErrors, name: str, amount: str, field: str, uneven_pages: bool) -> None:
-    if not uneven_pages and name.startswith(HUGE_PAGES) and not in_whole_pages(name, amount):
+def _huge_page_rules(
+    errors: FieldErrors, name: str, amount: str, field: str, indivisible_huge_pages: bool
+) -> None:
+    if (
+        not indivisible_huge_pages
+        and name.startswith(HUGE_PAGES)
+        and not is_multiple_of_page_size(name, amount)
+    ):
         errors.add(invalid(field, amount, f"{amount} is not positive integer multiple of {name}"))
 
 
-def in_whole_pages(name: str, amount: str) -> bool:
+def is_multiple_of_page_size(name: str, amount: str) -> bool:
     try:
         page = nanos(name.removeprefix(HUGE_PAGES))
     except NotAQuantity:
@@ -149,7 +167,7 @@ def in_whole_pages(name: str, amount: str) -> bool:
     return units % (page // NANOS) == 0
 
 
-def _pages_need_more(
+def _huge_pages_need_cpu_or_memory(
     errors: FieldErrors, limits: Mapping[str, str], requests: Mapping[str, str], field: str
 ) -> None:
     if {"cpu", "memory"}.isdisjoint((*limits, *requests)):

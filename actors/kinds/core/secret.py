@@ -6,7 +6,7 @@ import base64
 from collections.abc import Callable
 from functools import partial
 
-from actors.kinds.core.config_map import MOST_BYTES, decoded_size, frozen
+from actors.kinds.core.config_map import MAX_BYTES, decoded_size, immutable_content_rules
 from actors.kinds.declaration.columns import AGE, NAME, Column, at, size_of
 from actors.kinds.declaration.definition import Definition, Selection, Table
 from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
@@ -38,7 +38,7 @@ TypeRules = Callable[[FieldErrors, Object], None]
 
 
 def define(names: Names) -> Definition:
-    validate = partial(rules, of_type=_type_rules(names))
+    validate = partial(rules, rules_by_type=_type_rules(names))
     return Definition(
         group="",
         version="v1",
@@ -47,7 +47,7 @@ def define(names: Names) -> Definition:
         namespaced=True,
         check_name=name_is_subdomain,
         fields=SECRET,
-        set_defaults=take_string_data,
+        set_defaults=merge_string_data,
         selection=Selection(
             fields={"type": lambda stored: str(stored.get("type", ""))}, own_label_conversion=True
         ),
@@ -60,16 +60,16 @@ def define(names: Names) -> Definition:
             )
         ),
         strategy=Strategy(
-            prepare_for_create=take_string_data,
-            prepare_for_update=lambda new, _: take_string_data(new),
+            prepare_for_create=merge_string_data,
+            prepare_for_update=lambda new, _: merge_string_data(new),
             validate_create=validate,
             validate_update=partial(change_rules, validate=validate),
         ),
     )
 
 
-def take_string_data(new: Object) -> None:
-    """stringData is a way to write data, never stored."""
+def merge_string_data(new: Object) -> None:
+    """Move stringData into data; stringData is write-only and never stored."""
     texts = new.pop("stringData", None)
     if not texts:
         return
@@ -78,13 +78,13 @@ def take_string_data(new: Object) -> None:
     new.update(SECRET.arranged({name: new.pop(name) for name in list(new)}))
 
 
-def rules(errors: FieldErrors, new: Object, *, of_type: dict[str, TypeRules]) -> None:
+def rules(errors: FieldErrors, new: Object, *, rules_by_type: dict[str, TypeRules]) -> None:
     data = new.get("data", {})
     for key in data:
         errors.add_each(f"data[{key}]", key, config_key(key))
-    if decoded_size(data.values()) > MOST_BYTES:
-        errors.add(too_long("data", MOST_BYTES))
-    type_rules = of_type.get(new.get("type", ""))
+    if decoded_size(data.values()) > MAX_BYTES:
+        errors.add(too_long("data", MAX_BYTES))
+    type_rules = rules_by_type.get(new.get("type", ""))
     if type_rules:
         type_rules(errors, new)
 
@@ -92,7 +92,7 @@ def rules(errors: FieldErrors, new: Object, *, of_type: dict[str, TypeRules]) ->
 def change_rules(errors: FieldErrors, new: Object, old: Object, *, validate: TypeRules) -> None:
     metadata_change_rules(errors, new["metadata"], old["metadata"])
     unchanged(errors, "type", new.get("type", ""), old.get("type", ""))
-    frozen(errors, new, old, "data")
+    immutable_content_rules(errors, new, old, "data")
     metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
     validate(errors, new)
 

@@ -49,7 +49,7 @@ from actors.kinds.validation.formats import name_is_1035_label
 from actors.messages import Object
 from actors.names import Names
 
-USUAL_AFFINITY_SECONDS: Final = 10800
+DEFAULT_AFFINITY_SECONDS: Final = 10800
 
 PORT = Struct(
     "core.v1.ServicePort",
@@ -160,7 +160,7 @@ def _fill_affinity(spec: Object) -> None:
         spec.pop("sessionAffinityConfig", None)
     elif spec["sessionAffinity"] == "ClientIP":
         client = spec.get("sessionAffinityConfig", {}).get("clientIP", {})
-        seconds = client.get("timeoutSeconds", USUAL_AFFINITY_SECONDS)
+        seconds = client.get("timeoutSeconds", DEFAULT_AFFINITY_SECONDS)
         spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": seconds}}
 
 
@@ -174,7 +174,7 @@ def prepare_update(new: Object, old: Object) -> None:
     spec, before = new["spec"], old["spec"]
     _drop_address(spec, before)
     _drop_ports(spec, before)
-    _drop_balancing(spec, before)
+    _drop_load_balancer_fields(spec, before)
     _drop_internal_policy(spec)
     if spec["type"] != "LoadBalancer":
         new["status"] = {**new["status"], "loadBalancer": {}}
@@ -213,7 +213,7 @@ def _drop_ports(spec: Object, before: Object) -> None:
         spec.pop("healthCheckNodePort", None)
 
 
-def _drop_balancing(spec: Object, before: Object) -> None:
+def _drop_load_balancer_fields(spec: Object, before: Object) -> None:
     if before["type"] != "LoadBalancer" or spec["type"] == "LoadBalancer":
         return
     for part in ("allocateLoadBalancerNodePorts", "loadBalancerClass"):

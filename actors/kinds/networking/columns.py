@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.kinds.core.load_balancer import balanced_addresses
+from actors.kinds.core.load_balancer import load_balancer_addresses
 from actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at
 from actors.kinds.declaration.workloads import selector_or_none
 from actors.messages import Object
@@ -47,7 +47,7 @@ INGRESS: Final = (
         "Address",
         "string",
         "Addresses of its load balancer.",
-        lambda stored, _: ",".join(balanced_addresses(stored["status"]["loadBalancer"])),
+        lambda stored, _: ",".join(load_balancer_addresses(stored["status"]["loadBalancer"])),
     ),
     Column(
         "Ports",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors.kinds.core.pod import define
-from actors.kinds.core.pods.gated import without_gated
+from actors.kinds.core.pods.gated import without_disabled_fields
 from actors.names import CLUSTER
 from tests.actors.kinds.declared import Declared, create
 from tests.actors.kinds.pods import CONTAINER, pod
@@ -39,12 +39,12 @@ def test_dropped_without_the_features(kinds: Declared) -> None:
 
 def test_kept_where_they_are(kinds: Declared) -> None:
     new, old = alpha(kinds)["spec"], alpha(kinds)["spec"]
-    assert without_gated(new, old, frozenset()) == old
+    assert without_disabled_fields(new, old, frozenset()) == old
 
 
 def test_kept_with_the_features(kinds: Declared) -> None:
     new = alpha(kinds)
-    assert without_gated(new["spec"], None, ALL) == alpha(kinds)["spec"]
+    assert without_disabled_fields(new["spec"], None, ALL) == alpha(kinds)["spec"]
 
 
 def with_features(kinds: Declared, **spec: Any) -> list[tuple[str, str]]:

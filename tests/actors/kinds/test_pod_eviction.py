@@ -25,11 +25,11 @@ def budget(allowed: int = 1, **status: Any) -> dict[str, Any]:
 
 def test_without_budgets_it_goes() -> None:
     verdict = may_evict(pod(), [], NOW)
-    assert (verdict.charged, verdict.guarded) == (None, False)
+    assert (verdict.budget_status, verdict.if_unchanged) == (None, False)
 
 
 @pytest.mark.parametrize(
-    ("one", "guarded"),
+    ("one", "if_unchanged"),
     [
         (pod("Succeeded"), False),
         (pod("Failed"), False),
@@ -38,14 +38,14 @@ def test_without_budgets_it_goes() -> None:
         (pod("Pending", deletionTimestamp="2020-01-01T00:00:00Z"), False),
     ],
 )
-def test_what_does_not_count_is_not_asked_for(one: Any, guarded: bool) -> None:
+def test_what_does_not_count_is_not_asked_for(one: Any, if_unchanged: bool) -> None:
     verdict = may_evict(one, [budget(0)], NOW)
-    assert (verdict.charged, verdict.guarded) == (None, guarded)
+    assert (verdict.budget_status, verdict.if_unchanged) == (None, if_unchanged)
 
 
 def test_the_budget_pays() -> None:
     verdict = may_evict(pod(), [budget(2, disruptedPods={"o": "2020-01-01T00:00:00Z"})], NOW)
-    assert verdict.charged == {
+    assert verdict.budget_status == {
         "disruptionsAllowed": 1,
         "currentHealthy": 3,
         "desiredHealthy": 2,
@@ -66,10 +66,10 @@ def test_the_budget_pays() -> None:
 )
 def test_a_budget_that_is_spent_says_so(before: list[Any], since: str | None) -> None:
     other = {"type": "Other", "status": "True"}
-    charged = may_evict(pod(), [budget(1, conditions=[*before, other])], NOW).charged
-    assert charged is not None
-    (told,) = [one for one in charged["conditions"] if one != other]
-    assert other in charged["conditions"]
+    budget_status = may_evict(pod(), [budget(1, conditions=[*before, other])], NOW).budget_status
+    assert budget_status is not None
+    (told,) = [one for one in budget_status["conditions"] if one != other]
+    assert other in budget_status["conditions"]
     assert (told["status"], told["reason"], told["message"]) == ("False", "InsufficientPods", "")
     assert told["lastTransitionTime"].startswith(since or "2020-09-13T12:26:40Z")
 
@@ -97,7 +97,7 @@ def test_a_budget_that_has_not_been_looked_at() -> None:
 
 def test_who_is_not_ready_is_not_missed() -> None:
     verdict = may_evict(pod(ready=False), [budget(0)], NOW)
-    assert (verdict.charged, verdict.guarded) == (None, True)
+    assert (verdict.budget_status, verdict.if_unchanged) == (None, True)
     with pytest.raises(EvictionRefused):
         may_evict(pod(ready=False), [budget(0, currentHealthy=1)], NOW)
     with pytest.raises(EvictionRefused):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.kinds.core.pods.containers import ContainerRules, image_space_rules
+from actors.kinds.core.pods.containers import ContainerRules, image_whitespace_rules
 from actors.kinds.core.pods.plain import is_plain
 from actors.kinds.core.pods.probes import container_probe_rules
 from actors.kinds.validation.field_errors import collect
@@ -123,10 +123,12 @@ class Dice:
 def test_the_shortened_rules_pass_only_valid_containers(seed: int) -> None:
     container = Dice(seed).container()
     if is_plain(container, VOLUMES):
-        rules = ContainerRules(VOLUMES, "cluster.io/", uneven_pages=False)
-        assert collect(rules._shared, container, "c") == []
+        rules = ContainerRules(VOLUMES, "cluster.io/", indivisible_huge_pages=False)
+        assert collect(rules._common_rules, container, "c") == []
         assert (
-            collect(container_probe_rules, container, "c") == [] == collect(image_space_rules, container, "c")
+            collect(container_probe_rules, container, "c")
+            == []
+            == collect(image_whitespace_rules, container, "c")
         )
 
 

@@ -61,36 +61,36 @@ PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 
 def affinity_rules(errors: FieldErrors, affinity: Object, field: str) -> None:
     if "nodeAffinity" in affinity:
-        _to_nodes(errors, affinity["nodeAffinity"], f"{field}.nodeAffinity")
+        _node_affinity_rules(errors, affinity["nodeAffinity"], f"{field}.nodeAffinity")
     for part in ("podAffinity", "podAntiAffinity"):
         if part in affinity:
-            _to_pods(errors, affinity[part], f"{field}.{part}")
+            _pod_affinity_rules(errors, affinity[part], f"{field}.{part}")
 
 
-def _to_nodes(errors: FieldErrors, affinity: Object, field: str) -> None:
+def _node_affinity_rules(errors: FieldErrors, affinity: Object, field: str) -> None:
     if REQUIRED in affinity:
         node_selector_rules(errors, affinity[REQUIRED], f"{field}.{REQUIRED}")
     for index, term in enumerate(affinity.get(PREFERRED, ())):
         here = f"{field}.{PREFERRED}[{index}]"
-        _weight(errors, term["weight"], here)
+        _weight_rules(errors, term["weight"], here)
         node_selector_term_rules(errors, term["preference"], f"{here}.preference")
 
 
-def _to_pods(errors: FieldErrors, affinity: Object, field: str) -> None:
+def _pod_affinity_rules(errors: FieldErrors, affinity: Object, field: str) -> None:
     for index, term in enumerate(affinity.get(REQUIRED, ())):
-        _term(errors, term, f"{field}.{REQUIRED}[{index}]")
+        _term_rules(errors, term, f"{field}.{REQUIRED}[{index}]")
     for index, weighted in enumerate(affinity.get(PREFERRED, ())):
         here = f"{field}.{PREFERRED}[{index}]"
-        _weight(errors, weighted["weight"], here)
-        _term(errors, weighted["podAffinityTerm"], f"{here}.podAffinityTerm")
+        _weight_rules(errors, weighted["weight"], here)
+        _term_rules(errors, weighted["podAffinityTerm"], f"{here}.podAffinityTerm")
 
 
-def _weight(errors: FieldErrors, weight: int, field: str) -> None:
+def _weight_rules(errors: FieldErrors, weight: int, field: str) -> None:
     if not (1 <= weight <= 100):
         errors.add(invalid(f"{field}.weight", weight, "must be in the range 1-100"))
 
 
-def _term(errors: FieldErrors, term: Object, field: str) -> None:
+def _term_rules(errors: FieldErrors, term: Object, field: str) -> None:
     key, here = term["topologyKey"], f"{field}.topologyKey"
     label_selector_rules(errors, term.get("labelSelector"), f"{field}.labelSelector")
     label_selector_rules(errors, term.get("namespaceSelector"), f"{field}.namespaceSelector")

@@ -21,7 +21,7 @@ from actors.kinds.validation.field_errors import FieldErrors, forbidden, invalid
 from actors.kinds.values.go_format import quoted
 from actors.messages import Object
 
-APPARMOR_WORDS: Final = ("", "runtime/default", "unconfined")
+APPARMOR_PROFILES: Final = ("", "runtime/default", "unconfined")
 APPARMOR_PREFIX: Final = "localhost/"
 
 _COST: Final = "0|[1-9][0-9]{0,9}|-[0-9]{1,32}"
@@ -78,7 +78,7 @@ def _apparmor_rules(errors: FieldErrors, name: str, profile: str, spec: Object, 
 
 
 def is_apparmor_profile(text: str) -> bool:
-    return text in APPARMOR_WORDS or text.startswith(APPARMOR_PREFIX)
+    return text in APPARMOR_PROFILES or text.startswith(APPARMOR_PREFIX)
 
 
 def annotation_change_rules(

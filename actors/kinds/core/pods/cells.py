@@ -1,4 +1,4 @@
-"""Table columns of pods: one word for how a pod is, found in the states of its containers."""
+"""Table columns of pods. The Status column is one word that summarizes the states of the containers."""
 
 from __future__ import annotations
 
@@ -12,73 +12,77 @@ LOST_NODE: Final = "NodeLost"  # the reason of pods whose node has stopped repor
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What the states of a pod's containers come to."""
+class Summary:
+    """The states of a pod's containers in a word and three figures."""
 
-    word: str
+    reason: str  # the text of the Status column
     ready: int
     restarts: int
-    last_end: str  # when a restarted container last terminated
+    last_termination: str  # when a restarted container last terminated
 
 
-def found(pod: Object) -> Found:
-    """Containers that prepare tell of the pod until all of them have ended well."""
+def summarize(pod: Object) -> Summary:
+    """Summarize the init containers until all of them have succeeded, then the main containers."""
     status = pod["status"]
-    word = status.get("reason") or status.get("phase", "")
-    summary = _preparing(pod) or _running(pod, word)
+    reason = status.get("reason") or status.get("phase", "")
+    summary = _init_summary(pod) or _main_summary(pod, reason)
     if "deletionTimestamp" in pod["metadata"]:
-        word = "Unknown" if status.get("reason") == LOST_NODE else "Terminating"
-        return Found(word, summary.ready, summary.restarts, summary.last_end)
+        reason = "Unknown" if status.get("reason") == LOST_NODE else "Terminating"
+        return Summary(reason, summary.ready, summary.restarts, summary.last_termination)
     return summary
 
 
-def _preparing(pod: Object) -> Found | None:
-    """The first container that has not ended well speaks; None when there is no such."""
+def _init_summary(pod: Object) -> Summary | None:
+    """The summary by the first init container that has not succeeded; None when all have."""
     statuses = pod["status"].get("initContainerStatuses", ())
-    restarts, last_end = 0, ""
+    restarts, last_termination = 0, ""
     for index, status in enumerate(statuses):
         restarts += status["restartCount"]
-        last_end = max(last_end, _end_before(status))
-        ended = status["state"].get("terminated")
-        if ended is not None and not ended["exitCode"]:
+        last_termination = max(last_termination, _last_termination(status))
+        terminated = status["state"].get("terminated")
+        if terminated is not None and not terminated["exitCode"]:
             continue
-        waits_for = status["state"].get("waiting", {}).get("reason", "")
-        if ended is not None:
-            word = _ending(ended)
-        elif waits_for and waits_for != "PodInitializing":
-            word = waits_for
+        waiting_reason = status["state"].get("waiting", {}).get("reason", "")
+        if terminated is not None:
+            reason = _termination_reason(terminated)
+        elif waiting_reason and waiting_reason != "PodInitializing":
+            reason = waiting_reason
         else:
-            word = f"{index}/{len(pod['spec'].get('initContainers', ()))}"
-        return Found(f"Init:{word}", 0, restarts, last_end)
+            reason = f"{index}/{len(pod['spec'].get('initContainers', ()))}"
+        return Summary(f"Init:{reason}", 0, restarts, last_termination)
     return None
 
 
-def _running(pod: Object, word: str) -> Found:
-    """The first container that waits or has ended gives the word."""
+def _main_summary(pod: Object, reason: str) -> Summary:
+    """The reason is that of the first container that is waiting or has terminated."""
     ready, restarts = 0, 0
-    last_end = max((_end_before(one) for one in pod["status"].get("initContainerStatuses", ())), default="")
+    last_termination = max(
+        (_last_termination(one) for one in pod["status"].get("initContainerStatuses", ())), default=""
+    )
     for status in reversed(pod["status"].get("containerStatuses", ())):
         state = status["state"]
         restarts += status["restartCount"]
-        last_end = max(last_end, _end_before(status))
+        last_termination = max(last_termination, _last_termination(status))
         if state.get("waiting", {}).get("reason"):
-            word = state["waiting"]["reason"]
+            reason = state["waiting"]["reason"]
         elif "terminated" in state:
-            word = _ending(state["terminated"])
+            reason = _termination_reason(state["terminated"])
         elif status["ready"] and "running" in state:
             ready += 1
-    if word == "Completed" and ready:
-        word = "Running" if _has_condition(pod, "Ready") else "NotReady"
-    return Found(word, ready, restarts, last_end)
+    if reason == "Completed" and ready:
+        reason = "Running" if _has_condition(pod, "Ready") else "NotReady"
+    return Summary(reason, ready, restarts, last_termination)
 
 
-def _ending(ended: Object) -> str:
-    if ended.get("reason"):
-        return str(ended["reason"])
-    return f"Signal:{ended['signal']}" if ended.get("signal") else f"ExitCode:{ended['exitCode']}"
+def _termination_reason(terminated: Object) -> str:
+    if terminated.get("reason"):
+        return str(terminated["reason"])
+    return (
+        f"Signal:{terminated['signal']}" if terminated.get("signal") else f"ExitCode:{terminated['exitCode']}"
+    )
 
 
-def _end_before(status: Object) -> str:
+def _last_termination(status: Object) -> str:
     return status["lastState"].get("terminated", {}).get("finishedAt") or ""
 
 
@@ -88,14 +92,14 @@ def _has_condition(pod: Object, kind: str) -> bool:
 
 
 def _ready(pod: Object, _: int) -> str:
-    return f"{found(pod).ready}/{len(pod['spec']['containers'] or ())}"
+    return f"{summarize(pod).ready}/{len(pod['spec']['containers'] or ())}"
 
 
 def _restarts(pod: Object, now: int) -> str:
-    summary = found(pod)
-    if not summary.last_end:
+    summary = summarize(pod)
+    if not summary.last_termination:
         return str(summary.restarts)
-    return f"{summary.restarts} ({since(summary.last_end, now)} ago)"
+    return f"{summary.restarts} ({since(summary.last_termination, now)} ago)"
 
 
 def _gates(pod: Object, _: int) -> str:
@@ -104,34 +108,37 @@ def _gates(pod: Object, _: int) -> str:
     return f"{met}/{len(gates)}" if gates else NONE
 
 
-def _or_none(half: str, part: str) -> Any:
-    return lambda pod, _: pod[half].get(part) or NONE
+def _text_or_none(section: str, part: str) -> Any:
+    return lambda pod, _: pod[section].get(part) or NONE
 
 
 COLUMNS: Final = (
     NAME,
     Column("Ready", "string", "Containers that are ready, of all there are.", _ready),
-    Column("Status", "string", "How the pod is, in a word.", lambda pod, _: found(pod).word),
+    Column("Status", "string", "How the pod is, in a word.", lambda pod, _: summarize(pod).reason),
     Column("Restarts", "string", "How often containers were started again, and when last.", _restarts),
     AGE,
-    Column("IP", "string", "Address of the pod.", _or_none("status", "podIP"), priority=1),
-    Column("Node", "string", "Node that the pod runs on.", _or_none("spec", "nodeName"), priority=1),
+    Column("IP", "string", "Address of the pod.", _text_or_none("status", "podIP"), priority=1),
+    Column("Node", "string", "Node that the pod runs on.", _text_or_none("spec", "nodeName"), priority=1),
     Column(
         "Nominated Node",
         "string",
         "Node on which others make room for the pod.",
-        _or_none("status", "nominatedNodeName"),
+        _text_or_none("status", "nominatedNodeName"),
         priority=1,
     ),
     Column("Readiness Gates", "string", "Gates that are open, of all there are.", _gates, priority=1),
 )
 
-_ENDED: Final = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
+_TERMINATED_MESSAGES: Final = {
+    "Succeeded": "The pod has completed successfully.",
+    "Failed": "The pod failed.",
+}
 
 
 def row_conditions(pod: Object) -> list[Object]:
-    """Pods that have ended are marked, so that tools can leave them out."""
+    """Mark rows of terminated pods with a condition, so that clients can hide them."""
     phase = pod["status"].get("phase", "")
-    if phase not in _ENDED:
+    if phase not in _TERMINATED_MESSAGES:
         return []
-    return [{"type": "Completed", "status": "True", "reason": phase, "message": _ENDED[phase]}]
+    return [{"type": "Completed", "status": "True", "reason": phase, "message": _TERMINATED_MESSAGES[phase]}]

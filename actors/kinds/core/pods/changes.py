@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.kinds.core.pods.containers import image_space_rules
+from actors.kinds.core.pods.containers import image_whitespace_rules
 from actors.kinds.core.pods.differences import differences
 from actors.kinds.core.pods.placement import added_toleration_rules
 from actors.kinds.core.pods.spec import LONGEST_DEADLINE
@@ -14,7 +14,7 @@ from actors.kinds.validation.field_errors import FieldErrors, forbidden, invalid
 from actors.kinds.values.go_format import quoted
 from actors.messages import Object
 
-CHANGEABLE: Final = (
+MUTABLE_FIELDS: Final = (
     "pod updates may not change fields other than `spec.containers[*].image`, "
     "`spec.initContainers[*].image`, `spec.activeDeadlineSeconds`, "
     "`spec.tolerations` (only additions to existing tolerations) or "
@@ -33,14 +33,14 @@ def spec_change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
         for index, container in enumerate(now):
             if not container.get("image"):
                 errors.add(required(f"{field}[{index}].image"))
-            image_space_rules(errors, container, f"{field}[{index}]")
+            image_whitespace_rules(errors, container, f"{field}[{index}]")
     deadline, old_deadline = new.get("activeDeadlineSeconds"), old.get("activeDeadlineSeconds")
     if errors.added_by(_deadline_rules, deadline, old_deadline) and "activeDeadlineSeconds" in new:
         return
     added_toleration_rules(errors, new.get("tolerations", []), old.get("tolerations", []), "spec.tolerations")
-    wanted = _with_the_changeable_of(old, new)
+    wanted = _with_mutable_fields_of(old, new)
     if wanted != old:
-        errors.add(forbidden("spec", CHANGEABLE + differences(old, wanted, "spec")))
+        errors.add(forbidden("spec", MUTABLE_FIELDS + differences(old, wanted, "spec")))
 
 
 def _deadline_rules(errors: FieldErrors, new: int | None, old: int | None) -> None:
@@ -57,13 +57,13 @@ def _deadline_rules(errors: FieldErrors, new: int | None, old: int | None) -> No
         errors.add(invalid(field, new, "must be less than or equal to previous value"))
 
 
-def _with_the_changeable_of(old: Object, new: Object) -> Object:
+def _with_mutable_fields_of(old: Object, new: Object) -> Object:
     """The new spec with every field that may change set to its old value."""
     wanted = dict(new)
     for part in _CONTAINERS:
         if wanted.get(part):
             pairs = zip(wanted[part], old[part], strict=True)
-            wanted[part] = [_with_the_image_of(before, container) for container, before in pairs]
+            wanted[part] = [_with_image_of(before, container) for container, before in pairs]
     for part in ("activeDeadlineSeconds", "tolerations"):
         wanted.pop(part, None)
         if part in old:
@@ -74,17 +74,17 @@ def _with_the_changeable_of(old: Object, new: Object) -> Object:
     return wanted
 
 
-def _with_the_image_of(old: Object, new: Object) -> Object:
+def _with_image_of(old: Object, new: Object) -> Object:
     wanted = {**new, "image": old["image"]} if "image" in old else dict(new)
     if wanted["resources"] != old["resources"]:
         wanted["resources"] = {
-            part: _spelled_as(old["resources"].get(part, {}), amounts)
+            part: _in_old_units(old["resources"].get(part, {}), amounts)
             for part, amounts in wanted["resources"].items()
         }
     return wanted
 
 
-def _spelled_as(old: dict[str, str], new: dict[str, str]) -> dict[str, str]:
+def _in_old_units(old: dict[str, str], new: dict[str, str]) -> dict[str, str]:
     """The new amounts in the old units where they are equal."""
     return {
         name: old[name] if name in old and nanos(old[name]) == nanos(amount) else amount

@@ -23,8 +23,8 @@ EPHEMERAL_VOLUME_SOURCE = Struct(
     Field("volumeClaimTemplate", PERSISTENT_VOLUME_CLAIM_TEMPLATE, 1, pointer=True),
 )
 
-_SAYABLE: Final = frozenset(("labels", "annotations"))
-_SPELLED: Final = {"uid": "uID"}  # the spelling in messages
+_ALLOWED_METADATA: Final = frozenset(("labels", "annotations"))
+_NAME_IN_PATHS: Final = {"uid": "uID"}  # error messages write it differently
 
 
 def ephemeral_rules(errors: FieldErrors, source: Object, field: str) -> None:
@@ -41,6 +41,6 @@ def _metadata_rules(errors: FieldErrors, metadata: Object, field: str) -> None:
     annotation_rules(errors, metadata.get("annotations", {}), f"{field}.annotations")
     label_rules(errors, metadata.get("labels", {}), f"{field}.labels")
     for part, value in metadata.items():
-        if part not in _SAYABLE and value is not None:
+        if part not in _ALLOWED_METADATA and value is not None:
             text = "cannot be set for an ephemeral volume"
-            errors.add(forbidden(f"{field}.{_SPELLED.get(part, part)}", text))
+            errors.add(forbidden(f"{field}.{_NAME_IN_PATHS.get(part, part)}", text))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from actors.kinds.core.pods.env import ENV_FROM_SOURCE, ENV_VAR, import_rules, variable_rules
+from actors.kinds.core.pods.env import ENV_FROM_SOURCE, ENV_VAR, env_from_rules, variable_rules
 from actors.kinds.core.pods.images import is_latest
 from actors.kinds.core.pods.mounts import VOLUME_DEVICE, VOLUME_MOUNT, mount_rules
 from actors.kinds.core.pods.plain import is_plain
@@ -33,9 +33,9 @@ from actors.messages import Object
 
 PULL_POLICIES: Final = ("Always", "IfNotPresent", "Never")
 MESSAGE_POLICIES: Final = ("File", "FallbackToLogsOnError")
-NOT_WHILE_PREPARING: Final = "may not be set for init containers"
-NOT_WHEN_ADDED: Final = "cannot be set for an Ephemeral Container"
-SPACE_AROUND: Final = "must not have leading or trailing whitespace"
+NOT_FOR_INIT_CONTAINERS: Final = "may not be set for init containers"
+NOT_FOR_EPHEMERAL_CONTAINERS: Final = "cannot be set for an Ephemeral Container"
+SURROUNDED_BY_WHITESPACE: Final = "must not have leading or trailing whitespace"
 
 CONTAINER = Struct(
     "core.v1.Container",
@@ -79,7 +79,14 @@ EPHEMERAL_CONTAINER = Struct(
 # Fields after imagePullPolicy.
 _AFTER_POLICY: Final = ("securityContext", "stdin", "stdinOnce", "tty", "targetContainerName")
 _PROBES: Final = ("lifecycle", "livenessProbe", "readinessProbe", "startupProbe")
-_NOT_ADDED: Final = ("ports", "resources", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle")
+_FORBIDDEN_IN_EPHEMERAL_CONTAINERS: Final = (
+    "ports",
+    "resources",
+    "livenessProbe",
+    "readinessProbe",
+    "startupProbe",
+    "lifecycle",
+)
 
 
 def fill_containers(containers: list[Object]) -> None:
@@ -112,10 +119,10 @@ class ContainerRules:
     """Rules for the containers of one pod."""
 
     volumes: Volumes
-    home: str  # see core/resources
-    uneven_pages: bool
+    api_domain: str  # see core/resources
+    indivisible_huge_pages: bool
 
-    def main(self, errors: FieldErrors, containers: list[Object], field: str) -> None:
+    def validate_main(self, errors: FieldErrors, containers: list[Object], field: str) -> None:
         if not containers:
             errors.add(required(field))
             return
@@ -125,7 +132,7 @@ class ContainerRules:
             plain = is_plain(container, self.volumes)
             if not plain:
                 all_plain = False
-                self._shared(errors, container, f"{field}[{index}]")
+                self._common_rules(errors, container, f"{field}[{index}]")
             if container["name"] in names:
                 errors.add(duplicate(f"{field}[{index}].name", container["name"]))
             names.add(container["name"])
@@ -135,13 +142,13 @@ class ContainerRules:
         if not all_plain:
             host_port_rules(errors, containers, field)
 
-    def preparing(
+    def validate_init(
         self, errors: FieldErrors, containers: list[Object], main: list[Object], field: str
     ) -> None:
         names = {container["name"] for container in main}
         for index, container in enumerate(containers):
             here, name = f"{field}[{index}]", container["name"]
-            self._shared(errors, container, here)
+            self._common_rules(errors, container, here)
             if name in names:
                 errors.add(duplicate(f"{here}.name", name))
             elif name:
@@ -149,24 +156,26 @@ class ContainerRules:
             host_port_rules(errors, [container], field)
             for part in _PROBES:
                 if part in container:
-                    errors.add(forbidden(f"{here}.{part}", NOT_WHILE_PREPARING))
+                    errors.add(forbidden(f"{here}.{part}", NOT_FOR_INIT_CONTAINERS))
 
-    def added(self, errors: FieldErrors, containers: list[Object], others: list[Object], field: str) -> None:
+    def validate_ephemeral(
+        self, errors: FieldErrors, containers: list[Object], others: list[Object], field: str
+    ) -> None:
         targets = {container["name"] for container in others}
         names = set(targets)
         for index, container in enumerate(containers):
             here, name = f"{field}[{index}]", container["name"]
             target = container.get("targetContainerName", "")
-            self._shared(errors, container, here)
-            image_space_rules(errors, container, here)
+            self._common_rules(errors, container, here)
+            image_whitespace_rules(errors, container, here)
             if name in names:
                 errors.add(duplicate(f"{here}.name", name))
             names.add(name)
             if target and target not in targets:
                 errors.add(not_found(f"{here}.targetContainerName", target))
-            _not_added(errors, container, here)
+            _ephemeral_container_rules(errors, container, here)
 
-    def _shared(self, errors: FieldErrors, container: Object, field: str) -> None:
+    def _common_rules(self, errors: FieldErrors, container: Object, field: str) -> None:
         name, policy = container["name"], container.get("terminationMessagePolicy", "")
         if not name:
             errors.add(required(f"{field}.name"))
@@ -175,46 +184,46 @@ class ContainerRules:
         if not container.get("image"):
             errors.add(required(f"{field}.image"))
         if policy not in MESSAGE_POLICIES:
-            _one_of(errors, policy, MESSAGE_POLICIES, f"{field}.terminationMessagePolicy")
+            _unsupported_or_missing(errors, policy, MESSAGE_POLICIES, f"{field}.terminationMessagePolicy")
         if "ports" in container:
             port_rules(errors, container["ports"], f"{field}.ports")
         if "env" in container:
             variable_rules(errors, container["env"], f"{field}.env")
         if "envFrom" in container:
-            import_rules(errors, container["envFrom"], f"{field}.envFrom")
+            env_from_rules(errors, container["envFrom"], f"{field}.envFrom")
         mount_rules(errors, container, self.volumes, field)
         if container.get("imagePullPolicy") not in PULL_POLICIES:
             policy = container.get("imagePullPolicy", "")
-            _one_of(errors, policy, PULL_POLICIES, f"{field}.imagePullPolicy")
+            _unsupported_or_missing(errors, policy, PULL_POLICIES, f"{field}.imagePullPolicy")
         if container["resources"]:
             requirement_rules(
                 errors,
                 container["resources"],
                 f"{field}.resources",
-                self.home,
-                uneven_pages=self.uneven_pages,
+                self.api_domain,
+                indivisible_huge_pages=self.indivisible_huge_pages,
             )
         if "securityContext" in container:
             context_rules(errors, container["securityContext"], f"{field}.securityContext")
 
 
-def _one_of(errors: FieldErrors, value: str, supported: tuple[str, ...], field: str) -> None:
+def _unsupported_or_missing(errors: FieldErrors, value: str, supported: tuple[str, ...], field: str) -> None:
     errors.add(not_supported(field, value, supported) if value else required(field))
 
 
-def _not_added(errors: FieldErrors, container: Object, field: str) -> None:
-    said = {**container, "resources": container["resources"] or None}
-    for part in _NOT_ADDED:
-        if said.get(part) is not None:
-            errors.add(forbidden(f"{field}.{part}", NOT_WHEN_ADDED))
+def _ephemeral_container_rules(errors: FieldErrors, container: Object, field: str) -> None:
+    fields = {**container, "resources": container["resources"] or None}
+    for part in _FORBIDDEN_IN_EPHEMERAL_CONTAINERS:
+        if fields.get(part) is not None:
+            errors.add(forbidden(f"{field}.{part}", NOT_FOR_EPHEMERAL_CONTAINERS))
     for index, mount in enumerate(container.get("volumeMounts", ())):
         for part in ("subPath", "subPathExpr"):
             if part in mount:
-                errors.add(forbidden(f"{field}.volumeMounts[{index}].{part}", NOT_WHEN_ADDED))
+                errors.add(forbidden(f"{field}.volumeMounts[{index}].{part}", NOT_FOR_EPHEMERAL_CONTAINERS))
 
 
-def image_space_rules(errors: FieldErrors, container: Object, field: str) -> None:
-    """An image has no spaces around its name. For pods only: existing templates may have such images."""
+def image_whitespace_rules(errors: FieldErrors, container: Object, field: str) -> None:
+    """An image has no spaces around its name. Only pods have this rule: existing templates may have such images."""
     image = container.get("image", "")
     if image != image.strip():
-        errors.add(invalid(f"{field}.image", image, SPACE_AROUND))
+        errors.add(invalid(f"{field}.image", image, SURROUNDED_BY_WHITESPACE))

@@ -8,13 +8,13 @@ from typing import Any, Final
 
 import orjson
 
-MOST_LINES: Final = 40  # enough for a message
+MAX_LINES: Final = 40  # enough for a message
 LONGEST_VALUE: Final = 200
 
 
 def differences(old: Any, new: Any, field: str) -> str:
-    lines = list(islice(_lines(old, new, field), MOST_LINES + 1))
-    if len(lines) > MOST_LINES:
+    lines = list(islice(_lines(old, new, field), MAX_LINES + 1))
+    if len(lines) > MAX_LINES:
         lines[-1] = "  ..."
     return "".join(f"{line}\n" for line in lines)
 
@@ -30,11 +30,11 @@ def _lines(old: Any, new: Any, field: str) -> Iterator[str]:
             yield from _lines(before, after, f"{field}[{index}]")
     else:
         if old is not None:
-            yield f"- {field}: {_shown(old)}"
+            yield f"- {field}: {_encoded(old)}"
         if new is not None:
-            yield f"+ {field}: {_shown(new)}"
+            yield f"+ {field}: {_encoded(new)}"
 
 
-def _shown(value: Any) -> str:
+def _encoded(value: Any) -> str:
     text = orjson.dumps(value).decode()
     return text if len(text) <= LONGEST_VALUE else f"{text[:LONGEST_VALUE]}..."

@@ -10,7 +10,7 @@ from actors.kinds.validation.field_errors import FieldErrors, invalid, not_suppo
 from actors.messages import Object
 
 POLICIES: Final = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
-MOST_NAMESERVERS: Final = 3
+MAX_NAMESERVERS: Final = 3
 BAD_ADDRESS: Final = "must be valid IP address"
 
 HOST_ALIAS = Struct(
@@ -31,8 +31,8 @@ POD_DNS_CONFIG = Struct(
 )
 
 # Search lists: the number of domains, and of characters with the spaces between them.
-ORDINARY_SEARCH: Final = (6, 256)
-EXPANDED_SEARCH: Final = (32, 2048)
+DEFAULT_SEARCH_LIMITS: Final = (6, 256)
+EXPANDED_SEARCH_LIMITS: Final = (32, 2048)
 
 
 def dns_policy_rules(errors: FieldErrors, policy: str, field: str) -> None:
@@ -54,7 +54,7 @@ def dns_config_rules(
     if not config:
         return
     _nameserver_rules(errors, config.get("nameservers", []), f"{field}.nameservers")
-    limits = EXPANDED_SEARCH if expanded else ORDINARY_SEARCH
+    limits = EXPANDED_SEARCH_LIMITS if expanded else DEFAULT_SEARCH_LIMITS
     _search_rules(errors, config.get("searches", []), f"{field}.searches", limits)
     for index, option in enumerate(config.get("options", ())):
         if not option.get("name"):
@@ -62,19 +62,19 @@ def dns_config_rules(
 
 
 def _nameserver_rules(errors: FieldErrors, servers: list[str], field: str) -> None:
-    if len(servers) > MOST_NAMESERVERS:
-        errors.add(invalid(field, servers, f"must not have more than {MOST_NAMESERVERS} nameservers"))
+    if len(servers) > MAX_NAMESERVERS:
+        errors.add(invalid(field, servers, f"must not have more than {MAX_NAMESERVERS} nameservers"))
     for index, server in enumerate(servers):
         if parse_ip(server) is None:
             errors.add(invalid(f"{field}[{index}]", server, BAD_ADDRESS))
 
 
 def _search_rules(errors: FieldErrors, domains: list[str], field: str, limits: tuple[int, int]) -> None:
-    most, letters = limits
-    if len(domains) > most:
-        errors.add(invalid(field, domains, f"must not have more than {most} search paths"))
-    if len(" ".join(domains).encode()) > letters:
-        text = f"must not have more than {letters} characters (including spaces) in the search list"
+    max_domains, max_characters = limits
+    if len(domains) > max_domains:
+        errors.add(invalid(field, domains, f"must not have more than {max_domains} search paths"))
+    if len(" ".join(domains).encode()) > max_characters:
+        text = f"must not have more than {max_characters} characters (including spaces) in the search list"
         errors.add(invalid(field, domains, text))
     for index, domain in enumerate(domains):
         name = domain.removesuffix(".")
@@ -83,9 +83,9 @@ def _search_rules(errors: FieldErrors, domains: list[str], field: str, limits: t
 
 def is_expanded(config: Object) -> bool:
     """Whether the search list is longer than usually allowed."""
-    most, letters = ORDINARY_SEARCH
+    max_domains, max_characters = DEFAULT_SEARCH_LIMITS
     domains = config.get("searches", [])
-    return len(domains) > most or len(" ".join(domains).encode()) > letters
+    return len(domains) > max_domains or len(" ".join(domains).encode()) > max_characters
 
 
 def host_alias_rules(errors: FieldErrors, aliases: list[Object], field: str) -> None:

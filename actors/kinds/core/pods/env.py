@@ -71,10 +71,10 @@ def variable_rules(errors: FieldErrors, variables: list[Object], field: str) -> 
         elif wrong := variable_name(name):
             errors.add_each(f"{field}[{index}].name", name, wrong)
         if "valueFrom" in variable:
-            _source(errors, variable, f"{field}[{index}].valueFrom")
+            _source_rules(errors, variable, f"{field}[{index}].valueFrom")
 
 
-def _source(errors: FieldErrors, variable: Object, field: str) -> None:
+def _source_rules(errors: FieldErrors, variable: Object, field: str) -> None:
     source = variable["valueFrom"]
     if "fieldRef" in source:
         field_reference_rules(errors, source["fieldRef"], IN_VARIABLES, f"{field}.fieldRef")
@@ -82,7 +82,7 @@ def _source(errors: FieldErrors, variable: Object, field: str) -> None:
         amount_reference_rules(errors, source["resourceFieldRef"], f"{field}.resourceFieldRef")
     for part in ("configMapKeyRef", "secretKeyRef"):
         if part in source:
-            _key(errors, source[part], f"{field}.{part}")
+            _key_rules(errors, source[part], f"{field}.{part}")
     if not source:
         text = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef` or `secretKeyRef`"
         errors.add(invalid(field, "", text))
@@ -92,7 +92,7 @@ def _source(errors: FieldErrors, variable: Object, field: str) -> None:
         errors.add(invalid(field, "", ONE_SOURCE))
 
 
-def _key(errors: FieldErrors, source: Object, field: str) -> None:
+def _key_rules(errors: FieldErrors, source: Object, field: str) -> None:
     name, key = source.get("name", ""), source["key"]
     errors.add_each(f"{field}.name", name, dns_subdomain(name))
     if key:
@@ -101,7 +101,7 @@ def _key(errors: FieldErrors, source: Object, field: str) -> None:
         errors.add(required(f"{field}.key"))
 
 
-def import_rules(errors: FieldErrors, sources: list[Object], field: str) -> None:
+def env_from_rules(errors: FieldErrors, sources: list[Object], field: str) -> None:
     """Rules of envFrom: config maps and secrets whose keys all become variables."""
     for index, source in enumerate(sources):
         prefix, here = source.get("prefix", ""), f"{field}[{index}]"
@@ -109,14 +109,14 @@ def import_rules(errors: FieldErrors, sources: list[Object], field: str) -> None
             errors.add_each(f"{here}.prefix", prefix, variable_name(prefix))
         given = [part for part in ("configMapRef", "secretRef") if part in source]
         for part in given:
-            _name(errors, source[part].get("name", ""), f"{here}.{part}.name")
+            _name_rules(errors, source[part].get("name", ""), f"{here}.{part}.name")
         if not given:
             errors.add(invalid(field, "", "must specify one of: `configMapRef` or `secretRef`"))
         elif len(given) > 1:
             errors.add(invalid(field, "", ONE_SOURCE))
 
 
-def _name(errors: FieldErrors, name: str, field: str) -> None:
+def _name_rules(errors: FieldErrors, name: str, field: str) -> None:
     if name:
         errors.add_each(field, name, name_is_subdomain(name, True))
     else:

@@ -1,7 +1,7 @@
-"""Eviction: a pod is asked to go, as far as the budgets that protect its kind allow.
+"""Eviction: deletes a pod if the disruption budgets that select it allow that.
 
-A pure rule of a pod and its budgets. Whoever evicts reads both, asks here, writes the budget that was charged
-and only then deletes the pod; a budget counts the pod as gone from that moment on.
+`may_evict` is a pure function of a pod and its budgets. The caller reads both, calls it, writes the new status of the
+budget, and only then deletes the pod; from that write on the budget counts the pod as disrupted.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from actors.kinds.values.times import seconds_text
 from actors.messages import Object
 from actors.names import Names
 
-MOST_DISRUPTED: Final = 2000  # pods that a budget may wait for
-RETRY_AFTER: Final = 10  # seconds, when a budget is still being looked at
+MAX_DISRUPTED_PODS: Final = 2000  # in status.disruptedPods: the controller has not seen them deleted
+RETRY_AFTER: Final = 10  # seconds, while the controller has not observed the latest generation
 BUDGET: Final = Resource("policy", "poddisruptionbudget")
 
 PRECONDITIONS = Struct(
@@ -58,35 +58,37 @@ def eviction(_: Names) -> Subresource:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
-    """The pod may go. `charged` is the status that a budget gets first; `guarded`: only as it is now."""
+class AllowedEviction:
+    """The pod may be deleted: after the budget gets `budget_status`, and with `if_unchanged` only in this version."""
 
-    charged: Object | None = None
-    guarded: bool = False
+    budget_status: Object | None = None
+    if_unchanged: bool = False
 
 
-def may_evict(pod: Object, budgets: Sequence[Object], now: int) -> Verdict:
-    """`budgets` are those whose selectors match the pod. Raises when they do not allow it."""
-    if is_unbudgeted(pod):
-        return Verdict(guarded=pod["status"].get("phase") == "Pending" and not _is_going(pod))
+def may_evict(pod: Object, budgets: Sequence[Object], now: int) -> AllowedEviction:
+    """`budgets` are those whose selectors match the pod. Raise an API error when they do not allow the eviction."""
+    if is_exempt_from_budgets(pod):
+        return AllowedEviction(
+            if_unchanged=pod["status"].get("phase") == "Pending" and not _is_being_deleted(pod)
+        )
     if not budgets:
-        return Verdict()
+        return AllowedEviction()
     if len(budgets) > 1:
         raise TooManyBudgets
     budget = budgets[0]
     status = budget["status"]
     healthy, wanted = status.get("currentHealthy", 0), status.get("desiredHealthy", 0)
     if not is_ready(pod) and healthy >= wanted > 0:
-        return Verdict(guarded=True)
-    return Verdict(charged=_charged(budget, pod["metadata"]["name"], now))
+        return AllowedEviction(if_unchanged=True)
+    return AllowedEviction(budget_status=_with_disruption(budget, pod["metadata"]["name"], now))
 
 
-def is_unbudgeted(pod: Object) -> bool:
-    """It has ended, has not begun or is going anyway: no budget is the smaller for it."""
-    return pod["status"].get("phase") in ("Succeeded", "Failed", "Pending") or _is_going(pod)
+def is_exempt_from_budgets(pod: Object) -> bool:
+    """Whether the pod has terminated, has not started or is being deleted: evicting it disrupts nothing."""
+    return pod["status"].get("phase") in ("Succeeded", "Failed", "Pending") or _is_being_deleted(pod)
 
 
-def _is_going(pod: Object) -> bool:
+def _is_being_deleted(pod: Object) -> bool:
     return "deletionTimestamp" in pod["metadata"]
 
 
@@ -97,8 +99,8 @@ def is_ready(pod: Object) -> bool:
     )
 
 
-def _charged(budget: Object, pod: str, now: int) -> Object:
-    """The budget's status with one disruption less to give."""
+def _with_disruption(budget: Object, pod: str, now: int) -> Object:
+    """The budget's status with one allowed disruption less."""
     metadata, status = budget["metadata"], budget["status"]
     name, allowed = metadata["name"], status.get("disruptionsAllowed", 0)
     if status.get("observedGeneration", 0) < metadata.get("generation", 0):
@@ -106,7 +108,7 @@ def _charged(budget: Object, pod: str, now: int) -> Object:
         raise EvictionRefused(why, RETRY_AFTER)
     if allowed < 0:
         raise Forbidden(BUDGET, name, "pdb disruptions allowed is negative")
-    if len(status.get("disruptedPods", ())) > MOST_DISRUPTED:
+    if len(status.get("disruptedPods", ())) > MAX_DISRUPTED_PODS:
         why = "DisruptedPods map too big - too many evictions not confirmed by PDB controller"
         raise Forbidden(BUDGET, name, why)
     if not allowed:
@@ -114,17 +116,17 @@ def _charged(budget: Object, pod: str, now: int) -> Object:
         why = f"The disruption budget {name} needs {wanted} healthy pods and has {healthy} currently"
         raise EvictionRefused(why)
     disrupted = {**status.get("disruptedPods", {}), pod: seconds_text(now)}
-    charged = {
+    budget_status = {
         **status,
         "disruptionsAllowed": allowed - 1,
         "disruptedPods": dict(sorted(disrupted.items())),
     }
     if allowed == 1:
-        charged["conditions"] = _exhausted(status, now)
-    return charged
+        budget_status["conditions"] = _exhausted_conditions(status, now)
+    return budget_status
 
 
-def _exhausted(status: Object, now: int) -> list[Object]:
+def _exhausted_conditions(status: Object, now: int) -> list[Object]:
     """The conditions of an exhausted budget, with DisruptionAllowed set to False."""
     conditions: list[Object] = list(status.get("conditions", ()))
     places = (place for place, one in enumerate(conditions) if one["type"] == "DisruptionAllowed")
@@ -132,6 +134,6 @@ def _exhausted(status: Object, now: int) -> list[Object]:
     current = conditions[place] if place < len(conditions) else {}
     since = current["lastTransitionTime"] if current.get("status") == "False" else seconds_text(now)
     seen = {"observedGeneration": status["observedGeneration"]} if "observedGeneration" in status else {}
-    spent = {"type": "DisruptionAllowed", "status": "False", **seen, "lastTransitionTime": since}
-    conditions[place : place + 1] = [{**spent, "reason": "InsufficientPods", "message": ""}]
+    exhausted = {"type": "DisruptionAllowed", "status": "False", **seen, "lastTransitionTime": since}
+    conditions[place : place + 1] = [{**exhausted, "reason": "InsufficientPods", "message": ""}]
     return conditions

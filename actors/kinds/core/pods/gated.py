@@ -1,4 +1,4 @@
-"""Fields of features that are off: they are dropped from what clients send, unless the old object has them."""
+"""Drops fields of disabled features from objects of clients, unless the old object has them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SPREAD: Final = {
 _CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
 
 
-def without_gated(spec: Object, old: Object | None, features: frozenset[str]) -> Object:
+def without_disabled_fields(spec: Object, old: Object | None, features: frozenset[str]) -> Object:
     """The spec without fields of disabled features: a changed copy, or `spec` itself where there are none."""
     before, changed = old or {}, {}
     if "hostUsers" in spec and USER_NAMESPACES not in features and "hostUsers" not in before:

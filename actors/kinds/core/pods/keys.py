@@ -9,7 +9,7 @@ from actors.names import Names
 
 @dataclass(frozen=True, slots=True)
 class PodKeys:
-    home: str  # the domain of the API's own resources, with a slash
+    api_domain: str  # the domain of the API's own resources, with a slash
     domains: tuple[str, ...]  # reserved for the API itself
     mirror: str  # of static pods
     tolerations: str
@@ -17,12 +17,12 @@ class PodKeys:
     pod_seccomp: str
     container_seccomp: str  # a prefix: the container's name follows
     container_apparmor: str  # likewise
-    forgotten: frozenset[str]  # replaced by fields, and dropped when clients send them
+    dropped: frozenset[str]  # replaced by fields, and dropped when clients send them
 
     @classmethod
     def of(cls, names: Names) -> PodKeys:
         return cls(
-            home=names.key(""),
+            api_domain=names.key(""),
             domains=tuple(dict.fromkeys((names.key_domain, names.group_domain))),
             mirror=names.key("config.mirror"),
             tolerations=names.key("tolerations", "scheduler.alpha"),
@@ -30,7 +30,7 @@ class PodKeys:
             pod_seccomp=names.key("pod", "seccomp.security.alpha"),
             container_seccomp=names.key("", "container.seccomp.security.alpha"),
             container_apparmor=names.key("", "container.apparmor.security.beta"),
-            forgotten=frozenset(
+            dropped=frozenset(
                 names.key(key, prefix)
                 for prefix in ("pod.alpha", "pod.beta")
                 for key in ("init-containers", "init-container-statuses")

@@ -18,7 +18,7 @@ from actors.kinds.validation.field_errors import (
 from actors.messages import Object
 
 PROPAGATIONS: Final = ("Bidirectional", "HostToContainer", "None")
-UNIQUE: Final = "must be unique"
+NOT_UNIQUE: Final = "must be unique"
 
 VOLUME_MOUNT = Struct(
     "core.v1.VolumeMount",
@@ -45,13 +45,13 @@ def mount_rules(errors: FieldErrors, container: Object, volumes: Volumes, field:
     for index, mount in enumerate(mounts):
         path = mount["mountPath"]
         if len(mount) > 2 or path in seen or devices or mount["name"] not in volumes or not path:
-            _mount(errors, mount, seen, devices, volumes, f"{field}.volumeMounts[{index}]")
-            _inside(errors, mount, container, f"{field}.volumeMounts", index)
+            _one_mount_rules(errors, mount, seen, devices, volumes, f"{field}.volumeMounts[{index}]")
+            _sub_path_rules(errors, mount, container, f"{field}.volumeMounts", index)
         seen.add(path)
     _device_rules(errors, devices, mounts, volumes, f"{field}.volumeDevices")
 
 
-def _mount(
+def _one_mount_rules(
     errors: FieldErrors, mount: Object, seen: set[str], devices: list[Object], volumes: Volumes, field: str
 ) -> None:
     name, path = mount["name"], mount["mountPath"]
@@ -62,7 +62,7 @@ def _mount(
     if not path:
         errors.add(required(f"{field}.mountPath"))
     if path in seen:
-        errors.add(invalid(f"{field}.mountPath", path, UNIQUE))
+        errors.add(invalid(f"{field}.mountPath", path, NOT_UNIQUE))
     if any(device["name"] == name for device in devices):
         errors.add(invalid(f"{field}.name", name, "must not already exist in volumeDevices"))
     if path in _paths(devices, "devicePath"):
@@ -71,11 +71,11 @@ def _mount(
 
 
 def _paths(entries: list[Object], part: str) -> set[str]:
-    """Of several entries for one volume the last one counts."""
+    """The paths of the last entry for each volume."""
     return set({entry["name"]: entry[part] for entry in entries}.values())
 
 
-def _inside(errors: FieldErrors, mount: Object, container: Object, field: str, index: int) -> None:
+def _sub_path_rules(errors: FieldErrors, mount: Object, container: Object, field: str, index: int) -> None:
     path, expression = mount.get("subPath", ""), mount.get("subPathExpr", "")
     errors.add_each(f"{field}.subPath", path, descending(path))
     if expression and path:
@@ -118,7 +118,7 @@ def _device_name_rules(errors: FieldErrors, name: str, taken: set[str], volumes:
     if not name:
         errors.add(required(field))
     if name in taken:
-        errors.add(invalid(field, name, UNIQUE))
+        errors.add(invalid(field, name, NOT_UNIQUE))
     volume = volumes.get(name)
     if volume is None:
         errors.add(not_found(field, name))
@@ -131,7 +131,7 @@ def _device_path_rules(errors: FieldErrors, path: str, taken: set[str], field: s
     if not path:
         errors.add(required(field))
     if path in taken:
-        errors.add(invalid(field, path, UNIQUE))
+        errors.add(invalid(field, path, NOT_UNIQUE))
     if without_backsteps(path):
         errors.add(invalid(field, path, "can not contain backsteps ('..')"))
     else:

@@ -1,4 +1,4 @@
-"""Rules of file paths in objects: each check returns the texts of what is wrong."""
+"""Rules of file paths in objects: each check returns a list of error texts."""
 
 from __future__ import annotations
 

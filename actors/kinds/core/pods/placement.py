@@ -19,7 +19,7 @@ from actors.messages import Object
 
 EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 OPERATORS: Final = ("Equal", "Exists")
-UNSATISFIED: Final = ("DoNotSchedule", "ScheduleAnyway")
+UNSATISFIABLE_ACTIONS: Final = ("DoNotSchedule", "ScheduleAnyway")
 INCLUSION_POLICIES: Final = ("Honor", "Ignore")
 NOT_POSITIVE: Final = "must be greater than zero"
 
@@ -52,10 +52,10 @@ POD_READINESS_GATE = Struct(
 
 def toleration_rules(errors: FieldErrors, tolerations: list[Object], field: str) -> None:
     for index, toleration in enumerate(tolerations):
-        _toleration(errors, toleration, f"{field}[{index}]")
+        _one_toleration_rules(errors, toleration, f"{field}[{index}]")
 
 
-def _toleration(errors: FieldErrors, toleration: Object, field: str) -> None:
+def _one_toleration_rules(errors: FieldErrors, toleration: Object, field: str) -> None:
     key, operator, effect = (toleration.get(part, "") for part in ("key", "operator", "effect"))
     if key:
         errors.add_each(f"{field}.key", key, qualified_name(key))
@@ -65,12 +65,12 @@ def _toleration(errors: FieldErrors, toleration: Object, field: str) -> None:
     if "tolerationSeconds" in toleration and effect != "NoExecute":
         text = "effect must be 'NoExecute' when `tolerationSeconds` is set"
         errors.add(invalid(f"{field}.effect", effect, text))
-    _operator(errors, toleration, operator, f"{field}.operator")
+    _operator_rules(errors, toleration, operator, f"{field}.operator")
     if effect and effect not in EFFECTS:
         errors.add(not_supported(f"{field}.effect", effect, EFFECTS))
 
 
-def _operator(errors: FieldErrors, toleration: Object, operator: str, field: str) -> None:
+def _operator_rules(errors: FieldErrors, toleration: Object, operator: str, field: str) -> None:
     value = toleration.get("value", "")
     if operator in ("", "Equal"):
         wrong = label_value(value)
@@ -87,52 +87,52 @@ def _operator(errors: FieldErrors, toleration: Object, operator: str, field: str
 
 def added_toleration_rules(errors: FieldErrors, new: list[Object], old: list[Object], field: str) -> None:
     """An update may add tolerations and change their tolerationSeconds, but not remove any."""
-    kept = [_timeless(one) for one in new]
-    if any(_timeless(one) not in kept for one in old):
+    kept = [_without_seconds(one) for one in new]
+    if any(_without_seconds(one) not in kept for one in old):
         text = "existing toleration can not be modified except its tolerationSeconds"
         errors.add(forbidden(field, text))
         return
     toleration_rules(errors, new, field)
 
 
-def _timeless(toleration: Object) -> Object:
+def _without_seconds(toleration: Object) -> Object:
     return {part: value for part, value in toleration.items() if part != "tolerationSeconds"}
 
 
 def spread_rules(errors: FieldErrors, constraints: list[Object], field: str) -> None:
     for index, constraint in enumerate(constraints):
-        _constraint(errors, constraint, constraints[index + 1 :], f"{field}[{index}]")
+        _constraint_rules(errors, constraint, constraints[index + 1 :], f"{field}[{index}]")
 
 
-def _constraint(errors: FieldErrors, constraint: Object, rest: list[Object], field: str) -> None:
+def _constraint_rules(errors: FieldErrors, constraint: Object, rest: list[Object], field: str) -> None:
     skew, key, action = (constraint[part] for part in ("maxSkew", "topologyKey", "whenUnsatisfiable"))
     if skew <= 0:
         errors.add(invalid(f"{field}.maxSkew", skew, NOT_POSITIVE))
     if not key:
         errors.add(required(f"{field}.topologyKey", "can not be empty"))
-    if action not in UNSATISFIED:
-        errors.add(not_supported(f"{field}.whenUnsatisfiable", action, UNSATISFIED))
+    if action not in UNSATISFIABLE_ACTIONS:
+        errors.add(not_supported(f"{field}.whenUnsatisfiable", action, UNSATISFIABLE_ACTIONS))
     if any((one["topologyKey"], one["whenUnsatisfiable"]) == (key, action) for one in rest):
         errors.add(duplicate(f"{field}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {action}}}"))
-    _domains(errors, constraint.get("minDomains"), action, f"{field}.minDomains")
+    _min_domains_rules(errors, constraint.get("minDomains"), action, f"{field}.minDomains")
     for part in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
         policy = constraint.get(part)
         if policy is not None and policy not in INCLUSION_POLICIES:
             errors.add(not_supported(f"{field}.{part}", policy, INCLUSION_POLICIES))
-    _label_keys(errors, constraint, f"{field}.matchLabelKeys")
+    _label_key_rules(errors, constraint, f"{field}.matchLabelKeys")
 
 
-def _domains(errors: FieldErrors, least: int | None, action: str, field: str) -> None:
-    if least is None:
+def _min_domains_rules(errors: FieldErrors, min_domains: int | None, action: str, field: str) -> None:
+    if min_domains is None:
         return
-    if least <= 0:
-        errors.add(invalid(field, least, NOT_POSITIVE))
+    if min_domains <= 0:
+        errors.add(invalid(field, min_domains, NOT_POSITIVE))
     if action != "DoNotSchedule":
         text = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {action}"
-        errors.add(invalid(field, least, text))
+        errors.add(invalid(field, min_domains, text))
 
 
-def _label_keys(errors: FieldErrors, constraint: Object, field: str) -> None:
+def _label_key_rules(errors: FieldErrors, constraint: Object, field: str) -> None:
     selector = constraint.get("labelSelector", {})
     selected = {*selector.get("matchLabels", ())}
     selected |= {one["key"] for one in selector.get("matchExpressions", ())}

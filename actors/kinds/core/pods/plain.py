@@ -1,8 +1,8 @@
-"""Containers that one glance shows to be in order: most containers of most pods.
+"""A fast check that accepts plain containers: those with common fields only, all of them valid.
 
-A second statement of the rules of containers, for speed alone: it looks at the common fields only, in one function,
-and makes no paths and no texts. True means that the rules have nothing to say; False means nothing but that
-somebody has to look. A test holds the two against each other.
+It repeats the rules of containers for speed alone: it reads the common fields only and builds no paths and no error
+texts. True means that the full rules would find no error; False means that the full rules have to run. A test checks
+that the two agree.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 from actors.kinds.core.pods.ports import PROTOCOLS
 from actors.kinds.core.pods.projections import IN_VARIABLES
 from actors.kinds.core.pods.volumes import Volumes
-from actors.kinds.core.resources import MEASURED, nanos
+from actors.kinds.core.resources import STANDARD_CONTAINER_RESOURCES, nanos
 from actors.kinds.validation.checks import is_config_key, is_label, is_port_name, is_subdomain, is_variable
 from actors.messages import Object
 
@@ -20,8 +20,8 @@ _PULL_POLICIES: Final = frozenset(("Always", "IfNotPresent", "Never"))
 _PROTOCOLS: Final = frozenset(PROTOCOLS)
 _IN_VARIABLES: Final = frozenset(IN_VARIABLES)
 _TIMINGS: Final = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "failureThreshold")
-_NONE: Final[dict[str, str]] = {}
-_SAFE: Final = frozenset(
+_EMPTY: Final[dict[str, str]] = {}
+_PLAIN_CONTEXT_FIELDS: Final = frozenset(
     ("allowPrivilegeEscalation", "runAsNonRoot", "readOnlyRootFilesystem", "capabilities", "privileged")
 )
 
@@ -93,10 +93,10 @@ def _resources(resources: Object) -> bool:
     limits = resources.get("limits")
     if limits:
         for name, amount in limits.items():
-            if name not in MEASURED or amount[0] == "-":
+            if name not in STANDARD_CONTAINER_RESOURCES or amount[0] == "-":
                 return False
-    for name, amount in resources.get("requests", _NONE).items():
-        if name not in MEASURED or amount[0] == "-":
+    for name, amount in resources.get("requests", _EMPTY).items():
+        if name not in STANDARD_CONTAINER_RESOURCES or amount[0] == "-":
             return False
         if limits:
             limit = limits.get(name, amount)
@@ -115,7 +115,7 @@ def _mounts(mounts: list[Object], volumes: Volumes) -> bool:
 
 
 def _context(context: Object) -> bool:
-    if not context.keys() <= _SAFE:
+    if not context.keys() <= _PLAIN_CONTEXT_FIELDS:
         return False
     if context.get("allowPrivilegeEscalation") is not False:
         return True
@@ -133,15 +133,15 @@ def _probe(probe: Object) -> bool:
         if "httpHeaders" in action or action.get("scheme") not in ("HTTP", "HTTPS") or not action.get("path"):
             return False
     elif "exec" in probe:
-        return bool(probe["exec"].get("command")) and not _twice(probe)
+        return bool(probe["exec"].get("command")) and not _has_several_handlers(probe)
     else:
         action = probe.get("tcpSocket") or probe.get("grpc")
         if not action:
             return False
     port: Any = action["port"]
-    return type(port) is int and 1 <= port <= 65535 and not _twice(probe)
+    return type(port) is int and 1 <= port <= 65535 and not _has_several_handlers(probe)
 
 
-def _twice(probe: Object) -> bool:
+def _has_several_handlers(probe: Object) -> bool:
     """Whether more than one handler is set."""
     return ("exec" in probe) + ("httpGet" in probe) + ("tcpSocket" in probe) + ("grpc" in probe) > 1

@@ -87,14 +87,14 @@ def container_probe_rules(errors: FieldErrors, container: Object, field: str) ->
     """Rules for containers that may have probes."""
     if "lifecycle" in container:
         for part, handler in container["lifecycle"].items():
-            _handler(errors, handler, f"{field}.lifecycle.{part}")
+            _handler_rules(errors, handler, f"{field}.lifecycle.{part}")
     for part in ("livenessProbe", "readinessProbe", "startupProbe"):
         if part in container:
-            _probe(errors, container[part], f"{field}.{part}")
-            _only_in_its_place(errors, container[part], part, f"{field}.{part}")
+            _probe_rules(errors, container[part], f"{field}.{part}")
+            _probe_kind_rules(errors, container[part], part, f"{field}.{part}")
 
 
-def _only_in_its_place(errors: FieldErrors, probe: Object, kind: str, field: str) -> None:
+def _probe_kind_rules(errors: FieldErrors, probe: Object, kind: str, field: str) -> None:
     if kind == "readinessProbe":
         grace = probe.get("terminationGracePeriodSeconds")
         text = "must not be set for readinessProbes"
@@ -106,8 +106,8 @@ def _only_in_its_place(errors: FieldErrors, probe: Object, kind: str, field: str
         errors.add(invalid(f"{field}.successThreshold", times, "must be 1"))
 
 
-def _probe(errors: FieldErrors, probe: Object, field: str) -> None:
-    _handler(errors, probe, field)
+def _probe_rules(errors: FieldErrors, probe: Object, field: str) -> None:
+    _handler_rules(errors, probe, field)
     for part in _TIMINGS:
         if probe.get(part, 0) < 0:
             errors.add(invalid(f"{field}.{part}", probe[part], NEGATIVE))
@@ -116,7 +116,7 @@ def _probe(errors: FieldErrors, probe: Object, field: str) -> None:
         errors.add(invalid(f"{field}.terminationGracePeriodSeconds", grace, "must be greater than 0"))
 
 
-def _handler(errors: FieldErrors, handler: Object, field: str) -> None:
+def _handler_rules(errors: FieldErrors, handler: Object, field: str) -> None:
     found = False
     for part, rules in _HANDLERS:
         if part not in handler:
@@ -130,15 +130,15 @@ def _handler(errors: FieldErrors, handler: Object, field: str) -> None:
         errors.add(required(field, "must specify a handler type"))
 
 
-def _exec(errors: FieldErrors, action: Object, field: str) -> None:
+def _exec_rules(errors: FieldErrors, action: Object, field: str) -> None:
     if not action.get("command"):
         errors.add(required(f"{field}.command"))
 
 
-def _http_get(errors: FieldErrors, action: Object, field: str) -> None:
+def _http_get_rules(errors: FieldErrors, action: Object, field: str) -> None:
     if not action.get("path"):
         errors.add(required(f"{field}.path"))
-    _port(errors, action, field)
+    _port_rules(errors, action, field)
     scheme = action.get("scheme", "")
     if scheme not in SCHEMES:
         errors.add(not_supported(f"{field}.scheme", scheme, SCHEMES))
@@ -146,11 +146,16 @@ def _http_get(errors: FieldErrors, action: Object, field: str) -> None:
         errors.add_each(f"{field}.httpHeaders", header["name"], header_name(header["name"]))
 
 
-def _port(errors: FieldErrors, action: Object, field: str) -> None:
+def _port_rules(errors: FieldErrors, action: Object, field: str) -> None:
     """A port by its number, or by its name among the container's ports."""
     port: Any = action["port"]
     wrong = port_name(port) if isinstance(port, str) else port_number(port)
     errors.add_each(f"{field}.port", port, wrong)
 
 
-_HANDLERS: Final = (("exec", _exec), ("httpGet", _http_get), ("tcpSocket", _port), ("grpc", _port))
+_HANDLERS: Final = (
+    ("exec", _exec_rules),
+    ("httpGet", _http_get_rules),
+    ("tcpSocket", _port_rules),
+    ("grpc", _port_rules),
+)

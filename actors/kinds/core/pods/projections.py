@@ -102,8 +102,8 @@ PROJECTED_VOLUME_SOURCE = Struct(
     Field("defaultMode", INT32, 2, pointer=True, default=FILE_MODE),
 )
 
-# Fields of a pod that fieldPath may name; which of them a file or a variable may hold follows below.
-_SPOKEN_OF: Final = frozenset(
+# Fields of a pod that fieldPath can name; files and variables support only those listed below.
+_POD_FIELDS: Final = frozenset(
     (
         *("metadata.annotations", "metadata.labels", "metadata.name", "metadata.namespace", "metadata.uid"),
         *("spec.nodeName", "spec.restartPolicy", "spec.serviceAccountName", "spec.schedulerName"),
@@ -121,40 +121,43 @@ _AMOUNTS: Final = (
     *("limits.cpu", "limits.ephemeral-storage", "limits.memory"),
     *("requests.cpu", "requests.ephemeral-storage", "requests.memory"),
 )
-_PAGES: Final = ("limits.hugepages-", "requests.hugepages-")
-_BYTE_STEPS: Final = ("1", *(f"1{unit}" for unit in ("k", "M", "G", "T", "P", "E")))
-_DIVISORS: Final[tuple[str, ...]] = (*_BYTE_STEPS, *(f"1{unit}i" for unit in ("K", "M", "G", "T", "P", "E")))
-_DIVIDED: Final = {"cpu": "cpu", "memory": "memory", "ephemeral-storage": "local ephemeral storage"}
+_HUGE_PAGES: Final = ("limits.hugepages-", "requests.hugepages-")
+_DECIMAL_DIVISORS: Final = ("1", *(f"1{unit}" for unit in ("k", "M", "G", "T", "P", "E")))
+_DIVISORS: Final[tuple[str, ...]] = (
+    *_DECIMAL_DIVISORS,
+    *(f"1{unit}i" for unit in ("K", "M", "G", "T", "P", "E")),
+)
+_RESOURCE_TITLES: Final = {"cpu": "cpu", "memory": "memory", "ephemeral-storage": "local ephemeral storage"}
 
 
 def secret_rules(errors: FieldErrors, source: Object, field: str) -> None:
     if not source.get("secretName"):
         errors.add(required(f"{field}.secretName"))
-    _mode(errors, source, field)
-    _items(errors, source, field)
+    _mode_rules(errors, source, field)
+    _item_list_rules(errors, source, field)
 
 
 def config_map_rules(errors: FieldErrors, source: Object, field: str) -> None:
     if not source.get("name"):
         errors.add(required(f"{field}.name"))
-    _mode(errors, source, field)
-    _items(errors, source, field)
+    _mode_rules(errors, source, field)
+    _item_list_rules(errors, source, field)
 
 
 def downward_api_rules(errors: FieldErrors, source: Object, field: str) -> None:
-    _mode(errors, source, field)
+    _mode_rules(errors, source, field)
     for file in source.get("items", ()):
-        _file(errors, file, field)
+        _file_rules(errors, file, field)
 
 
 def projected_rules(errors: FieldErrors, source: Object, field: str) -> None:
-    _mode(errors, source, field)
+    _mode_rules(errors, source, field)
     taken: set[str] = set()
     for index, projection in enumerate(source["sources"] or ()):
-        _projection(errors, projection, f"{field}.sources[{index}]", field, taken)
+        _projection_rules(errors, projection, f"{field}.sources[{index}]", field, taken)
 
 
-def _mode(errors: FieldErrors, holder: Object, field: str, name: str = "defaultMode") -> None:
+def _mode_rules(errors: FieldErrors, holder: Object, field: str, name: str = "defaultMode") -> None:
     mode = holder.get(name)
     if mode is not None and not (0 <= mode <= HIGHEST_MODE):
         errors.add(
@@ -162,20 +165,20 @@ def _mode(errors: FieldErrors, holder: Object, field: str, name: str = "defaultM
         )
 
 
-def _items(errors: FieldErrors, source: Object, field: str) -> None:
+def _item_list_rules(errors: FieldErrors, source: Object, field: str) -> None:
     for index, item in enumerate(source.get("items", ())):
-        _item(errors, item, f"{field}.items[{index}]")
+        _item_rules(errors, item, f"{field}.items[{index}]")
 
 
-def _item(errors: FieldErrors, item: Object, field: str) -> None:
+def _item_rules(errors: FieldErrors, item: Object, field: str) -> None:
     for part in ("key", "path"):
         if not item[part]:
             errors.add(required(f"{field}.{part}"))
     errors.add_each(f"{field}.path", item["path"], unreserved(item["path"]))
-    _mode(errors, item, field, "mode")
+    _mode_rules(errors, item, field, "mode")
 
 
-def _file(errors: FieldErrors, file: Object, field: str) -> None:
+def _file_rules(errors: FieldErrors, file: Object, field: str) -> None:
     """Errors name the volume, not the file in it, as clients expect."""
     path, reference, amount = file["path"], file.get("fieldRef"), file.get("resourceFieldRef")
     if not path:
@@ -190,7 +193,7 @@ def _file(errors: FieldErrors, file: Object, field: str) -> None:
         amount_reference_rules(errors, amount, f"{field}.resourceFieldRef", needs_container=True)
     else:
         errors.add(required(field, "one of fieldRef and resourceFieldRef is required"))
-    _mode(errors, file, field, "mode")
+    _mode_rules(errors, file, field, "mode")
 
 
 def field_reference_rules(
@@ -204,14 +207,14 @@ def field_reference_rules(
         return
     owner, key = _subscript(path)
     if version != "v1":
-        errors.add(_unreadable(path, f"unsupported pod version: {version}", field))
+        errors.add(_conversion_error(path, f"unsupported pod version: {version}", field))
         return
     if key is not None:
         _subscript_rules(errors, path, owner, key, field)
         return
     path = "spec.nodeName" if path == "spec.host" else path
-    if path not in _SPOKEN_OF:
-        errors.add(_unreadable(path, f"field label not supported: {path}", field))
+    if path not in _POD_FIELDS:
+        errors.add(_conversion_error(path, f"field label not supported: {path}", field))
     elif path not in supported:
         errors.add(not_supported(f"{field}.fieldPath", path, supported))
 
@@ -231,10 +234,10 @@ def _subscript_rules(errors: FieldErrors, path: str, owner: str, key: str, field
     if owner == "metadata.labels":
         errors.add_each(field, key, qualified_name(key))
     else:
-        errors.add(_unreadable(path, f"field label does not support subscript: {path}", field))
+        errors.add(_conversion_error(path, f"field label does not support subscript: {path}", field))
 
 
-def _unreadable(path: str, why: str, field: str) -> FieldError:
+def _conversion_error(path: str, why: str, field: str) -> FieldError:
     return invalid(f"{field}.fieldPath", path, f"error converting fieldPath: {why}")
 
 
@@ -246,16 +249,16 @@ def amount_reference_rules(
         errors.add(required(f"{field}.containerName"))
     elif not name:
         errors.add(required(f"{field}.resource"))
-    elif name not in _AMOUNTS and not name.startswith(_PAGES):
+    elif name not in _AMOUNTS and not name.startswith(_HUGE_PAGES):
         errors.add(not_supported(f"{field}.resource", name, _AMOUNTS))
-    _divisor(errors, name, reference["divisor"], field)
+    _divisor_rules(errors, name, reference["divisor"], field)
 
 
-def _divisor(errors: FieldErrors, name: str, divisor: str, field: str) -> None:
+def _divisor_rules(errors: FieldErrors, name: str, divisor: str, field: str) -> None:
     if divisor == "0":
         return
     supported, listed = _DIVISORS, ", ".join(_DIVISORS)
-    what = "hugepages" if name.startswith(_PAGES) else _DIVIDED.get(name.partition(".")[2], "")
+    what = "hugepages" if name.startswith(_HUGE_PAGES) else _RESOURCE_TITLES.get(name.partition(".")[2], "")
     if what == "cpu":
         supported, listed = ("1m", "1"), "1m and 1"
     if divisor in supported or (what != "hugepages" and name not in _AMOUNTS):
@@ -264,38 +267,40 @@ def _divisor(errors: FieldErrors, name: str, divisor: str, field: str) -> None:
     errors.add(invalid(f"{field}.divisor", name, text))
 
 
-def _projection(errors: FieldErrors, source: Object, field: str, volume: str, taken: set[str]) -> None:
+def _projection_rules(errors: FieldErrors, source: Object, field: str, volume: str, taken: set[str]) -> None:
     for part in ("secret", "configMap"):
         if part in source:
-            _projected_keys(errors, source[part], f"{field}.{part}", volume, taken)
+            _projected_key_rules(errors, source[part], f"{field}.{part}", volume, taken)
     if "downwardAPI" in source:
         for file in source["downwardAPI"].get("items", ()):
-            _file(errors, file, f"{field}.downwardAPI")
-            _taken(errors, file["path"], file["path"], volume, taken)
+            _file_rules(errors, file, f"{field}.downwardAPI")
+            _path_conflict_rules(errors, file["path"], file["path"], volume, taken)
     if "serviceAccountToken" in source:
-        _token(errors, source["serviceAccountToken"], f"{field}.serviceAccountToken", volume)
+        _token_rules(errors, source["serviceAccountToken"], f"{field}.serviceAccountToken", volume)
     if len(source) > 1:
         errors.add(forbidden(field, "may not specify more than 1 volume type"))
 
 
-def _projected_keys(errors: FieldErrors, source: Object, field: str, volume: str, taken: set[str]) -> None:
+def _projected_key_rules(
+    errors: FieldErrors, source: Object, field: str, volume: str, taken: set[str]
+) -> None:
     name = source.get("name", "")
     if not name:
         errors.add(required(f"{field}.name"))
     for index, item in enumerate(source.get("items", ())):
-        _item(errors, item, f"{field}.items[{index}]")
-        _taken(errors, item["path"], name, volume, taken)
+        _item_rules(errors, item, f"{field}.items[{index}]")
+        _path_conflict_rules(errors, item["path"], name, volume, taken)
 
 
-def _taken(errors: FieldErrors, path: str, shown: str, volume: str, taken: set[str]) -> None:
+def _path_conflict_rules(errors: FieldErrors, path: str, value: str, volume: str, taken: set[str]) -> None:
     if path in taken:
-        errors.add(invalid(volume, shown, "conflicting duplicate paths"))
+        errors.add(invalid(volume, value, "conflicting duplicate paths"))
         return
     if path:
         taken.add(path)
 
 
-def _token(errors: FieldErrors, token: Object, field: str, volume: str) -> None:
+def _token_rules(errors: FieldErrors, token: Object, field: str, volume: str) -> None:
     seconds = token.get("expirationSeconds", 0)
     if seconds < SHORTEST_TOKEN:
         text = "may not specify a duration less than 10 minutes"

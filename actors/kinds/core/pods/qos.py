@@ -7,31 +7,31 @@ from typing import Final
 from actors.kinds.core.resources import nanos
 from actors.messages import Object
 
-COUNTED: Final = ("cpu", "memory")
-_NONE: Final[dict[str, str]] = {}
+QOS_RESOURCES: Final = ("cpu", "memory")
+_EMPTY: Final[dict[str, str]] = {}
 
 
 def qos_class(spec: Object) -> str:
-    """Nobody asks for more than it may use, so all get what they ask for when each one does."""
-    asks = False
+    """Guaranteed if all containers have limits equal to requests, BestEffort if none has any, else Burstable."""
+    has_resources = False
     guaranteed = True
     for container in (*(spec["containers"] or ()), *spec.get("initContainers", ())):
         resources = container["resources"]
         if not resources:
             guaranteed = False
             continue
-        requests, limits = resources.get("requests", _NONE), resources.get("limits", _NONE)
-        for name in COUNTED:
+        requests, limits = resources.get("requests", _EMPTY), resources.get("limits", _EMPTY)
+        for name in QOS_RESOURCES:
             request, limit = requests.get(name, "0"), limits.get(name, "0")
-            asks = asks or _is_some(request) or _is_some(limit)
-            if (request != limit and nanos(request) != nanos(limit)) or not _is_some(limit):
+            has_resources = has_resources or _is_positive(request) or _is_positive(limit)
+            if (request != limit and nanos(request) != nanos(limit)) or not _is_positive(limit):
                 guaranteed = False
-        if asks and not guaranteed:
-            return "Burstable"  # whatever the others ask for
-    if not asks:
+        if has_resources and not guaranteed:
+            return "Burstable"  # whatever the other containers have
+    if not has_resources:
         return "BestEffort"
     return "Guaranteed" if guaranteed else "Burstable"
 
 
-def _is_some(amount: str) -> bool:
+def _is_positive(amount: str) -> bool:
     return amount != "0" and amount[0] != "-"

@@ -168,7 +168,7 @@ LOCALHOST: Final = "localhost/"
 
 
 def annotated_profile_rules(errors: FieldErrors, text: str, field: str) -> None:
-    """Profiles were set by annotations once, and the API still reads those."""
+    """Rules of profiles in annotations, which preceded the field and are still read."""
     if text == UNCONFINED or text in RUNTIME_DEFAULT:
         return
     if text.startswith(LOCALHOST):

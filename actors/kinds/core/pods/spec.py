@@ -1,7 +1,7 @@
 """The spec of pods: containers, volumes, and where and how they run.
 
 Templates of workloads have the same spec as pods. A few defaults and rules are for pods alone; those are in
-`core/pod`. What an old object already has stays allowed, even where it is invalid for a new one: `Allowed`.
+`core/pod`. An update may keep values of the old object that would be invalid in a new one: `Allowed`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from actors.kinds.core.pods.windows import (
     windows_rules,
 )
 from actors.kinds.core.references import LOCAL_OBJECT_REFERENCE
-from actors.kinds.core.resources import HUGE_PAGES, in_whole_pages, requirement_rules, round_up
+from actors.kinds.core.resources import HUGE_PAGES, is_multiple_of_page_size, requirement_rules, round_up
 from actors.kinds.declaration.meta import label_rules
 from actors.kinds.schema.fields import (
     BOOL,
@@ -68,9 +68,9 @@ from actors.messages import Object
 
 RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
 PREEMPTION_POLICIES: Final = ("PreemptLowerPriority", "Never")
-SYSTEMS: Final = ("linux", "windows")
+OPERATING_SYSTEMS: Final = ("linux", "windows")
 LONGEST_DEADLINE: Final = 2**31 - 1
-NOT_WITH_OWN_USERS: Final = "when `pod.Spec.HostUsers` is false"
+NOT_IN_USER_NAMESPACE: Final = "when `pod.Spec.HostUsers` is false"
 
 POD_OS = Struct(
     "core.v1.PodOS",
@@ -131,15 +131,15 @@ POD_SPEC = Struct(
     Field("hostUsers", BOOL, 37, pointer=True),
 )
 
-_WITH_OWN_USERS: Final = frozenset(("emptyDir", "secret", "downwardAPI", "configMap", "projected"))
+_USER_NAMESPACE_VOLUMES: Final = frozenset(("emptyDir", "secret", "downwardAPI", "configMap", "projected"))
 _CONTAINERS: Final = ("containers", "initContainers", "ephemeralContainers")
 
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What validation tolerates because the old object has it already."""
+    """Invalid values that validation tolerates because the old object has them already."""
 
-    uneven_pages: bool = False
+    indivisible_huge_pages: bool = False
     expanded_dns: bool = False
     any_deletion_cost: bool = False
 
@@ -155,11 +155,11 @@ def fill_spec(spec: Object) -> None:
         fill_host_ports(spec.get("initContainers", []))
     if "overhead" in spec:
         round_up(spec["overhead"])
-    _one_account(spec)
+    _sync_service_account_fields(spec)
 
 
-def _one_account(spec: Object) -> None:
-    """The service account has an old and a new field name, and both are shown; the new one takes precedence."""
+def _sync_service_account_fields(spec: Object) -> None:
+    """The service account has an old and a new field name, and objects have both; the new one takes precedence."""
     name = spec.get("serviceAccountName") or spec.get("serviceAccount")
     if name and (spec.get("serviceAccountName") != name or spec.get("serviceAccount") != name):
         filled = POD_SPEC.arranged({**spec, "serviceAccountName": name, "serviceAccount": name})
@@ -174,7 +174,7 @@ class SpecRules:
     """Rules of pod specs in one dialect."""
 
     def __init__(self, keys: PodKeys) -> None:
-        self._home = keys.home
+        self._api_domain = keys.api_domain
         self._volumes = VolumeRules(keys.domains)
 
     def validate(
@@ -187,50 +187,54 @@ class SpecRules:
     ) -> None:
         """`pod` is the name of the pod, empty for the spec of a template."""
         volumes = self._volumes.validate(errors, spec.get("volumes", []), f"{field}.volumes", pod)
-        main, preparing = spec["containers"] or [], spec.get("initContainers", [])
-        rules = ContainerRules(volumes, self._home, allowed.uneven_pages)
-        rules.main(errors, main, f"{field}.containers")
-        rules.preparing(errors, preparing, main, f"{field}.initContainers")
+        main, init = spec["containers"] or [], spec.get("initContainers", [])
+        rules = ContainerRules(volumes, self._api_domain, allowed.indivisible_huge_pages)
+        rules.validate_main(errors, main, f"{field}.containers")
+        rules.validate_init(errors, init, main, f"{field}.initContainers")
         if "ephemeralContainers" in spec:
-            added = spec["ephemeralContainers"]
-            rules.added(errors, added, [*main, *preparing], f"{field}.ephemeralContainers")
-        _words(errors, spec, field)
+            ephemeral = spec["ephemeralContainers"]
+            rules.validate_ephemeral(errors, ephemeral, [*main, *init], f"{field}.ephemeralContainers")
+        _policy_rules(errors, spec, field)
         if spec.get("hostNetwork"):
             host_network_rules(errors, main, f"{field}.containers")
         pod_context_rules(errors, spec, f"{field}.securityContext")
-        _placement(errors, spec, field, allowed)
+        _placement_rules(errors, spec, field, allowed)
         host_process_rules(errors, spec, field)
-        _own_users(errors, spec, field)
-        _names(errors, spec, field)
-        _lists(errors, spec, field)
-        self._classes(errors, spec, field, allowed)
-        _system(errors, spec, field)
+        _user_namespace_rules(errors, spec, field)
+        _name_rules(errors, spec, field)
+        _list_rules(errors, spec, field)
+        self._class_rules(errors, spec, field, allowed)
+        _os_rules(errors, spec, field)
 
-    def _classes(self, errors: FieldErrors, spec: Object, field: str, allowed: Allowed) -> None:
+    def _class_rules(self, errors: FieldErrors, spec: Object, field: str, allowed: Allowed) -> None:
         for part in ("priorityClassName", "runtimeClassName"):
             name = spec.get(part)
             if name is not None:
                 errors.add_each(f"{field}.{part}", name, dns_subdomain(name))
         policy = spec.get("preemptionPolicy")
         if policy is not None and policy not in PREEMPTION_POLICIES:
-            _one_of(errors, policy, PREEMPTION_POLICIES, f"{field}.preemptionPolicy")
+            _unsupported_or_missing(errors, policy, PREEMPTION_POLICIES, f"{field}.preemptionPolicy")
         if "overhead" in spec:
             limits = {"limits": spec["overhead"]}
             requirement_rules(
-                errors, limits, f"{field}.overhead", self._home, uneven_pages=allowed.uneven_pages
+                errors,
+                limits,
+                f"{field}.overhead",
+                self._api_domain,
+                indivisible_huge_pages=allowed.indivisible_huge_pages,
             )
 
 
-def _words(errors: FieldErrors, spec: Object, field: str) -> None:
+def _policy_rules(errors: FieldErrors, spec: Object, field: str) -> None:
     policy = spec.get("restartPolicy", "")
     if policy not in RESTART_POLICIES:
-        _one_of(errors, policy, RESTART_POLICIES, f"{field}.restartPolicy")
+        _unsupported_or_missing(errors, policy, RESTART_POLICIES, f"{field}.restartPolicy")
     dns_policy_rules(errors, spec.get("dnsPolicy", ""), f"{field}.dnsPolicy")
     if "nodeSelector" in spec:
         label_rules(errors, spec["nodeSelector"], f"{field}.nodeSelector")
 
 
-def _placement(errors: FieldErrors, spec: Object, field: str, allowed: Allowed) -> None:
+def _placement_rules(errors: FieldErrors, spec: Object, field: str, allowed: Allowed) -> None:
     if "affinity" in spec:
         affinity_rules(errors, spec["affinity"], f"{field}.affinity")
     dns_config_rules(
@@ -247,24 +251,24 @@ def _placement(errors: FieldErrors, spec: Object, field: str, allowed: Allowed) 
         spread_rules(errors, spec["topologySpreadConstraints"], here)
 
 
-def _own_users(errors: FieldErrors, spec: Object, field: str) -> None:
+def _user_namespace_rules(errors: FieldErrors, spec: Object, field: str) -> None:
     """A user namespace (hostUsers false) excludes most volume types and all host namespaces."""
     if spec.get("hostUsers") is not False:
         return
     for index, volume in enumerate(spec.get("volumes", ())):
-        if _WITH_OWN_USERS.isdisjoint(volume):
+        if _USER_NAMESPACE_VOLUMES.isdisjoint(volume):
             errors.add(
                 forbidden(
                     f"{field}.volumes[{index}]",
                     "volume type not supported when `pod.Spec.HostUsers` is false",
                 )
             )
-    for part, spelled in (("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")):
+    for part, name in (("hostNetwork", "hostNetwork"), ("hostPID", "HostPID"), ("hostIPC", "HostIPC")):
         if part in spec:
-            errors.add(forbidden(f"{field}.{spelled}", NOT_WITH_OWN_USERS))
+            errors.add(forbidden(f"{field}.{name}", NOT_IN_USER_NAMESPACE))
 
 
-def _names(errors: FieldErrors, spec: Object, field: str) -> None:
+def _name_rules(errors: FieldErrors, spec: Object, field: str) -> None:
     for part in ("serviceAccountName", "nodeName"):
         if part in spec:
             errors.add_each(f"{field}.{part}", spec[part], dns_subdomain(spec[part]))
@@ -276,45 +280,45 @@ def _names(errors: FieldErrors, spec: Object, field: str) -> None:
             errors.add_each(f"{field}.{part}", spec[part], dns_label(spec[part]))
 
 
-def _lists(errors: FieldErrors, spec: Object, field: str) -> None:
+def _list_rules(errors: FieldErrors, spec: Object, field: str) -> None:
     if "tolerations" in spec:
         toleration_rules(errors, spec["tolerations"], f"{field}.tolerations")
     if "hostAliases" in spec:
         host_alias_rules(errors, spec["hostAliases"], f"{field}.hostAliases")
 
 
-def _system(errors: FieldErrors, spec: Object, field: str) -> None:
+def _os_rules(errors: FieldErrors, spec: Object, field: str) -> None:
     if "os" not in spec:
         return
     name = spec["os"]["name"]
     if not name:
         errors.add(required(f"{field}.os.name", "cannot be empty"))
         return
-    if name not in SYSTEMS:
-        errors.add(not_supported(f"{field}.os", name, SYSTEMS))
+    if name not in OPERATING_SYSTEMS:
+        errors.add(not_supported(f"{field}.os", name, OPERATING_SYSTEMS))
     elif name == "linux":
         linux_rules(errors, spec, field)
     else:
         windows_rules(errors, spec, field)
 
 
-def _one_of(errors: FieldErrors, value: str, supported: tuple[str, ...], field: str) -> None:
+def _unsupported_or_missing(errors: FieldErrors, value: str, supported: tuple[str, ...], field: str) -> None:
     errors.add(not_supported(field, value, supported) if value else required(field))
 
 
 def allowed_by(spec: Object, old: Object) -> Allowed:
-    """What the old spec has that would be invalid in a new one."""
+    """The values of the old spec that would be invalid in a new one."""
     before, after = old.get("dnsConfig", {}), spec.get("dnsConfig", {})
     expanded = is_expanded(before) and before.get("searches") == after.get("searches")
-    return Allowed(uneven_pages=_has_uneven_pages(old), expanded_dns=expanded)
+    return Allowed(indivisible_huge_pages=_has_indivisible_huge_pages(old), expanded_dns=expanded)
 
 
-def _has_uneven_pages(spec: Object) -> bool:
+def _has_indivisible_huge_pages(spec: Object) -> bool:
     lists = [spec.get("overhead", {})]
     for container, _ in containers_of(spec, ""):
         lists += container["resources"].values()
     return any(
-        name.startswith(HUGE_PAGES) and not in_whole_pages(name, amount)
+        name.startswith(HUGE_PAGES) and not is_multiple_of_page_size(name, amount)
         for amounts in lists
         for name, amount in amounts.items()
     )

@@ -90,13 +90,13 @@ _OWN_CONDITIONS: Final = frozenset(("PodScheduled", "Ready", "Initialized"))
 
 def fill_status(pod: Object) -> None:
     status = pod["status"]
-    first, all_ = status.get("podIP", ""), status.get("podIPs", [])
-    if first and (not all_ or all_[0].get("ip", "") != first):
-        all_ = [{"ip": first}]
-    if all_ and all_[0].get("ip", "") != first:
-        first = all_[0].get("ip", "")
-    if all_:
-        pod["status"] = POD_STATUS.arranged({**status, "podIP": first, "podIPs": all_})
+    first, addresses = status.get("podIP", ""), status.get("podIPs", [])
+    if first and (not addresses or addresses[0].get("ip", "") != first):
+        addresses = [{"ip": first}]
+    if addresses and addresses[0].get("ip", "") != first:
+        first = addresses[0].get("ip", "")
+    if addresses:
+        pod["status"] = POD_STATUS.arranged({**status, "podIP": first, "podIPs": addresses})
 
 
 def status_change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
@@ -113,7 +113,7 @@ def status_change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
         ("initContainerStatuses", restart),
         ("ephemeralContainerStatuses", "Never"),
     ):
-        _ended_for_good(errors, status.get(part, ()), before.get(part, ()), policy, f"status.{part}")
+        _termination_rules(errors, status.get(part, ()), before.get(part, ()), policy, f"status.{part}")
     _address_rules(errors, status.get("podIPs", []))
 
 
@@ -124,7 +124,7 @@ def _condition_rules(errors: FieldErrors, conditions: list[Object]) -> None:
             errors.add_each(f"metadata.conditions[{index}].Type", kind, qualified_name(kind))
 
 
-def _ended_for_good(
+def _termination_rules(
     errors: FieldErrors, new: list[Object], old: list[Object], policy: str, field: str
 ) -> None:
     """A terminated container that is not to be restarted stays terminated."""

@@ -1,6 +1,6 @@
 """Volume sources on disks and stores of certain vendors: fields and rules, all much alike.
 
-Most exist for objects that still name them; CSI drivers have replaced them.
+CSI drivers have replaced most of them; they remain for objects that still use them.
 """
 
 from __future__ import annotations

@@ -111,9 +111,9 @@ _ORDER: Final = (
     *("photonPersistentDisk", "portworxVolume", "azureDisk", "storageos", "projected", "scaleIO"),
     *("csi", "ephemeral"),
 )
-# Sources that messages name differently: in fields inside it, and when it is one source too many.
-_SPELLED: Final = {"gcePersistentDisk": "persistentDisk"}
-_TOO_MANY: Final = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}
+# Names of sources in messages where they differ: in paths of fields inside, and for a surplus source.
+_NAME_IN_PATHS: Final = {"gcePersistentDisk": "persistentDisk"}
+_NAME_AS_SURPLUS: Final = {"cephfs": "cephFS", "downwardAPI": "downwarAPI"}
 
 
 class VolumeRules:
@@ -133,7 +133,7 @@ class VolumeRules:
     def validate(self, errors: FieldErrors, volumes: list[Object], field: str, pod: str) -> Volumes:
         """Add the errors of all volumes; return the valid volumes by name. `pod` is empty in a template."""
         usable: dict[str, Object] = {}
-        made = {f"{pod}-{one['name']}" for one in volumes if pod and "ephemeral" in one}
+        created_claims = {f"{pod}-{one['name']}" for one in volumes if pod and "ephemeral" in one}
         for index, volume in enumerate(volumes):
             here, before = f"{field}[{index}]", len(errors.found)
             self._one(errors, volume, here, pod)
@@ -141,7 +141,7 @@ class VolumeRules:
             if len(errors.found) == before:
                 usable[volume["name"]] = volume
             claim = volume.get("persistentVolumeClaim", {}).get("claimName")
-            if claim in made:
+            if claim in created_claims:
                 text = "must not reference a PVC that gets created for an ephemeral volume"
                 errors.add(invalid(f"{here}.persistentVolumeClaim.claimName", claim, text))
         return usable
@@ -153,9 +153,9 @@ class VolumeRules:
             return
         for index, name in enumerate(sources):
             if index:
-                errors.add(forbidden(f"{field}.{_TOO_MANY.get(name, name)}", ONE_SOURCE))
+                errors.add(forbidden(f"{field}.{_NAME_AS_SURPLUS.get(name, name)}", ONE_SOURCE))
             else:
-                self._rules[name](errors, volume[name], f"{field}.{_SPELLED.get(name, name)}")
+                self._rules[name](errors, volume[name], f"{field}.{_NAME_IN_PATHS.get(name, name)}")
         if "iscsi" in volume:
             _initiator_rules(errors, volume, field)
         if sources[0] == "ephemeral" and pod and volume["name"]:

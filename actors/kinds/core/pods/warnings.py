@@ -24,7 +24,7 @@ _OLD_SOURCES: Final = {
     "quobyte": _SOON,
     "glusterfs": "deprecated in v1.25, this feature will be removed soon after in a subsequent release",
 }
-_SPELLED: Final = {"storageos": "storageOS"}
+_NAME_IN_PATHS: Final = {"storageos": "storageOS"}
 _USE_SYSCTLS: Final = 'non-functional in v1.11+; use the "sysctls" field instead'
 _USE_PROFILE: Final = (
     'deprecated since v1.19, non-functional in a future release; use the "seccompProfile" field instead'
@@ -56,7 +56,7 @@ class PodWarnings:
                 if key in annotations
             ),
             *_sources(spec, f"{prefix}spec"),
-            *_repeated(spec, f"{prefix}spec"),
+            *_repeated_entries(spec, f"{prefix}spec"),
             *_fractions(spec.get("overhead", {}), f"{prefix}spec.overhead"),
             *self._profiles(spec, annotations, prefix),
         ]
@@ -70,12 +70,12 @@ class PodWarnings:
         here = f"{field}.affinity.nodeAffinity"
         for index, term in enumerate(affinity.get(REQUIRED, {}).get("nodeSelectorTerms") or ()):
             expressions = term.get("matchExpressions", ())
-            place = f"{here}.{REQUIRED}.nodeSelectorTerms[{index}].matchExpressions"
-            yield from requirement_warnings(known, expressions, place)
+            path = f"{here}.{REQUIRED}.nodeSelectorTerms[{index}].matchExpressions"
+            yield from requirement_warnings(known, expressions, path)
         for index, weighted in enumerate(affinity.get(PREFERRED, ())):
             expressions = weighted["preference"].get("matchExpressions", ())
-            place = f"{here}.{PREFERRED}[{index}].preference.matchExpressions"
-            yield from requirement_warnings(known, expressions, place)
+            path = f"{here}.{PREFERRED}[{index}].preference.matchExpressions"
+            yield from requirement_warnings(known, expressions, path)
         for index, constraint in enumerate(spec.get("topologySpreadConstraints", ())):
             key = constraint["topologyKey"]
             if key in known:
@@ -83,20 +83,20 @@ class PodWarnings:
 
     def _profiles(self, spec: Object, annotations: Object, prefix: str) -> Iterator[str]:
         here = f"{prefix}metadata.annotations"
-        if self._keys.pod_seccomp in annotations and _unprofiled(spec):
+        if self._keys.pod_seccomp in annotations and _has_no_seccomp_profile(spec):
             yield f"{here}[{self._keys.pod_seccomp}]: {_USE_PROFILE}"
         for container, path in containers_of(spec, f"{prefix}spec"):
             key = self._keys.container_seccomp + container["name"] if annotations else ""
-            if key in annotations and _unprofiled(container):
+            if key in annotations and _has_no_seccomp_profile(container):
                 yield f"{here}[{key}]: {_USE_PROFILE}"
             if container["resources"]:
                 yield from _container_fractions(container["resources"], f"{path}.resources")
             env = container.get("env", ())
             if len({variable["name"] for variable in env}) < len(env):
-                yield from _twice(env, "name", f"{path}.env")
+                yield from _duplicates(env, "name", f"{path}.env")
 
 
-def _unprofiled(holder: Object) -> bool:
+def _has_no_seccomp_profile(holder: Object) -> bool:
     return "seccompProfile" not in holder.get("securityContext", {})
 
 
@@ -104,20 +104,20 @@ def _sources(spec: Object, field: str) -> Iterator[str]:
     for index, volume in enumerate(spec.get("volumes", ())):
         for source, text in _OLD_SOURCES.items():
             if source in volume:
-                yield f"{field}.volumes[{index}].{_SPELLED.get(source, source)}: {text}"
+                yield f"{field}.volumes[{index}].{_NAME_IN_PATHS.get(source, source)}: {text}"
 
 
-def _repeated(spec: Object, field: str) -> Iterator[str]:
-    yield from _twice(spec.get("hostAliases", ()), "ip", f"{field}.hostAliases")
+def _repeated_entries(spec: Object, field: str) -> Iterator[str]:
+    yield from _duplicates(spec.get("hostAliases", ()), "ip", f"{field}.hostAliases")
     secrets = spec.get("imagePullSecrets", ())
-    yield from _twice(secrets, "name", f"{field}.imagePullSecrets")
+    yield from _duplicates(secrets, "name", f"{field}.imagePullSecrets")
     for index, secret in enumerate(secrets):
         if not secret.get("name"):
             yield f'{field}.imagePullSecrets[{index}].name: invalid empty name ""'
-    yield from _twice(spec.get("volumes", ()), "name", f"{field}.volumes")
+    yield from _duplicates(spec.get("volumes", ()), "name", f"{field}.volumes")
 
 
-def _twice(entries: Iterable[Object], part: str, field: str) -> Iterator[str]:
+def _duplicates(entries: Iterable[Object], part: str, field: str) -> Iterator[str]:
     seen: set[str] = set()
     for index, entry in enumerate(entries):
         value = entry.get(part, "")

@@ -1,4 +1,4 @@
-"""Pods on Windows nodes: the users of their containers, and the fields they cannot have."""
+"""Pods on Windows nodes: users of their containers, and fields that Windows does not support."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _NET_BIOS: Final = r'[^\\/:*?"<>|.][^\\/:*?"<>|]{0,14}'
 _CONTROL: Final = frozenset(map(chr, (*range(32), 127)))
 _RESERVED: Final = frozenset('"/\\:;|=,+*?<>@[]')
 
-_UNKNOWN_TO_PODS: Final = (
+_FORBIDDEN_IN_PODS: Final = (
     *("seLinuxOptions", "hostUsers", "hostPID", "hostIPC", "seccompProfile", "fsGroup"),
     *("fsGroupChangePolicy", "sysctls", "shareProcessNamespace", "runAsUser", "runAsGroup"),
     "supplementalGroups",
 )
-_OF_THE_SPEC: Final = frozenset(("hostUsers", "hostPID", "hostIPC", "shareProcessNamespace"))
-_UNKNOWN_TO_CONTAINERS: Final = (
+_IN_SPEC: Final = frozenset(("hostUsers", "hostPID", "hostIPC", "shareProcessNamespace"))
+_FORBIDDEN_IN_CONTAINERS: Final = (
     *("seLinuxOptions", "seccompProfile", "capabilities", "readOnlyRootFilesystem", "privileged"),
     *("allowPrivilegeEscalation", "procMount", "runAsUser", "runAsGroup"),
 )
@@ -56,11 +56,11 @@ def windows_option_rules(errors: FieldErrors, options: Object, field: str) -> No
         text = f"gmsaCredentialSpec size must be under {LONGEST_SPEC // 1024} KiB"
         errors.add(invalid(f"{field}.gmsaCredentialSpec", spec, text))
     if user is not None:
-        for text in _user(user):
+        for text in _user_name_errors(user):
             errors.add(invalid(f"{field}.runAsUserName", user, f"runAsUserName{text}"))
 
 
-def _user(name: str) -> list[str]:
+def _user_name_errors(name: str) -> list[str]:
     if not name:
         return [" cannot be an empty string"]
     if not _CONTROL.isdisjoint(name):
@@ -101,35 +101,35 @@ def linux_rules(errors: FieldErrors, spec: Object, field: str) -> None:
 
 def windows_rules(errors: FieldErrors, spec: Object, field: str) -> None:
     context = spec.get("securityContext", {})
-    for part in _UNKNOWN_TO_PODS:
-        if part in _OF_THE_SPEC:
+    for part in _FORBIDDEN_IN_PODS:
+        if part in _IN_SPEC:
             if part in spec:
                 errors.add(forbidden(f"{field}.{part}", NOT_ON_WINDOWS))
         elif part in context:
             errors.add(forbidden(f"{field}.securityContext.{part}", NOT_ON_WINDOWS))
     for container, here in containers_of(spec, field):
         context = container.get("securityContext", {})
-        for part in _UNKNOWN_TO_CONTAINERS:
+        for part in _FORBIDDEN_IN_CONTAINERS:
             if part in context:
                 errors.add(forbidden(f"{here}.securityContext.{part}", NOT_ON_WINDOWS))
 
 
 def host_process_rules(errors: FieldErrors, spec: Object, field: str) -> None:
     """Host process containers: all containers of a pod or none, and only with hostNetwork."""
-    if not _speaks_of_windows(spec):
+    if not _has_windows_options(spec):
         return
-    of_pod = _host_process(spec)
+    pod_value = _host_process(spec)
     containers = processes = 0
     for container, here in containers_of(spec, field):
-        own = _host_process(container)
-        if of_pod is not None and own is not None and own != of_pod:
+        container_value = _host_process(container)
+        if pod_value is not None and container_value is not None and container_value != pod_value:
             text = (
                 "pod hostProcess value must be identical if both are specified, "
-                f"was {'true' if of_pod else 'false'}"
+                f"was {'true' if pod_value else 'false'}"
             )
-            errors.add(invalid(f"{here}.securityContext.windowsOptions.hostProcess", own, text))
+            errors.add(invalid(f"{here}.securityContext.windowsOptions.hostProcess", container_value, text))
         containers += 1
-        processes += bool(of_pod if own is None else own)
+        processes += bool(pod_value if container_value is None else container_value)
     if processes and processes != containers:
         text = "If pod contains any hostProcess containers then all containers must be HostProcess containers"
         errors.add(invalid(field, "", text))
@@ -138,7 +138,7 @@ def host_process_rules(errors: FieldErrors, spec: Object, field: str) -> None:
         errors.add(invalid(f"{field}.hostNetwork", False, text))
 
 
-def _speaks_of_windows(spec: Object) -> bool:
+def _has_windows_options(spec: Object) -> bool:
     if "windowsOptions" in spec.get("securityContext", ()):
         return True
     for part in ("initContainers", "containers", "ephemeralContainers"):
@@ -149,5 +149,5 @@ def _speaks_of_windows(spec: Object) -> bool:
 
 
 def _host_process(holder: Object) -> bool | None:
-    said: bool | None = holder.get("securityContext", {}).get("windowsOptions", {}).get("hostProcess")
-    return said
+    host_process: bool | None = holder.get("securityContext", {}).get("windowsOptions", {}).get("hostProcess")
+    return host_process

@@ -21,7 +21,7 @@ from actors.messages import Object
 
 FAMILIES: Final = ("IPv4", "IPv6")
 FAMILY_POLICIES: Final = ("PreferDualStack", "RequireDualStack", "SingleStack")
-KEPT: Final = "may not change once set"
+IMMUTABLE_ONCE_SET: Final = "may not change once set"
 _IPS: Final = "spec.clusterIPs"
 _FAMILIES: Final = "spec.ipFamilies"
 _POLICY: Final = "spec.ipFamilyPolicy"
@@ -36,16 +36,16 @@ def address_rules(errors: FieldErrors, spec: Object) -> None:
     if not needs_address(spec):
         return
     ips = spec.get("clusterIPs", [])
-    _in_step(errors, spec.get("clusterIP", ""), ips)
+    _single_address_rules(errors, spec.get("clusterIP", ""), ips)
     _family_rules(errors, spec)
-    wrong = errors.added_by(_each_address, ips)
+    wrong = errors.added_by(_address_format_rules, ips)
     if len(ips) > 2:
         errors.add(invalid(_IPS, ips, "may only hold up to 2 values"))
     if not wrong:
-        _matching(errors, spec, ips)
+        _family_match_rules(errors, spec, ips)
 
 
-def _in_step(errors: FieldErrors, ip: str, ips: list[str]) -> None:
+def _single_address_rules(errors: FieldErrors, ip: str, ips: list[str]) -> None:
     if ip and not ips:
         errors.add(required(_IPS))
         return
@@ -67,7 +67,7 @@ def _family_rules(errors: FieldErrors, spec: Object) -> None:
         errors.add(not_supported(_POLICY, policy, FAMILY_POLICIES))
 
 
-def _each_address(errors: FieldErrors, ips: list[str]) -> None:
+def _address_format_rules(errors: FieldErrors, ips: list[str]) -> None:
     for index, ip in enumerate(ips):
         if index == 0 and ip == HEADLESS:
             if len(ips) > 1:
@@ -76,7 +76,7 @@ def _each_address(errors: FieldErrors, ips: list[str]) -> None:
         errors.add_each(f"{_IPS}[{index}]", ip, ip_address(ip))
 
 
-def _matching(errors: FieldErrors, spec: Object, ips: list[str]) -> None:
+def _family_match_rules(errors: FieldErrors, spec: Object, ips: list[str]) -> None:
     if len(ips) > 1 and len({family_of(ip) for ip in ips}) == 1:
         errors.add(invalid(_IPS, ips, "may specify no more than one IP for each IP family"))
     if is_headless(spec):
@@ -89,41 +89,41 @@ def _matching(errors: FieldErrors, spec: Object, ips: list[str]) -> None:
 
 def address_change_rules(errors: FieldErrors, spec: Object, before: Object) -> None:
     if needs_address(spec) and needs_address(before):
-        _address_changes(errors, spec, before)
-        _family_changes(errors, spec, before)
+        _address_change_rules(errors, spec, before)
+        _family_change_rules(errors, spec, before)
 
 
-def _address_changes(errors: FieldErrors, spec: Object, before: Object) -> None:
+def _address_change_rules(errors: FieldErrors, spec: Object, before: Object) -> None:
     ips, old = spec.get("clusterIPs", []), before.get("clusterIPs", [])
     if is_headless(spec) and is_headless(before):
         return
     if len(ips) == len(old):
         for index, ip in enumerate(old):
             if ip != ips[index]:
-                errors.add(invalid(f"{_IPS}[{index}]", ips, KEPT))
+                errors.add(invalid(f"{_IPS}[{index}]", ips, IMMUTABLE_ONCE_SET))
         return
     if not ips:
         errors.add(invalid(f"{_IPS}[0]", ips, "primary clusterIP can not be unset"))
     elif old and ips[0] != old[0]:
-        errors.add(invalid(f"{_IPS}[0]", ips, KEPT))
+        errors.add(invalid(f"{_IPS}[0]", ips, IMMUTABLE_ONCE_SET))
     if len(ips) == 1 and len(old) > 1:
         _needs_single_stack(errors, spec, "clusterIP")
 
 
-def _family_changes(errors: FieldErrors, spec: Object, before: Object) -> None:
+def _family_change_rules(errors: FieldErrors, spec: Object, before: Object) -> None:
     families, old = spec.get("ipFamilies", []), before.get("ipFamilies", [])
     if is_headless(spec) or is_headless(before):
         return
     if len(families) == len(old):
         changed = [family for family, was in zip(families, old, strict=True) if family != was]
         for _ in changed:
-            errors.add(invalid(f"{_FAMILIES}[0]", families, KEPT))
+            errors.add(invalid(f"{_FAMILIES}[0]", families, IMMUTABLE_ONCE_SET))
         return
     ips = spec.get("clusterIPs", [])
     if len(families) < len(old) and not ips:
         errors.add(invalid(f"{_FAMILIES}[0]", families, "primary ipFamily can not be unset"))
     if families and old and families[0] != old[0]:
-        errors.add(invalid(f"{_FAMILIES}[0]", ips, KEPT))
+        errors.add(invalid(f"{_FAMILIES}[0]", ips, IMMUTABLE_ONCE_SET))
     if len(families) == 1 and len(old) > 1:
         _needs_single_stack(errors, spec, "ipFamily")
 

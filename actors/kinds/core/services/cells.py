@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from typing import Final
 
-from actors.kinds.core.load_balancer import balanced_addresses
+from actors.kinds.core.load_balancer import load_balancer_addresses
 from actors.kinds.core.services.traits import TYPES
 from actors.kinds.declaration.columns import AGE, NAME, NONE, UNKNOWN, Column, at
 from actors.kinds.declaration.workloads import labels_or_none
 from actors.messages import Object
 
 
-def _address(made: Object, _: int) -> str:
+def _cluster_ip(made: Object, _: int) -> str:
     return str((made["spec"].get("clusterIPs") or [NONE])[0])
 
 
-def _outside(made: Object, _: int) -> str:
+def _external_ip(made: Object, _: int) -> str:
     spec, kind = made["spec"], made["spec"]["type"]
     if kind not in TYPES:
         return UNKNOWN
     if kind == "ExternalName":
         return str(spec.get("externalName", ""))
-    balanced = balanced_addresses(made["status"]["loadBalancer"]) if kind == "LoadBalancer" else []
+    balanced = load_balancer_addresses(made["status"]["loadBalancer"]) if kind == "LoadBalancer" else []
     addresses = [*balanced, *spec.get("externalIPs", ())]
     return ",".join(addresses) or ("<pending>" if kind == "LoadBalancer" else NONE)
 
@@ -38,8 +38,8 @@ def _port(port: Object) -> str:
 COLUMNS: Final = (
     NAME,
     Column("Type", "string", "ClusterIP, NodePort, LoadBalancer or ExternalName.", at("spec", "type")),
-    Column("Cluster-IP", "string", "Its address inside the cluster.", _address),
-    Column("External-IP", "string", "Where it is reached from outside.", _outside),
+    Column("Cluster-IP", "string", "Its address inside the cluster.", _cluster_ip),
+    Column("External-IP", "string", "Where it is reached from outside.", _external_ip),
     Column("Port(s)", "string", "Its ports, with those of nodes after a colon.", _ports),
     AGE,
     Column(

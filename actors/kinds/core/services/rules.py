@@ -35,10 +35,10 @@ from actors.messages import Object
 PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 AFFINITIES: Final = ("ClientIP", "None")
 TRAFFIC_POLICIES: Final = ("Cluster", "Local")
-NODE_AGENT_PORT: Final = 10250
+KUBELET_PORT: Final = 10250
 LONGEST_AFFINITY: Final = 86400
-NOT_FOR_NAMES: Final = "may not be set for ExternalName services"
-BALANCED_ONLY: Final = "may only be used when `type` is 'LoadBalancer'"
+NOT_FOR_EXTERNAL_NAME: Final = "may not be set for ExternalName services"
+LOAD_BALANCER_ONLY: Final = "may only be used when `type` is 'LoadBalancer'"
 
 
 def service_rules(errors: FieldErrors, new: Object, ranges_key: str) -> None:
@@ -47,17 +47,17 @@ def service_rules(errors: FieldErrors, new: Object, ranges_key: str) -> None:
     _type_rules(errors, spec)
     _port_rules(errors, spec)
     label_rules(errors, spec.get("selector", {}), "spec.selector")
-    _affinity(errors, spec)
+    _affinity_rules(errors, spec)
     address_rules(errors, spec)
-    _external_ips(errors, spec.get("externalIPs", []))
-    _known_type(errors, spec["type"])
+    _external_ip_rules(errors, spec.get("externalIPs", []))
+    _known_type_rules(errors, spec["type"])
     _node_port_rules(errors, spec)
-    _repeated_ports(errors, spec)
-    _source_ranges(errors, new, ranges_key)
-    _balancer(errors, spec)
+    _duplicate_port_rules(errors, spec)
+    _source_range_rules(errors, new, ranges_key)
+    _allocation_rules(errors, spec)
     load_balancer_class_rules(errors, spec, None)
-    _external_traffic(errors, spec)
-    _internal_traffic(errors, spec)
+    _external_traffic_rules(errors, spec)
+    _internal_traffic_rules(errors, spec)
 
 
 def load_balancer_class_rules(errors: FieldErrors, spec: Object, before: Object | None) -> None:
@@ -70,7 +70,7 @@ def load_balancer_class_rules(errors: FieldErrors, spec: Object, before: Object 
         if balanced:
             errors.add_each(field, name, qualified_name(name))
         else:
-            errors.add(forbidden(field, BALANCED_ONLY))
+            errors.add(forbidden(field, LOAD_BALANCER_ONLY))
 
 
 def _type_rules(errors: FieldErrors, spec: Object) -> None:
@@ -78,22 +78,22 @@ def _type_rules(errors: FieldErrors, spec: Object) -> None:
     if not spec.get("ports") and not headless and kind != "ExternalName":
         errors.add(required("spec.ports"))
     if kind == "LoadBalancer":
-        text = f"may not expose port {NODE_AGENT_PORT} externally since it is used by kubelet"
+        text = f"may not expose port {KUBELET_PORT} externally since it is used by kubelet"
         for index, port in enumerate(spec.get("ports", ())):
-            if port["port"] == NODE_AGENT_PORT:
-                errors.add(invalid(f"spec.ports[{index}]", NODE_AGENT_PORT, text))
+            if port["port"] == KUBELET_PORT:
+                errors.add(invalid(f"spec.ports[{index}]", KUBELET_PORT, text))
     if headless and needs_node_ports(spec):
         text = f"may not be set to 'None' for {kind} services"
         errors.add(invalid("spec.clusterIPs[0]", "None", text))
     if kind == "ExternalName":
-        _external_name(errors, spec)
+        _external_name_rules(errors, spec)
 
 
-def _external_name(errors: FieldErrors, spec: Object) -> None:
+def _external_name_rules(errors: FieldErrors, spec: Object) -> None:
     parts = ("clusterIPs", "ipFamilies", "ipFamilyPolicy")
     for part in parts:
         if part in spec:
-            errors.add(forbidden(f"spec.{part}", NOT_FOR_NAMES))
+            errors.add(forbidden(f"spec.{part}", NOT_FOR_EXTERNAL_NAME))
     name, field = spec.get("externalName", "").removesuffix("."), "spec.externalName"
     if name:
         errors.add_each(field, name, dns_subdomain(name))
@@ -113,10 +113,10 @@ def _port_rules(errors: FieldErrors, spec: Object) -> None:
             seen.add(name)
         elif len(ports) > 1:
             errors.add(required(f"{field}.name"))
-        _port(errors, port, field)
+        _one_port_rules(errors, port, field)
 
 
-def _port(errors: FieldErrors, port: Object, field: str) -> None:
+def _one_port_rules(errors: FieldErrors, port: Object, field: str) -> None:
     errors.add_each(f"{field}.port", port["port"], port_number(port["port"]))
     if port["protocol"] not in PROTOCOLS:
         errors.add(not_supported(f"{field}.protocol", port["protocol"], PROTOCOLS))
@@ -127,7 +127,7 @@ def _port(errors: FieldErrors, port: Object, field: str) -> None:
         errors.add_each(f"{field}.appProtocol", port["appProtocol"], qualified_name(port["appProtocol"]))
 
 
-def _affinity(errors: FieldErrors, spec: Object) -> None:
+def _affinity_rules(errors: FieldErrors, spec: Object) -> None:
     affinity = spec["sessionAffinity"]
     if affinity not in AFFINITIES:
         errors.add(not_supported("spec.sessionAffinity", affinity, AFFINITIES))
@@ -141,13 +141,13 @@ def _affinity(errors: FieldErrors, spec: Object) -> None:
     errors.add(invalid(field, seconds, f"must be greater than 0 and less than {LONGEST_AFFINITY}"))
 
 
-def _external_ips(errors: FieldErrors, ips: list[str]) -> None:
+def _external_ip_rules(errors: FieldErrors, ips: list[str]) -> None:
     for index, ip in enumerate(ips):
         for text in ip_address(ip) or ordinary_ip(ip):
             errors.add(invalid(f"spec.externalIPs[{index}]", ip, text))
 
 
-def _known_type(errors: FieldErrors, kind: str) -> None:
+def _known_type_rules(errors: FieldErrors, kind: str) -> None:
     if kind not in TYPES:
         errors.add(not_supported("spec.type", kind, TYPES))
 
@@ -165,7 +165,7 @@ def _node_port_rules(errors: FieldErrors, spec: Object) -> None:
         seen.add((port["protocol"], port["nodePort"]))
 
 
-def _repeated_ports(errors: FieldErrors, spec: Object) -> None:
+def _duplicate_port_rules(errors: FieldErrors, spec: Object) -> None:
     seen: set[tuple[str, int]] = set()
     for index, port in enumerate(spec.get("ports", ())):
         key = (port["protocol"], port["port"])
@@ -174,7 +174,7 @@ def _repeated_ports(errors: FieldErrors, spec: Object) -> None:
         seen.add(key)
 
 
-def _source_ranges(errors: FieldErrors, new: Object, ranges_key: str) -> None:
+def _source_range_rules(errors: FieldErrors, new: Object, ranges_key: str) -> None:
     spec, annotated = new["spec"], new["metadata"].get("annotations", {}).get(ranges_key)
     ranges = spec.get("loadBalancerSourceRanges", [])
     if not ranges and annotated is None:
@@ -182,19 +182,19 @@ def _source_ranges(errors: FieldErrors, new: Object, ranges_key: str) -> None:
     field = "spec.LoadBalancerSourceRanges" if ranges else f"metadata.annotations[{ranges_key}]"
     value = f"[{' '.join(ranges)}]" if ranges else str(annotated)
     if spec["type"] != "LoadBalancer":
-        errors.add(forbidden(field, BALANCED_ONLY))
+        errors.add(forbidden(field, LOAD_BALANCER_ONLY))
     texts = ranges or (value.strip() or "0.0.0.0/0").split(",")
     if any(parse_network(text.strip()) is None for text in texts):
         text = "must be a list of IP ranges. For example, 10.240.0.0/24,10.250.0.0/24 "
         errors.add(invalid(field, value, text))
 
 
-def _balancer(errors: FieldErrors, spec: Object) -> None:
+def _allocation_rules(errors: FieldErrors, spec: Object) -> None:
     if "allocateLoadBalancerNodePorts" in spec and spec["type"] != "LoadBalancer":
-        errors.add(forbidden("spec.allocateLoadBalancerNodePorts", BALANCED_ONLY))
+        errors.add(forbidden("spec.allocateLoadBalancerNodePorts", LOAD_BALANCER_ONLY))
 
 
-def _external_traffic(errors: FieldErrors, spec: Object) -> None:
+def _external_traffic_rules(errors: FieldErrors, spec: Object) -> None:
     policy, port = spec.get("externalTrafficPolicy", ""), spec.get("healthCheckNodePort", 0)
     field = "spec.externalTrafficPolicy"
     if not needs_node_ports(spec):
@@ -203,10 +203,10 @@ def _external_traffic(errors: FieldErrors, spec: Object) -> None:
             errors.add(invalid(field, policy, text))
     elif policy not in TRAFFIC_POLICIES:
         errors.add(not_supported(field, policy, TRAFFIC_POLICIES))
-    _health_check(errors, spec, port, "spec.healthCheckNodePort")
+    _health_check_rules(errors, spec, port, "spec.healthCheckNodePort")
 
 
-def _health_check(errors: FieldErrors, spec: Object, port: int, field: str) -> None:
+def _health_check_rules(errors: FieldErrors, spec: Object, port: int, field: str) -> None:
     if needs_health_check(spec):
         if port:
             errors.add_each(field, port, port_number(port))
@@ -219,7 +219,7 @@ def _health_check(errors: FieldErrors, spec: Object, port: int, field: str) -> N
     errors.add(invalid(field, port, text))
 
 
-def _internal_traffic(errors: FieldErrors, spec: Object) -> None:
+def _internal_traffic_rules(errors: FieldErrors, spec: Object) -> None:
     policy = spec.get("internalTrafficPolicy")
     if policy is not None and policy not in TRAFFIC_POLICIES:
         errors.add(not_supported("spec.internalTrafficPolicy", policy, TRAFFIC_POLICIES))

@@ -1,4 +1,4 @@
-"""What follows from the type of a service: which fields it needs, and which of an old service still apply."""
+"""Properties that follow from the type of a service: which fields it needs and uses."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def needs_node_ports(spec: Object) -> bool:
 
 
 def needs_health_check(spec: Object) -> bool:
-    """Whether nodes report on a port of their own whether they run a pod of the service."""
+    """Whether each node answers health checks on a separate port: does it run a pod of the service?"""
     return spec["type"] == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"
 
 
@@ -32,8 +32,8 @@ def node_ports(spec: Object) -> list[int]:
 
 
 def same(part: str, spec: Object, before: Object) -> bool:
-    return bool(_said(spec, part) == _said(before, part))
+    return bool(_value_or_none(spec, part) == _value_or_none(before, part))
 
 
-def _said(spec: Object, part: str) -> Any:
+def _value_or_none(spec: Object, part: str) -> Any:
     return spec.get(part) or None
