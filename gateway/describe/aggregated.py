@@ -1,9 +1,9 @@
-"""All groups with all their resources in one document, for clients that ask for discovery in this form.
+"""Aggregated discovery: all groups with all their resources in one document, for clients that ask for it.
 
     Accept: application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList
 
-Saves them a request for every version of every group. Made anew each time: it takes a millisecond and is rarely
-asked for, because clients keep it by its mark.
+It saves clients a request for every version of every group. The document is not cached: it takes a millisecond, and
+clients seldom download it, because they cache it by its ETag.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from gateway.wire.negotiate import DISCOVERY_LIST
 
 
 async def aggregated(context: RequestContext, discovery: Discovery, path: str) -> Response:
-    """The groups at /apis, or the one without a name at /api."""
-    wanted = context.representation
+    """The named groups at /apis, or the core group at /api."""
+    representation = context.representation
     document = {
         "kind": DISCOVERY_LIST,
-        "apiVersion": f"{wanted.as_group}/{wanted.as_version}",
+        "apiVersion": f"{representation.as_group}/{representation.as_version}",
         "metadata": {},
         "items": list(_groups(discovery, core=path.strip("/") == "api")),
     }
@@ -36,8 +36,8 @@ async def aggregated(context: RequestContext, discovery: Discovery, path: str) -
         return Response(304, b"", b"", headers)
     response = await render.document(context, document)
     response.headers += headers
-    parameters = f";g={wanted.as_group};v={wanted.as_version};as={wanted.as_kind}"
-    response.content_type = wanted.content_type + parameters.encode()
+    parameters = f";g={representation.as_group};v={representation.as_version};as={representation.as_kind}"
+    response.content_type = representation.content_type + parameters.encode()
     return response
 
 
@@ -68,13 +68,13 @@ def _resource(discovery: Discovery, definition: Definition) -> Document:
         entry["shortNames"] = list(definition.names.short_names)
     if definition.names.categories:
         entry["categories"] = list(definition.names.categories)
-    below = [_below(discovery, definition, one) for one in definition.subresources]
-    if shown := [one for one in below if one["verbs"]]:
-        entry["subresources"] = shown
+    subresources = [_subresource(discovery, definition, one) for one in definition.subresources]
+    if served := [one for one in subresources if one["verbs"]]:
+        entry["subresources"] = served
     return entry
 
 
-def _below(discovery: Discovery, definition: Definition, one: Subresource) -> Document:
+def _subresource(discovery: Discovery, definition: Definition, one: Subresource) -> Document:
     group, version = (one.group, one.version) if one.version else (definition.group, definition.version)
     return {
         "subresource": one.name,

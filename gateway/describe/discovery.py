@@ -1,6 +1,6 @@
 """Discovery documents, derived from the registry's current catalog: /api, /apis, a group, a group version.
 
-Only what this server serves today is listed: a verb that a kind declares but no handler answers is left out.
+Verbs that a kind declares but that no handler serves are left out.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from actors.kinds.registry import Registry
 
 Document = dict[str, Any]
 
-_STORED: Final = frozenset({"create", "get"})  # reviews cannot be read, component statuses not be made
+_STORED: Final = frozenset({"create", "get"})  # reviews have no get, component statuses no create
 
 
 class Discovery:
@@ -28,7 +28,7 @@ class Discovery:
         return self._registry.current
 
     def find(self, path: str, server_address: str) -> Document | None:
-        """The document at a path such as /apis/storage.cluster.io/v1; None where there is none."""
+        """The document at a path such as /apis/storage.cluster.io/v1; None if there is none."""
         match path.strip("/").split("/"):
             case ["api"]:
                 return self._core(server_address)
@@ -43,7 +43,7 @@ class Discovery:
         return None
 
     def knows_group(self, path: str) -> bool:
-        """Whether a path lies below a group served here, though nothing may be at the path itself."""
+        """Whether the path is in a served group, even if the path itself has no document."""
         match path.strip("/").split("/"):
             case ["api", *_]:
                 return True
@@ -52,7 +52,7 @@ class Discovery:
         return False
 
     def paths(self) -> list[str]:
-        """Every discovery path there is, for the index at /."""
+        """All discovery paths, for the index at /."""
         found = ["/api", "/api/v1", "/apis"]
         for group, versions in self.catalog.groups().items():
             if group:
@@ -101,12 +101,12 @@ class Discovery:
             own["shortNames"] = list(definition.names.short_names)
         if definition.names.categories:
             own["categories"] = list(definition.names.categories)
-        if (version := self._storage_version(definition)) is not None:
+        if (version := self._storage_version_hash(definition)) is not None:
             own["storageVersionHash"] = version
-        below = (self._below(definition, one) for one in definition.subresources)
-        return [own, *(entry for entry in below if entry["verbs"])]
+        subresources = (self._subresource(definition, one) for one in definition.subresources)
+        return [own, *(entry for entry in subresources if entry["verbs"])]
 
-    def _below(self, definition: Definition, one: Subresource) -> Document:
+    def _subresource(self, definition: Definition, one: Subresource) -> Document:
         entry: Document = {
             "name": f"{definition.plural}/{one.name}",
             "singularName": "",
@@ -116,16 +116,16 @@ class Discovery:
             entry |= {"group": one.group, "version": one.version}
         return entry | {"kind": one.kind or definition.kind, "verbs": self.served(one.verbs)}
 
-    def _storage_version(self, definition: Definition) -> str | None:
-        """The hash of the version that objects are stored in; None for what is never stored.
+    def _storage_version_hash(self, definition: Definition) -> str | None:
+        """The storageVersionHash; None for a kind that is never stored.
 
-        Equal for all versions that share a storage: clients that count or migrate objects look at one of them.
+        It is equal for all versions that share a storage, so that clients that migrate objects do so once.
         """
         if not frozenset(definition.verbs) >= _STORED:
             return None
         storage = self.catalog.storage(definition.type_name)
-        named = f"{storage.group}/{storage.version}/{storage.kind}"
-        return b64encode(sha256(named.encode()).digest()[:8]).decode()
+        type_ = f"{storage.group}/{storage.version}/{storage.kind}"
+        return b64encode(sha256(type_.encode()).digest()[:8]).decode()
 
     def served(self, verbs: tuple[str, ...]) -> list[str]:
         return sorted(verb for verb in verbs if verb in self._verbs)

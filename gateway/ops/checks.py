@@ -85,7 +85,7 @@ class Checks:
 
 
 def log_problem() -> str | None:
-    """What was logged so far can leave this process."""
+    """A problem if log records cannot be flushed."""
     for handler in logging.getLogger().handlers:
         try:
             handler.flush()

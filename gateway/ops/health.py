@@ -1,11 +1,10 @@
-"""Health: named checks behind /livez, /readyz and /healthz, reported the way Kubernetes operators read them.
+"""Health checks behind /livez, /readyz and /healthz, reported in the format of kube-apiserver.
 
-`compose` adds the checks; `paths` asks for reports. What a check finds is told in full only on its own
-path, which needs rights; the summaries are public and withhold it. livez passes a check that waits for the
-start (`starting`) until --livez-grace-period is over; readyz and healthz never do.
+`checks` adds the checks; `paths` serves the reports. Only the path of a single check, which needs rights, reports the
+reason of a failure; the summaries are public and withhold it. livez passes a check that waits for the start
+(`starting`) until --livez-grace-period is over; readyz and healthz never do.
 
-Reports are a pure function of the checks and the time; nothing here waits, so a probe must answer from what
-it already knows.
+Reports are a pure function of the checks and the time. Nothing here waits, so probes must return at once.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 KINDS = ("livez", "readyz", "healthz")
-# What is wrong in a sentence, None where nothing is.
+# The problem in a sentence; None if there is none.
 Probe = Callable[[], str | None]
 
 logger = logging.getLogger(__name__)
@@ -27,7 +26,7 @@ class Check:
     name: str
     probe: Probe
     kinds: tuple[str, ...] = KINDS
-    starting: bool = False  # fails until the start is finished, which livez may forgive for a while
+    starting: bool = False  # fails until the start is finished; livez passes it during its grace period
 
     def problem(self) -> str | None:
         try:
@@ -38,7 +37,7 @@ class Check:
 
 
 class Health:
-    """The checks of one server. `clock` counts seconds from anywhere; the grace period begins now.
+    """The checks of one server. `clock` returns monotonic seconds; the grace period begins now.
 
     The checks named in `start` pass when the start is finished.
     """
@@ -47,13 +46,13 @@ class Health:
         self, clock: Callable[[], float], livez_grace: float = 0.0, start: Sequence[str] = ("start",)
     ) -> None:
         self._clock = clock
-        self._forgiving_until = clock() + livez_grace
+        self._grace_until = clock() + livez_grace
         self._started = self._stopping = False
         self._checks: list[Check] = []
         self.add("ping", lambda: None)
         for name in start:
             self.add(name, lambda: None if self._started else "the start is not finished", starting=True)
-        # Only readyz: a server that shuts down should get no new work, but is no reason to kill it.
+        # Only readyz: a server that shuts down should get no new requests, but must not be killed.
         stopping = "the server is shutting down"
         self.add("shutdown", lambda: stopping if self._stopping else None, kinds=("readyz",))
 
@@ -72,34 +71,34 @@ class Health:
     def report(
         self, kind: str, single: str = "", *, verbose: bool = False, exclude: Collection[str] = ()
     ) -> tuple[int, str] | None:
-        """Status code and text; None for a single check that this kind does not have."""
-        forgiven = kind == "livez" and self._clock() < self._forgiving_until
+        """Status code and text; None for an unknown single check."""
+        in_grace = kind == "livez" and self._clock() < self._grace_until
         checks = self._of(kind)
         if single:
-            return report_one(checks, single, forgiven=forgiven)
-        return report_all(kind, checks, verbose=verbose, exclude=exclude, forgiven=forgiven)
+            return report_one(checks, single, in_grace=in_grace)
+        return report_all(kind, checks, verbose=verbose, exclude=exclude, in_grace=in_grace)
 
     def _of(self, kind: str) -> list[Check]:
         return [check for check in self._checks if kind in check.kinds]
 
 
-def report_one(checks: Sequence[Check], name: str, *, forgiven: bool) -> tuple[int, str] | None:
+def report_one(checks: Sequence[Check], name: str, *, in_grace: bool) -> tuple[int, str] | None:
     for check in checks:
         if check.name == name:
-            problem = None if forgiven and check.starting else check.problem()
+            problem = None if in_grace and check.starting else check.problem()
             return (200, "ok") if problem is None else (500, f"internal server error: {problem}\n")
     return None
 
 
 def report_all(
-    kind: str, checks: Sequence[Check], *, verbose: bool, exclude: Collection[str], forgiven: bool
+    kind: str, checks: Sequence[Check], *, verbose: bool, exclude: Collection[str], in_grace: bool
 ) -> tuple[int, str]:
     lines: list[str] = []
     failed: list[str] = []
     for check in checks:
         if check.name in exclude:
             lines.append(f"[+]{check.name} excluded: ok\n")
-        elif (forgiven and check.starting) or (problem := check.problem()) is None:
+        elif (in_grace and check.starting) or (problem := check.problem()) is None:
             lines.append(f"[+]{check.name} ok\n")
         else:
             lines.append(f"[-]{check.name} failed: reason withheld\n")

@@ -1,4 +1,4 @@
-"""What the parts of a server tell of themselves, as readings: `statistics()`, read at scrape time."""
+"""Adds metrics for the parts of a server, which read their `statistics()` at scrape time."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 def meter_server(metrics: Metrics, read: Callable[[], ServerStatistics]) -> None:
     metrics.gauge(
         "apiserver_current_inflight_requests",
-        "Connections with a request under way that will be answered and done.",
+        "Connections with a running request that is no watch.",
         lambda: (now := read()).open - now.idle - now.streaming,
     )
     metrics.gauge("rewound_connections", "Open connections.", lambda: read().open)
     metrics.counter("rewound_connections_accepted_total", "Connections accepted.", lambda: read().accepted)
     metrics.counter(
         "rewound_connections_refused_total",
-        "Requests refused before they were understood: malformed, too large, too slow.",
+        "Requests refused before they were complete: malformed, too large, or too slow.",
         lambda: read().refused,
     )
     metrics.counter(
@@ -38,7 +38,9 @@ def meter_server(metrics: Metrics, read: Callable[[], ServerStatistics]) -> None
 
 def meter_committer(metrics: Metrics, read: Callable[[], CommitterStatistics]) -> None:
     metrics.counter("rewound_commits_total", "Durable transactions written.", lambda: read().commits)
-    metrics.counter("rewound_committed_events_total", "Events in them.", lambda: read().events)
+    metrics.counter(
+        "rewound_committed_events_total", "Events in durable transactions.", lambda: read().events
+    )
     metrics.counter("rewound_commit_failures_total", "Transactions refused.", lambda: read().failures)
     metrics.counter("rewound_commit_seconds_total", "Time spent writing.", lambda: read().seconds)
     metrics.gauge("rewound_commit_waiting_events", "Events not yet durable.", lambda: read().waiting)
@@ -50,12 +52,12 @@ def meter_committer(metrics: Metrics, read: Callable[[], CommitterStatistics]) -
 def meter_journal(metrics: Metrics, read: Callable[[], Mapping[str, int]]) -> None:
     metrics.gauge("rewound_journal_head", "Newest durable resourceVersion.", lambda: read()["head"])
     metrics.gauge("rewound_journal_map_bytes", "Size of the LMDB map.", lambda: read()["map_bytes"])
-    metrics.gauge("rewound_journal_used_bytes", "Bytes of it in use.", lambda: read()["used_bytes"])
+    metrics.gauge("rewound_journal_used_bytes", "Bytes of the LMDB map in use.", lambda: read()["used_bytes"])
     metrics.gauge("rewound_journal_readers", "Reader slots taken.", lambda: read()["readers"])
 
 
 def meter_mailboxes(metrics: Metrics, read: Callable[[], Mapping[str, MailboxStatistics]]) -> None:
-    """One mailbox per resource type, so the label is bounded by what is served."""
+    """One mailbox per resource type, so the number of label values is bounded."""
     metrics.gauge(
         "rewound_mailbox_waiting",
         "Writes waiting for their actor.",
@@ -95,22 +97,26 @@ def meter_admission(metrics: Metrics, read: Callable[[], CallStatistics]) -> Non
 def meter_watches(
     metrics: Metrics, read: Callable[[], Mapping[str, WatchStatistics]], count: Callable[[], int]
 ) -> None:
-    """By resource type, so the label is bounded by what is served."""
-    metrics.gauge("apiserver_longrunning_requests", "Watches under way.", lambda: {"WATCH": count()}, "verb")
+    """The label is the resource type, so the number of its values is bounded."""
+    metrics.gauge("apiserver_longrunning_requests", "Running watches.", lambda: {"WATCH": count()}, "verb")
 
     def of(field: str) -> Callable[[], Mapping[str, float]]:
         return lambda: {name: getattr(now, field) for name, now in read().items()}
 
     for name, text, field in (
-        ("rewound_watch_groups", "Groups of watchers who get the same bytes.", "groups"),
-        ("rewound_watchers_sweeping", "Watchers who have every event.", "sweeping"),
-        ("rewound_watchers_lagging", "Watchers who are catching up, or do not read.", "lagging"),
+        ("rewound_watch_groups", "Groups of watchers that get the same bytes.", "groups"),
+        ("rewound_watchers_sweeping", "Watchers that have every event.", "sweeping"),
+        ("rewound_watchers_lagging", "Watchers that are catching up, or do not read.", "lagging"),
     ):
         metrics.gauge(name, text, of(field), "type")
     for name, text, field in (
-        ("rewound_watch_frames_total", "Events filtered, encoded and framed, once a group.", "frames"),
-        ("rewound_watch_deliveries_total", "Events taken whole by a watcher's connection.", "deliveries"),
+        ("rewound_watch_frames_total", "Events filtered, encoded and framed, once per group.", "frames"),
+        (
+            "rewound_watch_deliveries_total",
+            "Events that a watcher's connection accepted completely.",
+            "deliveries",
+        ),
         ("rewound_watch_lagged_total", "Times that a watcher fell behind.", "lagged"),
-        ("rewound_watch_expired_total", "Watchers that the watch history passed.", "expired"),
+        ("rewound_watch_expired_total", "Watchers that fell behind the watch history.", "expired"),
     ):
         metrics.counter(name, text, of(field), "type")

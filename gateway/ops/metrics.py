@@ -1,12 +1,11 @@
-"""Metrics: requests counted in plain integers, everything else read when somebody asks.
+"""Metrics for Prometheus: request counts in plain integers, everything else read at scrape time.
 
-The pipeline calls `observe` once per request; that is one dictionary lookup and two additions. `scrape`
-turns the counts into Prometheus text with prometheus_client, which is loaded then and not before: a server
-that nobody scrapes does without its 13 MB. Names are those of Kubernetes where dashboards know one.
+The pipeline calls `observe` once per request, which costs one dictionary lookup and two additions. `scrape` formats the
+counts with prometheus_client, which is imported on the first scrape because it needs 13 MB. Metrics that Kubernetes
+has too have the same names.
 
-The series are bounded: a verb or resource that this server does not serve is counted as "other", whatever a
-client may think of. Rejected: prometheus_client's own counters on the hot path, at several microseconds
-each for locks that a single thread has no use for.
+The number of series is bounded: verbs and resources that this server does not serve are counted as "other". Rejected:
+prometheus_client's own counters on the hot path, whose locks cost several microseconds each.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
 OTHER = "other"
-# Seconds; most answers take well under a millisecond, a watch or a long wait may take minutes.
+# Seconds; most requests take well under a millisecond, a watch may take minutes.
 BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-# Rights speak of verbs, dashboards of methods.
+# Authorization verbs to the names that Kubernetes' metrics use.
 _METHODS = {
     "get": "GET",
     "list": "LIST",
@@ -40,7 +39,7 @@ _METHODS = {
 }
 
 Key = tuple[str, str, str, int]  # verb, group, resource, status code
-# One number, or one for each value of the reading's label.
+# One number, or one for each value of the label.
 Read = Callable[[], float | Mapping[str, float]]
 
 
@@ -52,18 +51,18 @@ class _Series:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A number that somebody else keeps, fetched at scrape time."""
+    """A metric whose value is read at scrape time."""
 
     name: str
     text: str
     read: Read
-    counts: bool  # it only ever grows
+    is_counter: bool  # else a gauge
     label: str = ""
 
 
 class Metrics:
     def __init__(self, release: str, known: Callable[[str, str], bool]) -> None:
-        """`known(group, resource)`: whether it is served here, so that its name may be a label."""
+        """`known(group, resource)`: whether this server serves the resource, so that it may be a label value."""
         self._release = release
         self._known = known
         self._series: dict[Key, _Series] = {}
@@ -73,11 +72,11 @@ class Metrics:
     def observe(self, verb: str, group: str, resource: str, status: int, seconds: float) -> None:
         series = self._series.get((verb, group, resource, status))
         if series is None:
-            series = self._bounded(verb, group, resource, status)
+            series = self._series_for(verb, group, resource, status)
         series.seconds += seconds
         series.buckets[bisect_left(BOUNDS, seconds)] += 1
 
-    def _bounded(self, verb: str, group: str, resource: str, status: int) -> _Series:
+    def _series_for(self, verb: str, group: str, resource: str, status: int) -> _Series:
         if verb not in _METHODS:
             verb = OTHER
         if (group or resource) and not self._known(group, resource):
@@ -85,14 +84,14 @@ class Metrics:
         return self._series.setdefault((verb, group, resource, status), _Series())
 
     def forget(self, group: str, resource: str) -> None:
-        """Drop the series of a resource that is no longer served, so that kinds that come and go leave nothing."""
+        """Drop the series of a resource that is no longer served, so that their number stays bounded."""
         self._series = {key: one for key, one in self._series.items() if key[1:3] != (group, resource)}
 
     def gauge(self, name: str, text: str, read: Read, label: str = "") -> None:
-        self._readings.append(Reading(name, text, read, counts=False, label=label))
+        self._readings.append(Reading(name, text, read, is_counter=False, label=label))
 
     def counter(self, name: str, text: str, read: Read, label: str = "") -> None:
-        self._readings.append(Reading(name, text, read, counts=True, label=label))
+        self._readings.append(Reading(name, text, read, is_counter=True, label=label))
 
     def scrape(self) -> bytes:
         from prometheus_client import generate_latest
@@ -111,11 +110,11 @@ class Metrics:
         return registry
 
     def collect(self) -> Iterator[Metric]:
-        """What prometheus_client asks of a collector."""
+        """Implements prometheus_client's Collector."""
         from prometheus_client.core import GaugeMetricFamily
 
         build = GaugeMetricFamily(
-            "rewound_build_info", "The release that runs, and on what.", labels=["version", "python"]
+            "rewound_build_info", "The release, and the version of Python.", labels=["version", "python"]
         )
         build.add_metric([self._release, platform.python_version()], 1)
         yield build
@@ -127,22 +126,24 @@ class Metrics:
         from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
 
         labels = ["verb", "group", "resource"]
-        total = CounterMetricFamily("apiserver_request_total", "Requests answered.", labels=[*labels, "code"])
+        total = CounterMetricFamily(
+            "apiserver_request_total", "Requests with a response.", labels=[*labels, "code"]
+        )
         took = HistogramMetricFamily(
             "apiserver_request_duration_seconds",
-            "Time from the head of a request to its answer.",
+            "Time from the head of a request to its response.",
             labels=labels,
         )
-        counts, durations = self._folded()
+        counts, durations = self._totals()
         for (*names, code), count in counts.items():
             total.add_metric([*names, str(code)], count)
         for name, series in durations.items():
-            took.add_metric(list(name), _cumulated(series), series.seconds)
+            took.add_metric(list(name), _cumulative(series), series.seconds)
         yield total
         yield took
 
-    def _folded(self) -> tuple[dict[Key, int], dict[tuple[str, str, str], _Series]]:
-        """Counts as they are labelled, and durations without their status codes."""
+    def _totals(self) -> tuple[dict[Key, int], dict[tuple[str, str, str], _Series]]:
+        """Counts by all labels, and durations by all labels but the status code."""
         counts: dict[Key, int] = {}
         durations: dict[tuple[str, str, str], _Series] = {}
         for (verb, group, resource, code), series in self._series.items():
@@ -154,7 +155,7 @@ class Metrics:
         return counts, durations
 
 
-def _cumulated(series: _Series) -> list[tuple[str, float]]:
+def _cumulative(series: _Series) -> list[tuple[str, float]]:
     total = 0
     buckets: list[tuple[str, float]] = []
     for bound, count in zip([*map(str, BOUNDS), "+Inf"], series.buckets, strict=True):
@@ -166,7 +167,7 @@ def _cumulated(series: _Series) -> list[tuple[str, float]]:
 def _family(reading: Reading) -> Metric:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-    make = CounterMetricFamily if reading.counts else GaugeMetricFamily
+    make = CounterMetricFamily if reading.is_counter else GaugeMetricFamily
     family = make(reading.name, reading.text, labels=[reading.label] if reading.label else [])
     value = reading.read()
     if isinstance(value, Mapping):

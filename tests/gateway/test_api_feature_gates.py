@@ -121,7 +121,7 @@ DROPPED: dict[str, tuple[str, dict[str, Any], tuple[Any, ...], Any]] = {
 REFUSED: dict[str, tuple[str, dict[str, Any]]] = {
     features.SCALE_TO_ZERO: ("horizontalpodautoscalers", autoscaler(minReplicas=0, metrics=[OBJECT_METRIC])),
     features.CONTAINER_METRICS: ("horizontalpodautoscalers", autoscaler(metrics=[METRIC])),
-    features.ONE_POD_MODE: ("persistentvolumeclaims", {"metadata": {"name": "a"}, "spec": CLAIM}),
+    features.READ_WRITE_ONCE_POD: ("persistentvolumeclaims", {"metadata": {"name": "a"}, "spec": CLAIM}),
     features.EXPANDED_DNS: ("pods", pod(dnsConfig={"searches": [f"s{i}" for i in range(20)]})),
 }
 

@@ -1,1 +1,1 @@
-"""OpenAPI in its editions 2 and 3, written from the declarations of kinds. `door` is where requests come in."""
+"""OpenAPI 2.0 and 3.0 documents, derived from the declarations of kinds. `handler` serves the requests."""

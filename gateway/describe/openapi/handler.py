@@ -1,9 +1,9 @@
-"""/openapi/v2 and /openapi/v3: which document a client asks for, in which form, and whether it has it already.
+"""Serves /openapi/v2 and /openapi/v3: chooses document and media type, and responds 304 to a matching ETag.
 
-A document is made when it is first asked for, and kept until its kinds change; requests that come meanwhile wait for
-the one that makes it. A request that is cancelled while it makes one leaves the work to the next. In OpenAPI 3.0 each
-group version has a document, in OpenAPI 2.0 a part of the one document: when a kind comes or goes, those of its group
-version alone are made again. Nothing that makes documents is imported before.
+The first request for a document makes it; other requests for it wait. If that request is cancelled, the next one makes
+the document. It is cached until its kinds change. In OpenAPI 3.0 each group version has a document, in OpenAPI 2.0 a
+part of the only document: when a kind is added or removed, only those of its group version are made again. The modules
+that make documents are imported on first use.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.registry import Registry
 from actors.names import Names
-from gateway.describe.openapi.packed import Packed, Part, gather, pack
+from gateway.describe.openapi.compressed import CompressedDocument, Part, collect_in_slices, compress_document
 from gateway.requests.context import RequestContext
 from gateway.requests.errors import NoSuchPath
 from gateway.requests.request import Response
@@ -35,28 +35,28 @@ T = TypeVar("T")
 
 JSON: Final = "application/json"
 PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-# What clients ask for. An answer must not be called so: no media type has an @, and Go's clients refuse to read one.
+# What clients ask for. No response has this type: an @ is not valid in a media type, and Go's clients refuse it.
 OLD_PROTOBUF: Final = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 YEAR: Final = 365 * 24 * 3600
 
 
-class BySection(Generic[T]):
-    """What was made of each section, as long as the section has the same definitions."""
+class SectionCache(Generic[T]):
+    """Values made from sections; a value is valid as long as its section has the same definitions."""
 
     def __init__(self) -> None:
-        self._made: dict[str, tuple[tuple[Definition, ...], T]] = {}
+        self._values: dict[str, tuple[tuple[Definition, ...], T]] = {}
 
     def find(self, section: Section) -> T | None:
-        definitions, made = self._made.get(section.name, (None, None))
-        return made if definitions is section.definitions else None
+        definitions, value = self._values.get(section.name, (None, None))
+        return value if definitions is section.definitions else None
 
-    def keep(self, section: Section, made: T) -> T:
-        self._made[section.name] = section.definitions, made
-        return made
+    def store(self, section: Section, value: T) -> T:
+        self._values[section.name] = section.definitions, value
+        return value
 
     def drop_others(self, sections: Iterable[Section]) -> None:
-        """Those of sections that there are no longer."""
-        self._made = {one.name: self._made[one.name] for one in sections}
+        """Drop the values of all other sections, which no longer exist."""
+        self._values = {one.name: self._values[one.name] for one in sections}
 
 
 class OpenApi:
@@ -65,92 +65,94 @@ class OpenApi:
         self._names = names
         self._verbs = verbs
         self._version = version
-        self._making = trio.Lock()
-        self._cut: tuple[Catalog, dict[str, Section]] | None = None
-        self._parts: dict[str, BySection[Part]] = {JSON: BySection(), PROTOBUF: BySection()}
-        self._whole: dict[str, tuple[Catalog, Packed]] = {}  # OpenAPI 2.0, by media type
-        self._documents: BySection[Packed] = BySection()  # OpenAPI 3.0
-        self._index: tuple[Catalog, Packed] | None = None
+        self._lock = trio.Lock()
+        self._cached_sections: tuple[Catalog, dict[str, Section]] | None = None
+        self._parts: dict[str, SectionCache[Part]] = {JSON: SectionCache(), PROTOBUF: SectionCache()}
+        self._whole: dict[str, tuple[Catalog, CompressedDocument]] = {}  # OpenAPI 2.0, by media type
+        self._documents: SectionCache[CompressedDocument] = SectionCache()  # OpenAPI 3.0
+        self._index: tuple[Catalog, CompressedDocument] | None = None
 
     async def __call__(self, context: RequestContext) -> Response:
         accept = context.request.headers.get(b"accept")
         match context.route.path.strip("/").split("/"):
             case ["openapi", "v2"]:
-                media = _chosen(accept, JSON, PROTOBUF, OLD_PROTOBUF)
-                return await _answer(context, await self._version_2(JSON if media == JSON else PROTOBUF))
+                media = _choose_media(accept, JSON, PROTOBUF, OLD_PROTOBUF)
+                return await _respond(context, await self._version_2(JSON if media == JSON else PROTOBUF))
             case ["openapi", "v3"]:
-                _chosen(accept, JSON)
-                return await _answer(context, await self._version_3())
+                _choose_media(accept, JSON)
+                return await _respond(context, await self._version_3())
             case ["openapi", "v3", *name]:
-                _chosen(accept, JSON)
-                return await self._section_of_version_3(context, "/".join(name))
+                _choose_media(accept, JSON)
+                return await self._version_3_section(context, "/".join(name))
         raise NoSuchPath
 
-    async def _version_2(self, media: str) -> Packed:
-        async with self._making:
+    async def _version_2(self, media: str) -> CompressedDocument:
+        async with self._lock:
             catalog, sections = self._sections()
             if media not in self._whole or self._whole[media][0] is not catalog:
                 documents = self._make_documents(catalog)
                 parts = [await self._part(documents, one, media) for one in sections.values()]
                 self._parts[media].drop_others(sections.values())
                 whole = documents.version_2(media == JSON, parts)
-                self._whole[media] = catalog, await pack(whole, media.encode())
+                self._whole[media] = catalog, await compress_document(whole, media.encode())
             return self._whole[media][1]
 
     async def _part(self, documents: Documents, section: Section, media: str) -> Part:
         known = self._parts[media].find(section)
         if known is not None:
             return known
-        members = await gather(documents.members_of_version_2(media == JSON, section))
+        members = await collect_in_slices(documents.members_of_version_2(media == JSON, section))
         made = await trio.to_thread.run_sync(Part.of, members, b"," if media == JSON else b"")
-        return self._parts[media].keep(section, made)
+        return self._parts[media].store(section, made)
 
-    async def _version_3(self) -> Packed:
-        """The index of all documents, which has to know the mark of each."""
-        async with self._making:
+    async def _version_3(self) -> CompressedDocument:
+        """The index of all documents, which holds the ETag of each."""
+        async with self._lock:
             catalog, sections = self._sections()
             if self._index is None or self._index[0] is not catalog:
                 documents = self._make_documents(catalog)
                 made = {one.name: await self._document(documents, one) for one in sections.values()}
                 self._documents.drop_others(sections.values())
-                paths = {name: {"serverRelativeURL": _address(name, made[name])} for name in sorted(made)}
+                paths = {name: {"serverRelativeURL": _url(name, made[name])} for name in sorted(made)}
                 body = orjson.dumps({"paths": paths})
-                self._index = catalog, await pack(iter([body]), JSON.encode())
+                self._index = catalog, await compress_document(iter([body]), JSON.encode())
             return self._index[1]
 
-    async def _section_of_version_3(self, context: RequestContext, name: str) -> Response:
-        async with self._making:
+    async def _version_3_section(self, context: RequestContext, name: str) -> Response:
+        async with self._lock:
             catalog, sections = self._sections()
             if name not in sections:
                 raise NoSuchPath
             found = self._documents.find(sections[name])
             if found is None:
                 found = await self._document(self._make_documents(catalog), sections[name])
-        wanted = context.parameters.first("hash")
-        if wanted and wanted != found.etag:
-            return Response(301, b"", b"", [(b"location", _address(name, found).encode())])
-        response = await _answer(context, found)
-        if wanted:
+        requested = context.parameters.first("hash")
+        if requested and requested != found.etag:
+            return Response(301, b"", b"", [(b"location", _url(name, found).encode())])
+        response = await _respond(context, found)
+        if requested:
             expires = formatdate(time.time() + YEAR, usegmt=True).encode()
             response.headers += [(b"cache-control", b"public, immutable"), (b"expires", expires)]
         return response
 
-    async def _document(self, documents: Documents, section: Section) -> Packed:
+    async def _document(self, documents: Documents, section: Section) -> CompressedDocument:
         known = self._documents.find(section)
         if known is not None:
             return known
-        return self._documents.keep(section, await pack(documents.version_3(section), JSON.encode()))
+        return self._documents.store(
+            section, await compress_document(documents.version_3(section), JSON.encode())
+        )
 
     def _sections(self) -> tuple[Catalog, dict[str, Section]]:
-        """The current catalog, cut into what has a document of its own."""
+        """The current catalog and its sections by name."""
+        from gateway.describe.openapi.naming import Naming
         from gateway.describe.openapi.sections import sections
-        from gateway.describe.openapi.titles import Titles
 
         catalog = self._registry.current
-        if self._cut is None or self._cut[0] is not catalog:
-            found = sections(catalog, self._verbs, Titles(self._names))
-            self._cut = catalog, {one.name: one for one in found}
-        return self._cut
+        if self._cached_sections is None or self._cached_sections[0] is not catalog:
+            found = sections(catalog, self._verbs, Naming(self._names))
+            self._cached_sections = catalog, {one.name: one for one in found}
+        return self._cached_sections
 
     def _make_documents(self, catalog: Catalog) -> Documents:
         from gateway.describe.openapi.documents import Documents
@@ -158,12 +160,12 @@ class OpenApi:
         return Documents(catalog, self._registry.built_in, self._names, self._version)
 
 
-def _address(name: str, one: Packed) -> str:
+def _url(name: str, one: CompressedDocument) -> str:
     return f"/openapi/v3/{name}?hash={one.etag}"
 
 
-def _chosen(accept: bytes | None, *served: str) -> str:
-    """The first of the media types where nothing else is said."""
+def _choose_media(accept: bytes | None, *served: str) -> str:
+    """The media type that the Accept header prefers; the first one by default."""
     for clause in sorted(parse_accept(accept or b"*/*"), key=lambda clause: clause.rank):
         for media in served:
             if clause.covers(*media.split("/")):
@@ -171,12 +173,12 @@ def _chosen(accept: bytes | None, *served: str) -> str:
     raise NotAcceptable(served)
 
 
-async def _answer(context: RequestContext, one: Packed) -> Response:
+async def _respond(context: RequestContext, one: CompressedDocument) -> Response:
     headers = [(b"etag", etags.quoted(one.etag)), (b"vary", b"Accept, Accept-Encoding")]
     if etags.matches(context.request.headers.get(b"if-none-match"), one.etag):
         return Response(304, b"", b"", headers)
     if one.size > compression.THRESHOLD and compression.accepts_gzip(
         context.request.headers.get(b"accept-encoding")
     ):
-        return Response(200, one.packed, one.content_type, [*headers, (b"content-encoding", b"gzip")])
-    return Response(200, await one.plain(), one.content_type, headers)
+        return Response(200, one.compressed, one.content_type, [*headers, (b"content-encoding", b"gzip")])
+    return Response(200, await one.body(), one.content_type, headers)

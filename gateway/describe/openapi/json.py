@@ -1,4 +1,4 @@
-"""The pieces of a description as one JSON document, still in pieces."""
+"""Writes the entries of an OpenAPI document as JSON, entry by entry."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from typing import Any
 
 import orjson
 
-from gateway.describe.openapi.version_2 import Encoded, Piece
+from gateway.describe.openapi.version_2 import Encoded, Entry
 
 
 def json_member(_: str, name: str, value: Any) -> bytes:
     return orjson.dumps(name) + b":" + orjson.dumps(value)
 
 
-def as_json(pieces: Iterable[Piece]) -> Iterator[bytes]:
-    """Pieces that belong to the same place come one after another; a place is opened and closed once."""
+def as_json(entries: Iterable[Entry]) -> Iterator[bytes]:
+    """Entries of the same parent must follow each other; each parent object is opened and closed once."""
     opened: list[str] = []
     comma = b"{"
-    for where, name, value in pieces:
-        wanted = where.split("/") if where else []
-        while opened != wanted[: len(opened)]:
+    for path, name, value in entries:
+        parents = path.split("/") if path else []
+        while opened != parents[: len(opened)]:
             opened.pop()
             yield b"}"
             comma = b","
-        for part in wanted[len(opened) :]:
+        for part in parents[len(opened) :]:
             opened.append(part)
             yield comma + orjson.dumps(part) + b":"
             comma = b"{"
-        yield comma + (value.members if isinstance(value, Encoded) else json_member(where, name, value))
+        yield comma + (value.members if isinstance(value, Encoded) else json_member(path, name, value))
         comma = b","
     yield b"}" * (len(opened) + 1)

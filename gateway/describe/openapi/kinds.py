@@ -1,4 +1,4 @@
-"""Which types are kinds, and under which groups and versions they are served."""
+"""Which types are kinds, and in which groups and versions the server serves them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gateway.wire.meta_types import list_of
 GroupVersionKind = dict[str, str]
 
 _TYPE_FIELDS = (Field("apiVersion", STRING, 0), Field("kind", STRING, 0))
-_ANSWERS = (
+_META_KINDS = (
     meta_types.STATUS,
     meta_types.API_VERSIONS,
     meta_types.API_GROUP,
@@ -24,8 +24,8 @@ _ANSWERS = (
 
 class Kinds:
     def __init__(self, catalog: Catalog, built_in: Catalog) -> None:
-        """Options and events are said to belong to the built-in group versions alone, so that no document changes
-        with the kinds of another.
+        """DeleteOptions and WatchEvent are listed for the built-in group versions only, so that a kind added at run
+        time does not change the documents of other groups.
         """
         self._served: dict[str, list[GroupVersionKind]] = {}
         self._structs: dict[str, Struct] = {}
@@ -35,7 +35,7 @@ class Kinds:
                 self._add(
                     list_of(definition.fields), definition.group, definition.version, f"{definition.kind}List"
                 )
-        for struct in _ANSWERS:
+        for struct in _META_KINDS:
             self._add(struct, "", "v1", struct.name)
         for struct in (meta_types.DELETE_OPTIONS, meta_types.WATCH_EVENT):
             for group, versions in built_in.groups().items():
@@ -45,19 +45,19 @@ class Kinds:
     def _add(self, struct: Struct, group: str, version: str, kind: str) -> None:
         self._structs[struct.of] = struct
         served = self._served.setdefault(struct.of, [])
-        named = {"group": group, "version": version, "kind": kind}
-        if named not in served:
-            served.append(named)
+        served_kind = {"group": group, "version": version, "kind": kind}
+        if served_kind not in served:
+            served.append(served_kind)
 
     def struct(self, struct: Struct) -> Struct:
-        """The kind's own declaration of a type that others hold inside them in a variant."""
+        """The declaration of the kind itself, for a type that other types embed in a variant."""
         return self._structs.get(struct.of, struct)
 
     def served_as(self, struct: Struct) -> list[GroupVersionKind]:
         return self._served.get(struct.of, [])
 
     def type_fields(self, struct: Struct) -> tuple[Field, ...]:
-        """What no kind declares because every one has it."""
+        """apiVersion and kind, which every kind has and none declares."""
         if struct.of not in self._served or struct is meta_types.WATCH_EVENT or "kind" in struct.by_name:
             return ()
         return _TYPE_FIELDS

@@ -1,6 +1,6 @@
-"""Every path of a kind and what can be done there, before it is written in either edition.
+"""The paths and operations of a kind, independent of the OpenAPI version.
 
-Only what the server serves is described: a verb that no handler answers is left out, as in discovery.
+Verbs that no handler serves are left out, as in discovery.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Final
 from actors.kinds.declaration.definition import Definition, Subresource
 from actors.kinds.schema.fields import Struct
 from gateway.describe.openapi import parameters
+from gateway.describe.openapi.naming import Naming
 from gateway.describe.openapi.parameters import Parameter
-from gateway.describe.openapi.titles import Titles
 from gateway.wire import meta_types
 from gateway.wire.meta_types import list_of
 from gateway.wire.patch_types import PATCH_MEDIA
 
-Answers = tuple[tuple[int, str, Struct | None], ...]  # status, what it means, what is in it; None: text
+Responses = tuple[tuple[int, str, Struct | None], ...]  # status, description, type; None: text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,10 +32,10 @@ class Operation:
     kind: tuple[str, str, str] | None = None  # group, version, kind
     parameters: tuple[Parameter, ...] = ()
     body: Struct | None = None
-    body_needed: bool = True
-    takes: tuple[str, ...] = ()
-    gives: tuple[str, ...]
-    answers: Answers = ()
+    body_required: bool = True
+    consumes: tuple[str, ...] = ()  # media types
+    produces: tuple[str, ...]  # media types
+    responses: Responses = ()
     deprecated: bool = False
 
 
@@ -48,29 +48,34 @@ class Path:
 
 _METHODS: Final = {"get": "get", "create": "post", "update": "put", "patch": "patch", "delete": "delete"}
 _VERBS: Final = {"get": "read", "create": "create", "update": "replace", "patch": "patch", "delete": "delete"}
-_DONE: Final = "it is done"
+_SUCCESS: Final = "the request succeeded"
 
 
 class Operations:
-    """Of one kind."""
+    """The operations of one kind."""
 
-    def __init__(self, definition: Definition, served: frozenset[str], titles: Titles) -> None:
+    def __init__(self, definition: Definition, served: frozenset[str], naming: Naming) -> None:
         self._definition = definition
         self._verbs = frozenset(definition.verbs) & served
         self._served = served
-        self._titles = titles
-        self._infix = titles.infix(definition.group, definition.version)
+        self._naming = naming
+        self._infix = naming.infix(definition.group, definition.version)
         self._scope = "Namespaced" if definition.namespaced else ""
-        self._blank = Operation(
-            tag=titles.tag(definition.group, definition.version),
+        self._common = Operation(
+            tag=naming.tag(definition.group, definition.version),
             kind=self._kind_of(None),
-            gives=titles.media,
+            produces=naming.media,
             deprecated=bool(definition.deprecation_warning),
         )
 
     def paths(self) -> Iterator[Path]:
-        everything = (*self._collections(), self._item(), *self._below(), *self._watches())
-        yield from (path for path in everything if path.operations)
+        paths = (
+            *self._collection_paths(),
+            self._item_path(),
+            *self._subresource_paths(),
+            *self._watch_paths(),
+        )
+        yield from (path for path in paths if path.operations)
 
     @cached_property
     def _root(self) -> str:
@@ -79,33 +84,35 @@ class Operations:
 
     @cached_property
     def _collection(self) -> str:
-        return f"{self._root}{self._place}/{self._definition.plural}"
+        return f"{self._root}{self._namespace_segment}/{self._definition.plural}"
 
     @property
-    def _place(self) -> str:
+    def _namespace_segment(self) -> str:
         return "/namespaces/{namespace}" if self._definition.namespaced else ""
 
     @property
-    def _where(self) -> tuple[Parameter, ...]:
+    def _namespace_parameter(self) -> tuple[Parameter, ...]:
         return (parameters.NAMESPACE,) if self._definition.namespaced else ()
 
-    def _collections(self) -> Iterator[Path]:
+    def _collection_paths(self) -> Iterator[Path]:
         definition = self._definition
-        made = [self._operation("create")] if "create" in self._verbs else []
-        listed = [self._list(f"list{self._infix}{self._scope}{definition.kind}")]
-        removed = [self._delete_collection()] if "deletecollection" in self._verbs else []
+        create = [self._operation("create")] if "create" in self._verbs else []
+        list_ = [self._list(f"list{self._infix}{self._scope}{definition.kind}")]
+        delete = [self._delete_collection()] if "deletecollection" in self._verbs else []
         if "list" not in self._verbs:
-            listed = []
-        yield Path(self._collection, (*self._where, parameters.PRETTY), (*listed, *made, *removed))
-        if definition.namespaced and listed:
+            list_ = []
+        yield Path(
+            self._collection, (*self._namespace_parameter, parameters.PRETTY), (*list_, *create, *delete)
+        )
+        if definition.namespaced and list_:
             everywhere = self._list(f"list{self._infix}{definition.kind}ForAllNamespaces")
             yield Path(f"{self._root}/{definition.plural}", (parameters.PRETTY,), (everywhere,))
 
-    def _item(self) -> Path:
+    def _item_path(self) -> Path:
         verbs = (verb for verb in ("get", "update", "patch", "delete") if verb in self._verbs)
         return self._at(f"{self._collection}/{{name}}", tuple(map(self._operation, verbs)))
 
-    def _below(self) -> Iterator[Path]:
+    def _subresource_paths(self) -> Iterator[Path]:
         for one in self._definition.subresources:
             path = f"{self._collection}/{{name}}/{one.name}"
             verbs = tuple(verb for verb in _METHODS if verb in one.verbs and verb in self._served)
@@ -115,135 +122,135 @@ class Operations:
                 yield self._at(path, tuple(self._operation(verb, one) for verb in verbs))
 
     def _at(self, path: str, operations: tuple[Operation, ...]) -> Path:
-        return Path(path, (parameters.NAME, *self._where, parameters.PRETTY), operations)
+        return Path(path, (parameters.NAME, *self._namespace_parameter, parameters.PRETTY), operations)
 
-    def _watches(self) -> Iterator[Path]:
-        """The old form, in which the path and not the query says that a watch is wanted."""
+    def _watch_paths(self) -> Iterator[Path]:
+        """The deprecated paths that begin with /watch; clients should use ?watch=true."""
         if "watch" not in self._verbs:
             return
         kind, plural, root = self._definition.kind, self._definition.plural, f"{self._root}/watch"
-        usual = (*parameters.LIST, parameters.PRETTY)
+        common = (*parameters.LIST, parameters.PRETTY)
         one, many = f"watch{self._infix}{self._scope}{kind}", f"watch{self._infix}{self._scope}{kind}List"
-        place = f"{root}{self._place}/{plural}"
-        yield Path(place, (*self._where, *usual), (self._watch(many, "watchlist"),))
-        named = (parameters.NAME, *self._where, *usual)
-        yield Path(f"{place}/{{name}}", named, (self._watch(one, "watch"),))
+        collection = f"{root}{self._namespace_segment}/{plural}"
+        yield Path(collection, (*self._namespace_parameter, *common), (self._watch(many, "watchlist"),))
+        named = (parameters.NAME, *self._namespace_parameter, *common)
+        yield Path(f"{collection}/{{name}}", named, (self._watch(one, "watch"),))
         if self._definition.namespaced:
             everywhere = self._watch(f"watch{self._infix}{kind}ListForAllNamespaces", "watchlist")
-            yield Path(f"{root}/{plural}", usual, (everywhere,))
+            yield Path(f"{root}/{plural}", common, (everywhere,))
 
     def _list(self, id_: str) -> Operation:
         definition = self._definition
         return replace(
-            self._blank,
+            self._common,
             method="get",
             id=id_,
             text=f"List or watch objects of kind {definition.kind}.",
             action="list",
             parameters=parameters.LIST,
-            gives=self._titles.streamed_media,
-            answers=((200, "the objects", list_of(definition.fields)),),
+            produces=self._naming.streamed_media,
+            responses=((200, "the objects", list_of(definition.fields)),),
         )
 
     def _watch(self, id_: str, action: str) -> Operation:
         return replace(
-            self._blank,
+            self._common,
             method="get",
             id=id_,
             text=f"Watch objects of kind {self._definition.kind}: use the query of a list instead.",
             action=action,
-            gives=self._titles.streamed_media,
-            answers=((200, "one event after another", meta_types.WATCH_EVENT),),
+            produces=self._naming.streamed_media,
+            responses=((200, "a stream of watch events", meta_types.WATCH_EVENT),),
             deprecated=True,
         )
 
     def _delete_collection(self) -> Operation:
         kind = self._definition.kind
         return replace(
-            self._blank,
+            self._common,
             method="delete",
             id=f"delete{self._infix}Collection{self._scope}{kind}",
             text=f"Delete all objects of kind {kind} that are selected.",
             action="deletecollection",
             parameters=parameters.DELETE_COLLECTION,
             body=meta_types.DELETE_OPTIONS,
-            body_needed=False,
-            takes=self._titles.media,
-            answers=((200, _DONE, meta_types.STATUS),),
+            body_required=False,
+            consumes=self._naming.media,
+            responses=((200, _SUCCESS, meta_types.STATUS),),
         )
 
-    def _connect(self, verb: str, below: Subresource) -> Operation:
+    def _connect(self, verb: str, subresource: Subresource) -> Operation:
         method, kind = _METHODS[verb], self._definition.kind
-        subject = f"{self._scope}{kind}{below.name.capitalize()}"
+        subject = f"{self._scope}{kind}{subresource.name.capitalize()}"
         return replace(
-            self._blank,
+            self._common,
             method=method,
             id=f"connect{self._infix}{method.capitalize()}{subject}",
-            text=f"Connect to {below.name} of a {kind}.",
+            text=f"Connect to {subresource.name} of a {kind}.",
             action="connect",
-            kind=self._kind_of(below),
-            parameters=parameters.OF_AGENTS.get(below.name, ()),
-            gives=("*/*",),
-            answers=((200, "what the agent answers", None),),
+            kind=self._kind_of(subresource),
+            parameters=parameters.SERVED_BY_NODE.get(subresource.name, ()),
+            produces=("*/*",),
+            responses=((200, "the response of the kubelet", None),),
         )
 
-    def _operation(self, verb: str, below: Subresource | None = None) -> Operation:
-        definition, name = self._definition, below.name if below else ""
+    def _operation(self, verb: str, subresource: Subresource | None = None) -> Operation:
+        definition, name = self._definition, subresource.name if subresource else ""
         what = f"{name} of a {definition.kind}" if name else f"a {definition.kind}"
         return replace(
-            self._blank,
+            self._common,
             method=_METHODS[verb],
             id=f"{_VERBS[verb]}{self._infix}{self._scope}{definition.kind}{name.capitalize()}",
             text=f"{_VERBS[verb].capitalize()} {what}.",
             action=_METHODS[verb],
-            kind=self._kind_of(below),
-            parameters=_parameters(verb, below),
+            kind=self._kind_of(subresource),
+            parameters=_parameters(verb, subresource),
             body=self._body(verb, name),
-            body_needed=verb != "delete",
-            takes=_takes(verb, self._titles.media),
-            gives=("text/plain",) if below and below.served_by_node else self._titles.media,
-            answers=self._answers(verb, below),
+            body_required=verb != "delete",
+            consumes=_consumes(verb, self._naming.media),
+            produces=("text/plain",) if subresource and subresource.served_by_node else self._naming.media,
+            responses=self._responses(verb, subresource),
         )
 
-    def _kind_of(self, below: Subresource | None) -> tuple[str, str, str]:
+    def _kind_of(self, subresource: Subresource | None) -> tuple[str, str, str]:
         definition = self._definition
-        if below is None or not below.kind:
+        if subresource is None or not subresource.kind:
             return definition.group, definition.version, definition.kind
-        if below.version:
-            return below.group, below.version, below.kind
-        return definition.group, definition.version, below.kind
+        if subresource.version:
+            return subresource.group, subresource.version, subresource.kind
+        return definition.group, definition.version, subresource.kind
 
-    def _body(self, verb: str, below: str) -> Struct | None:
+    def _body(self, verb: str, subresource: str) -> Struct | None:
         if verb == "patch":
             return meta_types.PATCH
         if verb == "delete":
             return meta_types.DELETE_OPTIONS
-        return self._definition.definition_at(below).fields if verb != "get" else None
+        return self._definition.definition_at(subresource).fields if verb != "get" else None
 
-    def _answers(self, verb: str, below: Subresource | None) -> Answers:
-        if below is not None and below.served_by_node:
-            return ((200, "what was written", None),)
-        shown = self._definition.definition_at(below.name if below else "").fields
+    def _responses(self, verb: str, subresource: Subresource | None) -> Responses:
+        if subresource is not None and subresource.served_by_node:
+            return ((200, "the log", None),)
+        view = self._definition.definition_at(subresource.name if subresource else "").fields
         if verb == "get":
-            return ((200, "the object", shown),)
+            return ((200, "the object", view),)
         if verb == "delete":
-            gone = shown if self._definition.deletion.returns_object else meta_types.STATUS
-            return (200, _DONE, gone), (202, "it will be done", gone)
-        if verb == "create" and self._is_submitted(below):
-            return ((201, _DONE, meta_types.STATUS),)
-        changed, made = (200, "the object as it is now", shown), (201, "the object that was made", shown)
-        return (made,) if verb == "create" else (changed, made)
+            deleted = view if self._definition.deletion.returns_object else meta_types.STATUS
+            return (200, _SUCCESS, deleted), (202, "the deletion was accepted", deleted)
+        if verb == "create" and self._responds_with_status(subresource):
+            return ((201, _SUCCESS, meta_types.STATUS),)
+        changed, created = (200, "the changed object", view), (201, "the created object", view)
+        return (created,) if verb == "create" else (changed, created)
 
-    def _is_submitted(self, below: Subresource | None) -> bool:
-        """Whether what is posted is done with and not shown; what has a status comes back with one."""
-        if below is None:
+    def _responds_with_status(self, subresource: Subresource | None) -> bool:
+        """Whether a POST responds with a Status and not with the object, as that of a binding or eviction does."""
+        if subresource is None:
             return bool(self._definition.storage.submits_to[0])
-        return "status" not in self._definition.definition_at(below.name).fields.by_name
+        return "status" not in self._definition.definition_at(subresource.name).fields.by_name
 
 
-def _parameters(verb: str, below: Subresource | None) -> tuple[Parameter, ...]:
-    if below is not None and below.served_by_node:
-        return parameters.OF_AGENTS.get(below.name, ())
+def _parameters(verb: str, subresource: Subresource | None) -> tuple[Parameter, ...]:
+    if subresource is not None and subresource.served_by_node:
+        return parameters.SERVED_BY_NODE.get(subresource.name, ())
     return {
         "get": parameters.READ,
         "create": parameters.WRITE,
@@ -253,7 +260,7 @@ def _parameters(verb: str, below: Subresource | None) -> tuple[Parameter, ...]:
     }[verb]
 
 
-def _takes(verb: str, media: tuple[str, ...]) -> tuple[str, ...]:
+def _consumes(verb: str, media: tuple[str, ...]) -> tuple[str, ...]:
     if verb == "get":
         return ()
     return PATCH_MEDIA if verb == "patch" else media

@@ -1,8 +1,8 @@
-"""The pieces of an OpenAPI 2.0 description in protobuf, the only form that kubectl asks for.
+"""Writes the entries of an OpenAPI 2.0 document in protobuf, the only media type that kubectl asks for.
 
-The messages are those of `openapi.v2.Document`: JSON keys and field numbers stand side by side below. A message
-is a number, a length and its fields; a map is a list of pairs; values of any shape are YAML text, of which JSON
-is a part. Only what our descriptions use is here: a key without a number is a mistake, and raises KeyError.
+The messages are those of `openapi.v2.Document`: the tables below list JSON keys with their field numbers. A map is a
+repeated message of key and value; values of any type are YAML text, and JSON is YAML. Only the keys that our documents
+use are here; any other key raises KeyError.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import orjson
 
-from gateway.describe.openapi.version_2 import Encoded, Piece
+from gateway.describe.openapi.version_2 import Encoded, Entry
 from gateway.wire.protobuf.wire_format import VARINT, delimited, string, tag, varint
 
 Writer = Callable[[int, Any], bytes]  # a field's number and value -> its bytes
@@ -31,7 +31,7 @@ def _each(writer: Writer) -> Writer:
 
 
 def _wrapped(writer: Writer) -> Writer:
-    """Inside a message that has this one field."""
+    """The value as field 1 of a message."""
     return lambda number, value: delimited(number, writer(1, value))
 
 
@@ -45,7 +45,7 @@ def _map(writer: Writer) -> Writer:
 
 
 class _Message:
-    """`extensions` is the number of the keys that begin with x-."""
+    """`extensions` is the field number of the keys that begin with x-."""
 
     def __init__(self, extensions: int = 0) -> None:
         self.fields: Mapping[str, tuple[int, Writer]] = {}
@@ -95,7 +95,7 @@ _PATH.fields = {
 
 
 def _parameter(number: int, value: Mapping[str, Any]) -> bytes:
-    """One inside another: an item that is a parameter, which has a body or none, and then a place."""
+    """Nested messages: ParametersItem, Parameter, then BodyParameter or NonBodyParameter with its location."""
     if value["in"] == "body":
         parameter = _BODY(1, value)
     else:
@@ -143,29 +143,31 @@ _DOCUMENT: Final[Mapping[str, tuple[int, Writer]]] = {
     "security": (12, _each(_map(_strings))),
     "securityDefinitions": (13, _map(_api_key)),
 }
-# Where most pieces belong: the number of the place in the document, and of a piece in the place.
-_PLACES: Final[Mapping[str, tuple[int, int, Writer]]] = {
+# Parents of most entries: the field number of the parent in the document, and of an entry in the parent.
+_PARENTS: Final[Mapping[str, tuple[int, int, Writer]]] = {
     "paths": (8, 2, _pair(_PATH_ITEM)),
     "definitions": (9, 1, _pair(_SCHEMA)),
 }
 
 
-def protobuf_member(place: str, name: str, value: Any) -> bytes:
-    _, number, writer = _PLACES[place]
+def protobuf_member(parent: str, name: str, value: Any) -> bytes:
+    _, number, writer = _PARENTS[parent]
     return writer(number, (name, value))
 
 
-def as_protobuf(pieces: Iterable[Piece]) -> Iterator[bytes]:
-    """A place is written once it is complete, because its length comes before it."""
-    place, held = "", list[bytes]()
-    for where, name, value in pieces:
-        if where != place and held:
-            yield delimited(_PLACES[place][0], b"".join(held))
-            held.clear()
-        place = where
-        if where:
-            held.append(value.members if isinstance(value, Encoded) else protobuf_member(where, name, value))
-            yield b""
+def as_protobuf(entries: Iterable[Entry]) -> Iterator[bytes]:
+    """A parent is written when it is complete, because its length comes before it."""
+    parent, members = "", list[bytes]()
+    for path, name, value in entries:
+        if path != parent and members:
+            yield delimited(_PARENTS[parent][0], b"".join(members))
+            members.clear()
+        parent = path
+        if path:
+            members.append(
+                value.members if isinstance(value, Encoded) else protobuf_member(path, name, value)
+            )
+            yield b""  # lets the caller yield to other tasks
         else:
             number, writer = _DOCUMENT[name]
             yield writer(number, value)

@@ -1,8 +1,8 @@
-"""From declared types to the schemas that describe them, in the words of either edition.
+"""Turns declared types into JSON schemas, for OpenAPI 2.0 or 3.0.
 
-A document asks for a reference to a struct and gets one; `written` then gives the definitions of all that were
-referred to, and of what those refer to in turn. So a document holds what it needs and nothing else. Definitions are
-encoded once for all documents that share what is `known`.
+The writer of a document calls `refer` for each struct that it uses; `definitions` then returns the definitions of all
+these structs and of the types that they refer to. So a document holds only the definitions that it needs. Documents
+that share a `cache` encode each definition once.
 """
 
 from __future__ import annotations
@@ -33,30 +33,30 @@ from actors.kinds.schema.fields import (
 )
 from actors.names import Names
 from gateway.describe.openapi.kinds import Kinds
+from gateway.describe.openapi.naming import SCALARS, Naming
 from gateway.describe.openapi.texts import Texts
-from gateway.describe.openapi.titles import SCALARS, Titles
 
 T = TypeVar("T")
 Document = dict[str, Any]
-Defined = dict[str, Struct | Scalar]  # by title
-Known = dict[Struct | Scalar, tuple[T, Defined]]  # an encoded definition, and what it refers to
+References = dict[str, Struct | Scalar]  # by definition name
+DefinitionCache = dict[Struct | Scalar, tuple[T, References]]  # an encoded definition, and what it refers to
 
 
 @dataclass(frozen=True, slots=True)
-class Edition:
-    """Where the two ways of writing a schema differ."""
+class OpenApiVersion:
+    """How schemas differ between OpenAPI 2.0 and 3.0."""
 
-    references: str
-    mixes: bool  # whether anything may stand beside a reference
-    either: Mapping[Scalar, Document]  # leaves that more than one JSON type stands for
+    reference_prefix: str
+    allows_siblings: bool  # whether a $ref may have sibling keys
+    multi_type_scalars: Mapping[Scalar, Document]  # scalars with more than one JSON type
 
 
-TWO: Final = Edition(
+VERSION_2: Final = OpenApiVersion(
     "#/definitions/",
     True,
     {INT_OR_STRING: {"type": "string", "format": "int-or-string"}, QUANTITY: {"type": "string"}},
 )
-THREE: Final = Edition(
+VERSION_3: Final = OpenApiVersion(
     "#/components/schemas/",
     False,
     {
@@ -65,81 +65,84 @@ THREE: Final = Edition(
     },
 )
 
-_LEAVES: Final[Mapping[Scalar, Document]] = {
+_INLINE_SCALARS: Final[Mapping[Scalar, Document]] = {
     STRING: {"type": "string"},
     BOOL: {"type": "boolean"},
     INT32: {"type": "integer", "format": "int32"},
     INT64: {"type": "integer", "format": "int64"},
     BYTES: {"type": "string", "format": "byte"},
 }
-_DEFINED: Final[Mapping[Scalar, Document]] = {
+_DEFINED_SCALARS: Final[Mapping[Scalar, Document]] = {
     TIME: {"type": "string", "format": "date-time"},
     MICRO_TIME: {"type": "string", "format": "date-time"},
     FIELDS_V1: {"type": "object"},
     ANY_JSON: {"type": "object"},
 }
-_SAID: Final[Mapping[Scalar, str]] = {
-    TIME: "A moment to the second, as RFC 3339 writes it.",
-    MICRO_TIME: "A moment to the microsecond, as RFC 3339 writes it.",
+_DESCRIPTIONS: Final[Mapping[Scalar, str]] = {
+    TIME: "A time in RFC 3339 format, to the second.",
+    MICRO_TIME: "A time in RFC 3339 format, to the microsecond.",
     FIELDS_V1: "A set of fields as a tree: keys are fields (f:), list items (k: and v:), or the value itself (.).",
-    ANY_JSON: "Any JSON object; it is kept as it was sent.",
+    ANY_JSON: "Any JSON object; it is stored as it was sent.",
     QUANTITY: "An amount with an optional suffix: 100m, 1.5, 2Gi, 3e6.",
-    INT_OR_STRING: "A number, or a name or percentage in its place.",
+    INT_OR_STRING: "A number, or a string such as a name or a percentage.",
 }
 
 
 class Schemas(Generic[T]):
-    """The definitions of one document. `encode` gets a title and its definition."""
+    """The definitions of one document. `encode` encodes a definition, given its name."""
 
     def __init__(
         self,
         names: Names,
-        edition: Edition,
+        version: OpenApiVersion,
         kinds: Kinds,
-        titles: Titles,
+        naming: Naming,
         texts: Texts,
         encode: Callable[[str, Document], T],
-        known: Known[T],
+        cache: DefinitionCache[T],
     ) -> None:
         self._prefix = names.extension_prefix
-        self._edition = edition
+        self._version = version
         self._kinds = kinds
-        self._titles = titles
+        self._naming = naming
         self._texts = texts
         self._encode = encode
-        self._known = known
-        self._found: Defined = {}
+        self._cache = cache
+        self._found: References = {}
 
     def refer(self, struct: Struct) -> Document:
-        return self._refer(self._titles.struct(struct), self._kinds.struct(struct))
+        return self._refer(self._naming.struct(struct), self._kinds.struct(struct))
 
-    def written(self) -> Iterator[tuple[str, T]]:
-        """Every definition that is needed, by title; to be read once all references are made."""
+    def definitions(self) -> Iterator[tuple[str, T]]:
+        """Every definition that the document needs, by name. Call it after all `refer` calls."""
         done: set[str] = set()
-        while waiting := [title for title in self._found if title not in done]:
-            for title in waiting:
-                done.add(title)
-                yield title, self._encoded(title, self._found[title])
+        while pending := [name for name in self._found if name not in done]:
+            for name in pending:
+                done.add(name)
+                yield name, self._encoded(name, self._found[name])
 
-    def _encoded(self, title: str, type_: Struct | Scalar) -> T:
-        if type_ not in self._known:
+    def _encoded(self, name: str, type_: Struct | Scalar) -> T:
+        if type_ not in self._cache:
             before, self._found = self._found, {}
-            encoded = self._encode(title, self._defined(type_))
-            self._known[type_] = encoded, self._found
+            encoded = self._encode(name, self._defined(type_))
+            self._cache[type_] = encoded, self._found
             self._found = before
-        encoded, references = self._known[type_]
+        encoded, references = self._cache[type_]
         for referred, referred_type in references.items():
             self._found.setdefault(referred, referred_type)
         return encoded
 
-    def _refer(self, title: str, type_: Struct | Scalar) -> Document:
-        self._found.setdefault(title, type_)
-        return {"$ref": self._edition.references + title}
+    def _refer(self, name: str, type_: Struct | Scalar) -> Document:
+        self._found.setdefault(name, type_)
+        return {"$ref": self._version.reference_prefix + name}
 
     def _defined(self, type_: Struct | Scalar) -> Document:
         if isinstance(type_, Struct):
             return self._struct(type_)
-        return {"description": _SAID[type_], **(self._edition.either.get(type_) or _DEFINED[type_])}
+        return {
+            "description": _DESCRIPTIONS[type_],
+            **(self._version.multi_type_scalars.get(type_) or _DEFINED_SCALARS[type_]),
+        }
 
     def _struct(self, struct: Struct) -> Document:
         written: Document = {"type": "object"}
@@ -149,8 +152,8 @@ class Schemas(Generic[T]):
         fields = (*self._kinds.type_fields(struct), *struct.fields)
         if fields:
             written["properties"] = {field.name: self._field(struct, field) for field in fields}
-        if needed := [field.name for field in fields if field.required]:
-            written["required"] = needed
+        if required := [field.name for field in fields if field.required]:
+            written["required"] = required
         if struct.atomic:
             written[self._prefix + "map-type"] = "atomic"
         if served := self._kinds.served_as(struct):
@@ -161,34 +164,34 @@ class Schemas(Generic[T]):
 
     def _field(self, struct: Struct, field: Field) -> Document:
         schema = self._type(field.type)
-        beside = {**self._words(struct, field), **self._markers(field)}
-        if "$ref" in schema and beside and not self._edition.mixes:
+        siblings = {**self._description(struct, field), **self._extensions(field)}
+        if "$ref" in schema and siblings and not self._version.allows_siblings:
             schema = {"allOf": [schema]}
-        return {**beside, **schema}
+        return {**siblings, **schema}
 
-    def _words(self, struct: Struct, field: Field) -> Document:
-        said: Document = {}
+    def _description(self, struct: Struct, field: Field) -> Document:
+        described: Document = {}
         default = new_default(field.default)
         text = [self._texts.of_field(struct, field)]
         if field.enum:
-            said["enum"] = list(field.enum)
+            described["enum"] = list(field.enum)
             text.append(f"One of: {', '.join(field.enum)}.")
         if default is not None:
-            said["default"] = default
-            text.append(f"Defaults to {_spoken(default)}.")
-        if described := " ".join(part for part in text if part):
-            said["description"] = described
-        return said
+            described["default"] = default
+            text.append(f"Defaults to {_default_text(default)}.")
+        if description := " ".join(part for part in text if part):
+            described["description"] = description
+        return described
 
-    def _markers(self, field: Field) -> Document:
-        marks = {
+    def _extensions(self, field: Field) -> Document:
+        extensions = {
             "list-type": field.list_type,
             "list-map-keys": list(field.list_keys),
             "map-type": field.map_type,
             "patch-strategy": field.patch,
             "patch-merge-key": field.merge_key,
         }
-        return {self._prefix + name: value for name, value in marks.items() if value}
+        return {self._prefix + name: value for name, value in extensions.items() if value}
 
     def _type(self, type_: Type) -> Document:
         if isinstance(type_, Struct):
@@ -198,17 +201,17 @@ class Schemas(Generic[T]):
         if isinstance(type_, MapOf):
             return {"type": "object", "additionalProperties": self._type(type_.value)}
         if type_ in SCALARS:
-            return self._refer(self._titles.scalar(type_), type_)
-        return dict(_LEAVES[type_])
+            return self._refer(self._naming.scalar(type_), type_)
+        return dict(_INLINE_SCALARS[type_])
 
 
 def _union(struct: Struct) -> Document:
     members = (field.name for field in struct.fields if field.name != struct.union)
-    told = {name: name[:1].upper() + name[1:] for name in members}
-    return {"discriminator": struct.union, "fields-to-discriminateBy": told}
+    discriminators = {name: name[:1].upper() + name[1:] for name in members}
+    return {"discriminator": struct.union, "fields-to-discriminateBy": discriminators}
 
 
-def _spoken(default: Any) -> str:
+def _default_text(default: Any) -> str:
     if isinstance(default, bool):
         return str(default).lower()
     if default in ("", {}, []):

@@ -1,4 +1,4 @@
-"""The API cut into parts, each with a document of its own in edition 3; edition 2 has them all in one."""
+"""Sections of the API: each has one document in OpenAPI 3.0; OpenAPI 2.0 has all of them in one document."""
 
 from __future__ import annotations
 
@@ -7,39 +7,39 @@ from dataclasses import dataclass
 
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
+from gateway.describe.openapi.discovery_paths import DiscoveryPaths
+from gateway.describe.openapi.naming import Naming
 from gateway.describe.openapi.operations import Operations, Path
-from gateway.describe.openapi.roots import Roots
-from gateway.describe.openapi.titles import Titles
 
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """`name` is where it stands below /openapi/v3: api/v1, apis/apps/v1."""
+    """`name` is its path below /openapi/v3: api/v1, apis/apps/v1."""
 
     name: str
-    root: Path
+    discovery_path: Path
     definitions: tuple[Definition, ...]
-    served: frozenset[str]
-    titles: Titles
+    verbs: frozenset[str]  # that the server serves
+    naming: Naming
 
     def paths(self) -> Iterator[Path]:
-        yield self.root
+        yield self.discovery_path
         for definition in self.definitions:
-            yield from Operations(definition, self.served, self.titles).paths()
+            yield from Operations(definition, self.verbs, self.naming).paths()
 
 
-def sections(catalog: Catalog, served: frozenset[str], titles: Titles) -> Iterator[Section]:
-    roots = Roots(titles)
+def sections(catalog: Catalog, verbs: frozenset[str], naming: Naming) -> Iterator[Section]:
+    paths = DiscoveryPaths(naming)
 
-    def section(name: str, root: Path, definitions: tuple[Definition, ...] = ()) -> Section:
-        return Section(name, root, definitions, served, titles)
+    def section(name: str, path: Path, definitions: tuple[Definition, ...] = ()) -> Section:
+        return Section(name, path, definitions, verbs, naming)
 
-    yield section("api", roots.versions())
-    yield section("apis", roots.groups())
-    yield section("version", roots.build())
+    yield section("api", paths.versions())
+    yield section("apis", paths.groups())
+    yield section("version", paths.version())
     for group, versions in catalog.groups().items():
         if group:
-            yield section(f"apis/{group}", roots.group(group))
+            yield section(f"apis/{group}", paths.group(group))
         for version in versions:
             name = f"apis/{group}/{version}" if group else f"api/{version}"
-            yield section(name, roots.resources(group, version), catalog.of_version(group, version))
+            yield section(name, paths.resources(group, version), catalog.of_version(group, version))

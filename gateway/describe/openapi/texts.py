@@ -1,13 +1,12 @@
-"""What descriptions say of types and fields, read from the files in `texts`: group.txt, group-part.txt.
+"""Descriptions of types and fields, read from the files in `texts`: group.txt, group-part.txt.
 
     PodSpec: What a pod runs, where it may run, and how it ends.
       restartPolicy: Whether a container that ended is started again.
     RBDVolumeSource, RBDPersistentVolumeSource: An image in Ceph.
 
-Under `*Condition` stand fields that mean the same in all types whose names end so, under `*` those of any type; a
-group's own stand before those of `meta`, which are for all. What a declaration knows (defaults, allowed words) is
-added to these texts and never written into them. Beside the declarations they would be in memory from the start
-on, for the few who ever ask; so they are read when somebody does.
+Entries of `*Condition` describe fields of all types whose names end so, entries of `*` fields of any type. Texts of the
+type's group take precedence over those of `meta`, which apply to all groups. Defaults and allowed values come from the
+declarations, and are not repeated in the texts. Files are read on first use, because few servers need them in memory.
 """
 
 from __future__ import annotations
@@ -20,51 +19,51 @@ from typing import Final
 from actors.kinds.schema.fields import Field, Struct
 
 FOLDER: Final = Path(__file__).parent.parent / "texts"
-FOR_ALL: Final = "meta"
+COMMON_GROUP: Final = "meta"
 
 
 @dataclass(frozen=True, slots=True)
-class _Texts:
-    """Those of one group."""
+class _GroupTexts:
+    """The texts of one group."""
 
-    said: dict[tuple[str, str], str]  # by type and field; no field: the type itself
-    patterns: list[str]  # types that begin with *, the narrower ones first
+    texts: dict[tuple[str, str], str]  # by type and field; an empty field is the type itself
+    patterns: list[str]  # types that begin with *, the longest first
 
 
 class Texts:
     def __init__(self, folder: Path = FOLDER) -> None:
         self._folder = folder
-        self._groups: dict[str, _Texts] = {}
+        self._groups: dict[str, _GroupTexts] = {}
 
     def __iter__(self) -> Iterator[tuple[str, str, str]]:
-        """Group, type and field of every text there is."""
+        """Group, type and field of every text."""
         for group in sorted({file.stem.partition("-")[0] for file in self._folder.glob("*.txt")}):
-            yield from ((group, type_, field) for type_, field in self._of_group(group).said)
+            yield from ((group, type_, field) for type_, field in self._of_group(group).texts)
 
     def of_type(self, struct: Struct) -> str:
-        text = self._of_group(_group(struct)).said.get((struct.name, ""), "")
+        text = self._of_group(_group(struct)).texts.get((struct.name, ""), "")
         if not text and struct.name.endswith("List"):
             return f"A list of {struct.name.removesuffix('List')} objects."
         return text
 
     def of_field(self, struct: Struct, field: Field) -> str:
         own = self._of_group(_group(struct))
-        if text := own.said.get((struct.name, field.name)):
+        if text := own.texts.get((struct.name, field.name)):
             return text
-        for texts in (own, self._of_group(FOR_ALL)):
-            for pattern in texts.patterns:
-                if struct.name.endswith(pattern[1:]) and (text := texts.said.get((pattern, field.name))):
+        for group in (own, self._of_group(COMMON_GROUP)):
+            for pattern in group.patterns:
+                if struct.name.endswith(pattern[1:]) and (text := group.texts.get((pattern, field.name))):
                     return text
         return ""
 
-    def _of_group(self, group: str) -> _Texts:
-        """Read when a type of the group is first asked for."""
+    def _of_group(self, group: str) -> _GroupTexts:
+        """Reads the files of the group on first use."""
         if group not in self._groups:
             files = sorted([*self._folder.glob(f"{group}.txt"), *self._folder.glob(f"{group}-*.txt")])
             entries = (entry for file in files for entry in _entries(file.read_text("utf-8")))
-            said = {(type_, field): text for type_, field, text in entries}
-            patterns = dict.fromkeys(type_ for type_, _ in said if type_.startswith("*"))
-            self._groups[group] = _Texts(said, sorted(patterns, key=len, reverse=True))
+            texts = {(type_, field): text for type_, field, text in entries}
+            patterns = dict.fromkeys(type_ for type_, _ in texts if type_.startswith("*"))
+            self._groups[group] = _GroupTexts(texts, sorted(patterns, key=len, reverse=True))
         return self._groups[group]
 
 
@@ -72,14 +71,14 @@ def _group(struct: Struct) -> str:
     return struct.of.partition(".")[0]
 
 
-def _entries(text: str) -> Iterator[tuple[str, str, str]]:
+def _entries(content: str) -> Iterator[tuple[str, str, str]]:
     types: list[str] = []
-    for line in text.splitlines():
+    for line in content.splitlines():
         if not line.strip() or line.startswith("#"):
             continue
-        name, _, said = line.partition(":")
+        name, _, text = line.partition(":")
         if not line.startswith(" "):
             types, name = name.split(", "), ""
         for type_ in types:
-            if said.strip():
-                yield type_, name.strip(), said.strip()
+            if text.strip():
+                yield type_, name.strip(), text.strip()

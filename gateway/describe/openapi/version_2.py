@@ -1,7 +1,7 @@
-"""The whole API as one document in OpenAPI 2.0, the form that most clients still read.
+"""Writes the whole API as one OpenAPI 2.0 document, which most clients still read.
 
-Each section adds its paths and the definitions they refer to; a definition that several sections refer to is in the
-document once. Written piece by piece, so that whoever makes it can let others go on in between.
+Each section adds its paths and the definitions that they refer to; the document has every definition once. It is an
+iterator of entries, so that the caller can yield to other tasks in between.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from actors.names import Names
+from gateway.describe.openapi.compressed import Member, Part
 from gateway.describe.openapi.operations import Operation, Path
-from gateway.describe.openapi.packed import Member, Part
 from gateway.describe.openapi.parameters import Parameter
 from gateway.describe.openapi.schemas import Document, Schemas
 from gateway.describe.openapi.sections import Section
 
-UNAUTHORIZED: Final = {"description": "who asks is not known"}
+UNAUTHORIZED: Final = {"description": "Unauthorized"}
 _SECURITY: Final = {
     "securityDefinitions": {
         "BearerToken": {
@@ -30,35 +30,35 @@ _SECURITY: Final = {
     "security": [{"BearerToken": []}],
 }
 
-Piece = tuple[str, str, Any]  # where in the document ("" for its top), under which name, what
-Encode = Callable[[str, str, Any], bytes]  # a piece to a member of the place it is in
+Entry = tuple[str, str, Any]  # path of the parent ("" for the document), name, value
+Encode = Callable[[str, str, Any], bytes]  # encodes an entry as a member of its parent
 
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """Stands in a piece for members that were encoded before, with their names."""
+    """The value of an entry that stands for several members, already encoded with their names."""
 
     members: bytes
 
 
-def joined(info: Document, parts: Iterable[Part]) -> Iterator[Piece]:
-    """The document of all parts."""
+def join_parts(info: Document, parts: Iterable[Part]) -> Iterator[Entry]:
+    """The document from the parts of all sections."""
     yield "", "swagger", "2.0"
     yield "", "info", info
     definitions: dict[str, bytes] = {}
     for part in parts:
-        paths, own = part.unpacked()
+        paths, own = part.decompress()
         yield "paths", "", Encoded(paths)
-        for title, definition in own.items():
-            definitions.setdefault(title, definition)
+        for name, definition in own.items():
+            definitions.setdefault(name, definition)
     for definition in definitions.values():
         yield "definitions", "", Encoded(definition)
     for name, value in _SECURITY.items():
         yield "", name, value
 
 
-class VersionTwo:
-    """One section of it."""
+class Version2Writer:
+    """Writes the part of one section."""
 
     def __init__(self, names: Names, schemas: Schemas[bytes]) -> None:
         self._prefix = names.extension_prefix
@@ -67,8 +67,8 @@ class VersionTwo:
     def members(self, section: Section, encode: Encode) -> Iterator[Member]:
         for path in section.paths():
             yield "paths", path.path, encode("paths", path.path, self._path(path))
-        for title, definition in self._schemas.written():
-            yield "definitions", title, definition
+        for name, definition in self._schemas.definitions():
+            yield "definitions", name, definition
 
     def _path(self, path: Path) -> Document:
         written: Document = {one.method: self._operation(one) for one in path.operations}
@@ -82,32 +82,32 @@ class VersionTwo:
             "operationId": one.id,
             "tags": [one.tag],
             "schemes": ["https"],
-            "produces": list(one.gives),
+            "produces": list(one.produces),
         }
-        if one.takes:
-            written["consumes"] = list(one.takes)
-        said = [_parameter(parameter) for parameter in one.parameters]
+        if one.consumes:
+            written["consumes"] = list(one.consumes)
+        parameters = [_parameter(parameter) for parameter in one.parameters]
         if one.body is not None:
-            said.insert(0, self._body(one))
-        if said:
-            written["parameters"] = said
-        written["responses"] = {**self._answers(one), "401": UNAUTHORIZED}
+            parameters.insert(0, self._body(one))
+        if parameters:
+            written["parameters"] = parameters
+        written["responses"] = {**self._responses(one), "401": UNAUTHORIZED}
         if one.deprecated:
             written["deprecated"] = True
-        return written | marks(self._prefix, one)
+        return written | extensions(self._prefix, one)
 
     def _body(self, one: Operation) -> Document:
         assert one.body is not None
         written: Document = {"name": "body", "in": "body", "schema": self._schemas.refer(one.body)}
-        return {**written, "required": True} if one.body_needed else written
+        return {**written, "required": True} if one.body_required else written
 
-    def _answers(self, one: Operation) -> Document:
+    def _responses(self, one: Operation) -> Document:
         return {
             str(status): {
                 "description": text,
                 "schema": {"type": "string"} if struct is None else self._schemas.refer(struct),
             }
-            for status, text, struct in one.answers
+            for status, text, struct in one.responses
         }
 
 
@@ -116,11 +116,13 @@ def _parameter(one: Parameter) -> Document:
     return {**written, "required": True} if one.place == "path" else written
 
 
-def marks(prefix: str, one: Operation) -> Document:
-    """What both editions say of an operation in words of this API's own."""
-    said: Document = {}
+def extensions(prefix: str, one: Operation) -> Document:
+    """The extension keys of an operation, in both OpenAPI versions."""
+    extended: Document = {}
     if one.action:
-        said[prefix + "action"] = one.action
+        extended[prefix + "action"] = one.action
     if one.kind is not None:
-        said[prefix + "group-version-kind"] = dict(zip(("group", "version", "kind"), one.kind, strict=True))
-    return said
+        extended[prefix + "group-version-kind"] = dict(
+            zip(("group", "version", "kind"), one.kind, strict=True)
+        )
+    return extended

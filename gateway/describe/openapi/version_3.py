@@ -1,4 +1,4 @@
-"""One part of the API, mostly a version of a group, as a document in OpenAPI 3.0."""
+"""Writes one section of the API, such as a group version, as an OpenAPI 3.0 document."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from gateway.describe.openapi.operations import Operation, Path
 from gateway.describe.openapi.parameters import Parameter
 from gateway.describe.openapi.schemas import Document, Schemas
 from gateway.describe.openapi.sections import Section
-from gateway.describe.openapi.version_2 import UNAUTHORIZED, Piece, marks
+from gateway.describe.openapi.version_2 import UNAUTHORIZED, Entry, extensions
 
 _SECURITY: Final = {"BearerToken": {"type": "http", "scheme": "bearer", "description": "A bearer token."}}
 
 
-class VersionThree:
+class Version3Writer:
     def __init__(self, names: Names, schemas: Schemas[Any], info: Document) -> None:
         self._prefix = names.extension_prefix
         self._schemas = schemas
         self._info = info
 
-    def pieces(self, section: Section) -> Iterator[Piece]:
+    def entries(self, section: Section) -> Iterator[Entry]:
         yield "", "openapi", "3.0.0"
         yield "", "info", self._info
         for path in section.paths():
             yield "paths", path.path, self._path(path)
-        for name, definition in self._schemas.written():
+        for name, definition in self._schemas.definitions():
             yield "components/schemas", name, definition
         yield "components", "securitySchemes", _SECURITY
         yield "", "security", [{name: [] for name in _SECURITY}]
@@ -43,23 +43,23 @@ class VersionThree:
             written["parameters"] = [_parameter(parameter) for parameter in one.parameters]
         if one.body is not None:
             written["requestBody"] = {
-                "content": {media: {"schema": self._schemas.refer(one.body)} for media in one.takes},
-                "required": one.body_needed,
+                "content": {media: {"schema": self._schemas.refer(one.body)} for media in one.consumes},
+                "required": one.body_required,
             }
-        written["responses"] = {**self._answers(one), "401": UNAUTHORIZED}
+        written["responses"] = {**self._responses(one), "401": UNAUTHORIZED}
         if one.deprecated:
             written["deprecated"] = True
-        return written | marks(self._prefix, one)
+        return written | extensions(self._prefix, one)
 
-    def _answers(self, one: Operation) -> Document:
+    def _responses(self, one: Operation) -> Document:
         return {
             str(status): {"description": text, "content": self._content(one, struct)}
-            for status, text, struct in one.answers
+            for status, text, struct in one.responses
         }
 
     def _content(self, one: Operation, struct: Any) -> Document:
         schema = {"type": "string"} if struct is None else self._schemas.refer(struct)
-        return {media: {"schema": schema} for media in one.gives}
+        return {media: {"schema": schema} for media in one.produces}
 
 
 def _parameter(one: Parameter) -> Document:

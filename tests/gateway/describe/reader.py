@@ -15,10 +15,10 @@ import orjson
 from actors.kinds.built_in import built_in
 from actors.kinds.enablement import Enablement
 from actors.names import NAMES
+from gateway.describe.openapi.compressed import Part
 from gateway.describe.openapi.documents import Documents
-from gateway.describe.openapi.packed import Part
+from gateway.describe.openapi.naming import Naming
 from gateway.describe.openapi.sections import Section, sections
-from gateway.describe.openapi.titles import Titles
 
 VERBS = frozenset(["get", "list", "create", "update", "patch", "delete", "deletecollection", "watch"])
 Schema = dict[str, Any]
@@ -41,7 +41,7 @@ CATALOGS = {dialect: built_in(names, enabled=Enablement(every=True)) for dialect
 @cache
 def made(dialect: str) -> tuple[Documents, list[Section]]:
     catalog, names = CATALOGS[dialect], NAMES[dialect]
-    return Documents(catalog, catalog, names, "v1.25"), list(sections(catalog, VERBS, Titles(names)))
+    return Documents(catalog, catalog, names, "v1.25"), list(sections(catalog, VERBS, Naming(names)))
 
 
 def encoded_version_2(dialect: str, *, json: bool) -> bytes:

@@ -96,14 +96,14 @@ async def ask_for_all(api: Api) -> None:
 
 async def test_one_document_is_made_without_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     written = 0
-    original = Schemas.written
+    original = Schemas.definitions
 
     def counted(schemas: Schemas[bytes]) -> Iterator[tuple[str, bytes]]:
         nonlocal written
         written += 1
         return original(schemas)
 
-    monkeypatch.setattr(Schemas, "written", counted)
+    monkeypatch.setattr(Schemas, "definitions", counted)
     async with registering() as (api, _):
         (await api.ask("GET", "/openapi/v3/apis/apps/v1")).expect(200)
         assert written == 1

@@ -9,9 +9,9 @@ import pytest
 from actors.kinds.schema.fields import STRING, Field, Struct
 from actors.names import NAMES
 from gateway.describe.openapi.kinds import Kinds
-from gateway.describe.openapi.schemas import TWO, Schemas
+from gateway.describe.openapi.naming import Naming
+from gateway.describe.openapi.schemas import VERSION_2, Schemas
 from gateway.describe.openapi.texts import Texts
-from gateway.describe.openapi.titles import Titles
 from tests.gateway.describe.reader import CATALOGS, Schema, version_2
 
 LONGEST = 180  # of a text: more than that is for a manual
@@ -83,10 +83,10 @@ def test_what_is_declared_is_added(texts: Texts) -> None:
     names = NAMES["cluster"]
     catalog = CATALOGS["cluster"]
     schemas = Schemas(
-        names, TWO, Kinds(catalog, catalog), Titles(names), texts, lambda _, definition: definition, {}
+        names, VERSION_2, Kinds(catalog, catalog), Naming(names), texts, lambda _, definition: definition, {}
     )
     schemas.refer(struct)
-    ((_, written),) = schemas.written()
+    ((_, written),) = schemas.definitions()
     assert written["properties"]["till"] == {
         "description": "Where the money is. One of: Open, Shut. Defaults to Open.",
         "enum": ["Open", "Shut"],

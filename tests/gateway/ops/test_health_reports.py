@@ -73,7 +73,7 @@ def test_an_excluded_check_is_not_run() -> None:
     def explode() -> str | None:
         raise AssertionError
 
-    report = report_all("livez", [Check("x", explode)], verbose=False, exclude=["x"], forgiven=False)
+    report = report_all("livez", [Check("x", explode)], verbose=False, exclude=["x"], in_grace=False)
     assert report == (200, "ok")
 
 

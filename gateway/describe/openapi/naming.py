@@ -1,9 +1,9 @@
-"""What types are called in descriptions: reversed domain, home, group, version, name.
+"""Names of definitions, tags and operations in OpenAPI documents: reversed domain, package, group, version, name.
 
     core.v1.Pod          ->  io.k8s.api.core.v1.Pod
     meta.v1.ObjectMeta   ->  io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta
 
-Clients know types by these names, so the homes are those that they have always had.
+Clients know types by these names, so the packages are those of Kubernetes' Go code.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from actors.kinds.schema.fields import (
 from actors.names import Names
 from gateway.wire.negotiate import served_media, streamed_media
 
-_USUAL_HOME: Final = "api"
-_HOMES: Final = {
+_DEFAULT_PACKAGE: Final = "api"
+_PACKAGES: Final = {
     "apiextensions": "apiextensions-apiserver.pkg.apis",
     "apiregistration": "kube-aggregator.pkg.apis",
     "meta": "apimachinery.pkg.apis",
     "version": "apimachinery.pkg",
 }
-# Leaves with a definition of their own; the others are written where they stand.
+# Scalars that have a definition; the others are written inline.
 SCALARS: Final = {
     ANY_JSON: "apimachinery.pkg.runtime.RawExtension",
     INT_OR_STRING: "apimachinery.pkg.util.intstr.IntOrString",
@@ -41,7 +41,7 @@ SCALARS: Final = {
 }
 
 
-class Titles:
+class Naming:
     def __init__(self, names: Names) -> None:
         self.media = tuple(served_media(names))
         self.streamed_media = streamed_media(names)
@@ -49,20 +49,20 @@ class Titles:
         self._group_suffix = "." + names.group_domain
 
     def struct(self, struct: Struct) -> str:
-        home = _HOMES.get(struct.of.partition(".")[0], _USUAL_HOME)
-        return f"{self._domain}.{home}.{struct.of}"
+        package = _PACKAGES.get(struct.of.partition(".")[0], _DEFAULT_PACKAGE)
+        return f"{self._domain}.{package}.{struct.of}"
 
     def scalar(self, type_: Scalar) -> str:
         return f"{self._domain}.{SCALARS[type_]}"
 
     def tag(self, group: str, version: str = "") -> str:
-        """Under which heading operations stand: rbacAuthorization_v1."""
+        """The tag of a group version's operations: rbacAuthorization_v1."""
         first, *rest = self._stem(group)
         camel = first + "".join(word.capitalize() for word in rest)
         return f"{camel}_{version}" if version else camel
 
     def infix(self, group: str, version: str = "") -> str:
-        """What the ids of operations have in their middle: RbacAuthorizationV1."""
+        """The middle of operation ids: RbacAuthorizationV1."""
         return "".join(word[:1].upper() + word[1:] for word in (*self._stem(group), version))
 
     def _stem(self, group: str) -> list[str]:

@@ -1,0 +1,84 @@
+"""Documents that are made once and sent to every client: stored compressed, with an ETag."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+import trio
+
+from gateway.wire import compression, etags
+
+T = TypeVar("T")
+Member = tuple[str, str, bytes]  # "paths" or "definitions", its name there, the encoded member
+
+SLICE = 0.001  # seconds of work on a document before other tasks run
+
+
+@dataclass(frozen=True, slots=True)
+class CompressedDocument:
+    """Stored compressed, because most clients accept gzip and the plain document is ten times as large."""
+
+    compressed: bytes
+    size: int  # uncompressed
+    etag: str
+    content_type: bytes
+
+    async def body(self) -> bytes:
+        return await trio.to_thread.run_sync(zlib.decompress, self.compressed, compression.GZIP)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A section's part of the OpenAPI 2.0 document, encoded: its paths, and the definitions that they refer to."""
+
+    compressed: bytes
+    definition_names: tuple[str, ...]
+    lengths: tuple[int, ...]  # of all paths together, then of each definition
+
+    @classmethod
+    def of(cls, members: Iterable[Member], separator: bytes) -> Part:
+        paths: list[bytes] = []
+        definitions: dict[str, bytes] = {}
+        for parent, name, member in members:
+            if parent == "paths":
+                paths.append(member)
+            else:
+                definitions[name] = member
+        encoded = [separator.join(paths), *definitions.values()]
+        return cls(zlib.compress(b"".join(encoded)), tuple(definitions), tuple(map(len, encoded)))
+
+    def decompress(self) -> tuple[bytes, dict[str, bytes]]:
+        """The paths joined by the separator, and the definitions by name."""
+        plain = zlib.decompress(self.compressed)
+        encoded, begin = [], 0
+        for length in self.lengths:
+            encoded.append(plain[begin : begin + length])
+            begin += length
+        paths, *definitions = encoded
+        return paths, dict(zip(self.definition_names, definitions, strict=True))
+
+
+async def collect_in_slices(items: Iterator[T]) -> list[T]:
+    """Collect the items with a checkpoint after each slice: a worker thread would hold the interpreter lock longer."""
+    made: list[T] = []
+    until = time.perf_counter() + SLICE
+    for item in items:
+        made.append(item)
+        if time.perf_counter() >= until:
+            await trio.lowlevel.checkpoint()
+            until = time.perf_counter() + SLICE
+    return made
+
+
+async def compress_document(parts: Iterator[bytes], content_type: bytes) -> CompressedDocument:
+    made = await collect_in_slices(parts)
+    return await trio.to_thread.run_sync(_compress, b"".join(made), content_type)
+
+
+def _compress(body: bytes, content_type: bytes) -> CompressedDocument:
+    compressed = zlib.compress(body, 6, compression.GZIP)
+    return CompressedDocument(compressed, len(body), etags.etag_of(body), content_type)
