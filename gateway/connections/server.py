@@ -69,7 +69,7 @@ class Server:
                         task_status.started((_address(opened[0]), _address(opened[1])))
                         await stop.wait()
                         accepting.cancel_scope.cancel()
-                    background.start_soon(self._cut_off, grace, connections.cancel_scope)
+                    background.start_soon(self._abort_after_grace, grace, connections.cancel_scope)
                     await self._drain(listeners, connections)
                 background.cancel_scope.cancel()
         finally:
@@ -89,7 +89,7 @@ class Server:
                 transport.interrupt()
         await self._context.terminated.set()
 
-    async def _cut_off(self, grace: float, connections: trio.CancelScope) -> None:
+    async def _abort_after_grace(self, grace: float, connections: trio.CancelScope) -> None:
         await trio.sleep(grace)
         connections.cancel()
         for transport in list(self._state.transports):

@@ -15,16 +15,15 @@ import trio
 
 from actors.kinds.declaration.definition import Definition
 from actors.store.reads import Listing, ListOptions, Reads
-from gateway.watch.member import Member, push
+from gateway.watch.member import Member, send_all
 
 # Objects in the first page and the largest; bytes that the pages after the first should have.
 FIRST_PAGE, LARGEST_PAGE = 50, 1000
 PAGE_BYTES = 256 << 10
 
 
-Frame = Callable[
-    [bytes, bool], bytes
-]  # an object, and whether it is the first of its stream -> frame -> frame
+# (an object, whether it is the first of its stream) -> frame
+Frame = Callable[[bytes, bool], bytes]
 
 
 class WatchEnded(Exception):
@@ -42,28 +41,28 @@ class InitialEvents:
 
     async def send(self, member: Member, frame: Frame) -> int:
         """Send all objects and return their version. WatchEnded, Expired, or OSError when the client disconnected."""
-        place, limit = "", FIRST_PAGE
+        token, limit = "", FIRST_PAGE
         while True:
-            listing = await self._page(place, limit)
+            listing = await self._page(token, limit)
             version = listing.version
             member.cursor = version  # for the error message if the version expires meanwhile
             limit = _next_limit(listing)
             rest, last = _offer(member, listing, frame)
             if last is None and listing.token:
                 last = listing.bodies[-1]
-            behind = None if last is None else _identity(last)
+            last_sent = None if last is None else _identity(last)
             del listing, last
-            await push(member, rest)
+            await send_all(member, rest)
             if member.should_end():
                 raise WatchEnded
-            if behind is None:
+            if last_sent is None:
                 return version
             # A client's continue token expires with time; this one lives as long as its version is in the journal.
-            place = self._reads.token_behind(version, *behind)
+            token = self._reads.token_behind(version, *last_sent)
             await trio.lowlevel.checkpoint()
 
-    async def _page(self, place: str, limit: int) -> Listing:
-        options = replace(self._options, resource_version="", match="", limit=limit, token=place)
+    async def _page(self, token: str, limit: int) -> Listing:
+        options = replace(self._options, resource_version="", match="", limit=limit, token=token)
         return await self._reads.listing(self._definition, self._namespace, options)
 
 

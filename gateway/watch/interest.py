@@ -21,8 +21,6 @@ class Interest:
     encode: Encode
     encode_first: Encode | None  # for the first event of a stream, where it differs (a Table with columns)
     wrap: Wrap
-    bookmark: (
-        Callable[[int], bytes] | None
-    )  # offset -> BOOKMARK event; None: the client did not ask for bookmarks
+    bookmark: Callable[[int], bytes] | None  # offset -> BOOKMARK event; None: not requested
     binary: bool = False  # events are protobuf, not text
     definition: object = None  # of the watched kind: the watch ends when that is no longer served

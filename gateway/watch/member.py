@@ -89,7 +89,7 @@ class Member:
             raise ConnectionResetError("the client did not read to the end of an event")
 
 
-async def push(member: Member, data: bytes) -> None:
+async def send_all(member: Member, data: bytes) -> None:
     """Send all bytes, however slow the client is, up to CLOSE_TIMEOUT after the end of the watch."""
     pipe, left = member.pipe, memoryview(data)
     while left or pipe.has_unsent:

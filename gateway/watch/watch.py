@@ -21,7 +21,7 @@ from gateway.watch.group import Group
 from gateway.watch.hub import Hub
 from gateway.watch.initial_events import InitialEvents, WatchEnded
 from gateway.watch.interest import Interest
-from gateway.watch.member import CLOSE_TIMEOUT, Member, Pipe, push
+from gateway.watch.member import CLOSE_TIMEOUT, Member, Pipe, send_all
 
 # Bytes that a client may send during its watch: pipelined requests wait in memory.
 MAX_EARLY_BYTES = 64 << 10
@@ -30,7 +30,7 @@ GROUP_FAILED = "an error of the server's own ended this watch; the server's log 
 
 
 class GroupFailed(Exception):
-    """The sweep of the watch's group raised."""
+    """The sweep of the watch's group raised an exception."""
 
 
 class Watch:
@@ -65,10 +65,10 @@ class Watch:
         except WatchEnded:
             pass
         except (Expired, TooOld):
-            await push(member, framing(self._too_old(member)))
+            await send_all(member, framing(self._too_old(member)))
             return EndReason.TOO_OLD
         except GroupFailed:
-            await push(member, framing(self._error(plain_failure(500, GROUP_FAILED))))
+            await send_all(member, framing(self._error(plain_failure(500, GROUP_FAILED))))
             return EndReason.FAILED
         return EndReason.STOPPING if self._hub.closing else EndReason.TIME_UP
 
@@ -88,14 +88,14 @@ class Watch:
     async def _begin(self, member: Member, framing: Framing) -> None:
         start, self._start = self._start, 0  # frees the memory of the start
         if isinstance(start, InitialEvents):
-            start = await self._send_state(member, framing, start)
+            start = await self._send_initial_events(member, framing, start)
         member.cursor = start
         if start > self._hub.newest():
             await self._await_version(member, start)
         if start < self._hub.floor():
             raise TooOld
 
-    async def _send_state(self, member: Member, framing: Framing, state: InitialEvents) -> int:
+    async def _send_initial_events(self, member: Member, framing: Framing, initial: InitialEvents) -> int:
         """Send the existing objects, and notice meanwhile when the client disconnects."""
         interest, disconnected = self._interest, False
         sent: int | Exception = WatchEnded()
@@ -115,7 +115,7 @@ class Watch:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(listen)
             try:
-                sent = await state.send(member, frame)
+                sent = await initial.send(member, frame)
             except Exception as error:
                 sent = error
             nursery.cancel_scope.cancel()
@@ -150,7 +150,7 @@ class Watch:
         if removed:
             raise ConnectionResetError("the client disconnected")
         mark = self._interest.bookmark
-        await push(member, framing(mark(reached)) if mark is not None else b"")
+        await send_all(member, framing(mark(reached)) if mark is not None else b"")
 
     @staticmethod
     async def _finish_catching_up(member: Member, group: Group) -> None:

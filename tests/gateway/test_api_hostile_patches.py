@@ -1,4 +1,4 @@
-"""Patches that would exhaust memory or time are refused, and everybody else is served meanwhile."""
+"""Patches that would exhaust memory or time are refused, and delay no other request."""
 
 from __future__ import annotations
 
@@ -63,15 +63,15 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize(("media", "body", "status"), HOSTILE)
-async def test_refused_while_others_are_served(media: str, body: bytes, status: int) -> None:
+async def test_hostile_patch_is_refused_while_others_are_served(media: str, body: bytes, status: int) -> None:
     async with served() as api:
         made = await api.create("configmaps", config_map("a", k="v" * 1000))
         await api.create("configmaps", config_map("b", k="v"))
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_serve_others, api)
-            answer = await api.ask("PATCH", PATH, body, headers={"content-type": media}, fieldManager="m")
-        assert answer.status == status, answer.text[:500]
-        assert len(answer.body) < 20_000
+            response = await api.ask("PATCH", PATH, body, headers={"content-type": media}, fieldManager="m")
+        assert response.status == status, response.text[:500]
+        assert len(response.body) < 20_000
         assert await api.get("configmaps", "a") == made
 
 

@@ -1,4 +1,4 @@
-"""Memory of large answers stays with the process, so that the next one need not ask the kernel for it again."""
+"""The process keeps the memory of large responses, so that the next one causes no page faults."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 PROGRAM = """
 import resource, sys
 from gateway.cli.malloc import configure_malloc
-if sys.argv[1] == "kept":
+if sys.argv[1] == "configured":
     assert configure_malloc()
 def large():
     return [b"x" * (8 << 20) for _ in range(4)]
@@ -30,5 +30,5 @@ def faults(how: str) -> int:
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="a setting of glibc")
-def test_large_pieces_cause_no_page_faults_again() -> None:
-    assert faults("kept") < 1000 < faults("as it comes")
+def test_large_allocations_reuse_memory_without_page_faults() -> None:
+    assert faults("configured") < 1000 < faults("default")
