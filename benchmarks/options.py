@@ -1,4 +1,4 @@
-"""What a run was asked for: every size and bound of the harness, frozen, kept with the results."""
+"""The options of a run: every size and limit of the harness, frozen and stored with the results."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ SAVED = ROOT / "docs" / "benchmarks"
 @dataclass(frozen=True, slots=True)
 class Sizes:
     seconds: float = 2.0  # of one round
-    rounds: int = 3  # the middle one counts
+    rounds: int = 3  # the median counts
     warmup: float = 1.0
     objects: int = 2_000
     large: int = 100_000
     deletes: int = 6_000
-    behind: int = 1_000  # writes between a walk and the use of its tokens
+    behind: int = 1_000  # writes between collecting continue tokens and using them
     events: int = 1_000_000
     starts: int = 5
-    few: int = 100  # watchers
-    watchers: int = 1_000
-    many: int = 5_000
-    crowd: int = 10_000
+    few: int = 100  # watchers of the small fan-outs
+    watchers: int = 1_000  # of the usual fan-outs
+    many: int = 5_000  # watchers that connect at once
+    crowd: int = 10_000  # watchers of the largest fan-outs
     deliveries: int = 30_000  # of one round, one event at a time
     burst: int = 1_000  # events written at once
     missed: int = 100_000  # events that a watcher has to catch up with
@@ -100,41 +100,47 @@ def _parser() -> argparse.ArgumentParser:
     )
     what = parser.add_argument_group("what to measure")
     what.add_argument("--only", default="", metavar="A,B", help="these workloads only (see --list)")
-    what.add_argument("--list", action="store_true", help="name the workloads and leave")
-    what.add_argument("--quick", action="store_true", help="small counts: proves that it runs")
-    _add_server(parser.add_argument_group("the server (without --url one is started)"))
+    what.add_argument("--list", action="store_true", help="list the workloads and exit")
+    what.add_argument(
+        "--quick", action="store_true", help="small counts: shows that everything runs, measures little"
+    )
+    _add_server(parser.add_argument_group("the server (without --url the harness starts one)"))
     _add_sizes(parser.add_argument_group("sizes"))
     output = parser.add_argument_group("output")
-    output.add_argument("--save", default="", metavar="NAME", help="keep as docs/benchmarks/NAME.*")
-    output.add_argument("--out", default=str(RESULTS), help="folder for results that are not saved")
-    output.add_argument("--scratch", default="", help="folder for data; its disk is what fsync waits for")
+    output.add_argument(
+        "--save", default="", metavar="NAME", help="write the results to docs/benchmarks/NAME.*"
+    )
+    output.add_argument("--out", default=str(RESULTS), help="folder for results without --save")
+    output.add_argument("--scratch", default="", help="folder for data; fsync waits for its disk")
     return parser
 
 
 def _add_server(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--url", default="", help="a server that runs already, on this machine")
+    group.add_argument("--url", default="", help="a server that already runs on this machine")
     group.add_argument("--token", default="", help="bearer token for --url")
-    group.add_argument("--pids", default="", metavar="1,2", help="its processes (children are counted too)")
-    group.add_argument("--name", default="", help="what to call it")
-    group.add_argument("--both", action="store_true", help="measure --url and a server of ours in one run")
+    group.add_argument("--pids", default="", metavar="1,2", help="its process ids (children are counted too)")
+    group.add_argument("--name", default="", help="name of that server in the results")
+    group.add_argument(
+        "--both", action="store_true", help="measure the one at --url and one of ours in one run"
+    )
     group.add_argument("--dialect", default="cluster", choices=("cluster", "kubernetes"))
-    group.add_argument("--rewound", default="", metavar="COMMAND", help="the command to start ours with")
+    group.add_argument("--rewound", default="", metavar="COMMAND", help="the command that starts our server")
 
 
 def _add_sizes(group: argparse._ArgumentGroup) -> None:
     for name, kind, text in (
         ("seconds", float, "length of one round"),
-        ("rounds", int, "rounds of each workload; the middle one counts"),
+        ("rounds", int, "rounds of each workload; the median counts"),
         ("warmup", float, "seconds before the first round"),
         ("objects", int, "objects in the collection that is listed"),
         ("large", int, "objects in the collection that is paged"),
         ("deletes", int, "objects to delete"),
-        ("behind", int, "writes between a walk and its last page"),
+        ("behind", int, "writes between collecting continue tokens and using them"),
         ("events", int, "events in the large journal"),
         ("starts", int, "starts of the server"),
         ("few", int, "watchers in a small group"),
         ("watchers", int, "watchers in a usual group"),
-        ("many", int, "watchers that come at once, and that rest"),
+        ("many", int, "watchers that connect at once or stay idle"),
         ("crowd", int, "watchers in a large group"),
         ("deliveries", int, "deliveries of one round, one event at a time"),
         ("burst", int, "events written at once"),

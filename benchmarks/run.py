@@ -1,8 +1,8 @@
-"""`python -m benchmarks.run`: measure a server of ours, or any server of this API on this machine, or both.
+"""`python -m benchmarks.run` measures a server of ours, another server of this API on this machine, or both.
 
-One run is every chosen workload on every server in turn, each right after its floor, then the journal and
-ownership by themselves; what one workload leaves behind (a filled collection) the next one uses. Writes JSON, tables
-and charts.
+A run performs every chosen workload on each server in turn, right after measuring that workload's baseline, and then
+the workloads of the journal and of field ownership. Later workloads reuse what earlier ones leave behind (a filled
+collection). The run writes JSON, tables and charts.
 """
 
 from __future__ import annotations
@@ -16,125 +16,135 @@ from contextlib import ExitStack, contextmanager
 from subprocess import TimeoutExpired
 from typing import TypeVar
 
-from benchmarks.archive import Archive
-from benchmarks.baselines.ratios import Floors
+from benchmarks.baselines.ratios import Baselines
+from benchmarks.large_journal import LargeJournal
 from benchmarks.loads.client import Refused
 from benchmarks.loads.job import LoadFailed
 from benchmarks.options import Options, parse
 from benchmarks.reports.charts import charts
 from benchmarks.reports.growth import with_growth
 from benchmarks.reports.measurement import Measurement
-from benchmarks.reports.report import BOOKS, JOURNAL, OURS, Measured, Report
+from benchmarks.reports.report import JOURNAL, OURS, OWNERSHIP, Report, SubjectResults
 from benchmarks.reports.table import row, tables
+from benchmarks.servers.endpoint import Endpoint
 from benchmarks.servers.machine import file_system, machine
-from benchmarks.servers.server import DidNotStart, Server, fresh_folder
-from benchmarks.servers.site import Site
-from benchmarks.servers.target import Target
-from benchmarks.workloads.catalog import OF_BOOKS, OF_JOURNALS, OF_SERVERS, NoSuchWorkload, chosen, titles
+from benchmarks.servers.measured_server import MeasuredServer
+from benchmarks.servers.server_process import DidNotStart, ServerProcess, fresh_folder
+from benchmarks.workloads.catalog import (
+    JOURNAL_WORKLOADS,
+    OWNERSHIP_WORKLOADS,
+    SERVER_WORKLOADS,
+    NoSuchWorkload,
+    chosen,
+    titles,
+)
 from benchmarks.workloads.workload import Skipped, Workload
 
-Ground = TypeVar("Ground")
+Subject = TypeVar("Subject")
 
 
 class Run:
-    """Collects what each ground gave; a workload that fails is left out with its reason, not the run."""
+    """Runs the chosen workloads. A workload that fails is reported as skipped, with its reason; the run continues."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._works = chosen(options)
+        self._names = chosen(options)
         self._titles = titles(options)
-        self._floors = Floors(options)
+        self._baselines = Baselines(options)
 
     def perform(self) -> Report:
         here = machine(self._options.scratch)
-        subjects = self._servers() + self._journal() + self._books()
-        return Report(self._options, here, self._titles, self._floors.latest, tuple(subjects))
+        subjects = self._servers() + self._journal() + self._ownership()
+        return Report(self._options, here, self._titles, self._baselines.latest, tuple(subjects))
 
-    def _servers(self) -> list[Measured]:
-        workloads = self._chosen(OF_SERVERS)
+    def _servers(self) -> list[SubjectResults]:
+        workloads = self._chosen(SERVER_WORKLOADS)
         if not workloads:
             return []
-        with sites(self._options) as grounds:
-            accounts = [Account(site.name, site.version, site.target.tls, self._titles) for site in grounds]
+        with measured_servers(self._options) as servers:
+            collectors = [
+                ResultsCollector(server.name, server.version, server.endpoint.tls, self._titles)
+                for server in servers
+            ]
             for workload in workloads:
-                self._floors.prepare(workload.name)
-                for site, account in zip(grounds, accounts, strict=True):
-                    account.take(workload, site, self._floors)
-            return [account.measured() for account in accounts]
+                self._baselines.measure_for(workload.name)
+                for server, collector in zip(servers, collectors, strict=True):
+                    collector.run(workload, server, self._baselines)
+            return [collector.results() for collector in collectors]
 
-    def _journal(self) -> list[Measured]:
-        workloads = self._chosen(OF_JOURNALS)
-        if not workloads or self._another_alone:
+    def _journal(self) -> list[SubjectResults]:
+        workloads = self._chosen(JOURNAL_WORKLOADS)
+        if not workloads or self._only_other_server:
             return []
-        archive = Archive(self._options)
-        account = Account(JOURNAL, "", True, self._titles)
+        large_journal = LargeJournal(self._options)
+        collector = ResultsCollector(JOURNAL, "", True, self._titles)
         try:
             for workload in workloads:
-                self._floors.prepare(workload.name)
-                account.take(workload, archive, self._floors)
+                self._baselines.measure_for(workload.name)
+                collector.run(workload, large_journal, self._baselines)
         finally:
-            archive.close()
-        return [account.measured()]
+            large_journal.close()
+        return [collector.results()]
 
-    def _books(self) -> list[Measured]:
-        workloads = self._chosen(OF_BOOKS)
-        if not workloads or self._another_alone:
+    def _ownership(self) -> list[SubjectResults]:
+        workloads = self._chosen(OWNERSHIP_WORKLOADS)
+        if not workloads or self._only_other_server:
             return []
-        account = Account(BOOKS, "", True, self._titles)
+        collector = ResultsCollector(OWNERSHIP, "", True, self._titles)
         for workload in workloads:
-            account.take(workload, self._options.sizes, self._floors)
-        return [account.measured()]
+            collector.run(workload, self._options.sizes, self._baselines)
+        return [collector.results()]
 
     @property
-    def _another_alone(self) -> bool:
-        """Somebody else's server is measured, so nothing of ours is unless it was named."""
+    def _only_other_server(self) -> bool:
+        """With --url alone, the journal and ownership are measured only when --only names them."""
         return bool(self._options.url and not self._options.both and not self._options.only)
 
-    def _chosen(self, workloads: Iterable[Workload[Ground]]) -> list[Workload[Ground]]:
-        return [each for each in workloads if each.name in self._works]
+    def _chosen(self, workloads: Iterable[Workload[Subject]]) -> list[Workload[Subject]]:
+        return [each for each in workloads if each.name in self._names]
 
 
-class Account:
-    """The measurements of one ground as they come in."""
+class ResultsCollector:
+    """Runs workloads on one subject (a server, the journal, field ownership) and collects their measurements."""
 
     def __init__(self, name: str, version: str, tls: bool, titles: dict[str, str]) -> None:
         self._name, self._version, self._tls, self._titles = name, version, tls, titles
         self._measurements: dict[str, Measurement] = {}
         self._skipped: dict[str, str] = {}
 
-    def take(self, workload: Workload[Ground], ground: Ground, floors: Floors) -> None:
+    def run(self, workload: Workload[Subject], subject: Subject, baselines: Baselines) -> None:
         title = self._titles[workload.name]
         try:
-            measurement = floors.hold(workload.run(ground), tls=self._tls)
+            measurement = baselines.with_ratio(workload.run(subject), tls=self._tls)
         except (Skipped, LoadFailed, Refused, DidNotStart, TimeoutExpired, OSError) as why:
             self._skipped[workload.name] = str(why)
-            say(f"{self._name}: {title}: left out: {why}")
+            log(f"{self._name}: {title}: skipped: {why}")
         else:
             self._measurements[workload.name] = measurement
-            say(f"{self._name}: " + "  ".join(filter(None, row(measurement, title))))
+            log(f"{self._name}: " + "  ".join(filter(None, row(measurement, title))))
 
-    def measured(self) -> Measured:
+    def results(self) -> SubjectResults:
         complete = with_growth(self._measurements)
-        return Measured(self._name, self._version, self._tls, complete, self._skipped)
+        return SubjectResults(self._name, self._version, self._tls, complete, self._skipped)
 
 
 @contextmanager
-def sites(options: Options) -> Iterator[list[Site]]:
-    """The servers of this run. Ours is stopped and its data removed; another one is cleaned of ours."""
+def measured_servers(options: Options) -> Iterator[list[MeasuredServer]]:
+    """The servers of this run. On exit, stops ours and deletes its data, and deletes our objects from the other one."""
     with ExitStack() as stack:
-        grounds: list[Site] = []
+        servers: list[MeasuredServer] = []
         if not options.url or options.both:
             folder = fresh_folder(options.scratch, "server")
             stack.callback(shutil.rmtree, folder, ignore_errors=True)
-            server = Server(folder, dialect=options.dialect, command=options.rewound)
-            stack.callback(server.stop)
-            grounds.append(Site(server.target, options, name=OURS, server=server))
+            process = ServerProcess(folder, dialect=options.dialect, command=options.rewound)
+            stack.callback(process.stop)
+            servers.append(MeasuredServer(process.endpoint, options, name=OURS, process=process))
         if options.url:
-            target = Target.parse(options.url, token=options.token, pids=options.pids)
-            site = Site(target, options, name=options.name)
-            stack.callback(site.clean)
-            grounds.append(site)
-        yield grounds
+            endpoint = Endpoint.parse(options.url, token=options.token, pids=options.pids)
+            other = MeasuredServer(endpoint, options, name=options.name)
+            stack.callback(other.delete_objects)
+            servers.append(other)
+        yield servers
 
 
 def write(report: Report) -> list[str]:
@@ -148,8 +158,8 @@ def write(report: Report) -> list[str]:
     return [os.path.relpath(options.out / file) for file in files]
 
 
-def say(words: str) -> None:
-    print(words, file=sys.stderr, flush=True)
+def log(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -159,14 +169,14 @@ def main(arguments: list[str] | None = None) -> int:
             print("\n".join(f"{name:18} {title}" for name, title in titles(options).items()))
             return 0
         if options.url:
-            Target.parse(options.url, token=options.token)
+            Endpoint.parse(options.url, token=options.token)
         run = Run(options)
         options.scratch.mkdir(parents=True, exist_ok=True)
         if file_system(options.scratch) == "tmpfs":
-            say("the scratch folder is in memory: commits look cheaper than they are (--scratch DIR)")
+            log("warning: the scratch folder is on tmpfs, where fsync costs nothing; use --scratch DIR")
         report = run.perform()
     except (ValueError, DidNotStart, LoadFailed, Refused, OSError) as problem:
-        say(f"benchmarks: {problem}")
+        log(f"benchmarks: {problem}")
         return 2 if isinstance(problem, ValueError | NoSuchWorkload) else 1
     print(tables(report))
     print("\nwritten: " + ", ".join(write(report)))

@@ -1,4 +1,4 @@
-"""What holds for all tests: no example of hypothesis is judged by how long it took."""
+"""Settings of all tests: hypothesis has no deadline, because no test may depend on how long an example takes."""
 
 from hypothesis import settings
 

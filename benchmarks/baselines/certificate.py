@@ -1,4 +1,4 @@
-"""A throw-away certificate for the TLS floor: the key type that servers of this API use today."""
+"""A self-signed certificate for the TLS baselines, with the key type that servers of this API use today."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cryptography.x509.oid import NameOID
 
 
 def write_certificate(folder: Path) -> tuple[Path, Path]:
-    """Writes certificate and key; gives their paths."""
+    """Writes certificate and key; returns their paths."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "bench")])
     now = datetime.datetime.now(datetime.UTC)
@@ -26,7 +26,7 @@ def write_certificate(folder: Path) -> tuple[Path, Path]:
         .not_valid_after(now + datetime.timedelta(days=1))
         .sign(key, hashes.SHA256())
     )
-    certificate_file, key_file = folder / "floor.crt", folder / "floor.key"
+    certificate_file, key_file = folder / "baseline.crt", folder / "baseline.key"
     certificate_file.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
     key_file.touch(mode=0o600)
     key_file.write_bytes(

@@ -1,7 +1,7 @@
-"""The floor under every write: bare LMDB commits of the bytes that one create stores, fsync included.
+"""The baseline of every write: bare LMDB commits, with fsync, of the bytes that one create stores.
 
-Two puts per event (log and latest state), nothing else: no checksums, no indexes, no types. Batches of 16
-stand for what group commit can gather from 16 connections.
+Two puts per event (log and latest state), nothing else: no checksums, no indexes, no types. A batch of 16 corresponds
+to what group commit gathers from 16 connections.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ import lmdb
 from benchmarks.loads.plans import config_map
 from benchmarks.options import Options
 from benchmarks.reports.measurement import Measurement
-from benchmarks.servers.server import fresh_folder
+from benchmarks.servers.server_process import fresh_folder
 
 BATCHES = (1, 16, 64)
 _MAP = 4 << 30  # address space, not disk: more than any round writes
-# What the server stores beside the bytes it was sent: uid, times, facts, and with the event who wrote it.
-_EVENT_BESIDE = b"e" * 300
-_STATE_BESIDE = b"s" * 260
+# What the server stores besides the request body: uid, times, facts, and in the event the user who wrote it.
+_EVENT_EXTRA = b"e" * 300
+_STATE_EXTRA = b"s" * 260
 
 
 def measure_commit(options: Options, batch: int) -> Measurement:
@@ -57,11 +57,11 @@ class Writer:
         self._events = environment.open_db(b"events")
         self._state = environment.open_db(b"state")
         sent = config_map("c-000000", 0)
-        self._event, self._row = sent + _EVENT_BESIDE, sent + _STATE_BESIDE
+        self._event, self._row = sent + _EVENT_EXTRA, sent + _STATE_EXTRA
         self._offset = 0
 
     def run(self, seconds: float) -> tuple[int, float, float]:
-        """Commits until the time is over; gives events, elapsed seconds and CPU seconds."""
+        """Commits for this long; returns events, elapsed seconds and CPU seconds."""
         first, begin, cpu = self._offset, time.perf_counter(), time.process_time()
         while True:
             self._commit()

@@ -1,6 +1,6 @@
-"""The floor under every request: `benchmarks.baselines.echo_server`, a bare echo, driven by the load of a get.
+"""The baseline of every request: `benchmarks.baselines.echo_server`, driven by the load of a get.
 
-What this costs, no server on this stack can save: the connection, TLS, parsing a head, sending 1 kB.
+No server on this stack can cost less: the connection, TLS, parsing a request head, sending 1 kB.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from pathlib import Path
 from benchmarks.baselines.certificate import write_certificate
 from benchmarks.loads.job import Job, run_job
 from benchmarks.options import ROOT, Options
-from benchmarks.reports.measurement import Measurement, from_account
-from benchmarks.servers.server import DidNotStart, free_port, fresh_folder
-from benchmarks.servers.target import Target
+from benchmarks.reports.measurement import Measurement, from_load
+from benchmarks.servers.endpoint import Endpoint
+from benchmarks.servers.server_process import DidNotStart, free_port, fresh_folder
 from benchmarks.workloads.reads import READERS
 
-_PATIENCE = 20.0
+_TIMEOUT = 20.0
 
 
 def measure_echo(options: Options, *, tls: bool) -> Measurement:
@@ -29,29 +29,29 @@ def measure_echo(options: Options, *, tls: bool) -> Measurement:
     if tls:
         certificate, key = write_certificate(folder)
         arguments += ["--tls-cert", str(certificate), "--tls-key", str(key)]
-    log = folder / "floor.log"
+    log = folder / "baseline.log"
     with log.open("wb") as out:
         process = subprocess.Popen(arguments, cwd=ROOT, stdout=out, stderr=out)
     try:
         wait_listening(process, log)
-        return _measure(options, Target("127.0.0.1", port, tls, "", (process.pid,)))
+        return _measure(options, Endpoint("127.0.0.1", port, tls, "", (process.pid,)))
     finally:
         process.terminate()
-        process.wait(_PATIENCE)
+        process.wait(_TIMEOUT)
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _measure(options: Options, target: Target) -> Measurement:
+def _measure(options: Options, endpoint: Endpoint) -> Measurement:
     sizes = options.sizes
     plan = {"plan": "repeat", "paths": ["/api/v1/namespaces/bench/configmaps/o-000001"]}
-    job = Job(target, plan, READERS, seconds=sizes.seconds, rounds=sizes.rounds, warmup=sizes.warmup)
-    return from_account("echo-tls" if target.tls else "echo-plain", run_job(job), READERS)
+    job = Job(endpoint, plan, READERS, seconds=sizes.seconds, rounds=sizes.rounds, warmup=sizes.warmup)
+    return from_load("echo-tls" if endpoint.tls else "echo-plain", run_job(job), READERS)
 
 
 def wait_listening(process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.perf_counter() + _PATIENCE
+    deadline = time.perf_counter() + _TIMEOUT
     while time.perf_counter() < deadline and process.poll() is None:
         if b"listening on" in log.read_bytes():
             return
         time.sleep(0.01)
-    raise DidNotStart(f"the echo did not listen:\n{log.read_text(errors='replace')[-2000:]}")
+    raise DidNotStart(f"the baseline server did not listen:\n{log.read_text(errors='replace')[-2000:]}")

@@ -1,11 +1,11 @@
-"""The floor that the server's CPU per request is held against: a bare httptools-on-trio echo.
+"""An HTTP server on httptools and trio without any handler: the baseline of the server's CPU per request.
 
     python -m benchmarks.baselines.echo_server --port 8001 [--tls-cert server.crt --tls-key server.key]
 
-It answers every request with the same 1 kB body and does nothing else: no limits, no timeouts, no handler.
-The harness runs it beside the server in the same run, plain and TLS, so that a slower machine lowers both.
-It prints `listening on PORT` once it accepts. TLS is an SSLObject on memory BIOs, the cheapest that
-Python's ssl allows.
+It responds to every request with the same 1 kB body and does nothing else: no limits, no timeouts, no handler.
+The harness measures it in the same run as the server, plain and TLS, so that a slower machine slows both.
+It prints `listening on PORT` once it accepts connections. TLS is an SSLObject on memory BIOs, the cheapest way that
+Python's ssl module offers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import trio
 from trio.lowlevel import wait_readable, wait_writable
 
 BODY = b"x" * 1024
-ANSWER = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: %d\r\n\r\n%b" % (len(BODY), BODY)
+RESPONSE = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: %d\r\n\r\n%b" % (len(BODY), BODY)
 RECEIVE = 64 * 1024
 
 
@@ -55,10 +55,10 @@ async def echo_plain(sock: socket.socket) -> None:
         if not data:
             return
         parser.feed_data(data)
-        await send_all(sock, ANSWER * counter.take())
+        await send_all(sock, RESPONSE * counter.take())
 
 
-async def shake_hands(
+async def handshake(
     sock: socket.socket, tls: ssl.SSLObject, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO
 ) -> None:
     while True:
@@ -69,7 +69,7 @@ async def shake_hands(
             await wait_readable(sock)
             data = sock.recv(RECEIVE)
             if not data:
-                raise ConnectionResetError("gone before the handshake was over") from None
+                raise ConnectionResetError("closed during the TLS handshake") from None
             incoming.write(data)
         else:
             await send_all(sock, outgoing.read())
@@ -79,7 +79,7 @@ async def shake_hands(
 async def echo_tls(sock: socket.socket, context: ssl.SSLContext) -> None:
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     tls = context.wrap_bio(incoming, outgoing, server_side=True)
-    await shake_hands(sock, tls, incoming, outgoing)
+    await handshake(sock, tls, incoming, outgoing)
     counter = Counter()
     parser = httptools.HttpRequestParser(counter)
     while True:
@@ -96,7 +96,7 @@ async def echo_tls(sock: socket.socket, context: ssl.SSLContext) -> None:
         if not plain:
             return
         parser.feed_data(plain)
-        tls.write(ANSWER * counter.take())
+        tls.write(RESPONSE * counter.take())
         await send_all(sock, outgoing.read())
 
 
@@ -122,7 +122,9 @@ async def serve(port: int, context: ssl.SSLContext | None) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="A bare HTTP echo: the floor of the benchmarks.")
+    parser = argparse.ArgumentParser(
+        description="An HTTP server without a handler: the baseline of the benchmarks."
+    )
     parser.add_argument("--port", type=int, required=True, help="0 picks one and prints it")
     parser.add_argument("--tls-cert", help="PEM file; serves TLS together with --tls-key")
     parser.add_argument("--tls-key")

@@ -1,6 +1,6 @@
-"""Single calls around the measured work: make a namespace, walk a list, ask for the version.
+"""Single requests around the measured work: create a namespace, page through a list, read the version.
 
-Slow and simple on purpose; nothing it does is measured.
+Simple and slow; the harness measures none of these requests.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ import ssl
 from types import TracebackType
 from typing import Any
 
-from benchmarks.servers.target import Target
+from benchmarks.servers.endpoint import Endpoint
 
-TIMEOUT = 120.0  # deleting a large collection may take a reference this long
+TIMEOUT = 120.0  # seconds; deleting a large collection takes the reference this long
 
 
 class Refused(Exception):
-    """The server answered, but not what the harness can go on with."""
+    """The server responded with an error that the harness cannot continue after."""
 
 
 class Client:
-    def __init__(self, target: Target, timeout: float = TIMEOUT) -> None:
-        self._token = target.token
-        self._connection = _connection(target, timeout)
+    def __init__(self, endpoint: Endpoint, timeout: float = TIMEOUT) -> None:
+        self._token = endpoint.token
+        self._connection = _connection(endpoint, timeout)
 
     def call(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         headers = {"Accept": "application/json"}
@@ -34,14 +34,14 @@ class Client:
             headers["Content-Type"] = "application/json"
             content = json.dumps(body)
         self._connection.request(method, path, content, headers)
-        answer = self._connection.getresponse()
-        return answer.status, _decode(answer.read())
+        response = self._connection.getresponse()
+        return response.status, _decode(response.read())
 
     def expect(self, method: str, path: str, body: Any = None) -> Any:
-        status, answer = self.call(method, path, body)
+        status, response = self.call(method, path, body)
         if status >= 300:
-            raise Refused(f"{method} {path}: {status} {str(answer)[:300]}")
-        return answer
+            raise Refused(f"{method} {path}: {status} {str(response)[:300]}")
+        return response
 
     def close(self) -> None:
         self._connection.close()
@@ -55,13 +55,13 @@ class Client:
         self.close()
 
 
-def _connection(target: Target, timeout: float) -> http.client.HTTPConnection:
-    if not target.tls:
-        return http.client.HTTPConnection(target.host, target.port, timeout=timeout)
+def _connection(endpoint: Endpoint, timeout: float) -> http.client.HTTPConnection:
+    if not endpoint.tls:
+        return http.client.HTTPConnection(endpoint.host, endpoint.port, timeout=timeout)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE  # loopback only, see benchmarks.servers.target
-    return http.client.HTTPSConnection(target.host, target.port, timeout=timeout, context=context)
+    context.verify_mode = ssl.CERT_NONE  # loopback only, see benchmarks.servers.endpoint
+    return http.client.HTTPSConnection(endpoint.host, endpoint.port, timeout=timeout, context=context)
 
 
 def _decode(content: bytes) -> Any:

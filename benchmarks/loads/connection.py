@@ -1,7 +1,7 @@
-"""One connection of a load: a socket, the request under way and the answer it waits for.
+"""One connection of a load: a socket, the request in flight and the response it waits for.
 
-The load drives it and decides what is sent; a lane knows how to connect, to send, to take bytes and to start
-over. Its socket never blocks once it is connected.
+The load generator and the watcher pool decide what a connection sends; it connects, sends, receives and reconnects.
+Its socket does not block once it is connected.
 """
 
 from __future__ import annotations
@@ -9,39 +9,39 @@ from __future__ import annotations
 import socket
 import ssl
 
-from benchmarks.loads.http1 import Answer
-from benchmarks.servers.target import Target
+from benchmarks.loads.http1 import Response
+from benchmarks.servers.endpoint import Endpoint
 
-PATIENCE = 30.0  # seconds to connect
+TIMEOUT = 30.0  # seconds to connect
 
 
-class Lane:
-    """One connection and the answer it waits for."""
-
+class Connection:
     __slots__ = (
         "_context",
+        "_endpoint",
         "_sent",
         "_sock",
-        "_target",
-        "answer",
         "index",
         "reconnects",
+        "response",
         "started",
         "waiting",
     )
 
-    def __init__(self, index: int, target: Target, context: ssl.SSLContext | None, keep_body: bool) -> None:
+    def __init__(
+        self, index: int, endpoint: Endpoint, context: ssl.SSLContext | None, keep_body: bool
+    ) -> None:
         self.index = index
-        self.answer = Answer(keep_body)
+        self.response = Response(keep_body)
         self.started = 0.0
         self.waiting = False
         self.reconnects = 0
-        self._target, self._context = target, context
+        self._endpoint, self._context = endpoint, context
         self._sent = b""
         self._sock = self._connect()
 
     def _connect(self) -> socket.socket:
-        sock = socket.create_connection((self._target.host, self._target.port), timeout=PATIENCE)
+        sock = socket.create_connection((self._endpoint.host, self._endpoint.port), timeout=TIMEOUT)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self._context is not None:
             sock = self._context.wrap_socket(sock)
@@ -55,21 +55,21 @@ class Lane:
         self._sock.close()
 
     def send(self, data: bytes) -> None:
-        # Never blocks: the request before was answered, so the socket's buffer is empty and far larger.
+        # Never blocks: the previous request has its response, so the send buffer is empty and larger than a request.
         self._sent = data
         self.waiting = True
-        self.answer.clear()
+        self.response.clear()
         self._sock.send(data)
 
     def read(self, buffer: bytearray, view: memoryview) -> bool:
-        """Takes what has arrived; True when the answer is complete. OSError when the connection is lost."""
-        sock, answer = self._sock, self.answer
+        """Receives what is available; True when the response is complete. Raises OSError when disconnected."""
+        sock, response = self._sock, self.response
         try:
             while True:
                 size = sock.recv_into(buffer)
                 if not size:
                     raise ConnectionResetError("closed by the server")
-                if answer.feed(view[:size]):
+                if response.feed(view[:size]):
                     self.waiting = False
                     return True
         except (BlockingIOError, ssl.SSLWantReadError):
@@ -86,7 +86,7 @@ class Lane:
 
 
 def client_context() -> ssl.SSLContext:
-    # Loopback only (see benchmarks.servers.target), and a reference makes its own certificate: nothing to verify.
+    # Endpoints are on loopback and a reference server has a self-signed certificate: there is nothing to verify.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

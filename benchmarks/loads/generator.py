@@ -1,10 +1,10 @@
-"""The load generator, `python -m benchmarks.loads.generator`: a job on standard input, its account on standard output.
+"""The load generator, `python -m benchmarks.loads.generator`: reads a job, writes its result.
 
-One thread drives all connections with epoll, one request in flight on each (a closed loop). Every round
-starts with idle connections and ends when the last answer is in, and the CPU clock of the server is read at
-these two moments, so that CPU per operation counts exactly the work of the operations counted. Rejected: a
-thread per connection (they take turns at the interpreter, which shows as latency of the server) and wrk
-(often missing, and it cannot read, change and retry).
+One thread drives all connections with epoll, one request in flight on each (a closed loop). Every round starts with
+idle connections and ends with the last response, and the generator reads the server's CPU clock at these two moments,
+so that CPU per operation counts exactly the operations of the round. Rejected: a thread per connection (they compete
+for the interpreter, which shows as latency of the server) and wrk (often not installed, and it cannot read, change
+and retry).
 """
 
 from __future__ import annotations
@@ -17,178 +17,180 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from benchmarks.loads.connection import Lane, client_context
-from benchmarks.loads.job import Account, Job, Round, decode_job
+from benchmarks.loads.connection import Connection, client_context
+from benchmarks.loads.job import Job, LoadResult, Round, decode_job
 from benchmarks.loads.latency import summary
 from benchmarks.loads.plans import Outcome, Plan, make_plan
 from benchmarks.servers.cpu import cpu_seconds
 
-STALLED = 30.0  # seconds without a single byte on any connection: the server hangs
-TOO_MANY_ERRORS = 1000  # a broken server answers errors quickly; its account is of no use
+STALL_TIMEOUT = 30.0  # seconds without a byte on any connection before the generator gives up
+TOO_MANY_ERRORS = 1000  # a server that returns errors responds quickly; its figures would be of no use
 _BUFFER = 1 << 18
 
 
-class Stalled(Exception):
+class LoadAborted(Exception):
     pass
 
 
 class Load:
-    """All connections of a job, round after round."""
+    """Runs the rounds of a job on all its connections."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._plan: Plan = make_plan(job.target.token, job.plan)
+        self._plan: Plan = make_plan(job.endpoint.token, job.plan)
         self._poll = select.epoll()
-        self._lanes: dict[int, Lane] = {}
+        self._connections: dict[int, Connection] = {}
         self._buffer = bytearray(_BUFFER)
         self._view = memoryview(self._buffer)
         self.latencies: list[float] = []
         self.errors = self.bytes_received = 0
         self.first_error = ""
-        self._noted: dict[str, int] = {}  # what the plan had counted before the first round
-        context = client_context() if job.target.tls else None
+        self._counted_before: dict[str, int] = {}  # the plan's counts before the first round
+        context = client_context() if job.endpoint.tls else None
         for index in range(job.connections):
-            self._register(Lane(index, job.target, context, self._plan.keep_body))
+            self._register(Connection(index, job.endpoint, context, self._plan.keep_body))
 
-    def _register(self, lane: Lane) -> None:
-        self._lanes[lane.fileno()] = lane
-        self._poll.register(lane.fileno(), select.EPOLLIN)
+    def _register(self, connection: Connection) -> None:
+        self._connections[connection.fileno()] = connection
+        self._poll.register(connection.fileno(), select.EPOLLIN)
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         self.latencies.clear()
         self.errors = self.bytes_received = 0
         self.first_error = ""
-        self._noted = self._plan.notes()
+        self._counted_before = self._plan.notes()
 
     def round(self, seconds: float) -> Round:
         before = len(self.latencies)
-        cpu, own, begin = cpu_seconds(self._job.target.pids), time.process_time(), time.perf_counter()
+        cpu, own, begin = cpu_seconds(self._job.endpoint.pids), time.process_time(), time.perf_counter()
         self._drive(begin + seconds, self._job.count)
         end = time.perf_counter()
         return Round(
             operations=len(self.latencies) - before,
             seconds=end - begin,
-            server_cpu=cpu_seconds(self._job.target.pids) - cpu,
+            server_cpu=cpu_seconds(self._job.endpoint.pids) - cpu,
             generator_cpu=time.process_time() - own,
         )
 
     def _drive(self, deadline: float, count: int) -> None:
-        flying = 0
-        for lane in list(self._lanes.values()):
-            if flying < count and self._start(lane):
-                flying += 1
-        left = count - flying
-        while flying:
-            for lane in self._readable():
-                if not self._finish(lane):
+        in_flight = 0
+        for connection in list(self._connections.values()):
+            if in_flight < count and self._start(connection):
+                in_flight += 1
+        left = count - in_flight
+        while in_flight:
+            for connection in self._readable():
+                if not self._finish(connection):
                     continue
-                if left > 0 and time.perf_counter() < deadline and self._start(lane):
+                if left > 0 and time.perf_counter() < deadline and self._start(connection):
                     left -= 1
                 else:
-                    flying -= 1
+                    in_flight -= 1
 
-    def _readable(self) -> Iterator[Lane]:
-        ready = self._poll.poll(STALLED)
+    def _readable(self) -> Iterator[Connection]:
+        ready = self._poll.poll(STALL_TIMEOUT)
         if not ready:
-            raise Stalled(f"no answer for {STALLED:.0f} seconds")
+            raise LoadAborted(f"no response for {STALL_TIMEOUT:.0f} seconds")
         for fd, _ in ready:
-            lane = self._lanes.get(fd)
-            if lane is not None and self._read(lane):
-                yield lane
+            connection = self._connections.get(fd)
+            if connection is not None and self._read(connection):
+                yield connection
 
-    def _read(self, lane: Lane) -> bool:
+    def _read(self, connection: Connection) -> bool:
         try:
-            return lane.read(self._buffer, self._view)
+            return connection.read(self._buffer, self._view)
         except OSError as problem:
-            self._lost(lane, problem)
+            self._recover(connection, problem)
             return False
 
-    def _lost(self, lane: Lane, problem: OSError) -> None:
-        """A server may close a connection for reasons of its own: connect, and ask again what is open."""
-        waiting = lane.waiting
-        self._reopen(lane)
+    def _recover(self, connection: Connection, problem: OSError) -> None:
+        """The server closed the connection: reconnect, and repeat the request that has no response."""
+        waiting = connection.waiting
+        self._reopen(connection)
         if waiting:
-            self._note(f"{type(problem).__name__}: {problem}", counts=lane.answer.begun)
-            lane.send_again()
+            self._record_error(f"{type(problem).__name__}: {problem}", counts=connection.response.begun)
+            connection.send_again()
 
-    def _start(self, lane: Lane) -> bool:
-        data = self._plan.next(lane.index)
+    def _start(self, connection: Connection) -> bool:
+        data = self._plan.next(connection.index)
         if data is None:
             return False
-        lane.started = time.perf_counter()
-        self._send(lane, data)
+        connection.started = time.perf_counter()
+        self._send(connection, data)
         return True
 
-    def _send(self, lane: Lane, data: bytes) -> None:
+    def _send(self, connection: Connection, data: bytes) -> None:
         try:
-            lane.send(data)
+            connection.send(data)
         except OSError as problem:
-            self._lost(lane, problem)
+            self._recover(connection, problem)
 
-    def _finish(self, lane: Lane) -> bool:
-        """Judges an answer; False while its operation goes on with another request."""
-        answer = lane.answer
-        self.bytes_received += answer.size
-        outcome = self._plan.judge(lane.index, answer.status, answer.body)
-        if answer.closing:
-            self._reopen(lane)
-        if outcome is Outcome.AGAIN and (data := self._plan.next(lane.index)) is not None:
-            self._send(lane, data)
+    def _finish(self, connection: Connection) -> bool:
+        """Checks a response; False when its operation continues with another request."""
+        response = connection.response
+        self.bytes_received += response.size
+        outcome = self._plan.check(connection.index, response.status, response.body)
+        if response.closes:
+            self._reopen(connection)
+        if outcome is Outcome.AGAIN and (data := self._plan.next(connection.index)) is not None:
+            self._send(connection, data)
             return False
         if outcome is Outcome.DONE:
-            self.latencies.append(time.perf_counter() - lane.started)
+            self.latencies.append(time.perf_counter() - connection.started)
         else:
-            self._note(f"status {answer.status}: {answer.body[:300]!r}", counts=True)
+            self._record_error(f"status {response.status}: {response.body[:300]!r}", counts=True)
         return True
 
-    def _reopen(self, lane: Lane) -> None:
-        del self._lanes[lane.fileno()]
-        lane.reconnect()
-        self._register(lane)
+    def _reopen(self, connection: Connection) -> None:
+        del self._connections[connection.fileno()]
+        connection.reconnect()
+        self._register(connection)
 
-    def _note(self, problem: str, *, counts: bool) -> None:
+    def _record_error(self, problem: str, *, counts: bool) -> None:
         self.first_error = self.first_error or problem
         self.errors += counts
         if self.errors > TOO_MANY_ERRORS:
-            raise Stalled(f"more than {TOO_MANY_ERRORS} errors, the first: {self.first_error}")
+            raise LoadAborted(f"more than {TOO_MANY_ERRORS} errors, the first: {self.first_error}")
 
-    def account(self, rounds: list[Round]) -> Account:
-        return Account(
+    def result(self, rounds: list[Round]) -> LoadResult:
+        return LoadResult(
             rounds=tuple(rounds),
             latency_ms=summary(self.latencies),
             errors=self.errors,
             first_error=self.first_error,
-            reconnects=sum(lane.reconnects for lane in self._lanes.values()),
+            reconnects=sum(connection.reconnects for connection in self._connections.values()),
             bytes_received=self.bytes_received,
-            notes={name: count - self._noted.get(name, 0) for name, count in self._plan.notes().items()},
+            notes={
+                name: count - self._counted_before.get(name, 0) for name, count in self._plan.notes().items()
+            },
         )
 
     def close(self) -> None:
-        for lane in self._lanes.values():
-            lane.close()
+        for connection in self._connections.values():
+            connection.close()
         self._poll.close()
 
 
-def perform(job: Job) -> Account:
+def perform(job: Job) -> LoadResult:
     load = Load(job)
     try:
         if job.warmup:
             load.round(job.warmup)
-            load.forget()
-        return load.account([load.round(job.seconds) for _ in range(job.rounds)])
+            load.reset()
+        return load.result([load.round(job.seconds) for _ in range(job.rounds)])
     finally:
         load.close()
 
 
 def main() -> int:
     job = decode_job(sys.stdin.read())
-    gc.disable()  # nothing here makes cycles, and a collection would show as latency of the server
+    gc.disable()  # nothing here creates reference cycles, and a collection would show as latency of the server
     try:
-        account = perform(job)
-    except (OSError, Stalled) as problem:
+        result = perform(job)
+    except (OSError, LoadAborted) as problem:
         print(f"{type(problem).__name__}: {problem}", file=sys.stderr)
         return 1
-    json.dump(asdict(account), sys.stdout)
+    json.dump(asdict(result), sys.stdout)
     return 0
 
 

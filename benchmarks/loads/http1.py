@@ -1,9 +1,9 @@
-"""HTTP/1.1 by hand, as cheaply as Python allows: request bytes out, one answer at a time in.
+"""HTTP/1.1 as cheaply as Python allows: encodes requests, parses one response at a time.
 
-The load generator is the only caller. It keeps one request in flight per connection, so an `Answer` never
-sees bytes of the next one. Only the status and the length are understood; the body is counted and thrown
-away unless it is asked for or tells of an error. Rejected: http.client, which makes an email message of
-every head, and a parser with callbacks, which tells much that nobody here asks.
+The load generator and the watcher pool use it with one request in flight per connection, so a `Response` never gets
+bytes of the next one. It parses only the status and the length; it counts the body and keeps it only when the caller
+needs it or when the status is an error. Rejected: http.client, which parses every head as an email message, and
+httptools, whose callbacks report more than is needed here.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _CHUNKED = re.compile(rb"\r\ntransfer-encoding:[ \t]*chunked", re.IGNORECASE)
 _CLOSE = re.compile(rb"\r\nconnection:[ \t]*close", re.IGNORECASE)
 
 
-class BadAnswer(Exception):
+class BadResponse(Exception):
     pass
 
 
@@ -30,10 +30,10 @@ def request(
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + (body or b"")
 
 
-class Answer:
-    """Takes bytes as they come; `feed` says when the answer is complete."""
+class Response:
+    """Parses a response incrementally; `feed` returns True when it is complete."""
 
-    __slots__ = ("_chunks", "_head", "_keep", "_keeping", "_left", "_parts", "closing", "size", "status")
+    __slots__ = ("_chunks", "_head", "_keep", "_keep_body", "_left", "_parts", "closes", "size", "status")
 
     def __init__(self, keep: bool) -> None:
         self._keep = keep
@@ -41,9 +41,9 @@ class Answer:
 
     def clear(self) -> None:
         self.status = 0
-        self.closing = False
+        self.closes = False
         self.size = 0
-        self._keeping = self._keep
+        self._keep_body = self._keep
         self._head = b""
         self._left = -1  # below zero: the head is not complete yet
         self._chunks: Chunks | None = None
@@ -70,31 +70,31 @@ class Answer:
             self._head = data
             return False
         self.status = int(data[9:12])
-        self._keeping = self._keep or self.status >= 400
-        self.closing = _CLOSE.search(data, 0, end) is not None
+        self._keep_body = self._keep or self.status >= 400
+        self.closes = _CLOSE.search(data, 0, end) is not None
         if length := _LENGTH.search(data, 0, end):
             self._left = int(length[1])
         elif _CHUNKED.search(data, 0, end):
-            self._chunks = Chunks(self._keeping)
+            self._chunks = Chunks(self._keep_body)
         else:
-            raise BadAnswer("an answer without a length")
+            raise BadResponse("a response without a length")
         return self._feed_body(memoryview(data)[end + 4 :])
 
     def _feed_body(self, data: memoryview) -> bool:
         self.size += len(data)
-        if self._keeping and self._chunks is None:
+        if self._keep_body and self._chunks is None:
             self._parts.append(bytes(data))
         if self._chunks is None:
             self._left -= len(data)
             return self._left <= 0
         done = self._chunks.feed(bytes(data))
-        if done and self._keeping:
+        if done and self._keep_body:
             self._parts = self._chunks.parts
         return done
 
 
 class Chunks:
-    """The chunked encoding, incrementally: a size line, that many bytes, a line end; ended by size zero."""
+    """Decodes chunked transfer encoding incrementally: a size line, that many bytes, a line end; size zero ends it."""
 
     __slots__ = ("_data", "_keep", "_last", "_left", "parts")
 
@@ -102,7 +102,7 @@ class Chunks:
         self.parts: list[bytes] = []
         self._keep = keep
         self._data = b""
-        self._left = 0  # bytes of the open chunk still to come, its line end included
+        self._left = 0  # bytes of the current chunk still to come, its line end included
         self._last = False
 
     def feed(self, data: bytes) -> bool:

@@ -1,7 +1,7 @@
-"""The order a load process gets and the account it gives: plain data, JSON on its standard input and output.
+"""The job of a load process and its result: JSON on the process's standard input and output.
 
-A job is bounded twice, by time and by count, so that nothing the server does makes it run on. A separate
-process keeps the generator's work out of the harness and off the core of the server.
+Time and count both limit a job, so that it ends whatever the server does. A separate process keeps the generator's
+work out of the harness and off the server's core.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from benchmarks.options import ROOT
-from benchmarks.servers.target import Target
+from benchmarks.servers.endpoint import Endpoint
 
 
 class LoadFailed(Exception):
@@ -22,17 +22,17 @@ class LoadFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    target: Target
+    endpoint: Endpoint
     plan: dict[str, Any]  # {"plan": its name in benchmarks.loads.plans, ...its arguments}
     connections: int
-    seconds: float  # of one round
+    seconds: float  # length of one round
     rounds: int = 1
     warmup: float = 0.0  # seconds before the first round; the same work, not counted
-    count: int = 1_000_000  # most operations of one round
+    count: int = 1_000_000  # maximum number of operations in a round
 
     @property
-    def patience(self) -> float:
-        """When the whole process is given up: each round may wait long for its last answers."""
+    def timeout(self) -> float:
+        """Seconds until the harness kills the process: each round may wait long for its last responses."""
         return self.warmup + self.rounds * self.seconds + 120
 
 
@@ -45,7 +45,7 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class LoadResult:
     rounds: tuple[Round, ...]
     latency_ms: dict[str, float]  # p50, p95, p99, max over all rounds
     errors: int
@@ -65,24 +65,24 @@ def encode_job(job: Job) -> str:
 
 def decode_job(text: str) -> Job:
     fields = json.loads(text)
-    target = fields.pop("target")
-    return Job(target=Target(**{**target, "pids": tuple(target["pids"])}), **fields)
+    endpoint = fields.pop("endpoint")
+    return Job(endpoint=Endpoint(**{**endpoint, "pids": tuple(endpoint["pids"])}), **fields)
 
 
-def decode_account(text: str) -> Account:
+def decode_result(text: str) -> LoadResult:
     fields = json.loads(text)
-    return Account(rounds=tuple(Round(**each) for each in fields.pop("rounds")), **fields)
+    return LoadResult(rounds=tuple(Round(**each) for each in fields.pop("rounds")), **fields)
 
 
-def run_job(job: Job) -> Account:
+def run_job(job: Job) -> LoadResult:
     process = subprocess.run(
         [sys.executable, "-m", "benchmarks.loads.generator"],
         cwd=ROOT,
         input=encode_job(job),
         capture_output=True,
         text=True,
-        timeout=job.patience,
+        timeout=job.timeout,
     )
     if process.returncode:
         raise LoadFailed(process.stderr.strip() or f"the load process ended with {process.returncode}")
-    return decode_account(process.stdout)
+    return decode_result(process.stdout)

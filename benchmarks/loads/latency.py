@@ -1,4 +1,4 @@
-"""Percentiles of latencies: the smallest measured value that enough of the others do not exceed."""
+"""Percentiles of latencies by nearest rank: each is a latency that was measured."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PERCENTILES = (50, 95, 99)
 
 
 def percentile(ordered: Sequence[float], percent: float) -> float:
-    """Nearest rank, so that the answer is always a latency that happened."""
+    """The nearest rank, so that the result is always a measured latency."""
     return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
 
 
@@ -24,7 +24,7 @@ def summary(seconds: Sequence[float]) -> dict[str, float]:
 
 
 def over_rounds(summaries: Iterable[dict[str, float]]) -> dict[str, float]:
-    """Of rounds that were summed up one by one: the middle of each percentile, the largest of the maxima."""
+    """Combine summaries of rounds: the median of each percentile, the largest of the maxima."""
     found = [each for each in summaries if each]
     if not found:
         return {}

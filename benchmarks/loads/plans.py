@@ -1,8 +1,8 @@
-"""What the connections of a load send: a plan per kind of work, named in the job that a load process gets.
+"""What the connections of a load send: one plan per kind of work; the job of a load process names its plan.
 
-A plan gives the next request of a connection and judges the answer. An operation may take several requests
-(an update that lost a race reads again and retries): `AGAIN` means that the operation goes on, `DONE` that
-it counts. Plans prepare as much as they can outside the loop, because their cost is the generator's cost.
+A plan returns the next request of a connection and checks the response. An operation may take several requests (an
+update that lost a race reads again and retries): `AGAIN` means that the operation continues, `DONE` that it counts.
+Plans prepare requests outside the loop where they can, because their cost is the generator's cost.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from benchmarks.loads.http1 import request
 
-PAYLOAD = "x" * 900  # with its metadata, the object is about 1 kB
+PAYLOAD = "x" * 900  # an object has about 1 kB with its metadata
 SHARDS = 16  # values of the label `shard`: a selector on one matches a sixteenth
 
 
@@ -28,13 +28,13 @@ class Outcome(Enum):
 class Plan(Protocol):
     keep_body: bool
 
-    def next(self, lane: int) -> bytes | None:
-        """The next request of this connection; None when there is no work left."""
+    def next(self, connection: int) -> bytes | None:
+        """The next request of this connection; None when nothing is left to do."""
 
-    def judge(self, lane: int, status: int, body: bytes) -> Outcome: ...
+    def check(self, connection: int, status: int, body: bytes) -> Outcome: ...
 
     def notes(self) -> dict[str, int]:
-        """What the plan counted besides operations."""
+        """What the plan counts besides operations, by name."""
 
 
 def config_map(name: str, number: int, extra: str = "") -> bytes:
@@ -44,19 +44,19 @@ def config_map(name: str, number: int, extra: str = "") -> bytes:
 
 
 class Repeat:
-    """The same gets over and over, each connection going round the list of paths."""
+    """Repeats gets of a list of paths."""
 
     keep_body = False
 
     def __init__(self, token: str, paths: list[str]) -> None:
         self._requests = [request("GET", path, token=token) for path in paths]
-        self._turn = 0
+        self._count = 0
 
-    def next(self, lane: int) -> bytes | None:
-        self._turn += 1
-        return self._requests[self._turn % len(self._requests)]
+    def next(self, connection: int) -> bytes | None:
+        self._count += 1
+        return self._requests[self._count % len(self._requests)]
 
-    def judge(self, lane: int, status: int, body: bytes) -> Outcome:
+    def check(self, connection: int, status: int, body: bytes) -> Outcome:
         return Outcome.DONE if status == 200 else Outcome.FAILED
 
     def notes(self) -> dict[str, int]:
@@ -64,7 +64,7 @@ class Repeat:
 
 
 class Create:
-    """Objects of 1 kB under ever new names; `total` (0 for no end) bounds them over all rounds."""
+    """Creates objects of 1 kB with new names; `total` (0: unlimited) is the number of objects over all rounds."""
 
     keep_body = False
 
@@ -73,14 +73,14 @@ class Create:
         self._prefix, self._total = prefix, total
         self._numbers = itertools.count()
 
-    def next(self, lane: int) -> bytes | None:
+    def next(self, connection: int) -> bytes | None:
         number = next(self._numbers)
         if self._total and number >= self._total:
             return None
         body = config_map(f"{self._prefix}{number:06}", number)
         return b"%sContent-Length: %d\r\n\r\n%s" % (self._head, len(body), body)
 
-    def judge(self, lane: int, status: int, body: bytes) -> Outcome:
+    def check(self, connection: int, status: int, body: bytes) -> Outcome:
         return Outcome.DONE if status == 201 else Outcome.FAILED
 
     def notes(self) -> dict[str, int]:
@@ -88,7 +88,7 @@ class Create:
 
 
 class Delete:
-    """One delete for each of the `total` objects that a `Create` of the same prefix made."""
+    """Deletes each of the `total` objects that a `Create` with the same prefix created."""
 
     keep_body = False
 
@@ -96,13 +96,13 @@ class Delete:
         self._token, self._path, self._prefix, self._total = token, path, prefix, total
         self._numbers = itertools.count()
 
-    def next(self, lane: int) -> bytes | None:
+    def next(self, connection: int) -> bytes | None:
         number = next(self._numbers)
         if number >= self._total:
             return None
         return request("DELETE", f"{self._path}/{self._prefix}{number:06}", token=self._token)
 
-    def judge(self, lane: int, status: int, body: bytes) -> Outcome:
+    def check(self, connection: int, status: int, body: bytes) -> Outcome:
         return Outcome.DONE if status in (200, 202) else Outcome.FAILED
 
     def notes(self) -> dict[str, int]:
@@ -115,7 +115,7 @@ _VERSION = re.compile(rb'"resourceVersion":\s*"(\d+)"')
 class Update:
     """All connections replace one object: read, write with its version, read again after a conflict.
 
-    The operation is a write that was accepted, with every read and every lost race on the way to it.
+    An operation is an accepted write together with the reads and conflicts that led to it.
     """
 
     keep_body = True
@@ -123,23 +123,23 @@ class Update:
     def __init__(self, token: str, path: str, name: str) -> None:
         self._token, self._path, self._name = token, f"{path}/{name}", name
         self._get = request("GET", self._path, token=token)
-        self._version: dict[int, bytes] = {}  # by connection: what its write builds upon
+        self._version: dict[int, bytes] = {}  # by connection: the version that its next write expects
         self._writing: set[int] = set()
         self._written = itertools.count()
         self._conflicts = self._reads = 0
 
-    def next(self, lane: int) -> bytes | None:
-        version = self._version.pop(lane, None)
+    def next(self, connection: int) -> bytes | None:
+        version = self._version.pop(connection, None)
         if version is None:
             self._reads += 1
             return self._get
-        self._writing.add(lane)
+        self._writing.add(connection)
         extra = f',"resourceVersion":"{version.decode()}","annotations":{{"n":"{next(self._written)}"}}'
         return request("PUT", self._path, token=self._token, body=config_map(self._name, 0, extra))
 
-    def judge(self, lane: int, status: int, body: bytes) -> Outcome:
-        writing = lane in self._writing
-        self._writing.discard(lane)
+    def check(self, connection: int, status: int, body: bytes) -> Outcome:
+        writing = connection in self._writing
+        self._writing.discard(connection)
         if writing and status == 409:
             self._conflicts += 1
             return Outcome.AGAIN
@@ -150,7 +150,7 @@ class Update:
         found = _VERSION.search(body)
         if found is None:
             return Outcome.FAILED
-        self._version[lane] = found[1]
+        self._version[connection] = found[1]
         return Outcome.AGAIN
 
     def notes(self) -> dict[str, int]:
@@ -158,7 +158,7 @@ class Update:
 
 
 class Patch:
-    """Every connection patches the object of its turn; `NUMBER` in the body is another number each time."""
+    """Each connection patches one of the paths; every request replaces `NUMBER` in the body with a new number."""
 
     keep_body = False
 
@@ -167,12 +167,12 @@ class Patch:
         self._before, self._after = (part.encode() for part in body.split("NUMBER"))
         self._numbers = itertools.count(1)
 
-    def next(self, lane: int) -> bytes | None:
+    def next(self, connection: int) -> bytes | None:
         body = b"%s%d%s" % (self._before, next(self._numbers), self._after)
-        path = self._paths[lane % len(self._paths)]
+        path = self._paths[connection % len(self._paths)]
         return request("PATCH", path, token=self._token, body=body, media=self._media)
 
-    def judge(self, lane: int, status: int, body: bytes) -> Outcome:
+    def check(self, connection: int, status: int, body: bytes) -> Outcome:
         return Outcome.DONE if status in (200, 201) else Outcome.FAILED
 
     def notes(self) -> dict[str, int]:
@@ -188,6 +188,6 @@ PLANS: dict[str, Callable[..., Plan]] = {
 }
 
 
-def make_plan(token: str, wanted: dict[str, Any]) -> Plan:
-    arguments = dict(wanted)
+def make_plan(token: str, plan: dict[str, Any]) -> Plan:
+    arguments = dict(plan)
     return PLANS[arguments.pop("plan")](token, **arguments)

@@ -1,6 +1,6 @@
-"""Charts of a run: against a reference, along a large collection, above the floors, and (`crowds`) of watches.
+"""The charts of a run: against a reference, by page position, above the baselines, and (`watch_charts`) of watches.
 
-Each is a function from a report to SVG, or to nothing where the run has not measured what it shows. Bars are
+Each is a function from a report to SVG, or to an empty string when the run has not measured what it shows. Bars are
 linear from zero: a logarithmic axis would make every difference look small.
 """
 
@@ -10,16 +10,16 @@ from dataclasses import dataclass
 
 from benchmarks.reports.measurement import Measurement
 from benchmarks.reports.reference import Reference, recorded
-from benchmarks.reports.report import Measured, Report
+from benchmarks.reports.report import Report, SubjectResults
 from benchmarks.reports.svg import WIDTH, Drawing
 from benchmarks.reports.table import show
-from benchmarks.reports.targets import BARS
+from benchmarks.reports.targets import TARGETS
 from benchmarks.reports.watch_charts import against_watchers
 
 _TOP = 84.0
 _ROW = 30.0
 _LEFT = 276.0  # where bars begin
-_SPAN = 356.0  # and how long a full one is
+_SPAN = 356.0  # length of a full bar
 
 COMPARED = (
     *(("create", "cpu_us"), ("get", "cpu_us"), ("get-rv0", "cpu_us"), ("list", "cpu_us")),
@@ -31,11 +31,11 @@ PAGES = ("page-small-first", "page-small-deep", "page-first", "page-middle", "pa
 
 
 def charts(report: Report) -> dict[str, str]:
-    """By the ending of the file's name; the first has none."""
+    """SVG by the suffix of the file name; the first chart has none."""
     drawn = {
         "": against_reference(report),
-        "-pages": along_pages(report),
-        "-floors": above_floors(report),
+        "-pages": by_page(report),
+        "-baselines": above_baselines(report),
         "-watchers": against_watchers(report),
     }
     return {ending: chart for ending, chart in drawn.items() if chart}
@@ -68,18 +68,18 @@ def against_reference(report: Report) -> str:
     for place, pair in enumerate(pairs):
         _draw_pair(drawing, _TOP + _ROW * place, pair)
     drawing.dashed(_LEFT + _SPAN * 0.2, _TOP - 4, bottom - 6)
-    drawing.text(24, bottom + 18, _circumstances(reference, report), "quiet small")
+    drawing.text(24, bottom + 18, _footnote(reference, report), "quiet small")
     return drawing.finish(bottom + 34)
 
 
-def _measured_reference(other: Measured | None) -> Reference | None:
+def _measured_reference(other: SubjectResults | None) -> Reference | None:
     if other is None:
         return None
     figures = {work: each.figures for work, each in other.measurements.items()}
     return Reference(f"{other.name} {other.version}".strip(), "", figures)
 
 
-def _pairs(ours: Measured, reference: Reference, titles: dict[str, str]) -> list[_Pair]:
+def _pairs(ours: SubjectResults, reference: Reference, titles: dict[str, str]) -> list[_Pair]:
     pairs = []
     for work, figure in COMPARED:
         theirs = reference.figure(work, figure)
@@ -97,7 +97,7 @@ def _draw_pair(drawing: Drawing, top: float, pair: _Pair) -> None:
     drawing.text(WIDTH - 24, top + 15, f"{figures}  ({pair.share:.0%})", "ink", "end")
 
 
-def _circumstances(reference: Reference, report: Report) -> str:
+def _footnote(reference: Reference, report: Report) -> str:
     here = report.machine
     ours = f"{here['cores']} cores, {here['architecture']}"
     if reference.machine:
@@ -105,16 +105,19 @@ def _circumstances(reference: Reference, report: Report) -> str:
     return f"Full bar: the reference, measured in the same run on {ours}."
 
 
-def along_pages(report: Report) -> str:
+def by_page(report: Report) -> str:
     ours = report.ours
     found = [work for work in PAGES if ours and "cpu_us" in _figures(ours, work)]
     if ours is None or len(found) < 2:
         return ""
-    limit = next(bar.at_most for bar in BARS if bar.work == "page-deep" and bar.figure == "cpu_us") or 0.0
+    limit = (
+        next(target.at_most for target in TARGETS if target.work == "page-deep" and target.figure == "cpu_us")
+        or 0.0
+    )
     scale = max(limit * 1.1, *(_figures(ours, work)["cpu_us"] for work in found))
     drawing = Drawing("A page of 100 costs the same everywhere", "Server CPU per page, TLS, 1 kB objects")
     at = _LEFT + _SPAN * limit / scale
-    drawing.text(at, _TOP - 8, f"bar: {show('cpu_us', limit)}", "mark small", "middle")
+    drawing.text(at, _TOP - 8, f"target: {show('cpu_us', limit)}", "mark small", "middle")
     for place, work in enumerate(found):
         top, value = _TOP + _ROW * place, _figures(ours, work)["cpu_us"]
         drawing.text(_LEFT - 12, top + 15, report.titles[work], "ink", "end")
@@ -124,24 +127,22 @@ def along_pages(report: Report) -> str:
     return drawing.finish(_TOP + _ROW * len(found) + 12)
 
 
-def _figures(subject: Measured, work: str) -> dict[str, float]:
+def _figures(subject: SubjectResults, work: str) -> dict[str, float]:
     return subject.measurements.get(work, Measurement(work, {})).figures
 
 
 @dataclass(frozen=True, slots=True)
 class _Stack:
     title: str
-    parts: tuple[tuple[str, float], ...]  # class of the colour, microseconds
+    parts: tuple[tuple[str, float], ...]  # CSS class of the colour, microseconds
     words: str
 
 
-def above_floors(report: Report) -> str:
+def above_baselines(report: Report) -> str:
     stacks = _stacks(report)
     if not stacks:
         return ""
-    drawing = Drawing(
-        "What the floor leaves to save", "Server CPU per operation, all measured in the same run"
-    )
+    drawing = Drawing("CPU above the baseline", "Server CPU per operation, all measured in the same run")
     scale = max(sum(value for _, value in stack.parts) for stack in stacks)
     for place, stack in enumerate(stacks):
         _draw_stack(drawing, _TOP + _ROW * place, stack, scale)
@@ -159,12 +160,12 @@ def above_floors(report: Report) -> str:
 
 
 def _stacks(report: Report) -> list[_Stack]:
-    ours, floors = report.ours, report.floors
-    if ours is None or "echo-tls" not in floors:
+    ours, baselines = report.ours, report.baselines
+    if ours is None or "echo-tls" not in baselines:
         return []
     stacks = []
     for title, name in (("echo, plain", "echo-plain"), ("echo, TLS", "echo-tls")):
-        cpu = floors[name].figures["cpu_us"]
+        cpu = baselines[name].figures["cpu_us"]
         stacks.append(_Stack(title, (("base", cpu),), show("cpu_us", cpu)))
     for work in ("get", "create", "delete"):
         if "floor_ratio" in _figures(ours, work):
@@ -173,9 +174,9 @@ def _stacks(report: Report) -> list[_Stack]:
 
 
 def _stack(title: str, each: Measurement) -> _Stack:
-    total, floors = each.figures["cpu_us"], each.notes["floors"]
-    parts = [("base" if name.startswith("echo") else "second", cpu) for name, cpu in floors.items()]
-    parts.append(("bar", max(0.0, total - sum(floors.values()))))
+    total, baselines = each.figures["cpu_us"], each.notes["floors"]
+    parts = [("base" if name.startswith("echo") else "second", cpu) for name, cpu in baselines.items()]
+    parts.append(("bar", max(0.0, total - sum(baselines.values()))))
     words = f"{show('cpu_us', total)}  ({each.figures['floor_ratio']:.1f}x)"
     return _Stack(title, tuple(parts), words)
 

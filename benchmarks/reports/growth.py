@@ -1,4 +1,7 @@
-"""Work that must not cost more than smaller work: a page anywhere, a delivery among many watchers."""
+"""Growth: the cost of a page relative to the first page, and of a delivery relative to one among few watchers.
+
+Both should be about 1.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Mapping
 
 from benchmarks.reports.measurement import Measurement
 
-# Work -> what it is held against.
+# Workload -> the workload that it is compared with.
 BASES = {
     "page-small-deep": "page-small-first",
     "page-first": "page-small-first",
@@ -26,7 +29,7 @@ def with_growth(measured: Mapping[str, Measurement]) -> dict[str, Measurement]:
 
 
 def _grown(each: Measurement, base: Measurement | None) -> Measurement:
-    # The write is shared by all deliveries of an event, so with it the cost could only seem to fall.
+    # All deliveries of an event share its write, so with the write included the cost would seem to fall.
     figure = "delivery_us" if "delivery_us" in each.figures else "cpu_us"
     if base is None or figure not in each.figures or base.figures.get(figure, 0.0) <= 0:
         return each

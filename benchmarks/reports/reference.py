@@ -1,7 +1,7 @@
-"""The figures of the server that users would otherwise run, recorded once; `reference.json` says how.
+"""The recorded figures of kube-apiserver with etcd; `reference.json` states how they were measured.
 
-They hold for the machine they were measured on. On another one, measure a reference in the same run instead
-(`--url ... --both`); the charts then use that.
+They hold for the machine they were measured on. On another machine, measure a reference in the same run instead
+(`--url ... --both`); the charts then use that one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ RECORDED = Path(__file__).with_name("reference.json")
 class Reference:
     server: str
     machine: str
-    figures: dict[str, dict[str, float]]  # by work; the figures' names are those of a measurement
+    figures: dict[str, dict[str, float]]  # by workload; figures have the names of `measurement`
 
     def figure(self, work: str, name: str) -> float | None:
         return self.figures.get(work, {}).get(name)
@@ -31,7 +31,7 @@ def recorded(path: Path = RECORDED) -> Reference:
 
 
 def _best(runs: list[dict[str, Any]]) -> dict[str, float]:
-    """The better of each figure, so that nothing is won by the reference's bad minute."""
+    """The better value of each figure, so that a slow moment of the reference does not flatter our server."""
     best: dict[str, float] = {}
     for name in ("rate", "cpu_us", "p50_ms", "p99_ms", "mb"):
         values = [run[name] for run in runs if name in run]

@@ -1,6 +1,7 @@
-"""A run put together, and the document that is written of it as JSON.
+"""The results of a run and their JSON document.
 
-The document is the result; tables and charts are readings of the same report and hold nothing else.
+Tables and charts contain only what the document contains. Its keys (`floors`, `bars`, `words`, ...) stay as they are,
+so that older documents can be compared with newer ones.
 """
 
 from __future__ import annotations
@@ -12,19 +13,19 @@ from typing import Any
 
 from benchmarks.options import Options
 from benchmarks.reports.measurement import Measurement
-from benchmarks.reports.targets import Verdict, judge
+from benchmarks.reports.targets import TargetResult, check_targets
 from benchmarks.servers.machine import git_describe
 
 FORMAT = 1
 OURS = "rewound"
 JOURNAL = "journal"
-BOOKS = "ownership"
-ALONE = (JOURNAL, BOOKS)
+OWNERSHIP = "ownership"
+COMPONENTS = (JOURNAL, OWNERSHIP)
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """One server of a run, or a part of ours that was measured by itself, with what was measured of it."""
+class SubjectResults:
+    """The measurements of one server, of the journal or of field ownership."""
 
     name: str
     version: str
@@ -38,23 +39,23 @@ class Report:
     options: Options
     machine: dict[str, Any]
     titles: dict[str, str]
-    floors: dict[str, Measurement]
-    subjects: tuple[Measured, ...]  # the servers, and last what was measured by itself
+    baselines: dict[str, Measurement]
+    subjects: tuple[SubjectResults, ...]  # the servers, then the journal and field ownership
 
     @property
-    def ours(self) -> Measured | None:
+    def ours(self) -> SubjectResults | None:
         return self._named(OURS)
 
     @property
-    def other(self) -> Measured | None:
-        """A server that was measured in the same run, to compare with."""
-        return next((each for each in self.subjects if each.name not in (OURS, *ALONE)), None)
+    def other(self) -> SubjectResults | None:
+        """The other server of the same run, to compare with."""
+        return next((each for each in self.subjects if each.name not in (OURS, *COMPONENTS)), None)
 
-    def verdicts(self) -> list[Verdict]:
-        found = [each.measurements for each in map(self._named, (OURS, *ALONE)) if each]
-        return judge({work: each for measurements in found for work, each in measurements.items()})
+    def target_results(self) -> list[TargetResult]:
+        found = [each.measurements for each in map(self._named, (OURS, *COMPONENTS)) if each]
+        return check_targets({work: each for measurements in found for work, each in measurements.items()})
 
-    def _named(self, name: str) -> Measured | None:
+    def _named(self, name: str) -> SubjectResults | None:
         return next((each for each in self.subjects if each.name == name), None)
 
     def document(self) -> dict[str, Any]:
@@ -65,12 +66,12 @@ class Report:
             "machine": self.machine,
             "quick": self.options.quick,
             "sizes": dataclasses.asdict(self.options.sizes),
-            "floors": {name: _plain(each) for name, each in self.floors.items()},
+            "floors": {name: _plain(each) for name, each in self.baselines.items()},
             "subjects": [self._subject(each) for each in self.subjects],
-            "bars": [_verdict(each) for each in self.verdicts()],
+            "bars": [_target_result(each) for each in self.target_results()],
         }
 
-    def _subject(self, subject: Measured) -> dict[str, Any]:
+    def _subject(self, subject: SubjectResults) -> dict[str, Any]:
         return {
             "name": subject.name,
             "version": subject.version,
@@ -87,5 +88,14 @@ def _plain(each: Measurement) -> dict[str, Any]:
     return {"figures": each.figures, "notes": each.notes}
 
 
-def _verdict(verdict: Verdict) -> dict[str, Any]:
-    return {**dataclasses.asdict(verdict.bar), "measured": verdict.figure, "met": verdict.met}
+def _target_result(result: TargetResult) -> dict[str, Any]:
+    target = result.target
+    return {
+        "work": target.work,
+        "figure": target.figure,
+        "at_most": target.at_most,
+        "words": target.title,
+        "at_least": target.at_least,
+        "measured": result.measured,
+        "met": result.met,
+    }

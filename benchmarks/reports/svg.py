@@ -1,7 +1,7 @@
-"""Just enough SVG to draw bars: text, rectangles, lines, and a card they all stand on.
+"""Just enough SVG to draw bar charts: text, rectangles, lines, and a card behind them.
 
-The card has a background of its own and its colours follow the reader's light or dark setting, so a chart is
-readable wherever the page behind it comes from. No library: a chart is forty elements.
+The card has its own background and its colours follow the reader's light or dark setting, so a chart is readable on
+any page. No library: a chart has forty elements.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class Drawing:
         self.text(24, 34, title, "ink title")
         self.text(24, 54, subtitle, "quiet small")
 
-    def text(self, x: float, y: float, words: str, classes: str = "ink", anchor: str = "start") -> None:
-        shown = escape(words).replace(" us", " µs")
+    def text(self, x: float, y: float, text: str, classes: str = "ink", anchor: str = "start") -> None:
+        escaped = escape(text).replace(" us", " µs")
         self._elements.append(
-            f'<text x="{x:g}" y="{y:g}" class="{classes}" text-anchor="{anchor}">{shown}</text>'
+            f'<text x="{x:g}" y="{y:g}" class="{classes}" text-anchor="{anchor}">{escaped}</text>'
         )
 
     def box(self, x: float, y: float, width: float, height: float, classes: str) -> None:

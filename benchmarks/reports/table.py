@@ -1,4 +1,4 @@
-"""The tables of a run on the terminal."""
+"""Formats the tables that a run prints on the terminal."""
 
 from __future__ import annotations
 
@@ -6,36 +6,36 @@ from collections.abc import Iterable, Mapping
 
 from benchmarks.options import Sizes
 from benchmarks.reports.measurement import Measurement
-from benchmarks.reports.report import Measured, Report
-from benchmarks.reports.targets import Bar, Verdict
+from benchmarks.reports.report import Report, SubjectResults
+from benchmarks.reports.targets import Target, TargetResult
 from benchmarks.workloads.catalog import WATCHES
 
-HEADINGS = ("work", "rate", "CPU per op", "p50", "p95", "p99", "max", "floor", "errors")
+HEADINGS = ("workload", "rate", "CPU per op", "p50", "p95", "p99", "max", "baseline", "errors")
 WATCHED = (
     *("rate", "seconds", "cpu_us", "delivery_us", "p50_ms", "p99_ms", "last_ms", "all_ms", "others_p99_ms"),
     *("kb", "grown_mb", "p99_ratio", "growth", "floor_ratio"),
 )
 WATCH_HEADINGS = (
-    *("watching", "rate", "takes", "CPU", "no write", "p50", "p99", "last", "all", "others p99"),
-    *("holds", "grown", "p99 grown", "growth", "floor"),
+    *("workload", "rate", "time", "CPU", "no write", "p50", "p99", "last", "all", "others p99"),
+    *("memory", "grown", "p99 ratio", "growth", "baseline"),
 )
 _WATCHES = frozenset(workload.name for workload in WATCHES)
 
 
 def tables(report: Report) -> str:
-    parts = [_floor_table(report.floors)] if report.floors else []
+    parts = [_baseline_table(report.baselines)] if report.baselines else []
     parts += [_subject_table(each, report.titles) for each in report.subjects]
-    if verdicts := report.verdicts():
-        parts.append(_bar_title(report.options.sizes) + _bar_table(verdicts))
+    if target_results := report.target_results():
+        parts.append(_target_title(report.options.sizes) + _target_table(target_results))
     return "\n\n".join(parts)
 
 
-def _floor_table(floors: Mapping[str, Measurement]) -> str:
-    rows = [row(each, name) for name, each in floors.items()]
-    return "Floors of this run\n" + grid(HEADINGS, rows)
+def _baseline_table(baselines: Mapping[str, Measurement]) -> str:
+    rows = [row(each, name) for name, each in baselines.items()]
+    return "Baselines of this run\n" + grid(HEADINGS, rows)
 
 
-def _subject_table(subject: Measured, titles: Mapping[str, str]) -> str:
+def _subject_table(subject: SubjectResults, titles: Mapping[str, str]) -> str:
     rows = [row(each, titles[work]) for work, each in subject.measurements.items() if work not in _WATCHES]
     watched = [
         watch_row(each, titles[work]) for work, each in subject.measurements.items() if work in _WATCHES
@@ -43,38 +43,38 @@ def _subject_table(subject: Measured, titles: Mapping[str, str]) -> str:
     lines = [f"{subject.name} {subject.version}".strip()]
     lines += [grid(HEADINGS, rows)] if rows else []
     lines += [narrowed(WATCH_HEADINGS, watched)] if watched else []
-    lines += [f"  left out: {titles[work]} ({why})" for work, why in subject.skipped.items()]
+    lines += [f"  skipped: {titles[work]} ({why})" for work, why in subject.skipped.items()]
     return "\n".join(lines)
 
 
-def _bar_title(sizes: Sizes) -> str:
-    promised = Sizes()
+def _target_title(sizes: Sizes) -> str:
+    defaults = Sizes()
     counted = ("objects", "large", "events", "few", "watchers", "many", "crowd", "burst")
-    smaller = [name for name in counted if getattr(sizes, name) < getattr(promised, name)]
-    return f"Bars (no proof, smaller than promised: {', '.join(smaller)})\n" if smaller else "Bars\n"
+    smaller = [name for name in counted if getattr(sizes, name) < getattr(defaults, name)]
+    return f"Targets (not comparable, smaller sizes: {', '.join(smaller)})\n" if smaller else "Targets\n"
 
 
-def _bar_table(verdicts: Iterable[Verdict]) -> str:
+def _target_table(target_results: Iterable[TargetResult]) -> str:
     rows = [
         (
-            verdict.bar.words,
-            _limit(verdict.bar),
-            show(verdict.bar.figure, verdict.figure),
-            "met" if verdict.met else "NOT MET",
+            result.target.title,
+            _limit(result.target),
+            show(result.target.figure, result.measured),
+            "met" if result.met else "NOT MET",
         )
-        for verdict in verdicts
+        for result in target_results
     ]
-    return grid(("work", "promised", "measured", ""), rows)
+    return grid(("workload", "target", "measured", ""), rows)
 
 
-def _limit(bar: Bar) -> str:
-    if bar.at_least is not None:
-        return "from " + show(bar.figure, bar.at_least)
-    return "to " + show(bar.figure, bar.at_most)
+def _limit(target: Target) -> str:
+    if target.at_least is not None:
+        return "at least " + show(target.figure, target.at_least)
+    return "at most " + show(target.figure, target.at_most)
 
 
 def row(each: Measurement, title: str) -> tuple[str, ...]:
-    """One line of the big table; what is no stream of operations shows its one figure as the rate."""
+    """A row of the main table; workloads that are not a stream of operations show their one figure as the rate."""
     figures = each.figures
     first = next((name for name in ("rate", "seconds", "mb") if name in figures), "")
     cells = [title, show(first, figures[first]) if first else ""]
@@ -115,22 +115,22 @@ def _microseconds(value: float) -> str:
 
 
 def narrowed(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    """Without the columns that nothing is in."""
-    used = [place for place in range(len(headings)) if not place or any(line[place] for line in rows)]
+    """A table without its empty columns."""
+    used = [column for column in range(len(headings)) if not column or any(line[column] for line in rows)]
     return grid(
-        tuple(headings[place] for place in used), [tuple(line[place] for place in used) for line in rows]
+        tuple(headings[column] for column in used), [tuple(line[column] for column in used) for line in rows]
     )
 
 
 def grid(headings: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     lines = [headings, *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(headings))]
-    shown = []
+    formatted = []
     for line in lines:
         cells = [
             cell.ljust(width) if column == 0 else cell.rjust(width)
             for column, (cell, width) in enumerate(zip(line, widths, strict=True))
         ]
-        shown.append("  " + "  ".join(cells).rstrip())
-    shown.insert(1, "  " + "  ".join("-" * width for width in widths))
-    return "\n".join(shown)
+        formatted.append("  " + "  ".join(cells).rstrip())
+    formatted.insert(1, "  " + "  ".join("-" * width for width in widths))
+    return "\n".join(formatted)

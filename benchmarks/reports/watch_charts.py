@@ -1,7 +1,7 @@
-"""The chart of watches: what one delivery costs against how many watch, above a bare loop of sends to as many sockets.
+"""The chart of watches: the cost of a delivery by number of watchers, above a bare loop of sends to as many sockets.
 
-Linear from zero like the others. The share of the write stands apart: it is paid once an event, so it shrinks with the
-crowd and would make a delivery look cheaper among many.
+Linear from zero like the others. The share of the write is shown separately: the server pays it once per event, so it
+shrinks as watchers are added and would make a delivery look cheaper.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def against_watchers(report: Report) -> str:
     for place, each in enumerate(found):
         _draw(drawing, _TOP + _ROW * place, report.titles[each.work], each, scale)
     bottom = _TOP + _ROW * len(found)
-    _explain(drawing, bottom)
+    _draw_legend(drawing, bottom)
     return drawing.finish(bottom + 54)
 
 
@@ -60,7 +60,7 @@ def _draw(drawing: Drawing, top: float, title: str, each: Measurement, scale: fl
     drawing.text(WIDTH - 24, top + 15, words, "ink", "end")
 
 
-def _explain(drawing: Drawing, bottom: float) -> None:
+def _draw_legend(drawing: Drawing, bottom: float) -> None:
     x = 24.0
     for classes, words in (
         ("base", "bare loop of sends"),
@@ -72,5 +72,5 @@ def _explain(drawing: Drawing, bottom: float) -> None:
         x += 60 + 6.2 * len(words)
     theirs = recorded()
     cost = show("cpu_us", theirs.figure("fanout", "cpu_us"))
-    told = f"{theirs.server}, 1,000 watchers over TLS: {cost} with the write."
-    drawing.text(24, bottom + 38, told, "quiet small")
+    text = f"{theirs.server}, 1,000 watchers over TLS: {cost} with the write."
+    drawing.text(24, bottom + 38, text, "quiet small")

@@ -1,9 +1,9 @@
-"""CPU time that a server's processes have used, in nanosecond resolution.
+"""CPU time that a server's processes have used, with nanosecond resolution.
 
-Linux keeps a CPU clock per process that any process may read; its clock id is made of the process id (see
-clock_getcpuclockid(3)). It counts user and system time, exact to the nanosecond, and keeps what finished
-threads used. Rejected: /proc/<pid>/stat counts in ticks of 10 ms, coarser than a short round needs; the
-schedstat files are exact but forget a thread when it ends.
+Linux has a CPU clock per process that any process may read; its clock id is derived from the process id (see
+clock_getcpuclockid(3)). It counts user and system time, including that of finished threads. Rejected:
+/proc/<pid>/stat counts in ticks of 10 ms, too coarse for a short round; the schedstat files are exact but lose a
+thread's time when it ends.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from collections.abc import Iterable
 
 from benchmarks.servers.processes import with_children
 
-# The low bits of a CPU clock id: 2 asks for scheduled time (user and system), the third bit unset for a
-# whole process rather than one thread. The process id stands above them, inverted.
+# The low bits of a CPU clock id: 2 selects scheduled time (user and system); the third bit, unset, selects the
+# whole process rather than one thread. The bits above hold the inverted process id.
 _SCHEDULED = 2
 _TICK = os.sysconf("SC_CLK_TCK")
 
 
 def cpu_seconds(pids: Iterable[int]) -> float:
-    """The sum over all processes and their children; a process that has gone counts nothing."""
+    """The sum over all processes and their children; a process that has ended counts as zero."""
     return sum(_of_process(pid) for pid in with_children(pids))
 
 

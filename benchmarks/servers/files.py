@@ -1,15 +1,15 @@
-"""Open files: ten thousand watchers are as many sockets here and in the server, more than most shells allow."""
+"""The limit of open files: ten thousand watchers need as many sockets here and in the server."""
 
 from __future__ import annotations
 
 import resource
 
-# Besides watchers a process has its journal or its writers, logs, and whatever the interpreter opens.
-BESIDES = 160
+# Besides sockets of watchers, a process opens its journal or its writers, logs, and files of the interpreter.
+OTHER_FILES = 160
 
 
 def raise_file_limit() -> int:
-    """Take what the machine allows this process, and with it those it starts; gives the limit."""
+    """Raise the soft limit of this process, which child processes inherit, to the hard limit; returns the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -17,8 +17,8 @@ def raise_file_limit() -> int:
 
 
 def shortage(sockets: int) -> str:
-    """Why so many sockets cannot be opened; empty when they can."""
+    """Why a process cannot open this many sockets; empty when it can."""
     limit = raise_file_limit()
-    if limit >= sockets + BESIDES:
+    if limit >= sockets + OTHER_FILES:
         return ""
-    return f"{sockets} sockets and no more than {limit} open files a process: raise it with ulimit -Hn"
+    return f"{sockets} sockets need more than the limit of {limit} open files per process: raise it with ulimit -Hn"

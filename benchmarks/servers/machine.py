@@ -1,4 +1,4 @@
-"""Where and with what a run was made; a figure without this is worth nothing."""
+"""Describes the machine and the libraries of a run; no figure can be compared without them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _processor() -> str:
 
 
 def file_system(folder: Path) -> str:
-    """The type of the mount that holds this folder; on tmpfs an fsync costs nothing."""
+    """The file system type of the mount that contains this folder; on tmpfs an fsync costs nothing."""
     best, kind = "", ""
     try:
         mounts = Path("/proc/mounts").read_text().splitlines()

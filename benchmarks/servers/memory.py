@@ -1,8 +1,8 @@
-"""Memory of a server's processes: the proportional set size, in the unit the reference was measured in.
+"""Memory of a server's processes: the proportional set size (Pss), in the unit of the reference's figures.
 
-Pss shares a page between all processes that map it, so it may be added up over processes. It includes the
-pages of the journal that happen to be mapped, which the kernel may drop at any time; `anonymous` leaves
-them out. A megabyte here is 1024 kB of /proc.
+Pss divides a shared page among all processes that map it, so it may be summed over processes. It includes the
+currently mapped pages of the journal, which the kernel may drop at any time; `anonymous` leaves them out. A megabyte
+here is 1024 kB of /proc.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A server's processes: the named ones and everything they started, as /proc shows them now."""
+"""A server's processes: the given ones and all their descendants, as /proc lists them now."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterable
 
 def with_children(pids: Iterable[int]) -> list[int]:
     found: list[int] = []
-    waiting = list(pids)
-    while waiting:
-        pid = waiting.pop()
+    pending = list(pids)
+    while pending:
+        pid = pending.pop()
         if pid not in found:
             found.append(pid)
-            waiting += _children(pid)
+            pending += _children(pid)
     return found
 
 

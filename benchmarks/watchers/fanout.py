@@ -1,8 +1,8 @@
-"""One event, or a burst of them, to many watchers: the server and the bare loop of sends in turn, round by round.
+"""Delivers one event or a burst of events to many watchers, by the server and by the bare loop of sends in turn.
 
-A round is three in a row: the watched writes, the same writes to a collection that nobody watches, and the bare loop
-to as many sockets. So what a delivery costs without its share of the write, and how that compares with a bare send,
-are told by neighbours in time. Latency counts from the sending of a write, its commit included, to the watcher that
+A round has three steps: the watched writes, the same writes to a collection that nobody watches, and the bare loop to
+as many sockets. Measuring them right after each other shows what a delivery costs without its share of the write, and
+how that compares with a bare send. Latency is the time from sending a write, its commit included, until the watcher
 has the event.
 """
 
@@ -16,36 +16,36 @@ from typing import Any
 from benchmarks.baselines.send_loop import bare_loop
 from benchmarks.loads.latency import over_rounds
 from benchmarks.reports.measurement import Measurement
-from benchmarks.servers.site import Site
-from benchmarks.watchers.collection import Scene
-from benchmarks.watchers.controller import Audience
-from benchmarks.watchers.probe import Probe
-from benchmarks.watchers.requests import Assignment, Deliver, Done, Open
+from benchmarks.servers.measured_server import MeasuredServer
+from benchmarks.watchers.background_gets import BackgroundGets
+from benchmarks.watchers.collection import WatchedCollection
+from benchmarks.watchers.commands import Assignment, CommandResult, Deliver, Open
+from benchmarks.watchers.watcher_process import WatcherProcess
 
-WRITERS = 32  # of a burst: enough that commits are full
-FEWEST = 10  # events of one round
+WRITERS = 32  # connections that write a burst: enough to fill commits
+MIN_EVENTS = 10  # of one round
 WARMUP = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Who watches how, and what is written."""
+    """How many clients watch in which way, and how many events are written at once."""
 
     watchers: int
     tls: bool
     groups: int = 1
     websocket: bool = False
-    stalled: int = 0  # besides, watchers that do not read
+    stalled: int = 0  # additional watchers that do not read
     burst: int = 1  # events written at once
-    probed: bool = False  # see what becomes of other requests
+    with_gets: bool = False  # also measure gets of another client during the deliveries
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    ours: Done
+    ours: CommandResult
     watchers: int
-    write: float  # CPU seconds of a write that nobody watches
-    floor: float  # microseconds of one bare send
+    write: float  # CPU seconds of a write to the collection that nobody watches
+    baseline: float  # microseconds of one bare send
 
     @property
     def delivery_us(self) -> float:
@@ -54,34 +54,36 @@ class Round:
 
 
 class FanOut:
-    def __init__(self, site: Site, work: str, shape: Shape) -> None:
-        self._site, self._work, self._shape = site, work, shape
-        self._scene = Scene(site, work)
+    def __init__(self, server: MeasuredServer, work: str, shape: Shape) -> None:
+        self._server, self._work, self._shape = server, work, shape
+        self._collection = WatchedCollection(server, work)
         self._stack = ExitStack()
-        everybody = shape.watchers + shape.stalled
-        self._ours = self._stack.enter_context(self._scene.audience(tls=shape.tls, watchers=everybody))
-        quiet = Scene(site, f"{work}-quiet").audience(tls=shape.tls, watchers=0)
-        self._quiet = self._stack.enter_context(quiet)
+        count = shape.watchers + shape.stalled
+        self._ours = self._stack.enter_context(self._collection.start_watchers(tls=shape.tls, watchers=count))
+        unwatched = WatchedCollection(server, f"{work}-quiet").start_watchers(tls=shape.tls, watchers=0)
+        self._unwatched = self._stack.enter_context(unwatched)
 
     def measure(self) -> Measurement:
         with self._stack:
-            self._quiet.deliver(Deliver(WARMUP))
-            self._gather()
-            bare = self._bare(self._event_size())
-            rounds = [self._round(bare) for _ in range(self._site.sizes.rounds)]
-            others = self._others() if self._shape.probed else {}
+            self._unwatched.deliver(Deliver(WARMUP))
+            self._open_watches()
+            send_loop = self._start_send_loop(self._event_size())
+            rounds = [self._round(send_loop) for _ in range(self._server.sizes.rounds)]
+            others = self._measure_gets() if self._shape.with_gets else {}
             return self._measurement(rounds, others)
 
-    def _round(self, bare: Audience) -> Round:
-        order = self._order()
-        ours, quiet = self._ours.deliver(order), self._quiet.deliver(order)
-        # One event a send, however many of ours travel together.
-        floor = bare.deliver(Deliver(max(FEWEST, self._site.sizes.deliveries // self._shape.watchers)))
-        return Round(ours, self._shape.watchers, quiet.server_cpu / order.events, cpu_us(floor))
+    def _round(self, send_loop: WatcherProcess) -> Round:
+        command = self._command()
+        ours, unwatched = self._ours.deliver(command), self._unwatched.deliver(command)
+        # The bare loop sends one event at a time, however many the server combines in one send.
+        baseline = send_loop.deliver(
+            Deliver(max(MIN_EVENTS, self._server.sizes.deliveries // self._shape.watchers))
+        )
+        return Round(ours, self._shape.watchers, unwatched.server_cpu / command.events, cpu_us(baseline))
 
-    def _gather(self) -> None:
+    def _open_watches(self) -> None:
         shape = self._shape
-        watches = self._scene.watches(groups=shape.groups)
+        watches = self._collection.watches(groups=shape.groups)
         self._ours.open(Open(shape.watchers, watches, websocket=shape.websocket))
         if shape.stalled:
             self._ours.open(Open(shape.stalled, watches, websocket=shape.websocket, stalled=True))
@@ -90,27 +92,27 @@ class FanOut:
         done = self._ours.deliver(Deliver(WARMUP))
         return round(done.bytes_received / done.deliveries)
 
-    def _bare(self, size: int) -> Audience:
+    def _start_send_loop(self, size: int) -> WatcherProcess:
         shape = self._shape
-        target = self._stack.enter_context(bare_loop(self._site.options, size, tls=shape.tls))
-        audience = self._stack.enter_context(Audience(Assignment(target, target, "/")))
-        audience.open(Open(shape.watchers, ("/",)))
-        audience.deliver(Deliver(WARMUP))
-        return audience
+        endpoint = self._stack.enter_context(bare_loop(self._server.options, size, tls=shape.tls))
+        process = self._stack.enter_context(WatcherProcess(Assignment(endpoint, endpoint, "/")))
+        process.open(Open(shape.watchers, ("/",)))
+        process.deliver(Deliver(WARMUP))
+        return process
 
-    def _order(self) -> Deliver:
+    def _command(self) -> Deliver:
         shape = self._shape
         if shape.burst > 1:
             return Deliver(shape.burst, step=shape.burst, writers=WRITERS)
-        return Deliver(max(FEWEST, self._site.sizes.deliveries // shape.watchers))
+        return Deliver(max(MIN_EVENTS, self._server.sizes.deliveries // shape.watchers))
 
-    def _others(self) -> dict[str, float]:
-        probe = Probe(*self._scene.object)
+    def _measure_gets(self) -> dict[str, float]:
+        gets = BackgroundGets(*self._collection.object)
         try:
-            self._ours.deliver(self._order(), meanwhile=probe)
+            self._ours.deliver(self._command(), meanwhile=gets)
         finally:
-            probe.close()
-        return probe.summary()
+            gets.close()
+        return gets.summary()
 
     def _measurement(self, rounds: list[Round], others: dict[str, float]) -> Measurement:
         ours = [each.ours for each in rounds]
@@ -118,7 +120,7 @@ class FanOut:
             "rate": round(statistics.median(done.deliveries / done.seconds for done in ours), 1),
             "cpu_us": round(statistics.median(map(cpu_us, ours)), 2),
             "delivery_us": round(statistics.median(each.delivery_us for each in rounds), 2),
-            "floor_ratio": round(statistics.median(each.delivery_us / each.floor for each in rounds), 2),
+            "floor_ratio": round(statistics.median(each.delivery_us / each.baseline for each in rounds), 2),
         }
         figures |= {
             f"{name}_ms": value for name, value in over_rounds(done.latency_ms for done in ours).items()
@@ -136,13 +138,13 @@ class FanOut:
             "watchers": shape.watchers,
             "groups": shape.groups,
             "stalled": shape.stalled,
-            "events_of_a_round": self._order().events,
+            "events_of_a_round": self._command().events,
             "bytes_of_an_event": round(ours[0].bytes_received / ours[0].deliveries),
             "write_us": round(statistics.median(each.write for each in rounds) * 1e6, 1),
-            "floors": {"bare-loop": round(statistics.median(each.floor for each in rounds), 2)},
+            "floors": {"bare-loop": round(statistics.median(each.baseline for each in rounds), 2)},
             "cpu_us_of_rounds": [round(cpu_us(done), 2) for done in ours],
             "delivery_us_of_rounds": [round(each.delivery_us, 2) for each in rounds],
-            "floor_us_of_rounds": [round(each.floor, 2) for each in rounds],
+            "floor_us_of_rounds": [round(each.baseline, 2) for each in rounds],
             "write_ms": ours[-1].write_ms,
             "others_ms": others,
             "generator_busy": round(sum(done.generator_cpu for done in ours) / seconds, 2),
@@ -150,5 +152,5 @@ class FanOut:
         }
 
 
-def cpu_us(done: Done) -> float:
+def cpu_us(done: CommandResult) -> float:
     return done.server_cpu / done.deliveries * 1e6

@@ -1,8 +1,8 @@
-"""All watchers of a watching process and the connections that write what they see, on one epoll.
+"""All watchers of a watcher process and the connections that write what they watch, on one epoll.
 
-One thread, one buffer, a `recv_into` and a count of bytes per readable socket: on two cores whatever the crowd
-needs is missing to the server. CPU clocks are read when all is quiet, so that they count exactly the events
-counted. Every watcher must get every event once: too many are as wrong as too few.
+One thread, one buffer, one `recv_into` and one count of bytes per readable socket: on two cores the server lacks
+whatever CPU the watchers use. The pool reads CPU clocks while nothing is in flight, so that they count exactly the
+counted events. Every watcher must get every event exactly once: too many fail the workload as too few do.
 """
 
 from __future__ import annotations
@@ -12,57 +12,57 @@ import time
 from collections.abc import Iterator
 from itertools import cycle
 
-from benchmarks.loads.connection import Lane, client_context
+from benchmarks.loads.connection import Connection, client_context
 from benchmarks.loads.http1 import request
 from benchmarks.loads.latency import summary
 from benchmarks.servers.cpu import cpu_seconds
-from benchmarks.watchers.requests import Assignment, Close, Deliver, Done, Open, Order, Release
+from benchmarks.watchers.commands import Assignment, Close, Command, CommandResult, Deliver, Open, Release
 from benchmarks.watchers.watcher import MARK, NotServed, Watcher
 
-STALLED = 30.0  # seconds without a byte on any connection: the server hangs
+STALL_TIMEOUT = 30.0  # seconds without a byte on any connection before the pool gives up
 _BUFFER = 1 << 18
-_READY = 1024  # sockets told of by one call of epoll
-OBJECTS = 16  # objects that are written in turn
+_MAX_READY = 1024  # maximum number of sockets that one call of epoll reports
+OBJECTS = 16  # objects that the writers replace in turn
 
 
-class Hangs(Exception):
+class NoProgress(Exception):
     pass
 
 
-class Crowd:
+class WatcherPool:
     def __init__(self, assignment: Assignment) -> None:
         self._assignment = assignment
-        self._context = client_context() if assignment.target.tls else None
+        self._context = client_context() if assignment.endpoint.tls else None
         self._poll = select.epoll()
         self._buffer = bytearray(_BUFFER)
         self._view = memoryview(self._buffer)
-        self._watchers: dict[int, Watcher] = {}  # by file number, those that are answered
+        self._watchers: dict[int, Watcher] = {}  # by file descriptor; those whose response has begun
         self._opening: dict[int, Watcher] = {}
-        self._writers: dict[int, Lane] = {}
+        self._writers: dict[int, Connection] = {}
         self._writes = _writes(assignment)
-        self._level = 0  # events that everybody should have
-        self._waiting = 0  # watchers that read and have fewer
+        self._expected = 0  # events that every watcher should have
+        self._behind = 0  # number of reading watchers that have fewer
         self._bytes = self._events = 0
-        self._arrivals: list[float] = []  # when a watcher had everything
+        self._completed_at: list[float] = []  # when each watcher had all events
 
-    def perform(self, order: Order) -> Done:
-        if isinstance(order, Deliver):
-            self._hire(order.writers)
+    def perform(self, command: Command) -> CommandResult:
+        if isinstance(command, Deliver):
+            self._open_writers(command.writers)
         cpu, own = self._server_cpu(), time.process_time()
         begin, size, events = time.perf_counter(), self._bytes, self._events
-        match order:
+        match command:
             case Open():
-                latencies = self._open(order)
+                latencies = self._open(command)
             case Deliver():
-                latencies = self._deliver(order)
+                latencies = self._deliver(command)
             case Release():
                 latencies = self._release()
             case Close():
                 latencies = self._close()
         seconds = time.perf_counter() - begin
         server_cpu, generator_cpu = self._server_cpu() - cpu, time.process_time() - own
-        self._dismiss()
-        return Done(
+        self._close_writers()
+        return CommandResult(
             deliveries=self._events - events,
             seconds=seconds,
             server_cpu=server_cpu,
@@ -72,113 +72,109 @@ class Crowd:
         )
 
     def _server_cpu(self) -> float:
-        return cpu_seconds(self._assignment.target.pids)
+        return cpu_seconds(self._assignment.endpoint.pids)
 
-    # Opening.
-
-    def _open(self, order: Open) -> dict[str, list[float]]:
-        """Arrivals are counted from the beginning: what a client of many that come at once waits for."""
+    def _open(self, command: Open) -> dict[str, list[float]]:
+        """Open watches; latency counts from the beginning, as each of many clients that connect at once waits."""
         begin = time.perf_counter()
-        self._arrivals = []
-        for watcher in self._coming(order):
-            self._approach(watcher)
-            while len(self._opening) >= order.window:
-                self._pump()
-        while self._opening or self._waiting:
-            self._pump()
-        return {"latency_ms": [moment - begin for moment in self._arrivals]}
+        self._completed_at = []
+        for watcher in self._new_watchers(command):
+            self._start_opening(watcher)
+            while len(self._opening) >= command.window:
+                self._poll_once()
+        while self._opening or self._behind:
+            self._poll_once()
+        return {"latency_ms": [moment - begin for moment in self._completed_at]}
 
-    def _coming(self, order: Open) -> Iterator[Watcher]:
-        target = self._assignment.target
-        paths = cycle([_watch_request(path, target.token, order.websocket) for path in order.paths])
+    def _new_watchers(self, command: Open) -> Iterator[Watcher]:
+        endpoint = self._assignment.endpoint
+        paths = cycle([_watch_request(path, endpoint.token, command.websocket) for path in command.paths])
         first = len(self._watchers)
-        for index, path in zip(range(first, first + order.watchers), paths, strict=False):
+        for index, path in zip(range(first, first + command.watchers), paths, strict=False):
             yield Watcher(
                 index,
-                target,
+                endpoint,
                 path,
                 self._context,
-                got=self._level - order.missed,
-                stalled=order.stalled,
-                websocket=order.websocket,
+                got=self._expected - command.missed,
+                stalled=command.stalled,
+                websocket=command.websocket,
             )
 
-    def _approach(self, watcher: Watcher) -> None:
-        wanted = watcher.advance()
+    def _start_opening(self, watcher: Watcher) -> None:
+        mask = watcher.advance()
         self._opening[watcher.fileno()] = watcher
-        self._poll.register(watcher.fileno(), wanted)
+        self._poll.register(watcher.fileno(), mask)
 
-    def _go_on(self, watcher: Watcher) -> None:
-        """One more step of opening; who is answered belongs to the crowd."""
-        wanted = watcher.advance()
-        if wanted:
-            self._poll.modify(watcher.fileno(), wanted)
+    def _continue_opening(self, watcher: Watcher) -> None:
+        """Continue to open a watch; once its response begins, the pool reads its events."""
+        mask = watcher.advance()
+        if mask:
+            self._poll.modify(watcher.fileno(), mask)
             return
         del self._opening[watcher.fileno()]
         self._watchers[watcher.fileno()] = watcher
-        if watcher.got == self._level:
-            self._arrivals.append(time.perf_counter())
+        if watcher.got == self._expected:
+            self._completed_at.append(time.perf_counter())
         elif not watcher.stalled:
-            self._waiting += 1
+            self._behind += 1
         self._read(watcher)
         if watcher.stalled:
             self._poll.unregister(watcher.fileno())
 
-    # Delivering.
-
-    def _deliver(self, order: Deliver) -> dict[str, list[float]]:
+    def _deliver(self, command: Deliver) -> dict[str, list[float]]:
         latencies: list[float] = []
         last: list[float] = []
-        answered: list[float] = []
-        self._arrivals = []
-        for _ in range(order.events // order.step):
-            begin = self._step(order.step, answered)
-            if order.step == 1 and self._arrivals:
-                latencies += [moment - begin for moment in self._arrivals]
-                last.append(max(self._arrivals) - begin)
-        return {"latency_ms": latencies, "last_ms": last, "write_ms": answered}
+        write_seconds: list[float] = []
+        self._completed_at = []
+        for _ in range(command.events // command.step):
+            begin = self._step(command.step, write_seconds)
+            if command.step == 1 and self._completed_at:
+                latencies += [moment - begin for moment in self._completed_at]
+                last.append(max(self._completed_at) - begin)
+        return {"latency_ms": latencies, "last_ms": last, "write_ms": write_seconds}
 
-    def _step(self, events: int, answered: list[float]) -> float:
-        """Write so many events and wait for everybody; the moment of the first write."""
+    def _step(self, events: int, write_seconds: list[float]) -> float:
+        """Write this many events and wait until every watcher has them; returns the time of the first write."""
         writes = [next(self._writes) for _ in range(events)]
         self._expect(events)
         begin = time.perf_counter()
-        flying = 0
-        for lane in self._writers.values():
+        in_flight = 0
+        for connection in self._writers.values():
             if writes:
-                lane.started = time.perf_counter()
-                lane.send(writes.pop())
-                flying += 1
-        while flying or self._waiting:
-            for lane in self._pump():
-                answered.append(time.perf_counter() - lane.started)
-                flying -= 1
+                connection.started = time.perf_counter()
+                connection.send(writes.pop())
+                in_flight += 1
+        while in_flight or self._behind:
+            for connection in self._poll_once():
+                write_seconds.append(time.perf_counter() - connection.started)
+                in_flight -= 1
                 if writes:
-                    lane.started = time.perf_counter()
-                    lane.send(writes.pop())
-                    flying += 1
+                    connection.started = time.perf_counter()
+                    connection.send(writes.pop())
+                    in_flight += 1
         return begin
 
     def _expect(self, events: int) -> None:
-        self._level += events
-        self._arrivals = []
-        self._waiting = sum(not watcher.stalled for watcher in self._watchers.values())
+        self._expected += events
+        self._completed_at = []
+        self._behind = sum(not watcher.stalled for watcher in self._watchers.values())
 
-    def _pump_until_all(self) -> None:
-        while self._waiting:
-            self._pump()
+    def _poll_until_complete(self) -> None:
+        while self._behind:
+            self._poll_once()
 
-    def _pump(self) -> list[Lane]:
-        """Take what has arrived; the writers whose answers are in."""
+    def _poll_once(self) -> list[Connection]:
+        """Process all ready sockets; returns the writers whose response is complete."""
         watchers = self._watchers
-        done: list[Lane] = []
+        done: list[Connection] = []
         for fd, _ in self._ready():
             if fd in watchers:
                 self._read(watchers[fd])
             elif fd in self._opening:
-                self._go_on(self._opening[fd])
+                self._continue_opening(self._opening[fd])
             else:
-                done += self._answered(self._writers[fd])
+                done += self._completed_write(self._writers[fd])
         return done
 
     def _read(self, watcher: Watcher) -> None:
@@ -186,81 +182,80 @@ class Crowd:
         self._bytes += size
         if events:
             self._events += events
-            if watcher.got >= self._level:
-                self._arrived(watcher, events)
+            if watcher.got >= self._expected:
+                self._record_complete(watcher, events)
 
-    def _arrived(self, watcher: Watcher, events: int) -> None:
-        if watcher.got > self._level or watcher.got - events >= self._level:
-            raise NotServed(f"watcher {watcher.index} got {watcher.got} events of {self._level}")
-        self._waiting -= 1
-        self._arrivals.append(time.perf_counter())
+    def _record_complete(self, watcher: Watcher, events: int) -> None:
+        if watcher.got > self._expected or watcher.got - events >= self._expected:
+            raise NotServed(f"watcher {watcher.index} got {watcher.got} events instead of {self._expected}")
+        self._behind -= 1
+        self._completed_at.append(time.perf_counter())
 
     def _ready(self) -> list[tuple[int, int]]:
-        ready = self._poll.poll(STALLED, _READY)
+        ready = self._poll.poll(STALL_TIMEOUT, _MAX_READY)
         if not ready:
-            missing = [watcher.index for watcher in self._watchers.values() if watcher.got < self._level]
-            raise Hangs(
-                f"no byte for {STALLED:.0f} seconds; {len(missing)} watchers have fewer than {self._level} events"
+            missing = [watcher.index for watcher in self._watchers.values() if watcher.got < self._expected]
+            raise NoProgress(
+                f"no byte for {STALL_TIMEOUT:.0f} seconds; "
+                f"{len(missing)} watchers have fewer than {self._expected} events"
             )
         return ready
 
-    # Writing.
-
-    def _hire(self, count: int) -> None:
-        target = self._assignment.writer
-        context = client_context() if target.tls else None
+    def _open_writers(self, count: int) -> None:
+        endpoint = self._assignment.writer
+        context = client_context() if endpoint.tls else None
         for index in range(count):
-            lane = Lane(index, target, context, keep_body=False)
-            self._writers[lane.fileno()] = lane
-            self._poll.register(lane.fileno(), select.EPOLLIN)
+            connection = Connection(index, endpoint, context, keep_body=False)
+            self._writers[connection.fileno()] = connection
+            self._poll.register(connection.fileno(), select.EPOLLIN)
 
-    def _answered(self, lane: Lane) -> list[Lane]:
-        if not lane.read(self._buffer, self._view):
+    def _completed_write(self, connection: Connection) -> list[Connection]:
+        if not connection.read(self._buffer, self._view):
             return []
-        if lane.answer.status >= 300:
-            raise NotServed(f"a write was answered with {lane.answer.status}: {lane.answer.body[:300]!r}")
-        return [lane]
+        if connection.response.status >= 300:
+            raise NotServed(
+                f"the response to a write was {connection.response.status}: {connection.response.body[:300]!r}"
+            )
+        return [connection]
 
-    def _dismiss(self) -> None:
-        for fd, lane in self._writers.items():
+    def _close_writers(self) -> None:
+        for fd, connection in self._writers.items():
             self._poll.unregister(fd)
-            lane.close()
+            connection.close()
         self._writers.clear()
-
-    # Stalling and ending.
 
     def _release(self) -> dict[str, list[float]]:
         begin = time.perf_counter()
         stalled = [watcher for watcher in self._watchers.values() if watcher.stalled]
-        self._arrivals = []
+        self._completed_at = []
         for watcher in stalled:
             watcher.stalled = False
             self._poll.register(watcher.fileno(), select.EPOLLIN)
-        self._waiting = sum(watcher.got < self._level for watcher in stalled)
-        self._pump_until_all()
-        return {"latency_ms": [moment - begin for moment in self._arrivals]}
+        self._behind = sum(watcher.got < self._expected for watcher in stalled)
+        self._poll_until_complete()
+        return {"latency_ms": [moment - begin for moment in self._completed_at]}
 
     def _close(self) -> dict[str, list[float]]:
         for watcher in self._watchers.values():
             watcher.close()
         self._watchers.clear()
-        self._waiting = 0
+        self._behind = 0
         return {}
 
 
 def _watch_request(path: str, token: str, websocket: bool) -> bytes:
-    asked = request("GET", path, token=token)
+    plain_request = request("GET", path, token=token)
     if not websocket:
-        return asked
+        return plain_request
     upgrade = (
         b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
         b"Sec-WebSocket-Key: YmVuY2htYXJrcyBrZXkhIQ==\r\n\r\n"
     )
-    return asked[:-2] + upgrade
+    return plain_request[:-2] + upgrade
 
 
 def _writes(assignment: Assignment) -> Iterator[bytes]:
-    """Replacements without end; none equals the one before, which would make no event."""
+    """An endless series of PUT requests; each changes its object, since an unchanged object causes no event."""
     token, number = assignment.writer.token, 0
     while True:
         name = f"w-{number % OBJECTS:02}"

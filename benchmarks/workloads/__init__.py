@@ -1,1 +1,1 @@
-"""The work that is measured, one module per subject; `catalog` has them all in running order."""
+"""The workloads, one module per subject; `catalog` lists them in the order in which they run."""

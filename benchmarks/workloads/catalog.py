@@ -1,27 +1,28 @@
-"""Every workload in the order it runs: what must find an idle server first, the largest collection at the end.
+"""All workloads in the order in which they run: first those that need an idle server.
 
-Watches come last of a server's works: what they write is history that nobody else should have to walk past.
+Workloads of the large collection come later, and watches last: they write so much history that other workloads should
+not have to read past it.
 """
 
 from __future__ import annotations
 
-from benchmarks.archive import Archive
+from benchmarks.large_journal import LargeJournal
 from benchmarks.options import Options, Sizes
-from benchmarks.servers.site import Site
-from benchmarks.workloads.arrivals import ARRIVALS
+from benchmarks.servers.measured_server import MeasuredServer
+from benchmarks.workloads.connecting import CONNECTING
 from benchmarks.workloads.fanouts import FANOUTS
 from benchmarks.workloads.journal import JOURNAL
-from benchmarks.workloads.laggards import LAGGARDS
 from benchmarks.workloads.ownership import OWNERSHIP
 from benchmarks.workloads.pages import PAGES
 from benchmarks.workloads.patches import PATCHES
 from benchmarks.workloads.reads import READS
-from benchmarks.workloads.standing import AFTER, BEFORE, BETWEEN
+from benchmarks.workloads.slow_watchers import SLOW_WATCHERS
+from benchmarks.workloads.start_and_memory import AFTER, BEFORE, BETWEEN
 from benchmarks.workloads.workload import Workload
 from benchmarks.workloads.writes import WRITES
 
-WATCHES: tuple[Workload[Site], ...] = (*FANOUTS, *LAGGARDS, *ARRIVALS)
-OF_SERVERS: tuple[Workload[Site], ...] = (
+WATCHES: tuple[Workload[MeasuredServer], ...] = (*FANOUTS, *SLOW_WATCHERS, *CONNECTING)
+SERVER_WORKLOADS: tuple[Workload[MeasuredServer], ...] = (
     *BEFORE,
     *WRITES,
     *PATCHES,
@@ -31,8 +32,8 @@ OF_SERVERS: tuple[Workload[Site], ...] = (
     *AFTER,
     *WATCHES,
 )
-OF_JOURNALS: tuple[Workload[Archive], ...] = JOURNAL
-OF_BOOKS: tuple[Workload[Sizes], ...] = OWNERSHIP
+JOURNAL_WORKLOADS: tuple[Workload[LargeJournal], ...] = JOURNAL
+OWNERSHIP_WORKLOADS: tuple[Workload[Sizes], ...] = OWNERSHIP
 
 
 class NoSuchWorkload(ValueError):
@@ -40,8 +41,8 @@ class NoSuchWorkload(ValueError):
 
 
 def titles(options: Options) -> dict[str, str]:
-    served = {each.name: each.words(options.sizes) for each in OF_SERVERS}
-    alone = {each.name: each.words(options.sizes) for each in (*OF_JOURNALS, *OF_BOOKS)}
+    served = {each.name: each.title_for(options.sizes) for each in SERVER_WORKLOADS}
+    alone = {each.name: each.title_for(options.sizes) for each in (*JOURNAL_WORKLOADS, *OWNERSHIP_WORKLOADS)}
     return served | alone
 
 

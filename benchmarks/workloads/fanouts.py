@@ -1,7 +1,7 @@
 """Fan-out: one event at a time or a burst, to few watchers or many, over each transport, in one group or sixteen.
 
-The one-at-a-time works write the next event when everybody has the one before, so a delivery is a send. In a burst
-the writers do not wait, and several events travel in one send.
+The one-at-a-time workloads write the next event when every watcher has the previous one, so a delivery is a send. In
+a burst the writers do not wait, and one send carries several events.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from collections.abc import Callable
 
 from benchmarks.options import Sizes
 from benchmarks.reports.measurement import Measurement
-from benchmarks.servers.site import Site
+from benchmarks.servers.measured_server import MeasuredServer
 from benchmarks.watchers.collection import GROUPS
 from benchmarks.watchers.fanout import FanOut, Shape
 from benchmarks.workloads.workload import Workload
 
-Shaping = Callable[[Sizes], Shape]
+ShapeOf = Callable[[Sizes], Shape]
 
 
-def _workload(name: str, title: str, shaping: Shaping) -> Workload[Site]:
-    def run(site: Site) -> Measurement:
-        return FanOut(site, name, shaping(site.sizes)).measure()
+def _workload(name: str, title: str, shape_of: ShapeOf) -> Workload[MeasuredServer]:
+    def run(server: MeasuredServer) -> Measurement:
+        return FanOut(server, name, shape_of(server.sizes)).measure()
 
     return Workload(name, title, run)
 
@@ -35,7 +35,7 @@ def _usual(sizes: Sizes) -> Shape:
 
 
 def _crowd(sizes: Sizes) -> Shape:
-    return Shape(sizes.crowd, tls=True, probed=True)
+    return Shape(sizes.crowd, tls=True, with_gets=True)
 
 
 def _groups(sizes: Sizes) -> Shape:
@@ -52,14 +52,14 @@ def _tenth(sizes: Sizes) -> Shape:
 
 
 def _burst(sizes: Sizes) -> Shape:
-    return Shape(sizes.watchers, tls=True, burst=sizes.burst, probed=True)
+    return Shape(sizes.watchers, tls=True, burst=sizes.burst, with_gets=True)
 
 
-def _plain(shaping: Shaping) -> Shaping:
-    return lambda sizes: dataclasses.replace(shaping(sizes), tls=False)
+def _plain(shape_of: ShapeOf) -> ShapeOf:
+    return lambda sizes: dataclasses.replace(shape_of(sizes), tls=False)
 
 
-FANOUTS: tuple[Workload[Site], ...] = (
+FANOUTS: tuple[Workload[MeasuredServer], ...] = (
     _workload("fanout-plain-few", "an event to {few} watchers, plain", _plain(_few)),
     _workload("fanout-plain", "an event to {watchers} watchers, plain", _plain(_usual)),
     _workload("fanout-plain-crowd", "an event to {crowd} watchers, plain", _plain(_crowd)),

@@ -1,7 +1,7 @@
-"""The journal by itself, in this process: appending, opening, snapshots, replay, old versions.
+"""The journal alone, in this process: append, open, snapshot, replay, old versions.
 
-`Archive` is the ground: a large journal made once, or a fresh one where the work writes. No figure here is
-CPU per request; they say what a start, a rebuild and a look into the past wait for.
+The workloads run on a `LargeJournal`, built once, or on a new journal where they write. No figure here is CPU per
+request; they show how long a start, a rebuild and a read of an old version wait for the journal.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from benchmarks.archive import NAMESPACE, TYPE, Archive, Events
+from benchmarks.large_journal import NAMESPACE, TYPE, Events, LargeJournal
 from benchmarks.reports.measurement import Measurement
 from benchmarks.workloads.workload import Workload
 from journal import history, replay, snapshot_writer
@@ -21,7 +21,7 @@ PAGE = 100
 
 
 @dataclass(slots=True)
-class Spent:
+class Stopwatch:
     seconds: float = 0.0
     cpu: float = 0.0
 
@@ -33,79 +33,79 @@ class Spent:
         self.cpu += time.process_time() - used
 
     def per(self, count: int) -> dict[str, float]:
-        """Figures of so many operations."""
+        """Rate and CPU of this many operations."""
         return {"rate": round(count / self.seconds, 1), "cpu_us": round(self.cpu / count * 1e6, 2)}
 
 
-def append(archive: Archive) -> Measurement:
-    """Durable appends in batches of 16, the journal's share of a create."""
-    spent, events = Spent(), 0
-    with archive.open(archive.fresh()) as journal:
-        writer = Events(journal.register_type(TYPE), archive.objects)
-        while spent.seconds < archive.sizes.seconds:
+def append(large_journal: LargeJournal) -> Measurement:
+    """Append durable batches of 16: the journal's share of a create."""
+    stopwatch, events = Stopwatch(), 0
+    with large_journal.open(large_journal.new_folder()) as journal:
+        writer = Events(journal.register_type(TYPE), large_journal.objects)
+        while stopwatch.seconds < large_journal.sizes.seconds:
             batch = list(writer.take(BATCH))
-            with spent.timed():
+            with stopwatch.timed():
                 journal.append(batch)
             events += BATCH
-    return Measurement("journal-append", spent.per(events), {"batch": BATCH, "events": events})
+    return Measurement("journal-append", stopwatch.per(events), {"batch": BATCH, "events": events})
 
 
-def opening(archive: Archive) -> Measurement:
-    """What a start waits for. The first opening finds nothing cached, as after a reboot."""
-    archive.path()
-    archive.forget_cached()
-    cold = _open(archive)
-    warm = min(_open(archive) for _ in range(3))
+def opening(large_journal: LargeJournal) -> Measurement:
+    """Open the journal, as a start does. At the first time nothing is in the page cache, as after a reboot."""
+    large_journal.path()
+    large_journal.drop_page_cache()
+    cold = _open(large_journal)
+    warm = min(_open(large_journal) for _ in range(3))
     notes = {
         "warm_seconds": warm,
-        "events": archive.sizes.events,
-        "objects": archive.objects,
-        "bytes": archive.bytes(),
-        "build_seconds": round(archive.build_seconds, 1),
+        "events": large_journal.sizes.events,
+        "objects": large_journal.objects,
+        "bytes": large_journal.bytes(),
+        "build_seconds": round(large_journal.build_seconds, 1),
     }
     return Measurement("journal-open", {"seconds": cold}, notes)
 
 
-def _open(archive: Archive) -> float:
-    spent = Spent()
-    archive.path()
-    with spent.timed(), archive.open():
+def _open(large_journal: LargeJournal) -> float:
+    stopwatch = Stopwatch()
+    large_journal.path()
+    with stopwatch.timed(), large_journal.open():
         pass
-    return round(spent.seconds, 4)
+    return round(stopwatch.seconds, 4)
 
 
-def rebuild(archive: Archive) -> Measurement:
-    """Every event from the first one on, folded into what state each object has."""
-    spent = Spent()
-    with archive.open() as journal, journal.read() as view:
-        with spent.timed():
+def rebuild(large_journal: LargeJournal) -> Measurement:
+    """Fold all events into the current state of each object."""
+    stopwatch = Stopwatch()
+    with large_journal.open() as journal, journal.read() as view:
+        with stopwatch.timed():
             state = replay.fold({}, history.links(view, journal.type_id(TYPE), 0, view.head))
         events = view.head
     return Measurement(
         "journal-replay",
-        {**spent.per(events), "seconds": round(spent.seconds, 3)},
+        {**stopwatch.per(events), "seconds": round(stopwatch.seconds, 3)},
         {"events": events, "objects": len(state)},
     )
 
 
-def past(archive: Archive) -> Measurement:
-    """A page of the collection as it was half the log ago, of which nothing is remembered."""
-    spent = Spent()
-    with archive.open() as journal, journal.read() as view, spent.timed():
+def past(large_journal: LargeJournal) -> Measurement:
+    """Read a page of the collection at half of the log, with nothing cached and no snapshot."""
+    stopwatch = Stopwatch()
+    with large_journal.open() as journal, journal.read() as view, stopwatch.timed():
         found = view.at(view.head // 2).page(journal.type_id(TYPE), NAMESPACE, limit=PAGE)
-    return Measurement("journal-past", {"seconds": round(spent.seconds, 4)}, {"items": len(found.bodies)})
+    return Measurement("journal-past", {"seconds": round(stopwatch.seconds, 4)}, {"items": len(found.bodies)})
 
 
-def snapshot(archive: Archive) -> Measurement:
-    spent, rows = Spent(), 0
-    with archive.open() as journal, spent.timed():
+def snapshot(large_journal: LargeJournal) -> Measurement:
+    stopwatch, rows = Stopwatch(), 0
+    with large_journal.open() as journal, stopwatch.timed():
         for written in snapshot_writer.take(journal):
             rows = written
-    figures = {**spent.per(max(rows, 1)), "seconds": round(spent.seconds, 3)}
+    figures = {**stopwatch.per(max(rows, 1)), "seconds": round(stopwatch.seconds, 3)}
     return Measurement("journal-snapshot", figures, {"objects": rows})
 
 
-JOURNAL: tuple[Workload[Archive], ...] = (
+JOURNAL: tuple[Workload[LargeJournal], ...] = (
     Workload("journal-append", "append 1 kB events, batches of 16", append),
     Workload("journal-open", "open a journal of {events} events", opening),
     Workload("journal-replay", "replay {events} events", rebuild),

@@ -1,7 +1,7 @@
-"""What ownership of fields costs a write, by itself and in this process: CPU of the functions that compute it.
+"""What field ownership costs a write: CPU of the functions that compute managedFields, in this process.
 
-The best of the rounds counts: these are microseconds of pure computation, and whatever a shared machine adds to them
-is not theirs. `apply` has its decoding in it, because what is applied is decoded for it alone.
+The best round counts: these are microseconds of pure computation, and other processes of a shared machine only add to
+them. `apply` includes decoding, because an applied configuration is decoded for it alone.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ROUNDS = 20
 
 
 class Owned:
-    """An object of a kind, its views, and who owns what of it."""
+    """An object, the field views of its kind, and the functions that compute its managedFields."""
 
     def __init__(self, plural: str, document: Any) -> None:
         definition = built_in(CLUSTER).find("", "v1", plural)
@@ -56,11 +56,9 @@ class Owned:
         command = Patch(version, "", name, "apply", config, stamp, force=True)
         return apply_object(self.views, self.definition, current, command)
 
-    def with_owners(self, made: Any, entries: list[Any]) -> Any:
-        """As it is read back from the journal."""
-        return orjson.loads(
-            orjson.dumps({**made, "metadata": {**made["metadata"], "managedFields": entries}})
-        )
+    def with_owners(self, new: Any, entries: list[Any]) -> Any:
+        """The object with these managedFields, as the journal returns it."""
+        return orjson.loads(orjson.dumps({**new, "metadata": {**new["metadata"], "managedFields": entries}}))
 
 
 def config_map_create(sizes: Sizes) -> Measurement:
@@ -82,7 +80,7 @@ def pod_update(sizes: Sizes) -> Measurement:
 
 
 def pod_apply(sizes: Sizes) -> Measurement:
-    """By one of three managers: one has all of it, one the images and a variable, one the resources."""
+    """Apply by one of three managers: one owns all fields, one the images and a variable, one the resources."""
     owned = Owned("pods", _pod(image="i:1"))
     others = (
         ("image", lambda n: {"image": "i:1", "env": [{"name": "X", "value": "1"}]}),
@@ -129,7 +127,7 @@ def _pod_of(container: Callable[[int], Any]) -> Any:
 
 
 def _measured(work: str, sizes: Sizes, run: Callable[[], Any]) -> Measurement:
-    """Rounds of a few milliseconds each, so that some of them are not interrupted."""
+    """Rounds of a few milliseconds each, so that the scheduler leaves some of them uninterrupted."""
     run()
     count = max(1, int(0.005 / max(_spent(run, 1), 1e-6)))
     rounds = [_spent(run, count) / count for _ in range(ROUNDS if sizes.seconds >= 1 else 3)]
@@ -145,8 +143,8 @@ def _spent(run: Callable[[], Any], count: int) -> float:
 
 
 OWNERSHIP: tuple[Workload[Sizes], ...] = (
-    Workload("ownership-create", "owner of a new 1 kB ConfigMap", config_map_create),
-    Workload("ownership-update", "owners after an update of it", config_map_update),
-    Workload("ownership-pod-update", "owners after an update of 20 containers", pod_update),
+    Workload("ownership-create", "ownership of a new 1 kB ConfigMap", config_map_create),
+    Workload("ownership-update", "ownership after an update of it", config_map_update),
+    Workload("ownership-pod-update", "ownership after an update of 20 containers", pod_update),
     Workload("ownership-pod-apply", "apply of 20 containers, three managers", pod_apply),
 )

@@ -1,8 +1,8 @@
 """Pages of 100: the first, the middle and the last of a large collection and of a small one.
 
-The claim is that a page costs the same everywhere, so every place is measured alone: a walk collects
-continue tokens beforehand, and the measured work asks for the page behind one of them again and again.
-`page-behind` does the same after further writes, when the pages must still show what the first page saw.
+A page should cost the same everywhere, so each position is measured separately: the workload first pages through the
+list to collect continue tokens, and then repeats the request with one of them. `page-behind` does the same after
+further writes; its pages must still show the state of the first page.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from urllib.parse import quote
 from benchmarks.loads.client import Client
 from benchmarks.loads.job import Job, run_job
 from benchmarks.reports.measurement import Measurement
-from benchmarks.servers.site import Site
+from benchmarks.servers.measured_server import MeasuredServer
 from benchmarks.workloads.workload import Skipped, Workload
 
 PAGE = 100
 READERS = 4
-TOKENS = 8  # neighbouring pages, so that one hot page does not stand for all
+TOKENS = 8  # neighbouring pages, so that the figure is not that of one cached page
 
 
-def _tokens(site: Site, path: str, size: int) -> list[str]:
-    """Continue tokens from the beginning to the end; at most 200 steps, whatever the size."""
+def _tokens(server: MeasuredServer, path: str, size: int) -> list[str]:
+    """Continue tokens from the beginning to the end of the list, from at most 200 requests."""
     step = max(PAGE, size // 200)
     tokens: list[str] = []
-    with Client(site.target) as client:
+    with Client(server.endpoint) as client:
         token = ""
         while True:
             page = client.expect("GET", f"{path}?limit={step}&continue={quote(token)}")
@@ -40,35 +40,35 @@ def _around(tokens: list[str], share: float) -> list[str]:
     return tokens[max(0, last - TOKENS + 1) : last + 1]
 
 
-def _measure(site: Site, work: str, path: str, tokens: list[str]) -> Measurement:
+def _measure(server: MeasuredServer, work: str, path: str, tokens: list[str]) -> Measurement:
     paths = [f"{path}?limit={PAGE}&continue={quote(token)}" for token in tokens]
-    return site.measure(work, {"plan": "repeat", "paths": paths or [f"{path}?limit={PAGE}"]}, READERS)
+    return server.measure(work, {"plan": "repeat", "paths": paths or [f"{path}?limit={PAGE}"]}, READERS)
 
 
-def page(site: Site, *, work: str, large: bool, share: float) -> Measurement:
-    """The page at this share of the way; the first one needs no token."""
-    size = site.sizes.large if large else site.sizes.objects
-    path = site.collection(size)
-    tokens = _around(_found(_tokens(site, path, size)), share) if share else []
-    return _measure(site, work, path, tokens)
+def page(server: MeasuredServer, *, work: str, large: bool, share: float) -> Measurement:
+    """The page at this share of the collection; the first page needs no token."""
+    size = server.sizes.large if large else server.sizes.objects
+    path = server.collection(size)
+    tokens = _around(_at_least_one(_tokens(server, path, size)), share) if share else []
+    return _measure(server, work, path, tokens)
 
 
-def page_behind(site: Site) -> Measurement:
-    size = site.sizes.large
-    path = site.collection(size)
-    tokens = _around(_found(_tokens(site, path, size)), 1.0)
+def page_behind(server: MeasuredServer) -> Measurement:
+    size = server.sizes.large
+    path = server.collection(size)
+    tokens = _around(_at_least_one(_tokens(server, path, size)), 1.0)
     plan = {"plan": "update", "path": path, "name": "o-000001"}
-    run_job(Job(site.target, plan, 1, seconds=600.0, count=site.sizes.behind))
-    return _measure(site, "page-behind", path, tokens)
+    run_job(Job(server.endpoint, plan, 1, seconds=600.0, count=server.sizes.behind))
+    return _measure(server, "page-behind", path, tokens)
 
 
-def _found(tokens: list[str]) -> list[str]:
+def _at_least_one(tokens: list[str]) -> list[str]:
     if not tokens:
         raise Skipped(f"the collection fits into one page of {PAGE}")
     return tokens
 
 
-PAGES: tuple[Workload[Site], ...] = (
+PAGES: tuple[Workload[MeasuredServer], ...] = (
     Workload(
         "page-small-first",
         "page of 100, first of {objects}",

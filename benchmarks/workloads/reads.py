@@ -1,46 +1,46 @@
-"""Reading one object, and whole collections of a size that clients list at once."""
+"""Reads of one object and of a whole collection."""
 
 from __future__ import annotations
 
 from benchmarks.reports.measurement import Measurement
-from benchmarks.servers.site import Site
+from benchmarks.servers.measured_server import MeasuredServer
 from benchmarks.workloads.workload import Workload
 
 READERS = 16
-LISTERS = 4  # an answer of 2 MB keeps a server busy with few
+LISTERS = 4  # responses of 2 MB keep a server busy with few connections
 
 
-def get(site: Site) -> Measurement:
-    return _get(site, "get", "")
+def get(server: MeasuredServer) -> Measurement:
+    return _get(server, "get", "")
 
 
-def get_any(site: Site) -> Measurement:
-    return _get(site, "get-rv0", "?resourceVersion=0")
+def get_any(server: MeasuredServer) -> Measurement:
+    return _get(server, "get-rv0", "?resourceVersion=0")
 
 
-def _get(site: Site, work: str, query: str) -> Measurement:
-    path = site.collection(site.sizes.objects)
-    return site.measure(work, {"plan": "repeat", "paths": [f"{path}/o-000001{query}"]}, READERS)
+def _get(server: MeasuredServer, work: str, query: str) -> Measurement:
+    path = server.collection(server.sizes.objects)
+    return server.measure(work, {"plan": "repeat", "paths": [f"{path}/o-000001{query}"]}, READERS)
 
 
-def list_all(site: Site) -> Measurement:
-    return _list(site, "list", "")
+def list_all(server: MeasuredServer) -> Measurement:
+    return _list(server, "list", "")
 
 
-def list_any(site: Site) -> Measurement:
-    return _list(site, "list-rv0", "?resourceVersion=0")
+def list_any(server: MeasuredServer) -> Measurement:
+    return _list(server, "list-rv0", "?resourceVersion=0")
 
 
-def list_selected(site: Site) -> Measurement:
-    return _list(site, "list-selector", "?labelSelector=shard%3D3")
+def list_selected(server: MeasuredServer) -> Measurement:
+    return _list(server, "list-selector", "?labelSelector=shard%3D3")
 
 
-def _list(site: Site, work: str, query: str) -> Measurement:
-    path = site.collection(site.sizes.objects)
-    return site.measure(work, {"plan": "repeat", "paths": [f"{path}{query}"]}, LISTERS)
+def _list(server: MeasuredServer, work: str, query: str) -> Measurement:
+    path = server.collection(server.sizes.objects)
+    return server.measure(work, {"plan": "repeat", "paths": [f"{path}{query}"]}, LISTERS)
 
 
-READS: tuple[Workload[Site], ...] = (
+READS: tuple[Workload[MeasuredServer], ...] = (
     Workload("get", "get one 1 kB object", get),
     Workload("get-rv0", "get one, resourceVersion=0", get_any),
     Workload("list", "list {objects} of 1 kB", list_all),

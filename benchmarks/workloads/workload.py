@@ -1,6 +1,7 @@
-"""A named piece of work: what it is called, what it does in a few words, and how to run it on its ground.
+"""A workload: its name, its title and the function that runs it on a subject.
 
-The ground of most is a `Site`, a running server; that of the journal's is an `Archive`.
+The subject is a `MeasuredServer` for most; the journal's workloads take a `LargeJournal`, those of ownership the
+sizes.
 """
 
 from __future__ import annotations
@@ -12,18 +13,18 @@ from typing import Generic, TypeVar
 from benchmarks.options import Sizes
 from benchmarks.reports.measurement import Measurement
 
-Ground = TypeVar("Ground")
+Subject = TypeVar("Subject")
 
 
 class Skipped(Exception):
-    """This ground cannot show the figure; the text says why."""
+    """The workload cannot run on this subject; the text gives the reason."""
 
 
 @dataclass(frozen=True, slots=True)
-class Workload(Generic[Ground]):
+class Workload(Generic[Subject]):
     name: str
-    title: str  # with the names of sizes in braces
-    run: Callable[[Ground], Measurement]
+    title: str  # contains names of sizes in braces
+    run: Callable[[Subject], Measurement]
 
-    def words(self, sizes: Sizes) -> str:
+    def title_for(self, sizes: Sizes) -> str:
         return self.title.format(**{name: f"{value:,}" for name, value in asdict(sizes).items()})

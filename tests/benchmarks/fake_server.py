@@ -1,6 +1,6 @@
-"""A server small enough to read: ConfigMaps in a dictionary, and the answers the harness relies on.
+"""A minimal API server: ConfigMaps in a dictionary, and the responses that the harness relies on.
 
-The harness is tested against it so that its tests need no server of ours and say nothing about speed.
+The tests run the harness against it, so that they need no server of ours and depend on no speed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 TOKEN = "fake-token"
-PATIENCE = 5.0  # seconds that a watcher waits for an event before it goes
+TIMEOUT = 5.0  # seconds without an event until the server ends a watch
 
 
 class Store:
@@ -23,7 +23,9 @@ class Store:
         self.objects: dict[str, dict[str, Any]] = {}  # by path
         self.version = 0
         self.requests: list[str] = []
-        self.events: list[tuple[int, str, dict[str, Any]]] = []  # version, collection, object; one a version
+        self.events: list[
+            tuple[int, str, dict[str, Any]]
+        ] = []  # version, collection, object; one event per version
 
     def put(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
         self.version += 1
@@ -34,9 +36,9 @@ class Store:
         return body
 
     def after(self, version: int, path: str) -> tuple[list[dict[str, Any]], int]:
-        """What was put there after a version, as soon as anything was put anywhere, and the version now."""
+        """Waits for any event after a version; returns those of this collection and the current version."""
         with self.lock:
-            self.lock.wait_for(lambda: self.version > version, timeout=PATIENCE)
+            self.lock.wait_for(lambda: self.version > version, timeout=TIMEOUT)
             return [body for _, where, body in self.events[version:] if where == path], self.version
 
     def below(self, path: str) -> list[str]:
@@ -45,7 +47,7 @@ class Store:
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    wbufsize = -1  # one packet an answer
+    wbufsize = -1  # one packet per response
     disable_nagle_algorithm = True
     server: FakeServer
 
@@ -58,16 +60,16 @@ class Handler(BaseHTTPRequestHandler):
         with store.lock:
             store.requests.append(f"GET {self.path}")
             if parts.path == "/version":
-                self.answer(200, {"gitVersion": "v0.0-fake"})
+                self.respond(200, {"gitVersion": "v0.0-fake"})
             elif parts.path in store.objects and not parts.path.endswith("/configmaps"):
-                self.answer(200, store.objects[parts.path])
+                self.respond(200, store.objects[parts.path])
             elif parts.path.endswith("/configmaps"):
-                self.answer(200, self.listed(parts.path, parse_qs(parts.query)))
+                self.respond(200, self.listed(parts.path, parse_qs(parts.query)))
             else:
-                self.answer(404, {"kind": "Status"})
+                self.respond(404, {"kind": "Status"})
 
     def stream(self, path: str, version: int) -> None:
-        """Everything after a version, one chunk an event, until the client goes or nothing happens any more."""
+        """Events after a version, one chunk each, until the client disconnects or nothing happens for a while."""
         self.close_connection = True
         self.send_response(200)
         self.send_header("Transfer-Encoding", "chunked")
@@ -100,33 +102,33 @@ class Handler(BaseHTTPRequestHandler):
         with store.lock:
             store.requests.append(f"POST {self.path}")
             if path in store.objects:
-                self.answer(409, {"kind": "Status"})
+                self.respond(409, {"kind": "Status"})
             else:
-                self.answer(201, store.put(path, body))
+                self.respond(201, store.put(path, body))
 
     def do_PUT(self) -> None:
         body, store = self.body(), self.server.store
         with store.lock:
             known = store.objects[self.path]["metadata"]["resourceVersion"]
             if body["metadata"].get("resourceVersion", known) != known:
-                self.answer(409, {"kind": "Status"})
+                self.respond(409, {"kind": "Status"})
             else:
-                self.answer(200, store.put(self.path, body))
+                self.respond(200, store.put(self.path, body))
 
     def do_DELETE(self) -> None:
         store = self.server.store
         with store.lock:
             store.requests.append(f"DELETE {self.path}")
-            gone = [key for key in store.objects if key == self.path or key.startswith(f"{self.path}/")]
-            for key in gone:
+            deleted = [key for key in store.objects if key == self.path or key.startswith(f"{self.path}/")]
+            for key in deleted:
                 del store.objects[key]
-            self.answer(200 if gone else 404, {"kind": "Status"})
+            self.respond(200 if deleted else 404, {"kind": "Status"})
 
     def body(self) -> dict[str, Any]:
         content: dict[str, Any] = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         return content
 
-    def answer(self, status: int, body: Any) -> None:
+    def respond(self, status: int, body: Any) -> None:
         if self.headers["Authorization"] != f"Bearer {TOKEN}":
             status, body = 401, {"kind": "Status", "message": "Unauthorized"}
         content = json.dumps(body).encode()

@@ -1,4 +1,4 @@
-"""A whole run against a server that is there already: the work, the JSON, the tables."""
+"""A whole run against a server that already runs: the workloads, the JSON, the tables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _document(folder: Path) -> dict[str, Any]:
     return document
 
 
-def test_every_workload_of_a_server(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_measures_every_workload_of_a_server(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with fake_server() as server:
         assert _run(server, tmp_path) == 0
         assert not [path for path in server.store.objects if "/configmaps/" in path], "left behind"
@@ -43,11 +43,11 @@ def test_every_workload_of_a_server(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert measured["get"]["figures"]["floor_ratio"] > 0
     assert {"echo-plain", "echo-tls", "commit-16"} <= set(document["floors"])
     assert {"cores", "architecture", "python", "libraries", "file_system"} <= set(document["machine"])
-    assert document["bars"] == [], "bars are promises about our server, not about any other"
+    assert document["bars"] == [], "targets hold for our server only"
     assert "get one 1 kB object" in capsys.readouterr().out
 
 
-def test_only_what_is_asked_for(tmp_path: Path) -> None:
+def test_only_option_limits_workloads_and_baselines(tmp_path: Path) -> None:
     with fake_server() as server:
         assert _run(server, tmp_path, "--only", "list") == 0
         lists = [line for line in server.store.requests if line.endswith("/configmaps") and "GET" in line]
@@ -57,17 +57,17 @@ def test_only_what_is_asked_for(tmp_path: Path) -> None:
     assert document["floors"] == {}
 
 
-def test_a_wrong_token_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_token_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with fake_server() as server:
         _run(server, tmp_path, "--only", "get", token="wrong")
     assert "401" in capsys.readouterr().err
 
 
-def test_an_unknown_workload_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_workload_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--only", "nonsense"]) == 2
     assert "no such workload: nonsense" in capsys.readouterr().err
 
 
-def test_the_workloads_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_option_prints_titles(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--list"]) == 0
     assert "list 2,000 of 1 kB" in capsys.readouterr().out

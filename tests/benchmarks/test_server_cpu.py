@@ -1,4 +1,4 @@
-"""The CPU clock and the memory of other processes, children included."""
+"""CPU time and memory of other processes, children included."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from benchmarks.servers.cpu import _from_ticks, cpu_seconds
 from benchmarks.servers.memory import memory
 from benchmarks.servers.processes import with_children
 
-GONE = 4_194_305  # above the largest process id Linux gives out
+NO_SUCH_PID = 4_194_305  # above the largest process id of Linux
 
 
-def test_own_time_is_the_process_time() -> None:
+def test_cpu_seconds_of_own_process_equal_process_time() -> None:
     before = time.process_time()
     seen = cpu_seconds([os.getpid()])
     assert before <= seen <= time.process_time() + cpu_seconds(with_children([os.getpid()])[1:])
 
 
-def test_a_child_counts_with_its_parent() -> None:
+def test_child_process_counts_with_its_parent() -> None:
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
         assert child.pid in with_children([os.getpid()])
@@ -29,7 +29,7 @@ def test_a_child_counts_with_its_parent() -> None:
         child.communicate(b"\n")
 
 
-def test_a_process_that_has_gone_counts_nothing() -> None:
-    assert cpu_seconds([GONE]) == 0.0
-    assert memory([GONE]).pss_mb == 0.0
-    assert _from_ticks(GONE) == 0.0
+def test_ended_process_counts_as_zero() -> None:
+    assert cpu_seconds([NO_SUCH_PID]) == 0.0
+    assert memory([NO_SUCH_PID]).pss_mb == 0.0
+    assert _from_ticks(NO_SUCH_PID) == 0.0

@@ -1,10 +1,9 @@
-"""Hold the server against recorded conversations, and fail when one that used to be exact no longer is.
+"""Replays recorded conversations against the server; fails when one that passing.txt lists is no longer exact.
 
     python tests/conformance/hold.py ../shared/conformance            # all that passing.txt lists must be exact
-    python tests/conformance/hold.py ../shared/conformance --learn    # add what has become exact to passing.txt
+    python tests/conformance/hold.py ../shared/conformance --learn    # add newly exact ones to passing.txt
 
-The recordings and the script that replays them live outside this project; without them there is nothing to hold
-and this is never called.
+The recordings and the script that replays them are not part of this project; `make conformance` needs them.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ PASSING = HERE / "passing.txt"
 SERVE = "{command} serve --data-dir {{dir}} --secure-port 0 --insecure-port {{port}}"
 
 
-def listed() -> list[str]:
+def read_passing() -> list[str]:
     return PASSING.read_text().split()
 
 
 def replay(folder: pathlib.Path, scenarios: list[str], dialect: str) -> set[str]:
-    """The scenarios that are exact."""
+    """Runs the scenarios; returns those whose responses are exact."""
     command = SERVE.format(command=pathlib.Path(sys.executable).parent / "rewound")
     command += f" --dialect {dialect}"
     paths = [str(folder / "scenarios" / name) for name in scenarios]
@@ -35,7 +34,7 @@ def replay(folder: pathlib.Path, scenarios: list[str], dialect: str) -> set[str]
             [*call, "--dialect", dialect, "-j", "4", *paths], capture_output=True, text=True
         )
         if not result.stdout.strip():
-            sys.exit(f"the replay did not run:\n{result.stderr[-4000:]}")
+            sys.exit(f"replay.py printed no result:\n{result.stderr[-4000:]}")
         print(result.stdout)
         return set(exact.read().split())
 
@@ -43,19 +42,19 @@ def replay(folder: pathlib.Path, scenarios: list[str], dialect: str) -> set[str]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=pathlib.Path, help="the folder with replay.py and scenarios/")
-    parser.add_argument("--learn", action="store_true", help="write what has become exact into passing.txt")
+    parser.add_argument("--learn", action="store_true", help="add newly exact scenarios to passing.txt")
     parser.add_argument("--dialect", choices=["cluster", "kubernetes"], default="cluster")
     arguments = parser.parse_args()
     if arguments.learn:
-        every = [f"{p.parent.name}/{p.name}" for p in arguments.folder.glob("scenarios/*/*.json")]
-        exact = replay(arguments.folder, sorted(every), arguments.dialect)
-        PASSING.write_text("".join(f"{name}\n" for name in sorted({*listed(), *exact})))
+        scenarios = [f"{p.parent.name}/{p.name}" for p in arguments.folder.glob("scenarios/*/*.json")]
+        exact = replay(arguments.folder, sorted(scenarios), arguments.dialect)
+        PASSING.write_text("".join(f"{name}\n" for name in sorted({*read_passing(), *exact})))
         return
-    wanted = listed()
-    lost = sorted(set(wanted) - replay(arguments.folder, wanted, arguments.dialect)) if wanted else []
+    required = read_passing()
+    lost = sorted(set(required) - replay(arguments.folder, required, arguments.dialect)) if required else []
     if lost:
         sys.exit("no longer exact:\n  " + "\n  ".join(lost))
-    print(f"{len(wanted)} passed, 0 failed")
+    print(f"{len(required)} passed, 0 failed")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""A large journal to measure: a million events of 1 kB over a hundred thousand objects, made once per run.
+"""A large journal to measure: a million events of 1 kB on a hundred thousand objects, built once per run.
 
-Written through the journal's own append in large batches, so that what is opened and replayed is exactly
-what a server leaves behind.
+The journal's own append writes it in large batches, so that the workloads open and replay exactly what a server
+writes.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from pathlib import Path
 from actors.selectors.facts import pack_facts
 from benchmarks.loads.plans import PAYLOAD, SHARDS
 from benchmarks.options import Options
-from benchmarks.servers.server import fresh_folder
+from benchmarks.servers.server_process import fresh_folder
 from journal.log import Journal
 from journal.records import Event
 
-BATCH = 1000  # events in one commit while building
-OBJECTS = 100_000  # so a million events make ten versions of each
+BATCH = 1000  # events per commit while building
+OBJECTS = 100_000  # a million events give each of them ten versions
 NAMESPACE = "bench"
 TYPE = "configmaps"
 _FACTS = [
@@ -30,31 +30,31 @@ _FACTS = [
 ]
 
 
-class Archive:
+class LargeJournal:
     def __init__(self, options: Options) -> None:
         self.options = options
         self.sizes = options.sizes
         self.objects = min(OBJECTS, max(1, options.sizes.events // 10))
-        self._folder = fresh_folder(options.scratch, "archive")
+        self._folder = fresh_folder(options.scratch, "journals")
         self._built: Path | None = None
         self.build_seconds = 0.0
 
     def path(self) -> Path:
-        """The large journal, closed."""
+        """Folder of the large journal; builds it on the first call."""
         if self._built is None:
-            self._built = self.fresh()
+            self._built = self.new_folder()
             begin = time.perf_counter()
             self._build(self._built)
             self.build_seconds = time.perf_counter() - begin
         return self._built
 
-    def fresh(self) -> Path:
-        """A place for one more journal."""
+    def new_folder(self) -> Path:
+        """An empty folder for another journal."""
         return fresh_folder(self._folder, "journal")
 
     @contextmanager
     def open(self, path: Path | None = None) -> Iterator[Journal]:
-        """The large journal, or the one at this place."""
+        """Opens the large journal, or the one in this folder."""
         journal = Journal.open(path or self.path())
         try:
             yield journal
@@ -70,8 +70,8 @@ class Archive:
     def bytes(self) -> int:
         return sum(file.stat().st_blocks * 512 for file in self.path().rglob("*") if file.is_file())
 
-    def forget_cached(self) -> None:
-        """Ask the kernel to drop the journal's pages, so that an opening reads the disk."""
+    def drop_page_cache(self) -> None:
+        """Ask the kernel to drop the journal's cached pages, so that the next open reads from disk."""
         for file in self.path().rglob("*"):
             if file.is_file():
                 descriptor = os.open(file, os.O_RDONLY)
@@ -86,7 +86,7 @@ class Archive:
 
 
 class Events:
-    """Creates of every object first, then updates of each in turn."""
+    """Events that create every object, then update each of them in turn."""
 
     def __init__(self, type_id: int, objects: int) -> None:
         self._type_id, self._objects = type_id, objects

@@ -1,4 +1,4 @@
-"""What ownership costs by itself: the functions that are measured exist and do what they are measured for."""
+"""The ownership workloads run the functions that they measure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from benchmarks.run import main
 from benchmarks.workloads.ownership import OWNERSHIP
 
 
-def test_every_workload_of_ownership(tmp_path: Path) -> None:
+def test_run_measures_every_workload_of_ownership(tmp_path: Path) -> None:
     works = [workload.name for workload in OWNERSHIP]
     places = ["--out", str(tmp_path), "--scratch", str(tmp_path / "scratch")]
     assert main(["--quick", "--seconds", "0.01", *places, "--only", ",".join(works)]) == 0
@@ -17,4 +17,4 @@ def test_every_workload_of_ownership(tmp_path: Path) -> None:
     (subject,) = document["subjects"]
     assert (subject["name"], subject["skipped"]) == ("ownership", {})
     assert list(subject["measurements"]) == works
-    assert [bar["work"] for bar in document["bars"]] == works
+    assert [target["work"] for target in document["bars"]] == works

@@ -1,4 +1,4 @@
-"""A run that starts the server itself: the flags it uses exist, the work succeeds, nothing stays behind."""
+"""A run that starts our server: the flags that it uses exist, the workloads succeed, no file is left behind."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WORKS = (
 )
 
 
-def test_our_server(tmp_path: Path) -> None:
+def test_run_starts_and_measures_our_server(tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
     sizes = ["--quick", "--seconds", "0.05", "--warmup", "0.02", "--deletes", "40"]
     places = ["--out", str(tmp_path), "--scratch", str(scratch)]
@@ -24,6 +24,6 @@ def test_our_server(tmp_path: Path) -> None:
     assert set(subject["measurements"]) == set(WORKS)
     errors = {work: each["notes"].get("errors", 0) for work, each in subject["measurements"].items()}
     assert not any(errors.values()), errors
-    assert {"get", "create", "start", "memory-idle"} <= {bar["work"] for bar in document["bars"]}
+    assert {"get", "create", "start", "memory-idle"} <= {target["work"] for target in document["bars"]}
     assert (tmp_path / "latest.svg").exists()
     assert list(scratch.iterdir()) == [], "left behind"

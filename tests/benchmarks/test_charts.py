@@ -1,4 +1,4 @@
-"""Charts are well-formed, show what was measured and leave out what was not."""
+"""Charts are well-formed, show what was measured and omit what was not."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from xml.etree import ElementTree
 from benchmarks.options import parse
 from benchmarks.reports.charts import charts
 from benchmarks.reports.measurement import Measurement
-from benchmarks.reports.report import Measured, Report
+from benchmarks.reports.report import Report, SubjectResults
 from benchmarks.workloads.catalog import titles
 
 HERE = {"cores": 2, "architecture": "any"}
-FLOORS = {name: Measurement(name, {"cpu_us": 50.0}) for name in ("echo-plain", "echo-tls", "commit-16")}
+BASELINES = {name: Measurement(name, {"cpu_us": 50.0}) for name in ("echo-plain", "echo-tls", "commit-16")}
 OURS = {"get": 120.0, "create": 300.0, "page-small-first": 500.0, "page-deep": 510.0, "fanout": 10.6}
 
 
-def _report(*subjects: Measured) -> Report:
+def _report(*subjects: SubjectResults) -> Report:
     options = parse([])
-    return Report(options, HERE, titles(options), FLOORS, subjects)
+    return Report(options, HERE, titles(options), BASELINES, subjects)
 
 
-def _subject(name: str, cpu: dict[str, float]) -> Measured:
+def _subject(name: str, cpu: dict[str, float]) -> SubjectResults:
     measured = {work: Measurement(work, {"cpu_us": value}) for work, value in cpu.items()}
     if "get" in measured:
         figures = {**measured["get"].figures, "floor_ratio": 2.4}
@@ -28,27 +28,27 @@ def _subject(name: str, cpu: dict[str, float]) -> Measured:
     if "fanout" in measured:
         figures = {**measured["fanout"].figures, "delivery_us": 10.1, "floor_ratio": 1.01}
         measured["fanout"] = Measurement("fanout", figures, {"floors": {"bare-loop": 10.0}})
-    return Measured(name, "v1", True, measured, {})
+    return SubjectResults(name, "v1", True, measured, {})
 
 
-def _words(chart: str) -> str:
+def _text(chart: str) -> str:
     return " ".join(ElementTree.fromstring(chart).itertext())
 
 
-def test_all_of_them() -> None:
+def test_all_charts_show_their_figures() -> None:
     drawn = charts(_report(_subject("rewound", OURS)))
-    assert set(drawn) == {"", "-pages", "-floors", "-watchers"}
-    assert "120 µs / 660 µs  (18%)" in _words(drawn[""])
-    assert "510 µs" in _words(drawn["-pages"])
-    assert "120 µs  (2.4x)" in _words(drawn["-floors"])
-    assert "10.1 µs  (1.01x)" in _words(drawn["-watchers"])
+    assert set(drawn) == {"", "-pages", "-baselines", "-watchers"}
+    assert "120 µs / 660 µs  (18%)" in _text(drawn[""])
+    assert "510 µs" in _text(drawn["-pages"])
+    assert "120 µs  (2.4x)" in _text(drawn["-baselines"])
+    assert "10.1 µs  (1.01x)" in _text(drawn["-watchers"])
 
 
-def test_a_reference_of_the_same_run_is_preferred() -> None:
+def test_reference_of_the_same_run_takes_precedence_over_the_recorded() -> None:
     drawn = charts(_report(_subject("rewound", OURS), _subject("other", {"get": 240.0})))
-    assert "120 µs / 240 µs  (50%)" in _words(drawn[""])
-    assert "measured in the same run" in _words(drawn[""])
+    assert "120 µs / 240 µs  (50%)" in _text(drawn[""])
+    assert "measured in the same run" in _text(drawn[""])
 
 
-def test_nothing_of_ours_no_chart() -> None:
+def test_run_without_our_server_has_no_charts() -> None:
     assert charts(_report(_subject("other", OURS))) == {}

@@ -1,13 +1,13 @@
-"""Bars, floors and growth are computed from the figures of one run."""
+"""Targets, ratios to baselines and growth are computed from the figures of one run."""
 
 from __future__ import annotations
 
-from benchmarks.baselines.ratios import Floors
+from benchmarks.baselines.ratios import Baselines
 from benchmarks.options import parse
 from benchmarks.reports.growth import with_growth
 from benchmarks.reports.measurement import Measurement
 from benchmarks.reports.reference import recorded
-from benchmarks.reports.targets import BARS, judge
+from benchmarks.reports.targets import TARGETS, check_targets
 from benchmarks.workloads.catalog import titles
 
 
@@ -15,39 +15,39 @@ def _cpu(work: str, cpu: float) -> Measurement:
     return Measurement(work, {"cpu_us": cpu})
 
 
-def test_a_bar_is_met_or_not() -> None:
-    verdicts = judge({"get": _cpu("get", 140.0), "create": _cpu("create", 330.5)})
-    assert [(each.bar.work, each.met) for each in verdicts] == [("get", True), ("create", False)]
+def test_target_with_maximum_is_met_up_to_it() -> None:
+    target_results = check_targets({"get": _cpu("get", 140.0), "create": _cpu("create", 330.5)})
+    assert [(each.target.work, each.met) for each in target_results] == [("get", True), ("create", False)]
 
 
-def test_some_figures_must_be_large() -> None:
+def test_target_with_minimum_is_met_from_it_on() -> None:
     for rate, met in ((249_000.0, False), (250_000.0, True)):
-        (verdict,) = judge({"burst": Measurement("burst", {"rate": rate})})
-        assert verdict.met is met
+        (result,) = check_targets({"burst": Measurement("burst", {"rate": rate})})
+        assert result.met is met
 
 
-def test_every_bar_is_of_a_workload() -> None:
-    assert {bar.work for bar in BARS} <= set(titles(parse([])))
+def test_every_target_names_a_workload() -> None:
+    assert {target.work for target in TARGETS} <= set(titles(parse([])))
 
 
-def test_ratios_stand_on_the_floor_of_the_same_transport() -> None:
-    floors = Floors(parse([]))
+def test_ratio_uses_baseline_of_the_same_transport() -> None:
+    baselines = Baselines(parse([]))
     get, create = _cpu("get", 100.0), _cpu("create", 120.0)
-    assert floors.hold(get, tls=True) == get, "no floor was measured"
+    assert baselines.with_ratio(get, tls=True) == get, "no baseline was measured"
     for name, cpu in (("echo-plain", 25.0), ("echo-tls", 50.0), ("commit-16", 10.0)):
-        floors.latest[name] = _cpu(name, cpu)
-    assert floors.hold(get, tls=True).figures["floor_ratio"] == 2.0
-    assert floors.hold(get, tls=False).figures["floor_ratio"] == 4.0
-    assert floors.hold(create, tls=True).figures["floor_ratio"] == 2.0
-    assert floors.hold(create, tls=True).notes["floors"] == {"echo-tls": 50.0, "commit-16": 10.0}
+        baselines.latest[name] = _cpu(name, cpu)
+    assert baselines.with_ratio(get, tls=True).figures["floor_ratio"] == 2.0
+    assert baselines.with_ratio(get, tls=False).figures["floor_ratio"] == 4.0
+    assert baselines.with_ratio(create, tls=True).figures["floor_ratio"] == 2.0
+    assert baselines.with_ratio(create, tls=True).notes["floors"] == {"echo-tls": 50.0, "commit-16": 10.0}
 
 
-def test_a_deep_page_is_held_against_the_first() -> None:
+def test_growth_compares_deep_page_with_first_page() -> None:
     measured = {"page-small-first": _cpu("page-small-first", 100.0), "page-deep": _cpu("page-deep", 110.0)}
     assert with_growth(measured)["page-deep"].figures["growth"] == 1.1
 
 
-def test_a_delivery_among_many_is_held_against_one_among_few() -> None:
+def test_growth_compares_delivery_to_many_with_delivery_to_few() -> None:
     measured = {
         "fanout-few": Measurement("fanout-few", {"cpu_us": 20.0, "delivery_us": 10.0}),
         "fanout-crowd": Measurement("fanout-crowd", {"cpu_us": 11.5, "delivery_us": 11.0}),
@@ -55,7 +55,7 @@ def test_a_delivery_among_many_is_held_against_one_among_few() -> None:
     assert with_growth(measured)["fanout-crowd"].figures["growth"] == 1.1
 
 
-def test_the_reference_is_given_its_better_run() -> None:
+def test_reference_uses_the_better_of_its_runs() -> None:
     reference = recorded()
     assert reference.figure("get", "cpu_us") == 660
     assert reference.figure("get", "rate") == 2582
@@ -63,7 +63,7 @@ def test_the_reference_is_given_its_better_run() -> None:
     assert (reference.figure("fanout", "cpu_us"), reference.figure("idle", "kb")) == (53.4, 126)
 
 
-def test_growth_of_deliveries_is_told_apart_from_that_of_the_bare_loop() -> None:
+def test_own_growth_excludes_growth_of_the_bare_loop() -> None:
     few = Measurement("few", {"cpu_us": 16.0, "delivery_us": 8.0}, {"floors": {"bare-loop": 5.0}})
     crowd = Measurement("crowd", {"cpu_us": 12.0, "delivery_us": 12.0}, {"floors": {"bare-loop": 7.5}})
     figures = with_growth({"fanout-few": few, "fanout-crowd": crowd})["fanout-crowd"].figures

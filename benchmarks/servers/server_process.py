@@ -1,7 +1,7 @@
-"""Starts and stops a server of ours for a run: TLS and plain, a token file, RBAC, its data in the scratch folder.
+"""Starts and stops a server of ours for a run: TLS and plain HTTP, a token file, RBAC, its data in the scratch folder.
 
-The settings are those of the bars: everything that costs is on. Starting measures the time from the first
-instruction to the first 200 of /readyz, asked every few milliseconds.
+These settings are those for which the targets hold: everything that costs CPU is on. The start is measured from
+process creation to the first 200 of /readyz, polled every few milliseconds.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from pathlib import Path
 from benchmarks.loads.client import Client
 from benchmarks.options import ROOT
 from benchmarks.servers.cpu import cpu_seconds
-from benchmarks.servers.target import Target
+from benchmarks.servers.endpoint import Endpoint
 
 TOKEN = "benchmark-admin"
-PATIENCE = 60.0  # seconds to become ready, and again to stop
-_ASK_EVERY = 0.003  # finer than any difference worth reporting, too rare to slow the start down
+TIMEOUT = 60.0  # seconds to become ready, and again to stop
+_POLL_INTERVAL = 0.003  # seconds; finer than any difference worth reporting, too rare to slow the start down
 
 
 class DidNotStart(Exception):
     pass
 
 
-class Server:
-    """One server of ours. `ready_seconds` and `ready_cpu` are what the start took, by the wall and of a core."""
+class ServerProcess:
+    """A server of ours. `ready_seconds` and `ready_cpu` are the wall time and the CPU seconds that its start took."""
 
     def __init__(self, folder: Path, *, dialect: str = "cluster", command: str = "") -> None:
         self.folder = folder
@@ -44,7 +44,7 @@ class Server:
             *("--data-dir", str(folder / "data")),
             *("--secure-port", str(port)),
             *("--insecure-port", str(plain_port)),
-            # A slow machine needs longer than the usual five minutes to write what a watcher has missed.
+            # A slow machine needs more than the default five minutes to write the events that a watcher misses.
             *("--watch-history", "1h"),
             *("--token-auth-file", str(tokens)),
             *("--authorization-mode", "RBAC"),
@@ -53,35 +53,35 @@ class Server:
         begin = time.perf_counter()
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(arguments, cwd=ROOT, stdout=log, stderr=log)
-        self.target = Target("127.0.0.1", port, True, TOKEN, (self._process.pid,))
-        self.plain = Target("127.0.0.1", plain_port, False, TOKEN, (self._process.pid,))
+        self.endpoint = Endpoint("127.0.0.1", port, True, TOKEN, (self._process.pid,))
+        self.plain_endpoint = Endpoint("127.0.0.1", plain_port, False, TOKEN, (self._process.pid,))
         self.ready_seconds = self._wait_ready(begin)
-        self.ready_cpu = cpu_seconds(self.target.pids)
+        self.ready_cpu = cpu_seconds(self.endpoint.pids)
 
     def _wait_ready(self, begin: float) -> float:
-        while time.perf_counter() < begin + PATIENCE:
+        while time.perf_counter() < begin + TIMEOUT:
             if self._process.poll() is not None:
-                raise DidNotStart(f"the server ended with {self._process.returncode}:\n{self._said()}")
-            if is_ready(self.target):
+                raise DidNotStart(f"the server ended with {self._process.returncode}:\n{self._log_tail()}")
+            if is_ready(self.endpoint):
                 return time.perf_counter() - begin
-            time.sleep(_ASK_EVERY)
+            time.sleep(_POLL_INTERVAL)
         self.stop()
-        raise DidNotStart(f"the server was not ready after {PATIENCE:.0f} seconds:\n{self._said()}")
+        raise DidNotStart(f"the server was not ready after {TIMEOUT:.0f} seconds:\n{self._log_tail()}")
 
-    def _said(self) -> str:
+    def _log_tail(self) -> str:
         return self._log.read_text(errors="replace")[-2000:]
 
     def stop(self) -> None:
         self._process.terminate()
         try:
-            self._process.wait(PATIENCE)
+            self._process.wait(TIMEOUT)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
 
 
-def is_ready(target: Target) -> bool:
-    client = Client(target, timeout=5)
+def is_ready(endpoint: Endpoint) -> bool:
+    client = Client(endpoint, timeout=5)
     try:
         return client.call("GET", "/readyz")[0] == 200
     except OSError:
@@ -91,9 +91,9 @@ def is_ready(target: Target) -> bool:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
         return port
 
 

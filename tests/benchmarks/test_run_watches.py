@@ -1,4 +1,4 @@
-"""Watches of a server of ours, a handful of each kind: the work succeeds and gives its figures."""
+"""Watch workloads run against our server with a few watchers each and return their figures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FIGURES = {
 }
 
 
-def test_watches_of_our_server(tmp_path: Path) -> None:
+def test_run_measures_watches_of_our_server(tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
     places = ["--out", str(tmp_path), "--scratch", str(scratch)]
     assert main(["--quick", *places, "--only", ",".join(FIGURES)]) == 0
@@ -32,5 +32,7 @@ def test_watches_of_our_server(tmp_path: Path) -> None:
     }
     assert measured["stalled"]["notes"]["delivered_when_they_read_again"] > 0
     assert measured["reconnect"]["notes"]["deliveries"] == 30 * 100
-    assert {"fanout", "burst-plain", "stalled", "idle-plain"} <= {bar["work"] for bar in document["bars"]}
+    assert {"fanout", "burst-plain", "stalled", "idle-plain"} <= {
+        target["work"] for target in document["bars"]
+    }
     assert list(scratch.iterdir()) == [], "left behind"

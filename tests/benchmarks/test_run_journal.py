@@ -1,4 +1,4 @@
-"""The journal's own workloads on a journal of a few hundred events."""
+"""The journal workloads run on a journal of a few hundred events."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from benchmarks.run import main
 from benchmarks.workloads.journal import JOURNAL
 
 
-def test_every_workload_of_the_journal(tmp_path: Path) -> None:
+def test_run_measures_every_workload_of_the_journal(tmp_path: Path) -> None:
     works = [workload.name for workload in JOURNAL]
     sizes = ["--quick", "--events", "600", "--seconds", "0.02", "--warmup", "0"]
     scratch = tmp_path / "scratch"
@@ -23,5 +23,5 @@ def test_every_workload_of_the_journal(tmp_path: Path) -> None:
     assert measured["journal-replay"]["notes"] == {"events": 600, "objects": 60}
     assert measured["journal-past"]["notes"]["items"] == 60
     assert measured["journal-snapshot"]["notes"]["objects"] == 60
-    assert [bar["work"] for bar in document["bars"]] == ["journal-open"]
+    assert [target["work"] for target in document["bars"]] == ["journal-open"]
     assert list(scratch.iterdir()) == [], "left behind"

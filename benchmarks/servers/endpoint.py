@@ -1,7 +1,7 @@
-"""One server to measure: where it listens, the token to use and the processes whose CPU counts.
+"""Where a server listens, the token to send and the processes whose CPU counts.
 
-Only loopback addresses are accepted: this is a load generator, and the CPU of the server is read from the
-kernel of this machine, so pointing it anywhere else would be both rude and meaningless.
+Only loopback addresses are accepted: the harness generates load, and it reads the server's CPU clock from the kernel
+of this machine, so measuring another machine would harm it and yield no figures.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class NotLoopback(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class Endpoint:
     host: str
     port: int
     tls: bool
@@ -28,7 +28,7 @@ class Target:
     pids: tuple[int, ...]  # children are counted with their parents
 
     @classmethod
-    def parse(cls, url: str, *, token: str, pids: tuple[int, ...] = ()) -> Target:
+    def parse(cls, url: str, *, token: str, pids: tuple[int, ...] = ()) -> Endpoint:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ValueError(f"{url!r} is not an http or https address")
