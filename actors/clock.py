@@ -1,4 +1,4 @@
-"""Time as the project sees it: microseconds since 1970, from something that tests can hold still."""
+"""The wall clock, in microseconds since 1970; tests replace it with one that stands still."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Why a request could not be fulfilled: one class per cause, named for whose fault it is.
+"""Why a request failed: one class per cause.
 
 Raised by actors, reads and admission; `gateway/requests/errors.py` is the one place that turns them into status codes.
-Each carries facts, never a rendered answer: the resource is kept as (group, plural) so that the boundary can
-spell `leases.coordination.cluster.io "x"` and fill the details of a Status alike.
+Each carries data, never a rendered response: the resource is a (group, plural) pair, so that the gateway can both
+write `leases.coordination.cluster.io "x"` and fill the details of a Status.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 
 class RequestError(Exception):
-    """Base of everything a client is told about."""
+    """Base of every error that becomes an error response."""
 
     message: str = ""
 
@@ -33,7 +33,7 @@ class Resource(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One entry of details.causes: a reason word, a text, and the field where there is one."""
+    """One entry of details.causes: a reason, a message, and the field if there is one."""
 
     reason: str
     message: str
@@ -56,13 +56,15 @@ class NoSuchResource(RequestError):
 
 
 class AlreadyExists(RequestError):
-    """`ending`: what is there has been deleted and waits for its finalizers."""
+    """`terminating`: the existing object is being deleted and waits for its finalizers."""
 
     def __init__(
-        self, resource: Resource, name: str, *, generated: bool = False, ending: bool = False
+        self, resource: Resource, name: str, *, generated: bool = False, terminating: bool = False
     ) -> None:
         self.resource, self.name, self.generated = resource, name, generated
-        self.message = f'{"object is being deleted: " if ending else ""}{resource} "{name}" already exists'
+        self.message = (
+            f'{"object is being deleted: " if terminating else ""}{resource} "{name}" already exists'
+        )
         if generated:
             self.message += ", the server was not able to generate a unique name for the object"
 
@@ -76,7 +78,7 @@ class Conflict(RequestError):
 
 
 class ApplyConflict(RequestError):
-    """An applier wants to change what others own; the causes name every field."""
+    """A server-side apply would change fields that other managers own; the causes name every field."""
 
     def __init__(self, message: str, causes: Sequence[Cause]) -> None:
         self.message, self.causes = message, tuple(causes)
@@ -85,21 +87,21 @@ class ApplyConflict(RequestError):
 STALE = "the object has been modified; please apply your changes to the latest version and try again"
 
 
-# A body of a few megabytes can break a hundred thousand rules; nobody reads more than these.
-MOST_CAUSES = 100
-MOST_COUNTED = 1000  # beyond these nobody has looked for more
+# A body of a few megabytes can break a hundred thousand rules; a response lists at most this many.
+MAX_CAUSES = 100
+MAX_COUNTED = 1000  # validation stops to look for errors beyond this number
 
 
 class Invalid(RequestError):
     """The object (or the options) is well-formed but breaks rules; every broken rule is a cause."""
 
     def __init__(self, group: str, kind: str, name: str, causes: Sequence[Cause]) -> None:
-        self.group, self.kind, self.name, self.causes = group, kind, name, tuple(causes[:MOST_CAUSES])
+        self.group, self.kind, self.name, self.causes = group, kind, name, tuple(causes[:MAX_CAUSES])
         texts = list(dict.fromkeys(str(cause) for cause in self.causes))
-        if len(causes) > MOST_COUNTED:
+        if len(causes) > MAX_COUNTED:
             texts.append("and many more")
-        elif len(causes) > MOST_CAUSES:
-            texts.append(f"and {len(causes) - MOST_CAUSES} more")
+        elif len(causes) > MAX_CAUSES:
+            texts.append(f"and {len(causes) - MAX_CAUSES} more")
         described = texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
         qualified = f"{kind}.{group}" if group else kind
         self.message = f'{qualified} "{name}" is invalid: {described}'
@@ -111,14 +113,14 @@ class BadRequest(RequestError):
 
 
 class Unprocessable(RequestError):
-    """A patch that cannot be applied to the object as it is, or makes something else of it."""
+    """A patch that cannot be applied to the current object, or changes its kind or identity."""
 
     def __init__(self, message: str) -> None:
         self.message = message
 
 
 class Forbidden(RequestError):
-    """Refused by authorization or admission. Without a resource it concerns a path."""
+    """Authorization or admission refused the request. Without a resource it concerns a non-resource path."""
 
     def __init__(self, resource: Resource | None, name: str, why: str, causes: Sequence[Cause] = ()) -> None:
         self.resource, self.name, self.causes = resource, name, tuple(causes)
@@ -131,7 +133,7 @@ class Forbidden(RequestError):
 
 
 class EvictionRefused(RequestError):
-    """A budget does not allow one pod less now; `retry_after` is when it may, in seconds, 0: nobody knows."""
+    """A PodDisruptionBudget allows no eviction now; `retry_after` is in seconds, 0 if unknown."""
 
     message = "Cannot evict pod as it would violate the pod's disruption budget."
 
@@ -150,14 +152,14 @@ class Unauthorized(RequestError):
 
 
 class Expired(RequestError):
-    """A version or continue token past the watch history. `fresh` is a token to go on with."""
+    """A resourceVersion or continue token older than the watch history. `fresh` is a token to continue with."""
 
     def __init__(self, message: str, fresh: str = "") -> None:
         self.message, self.fresh = message, fresh
 
 
 class VersionTooLarge(RequestError):
-    """A resourceVersion that this server has not reached."""
+    """The requested resourceVersion is ahead of the journal."""
 
     def __init__(self, wanted: int, current: int) -> None:
         self.message = f"Too large resource version: {wanted}, current: {current}"
@@ -169,14 +171,14 @@ class TimedOut(RequestError):
 
 
 class TooLarge(RequestError):
-    """The body, or what it asks for, is over a limit."""
+    """The body, or the object that it would produce, exceeds a limit."""
 
     def __init__(self, message: str) -> None:
         self.message = message
 
 
 class Overloaded(RequestError):
-    """A mailbox is full: the client should come back."""
+    """The mailbox of an actor is full: the client should retry."""
 
     message = "the server is receiving more writes of this resource type than it can take, please try again"
 
@@ -188,14 +190,14 @@ class ShuttingDown(RequestError):
 
 
 class StorageRefused(RequestError):
-    """The journal could not take the write (full disk, failed fsync); reads go on."""
+    """The journal could not store the write (full disk, failed fsync); reads continue to work."""
 
     def __init__(self, why: str) -> None:
         self.message = f"the journal cannot store this change: {why}"
 
 
 class Exhausted(RequestError):
-    """Nothing is left of something that the server gives out."""
+    """A range that the server allocates from (ClusterIPs, node ports) is full."""
 
     def __init__(self, why: str) -> None:
         self.message = f"Internal error occurred: {why}"

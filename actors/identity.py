@@ -1,7 +1,7 @@
-"""Who makes a request: a name, a uid, groups and extra facts, all opaque but for the few names below.
+"""Who makes a request: user name, uid, groups and extra, all opaque except the few names below.
 
-Made by the authentication methods, read by authorizers, admission and the journal's record of a write.
-Frozen and hashable, so that one user is made per credential and shared by all its requests.
+Authentication methods create a `User`; authorizers, admission and the journal read it. It is frozen and hashable, so
+that all requests with one credential share one object.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class User:
     extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def signed_in(self) -> User:
-        """The same user in the group of all who have shown a credential."""
+        """The same user with the group system:authenticated, unless the user is anonymous."""
         if self.name == ANONYMOUS or AUTHENTICATED in self.groups or UNAUTHENTICATED in self.groups:
             return self
         return replace(self, groups=(*self.groups, AUTHENTICATED))

@@ -77,7 +77,7 @@ class Mailbox(Generic[M]):
         return len(self._messages)
 
     def send_nowait(self, message: M) -> None:
-        """Leave a message; a full mailbox refuses it rather than growing."""
+        """Append a message; a full mailbox raises Overloaded rather than growing."""
         if len(self._messages) >= self._capacity:
             self._refused += 1
             raise self._closed or Overloaded
@@ -87,24 +87,24 @@ class Mailbox(Generic[M]):
             self.wake()
 
     def put_back(self, message: M) -> None:
-        """Leave a message that was here before, also where the mailbox is full; not where it is closed."""
+        """Append a message that was received before, even if the mailbox is full, but not if it is closed."""
         if self._closed is not None:
             raise self._closed
         self._messages.append(message)
         self.wake()
 
     def wake(self) -> None:
-        """Let the owner go on, though there may be no message for it."""
+        """Wake the owner from `drain`, even without a message."""
         if self._owner is not None:
             owner, self._owner = self._owner, None
             trio.lowlevel.reschedule(owner)
 
     def close(self, refusal: type[Exception]) -> None:
-        """From now on senders get this error. What has arrived stays."""
+        """Raise this error to all later senders. Received messages stay."""
         self._closed, self._capacity = refusal, 0
 
     async def drain(self) -> list[M]:
-        """Everything that has arrived, in order; waits for a message or for `wake`."""
+        """Take all received messages, in order; waits for a message or for `wake`."""
         if not self._messages:
             self._owner = trio.lowlevel.current_task()
 
@@ -116,7 +116,7 @@ class Mailbox(Generic[M]):
         return self.take()
 
     def take(self) -> list[M]:
-        """Everything that has arrived, at once."""
+        """Take all received messages without waiting."""
         taken = list(self._messages)
         self._messages.clear()
         return taken

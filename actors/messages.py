@@ -1,9 +1,9 @@
-"""The whole vocabulary that the gateway and the actors exchange: frozen, plain, msgpack-able data.
+"""The messages that the gateway and the actors exchange: frozen, plain data that msgpack can encode.
 
-A command never changes, nor does anything in it: who makes something of `object` or `patch` works on a copy, so that
-a command can be decided again, or elsewhere. Everything impure that a change needs (time, uid, random letters)
-arrives in the `Stamp`, so that `decide` is a pure function. Events in the journal carry the object as it is after
-the change; state is their fold, no decision is ever repeated to get it.
+A command never changes, nor does anything in it: code that derives something from `object` or `patch` works on a copy,
+so that the command can be decided again, or in another process. Everything impure that a write needs (time, uid, random
+letters) is in the `WriteContext`, so that `decide` is a pure function. Events in the journal carry the object after the
+change; the state is the fold of the events, and no replay repeats a decision.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ Object = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Stamp:
-    """Who writes, when, and the randomness the write may use."""
+class WriteContext:
+    """Who writes, when, and the random values that the write may use."""
 
     time: int  # microseconds since 1970
     user: str
     manager: str  # field manager: the query parameter, or the user agent up to its first slash
-    uid: str  # for the object a create makes
+    uid: str  # for the object that a create makes
     suffix: str  # five letters for generateName
-    caller: User | None = None  # all that is known of the user; None for the server itself
+    caller: User | None = None  # the whole user; None for the server itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Create:
     version: str  # the served version the request used, e.g. "v1" or "events.cluster.io/v1"
     namespace: str
     object: Object  # decoded, defaulted, in storage form
-    stamp: Stamp
+    context: WriteContext
     dry_run: bool = False
 
 
@@ -43,7 +43,7 @@ class Replace:
     namespace: str
     name: str
     object: Object
-    stamp: Stamp
+    context: WriteContext
     subresource: str = ""
     dry_run: bool = False
     may_create: bool = False  # the caller also has the right to create (kinds that PUT creates)
@@ -55,28 +55,28 @@ class Patch:
     namespace: str
     name: str
     format: str  # "json", "merge", "strategic" or "apply"
-    patch: Any  # the decoded patch document; of an apply a partial object that decodes
-    stamp: Stamp
+    patch: Any  # the decoded patch document; for an apply, a partial object
+    context: WriteContext
     subresource: str = ""
     dry_run: bool = False
     field_validation: str = "Warn"
-    problems: tuple[str, ...] = ()  # what is doubtful about the patch's own fields
-    # Of applies alone:
+    problems: tuple[str, ...] = ()  # warnings about the fields of the patch itself
+    # Only for server-side apply:
     force: bool = False
     may_create: bool = False  # the caller also has the right to create
-    annotation: str = ""  # where the caller keeps its last configuration, if it also applies on its own side
+    annotation: str = ""  # the annotation with the last configuration of a client-side apply
 
 
 @dataclass(frozen=True, slots=True)
 class Submit:
-    """What is posted to a subresource of an object that is there."""
+    """A POST to a subresource of an existing object."""
 
     version: str
     namespace: str
     name: str
     subresource: str
     object: Object
-    stamp: Stamp
+    context: WriteContext
     dry_run: bool = False
 
 
@@ -94,7 +94,7 @@ class Delete:
     version: str
     namespace: str
     name: str
-    stamp: Stamp
+    context: WriteContext
     options: DeleteOptions = field(default_factory=DeleteOptions)
     verb: str = "delete"  # or "deletecollection": what the journal records
 
@@ -108,7 +108,7 @@ Command = Create | Replace | Patch | Submit | Delete
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A create or replace that happened (or would have: dry run). `body` has no kind and apiVersion."""
+    """The result of a create, replace or patch, or of its dry run. `body` has no kind and apiVersion."""
 
     body: bytes
     created: bool = False
@@ -117,12 +117,12 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Deleted:
-    """A delete that was accepted. `gone` is False while finalizers hold the object."""
+    """An accepted delete. `removed` is False while finalizers or the grace period keep the object."""
 
     body: bytes
     name: str
     uid: str
-    gone: bool
+    removed: bool
 
 
 Outcome = Written | Deleted

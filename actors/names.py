@@ -1,6 +1,6 @@
-"""Every domain name the project spells, in two dialects. No other module writes one.
+"""Every domain name that the server uses, in two dialects. No other module contains one.
 
-A data folder speaks one dialect for life. `cluster` is the neutral form (cluster.io, cluster-system);
+A data folder keeps its dialect for ever. `cluster` is the neutral form (cluster.io, cluster-system);
 `kubernetes` is what unmodified Kubernetes clients expect (k8s.io / kubernetes.io, kube-system). Kinds and rules
 are declared against a `Names`, so both dialects run the same code:
 
@@ -25,9 +25,9 @@ class Names:
     node_lease_namespace: str
     media_type: str  # the protobuf media type
     extension_prefix: str  # OpenAPI markers
-    api_access: str  # the volume with an account's token, before the dash and its letters
-    root_certificate: str  # the ConfigMap with the certificate of this server's authority
-    # The Service in namespace default that stands for this server has the same name in both dialects.
+    api_access: str  # the volume with an account's token, without the dash and the random suffix
+    root_certificate: str  # the ConfigMap with the CA certificate of this server
+    # The Service of this server in the namespace default has the same name in both dialects.
     api_service: str = "kubernetes"
     service_domain: str = "cluster.local"  # where Services have their DNS names
 

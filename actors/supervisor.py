@@ -1,7 +1,7 @@
-"""Keeps actors and controllers running: one that crashes is started again from the journal, with growing pauses.
+"""Restarts actors and controllers that crash, with growing pauses; each reads its state from the journal again.
 
 A crash is a bug in the server, never in a request (requests get errors as responses), so it is logged and counted; a
-task that crashed makes the health check `actors` fail until it has run for a while, and the others go on.
+task that crashed makes the health check `actors` fail until it has run for a while; the other tasks go on.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Supervisor:
         self._tasks.pop(name, None)
 
     async def keep(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
-        """Run for ever; returns only when `run` returns of its own accord."""
+        """Call `run` again whenever it raises; returns when `run` returns."""
         task = self._tasks.setdefault(name, Supervised(name))
         pause = FIRST_PAUSE
         while True:

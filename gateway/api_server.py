@@ -85,7 +85,7 @@ class ApiServer:
             store.journal,
             store.directory,
             store.reads,
-            store.stamps,
+            store.write_contexts,
             authorize,
             Reviews(authenticator, authorize),
             WatchOpener(store.names, self._hub, store.reads, store.journal),

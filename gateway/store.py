@@ -12,21 +12,21 @@ from dataclasses import dataclass
 
 import trio
 
+from actors.admission.built_in import plugins
 from actors.admission.chain import Admission
-from actors.admission.roster import plugins
 from actors.clock import Clock
-from actors.controllers.roster import controllers
+from actors.controllers.built_in import controllers
 from actors.kinds.built_in import built_in
 from actors.kinds.registry import Registry
 from actors.names import NAMES, Names
 from actors.resource.directory import Directory
-from actors.stamps import Stamps
 from actors.store.committer import Committer
 from actors.store.feed import Feed
 from actors.store.horizon import Horizon
 from actors.store.housekeeping import Housekeeping
 from actors.store.reads import Reads
 from actors.supervisor import Supervisor
+from actors.write_context import WriteContexts
 from gateway.data_folder import CreatedPaths
 from gateway.extensions import Extensions
 from gateway.settings import Settings
@@ -44,7 +44,7 @@ class Store:
     directory: Directory
     horizon: Horizon
     reads: Reads
-    stamps: Stamps
+    write_contexts: WriteContexts
     supervisor: Supervisor
 
 
@@ -87,7 +87,7 @@ def _build_store(
     names = NAMES[settings.dialect]
     catalog = built_in(names, settings.features, settings.enablement)
     journal.register_types(catalog.stored_types())
-    feed, supervisor, stamps = Feed(journal.head, journal), Supervisor(), Stamps(clock)
+    feed, supervisor, write_contexts = Feed(journal.head, journal), Supervisor(), WriteContexts(clock)
     committer = Committer(journal, feed)
     registry = Registry(catalog, committer.register_types)
     available = (*plugins(names, journal, feed, settings.service_ranges), *extensions.admission_plugins)
@@ -103,7 +103,7 @@ def _build_store(
         directory,
         horizon,
         Reads(journal, feed, horizon, clock),
-        stamps,
+        write_contexts,
         supervisor,
     )
     retention = settings.journal_retention
@@ -112,6 +112,6 @@ def _build_store(
     nursery.start_soon(supervisor.keep, "committer", committer.run)
     nursery.start_soon(supervisor.keep, "feed", feed.run)
     nursery.start_soon(supervisor.keep, "housekeeping", housekeeping.run)
-    for loop in controllers(registry, journal, feed, directory, stamps, names):
+    for loop in controllers(registry, journal, feed, directory, write_contexts, names):
         nursery.start_soon(supervisor.keep, loop.name, loop.run)
     return store

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from actors.kinds.declaration.definition import Definition
-from actors.messages import Object, Stamp
+from actors.messages import Object, WriteContext
 
 CREATE, UPDATE, DELETE = "CREATE", "UPDATE", "DELETE"
 
@@ -24,7 +24,7 @@ class AdmissionRequest:
     old: Object | None
     user: str
     dry_run: bool
-    stamp: Stamp | None = None
+    context: WriteContext | None = None
     # Called once with whether the write became durable; for what a plugin reserves until then.
     callbacks: list[Callable[[bool], None]] = field(default_factory=list)
 

@@ -1,6 +1,6 @@
 """Which admission plugins `--enable-admission-plugins` and `--disable-admission-plugins` select.
 
-Every plugin that this server has is on by default, as in v1.25. The order in which plugins run is fixed (`roster`);
+Every plugin that this server has is on by default, as in v1.25. The order in which plugins run is fixed (`built_in`);
 the order of the flags does not matter. Only names here, so that reading the flags loads no plugin.
 """
 

@@ -19,15 +19,15 @@ from actors.bootstrap.objects import (
     namespaces,
     priority_classes,
 )
-from actors.controllers.together import together
-from actors.controllers.writer import Writer
+from actors.controllers.client import Client
+from actors.controllers.concurrent import run_concurrently
 from actors.errors import AlreadyExists
 from actors.kinds.catalog import Catalog
 from actors.messages import DeleteOptions, Object
 from actors.names import Names
 from actors.resource.directory import Directory
-from actors.stamps import SERVER_MANAGER, SERVER_USER, Stamps
 from actors.store.document import decode
+from actors.write_context import SERVER_MANAGER, SERVER_USER, WriteContexts
 from journal.log import Journal
 
 _log = logging.getLogger(__name__)
@@ -45,12 +45,17 @@ class _Change:
 
 class Bootstrap:
     def __init__(
-        self, names: Names, catalog: Catalog, journal: Journal, directory: Directory, stamps: Stamps
+        self,
+        names: Names,
+        catalog: Catalog,
+        journal: Journal,
+        directory: Directory,
+        write_contexts: WriteContexts,
     ) -> None:
         self._names = names
         self._catalog = catalog
         self._journal = journal
-        self._writer = Writer(directory, stamps, SERVER_USER, SERVER_MANAGER)
+        self._client = Client(directory, write_contexts, SERVER_USER, SERVER_MANAGER)
 
     async def create_namespaces(self) -> None:
         """Before the server listens: a list of an empty journal would have version 0, which means any in a watch."""
@@ -61,7 +66,7 @@ class Bootstrap:
         await self._ensure([*priority_classes(self._names), *api_service(self._names, ranges, serving)])
 
     async def _ensure(self, objects: Iterable[InitialObject]) -> None:
-        for refusal in await together(self._write, self._changes(objects)):
+        for refusal in await run_concurrently(self._write, self._changes(objects)):
             _log.warning("an object that every cluster has could not be stored: %s", refusal)
 
     async def _write(self, change: _Change) -> None:
@@ -69,12 +74,12 @@ class Bootstrap:
         metadata = change.new["metadata"]
         namespace = metadata.get("namespace", "")
         if change.recreate:
-            await self._writer.delete(definition, namespace, metadata["name"], DeleteOptions())
+            await self._client.delete(definition, namespace, metadata["name"], DeleteOptions())
         elif change.exists:
-            await self._writer.replace(definition, change.new)
+            await self._client.replace(definition, change.new)
             return
         try:
-            await self._writer.create(definition, namespace, change.new)
+            await self._client.create(definition, namespace, change.new)
         except AlreadyExists:
             return
 

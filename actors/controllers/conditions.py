@@ -1,11 +1,11 @@
-"""What a namespace says of its own deletion: five conditions, pure functions of what is left in it.
+"""The five status conditions of a namespace that is being deleted, computed from its remaining content.
 
     remaining.count("configmaps", "", ["example.com/one"])
     with_conditions([], remaining, now)[3]["message"]
         -> "Some resources are remaining: configmaps. has 1 resource instances"
 
-Each condition has one good form and one bad; they stand in a fixed order, and a transition time moves only
-with the status.
+Each condition has one message for success and one for a problem; their order is fixed, and lastTransitionTime changes
+only with the status.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 
 from actors.messages import Object
 
-# type, reason and message while nothing is wrong
-_GOOD = (
+# type, reason and message while there is no problem
+_WITHOUT_PROBLEMS = (
     ("NamespaceDeletionDiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered"),
     (
         "NamespaceDeletionGroupVersionParsingFailure",
@@ -36,7 +36,7 @@ _GOOD = (
 
 @dataclass(slots=True)
 class Remaining:
-    """What a pass over a namespace could not remove."""
+    """What is left in a namespace after the controller has tried to delete its content."""
 
     resources: Counter[str] = field(default_factory=Counter)  # "configmaps.", "leases.coordination.…"
     finalizers: Counter[str] = field(default_factory=Counter)
@@ -47,30 +47,30 @@ class Remaining:
         self.finalizers.update(finalizers)
 
     @property
-    def nothing(self) -> bool:
+    def empty(self) -> bool:
         return not self.resources and not self.failures
 
 
 def with_conditions(old: Sequence[Object], remaining: Remaining, now: str) -> list[Object]:
-    """The conditions as they are now, keeping foreign ones and the transition times of those that stay."""
+    """Merge the new conditions into the old; keeps foreign ones, and transition times where the status is equal."""
     conditions = [dict(condition) for condition in old]
     for new in _conditions(remaining, now):
-        known = next((each for each in conditions if each["type"] == new["type"]), None)
-        if known is None:
+        existing = next((each for each in conditions if each["type"] == new["type"]), None)
+        if existing is None:
             conditions.append(new)
         else:
-            if known["status"] == new["status"]:
-                new["lastTransitionTime"] = known["lastTransitionTime"]
-            known.update(new)
+            if existing["status"] == new["status"]:
+                new["lastTransitionTime"] = existing["lastTransitionTime"]
+            existing.update(new)
     return conditions
 
 
 def _conditions(remaining: Remaining, now: str) -> list[Object]:
-    wrong = _wrong(remaining)
+    problems = _problems(remaining)
     conditions = []
-    for type_, reason, message in _GOOD:
-        status = "True" if type_ in wrong else "False"
-        reason, message = wrong.get(type_, (reason, message))
+    for type_, reason, message in _WITHOUT_PROBLEMS:
+        status = "True" if type_ in problems else "False"
+        reason, message = problems.get(type_, (reason, message))
         conditions.append(
             {
                 "type": type_,
@@ -83,26 +83,26 @@ def _conditions(remaining: Remaining, now: str) -> list[Object]:
     return conditions
 
 
-def _wrong(remaining: Remaining) -> dict[str, tuple[str, str]]:
-    wrong = {}
+def _problems(remaining: Remaining) -> dict[str, tuple[str, str]]:
+    problems = {}
     if remaining.failures:
-        told = ", ".join(remaining.failures)
-        message = f"Failed to delete all resource types, {len(remaining.failures)} remaining: {told}"
-        wrong["NamespaceDeletionContentFailure"] = ("ContentDeletionFailed", message)
+        text = ", ".join(remaining.failures)
+        message = f"Failed to delete all resource types, {len(remaining.failures)} remaining: {text}"
+        problems["NamespaceDeletionContentFailure"] = ("ContentDeletionFailed", message)
     if remaining.resources:
-        told = _told(remaining.resources, "has {} resource instances")
-        wrong["NamespaceContentRemaining"] = (
+        text = _counts_text(remaining.resources, "has {} resource instances")
+        problems["NamespaceContentRemaining"] = (
             "SomeResourcesRemain",
-            f"Some resources are remaining: {told}",
+            f"Some resources are remaining: {text}",
         )
     if remaining.finalizers:
-        told = _told(remaining.finalizers, "in {} resource instances")
-        wrong["NamespaceFinalizersRemaining"] = (
+        text = _counts_text(remaining.finalizers, "in {} resource instances")
+        problems["NamespaceFinalizersRemaining"] = (
             "SomeFinalizersRemain",
-            f"Some content in the namespace has finalizers remaining: {told}",
+            f"Some content in the namespace has finalizers remaining: {text}",
         )
-    return wrong
+    return problems
 
 
-def _told(counts: Counter[str], how: str) -> str:
+def _counts_text(counts: Counter[str], how: str) -> str:
     return ", ".join(sorted(f"{name} {how.format(number)}" for name, number in counts.items()))

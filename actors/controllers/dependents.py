@@ -1,11 +1,10 @@
-"""Who depends on whom: from an owner's uid to its dependents, for the objects that have owners.
+"""An index from an owner's uid to its dependents, for the objects that have owner references.
 
-Owned by the garbage collector, which keeps it in step with the journal. Objects without owners cost nothing
-here, and no owner is held as such: whether one exists is asked of the journal, by kind and name, and then
-its uid is compared.
+The garbage collector owns it and updates it with every committed event. It has no entry for objects without owners, nor
+for the owners themselves: the collector looks an owner up in the journal by kind and name, and compares the uid.
 
-Dependents of an owner are kept in the order in which they came, because the collector sends them off from
-the front and waits for one at the back.
+Dependents of an owner are in the order in which they were added, because the collector deletes them from the front and
+waits for one at the back.
 """
 
 from __future__ import annotations
@@ -24,17 +23,17 @@ class DependentsStatistics:
 
 class Dependents:
     def __init__(self) -> None:
-        self._of: dict[str, dict[Key, None]] = {}
+        self._by_owner: dict[str, dict[Key, None]] = {}
         self._owners: dict[Key, tuple[str, ...]] = {}
 
-    def put(self, key: Key, owners: tuple[str, ...]) -> bool:
-        """Take down an object's owners as they are now; answers whether there is one it did not have."""
+    def update(self, key: Key, owners: tuple[str, ...]) -> bool:
+        """Record the current owners of an object; returns whether there is a new one."""
         before = self._owners.get(key, ())
         if owners == before:
             return False
         for uid in before:
             if uid not in owners:
-                self._separate(uid, key)
+                self._unlink(uid, key)
         if not owners:
             del self._owners[key]
             return False
@@ -42,30 +41,30 @@ class Dependents:
         key = (type_id, intern(namespace), name)
         self._owners[key] = tuple(map(intern, owners))
         for uid in self._owners[key]:
-            self._of.setdefault(uid, {})[key] = None
+            self._by_owner.setdefault(uid, {})[key] = None
         return not set(before).issuperset(owners)
 
     def drop(self, key: Key) -> None:
         for uid in self._owners.pop(key, ()):
-            self._separate(uid, key)
+            self._unlink(uid, key)
 
     def clear(self) -> None:
-        self._of.clear()
+        self._by_owner.clear()
         self._owners.clear()
 
     def of(self, uid: str) -> list[Key]:
-        return list(self._of.get(uid, ()))
+        return list(self._by_owner.get(uid, ()))
 
-    def any_of(self, uid: str) -> bool:
-        return uid in self._of
+    def has_dependents(self, uid: str) -> bool:
+        return uid in self._by_owner
 
     def statistics(self) -> DependentsStatistics:
-        return DependentsStatistics(len(self._of), len(self._owners))
+        return DependentsStatistics(len(self._by_owner), len(self._owners))
 
-    def _separate(self, uid: str, key: Key) -> None:
-        keys = self._of.get(uid)
+    def _unlink(self, uid: str, key: Key) -> None:
+        keys = self._by_owner.get(uid)
         if keys is None:
             return
         keys.pop(key, None)
         if not keys:
-            del self._of[uid]
+            del self._by_owner[uid]

@@ -1,13 +1,12 @@
-"""The frame that every controller runs in: follow the feed, catch up from the journal, then work off keys.
+"""The reconcile loop of every controller: follow the feed, scan the journal, then reconcile keys from a work queue.
 
-A controller notes keys when the feed calls it (synchronously, so it only notes), and handles one key at a
-time by reading the journal and writing like any client. It handles states, never events: whatever happened
-meanwhile or while the server was down, the outcome is the same. The feed is followed before catching up
-begins, so there is no gap between the two; handling starts when catching up has ended, because a half-known
-world invites wrong conclusions.
+The feed calls `observe` synchronously, so a controller only adds keys there; `reconcile` handles one key by reading the
+journal and writing like any client. It is level-triggered: whatever happened meanwhile or while the server was down,
+the result is the same. The loop follows the feed before `catch_up` begins, so there is no gap between the two, and
+reconciles only after `catch_up` has ended, because an incomplete index would lead to wrong decisions.
 
-Each key's failure is its own: it is tried again after a growing pause while the others go on. Only a broken
-frame or a broken `catch_up` reaches the supervisor, which runs the whole again.
+A key that fails is retried after a growing pause while the other keys go on. Only an exception of the loop itself or of
+`catch_up` reaches the supervisor, which runs the loop again.
 """
 
 from __future__ import annotations
@@ -19,21 +18,21 @@ from typing import Generic, Protocol, TypeVar
 
 import trio
 
-from actors.controllers.work import WorkQueue, WorkStatistics
+from actors.controllers.work_queue import WorkQueue, WorkQueueStatistics
 from actors.errors import RequestError
 from actors.store.feed import Feed
 from journal.records import Event
 
 logger = logging.getLogger(__name__)
 
-# Keys handled at a time: enough for one commit to carry many writes, few enough to leave clients their room.
-WIDTH = 32
+# Enough for one commit to carry many writes, few enough to leave room in the mailboxes for clients.
+MAX_CONCURRENT_RECONCILES = 32
 
 K = TypeVar("K", bound=Hashable)
 
 
-class NotYet(Exception):
-    """The key's work has to wait for somebody else; look again after a pause."""
+class RetryLater(Exception):
+    """The key cannot be reconciled yet, because something else has to happen first; retry after a pause."""
 
 
 class Controller(Protocol[K]):
@@ -43,14 +42,14 @@ class Controller(Protocol[K]):
     @property
     def queue(self) -> WorkQueue[K]: ...
 
-    def note(self, events: Sequence[Event]) -> None:
+    def observe(self, events: Sequence[Event]) -> None:
         """Called with every committed batch; adds keys to the queue and returns."""
 
     async def catch_up(self) -> None:
-        """Add the keys of all that is in the journal already and needs work. May run again after a crash."""
+        """Add the keys of existing objects that need work. Runs again after a crash."""
 
-    async def handle(self, key: K) -> None:
-        """Bring the world of one key in order, or raise to be called again."""
+    async def reconcile(self, key: K) -> None:
+        """Bring the objects of one key into the desired state, or raise to be called again."""
 
 
 @dataclass(slots=True)
@@ -60,44 +59,46 @@ class LoopStatistics:
 
 
 class Loop(Generic[K]):
-    def __init__(self, controller: Controller[K], feed: Feed, width: int = WIDTH) -> None:
+    def __init__(
+        self, controller: Controller[K], feed: Feed, max_concurrent: int = MAX_CONCURRENT_RECONCILES
+    ) -> None:
         self._controller = controller
         self._feed = feed
-        self._width = width
-        self._state = LoopStatistics()
+        self._max_concurrent = max_concurrent
+        self._statistics = LoopStatistics()
 
     @property
     def name(self) -> str:
         return self._controller.name
 
-    def statistics(self) -> tuple[LoopStatistics, WorkStatistics]:
-        return self._state, self._controller.queue.statistics()
+    def statistics(self) -> tuple[LoopStatistics, WorkQueueStatistics]:
+        return self._statistics, self._controller.queue.statistics()
 
     async def run(self) -> None:
-        """For ever; what `Supervisor.keep` is given."""
-        self._controller.queue.recover()
-        self._feed.follow(self._controller.note)
+        """Run for ever, under `Supervisor.keep`."""
+        self._controller.queue.requeue_active()
+        self._feed.follow(self._controller.observe)
         try:
             await self._controller.catch_up()
-            self._state.caught_up = True
-            await self._work()
+            self._statistics.caught_up = True
+            await self._reconcile_keys()
         finally:
-            self._state.caught_up = False
-            self._feed.unfollow(self._controller.note)
+            self._statistics.caught_up = False
+            self._feed.unfollow(self._controller.observe)
 
-    async def _work(self) -> None:
-        free = trio.Semaphore(self._width)
+    async def _reconcile_keys(self) -> None:
+        slots = trio.Semaphore(self._max_concurrent)
         async with trio.open_nursery() as nursery:
             while True:
-                await free.acquire()
+                await slots.acquire()
                 key = await self._controller.queue.take()
-                nursery.start_soon(self._attempt, key, free)
+                nursery.start_soon(self._reconcile, key, slots)
 
-    async def _attempt(self, key: K, free: trio.Semaphore) -> None:
+    async def _reconcile(self, key: K, slots: trio.Semaphore) -> None:
         queue = self._controller.queue
         try:
-            await self._controller.handle(key)
-        except NotYet:
+            await self._controller.reconcile(key)
+        except RetryLater:
             queue.retry(key)
         except RequestError as refused:
             self._failed(key, str(refused), queue.retry(key))
@@ -106,8 +107,8 @@ class Loop(Generic[K]):
             self._failed(key, f"{type(broken).__name__}: {broken}", queue.retry(key))
         else:
             queue.done(key)
-        free.release()
+        slots.release()
 
     def _failed(self, key: K, why: str, pause: float) -> None:
-        self._state.last_failure = f"{key}: {why}"
+        self._statistics.last_failure = f"{key}: {why}"
         logger.info("%s tries %r again in %.2f s: %s", self.name, key, pause, why)

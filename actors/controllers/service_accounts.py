@@ -1,7 +1,7 @@
-"""The service account controller: every active namespace has a service account named `default`.
+"""The service account controller: creates a service account named `default` in every active namespace.
 
-Pods that name no account run as this one. It is made with the namespace and made again when it is deleted;
-a namespace that is going gets none, and admission would refuse it anyway.
+Pods that name no service account run as this one. The controller creates it with the namespace and again when it is
+deleted, but not in a terminating namespace, where admission would refuse it.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from collections.abc import Sequence
 
 import trio
 
-from actors.controllers.marks import is_marked
-from actors.controllers.slices import Place, next_slice
-from actors.controllers.work import WorkQueue
-from actors.controllers.writer import Writer
+from actors.controllers.client import Client
+from actors.controllers.deletion import is_being_deleted
+from actors.controllers.pages import Position, next_page
+from actors.controllers.work_queue import WorkQueue
 from actors.errors import AlreadyExists
 from actors.kinds.registry import Registry
 from actors.names import Names
 from actors.resource.directory import Directory
-from actors.stamps import Stamps
+from actors.write_context import WriteContexts
 from journal.log import Journal
 from journal.records import Event
 
@@ -29,16 +29,21 @@ class ServiceAccountController:
     name = "service account controller"
 
     def __init__(
-        self, registry: Registry, journal: Journal, directory: Directory, stamps: Stamps, names: Names
+        self,
+        registry: Registry,
+        journal: Journal,
+        directory: Directory,
+        write_contexts: WriteContexts,
+        names: Names,
     ) -> None:
         self._journal = journal
         self._namespaces = journal.type_id("namespaces")
         self._accounts = journal.type_id("serviceaccounts")
         self._definition = registry.current.storage("serviceaccounts")
-        self._writer = Writer.of_controller(directory, stamps, names, "service-account-controller")
+        self._client = Client.of_controller(directory, write_contexts, names, "service-account-controller")
         self.queue: WorkQueue[str] = WorkQueue()
 
-    def note(self, events: Sequence[Event]) -> None:
+    def observe(self, events: Sequence[Event]) -> None:
         for event in events:
             if event.type_id == self._namespaces:
                 if not event.previous:
@@ -47,31 +52,31 @@ class ServiceAccountController:
                 self.queue.add(event.namespace)
 
     async def catch_up(self) -> None:
-        after: Place | None = None
+        after: Position | None = None
         while (after := self._scan(after)) is not None:
             await trio.lowlevel.checkpoint()
 
-    def _scan(self, after: Place | None) -> Place | None:
+    def _scan(self, after: Position | None) -> Position | None:
         last = None
         with self._journal.read() as view:
-            for _, name, row in next_slice(view, self._namespaces, "", after):
+            for _, name, row in next_page(view, self._namespaces, "", after):
                 last = ("", name)
-                if view.get(self._accounts, name, ACCOUNT) is None and not is_marked(row.body):
+                if view.get(self._accounts, name, ACCOUNT) is None and not is_being_deleted(row.body):
                     self.queue.add(name)
         return last
 
-    async def handle(self, key: str) -> None:
-        if not self._wanting(key):
+    async def reconcile(self, key: str) -> None:
+        if not self._needs_account(key):
             return
         new = self._definition.schema.decode_object({"metadata": {"name": ACCOUNT}}).object
         try:
-            await self._writer.create(self._definition, key, new)
+            await self._client.create(self._definition, key, new)
         except AlreadyExists:
             return
 
-    def _wanting(self, namespace: str) -> bool:
+    def _needs_account(self, namespace: str) -> bool:
         with self._journal.read() as view:
             row = view.get(self._namespaces, "", namespace)
-            if row is None or is_marked(row.body):
+            if row is None or is_being_deleted(row.body):
                 return False
             return view.get(self._accounts, namespace, ACCOUNT) is None

@@ -244,7 +244,7 @@ class ResourceActor:
         *,
         removed: bool = False,
     ) -> Proposal:
-        stamp, metadata = command.stamp, stored["metadata"]
+        context, metadata = command.context, stored["metadata"]
         namespace, name = metadata.get("namespace", ""), metadata["name"]
         proposal = Proposal(
             self.type_id,
@@ -253,9 +253,9 @@ class ResourceActor:
             name,
             previous,
             removed,
-            stamp.time,
-            stamp.user,
-            stamp.manager,
+            context.time,
+            context.user,
+            context.manager,
             facts_of(self._storage, stored),
             encode_unversioned(stored),
         )

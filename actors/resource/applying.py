@@ -53,8 +53,8 @@ def _check_address(command: Patch, sent: Object, *, creating: bool) -> None:
 
 def _applied(views: FieldViews, current: Current | None, command: Patch) -> Object:
     view = views(command.version, command.subresource)
-    stamp = command.stamp
-    applier = Applier(stamp.manager, seconds_text(stamp.time), command.force, command.annotation)
+    context = command.context
+    applier = Applier(context.manager, seconds_text(context.time), command.force, command.annotation)
     try:
         applied = apply(views, view, current.object if current else None, command.patch, applier)
     except AmbiguousItems as error:

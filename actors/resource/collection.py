@@ -13,7 +13,7 @@ import trio
 
 from actors.errors import NotFound, RequestError
 from actors.kinds.declaration.definition import Definition
-from actors.messages import Delete, DeleteOptions, Stamp
+from actors.messages import Delete, DeleteOptions, WriteContext
 from actors.resource.directory import Directory
 from actors.store.reads import Listing, ListOptions, Reads
 
@@ -30,14 +30,14 @@ async def delete_collection(
     namespace: str | None,
     listed: ListOptions,
     options: DeleteOptions,
-    stamp: Stamp,
+    context: WriteContext,
 ) -> Listing:
     """Returns the page of objects that were to be deleted, as it was listed before."""
     listing = await reads.listing(definition, namespace, listed)
     bodies = listing.bodies
     for first in range(0, len(bodies), TOGETHER):
         keys = [_key(body) for body in bodies[first : first + TOGETHER]]
-        await _delete_some(directory, definition, keys, options, stamp)
+        await _delete_some(directory, definition, keys, options, context)
     return listing
 
 
@@ -47,12 +47,16 @@ def _key(body: bytes) -> Key:
 
 
 async def _delete_some(
-    directory: Directory, definition: Definition, keys: list[Key], options: DeleteOptions, stamp: Stamp
+    directory: Directory,
+    definition: Definition,
+    keys: list[Key],
+    options: DeleteOptions,
+    context: WriteContext,
 ) -> None:
     failures: list[RequestError] = []
 
     async def delete_one(namespace: str, name: str) -> None:
-        command = Delete(definition.api_version, namespace, name, stamp, options, verb="deletecollection")
+        command = Delete(definition.api_version, namespace, name, context, options, verb="deletecollection")
         try:
             await directory.ask_served(definition, command)
         except NotFound:

@@ -137,7 +137,7 @@ class Commands:
             disregard_system_metadata(metadata)
             self._set_managers(command, new, None)
         new = self._admit(attempt, CREATE, metadata.get("name", ""), new, None)
-        name = generate_name(new["metadata"], command.stamp.suffix)
+        name = generate_name(new["metadata"], command.context.suffix)
         current = self._find(attempt.view, command.namespace, name) if name else None
         prepare_create(definition, command, new)
         self._validate(attempt, new)
@@ -163,7 +163,7 @@ class Commands:
             key: value for key, value in command.object["metadata"].items() if key != "resourceVersion"
         }
         new = {**command.object, "metadata": metadata}
-        create = Create(command.version, command.namespace, new, command.stamp, command.dry_run)
+        create = Create(command.version, command.namespace, new, command.context, command.dry_run)
         return self._create(attempt, create, verb="update")
 
     def _patch(self, attempt: Attempt, command: Patch) -> Decided:
@@ -193,7 +193,7 @@ class Commands:
             raise may_not_create(definition, command)
         wanted = apply_object(self._views, definition, current, command)
         if current is None:
-            create = Create(command.version, command.namespace, wanted, command.stamp, command.dry_run)
+            create = Create(command.version, command.namespace, wanted, command.context, command.dry_run)
             return self._create(attempt, create, "apply")
         return self._update(attempt, current, _replacing(command, wanted), "apply")
 
@@ -234,10 +234,10 @@ class Commands:
 
     def _set_managers(self, command: Create | Replace, new: Object, before: Object | None) -> None:
         """Set metadata.managedFields to who owns what once this is written."""
-        stamp, metadata = command.stamp, new["metadata"]
+        context, metadata = command.context, new["metadata"]
         subresource = command.subresource if isinstance(command, Replace) else ""
         view = self._views(command.version, subresource)
-        entries = owned_after(self._views, view, before, new, stamp.manager, seconds_text(stamp.time))
+        entries = owned_after(self._views, view, before, new, context.manager, seconds_text(context.time))
         as_stored(self._storage.schema, new)
         metadata.pop("managedFields", None)
         if entries:
@@ -260,7 +260,7 @@ class Commands:
             return None
         if attempt.resumed is not None and _holds(attempt, attempt.resumed, chain):
             return self._resume(attempt, attempt.resumed)
-        stamp = command.stamp
+        context = command.context
         request = AdmissionRequest(
             operation,
             attempt.definition,
@@ -269,9 +269,9 @@ class Commands:
             subresource,
             new,
             old,
-            stamp.user,
+            context.user,
             command.dry_run,
-            stamp,
+            context,
         )
         attempt.request, attempt.chain = request, chain
         self._change(attempt, request, 0)
@@ -339,7 +339,7 @@ def _replacing(command: Patch, new: Object) -> Replace:
         command.namespace,
         command.name,
         new,
-        command.stamp,
+        command.context,
         command.subresource,
         command.dry_run,
     )

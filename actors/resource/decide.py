@@ -1,6 +1,6 @@
 """What a command makes of the object as it stands: pure functions of (definition, current, command).
 
-No clock, no randomness, no trio: time, uid and random letters are in the command's stamp, so that a command decided
+No clock, no randomness, no trio: time, uid and random letters are in the command's context, so that a command decided
 again on the same state gives the same bytes. The order of the steps is the order in which a client learns of its
 errors: preconditions, then what the kind prepares, then validation (`prepare_*`), then validating admission, then
 whether the name is free (`decide_*`). Commands are never changed: what is prepared is a working copy.
@@ -92,7 +92,7 @@ def decide_create(definition: Definition, current: Current | None, prepared: Obj
         metadata = prepared["metadata"]
         generated = bool(metadata.get("generateName"))
         ending = "deletionTimestamp" in current.object["metadata"]
-        raise AlreadyExists(definition.resource, metadata["name"], generated=generated, ending=ending)
+        raise AlreadyExists(definition.resource, metadata["name"], generated=generated, terminating=ending)
     definition.strategy.canonicalize(prepared)
     return Store(prepared, created=True)
 
@@ -156,7 +156,7 @@ def decide_submit(
         raise missing(definition, command.name)
     check_sent(definition, command.name, metadata.get("uid"), current.object["metadata"]["uid"])
     check_given_version(definition, command.name, metadata.get("resourceVersion"), current.version)
-    new = subresource.submit(document, working_copy(current.object), command.stamp.time)
+    new = subresource.submit(document, working_copy(current.object), command.context.time)
     return Store(new, created=False)
 
 
@@ -181,7 +181,7 @@ def decide_delete(definition: Definition, current: Current, command: Delete) -> 
         return _think_again(definition, current.object, finalizers)
     grace_period = definition.deletion.grace_period
     seconds = grace_period(current.object, asked) if grace_period else 0
-    marked = _mark(definition, current.object, finalizers, command.stamp.time, seconds)
+    marked = _mark(definition, current.object, finalizers, command.context.time, seconds)
     return _ended(definition, marked)
 
 
@@ -195,8 +195,8 @@ def _fill_metadata(definition: Definition, metadata: Object, command: Create) ->
     disregard_system_metadata(metadata)
     if definition.namespaced:
         metadata["namespace"] = command.namespace
-    metadata["uid"] = command.stamp.uid
-    metadata["creationTimestamp"] = seconds_text(command.stamp.time)
+    metadata["uid"] = command.context.uid
+    metadata["creationTimestamp"] = seconds_text(command.context.time)
 
 
 def disregard_system_metadata(metadata: Object) -> None:
@@ -276,7 +276,7 @@ def _check_version(definition: Definition, name: str, version: str, current: Cur
 
 def may_not_create(definition: Definition, command: Replace | Patch) -> Forbidden:
     """Of a replace or apply that would create: patching and updating are rights of their own."""
-    why = f'User "{command.stamp.user}" cannot create this object'
+    why = f'User "{command.context.user}" cannot create this object'
     return Forbidden(definition.resource, command.name, why)
 
 

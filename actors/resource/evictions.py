@@ -15,10 +15,10 @@ from actors.kinds.catalog import Catalog
 from actors.kinds.core.pods.eviction import RETRY_AFTER, AllowedEviction, may_evict
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.declaration.label_selector import matches
-from actors.messages import Delete, DeleteOptions, Object, Replace, Stamp
+from actors.messages import Delete, DeleteOptions, Object, Replace, WriteContext
 from actors.resource.directory import Directory
-from actors.stamps import SERVER_MANAGER
 from actors.store.document import decode
+from actors.write_context import SERVER_MANAGER
 from journal.log import Journal
 from journal.view import View
 
@@ -32,11 +32,11 @@ class Evictions:
         self._budget = catalog.storage("poddisruptionbudgets.policy")
 
     async def evict(
-        self, pods: Definition, namespace: str, name: str, options: DeleteOptions, stamp: Stamp
+        self, pods: Definition, namespace: str, name: str, options: DeleteOptions, context: WriteContext
     ) -> None:
         for _ in range(ATTEMPTS):
             try:
-                return await self._attempt(pods, namespace, name, options, stamp)
+                return await self._attempt(pods, namespace, name, options, context)
             except Conflict:
                 # A version that the client named is the client's to give up on.
                 if options.resource_version is not None or options.uid is not None:
@@ -45,19 +45,19 @@ class Evictions:
         raise EvictionRefused(why, RETRY_AFTER)
 
     async def _attempt(
-        self, pods: Definition, namespace: str, name: str, options: DeleteOptions, stamp: Stamp
+        self, pods: Definition, namespace: str, name: str, options: DeleteOptions, context: WriteContext
     ) -> None:
         pod, budgets = self._read(pods, namespace, name)
-        allowed = may_evict(pod, budgets, stamp.time)
+        allowed = may_evict(pod, budgets, context.time)
         if allowed.budget_status is not None and not options.dry_run:
-            await self._charge(namespace, budgets[0], allowed, stamp)
+            await self._charge(namespace, budgets[0], allowed, context)
         version = options.resource_version
         if allowed.if_unchanged and version is None:
             version = pod["metadata"]["resourceVersion"]
         chosen = DeleteOptions(
             options.grace_period_seconds, options.propagation_policy, options.uid, version, options.dry_run
         )
-        await self._directory.ask_served(pods, Delete(pods.api_version, namespace, name, stamp, chosen))
+        await self._directory.ask_served(pods, Delete(pods.api_version, namespace, name, context, chosen))
 
     def _read(self, pods: Definition, namespace: str, name: str) -> tuple[Object, list[Object]]:
         """The pod and the budgets that protect it, of one moment."""
@@ -73,12 +73,14 @@ class Evictions:
         budgets = (decode(row.body) for _, _, row in view.rows(type_id, namespace))
         return [one for one in budgets if _protects(one, labels)]
 
-    async def _charge(self, namespace: str, budget: Object, allowed: AllowedEviction, stamp: Stamp) -> None:
+    async def _charge(
+        self, namespace: str, budget: Object, allowed: AllowedEviction, context: WriteContext
+    ) -> None:
         assert allowed.budget_status is not None
         name = budget["metadata"]["name"]
         charged = {**budget, "status": allowed.budget_status}
         # The budget is charged on the server's account: whoever evicts need not have a right to budgets.
-        own = replace(stamp, manager=SERVER_MANAGER)
+        own = replace(context, manager=SERVER_MANAGER)
         command = Replace(self._budget.api_version, namespace, name, charged, own, "status")
         await self._directory.ask(self._budget, command)
 

@@ -63,7 +63,7 @@ def _outcome(command: Command, decided: Decided, body: bytes) -> Outcome:
         return Written(body, decided.created, decided.warnings)
     assert decided.current is not None
     gone = isinstance(decided.decision, Remove)
-    return Deleted(body, command.name, decided.current.object["metadata"]["uid"], gone=gone)
+    return Deleted(body, command.name, decided.current.object["metadata"]["uid"], removed=gone)
 
 
 def _resolved(body: Body) -> bytes:

@@ -20,7 +20,7 @@ from actors.patch.managed_fields.field_view import FieldViews
 from actors.patch.managed_fields.ownership import owned_after
 from actors.resource.applying import apply_object
 from actors.resource.decide import Current
-from actors.stamps import Stamp
+from actors.write_context import WriteContext
 from benchmarks.loads.plans import config_map
 from benchmarks.options import Sizes
 from benchmarks.reports.measurement import Measurement
@@ -51,9 +51,9 @@ class Owned:
         return owned_after(self.views, self.view, self.stored, after, "updater", TIME)
 
     def apply(self, current: Current, manager: str, config: Any) -> Any:
-        stamp = Stamp(0, "user", manager, "u", "xxxxx")
+        context = WriteContext(0, "user", manager, "u", "xxxxx")
         name, version = current.object["metadata"]["name"], self.definition.api_version
-        command = Patch(version, "", name, "apply", config, stamp, force=True)
+        command = Patch(version, "", name, "apply", config, context, force=True)
         return apply_object(self.views, self.definition, current, command)
 
     def with_owners(self, new: Any, entries: list[Any]) -> Any:

@@ -22,9 +22,9 @@ from actors.resource.collection import delete_collection
 from actors.resource.directory import Directory
 from actors.resource.evictions import Evictions
 from actors.selectors import FieldSelector, LabelSelector
-from actors.stamps import Stamps
 from actors.store.addressing import check_name, settle_namespace
 from actors.store.reads import ListOptions, Reads
+from actors.write_context import WriteContexts
 from gateway.handlers.bodies import decode_body, decode_delete_options
 from gateway.handlers.computed import ComputedObjects, Source
 from gateway.handlers.deadline import Deadline
@@ -54,7 +54,7 @@ class Dispatch:
         journal: Journal,
         directory: Directory,
         reads: Reads,
-        stamps: Stamps,
+        write_contexts: WriteContexts,
         authorizer: Authorizer,
         reviews: Reviews,
         watches: WatchOpener,
@@ -66,12 +66,12 @@ class Dispatch:
         self._registry = registry
         self._directory = directory
         self._reads = reads
-        self._stamps = stamps
-        self._patches = PatchDecoder(names, stamps, reads, self._may_create)
+        self._write_contexts = write_contexts
+        self._patches = PatchDecoder(names, write_contexts, reads, self._may_create)
         self._authorizer = authorizer
         self._watches = watches
         self._computed = ComputedObjects(computed)
-        self._encoders = Encoders(names, stamps.now)
+        self._encoders = Encoders(names, write_contexts.now)
         self._chunking = chunking  # whether lists honour limit and continue
         evictions = Evictions(registry.current, journal, directory)
         self._reviews = ReviewHandler(names, reviews)
@@ -192,15 +192,19 @@ class Dispatch:
             return await self._submit(context, definition, write)
         if definition.storage.ephemeral:
             return await self._reviews.create(
-                context, definition, write, self._stamps.make(context.user, context.manager)
+                context, definition, write, self._write_contexts.new(context.user, context.manager)
             )
         body = await decode_body(context, definition, self._names, write.field_validation)
         settle_namespace(_namespace(definition, context.route), body.object)
         metadata = body.object["metadata"]
         generates = bool(metadata.get("generateName")) and not metadata.get("name")
-        stamp = self._stamps.make(context.user, context.manager, suffix=generates)
+        write_context = self._write_contexts.new(context.user, context.manager, suffix=generates)
         command = Create(
-            definition.api_version, _namespace(definition, context.route), body.object, stamp, write.dry_run
+            definition.api_version,
+            _namespace(definition, context.route),
+            body.object,
+            write_context,
+            write.dry_run,
         )
         return await self._write(context, definition, encoder, command, body.problems)
 
@@ -212,8 +216,8 @@ class Dispatch:
             definition = self._registry.current.storage(str(Resource(definition.group, plural)))
         subresource = definition.subresource(name or context.route.subresource)
         assert subresource is not None
-        stamp = self._stamps.make(context.user, context.manager)
-        return await self._subresources.create(context, definition, subresource, write, stamp)
+        write_context = self._write_contexts.new(context.user, context.manager)
+        return await self._subresources.create(context, definition, subresource, write, write_context)
 
     async def _replace(self, context: RequestContext, definition: Definition) -> Response:
         write = self._write_options(context, "UpdateOptions")
@@ -227,7 +231,7 @@ class Dispatch:
             _namespace(definition, context.route),
             context.route.name,
             body.object,
-            self._stamps.make(context.user, context.manager),
+            self._write_contexts.new(context.user, context.manager),
             context.route.subresource,
             write.dry_run,
             may_create=definition.strategy.allow_create_on_update and await self._may_create(context),
@@ -280,13 +284,17 @@ class Dispatch:
     async def _delete(self, context: RequestContext, definition: Definition) -> Response:
         encoder = self._encoders.of(context, definition)
         chosen, orphaned = await self._delete_options(context, definition)
-        stamp = self._stamps.make(context.user, context.manager)
+        write_context = self._write_contexts.new(context.user, context.manager)
         command = Delete(
-            definition.api_version, _namespace(definition, context.route), context.route.name, stamp, chosen
+            definition.api_version,
+            _namespace(definition, context.route),
+            context.route.name,
+            write_context,
+            chosen,
         )
         outcome = await self._directory.ask_served(definition, command)
         assert isinstance(outcome, Deleted)
-        status = 202 if orphaned is False and not outcome.gone else 200
+        status = 202 if orphaned is False and not outcome.removed else 200
         if definition.deletion.returns_object:
             return await render.respond(context, encoder.document(outcome.body), status)
         return await render.document(context, _deleted_status(definition, outcome), status)
@@ -297,7 +305,7 @@ class Dispatch:
         )  # refuses an unknown includeObject, though the response is a Status
         listed = self._list_options(context, definition)
         chosen, _ = await self._delete_options(context, definition)
-        stamp = self._stamps.make(context.user, context.manager)
+        write_context = self._write_contexts.new(context.user, context.manager)
         try:
             with Deadline(context):
                 listing = await delete_collection(
@@ -307,7 +315,7 @@ class Dispatch:
                     context.route.namespace or None,
                     listed,
                     chosen,
-                    stamp,
+                    write_context,
                 )
         except TimedOut:
             self._reads.check_reached(listed)

@@ -15,8 +15,8 @@ from actors.messages import Patch
 from actors.names import Names
 from actors.patch.managed_fields.last_applied import USUAL_MANAGER
 from actors.resource import options
-from actors.stamps import Stamps
 from actors.store.reads import Reads
+from actors.write_context import WriteContexts
 from gateway.handlers.bodies import decode_applied, decode_patch, patch_format
 from gateway.requests.context import RequestContext
 
@@ -32,12 +32,12 @@ class PatchDecoder:
     def __init__(
         self,
         names: Names,
-        stamps: Stamps,
+        write_contexts: WriteContexts,
         reads: Reads,
         may_create: Callable[[RequestContext], Awaitable[bool]],
     ) -> None:
         self._names = names
-        self._stamps = stamps
+        self._write_contexts = write_contexts
         self._reads = reads
         self._may_create = may_create
         self._annotation = names.key("last-applied-configuration", "kubectl")
@@ -63,7 +63,7 @@ class PatchDecoder:
                 context.route.name,
                 format_,
                 value,
-                self._stamps.make(context.user, context.manager),
+                self._write_contexts.new(context.user, context.manager),
                 context.route.subresource,
                 write.dry_run,
                 write.field_validation,
@@ -81,7 +81,7 @@ class PatchDecoder:
             context.route.name,
             "apply",
             body.object,
-            self._stamps.make(context.user, context.manager),
+            self._write_contexts.new(context.user, context.manager),
             context.route.subresource,
             write.dry_run,
             write.field_validation,

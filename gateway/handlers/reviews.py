@@ -10,7 +10,7 @@ import orjson
 from actors.access.reviews import Reviews
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.values.times import seconds_text
-from actors.messages import Object, Stamp
+from actors.messages import Object, WriteContext
 from actors.names import Names
 from actors.patch.managed_fields.field_view import FieldViews
 from actors.patch.managed_fields.ownership import owned_after
@@ -31,7 +31,11 @@ class ReviewHandler:
         self._reviews = reviews
 
     async def create(
-        self, context: RequestContext, definition: Definition, write: options.WriteOptions, stamp: Stamp
+        self,
+        context: RequestContext,
+        definition: Definition,
+        write: options.WriteOptions,
+        write_context: WriteContext,
     ) -> Response:
         decoded = await decode_body(context, definition, self._names, write.field_validation)
         review = decoded.object
@@ -40,7 +44,7 @@ class ReviewHandler:
         if definition.namespaced:
             review["metadata"]["namespace"] = context.route.namespace
         status = await self._reviews.status(definition, review, context.user)
-        metadata = _metadata(definition, review, stamp)
+        metadata = _metadata(definition, review, write_context)
         spec = review["spec"]
         if definition.kind == _RULES:
             metadata, spec = {"creationTimestamp": None}, {}
@@ -48,11 +52,11 @@ class ReviewHandler:
         return await render.respond(context, object_encoder(definition).document(body), 201)
 
 
-def _metadata(definition: Definition, review: Object, stamp: Stamp) -> Object:
+def _metadata(definition: Definition, review: Object, write_context: WriteContext) -> Object:
     """No creationTimestamp and no uid, because nothing is created; but managedFields for the fields sent."""
     views = FieldViews({definition.api_version: definition})
     view = views(definition.api_version, "")
-    owners = owned_after(views, view, None, review, stamp.manager, seconds_text(stamp.time))
+    owners = owned_after(views, view, None, review, write_context.manager, seconds_text(write_context.time))
     metadata = {**review["metadata"], "creationTimestamp": None}
     if owners:
         metadata["managedFields"] = owners

@@ -11,7 +11,7 @@ from typing import Any
 from actors.errors import BadRequest, Invalid
 from actors.kinds.declaration.definition import Definition, Subresource
 from actors.kinds.validation.field_errors import collect, invalid
-from actors.messages import Object, Stamp, Submit
+from actors.messages import Object, Submit, WriteContext
 from actors.names import Names
 from actors.resource import options
 from actors.resource.directory import Directory
@@ -39,7 +39,7 @@ class SubresourceHandler:
         definition: Definition,
         subresource: Subresource,
         write: options.WriteOptions,
-        stamp: Stamp,
+        write_context: WriteContext,
     ) -> Response:
         view = definition.definition_at(subresource.name)
         body = await decode_body(context, view, self._names, write.field_validation)
@@ -50,10 +50,10 @@ class SubresourceHandler:
             raise Unimplemented(subresource.unimplemented_message)
         name = _object_name(context, view, sent)
         if subresource.submit is None:
-            await self._evict(definition, namespace, name, sent, stamp, write.dry_run)
+            await self._evict(definition, namespace, name, sent, write_context, write.dry_run)
         else:
             command = Submit(
-                definition.api_version, namespace, name, subresource.name, sent, stamp, write.dry_run
+                definition.api_version, namespace, name, subresource.name, sent, write_context, write.dry_run
             )
             await self._directory.ask_served(definition, command)
         return await render.document(context, SUCCESS, 201)
@@ -72,12 +72,18 @@ class SubresourceHandler:
             raise Invalid(view.group, view.kind, name, [error.cause() for error in errors])
 
     async def _evict(
-        self, pods: Definition, namespace: str, name: str, sent: Object, stamp: Stamp, dry_run: bool
+        self,
+        pods: Definition,
+        namespace: str,
+        name: str,
+        sent: Object,
+        write_context: WriteContext,
+        dry_run: bool,
     ) -> None:
         requested: dict[str, Any] = dict(sent.get("deleteOptions", {}))
         query = {"dryRun": ["All"]} if dry_run else {}
         chosen = options.delete_options(self._names, requested, query)
-        await self._evictions.evict(pods, namespace, name, chosen, stamp)
+        await self._evictions.evict(pods, namespace, name, chosen, write_context)
 
     async def refuse_node_request(
         self, context: RequestContext, definition: Definition, subresource: Subresource

@@ -21,10 +21,10 @@ from typing import Any, Protocol
 import orjson
 import trio
 
+from actors.admission.built_in import plugins
 from actors.admission.calls import AdmissionCalls
 from actors.admission.chain import Admission
 from actors.admission.plugin import Plugin
-from actors.admission.roster import plugins
 from actors.bootstrap.bootstrap import Bootstrap
 from actors.errors import RequestError
 from actors.kinds.built_in import built_in
@@ -37,12 +37,12 @@ from actors.resource import options
 from actors.resource.collection import delete_collection
 from actors.resource.directory import Directory
 from actors.selectors import FieldSelector, LabelSelector
-from actors.stamps import Stamps
 from actors.store.committer import Committer
 from actors.store.feed import Feed
 from actors.store.horizon import Horizon
 from actors.store.reads import ListOptions, Reads
 from actors.supervisor import Supervisor
+from actors.write_context import WriteContexts
 from journal.log import Journal
 
 START = 1_700_000_000_000_000
@@ -126,7 +126,7 @@ class Store:
         self._added = added  # plugins behind those that a server has
         self.clock = clock
         self.catalog = _catalog()
-        self.stamps = Stamps(clock)
+        self.write_contexts = WriteContexts(clock)
 
     async def start(self, nursery: trio.Nursery) -> None:
         self._nursery = nursery
@@ -146,7 +146,9 @@ class Store:
         )
         horizon = Horizon(self.journal, self.clock, WATCH_HISTORY * 1_000_000)
         self.reads = Reads(self.journal, self.feed, horizon, self.clock)
-        await Bootstrap(CLUSTER, self.catalog, self.journal, self.directory, self.stamps).create_namespaces()
+        await Bootstrap(
+            CLUSTER, self.catalog, self.journal, self.directory, self.write_contexts
+        ).create_namespaces()
 
     async def _tend(self, task_status: trio.TaskStatus[trio.Nursery]) -> None:
         with self._tasks:
@@ -172,7 +174,7 @@ class Store:
             definition.api_version,
             namespace if definition.namespaced else "",
             self._decoded(definition, body),
-            self.stamps.make("user", "manager", suffix=generates),
+            self.write_contexts.new("user", "manager", suffix=generates),
             query.get("dryRun") == "All",
         )
         return await self._ask(definition, command)
@@ -186,7 +188,7 @@ class Store:
             namespace if definition.namespaced else "",
             body["metadata"]["name"],
             self._decoded(definition, body),
-            self.stamps.make("user", "manager"),
+            self.write_contexts.new("user", "manager"),
             query.get("subresource", ""),
             dry_run=query.get("dryRun") == "All",
             may_create=True,
@@ -219,7 +221,7 @@ class Store:
             definition.api_version,
             namespace if definition.namespaced else "",
             name,
-            self.stamps.make("user", "manager"),
+            self.write_contexts.new("user", "manager"),
             self._delete_options(body, query),
         )
         return await self._ask(definition, command)
@@ -233,7 +235,7 @@ class Store:
             namespace,
             _list_options(query),
             self._delete_options(None, query, many=True),
-            self.stamps.make("user", "manager"),
+            self.write_contexts.new("user", "manager"),
         )
 
     def _delete_options(self, body: Document | None, query: Document, *, many: bool = False) -> DeleteOptions:

@@ -1,4 +1,4 @@
-"""A mailbox is bounded, keeps order, and hands everything over at once."""
+"""A mailbox is bounded, keeps the order of messages, and hands them all over at once."""
 
 import pytest
 import trio
@@ -8,7 +8,7 @@ from actors.errors import Overloaded
 from actors.mailbox import Mailbox, Reply
 
 
-async def test_drain_takes_all_in_order():
+async def test_drain_takes_all_messages_in_order():
     mailbox: Mailbox[int] = Mailbox(8)
     for number in range(5):
         mailbox.send_nowait(number)
@@ -30,7 +30,7 @@ async def test_drain_waits_for_the_first_message():
     assert taken == [["a", "b"]]
 
 
-async def test_a_full_mailbox_refuses_and_counts():
+async def test_full_mailbox_refuses_and_counts_messages():
     mailbox: Mailbox[int] = Mailbox(2)
     mailbox.send_nowait(1)
     mailbox.send_nowait(2)
@@ -40,7 +40,7 @@ async def test_a_full_mailbox_refuses_and_counts():
     assert (statistics.waiting, statistics.received, statistics.refused) == (2, 2, 1)
 
 
-async def test_a_cancelled_owner_can_drain_again():
+async def test_cancelled_owner_can_drain_again():
     mailbox: Mailbox[int] = Mailbox(2)
     with trio.move_on_after(0):
         await mailbox.drain()
@@ -48,7 +48,7 @@ async def test_a_cancelled_owner_can_drain_again():
     assert await mailbox.drain() == [1]
 
 
-async def test_a_reply_may_come_before_or_after_the_wait():
+async def test_reply_may_come_before_or_after_the_wait():
     early: Reply[int] = Reply()
     early.succeed(1)
     assert await early.wait() == 1
@@ -63,7 +63,7 @@ async def test_a_reply_may_come_before_or_after_the_wait():
         assert await late.wait() == 2
 
 
-async def test_a_reply_that_nobody_waits_for_any_more_is_dropped():
+async def test_reply_after_a_cancelled_wait_is_dropped():
     reply: Reply[int] = Reply()
     with trio.move_on_after(0):
         await reply.wait()
@@ -71,7 +71,7 @@ async def test_a_reply_that_nobody_waits_for_any_more_is_dropped():
     assert await reply.wait() == 1
 
 
-async def test_a_failed_reply_raises():
+async def test_failed_reply_raises():
     reply: Reply[int] = Reply()
     reply.fail(KeyError("x"))
     with pytest.raises(KeyError):

@@ -1,4 +1,4 @@
-"""Every command can be sent to another process: what msgpack gives back is equal to what it was given."""
+"""Every command survives a round trip through msgpack, so that it can be sent to another process."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import pytest
 
 from actors import messages
 from actors.identity import User
-from actors.messages import Command, Create, Delete, DeleteOptions, Patch, Replace, Stamp, Submit
+from actors.messages import Command, Create, Delete, DeleteOptions, Patch, Replace, Submit, WriteContext
 
 USER = User("alice", "1", ("devs",), (("scopes", ("a", "b")),))
-STAMP = Stamp(1, "alice", "kubectl", "uid", "abcde", USER)
+CONTEXT = WriteContext(1, "alice", "kubectl", "uid", "abcde", USER)
 OBJECT = {"metadata": {"name": "a", "labels": {"x": "y"}}, "spec": {"list": [1, None, 2.5, {"b": True}]}}
 COMMANDS: tuple[Command, ...] = (
-    Create("v1", "default", OBJECT, STAMP),
-    Replace("v1", "default", "a", OBJECT, STAMP, "status", dry_run=True, may_create=True),
-    Patch("v1", "default", "a", "json", [{"op": "remove", "path": "/a"}], STAMP, problems=("p",)),
-    Patch("v1", "default", "a", "apply", OBJECT, STAMP, force=True, may_create=True, annotation="x"),
-    Submit("v1", "default", "a", "binding", OBJECT, STAMP),
-    Delete("v1", "default", "a", STAMP, DeleteOptions(30, "Orphan", "uid", "7"), "deletecollection"),
+    Create("v1", "default", OBJECT, CONTEXT),
+    Replace("v1", "default", "a", OBJECT, CONTEXT, "status", dry_run=True, may_create=True),
+    Patch("v1", "default", "a", "json", [{"op": "remove", "path": "/a"}], CONTEXT, problems=("p",)),
+    Patch("v1", "default", "a", "apply", OBJECT, CONTEXT, force=True, may_create=True, annotation="x"),
+    Submit("v1", "default", "a", "binding", OBJECT, CONTEXT),
+    Delete("v1", "default", "a", CONTEXT, DeleteOptions(30, "Orphan", "uid", "7"), "deletecollection"),
 )
 TYPES = {one.__name__: one for one in vars(messages).values() if is_dataclass(one)} | {"User": User}
 
@@ -42,7 +42,7 @@ def rebuilt(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: type(command).__name__)
-def test_round_trip(command: Command) -> None:
+def test_command_survives_round_trip(command: Command) -> None:
     assert rebuilt(msgpack.unpackb(msgpack.packb(plain(command)))) == command
 
 

@@ -1,4 +1,4 @@
-"""A task that breaks is started again, after pauses that grow and that begin anew once it has recovered."""
+"""The supervisor restarts a task that crashes, after pauses that grow until the task has recovered."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def test_pauses_grow_up_to_a_limit(autojump_clock: MockClock) -> None:
     assert pauses[-1] == LONGEST_PAUSE
 
 
-async def test_after_a_good_life_they_begin_anew(autojump_clock: MockClock) -> None:
+async def test_recovered_task_starts_with_the_first_pause_again(autojump_clock: MockClock) -> None:
     assert await starts([0.0, 0.0, RECOVERED_AFTER + 1, 0.0]) == [
         FIRST_PAUSE,
         FIRST_PAUSE * 2,
@@ -52,7 +52,7 @@ async def test_after_a_good_life_they_begin_anew(autojump_clock: MockClock) -> N
     ]
 
 
-async def test_it_is_failing_until_it_has_run_for_the_recovery_time(
+async def test_task_is_failing_until_it_has_run_for_the_recovery_time(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:
     supervisor = Supervisor()
@@ -72,7 +72,7 @@ async def test_it_is_failing_until_it_has_run_for_the_recovery_time(
     assert caplog.records[0].levelno == logging.ERROR
 
 
-async def test_a_task_that_crashes_again_and_again_is_never_healthy(autojump_clock: MockClock) -> None:
+async def test_task_that_crashes_repeatedly_is_never_healthy(autojump_clock: MockClock) -> None:
     supervisor = Supervisor()
     life = RECOVERED_AFTER - 1
     async with trio.open_nursery() as nursery:
@@ -84,7 +84,7 @@ async def test_a_task_that_crashes_again_and_again_is_never_healthy(autojump_clo
         nursery.cancel_scope.cancel()
 
 
-async def test_a_task_that_ends_by_itself_is_left_alone(autojump_clock: MockClock) -> None:
+async def test_task_that_returns_is_not_restarted(autojump_clock: MockClock) -> None:
     task = Task([])
     await Supervisor().keep("task", task)
     assert len(task.starts) == 1

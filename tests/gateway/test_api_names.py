@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from actors.stamps import LETTERS, Stamps
+from actors.write_context import LETTERS, WriteContexts
 from tests.actors.object_store import Refused, open_store
 from tests.gateway.api import Opener, config_map, everywhere, names, served
 
@@ -76,9 +76,9 @@ async def test_neither_name_nor_base(opened: Opener) -> None:
 
 async def test_a_generated_name_that_is_taken_asks_to_come_back() -> None:
     async with open_store() as store:
-        store.stamps = Stamps(store.clock, random.Random(1))
+        store.write_contexts = WriteContexts(store.clock, random.Random(1))
         await store.create("configmaps", {"metadata": {"generateName": "web-"}})
-        store.stamps = Stamps(store.clock, random.Random(1))
+        store.write_contexts = WriteContexts(store.clock, random.Random(1))
         with pytest.raises(Refused, match="not able to generate a unique name") as refused:
             await store.create("configmaps", {"metadata": {"generateName": "web-"}})
         assert refused.value.reason == "AlreadyExists"

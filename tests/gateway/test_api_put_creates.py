@@ -65,7 +65,12 @@ async def test_it_needs_the_right_to_create() -> None:
     async with open_store() as store:
         definition = store.definition("leases")
         command = Replace(
-            definition.api_version, "default", "a", body(), store.stamps.make("alice", "m"), may_create=False
+            definition.api_version,
+            "default",
+            "a",
+            body(),
+            store.write_contexts.new("alice", "m"),
+            may_create=False,
         )
         with pytest.raises(Forbidden, match='"a" is forbidden'):
             await store.directory.ask(definition, command)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from actors.admission.roster import plugins
+from actors.admission.built_in import plugins
 from actors.admission.selection import AVAILABLE, UNAVAILABLE
 from actors.names import CLUSTER
 from actors.store.feed import Feed

@@ -10,7 +10,7 @@ from actors.admission.request import CREATE, UPDATE, AdmissionRequest
 from actors.errors import Resource
 from actors.kinds.certificates import CONDITION, SPEC
 from actors.kinds.values.times import seconds_text
-from actors.messages import Object, Stamp
+from actors.messages import Object, WriteContext
 from actors.names import Names
 
 
@@ -25,19 +25,19 @@ class SigningRequests(Plugin):
         )
 
     def complete(self, request: AdmissionRequest) -> Object | None:
-        new, stamp = request.object, request.stamp
-        assert new is not None and stamp is not None
+        new, context = request.object, request.context
+        assert new is not None and context is not None
         if request.operation == CREATE:
-            return {**new, "spec": _by(stamp, new["spec"])}
+            return {**new, "spec": _by(context, new["spec"])}
         assert request.old is not None
-        status = _with_times(new["status"], request.old["status"], seconds_text(stamp.time))
+        status = _with_times(new["status"], request.old["status"], seconds_text(context.time))
         return {**new, "status": status}
 
 
-def _by(stamp: Stamp, spec: Object) -> Object:
-    caller = stamp.caller
+def _by(context: WriteContext, spec: Object) -> Object:
+    caller = context.caller
     said = {part: value for part, value in spec.items() if part not in ("username", "uid", "groups", "extra")}
-    known: Object = {"username": stamp.user}
+    known: Object = {"username": context.user}
     if caller is not None:
         known["uid"] = caller.uid
         known["groups"] = list(caller.groups)

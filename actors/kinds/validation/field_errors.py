@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Concatenate, Final, ParamSpec
 
-from actors.errors import MOST_COUNTED, Cause
+from actors.errors import MAX_COUNTED, Cause
 from actors.kinds.values.go_format import format_value, quoted
 
-MOST: Final = MOST_COUNTED
+MOST: Final = MAX_COUNTED
 IMMUTABLE: Final = "field is immutable"
 NEGATIVE: Final = "must be greater than or equal to 0"
 

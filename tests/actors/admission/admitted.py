@@ -9,9 +9,9 @@ from actors.admission.chain import Admission
 from actors.admission.plugin import Plugin
 from actors.admission.request import AdmissionRequest
 from actors.kinds.declaration.definition import Definition
-from actors.messages import Stamp
+from actors.messages import WriteContext
 
-STAMP = Stamp(0, "user", "m", "u", "")
+CONTEXT = WriteContext(0, "user", "m", "u", "")
 
 
 def admitted(
@@ -22,11 +22,11 @@ def admitted(
     old: dict[str, Any] | None = None,
     *,
     subresource: str = "",
-    stamp: Stamp = STAMP,
+    context: WriteContext = CONTEXT,
 ) -> Any:
     before = copy.deepcopy((new, old))
     request = AdmissionRequest(
-        operation, definition, "ns", "a", subresource, new, old, stamp.user, False, stamp
+        operation, definition, "ns", "a", subresource, new, old, context.user, False, context
     )
     Admission([plugin]).chain(definition, operation, subresource).admit(request)
     assert (new, old) == before

@@ -104,13 +104,13 @@ async def test_mutating_and_validating_one_after_the_other(autojump_clock: MockC
     async with open_store(mutating, validating) as store:
         definition = store.definition("configmaps")
         new = definition.schema.decode_object(slow()).object
-        command = Create("v1", "default", new, store.stamps.make("u", "m"))
+        command = Create("v1", "default", new, store.write_contexts.new("u", "m"))
         began = trio.current_time()
         outcome = await store.directory.ask(definition, command)
         assert trio.current_time() == began + 2 * SECONDS
         (seen,) = validating.asked
         assert seen.object is not None and seen.object["metadata"]["annotations"] == {"asked": "1"}
-        assert seen.object["metadata"]["uid"] == command.stamp.uid
+        assert seen.object["metadata"]["uid"] == command.context.uid
         assert getattr(outcome, "warnings", None) == ("asked",)
 
 
@@ -127,8 +127,8 @@ async def test_an_object_that_moved_is_prepared_again(
                 await store.replace("configmaps", quick(data={"moved": "y"}))
 
         outside.meanwhile = move
-        stamp = store.stamps.make("u", "m")
-        patch = Patch("v1", "default", "a", "merge", {"metadata": {"labels": {"slow": ""}}}, stamp)
+        context = store.write_contexts.new("u", "m")
+        patch = Patch("v1", "default", "a", "merge", {"metadata": {"labels": {"slow": ""}}}, context)
         await store.directory.ask(store.definition("configmaps"), patch)
         found = await store.get("configmaps", "a")
         assert found["data"] == {"moved": "y"} and found["metadata"]["labels"] == {"slow": ""}
@@ -172,11 +172,11 @@ async def test_an_object_has_not_moved_by_being_committed(autojump_clock: MockCl
     outside = Mutating()
     outside.mutates = (rule(UPDATE, of=(CONFIG_MAPS,)),)
     async with open_store(outside) as store:
-        definition, stamp = store.definition("configmaps"), store.stamps.make("u", "m")
+        definition, context = store.definition("configmaps"), store.write_contexts.new("u", "m")
         new = definition.schema.decode_object(slow()).object
-        patch = Patch("v1", "default", "a", "merge", {"data": {"x": "y"}}, stamp)
+        patch = Patch("v1", "default", "a", "merge", {"data": {"x": "y"}}, context)
         actor = store.directory.actor(definition)
-        envelopes = [Envelope(one, Reply()) for one in (Create("v1", "default", new, stamp), patch)]
+        envelopes = [Envelope(one, Reply()) for one in (Create("v1", "default", new, context), patch)]
         for envelope in envelopes:
             actor._mailbox.send_nowait(envelope)
         for envelope in envelopes:
@@ -192,7 +192,7 @@ async def test_an_object_that_was_deleted_meanwhile(
 ) -> None:
     outside = plugin()
     async with open_store(outside) as store:
-        definition, stamp = store.definition("configmaps"), store.stamps.make("u", "m")
+        definition, context = store.definition("configmaps"), store.write_contexts.new("u", "m")
 
         async def remove(request: AdmissionRequest) -> None:
             outside.meanwhile = nothing
@@ -204,9 +204,9 @@ async def test_an_object_that_was_deleted_meanwhile(
         outside.meanwhile = remove
         changed = definition.schema.decode_object(slow(data={"x": "y"})).object
         command = {
-            "replace": Replace("v1", "default", "a", changed, stamp),
-            "patch": Patch("v1", "default", "a", "merge", {"data": {"x": "y"}}, stamp),
-            "delete": Delete("v1", "default", "a", stamp),
+            "replace": Replace("v1", "default", "a", changed, context),
+            "patch": Patch("v1", "default", "a", "merge", {"data": {"x": "y"}}, context),
+            "delete": Delete("v1", "default", "a", context),
         }[verb]
         with pytest.raises(NotFound):
             await store.directory.ask(definition, command)
@@ -332,7 +332,7 @@ async def test_a_server_that_stops_responds_to_them(autojump_clock: MockClock) -
         errors: list[RequestError] = []
         definition = store.definition("configmaps")
         new = definition.schema.decode_object(slow()).object
-        command = Create("v1", "default", new, store.stamps.make("u", "m"))
+        command = Create("v1", "default", new, store.write_contexts.new("u", "m"))
 
         async def ask() -> None:
             try:
@@ -353,8 +353,8 @@ async def test_commands_come_back_unchanged(autojump_clock: MockClock) -> None:
     outside = Validating()
     async with open_store(outside) as store:
         await store.create("configmaps", slow())
-        stamp = store.stamps.make("u", "m")
-        command = Delete("v1", "default", "a", stamp, DeleteOptions())
+        context = store.write_contexts.new("u", "m")
+        command = Delete("v1", "default", "a", context, DeleteOptions())
         await store.directory.ask(store.definition("configmaps"), command)
         assert outside.asked[-1].operation == DELETE and outside.asked[-1].object is None
         assert (await store.list("configmaps"))["items"] == []

@@ -9,7 +9,7 @@ from actors.admission.completions.signing_requests import SigningRequests
 from actors.admission.request import AdmissionRequest
 from actors.identity import User
 from actors.kinds.built_in import built_in
-from actors.messages import Stamp
+from actors.messages import WriteContext
 from actors.names import CLUSTER
 
 REQUESTS = built_in(CLUSTER).find("certificates.cluster.io", "v1", "certificatesigningrequests")
@@ -22,8 +22,8 @@ def request(
     operation: str, new: dict[str, Any], old: dict[str, Any] | None = None, subresource: str = ""
 ) -> AdmissionRequest:
     assert REQUESTS is not None
-    stamp = Stamp(NOON, "alice", "m", "u", "", ALICE)
-    return AdmissionRequest(operation, REQUESTS, "", "a", subresource, new, old, "alice", False, stamp)
+    context = WriteContext(NOON, "alice", "m", "u", "", ALICE)
+    return AdmissionRequest(operation, REQUESTS, "", "a", subresource, new, old, "alice", False, context)
 
 
 def test_who_asks() -> None:

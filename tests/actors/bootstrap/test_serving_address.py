@@ -14,7 +14,7 @@ from tests.actors.object_store import Refused, Store, open_store
 
 
 async def start(store: Store, address: str, port: int) -> None:
-    bootstrap = Bootstrap(CLUSTER, store.catalog, store.journal, store.directory, store.stamps)
+    bootstrap = Bootstrap(CLUSTER, store.catalog, store.journal, store.directory, store.write_contexts)
     await bootstrap.create_objects(ServiceRanges(), ServingAddress(address, port))
 
 

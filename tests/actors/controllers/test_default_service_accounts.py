@@ -1,4 +1,4 @@
-"""Every active namespace has a service account named default."""
+"""The service account controller creates a service account named default in every active namespace."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from pathlib import Path
 
 from trio.testing import MockClock
 
-from tests.actors.controllers.world import world
+from tests.actors.controllers.control_plane import open_control_plane
 
 
-async def test_it_is_made_with_the_namespace(tmp_path: Path, autojump_clock: MockClock) -> None:
-    async with world(tmp_path) as cluster:
+async def test_default_account_is_created_with_its_namespace(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with open_control_plane(tmp_path) as cluster:
         await cluster.create("namespaces", "n")
-        await cluster.settle()
+        await cluster.wait_until_idle()
         account = cluster.get("serviceaccounts", "default", "n")
         assert account is not None
         assert set(account) == {"metadata"}
@@ -25,40 +27,44 @@ async def test_it_is_made_with_the_namespace(tmp_path: Path, autojump_clock: Moc
         }
 
 
-async def test_it_is_made_again_when_deleted(tmp_path: Path, autojump_clock: MockClock) -> None:
-    async with world(tmp_path) as cluster:
+async def test_deleted_default_account_is_created_again(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with open_control_plane(tmp_path) as cluster:
         before = cluster.get("serviceaccounts", "default")
         await cluster.delete("serviceaccounts", "default")
-        await cluster.settle()
+        await cluster.wait_until_idle()
         after = cluster.get("serviceaccounts", "default")
         assert before is not None
         assert after is not None
         assert before["metadata"]["uid"] != after["metadata"]["uid"]
 
 
-async def test_one_that_a_client_made_first_is_left_as_it_is(
+async def test_default_account_that_a_client_created_stays_unchanged(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
-    async with world(tmp_path) as cluster:
+    async with open_control_plane(tmp_path) as cluster:
         await cluster.create("namespaces", "n")
         own = await cluster.create("serviceaccounts", "default", namespace="n")
-        await cluster.settle(1)
+        await cluster.wait_until_idle(1)
         assert cluster.get("serviceaccounts", "default", "n") == own
 
 
-async def test_a_namespace_that_is_going_gets_none(tmp_path: Path, autojump_clock: MockClock) -> None:
-    async with world(tmp_path) as cluster:
+async def test_terminating_namespace_gets_no_default_account(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with open_control_plane(tmp_path) as cluster:
         await cluster.create("namespaces", "n", finalizers=["example.com/one"])
-        await cluster.settle()
+        await cluster.wait_until_idle()
         await cluster.delete("namespaces", "n")
-        await cluster.settle(100)
+        await cluster.wait_until_idle(100)
         assert cluster.names("serviceaccounts", "n") == []
 
 
-async def test_after_a_restart_those_missing_are_made(tmp_path: Path, autojump_clock: MockClock) -> None:
-    async with world(tmp_path, controllers=False) as cluster:
+async def test_missing_default_accounts_are_created_after_a_restart(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with open_control_plane(tmp_path, controllers=False) as cluster:
         await cluster.create("namespaces", "n")
-        await cluster.settle(1)
+        await cluster.wait_until_idle(1)
         assert cluster.names("serviceaccounts", None) == []
-    async with world(tmp_path) as cluster:
+    async with open_control_plane(tmp_path) as cluster:
         assert cluster.names("serviceaccounts", None) == ["default"] * 5

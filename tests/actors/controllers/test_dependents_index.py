@@ -1,4 +1,4 @@
-"""The index says the same as a look at all objects would, and holds nothing for objects without owners."""
+"""The index of dependents equals a scan of all objects, and has no entries for objects without owners."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ changes = st.lists(st.tuples(keys, st.none() | owners))
 
 
 @given(changes)
-def test_it_follows_every_change(changes: list[tuple[Key, tuple[str, ...] | None]]) -> None:
+def test_index_equals_a_scan_after_every_change(changes: list[tuple[Key, tuple[str, ...] | None]]) -> None:
     index, objects = Dependents(), dict[Key, tuple[str, ...]]()
     for key, owned_by in changes:
         if owned_by is None:
@@ -21,17 +21,17 @@ def test_it_follows_every_change(changes: list[tuple[Key, tuple[str, ...] | None
             objects.pop(key, None)
         else:
             gained = set(owned_by) - set(objects.get(key, ()))
-            assert index.put(key, owned_by) == bool(gained)
+            assert index.update(key, owned_by) == bool(gained)
             objects[key] = owned_by
         for uid in "uvw":
             expected = {key for key, owned_by in objects.items() if uid in owned_by}
             assert set(index.of(uid)) == expected
-            assert index.any_of(uid) == bool(expected)
+            assert index.has_dependents(uid) == bool(expected)
     owned = [owned_by for owned_by in objects.values() if owned_by]
     assert index.statistics() == DependentsStatistics(len(set(sum(owned, ()))), len(owned))
 
 
-def test_objects_without_owners_cost_nothing() -> None:
+def test_index_has_no_entry_for_objects_without_owners() -> None:
     index = Dependents()
-    index.put((1, "n", "a"), ())
+    index.update((1, "n", "a"), ())
     assert index.statistics() == DependentsStatistics(0, 0)

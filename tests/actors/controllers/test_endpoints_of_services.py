@@ -1,4 +1,4 @@
-"""Endpoints go with the service whose name they have."""
+"""The endpoints controller deletes the endpoints of a deleted service."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from pathlib import Path
 
 from trio.testing import MockClock
 
-from tests.actors.controllers.world import Cluster, world
+from tests.actors.controllers.control_plane import ControlPlane, open_control_plane
 
 SERVICE = {"metadata": {"name": "a"}, "spec": {"type": "ExternalName", "externalName": "x.example"}}
 
 
-async def begin(cluster: Cluster) -> None:
+async def start(cluster: ControlPlane) -> None:
     """A service with its endpoints, and endpoints of no service."""
     services = cluster.catalog.storage("services")
     await cluster.client.create(services, "default", services.schema.decode_object(SERVICE).object)
@@ -19,32 +19,34 @@ async def begin(cluster: Cluster) -> None:
         await cluster.create("endpoints", name)
 
 
-async def touch(cluster: Cluster) -> None:
+async def touch(cluster: ControlPlane) -> None:
     changed = cluster.get("endpoints", "a")
     assert changed is not None
     changed["metadata"]["labels"] = {"whose": "mine"}
     await cluster.replace("endpoints", changed)
 
 
-async def test_they_go_with_it(tmp_path: Path, autojump_clock: MockClock) -> None:
-    async with world(tmp_path) as cluster:
-        await begin(cluster)
+async def test_endpoints_are_deleted_with_their_service(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with open_control_plane(tmp_path) as cluster:
+        await start(cluster)
         await cluster.delete("services", "a")
-        await cluster.settle()
+        await cluster.wait_until_idle()
         assert cluster.names("endpoints") == ["b"]
 
 
-async def test_those_written_since_stay(tmp_path: Path, autojump_clock: MockClock) -> None:
-    async with world(tmp_path) as cluster:
-        await begin(cluster)
+async def test_endpoints_written_after_the_service_was_deleted_stay(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with open_control_plane(tmp_path) as cluster:
+        await start(cluster)
         cluster.before_write("endpoint-controller", touch, cluster)
         await cluster.delete("services", "a")
-        await cluster.settle(60)
+        await cluster.wait_until_idle(60)
         assert cluster.names("endpoints") == ["a", "b"]
 
 
-async def test_those_without_a_service_are_left_alone(tmp_path: Path, autojump_clock: MockClock) -> None:
-    async with world(tmp_path) as cluster:
+async def test_endpoints_without_a_service_stay(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with open_control_plane(tmp_path) as cluster:
         await cluster.create("endpoints", "b")
-    async with world(tmp_path) as cluster:
+    async with open_control_plane(tmp_path) as cluster:
         assert cluster.names("endpoints") == ["b"]

@@ -1,4 +1,4 @@
-"""What a job has made stays when it is deleted without a word about that, and goes when one is said."""
+"""Deleting a batch/v1 Job orphans its dependents by default, and deletes them with the Background policy."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from trio.testing import MockClock
 
-from tests.actors.controllers.world import Cluster, reference, world
+from tests.actors.controllers.control_plane import ControlPlane, open_control_plane, owner_reference
 
 
-async def job_with_dependent(cluster: Cluster) -> None:
+async def job_with_dependent(cluster: ControlPlane) -> None:
     definition = cluster.catalog.storage("jobs.batch")
     pods = {"spec": {"containers": [{"name": "c", "image": "i"}], "restartPolicy": "Never"}}
     document = {"metadata": {"name": "j"}, "spec": {"template": pods}}
@@ -18,17 +18,17 @@ async def job_with_dependent(cluster: Cluster) -> None:
     await cluster.client.create(definition, "default", made)
     owner = cluster.get("jobs.batch", "j")
     assert owner is not None
-    owned = {**reference(owner, "Job"), "apiVersion": "batch/v1"}
+    owned = {**owner_reference(owner, "Job"), "apiVersion": "batch/v1"}
     await cluster.create("configmaps", "d", owners=[owned])
 
 
 @pytest.mark.parametrize(("policy", "left"), [("", ["d"]), ("Orphan", ["d"]), ("Background", [])])
-async def test_dependents_of_a_job(
+async def test_default_policy_of_a_job_orphans_its_dependents(
     tmp_path: Path, autojump_clock: MockClock, policy: str, left: list[str]
 ) -> None:
-    async with world(tmp_path) as cluster:
+    async with open_control_plane(tmp_path) as cluster:
         await job_with_dependent(cluster)
         await cluster.delete("jobs.batch", "j", policy)
-        await cluster.settle(10)
+        await cluster.wait_until_idle(10)
         assert cluster.names("jobs.batch") == []
         assert cluster.names("configmaps") == left

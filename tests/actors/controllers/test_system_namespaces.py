@@ -1,14 +1,14 @@
-"""The namespaces that a cluster cannot be without are there before anybody asks."""
+"""Bootstrap creates the system namespaces."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from tests.actors.controllers.world import world
+from tests.actors.controllers.control_plane import open_control_plane
 
 
-async def test_they_are_made_at_the_first_start_only(tmp_path: Path) -> None:
-    async with world(tmp_path, controllers=False) as cluster:
+async def test_system_namespaces_are_created_at_the_first_start_only(tmp_path: Path) -> None:
+    async with open_control_plane(tmp_path, controllers=False) as cluster:
         assert cluster.names("namespaces", None) == [
             "cluster-node-lease",
             "cluster-public",
@@ -21,5 +21,5 @@ async def test_they_are_made_at_the_first_start_only(tmp_path: Path) -> None:
         assert default["spec"] == {"finalizers": ["kubernetes"]}
         assert default["status"] == {"phase": "Active"}
         head = cluster.journal.head
-    async with world(tmp_path, controllers=False) as cluster:
+    async with open_control_plane(tmp_path, controllers=False) as cluster:
         assert cluster.journal.head == head

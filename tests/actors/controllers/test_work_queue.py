@@ -1,4 +1,4 @@
-"""A key is held once, worked on by one at a time, and comes back when it must."""
+"""The work queue holds a key once, hands it out to one task at a time, and makes it ready again when necessary."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from actors.controllers.work import WorkQueue
+from actors.controllers.work_queue import WorkQueue
 
 
-async def test_a_key_added_twice_is_taken_once() -> None:
+async def test_key_added_twice_is_taken_once() -> None:
     queue: WorkQueue[str] = WorkQueue()
     for key in "aba":
         queue.add(key)
@@ -17,7 +17,7 @@ async def test_a_key_added_twice_is_taken_once() -> None:
     assert queue.statistics().ready == 0
 
 
-async def test_a_key_added_while_worked_on_comes_up_again_afterwards() -> None:
+async def test_key_added_while_active_is_ready_again_afterwards() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add("a")
     await queue.take()
@@ -29,7 +29,7 @@ async def test_a_key_added_while_worked_on_comes_up_again_afterwards() -> None:
     assert queue.statistics().ready == 0
 
 
-async def test_pauses_double_up_to_the_longest(autojump_clock: MockClock) -> None:
+async def test_pause_doubles_up_to_the_longest(autojump_clock: MockClock) -> None:
     queue: WorkQueue[str] = WorkQueue(first_pause=1, longest_pause=5)
     queue.add("a")
     taken = []
@@ -40,7 +40,7 @@ async def test_pauses_double_up_to_the_longest(autojump_clock: MockClock) -> Non
     assert taken == [0, 1, 3, 7, 12]
 
 
-async def test_success_makes_the_next_pause_short_again(autojump_clock: MockClock) -> None:
+async def test_success_resets_the_pause(autojump_clock: MockClock) -> None:
     queue: WorkQueue[str] = WorkQueue(first_pause=1)
     queue.add("a")
     for _ in range(3):
@@ -53,7 +53,7 @@ async def test_success_makes_the_next_pause_short_again(autojump_clock: MockCloc
     assert queue.retry("a") == 1
 
 
-async def test_news_of_a_failing_key_bring_it_up_at_once(autojump_clock: MockClock) -> None:
+async def test_add_makes_a_failed_key_ready_at_once(autojump_clock: MockClock) -> None:
     queue: WorkQueue[str] = WorkQueue(first_pause=50)
     queue.add("a")
     await queue.take()
@@ -67,19 +67,19 @@ async def test_news_of_a_failing_key_bring_it_up_at_once(autojump_clock: MockClo
         pytest.fail(f"{await queue.take()} came up a second time")
 
 
-async def test_of_two_times_the_sooner_counts(autojump_clock: MockClock) -> None:
+async def test_sooner_of_two_delays_counts(autojump_clock: MockClock) -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add_after("a", 10)
     queue.add_after("a", 3)
     queue.add_after("a", 7)
     await queue.take()
     assert trio.current_time() == 3
-    assert queue.statistics().later == 0
+    assert queue.statistics().delayed == 0
 
 
-async def test_what_was_being_worked_on_when_the_loop_broke_comes_up_again() -> None:
+async def test_active_keys_are_ready_again_after_a_crash() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add("a")
     await queue.take()
-    queue.recover()
+    queue.requeue_active()
     assert await queue.take() == "a"

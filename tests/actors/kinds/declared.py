@@ -10,7 +10,7 @@ from actors.errors import Invalid
 from actors.kinds.catalog import Catalog
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.validation.field_errors import FieldError
-from actors.messages import Create, Object, Replace, Stamp
+from actors.messages import Create, Object, Replace, WriteContext
 from actors.resource.decide import (
     Current,
     decide_create,
@@ -21,8 +21,8 @@ from actors.resource.decide import (
     working_copy,
 )
 
-STAMP = Stamp(time=1_577_836_800_000_000, user="tester", manager="tests", uid="u-1", suffix="abcde")
-SYSTEM = {"uid": STAMP.uid, "creationTimestamp": "2020-01-01T00:00:00Z"}
+CONTEXT = WriteContext(time=1_577_836_800_000_000, user="tester", manager="tests", uid="u-1", suffix="abcde")
+SYSTEM = {"uid": CONTEXT.uid, "creationTimestamp": "2020-01-01T00:00:00Z"}
 OFFSET = 7  # of the write that stored the object that a replace finds
 
 Causes = list[tuple[str, str]]  # (field, message)
@@ -31,9 +31,9 @@ Causes = list[tuple[str, str]]  # (field, message)
 def create(definition: Definition, sent: Object, namespace: str = "ns") -> tuple[Object, Causes]:
     """What a create makes of an object in storage form, and everything that is wrong with it."""
     new = working_copy(sent)
-    generate_name(new["metadata"], STAMP.suffix)
+    generate_name(new["metadata"], CONTEXT.suffix)
     try:
-        prepare_create(definition, Create(definition.version, namespace, sent, STAMP), new)
+        prepare_create(definition, Create(definition.version, namespace, sent, CONTEXT), new)
     except Invalid as error:
         return new, _causes(error)
     return decide_create(definition, None, new).object, []
@@ -46,7 +46,7 @@ def replace(
     new, current = working_copy(sent), Current(OFFSET, old)
     new["metadata"].setdefault("resourceVersion", str(OFFSET))
     namespace, name = (old["metadata"].get(key, "") for key in ("namespace", "name"))
-    command = Replace(definition.version, namespace, name, sent, STAMP, subresource)
+    command = Replace(definition.version, namespace, name, sent, CONTEXT, subresource)
     try:
         prepared = prepare_replace(definition, current, command, new)
     except Invalid as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.errors import MOST_COUNTED
+from actors.errors import MAX_COUNTED
 from actors.kinds.validation.field_errors import FieldError, FieldErrors, TooManyErrors, collect, invalid
 
 
@@ -25,19 +25,19 @@ def test_constructing_very_many_errors_has_no_effect() -> None:
 
 def test_interleaved_collectors_do_not_see_each_other() -> None:
     one, other = FieldErrors(), FieldErrors()
-    for at in range(MOST_COUNTED):
+    for at in range(MAX_COUNTED):
         one.add(invalid(f"one{at}", at, "no"))
         other.add(invalid(f"other{at}", at, "no"))
     assert {error.field[:3] for error in one.found} == {"one"}
     assert {error.field[:5] for error in other.found} == {"other"}
     with pytest.raises(TooManyErrors):
         one.add(invalid("one", 0, "no"))
-    assert (len(one.found), len(other.found)) == (MOST_COUNTED + 1, MOST_COUNTED)
+    assert (len(one.found), len(other.found)) == (MAX_COUNTED + 1, MAX_COUNTED)
 
 
 def test_a_collection_inside_another_has_its_own_bound() -> None:
     def outer(errors: FieldErrors) -> None:
-        assert len(collect(break_rules, MOST_COUNTED * 2)) == MOST_COUNTED + 1
+        assert len(collect(break_rules, MAX_COUNTED * 2)) == MAX_COUNTED + 1
         errors.add(invalid("outer", 1, "no"))
 
     assert [error.field for error in collect(outer)] == ["outer"]
@@ -45,26 +45,26 @@ def test_a_collection_inside_another_has_its_own_bound() -> None:
 
 @pytest.mark.parametrize(
     ("broken", "found"),
-    [(0, 0), (3, 3), (MOST_COUNTED, MOST_COUNTED), (MOST_COUNTED * 5, MOST_COUNTED + 1)],
+    [(0, 0), (3, 3), (MAX_COUNTED, MAX_COUNTED), (MAX_COUNTED * 5, MAX_COUNTED + 1)],
 )
 def test_collection_ends_past_the_bound(broken: int, found: int) -> None:
     assert [error.field for error in collect(break_rules, broken)] == [f"f{at}" for at in range(found)]
 
 
 def test_the_bound_holds_for_every_way_of_adding() -> None:
-    many = [invalid(f"f{at}", at, "no") for at in range(MOST_COUNTED * 2)]
+    many = [invalid(f"f{at}", at, "no") for at in range(MAX_COUNTED * 2)]
 
     def all_at_once(errors: FieldErrors) -> None:
         errors.add_all(many)
 
     def each_text(errors: FieldErrors) -> None:
-        errors.add_each("f", 1, (str(at) for at in range(MOST_COUNTED * 2)))
+        errors.add_each("f", 1, (str(at) for at in range(MAX_COUNTED * 2)))
 
     def through_another(errors: FieldErrors) -> None:
-        errors.added_by(break_rules, MOST_COUNTED * 2)
+        errors.added_by(break_rules, MAX_COUNTED * 2)
 
     for rules in (all_at_once, each_text, through_another):
-        assert len(collect(rules)) == MOST_COUNTED + 1
+        assert len(collect(rules)) == MAX_COUNTED + 1
 
 
 def test_added_by_returns_only_what_the_rules_added() -> None:

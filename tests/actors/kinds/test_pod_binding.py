@@ -7,20 +7,20 @@ from typing import Any
 import pytest
 
 from actors.errors import Conflict, Invalid
-from actors.messages import Stamp, Submit
+from actors.messages import Submit, WriteContext
 from actors.resource.decide import Current, decide_submit
 from tests.actors.kinds.declared import Declared
 from tests.actors.kinds.pods import pod
 
 NOW = 1_600_000_000_000_000
-STAMP = Stamp(time=NOW, user="u", manager="m", uid="", suffix="")
+CONTEXT = WriteContext(time=NOW, user="u", manager="m", uid="", suffix="")
 
 
 def bind(kinds: Declared, stored: dict[str, Any], target: Any = None, **metadata: Any) -> dict[str, Any]:
     view = kinds["pods"].definition_at("binding")
     sent = {"metadata": {"name": "a", **metadata}, "target": target or {"kind": "Node", "name": "n"}}
     document = view.schema.decode_object(sent).object
-    command = Submit("v1", "ns", "a", "binding", document, STAMP)
+    command = Submit("v1", "ns", "a", "binding", document, CONTEXT)
     return decide_submit(kinds["pods"], Current(7, stored), command, document).object
 
 

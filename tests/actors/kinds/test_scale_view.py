@@ -8,7 +8,7 @@ import pytest
 
 from actors.errors import Conflict, Invalid
 from actors.kinds.declaration.scale import selector_text
-from actors.messages import Replace, Stamp
+from actors.messages import Replace, WriteContext
 from actors.resource.decide import (
     Current,
     Store,
@@ -20,7 +20,7 @@ from actors.resource.decide import (
 from tests.actors.kinds.declared import Declared
 from tests.actors.kinds.test_replication_controller_rules import controller
 
-STAMP = Stamp(time=0, user="u", manager="m", uid="", suffix="")
+CONTEXT = WriteContext(time=0, user="u", manager="m", uid="", suffix="")
 SYSTEM = {"resourceVersion": "7", "creationTimestamp": "2020-01-01T00:00:00Z"}
 
 
@@ -31,7 +31,7 @@ def stored(kinds: Declared) -> dict[str, Any]:
 def put(kinds: Declared, replicas: int, **metadata: str) -> dict[str, Any]:
     definition = kinds["replicationcontrollers"]
     sent = {"metadata": {"name": "a", **metadata}, "spec": {"replicas": replicas}, "status": {"replicas": 0}}
-    command = Replace(definition.api_version, "ns", "a", sent, STAMP, "scale")
+    command = Replace(definition.api_version, "ns", "a", sent, CONTEXT, "scale")
     current = Current(7, stored(kinds))
     refuse_other_uid(definition, command, current)
     prepared = prepare_replace(definition, current, command, working_copy(sent))

@@ -8,7 +8,7 @@ import pytest
 
 from actors.errors import Invalid
 from actors.kinds.built_in import built_in
-from actors.messages import Create, Stamp
+from actors.messages import Create, WriteContext
 from actors.names import CLUSTER
 from actors.resource.decide import prepare_create
 
@@ -36,9 +36,9 @@ def test_judging_ends_early(plural: str, document: dict[str, Any], fields: str) 
     assert definition is not None
     document["metadata"]["name"] = "a"
     new = definition.schema.decode_object(document).object
-    stamp = Stamp(0, "user", "manager", "u-1", "abcde")
+    context = WriteContext(0, "user", "manager", "u-1", "abcde")
     with pytest.raises(Invalid) as refused:
-        prepare_create(definition, Create("v1", "default", new, stamp), new)
+        prepare_create(definition, Create("v1", "default", new, context), new)
     assert len(refused.value.causes) == 100
     assert all(cause.field.startswith(fields) for cause in refused.value.causes)
     assert refused.value.message.endswith("and many more]")

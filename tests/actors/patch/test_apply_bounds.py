@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors.errors import TooLarge
-from actors.messages import Object, Patch, Stamp
+from actors.messages import Object, Patch, WriteContext
 from actors.patch.bounds import MOST_BYTES
 from actors.patch.managed_fields.field_view import FieldViews
 from actors.resource.applying import apply_object
@@ -19,7 +19,7 @@ from .managed_object import THING, VERSION, define
 def applied(live: Object, spec: dict[str, Any]) -> Object:
     definition = define(THING)
     config = {"apiVersion": VERSION, "kind": "Thing", "spec": spec}
-    command = Patch(VERSION, "d", "a", "apply", config, Stamp(0, "u", "m", "u", ""))
+    command = Patch(VERSION, "d", "a", "apply", config, WriteContext(0, "u", "m", "u", ""))
     return apply_object(FieldViews({VERSION: definition}), definition, Current(1, live), command)
 
 

@@ -19,11 +19,11 @@ from tests.actors.object_store import Store, open_store
 def create(store: Store, kind: Definition, name: str, **spec: object) -> Create:
     body = {"metadata": {"name": name}, "spec": {"schedule": "* * * * *", **spec}}
     decoded = kind.schema.decode_object({"kind": kind.kind, "apiVersion": kind.api_version, **body}).object
-    return Create(kind.api_version, "default", decoded, store.stamps.make("u", "m"))
+    return Create(kind.api_version, "default", decoded, store.write_contexts.new("u", "m"))
 
 
 def delete(store: Store, kind: Definition, name: str) -> Delete:
-    return Delete(kind.api_version, "default", name, store.stamps.make("u", "m"), DeleteOptions())
+    return Delete(kind.api_version, "default", name, store.write_contexts.new("u", "m"), DeleteOptions())
 
 
 def at_rest(store: Store) -> ResourceActor:

@@ -77,7 +77,7 @@ async def run(store: Store, definition: Definition, command: Command) -> Any:
 
 def creates(store: Store, definition: Definition, new: dict[str, Any]) -> list[Create]:
     namespace = "default" if definition.namespaced else ""
-    command = Create(definition.api_version, namespace, new, store.stamps.make("u", "m", suffix=True))
+    command = Create(definition.api_version, namespace, new, store.write_contexts.new("u", "m", suffix=True))
     return [replace(command, dry_run=True), command, command]
 
 
@@ -107,7 +107,7 @@ async def test_of_every_kind_whatever_it_holds() -> None:
                 new["metadata"].update(name=f"x{seed}", namespace="default")
                 for command in creates(store, definition, new):
                     await run(store, definition, command)
-                    update = Replace(command.version, command.namespace, f"x{seed}", new, command.stamp)
+                    update = Replace(command.version, command.namespace, f"x{seed}", new, command.context)
                     await run(store, definition, update)
                     for subresource in definition.subresources:
                         if subresource.view is None and "update" in subresource.verbs:
@@ -122,12 +122,12 @@ async def test_replaces_and_patches(plural: str) -> None:
         new["metadata"]["name"] = "x"
         namespace = "default" if definition.namespaced else ""
         address = definition.api_version, namespace, "x"
-        stamp = store.stamps.make("u", "m")
+        context = store.write_contexts.new("u", "m")
         await run(store, definition, creates(store, definition, new)[1])
         changed = {**new, "metadata": {**new["metadata"], "labels": {"x": "y"}}}
-        await run(store, definition, Replace(*address, changed, stamp))
+        await run(store, definition, Replace(*address, changed, context))
         stale = {**new, "metadata": {**new["metadata"], "resourceVersion": "1"}}
-        assert isinstance(await run(store, definition, Replace(*address, stale, stamp)), RequestError)
+        assert isinstance(await run(store, definition, Replace(*address, stale, context)), RequestError)
         config = {**VALID[plural], "kind": definition.kind, "apiVersion": definition.api_version}
         config["metadata"] = {"name": "x", "annotations": {"a": "b"}, "finalizers": []}
         operations = [
@@ -142,7 +142,7 @@ async def test_replaces_and_patches(plural: str) -> None:
             ("apply", config),
         ):
             for dry_run in (True, False):
-                command = Patch(*address, format_, patch, stamp, dry_run=dry_run, force=True)
+                command = Patch(*address, format_, patch, context, dry_run=dry_run, force=True)
                 await run(store, definition, command)
 
 
@@ -151,12 +151,12 @@ async def test_what_is_submitted_and_deleted() -> None:
         definition = store.definition("pods")
         new = definition.schema.decode_object(POD).object
         await run(store, definition, creates(store, definition, new)[1])
-        stamp = store.stamps.make("u", "m")
+        context = store.write_contexts.new("u", "m")
         sent = {"metadata": {"name": "p", "annotations": {"a": "b"}}, "target": {"kind": "Node", "name": "n"}}
         for dry_run in (True, False, False):
-            await run(store, definition, Submit("v1", "default", "p", "binding", sent, stamp, dry_run))
+            await run(store, definition, Submit("v1", "default", "p", "binding", sent, context, dry_run))
         for options in (DeleteOptions(dry_run=True), DeleteOptions(uid="other"), DeleteOptions()):
-            await run(store, definition, Delete("v1", "default", "p", stamp, options))
+            await run(store, definition, Delete("v1", "default", "p", context, options))
 
 
 async def test_a_command_decided_again_gives_the_same_object() -> None:

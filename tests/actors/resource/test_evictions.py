@@ -45,16 +45,16 @@ async def budget(store: Store, allowed: int, name: str = "b", **parts: Any) -> N
 async def put_status(store: Store, plural: str, document: dict[str, Any]) -> None:
     definition = store.definition(plural)
     decoded = definition.schema.decode_object(document).object
-    stamp = store.stamps.make("user", "manager")
+    context = store.write_contexts.new("user", "manager")
     name = document["metadata"]["name"]
-    command = Replace(definition.api_version, "default", name, decoded, stamp, "status")
+    command = Replace(definition.api_version, "default", name, decoded, context, "status")
     await store.directory.ask(definition, command)
 
 
 async def evict(store: Store, name: str = "p", **options: Any) -> None:
     evictions = Evictions(store.catalog, store.journal, store.directory)
-    stamp = store.stamps.make("user", "manager")
-    await evictions.evict(store.definition("pods"), "default", name, DeleteOptions(**options), stamp)
+    context = store.write_contexts.new("user", "manager")
+    await evictions.evict(store.definition("pods"), "default", name, DeleteOptions(**options), context)
 
 
 async def going(store: Store, name: str = "p") -> bool:

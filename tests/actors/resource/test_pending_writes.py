@@ -48,11 +48,11 @@ def replaced(store: Store, version: str = "", **data: str) -> Replace:
     new = store.definition("configmaps").schema.decode_object(config_map(**data)).object
     if version:
         new["metadata"]["resourceVersion"] = version
-    return Replace("v1", "default", "a", new, store.stamps.make("u", "m"))
+    return Replace("v1", "default", "a", new, store.write_contexts.new("u", "m"))
 
 
 def patched(store: Store, patch: Any, **more: Any) -> Patch:
-    return Patch("v1", "default", "a", "merge", patch, store.stamps.make("u", "m"), **more)
+    return Patch("v1", "default", "a", "merge", patch, store.write_contexts.new("u", "m"), **more)
 
 
 async def test_each_shows_the_version_of_its_own_event() -> None:
@@ -75,7 +75,11 @@ async def test_a_version_that_was_named_is_a_conflict() -> None:
         assert sorted(type(one).__name__ for one in results) == ["Conflict", "Written"]
         deletes = [
             Delete(
-                "v1", "default", "a", store.stamps.make("u", "m"), DeleteOptions(resource_version=str(number))
+                "v1",
+                "default",
+                "a",
+                store.write_contexts.new("u", "m"),
+                DeleteOptions(resource_version=str(number)),
             )
             for number in range(3)
         ]
@@ -116,7 +120,7 @@ async def test_a_kind_that_needs_a_version_can_be_patched_twice_at_once() -> Non
                 "a",
                 "merge",
                 {"spec": {"leaseTransitions": count}},
-                store.stamps.make("u", "m"),
+                store.write_contexts.new("u", "m"),
             )
             for count in (1, 2, 3)
         ]
@@ -131,9 +135,9 @@ async def test_a_kind_that_needs_a_version_can_be_patched_twice_at_once() -> Non
 async def test_a_delete_of_what_is_not_committed_shows_its_version() -> None:
     async with open_store() as store:
         await store.create("configmaps", config_map(x="0"))
-        stamp = store.stamps.make("u", "m")
+        context = store.write_contexts.new("u", "m")
         results = await together(
-            store, "configmaps", replaced(store, x="1"), Delete("v1", "default", "a", stamp)
+            store, "configmaps", replaced(store, x="1"), Delete("v1", "default", "a", context)
         )
         by_type = {type(one).__name__: one for one in results}
         _, *later = events(store, "configmaps")

@@ -165,8 +165,8 @@ async def test_an_error_of_our_own_in_one_command_spares_its_neighbours(
 ) -> None:
     async with open_store() as store:
         definition = store.definition("configmaps")
-        good = Create("v1", "default", config_map("good"), store.stamps.make("u", "m"))
-        bad = Create("v1", "default", {"data": {}}, store.stamps.make("u", "m"))  # without metadata
+        good = Create("v1", "default", config_map("good"), store.write_contexts.new("u", "m"))
+        bad = Create("v1", "default", {"data": {}}, store.write_contexts.new("u", "m"))  # without metadata
         results: list[object] = []
 
         async def ask(command: Create) -> None:

@@ -1,4 +1,4 @@
-"""A namespace that cannot be emptied says why, and goes as soon as it can."""
+"""A namespace whose content cannot be deleted reports why in its conditions, and is removed as soon as possible."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from trio.testing import MockClock
 
 from actors.errors import StorageRefused
 from actors.messages import Object
-from tests.actors.controllers.world import Cluster, world
+from tests.actors.controllers.control_plane import ControlPlane, open_control_plane
 
 FINE = [
     ("NamespaceDeletionDiscoveryFailure", "False", "ResourcesDiscovered"),
@@ -17,8 +17,8 @@ FINE = [
 ]
 
 
-async def test_what_finalizers_hold_is_told_in_conditions(tmp_path: Path, autojump_clock: MockClock) -> None:
-    async with world(tmp_path) as cluster:
+async def test_conditions_report_content_with_finalizers(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with open_control_plane(tmp_path) as cluster:
         await _held(cluster)
         namespace = cluster.get("namespaces", "n")
         assert namespace is not None
@@ -42,48 +42,50 @@ async def test_what_finalizers_hold_is_told_in_conditions(tmp_path: Path, autoju
         assert cluster.get("configmaps", "free", "n") is None
 
 
-async def test_it_goes_with_the_last_finalizer(tmp_path: Path, autojump_clock: MockClock) -> None:
-    async with world(tmp_path) as cluster:
+async def test_namespace_is_removed_with_the_last_finalizer(
+    tmp_path: Path, autojump_clock: MockClock
+) -> None:
+    async with open_control_plane(tmp_path) as cluster:
         await _held(cluster)
-        await cluster.drop_finalizers("configmaps", "a", "n")
-        await cluster.drop_finalizers("configmaps", "b", "n")
-        await cluster.settle(1)
+        await cluster.remove_finalizers("configmaps", "a", "n")
+        await cluster.remove_finalizers("configmaps", "b", "n")
+        await cluster.wait_until_idle(1)
         namespace = cluster.get("namespaces", "n")
         assert namespace is not None
         assert "secrets. has 1 resource" in namespace["status"]["conditions"][3]["message"]
-        await cluster.drop_finalizers("secrets", "c", "n")
-        await cluster.settle(1)
+        await cluster.remove_finalizers("secrets", "c", "n")
+        await cluster.wait_until_idle(1)
         assert cluster.get("namespaces", "n") is None
 
 
-async def test_waiting_writes_nothing(tmp_path: Path, autojump_clock: MockClock) -> None:
-    async with world(tmp_path) as cluster:
+async def test_waiting_for_finalizers_writes_nothing(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with open_control_plane(tmp_path) as cluster:
         await _held(cluster)
         head = cluster.journal.head
-        await cluster.settle(3600)
+        await cluster.wait_until_idle(3600)
         assert cluster.journal.head == head
 
 
-async def test_a_transition_time_moves_with_the_status_only(
+async def test_last_transition_time_changes_only_with_the_status(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
-    async with world(tmp_path) as cluster:
+    async with open_control_plane(tmp_path) as cluster:
         await _held(cluster)
         before = _times(cluster)
-        await cluster.settle(100)
-        await cluster.drop_finalizers("secrets", "c", "n")
-        await cluster.settle(1)
+        await cluster.wait_until_idle(100)
+        await cluster.remove_finalizers("secrets", "c", "n")
+        await cluster.wait_until_idle(1)
         assert _times(cluster) == before
 
 
-async def test_a_refused_delete_is_told_and_tried_again(tmp_path: Path, autojump_clock: MockClock) -> None:
-    async with world(tmp_path) as cluster:
+async def test_failed_delete_is_reported_and_retried(tmp_path: Path, autojump_clock: MockClock) -> None:
+    async with open_control_plane(tmp_path) as cluster:
         await cluster.create("namespaces", "n", finalizers=["example.com/one"])
         await cluster.create("configmaps", "a", namespace="n")
-        await cluster.settle()
+        await cluster.wait_until_idle()
         cluster.before_write("namespace-controller", _refuse)
         await cluster.delete("namespaces", "n")
-        await cluster.settle()
+        await cluster.wait_until_idle()
         namespace = cluster.get("namespaces", "n")
         assert namespace is not None
         failure = namespace["status"]["conditions"][2]
@@ -92,7 +94,7 @@ async def test_a_refused_delete_is_told_and_tried_again(tmp_path: Path, autojump
         assert failure["message"] == (
             "Failed to delete all resource types, 1 remaining: the journal cannot store this change: full"
         )
-        await cluster.settle(10)
+        await cluster.wait_until_idle(10)
         assert cluster.names("configmaps", "n") == []
         namespace = cluster.get("namespaces", "n")
         assert namespace is not None
@@ -104,22 +106,22 @@ async def _refuse() -> None:
     raise StorageRefused("full")
 
 
-async def _held(cluster: Cluster) -> None:
+async def _held(cluster: ControlPlane) -> None:
     await cluster.create("namespaces", "n")
     await cluster.create("configmaps", "a", namespace="n", finalizers=["example.com/one"])
     await cluster.create("configmaps", "b", namespace="n", finalizers=["example.com/one", "example.com/two"])
     await cluster.create("secrets", "c", namespace="n", finalizers=["example.com/two"])
     await cluster.create("configmaps", "free", namespace="n")
-    await cluster.settle()
+    await cluster.wait_until_idle()
     await cluster.delete("namespaces", "n")
-    await cluster.settle(1)
+    await cluster.wait_until_idle(1)
 
 
 def _summary(namespace: Object) -> list[tuple[str, str, str]]:
     return [(each["type"], each["status"], each["reason"]) for each in namespace["status"]["conditions"]]
 
 
-def _times(cluster: Cluster) -> list[str]:
+def _times(cluster: ControlPlane) -> list[str]:
     namespace = cluster.get("namespaces", "n")
     assert namespace is not None
     return [condition["lastTransitionTime"] for condition in namespace["status"]["conditions"]]

@@ -1,12 +1,12 @@
-"""A server without doors: journal, actors and controllers in virtual time, for the tests beside this file.
+"""A server without HTTP: journal, actors and controllers in virtual time, for the tests beside this file.
 
-    async with world(tmp_path) as cluster:
+    async with open_control_plane(tmp_path) as cluster:
         owner = await cluster.create("configmaps", "o")
         ...
-        await cluster.settle()
+        await cluster.wait_until_idle()
 
-Leaving it and entering it again on the same folder is a restart. `controllers=False` is a server whose
-controllers are down: what happens then is found by them after the restart.
+To restart the server, leave the context and enter a new one on the same folder. With `controllers=False` no controller
+runs; after a restart, controllers find what happened in that time.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from actors.admission.chain import Admission
 from actors.admission.namespaces import Namespaces
 from actors.admission.plugins.namespace_lifecycle import NamespaceLifecycle
 from actors.bootstrap.bootstrap import Bootstrap
-from actors.controllers.roster import controllers as roster
-from actors.controllers.writer import Writer
+from actors.controllers.built_in import controllers
+from actors.controllers.client import Client
 from actors.kinds.built_in import built_in
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.registry import Registry
 from actors.messages import Command, DeleteOptions, Object, Outcome
 from actors.names import CLUSTER
 from actors.resource.directory import Directory
-from actors.stamps import Stamps
 from actors.store.committer import Committer
 from actors.store.document import decode
 from actors.store.feed import Feed
 from actors.supervisor import Supervisor
+from actors.write_context import WriteContexts
 from journal.log import Journal
 from journal.records import Event
 
@@ -47,8 +47,8 @@ class VirtualClock:
         return START + int(trio.current_time() * 1_000_000)
 
 
-class Interruptible(Directory):
-    """A directory that lets somebody else go first, once."""
+class InterruptibleDirectory(Directory):
+    """A directory that runs a callback once, before it sends the next command of a controller."""
 
     _interruption: tuple[str, Callable[..., Awaitable[object]], tuple[object, ...]] | None = None
 
@@ -58,62 +58,64 @@ class Interruptible(Directory):
         self._interruption = (controller, act, args)
 
     async def ask(self, definition: Definition, command: Command) -> Outcome:
-        if self._interruption is not None and command.stamp.user.endswith(f":{self._interruption[0]}"):
+        if self._interruption is not None and command.context.user.endswith(f":{self._interruption[0]}"):
             _, act, args = self._interruption
             self._interruption = None
             await act(*args)
         return await super().ask(definition, command)
 
 
-class Blindable(Namespaces):
-    """Knows of no mark while it is blind."""
+class DelayableNamespaces(Namespaces):
+    """Reports no namespace as terminating while `delayed` is set."""
 
-    blind = False
+    delayed = False
 
     def terminating(self, name: str) -> bool | None:
-        return False if self.blind else super().terminating(name)
+        return False if self.delayed else super().terminating(name)
 
 
-class Cluster:
+class ControlPlane:
     def __init__(self, journal: Journal, nursery: trio.Nursery) -> None:
         self.journal = journal
         self.catalog = built_in(CLUSTER)
         journal.register_types(self.catalog.stored_types())
         self.feed = Feed(journal.head, journal)
         self.supervisor = Supervisor()
-        self.stamps = Stamps(VirtualClock())
-        self.namespaces = Blindable(journal, self.feed)
+        self.write_contexts = WriteContexts(VirtualClock())
+        self.namespaces = DelayableNamespaces(journal, self.feed)
         self.admission = Admission([NamespaceLifecycle(CLUSTER, self.namespaces)])
         committer = Committer(journal, self.feed)
         nursery.start_soon(committer.run)
         self.registry = Registry(self.catalog, committer.register_types)
-        self.directory = Interruptible(
+        self.directory = InterruptibleDirectory(
             self.registry, journal, committer, self.admission, self.supervisor, nursery
         )
-        self.client = Writer(self.directory, self.stamps, "client")
+        self.client = Client(self.directory, self.write_contexts, "client")
         self._nursery = nursery
 
-    async def begin(self, controllers: bool) -> None:
-        await Bootstrap(CLUSTER, self.catalog, self.journal, self.directory, self.stamps).create_namespaces()
+    async def start(self, controllers: bool) -> None:
+        await Bootstrap(
+            CLUSTER, self.catalog, self.journal, self.directory, self.write_contexts
+        ).create_namespaces()
         if controllers:
-            self.begin_controllers()
-            await self.settle()
+            self.start_controllers()
+            await self.wait_until_idle()
 
-    def begin_controllers(self) -> None:
-        parts = (self.registry, self.journal, self.feed, self.directory, self.stamps, CLUSTER)
-        for loop in roster(*parts):
+    def start_controllers(self) -> None:
+        parts = (self.registry, self.journal, self.feed, self.directory, self.write_contexts, CLUSTER)
+        for loop in controllers(*parts):
             self._nursery.start_soon(self.supervisor.keep, loop.name, loop.run)
 
     def before_write(self, controller: str, act: Callable[..., Awaitable[object]], *args: object) -> None:
-        """Have a client act just before the next write of a controller reaches its actor."""
+        """Run `act` just before the next write of a controller reaches its actor."""
         self.directory.interrupt(controller, act, args)
 
     @contextmanager
     def late_admission(self) -> Iterator[None]:
-        """Creates in here are admitted as if no namespace had been marked yet."""
-        self.namespaces.blind = True
+        """Admission allows creates in terminating namespaces, as if it had not seen the deletionTimestamp yet."""
+        self.namespaces.delayed = True
         yield
-        self.namespaces.blind = False
+        self.namespaces.delayed = False
 
     async def create(
         self,
@@ -142,7 +144,7 @@ class Cluster:
     async def replace(self, type_name: str, changed: Object) -> None:
         await self.client.replace(self.catalog.storage(type_name), changed)
 
-    async def drop_finalizers(self, type_name: str, name: str, namespace: str = "default") -> None:
+    async def remove_finalizers(self, type_name: str, name: str, namespace: str = "default") -> None:
         changed = self.get(type_name, name, namespace)
         assert changed is not None
         del changed["metadata"]["finalizers"]
@@ -154,7 +156,7 @@ class Cluster:
             row = view.get(self.journal.type_id(type_name), where, name)
         return decode(row.body) if row is not None else None
 
-    def marked(self, type_name: str, name: str) -> bool:
+    def is_being_deleted(self, type_name: str, name: str) -> bool:
         found = self.get(type_name, name)
         return found is not None and "deletionTimestamp" in found["metadata"]
 
@@ -167,19 +169,19 @@ class Cluster:
         with self.journal.read() as view:
             return [event for event in view.events(0, type_id=type_id) if event.name == name]
 
-    async def settle(self, seconds: float = 0) -> None:
-        """Let everything happen that happens by itself, and some time pass."""
+    async def wait_until_idle(self, seconds: float = 0) -> None:
+        """Let some time pass, then wait until all tasks are blocked."""
         await trio.sleep(seconds)
         await wait_all_tasks_blocked()
 
 
 @asynccontextmanager
-async def world(path: Path, *, controllers: bool = True) -> AsyncIterator[Cluster]:
+async def open_control_plane(path: Path, *, controllers: bool = True) -> AsyncIterator[ControlPlane]:
     journal = Journal.open(path / "journal")
     try:
         async with trio.open_nursery() as nursery:
-            cluster = Cluster(journal, nursery)
-            await cluster.begin(controllers)
+            cluster = ControlPlane(journal, nursery)
+            await cluster.start(controllers)
             yield cluster
             nursery.cancel_scope.cancel()
     finally:
@@ -188,6 +190,6 @@ async def world(path: Path, *, controllers: bool = True) -> AsyncIterator[Cluste
     assert not restarts, f"crashed: {restarts}"
 
 
-def reference(owner: Object, kind: str = "ConfigMap", **more: Any) -> Object:
+def owner_reference(owner: Object, kind: str = "ConfigMap", **more: Any) -> Object:
     metadata = owner["metadata"]
     return {"apiVersion": "v1", "kind": kind, "name": metadata["name"], "uid": metadata["uid"], **more}

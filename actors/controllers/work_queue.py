@@ -1,12 +1,11 @@
-"""What a controller still has to look at: keys, each at most once, ready now or due later.
+"""The work queue of a controller: keys to reconcile, each at most once, ready now or due later.
 
-The feed's callback adds keys, the loop takes them. A key that is added while it is being worked on comes up
-once more afterwards, so no change is ever missed and no key is ever worked on twice at a time. A key whose
-work failed comes back after a pause that doubles with every failure up to a limit; anything new about it
-brings it up at once.
+The feed's callback adds keys, the loop takes them. A key that is added while it is being reconciled becomes ready once
+more afterwards, so the queue misses no change and never hands out a key twice at a time. A failed key becomes ready
+after a pause that doubles with every failure up to a limit; `add` makes it ready at once.
 
-Bounded by the number of objects that need attention, because a key is held once: a limit would have to drop
-keys, and a dropped key is an object forgotten until the next start.
+The number of objects that need work bounds the queue, because it holds a key once. A limit would have to drop keys, and
+the object of a dropped key would not be reconciled until the next start.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ K = TypeVar("K", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
-class WorkStatistics:
+class WorkQueueStatistics:
     ready: int
     active: int
-    later: int
+    delayed: int
     taken: int
     failures: int
 
@@ -36,50 +35,50 @@ class WorkStatistics:
 class WorkQueue(Generic[K]):
     def __init__(self, first_pause: float = FIRST_PAUSE, longest_pause: float = LONGEST_PAUSE) -> None:
         self._first_pause, self._longest_pause = first_pause, longest_pause
-        # In order of arrival. A plain dict would walk over all that was taken before to find its first key.
+        # In order of arrival. A plain dict would skip over all removed entries to find its first key.
         self._ready: OrderedDict[K, None] = OrderedDict()
         self._active: dict[K, bool] = {}  # True: added again meanwhile
         self._due: dict[K, float] = {}
-        # May hold entries that `_due` no longer confirms. The number keeps keys from being compared.
-        self._timetable: list[tuple[float, int, K]] = []
+        # May contain outdated entries, which differ from `_due`. The number avoids a comparison of keys.
+        self._schedule: list[tuple[float, int, K]] = []
         self._failed: dict[K, int] = {}
-        self._moved = trio.lowlevel.ParkingLot()
+        self._changed = trio.lowlevel.ParkingLot()
         self._scheduled = self._taken = self._failures = 0
 
     def add(self, key: K) -> None:
-        """Have the key looked at as soon as possible."""
+        """Make the key ready now, or after `done` if it is being reconciled."""
         if key in self._active:
             self._active[key] = True
             return
         self._due.pop(key, None)
         self._ready[key] = None
-        self._moved.unpark_all()
+        self._changed.unpark_all()
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Have the key looked at within some time, together with what happens to it until then."""
+        """Make the key ready after this time, unless it is ready or due sooner."""
         due = trio.current_time() + seconds
         if key in self._ready or self._due.get(key, due + 1) <= due:
             return
         self._due[key] = due
         self._scheduled += 1
-        heapq.heappush(self._timetable, (due, self._scheduled, key))
-        self._moved.unpark_all()
+        heapq.heappush(self._schedule, (due, self._scheduled, key))
+        self._changed.unpark_all()
 
     async def take(self) -> K:
-        """The next key; it stays taken until `done` or `retry`."""
+        """The next ready key; it stays active until `done` or `retry`."""
         while True:
-            self._bring_up_due()
+            self._make_due_keys_ready()
             if self._ready:
                 return self._next()
-            with trio.move_on_at(self._timetable[0][0] if self._timetable else float("inf")):
-                await self._moved.park()
+            with trio.move_on_at(self._schedule[0][0] if self._schedule else float("inf")):
+                await self._changed.park()
 
     def done(self, key: K) -> None:
         self._failed.pop(key, None)
         self._release(key)
 
     def retry(self, key: K) -> float:
-        """Put a key back whose work failed; answers the pause it was given."""
+        """Schedule a key that failed; returns the pause."""
         failed = self._failed.get(key, 0)
         self._failed[key] = failed + 1
         self._failures += 1
@@ -89,14 +88,14 @@ class WorkQueue(Generic[K]):
             self.add_after(key, pause)
         return pause
 
-    def recover(self) -> None:
-        """Bring up again what was being worked on when the loop broke."""
+    def requeue_active(self) -> None:
+        """Make the keys ready again that were active when the loop crashed."""
         for key in tuple(self._active):
             self._active[key] = True
             self._release(key)
 
-    def statistics(self) -> WorkStatistics:
-        return WorkStatistics(
+    def statistics(self) -> WorkQueueStatistics:
+        return WorkQueueStatistics(
             len(self._ready), len(self._active), len(self._due), self._taken, self._failures
         )
 
@@ -107,16 +106,16 @@ class WorkQueue(Generic[K]):
         return key
 
     def _release(self, key: K) -> bool:
-        """Whether the key is ready again, because it was added while it was being worked on."""
+        """End the key's active state; returns whether it is ready again, because it was added meanwhile."""
         again = self._active.pop(key)
         if again:
             self.add(key)
         return again
 
-    def _bring_up_due(self) -> None:
+    def _make_due_keys_ready(self) -> None:
         now = trio.current_time()
-        while self._timetable and self._timetable[0][0] <= now:
-            due, _, key = heapq.heappop(self._timetable)
+        while self._schedule and self._schedule[0][0] <= now:
+            due, _, key = heapq.heappop(self._schedule)
             if self._due.get(key) == due:
                 del self._due[key]
                 self.add(key)

@@ -1,0 +1,63 @@
+"""The client that controllers and bootstrap write with: it sends commands to the actors as its own user.
+
+It has no direct access to the journal, so validation, admission and optimistic concurrency apply to controllers too,
+and the journal records which controller wrote what.
+"""
+
+from __future__ import annotations
+
+from actors.kinds.declaration.definition import Definition
+from actors.messages import Create, Delete, DeleteOptions, Object, Replace
+from actors.names import Names
+from actors.resource.directory import Directory
+from actors.write_context import WriteContexts
+
+MANAGER = "controller-manager"
+
+
+class Client:
+    def __init__(
+        self, directory: Directory, write_contexts: WriteContexts, user: str, manager: str = MANAGER
+    ) -> None:
+        self._directory = directory
+        self._write_contexts = write_contexts
+        self.user = user
+        self._manager = manager
+
+    @classmethod
+    def of_controller(
+        cls, directory: Directory, write_contexts: WriteContexts, names: Names, name: str
+    ) -> Client:
+        """A client whose user is a service account of the system namespace."""
+        return cls(directory, write_contexts, f"system:serviceaccount:{names.system_namespace}:{name}")
+
+    def now(self) -> int:
+        return self._write_contexts.new(self.user, self._manager).time
+
+    async def create(self, definition: Definition, namespace: str, new: Object) -> bytes:
+        context = self._write_contexts.new(self.user, self._manager)
+        outcome = await self._directory.ask(
+            definition, Create(definition.api_version, namespace, new, context)
+        )
+        return outcome.body
+
+    async def replace(self, definition: Definition, new: Object, subresource: str = "") -> bytes:
+        """Store a changed object; raises Conflict if its resourceVersion is not the current one."""
+        metadata = new["metadata"]
+        namespace, name = metadata.get("namespace", ""), metadata["name"]
+        context = self._write_contexts.new(self.user, self._manager)
+        command = Replace(definition.api_version, namespace, name, new, context, subresource)
+        outcome = await self._directory.ask(definition, command)
+        return outcome.body
+
+    async def delete(
+        self,
+        definition: Definition,
+        namespace: str,
+        name: str,
+        options: DeleteOptions,
+        verb: str = "delete",
+    ) -> None:
+        context = self._write_contexts.new(self.user, self._manager)
+        command = Delete(definition.api_version, namespace, name, context, options, verb)
+        await self._directory.ask(definition, command)

@@ -1,0 +1,336 @@
+"""The garbage collector: deletes dependents whose owners are deleted.
+
+- Background: it deletes an object that has no existing owner left; from one that has, it removes the dangling
+  references.
+- Foreground (the owner has a deletionTimestamp and the finalizer foregroundDeletion): it deletes the dependents first,
+  and removes the finalizer when no dependent with blockOwnerDeletion is left.
+- Orphan (finalizer orphan): it removes the references of the dependents to the owner, then the finalizer.
+
+The index of dependents names the objects to check, the journal has their state: the collector decides on one view of
+the object and its owners, and every write has that resourceVersion as its precondition. If the object changes
+meanwhile, the collector checks it again instead of deleting an object that has a new owner.
+
+When a type is registered while the server runs, the collector scans its objects, and checks again the objects with
+references that it could not resolve because the kind was unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import trio
+
+from actors.controllers.client import Client
+from actors.controllers.concurrent import run_concurrently
+from actors.controllers.deletion import deletion_waits_for, is_in_foreground_deletion, needs_garbage_collector
+from actors.controllers.dependents import Dependents, DependentsStatistics, Key
+from actors.controllers.loop import RetryLater
+from actors.controllers.owners import ClassifiedReferences, classify_references
+from actors.controllers.pages import PAGE_SIZE, Position, next_page
+from actors.controllers.stored_types import StoredTypes
+from actors.controllers.work_queue import WorkQueue
+from actors.errors import NotFound
+from actors.kinds.catalog import Catalog
+from actors.kinds.declaration.definition import Definition
+from actors.kinds.declaration.meta import FOREGROUND, ORPHAN
+from actors.kinds.registry import Registry
+from actors.messages import DeleteOptions, Object
+from actors.names import Names
+from actors.resource.directory import Directory
+from actors.selectors.facts import has_owners, unpack_uids
+from actors.store.document import decode
+from actors.write_context import WriteContexts
+from journal.log import Journal
+from journal.records import Event, Row
+from journal.view import View
+
+# An object to check, the uid of an owner whose dependents are to be checked, or the id of a new type.
+WorkKey = Key | str | int
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An object as read from one view of the journal."""
+
+    key: Key
+    definition: Definition
+    object: Object
+
+    @property
+    def uid(self) -> str:
+        uid: str = self.object["metadata"]["uid"]
+        return uid
+
+    @property
+    def references(self) -> list[Object]:
+        found: list[Object] = self.object["metadata"].get("ownerReferences", [])
+        return found
+
+
+class GarbageCollector:
+    name = "garbage collector"
+
+    def __init__(
+        self,
+        registry: Registry,
+        journal: Journal,
+        directory: Directory,
+        write_contexts: WriteContexts,
+        names: Names,
+    ) -> None:
+        self._journal = journal
+        self._types = StoredTypes(registry, journal)
+        self._client = Client.of_controller(directory, write_contexts, names, "generic-garbage-collector")
+        self.queue: WorkQueue[WorkKey] = WorkQueue()
+        self._dependents = Dependents()
+        self._foreground: set[Key] = set()  # owners in foreground deletion
+        self._unresolved: set[Key] = set()  # objects with a reference that cannot be resolved
+        self._waiting_owners: dict[
+            Key, set[Key]
+        ] = {}  # a blocking dependent -> the owners to check again when it changes
+
+        registry.follow(self._kinds_changed)
+
+    def statistics(self) -> DependentsStatistics:
+        return self._dependents.statistics()
+
+    def _kinds_changed(self, previous: Catalog, following: Catalog) -> None:
+        for type_name in following.changed_since(previous):
+            if previous.stored_type(type_name) is None:
+                self.queue.add(self._journal.type_id(type_name))
+        unjudged, self._unresolved = self._unresolved, set()
+        for key in unjudged:
+            self.queue.add(key)
+
+    # Following the feed.
+
+    def observe(self, events: Sequence[Event]) -> None:
+        for event in events:
+            key = (event.type_id, event.namespace, event.name)
+            if event.removed:
+                self._observe_removed(key, event.facts)
+            else:
+                self._observe_stored(key, event)
+            if key in self._waiting_owners:
+                for owner in self._waiting_owners.pop(key):
+                    self.queue.add(owner)
+
+    def _observe_removed(self, key: Key, facts: bytes) -> None:
+        self._dependents.drop(key)
+        self._foreground.discard(key)
+        self._unresolved.discard(key)
+        uid, _ = unpack_uids(facts)
+        if self._dependents.has_dependents(uid):
+            self.queue.add(uid)
+
+    def _observe_stored(self, key: Key, event: Event) -> None:
+        if self._index_owners(key, event.facts):
+            self.queue.add(key)
+        if needs_garbage_collector(event.body):
+            self._observe_deletion(key, event.facts, event.body)
+        else:
+            self._foreground.discard(key)
+
+    def _observe_deletion(self, key: Key, facts: bytes, body: bytes) -> None:
+        self.queue.add(key)
+        if is_in_foreground_deletion(body) and key not in self._foreground:
+            self._foreground.add(key)
+            self.queue.add(unpack_uids(facts)[0])
+
+    def _index_owners(self, key: Key, facts: bytes) -> bool:
+        """Update the index; returns whether the object has a new owner."""
+        if has_owners(facts):
+            return self._dependents.update(key, unpack_uids(facts)[1])
+        self._dependents.drop(key)
+        return False
+
+    # Catching up.
+
+    async def catch_up(self) -> None:
+        """Fill the index and add the keys of all objects that need work."""
+        self._dependents.clear()
+        self._foreground.clear()
+        self._waiting_owners.clear()
+        self._unresolved.clear()
+        for type_id, definition in list(self._types):
+            await self._scan_type(type_id, definition)
+
+    async def _scan_type(self, type_id: int, definition: Definition) -> None:
+        after: Position | None = None
+        while (after := self._scan(type_id, definition, after)) is not None:
+            await trio.lowlevel.checkpoint()
+
+    def _scan(self, type_id: int, definition: Definition, after: Position | None) -> Position | None:
+        """Scan one page; returns the position of its last object, or None at the end."""
+        last = None
+        with self._journal.read() as view:
+            for namespace, name, row in next_page(view, type_id, None, after):
+                last = (namespace, name)
+                self._scan_row(view, (type_id, namespace, name), definition, row)
+        return last
+
+    def _scan_row(self, view: View, key: Key, definition: Definition, row: Row) -> None:
+        if has_owners(row.facts):
+            self._index_owners(key, row.facts)
+            owners = self._classify_references(view, Item(key, definition, decode(row.body)))
+            if owners is not None and not owners.all_solid:
+                self.queue.add(key)
+        if needs_garbage_collector(row.body):
+            self._observe_deletion(key, row.facts, row.body)
+
+    # Reconciling.
+
+    async def reconcile(self, key: WorkKey) -> None:
+        if isinstance(key, str):
+            await self._enqueue_dependents(key)
+        elif isinstance(key, int):
+            definition = self._types.definition(key)
+            if definition is not None:
+                await self._scan_type(key, definition)
+        else:
+            await self._reconcile_object(key)
+
+    async def _enqueue_dependents(self, uid: str) -> None:
+        for done, key in enumerate(self._dependents.of(uid), 1):
+            self.queue.add(key)
+            if done % PAGE_SIZE == 0:
+                await trio.lowlevel.checkpoint()
+
+    async def _reconcile_object(self, key: Key) -> None:
+        with self._journal.read() as view:
+            item = self._read(view, key)
+            if item is None:
+                return
+            owners = self._classify_references(view, item)
+        if deletion_waits_for(item.object, ORPHAN):
+            await self._orphan_dependents(item)
+        elif deletion_waits_for(item.object, FOREGROUND):
+            await self._continue_foreground_deletion(item)
+        elif "deletionTimestamp" not in item.object["metadata"] and owners is not None:
+            await self._delete_or_release(item, owners)
+
+    def _read(self, view: View, key: Key) -> Item | None:
+        row = view.get(*key)
+        definition = self._types.definition(key[0])
+        if row is None or definition is None:
+            return None
+        return Item(key, definition, decode(row.body))
+
+    def _classify_references(self, view: View, item: Item) -> ClassifiedReferences | None:
+        owners = classify_references(view, self._types, item.definition, item.key[1], item.references)
+        if owners is None:
+            self._unresolved.add(item.key)
+        return owners
+
+    # Dependents.
+
+    async def _delete_or_release(self, item: Item, owners: ClassifiedReferences) -> None:
+        if owners.all_solid:
+            return
+        if owners.solid:
+            await self._remove_owner_references(item, owners.dangling | owners.waiting)
+        elif owners.waiting and self._dependents.has_dependents(item.uid):
+            await self._delete(await self._unblock_cycle(item), "Foreground")
+        else:
+            await self._delete(item, _policy_of(item))
+
+    async def _unblock_cycle(self, item: Item) -> Item:
+        """Unset blockOwnerDeletion if objects that own each other block each other: they would wait for ever."""
+        blocks = any(reference.get("blockOwnerDeletion") for reference in item.references)
+        cycle = any(key in self._foreground for key in self._dependents.of(item.uid))
+        if not (blocks and cycle):
+            return item
+        for reference in item.references:
+            if reference.get("blockOwnerDeletion"):
+                reference["blockOwnerDeletion"] = False
+        body = await self._client.replace(item.definition, item.object)
+        return Item(item.key, item.definition, decode(body))
+
+    async def _delete(self, item: Item, policy: str) -> None:
+        _, namespace, name = item.key
+        options = DeleteOptions(
+            propagation_policy=policy,
+            uid=item.uid,
+            resource_version=item.object["metadata"]["resourceVersion"],
+        )
+        try:
+            await self._client.delete(item.definition, namespace, name, options)
+        except NotFound:
+            return
+
+    async def _remove_owner_references(self, item: Item, uids: set[str]) -> None:
+        """Remove the references to some owners from an object."""
+        kept = [reference for reference in item.references if reference["uid"] not in uids]
+        if len(kept) == len(item.references):
+            return
+        metadata = item.object["metadata"]
+        metadata.pop("ownerReferences")
+        if kept:
+            metadata["ownerReferences"] = kept
+        await self._replace(item)
+
+    # ClassifiedReferences.
+
+    async def _orphan_dependents(self, owner: Item) -> None:
+        async def release(key: Key) -> None:
+            with self._journal.read() as view:
+                dependent = self._read(view, key)
+            if dependent is not None:
+                await self._remove_owner_references(dependent, {owner.uid})
+
+        refusals = await run_concurrently(release, self._dependents.of(owner.uid))
+        if refusals:
+            raise refusals[0]
+        if self._dependents.has_dependents(owner.uid):
+            # Created meanwhile: without its owner it would be deleted, against the Orphan policy.
+            raise RetryLater
+        await self._remove_finalizer(owner, ORPHAN)
+
+    async def _continue_foreground_deletion(self, owner: Item) -> None:
+        blocker = await self._find_blocker(owner.uid)
+        if blocker is None:
+            await self._remove_finalizer(owner, FOREGROUND)
+        else:
+            # There was no checkpoint since the blocker was read, so `observe` will still get its next change.
+            self._waiting_owners.setdefault(blocker, set()).add(owner.key)
+
+    async def _find_blocker(self, uid: str) -> Key | None:
+        """A dependent that blocks its owner's deletion. Searches from the back, as deletes start at the front."""
+        dependents = reversed(self._dependents.of(uid))
+        while keys := list(islice(dependents, PAGE_SIZE)):
+            with self._journal.read() as view:
+                for key in keys:
+                    if self._blocks(view, key, uid):
+                        return key
+            await trio.lowlevel.checkpoint()
+        return None
+
+    def _blocks(self, view: View, key: Key, uid: str) -> bool:
+        dependent = self._read(view, key)
+        return dependent is not None and any(
+            reference["uid"] == uid and reference.get("blockOwnerDeletion", False)
+            for reference in dependent.references
+        )
+
+    async def _remove_finalizer(self, owner: Item, finalizer: str) -> None:
+        metadata = owner.object["metadata"]
+        kept = [name for name in metadata.pop("finalizers") if name != finalizer]
+        if kept:
+            metadata["finalizers"] = kept
+        await self._replace(owner)
+
+    async def _replace(self, item: Item) -> None:
+        try:
+            await self._client.replace(item.definition, item.object)
+        except NotFound:
+            return
+
+
+def _policy_of(item: Item) -> str:
+    """The propagation policy that the finalizers of the object imply, as no client gave one."""
+    finalizers = item.object["metadata"].get("finalizers", ())
+    if ORPHAN in finalizers:
+        return "Orphan"
+    return "Foreground" if FOREGROUND in finalizers else "Background"
