@@ -112,7 +112,7 @@ def _define(group: str, kind: str, webhook: Struct) -> Definition:
             prepare_for_create=prepare_create,
             prepare_for_update=lambda new, old: bump_generation(new, old, "webhooks"),
             validate_create=partial(rules, options=ALL_RULES),
-            validate_update=change_rules,
+            validate_update=update_rules,
         ),
     )
 
@@ -150,7 +150,7 @@ def rules(errors: FieldErrors, new: Object, options: ValidationOptions) -> None:
         seen |= {name} if name else set()
 
 
-def change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+def update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
     hooks = old.get("webhooks", [])
     options = ValidationOptions(
         all(hook["sideEffects"] in NO_SIDE_EFFECTS for hook in hooks),

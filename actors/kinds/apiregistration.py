@@ -12,7 +12,7 @@ from typing import Final
 from actors.kinds.core.config_map import decoded_size
 from actors.kinds.declaration.columns import AGE, NAME, Column
 from actors.kinds.declaration.definition import Definition, DiscoveryNames, Subresource, Table
-from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
 from actors.kinds.declaration.spec_status import keep_metadata, keep_spec, keep_status
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import BOOL, BYTES, INT32, STRING, TIME, Field, ListOf, Struct
@@ -114,7 +114,7 @@ def declare(names: Names) -> tuple[Definition, ...]:
             prepare_for_create=prepare_create,
             prepare_for_update=keep_status,
             validate_create=rules,
-            validate_update=change_rules,
+            validate_update=update_rules,
         ),
     )
     return (api_service,)
@@ -200,13 +200,13 @@ def _remote_rules(errors: FieldErrors, spec: Object) -> None:
         errors.add(invalid("spec.insecureSkipTLSVerify", True, "may not be true if caBundle is present"))
 
 
-def change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
-    metadata_change_rules(errors, new["metadata"], old["metadata"], known_finalizers=False)
+def update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    metadata_update_rules(errors, new["metadata"], old["metadata"], known_finalizers=False)
     rules(errors, new)
 
 
 def status_rules(errors: FieldErrors, new: Object, old: Object) -> None:
-    metadata_change_rules(errors, new["metadata"], old["metadata"], known_finalizers=False)
+    metadata_update_rules(errors, new["metadata"], old["metadata"], known_finalizers=False)
     for index, condition in enumerate(new["status"].get("conditions", ())):
         if condition["status"] not in STATUSES:
             field = f"status.conditions[{index}].status"

@@ -14,7 +14,7 @@ from typing import Final
 
 from actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at, human_duration
 from actors.kinds.declaration.definition import Definition, DiscoveryNames, Selection, Subresource, Table
-from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
 from actors.kinds.declaration.spec_status import clear_status, keep_spec
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import (
@@ -211,7 +211,7 @@ class RequestRules:
         self._validate(errors, new, old)
         _condition_update_rules(errors, new, old, may_approve=may_approve)
         _certificate_update_rules(errors, new["status"], old["status"], may_set=may_set_certificate)
-        metadata_change_rules(errors, new["metadata"], old["metadata"])
+        metadata_update_rules(errors, new["metadata"], old["metadata"])
 
     def _validate(self, errors: FieldErrors, new: Object, old: Object | None) -> None:
         spec, before = new["spec"], old["spec"] if old else {}

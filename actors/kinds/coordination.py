@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from actors.kinds.declaration.columns import AGE, NAME, Column, at
 from actors.kinds.declaration.definition import Definition, Deletion, Table
-from actors.kinds.declaration.meta import METADATA, metadata_change_rules
+from actors.kinds.declaration.meta import METADATA, metadata_update_rules
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import INT32, MICRO_TIME, STRING, Field, Struct
 from actors.kinds.validation.checks import name_is_subdomain
@@ -40,7 +40,7 @@ def declare(names: Names) -> tuple[Definition, ...]:
             allow_create_on_update=True,
             allow_unconditional_update=False,
             validate_create=rules,
-            validate_update=change_rules,
+            validate_update=update_rules,
         ),
     )
     return (lease,)
@@ -54,6 +54,6 @@ def rules(errors: FieldErrors, new: Object) -> None:
         errors.add(invalid("spec.leaseTransitions", transitions, "must be greater than or equal to 0"))
 
 
-def change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
-    metadata_change_rules(errors, new["metadata"], old["metadata"], known_finalizers=False)
+def update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    metadata_update_rules(errors, new["metadata"], old["metadata"], known_finalizers=False)
     rules(errors, new)

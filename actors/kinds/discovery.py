@@ -115,7 +115,7 @@ def declare(names: Names) -> tuple[Definition, ...]:
             prepare_for_create=prepare_create,
             prepare_for_update=prepare_update,
             validate_create=partial(rules, names=names),
-            validate_update=partial(change_rules, names=names),
+            validate_update=partial(update_rules, names=names),
         ),
     )
     return (endpoint_slice,)
@@ -153,7 +153,7 @@ def rules(errors: FieldErrors, new: Object, *, names: Names) -> None:
     _ports(errors, new["ports"] or [])
 
 
-def change_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names) -> None:
+def update_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names) -> None:
     metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
     rules(errors, new, names=names)
     unchanged(errors, "addressType", new["addressType"], old["addressType"])

@@ -21,7 +21,7 @@ from actors.kinds.declaration.definition import (
     Storage,
     Table,
 )
-from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.exact_decoder import ExactDecoder
 from actors.kinds.schema.fields import INT32, MICRO_TIME, STRING, TIME, Field, Struct
@@ -100,7 +100,7 @@ def declare(names: Names) -> tuple[Definition, ...]:
             allow_create_on_update=True,
             validates_metadata=True,
             validate_create=partial(rules, names=names),
-            validate_update=partial(change_rules, names=names),
+            validate_update=partial(update_rules, names=names),
         ),
     )
     return (event,)
@@ -140,9 +140,9 @@ def rules(errors: FieldErrors, new: Object, *, names: Names) -> None:
             errors.add(invalid(part, "", "needs to be unset"))
 
 
-def change_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names) -> None:
+def update_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names) -> None:
     legacy_rules(errors, new, names=names, reporter="reportingController")
-    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    metadata_update_rules(errors, new["metadata"], old["metadata"])
     if new.get("series") != old.get("series"):
         _series(errors, new)
     for part in _IMMUTABLE:

@@ -9,7 +9,7 @@ from actors.kinds.core.resources import requirement_rules
 from actors.kinds.declaration.columns import AGE, NAME, Column, at
 from actors.kinds.declaration.definition import Definition, Deletion, Table
 from actors.kinds.declaration.deprecated_labels import DeprecatedLabels, deprecated_labels, label_warnings
-from actors.kinds.declaration.meta import METADATA, label_rules, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.meta import METADATA, label_rules, metadata_rules, metadata_update_rules
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import QUANTITIES, STRING, STRING_MAP, Field, ListOf, Struct
 from actors.kinds.validation.checks import dns_label, name_is_subdomain
@@ -53,7 +53,7 @@ def declare(names: Names) -> tuple[Definition, ...]:
             allow_create_on_update=True,
             allow_unconditional_update=False,
             validate_create=partial(rules, api_domain=names.key("")),
-            validate_update=partial(change_rules, api_domain=names.key("")),
+            validate_update=partial(update_rules, api_domain=names.key("")),
             warnings=partial(warnings, deprecated_labels(names)),
         ),
     )
@@ -69,11 +69,11 @@ def rules(errors: FieldErrors, new: Object, *, api_domain: str) -> None:
     _tolerations(errors, scheduling.get("tolerations", []), "scheduling.tolerations")
 
 
-def change_rules(errors: FieldErrors, new: Object, old: Object, *, api_domain: str) -> None:
+def update_rules(errors: FieldErrors, new: Object, old: Object, *, api_domain: str) -> None:
     metadata, before = new["metadata"], old["metadata"]
     metadata_rules(errors, metadata, namespaced=False, check_name=name_is_subdomain, known_finalizers=False)
     rules(errors, new, api_domain=api_domain)
-    metadata_change_rules(errors, metadata, before, known_finalizers=False)
+    metadata_update_rules(errors, metadata, before, known_finalizers=False)
     unchanged(errors, "handler", new["handler"], old["handler"])
 
 

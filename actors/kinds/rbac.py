@@ -13,7 +13,7 @@ from typing import Final
 from actors.kinds.declaration.columns import AGE, DEFAULT_COLUMNS, NAME, Column
 from actors.kinds.declaration.definition import Definition, Table
 from actors.kinds.declaration.label_selector import LABEL_SELECTOR, compiles, label_selector_rules
-from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import STRING, STRINGS, Field, ListOf, Struct
 from actors.kinds.validation.checks import CheckName, name_is_path_segment, name_is_subdomain
@@ -117,7 +117,7 @@ def _define(
             allow_create_on_update=True,
             validate_create=rules,
             validate_update=partial(
-                change_rules, rules=rules, namespaced=namespaced, immutable_role_ref=immutable_role_ref
+                update_rules, rules=rules, namespaced=namespaced, immutable_role_ref=immutable_role_ref
             ),
         ),
     )
@@ -197,14 +197,14 @@ def binding_rules(
         _subject_rules(errors, group, subject, f"subjects[{index}]", namespaced=namespaced)
 
 
-def change_rules(
+def update_rules(
     errors: FieldErrors, new: Object, old: Object, *, rules: Rules, namespaced: bool, immutable_role_ref: bool
 ) -> None:
     metadata = new["metadata"]
     own = errors.added_by(metadata_rules, metadata, namespaced=namespaced, check_name=check_name)
     own += errors.added_by(rules, new)
     errors.add_all(own)
-    metadata_change_rules(errors, metadata, old["metadata"])
+    metadata_update_rules(errors, metadata, old["metadata"])
     if immutable_role_ref and new["roleRef"] != old["roleRef"]:
         errors.add(invalid("roleRef", new["roleRef"], "cannot change roleRef"))
 

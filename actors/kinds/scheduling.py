@@ -6,7 +6,7 @@ from typing import Final
 
 from actors.kinds.declaration.columns import AGE, NAME, Column, at
 from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Table
-from actors.kinds.declaration.meta import METADATA, metadata_change_rules
+from actors.kinds.declaration.meta import METADATA, metadata_update_rules
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import BOOL, INT32, STRING, Field, Struct
 from actors.kinds.validation.checks import name_is_subdomain
@@ -63,7 +63,7 @@ def declare(names: Names) -> tuple[Definition, ...]:
         strategy=Strategy(
             prepare_for_create=prepare_create,
             validate_create=rules,
-            validate_update=change_rules,
+            validate_update=update_rules,
         ),
     )
     return (priority_class,)
@@ -87,8 +87,8 @@ def rules(errors: FieldErrors, new: Object) -> None:
     _preemption_policy(errors, new.get("preemptionPolicy"))
 
 
-def change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
-    metadata_change_rules(errors, new["metadata"], old["metadata"])
+def update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    metadata_update_rules(errors, new["metadata"], old["metadata"])
     if new["value"] != old["value"]:
         errors.add(forbidden("value", "may not be changed in an update."))
     unchanged(errors, "preemptionPolicy", new.get("preemptionPolicy"), old.get("preemptionPolicy"))

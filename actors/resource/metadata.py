@@ -7,7 +7,7 @@ kind adds its own passes, and the order of the causes, in its `validate_update`.
 from __future__ import annotations
 
 from actors.kinds.declaration.definition import Definition
-from actors.kinds.declaration.meta import metadata_change_rules, metadata_rules
+from actors.kinds.declaration.meta import metadata_rules, metadata_update_rules
 from actors.kinds.validation.checks import name_is_path_segment
 from actors.kinds.validation.field_errors import FieldErrors
 from actors.messages import Object
@@ -34,4 +34,4 @@ def validate_metadata_update(
         check_name=name_is_path_segment,
         known_finalizers=False,
     )
-    metadata_change_rules(errors, metadata, old, known_finalizers=False)
+    metadata_update_rules(errors, metadata, old, known_finalizers=False)

@@ -10,7 +10,7 @@ from typing import Final
 
 from actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at
 from actors.kinds.declaration.definition import Definition, Table
-from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import ANY_JSON, INT64, Field, Struct
 from actors.kinds.validation.checks import name_is_subdomain
@@ -61,7 +61,7 @@ def define(_: Names) -> Definition:
         table=Table(COLUMNS),
         strategy=Strategy(
             validate_create=rules,
-            validate_update=change_rules,
+            validate_update=update_rules,
         ),
     )
 
@@ -73,8 +73,8 @@ def rules(errors: FieldErrors, new: Object) -> None:
         errors.add(invalid("revision", new["revision"], NEGATIVE))
 
 
-def change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
-    metadata_change_rules(errors, new["metadata"], old["metadata"])
+def update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    metadata_update_rules(errors, new["metadata"], old["metadata"])
     metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
     rules(errors, new)
     unchanged(errors, "data", new.get("data"), old.get("data"))

@@ -11,8 +11,8 @@ from typing import Final
 
 from actors.kinds.core.pod_template import (
     POD_TEMPLATE_SPEC,
-    fill_template,
     pod_template_rules,
+    set_template_defaults,
     template_warnings,
     without_disabled_fields,
 )
@@ -21,7 +21,7 @@ from actors.kinds.declaration.columns import AGE, NAME, Column
 from actors.kinds.declaration.definition import Definition, DiscoveryNames, Storage, Subresource, Table
 from actors.kinds.declaration.int_or_percent import at_most_100_percent, int_or_percent_rules, number_in
 from actors.kinds.declaration.label_selector import LABEL_SELECTOR, label_selector_rules
-from actors.kinds.declaration.meta import METADATA, OBJECT_META, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.meta import METADATA, OBJECT_META, metadata_rules, metadata_update_rules
 from actors.kinds.declaration.spec_status import (
     keep_spec,
     keep_status_and_bump_generation,
@@ -142,14 +142,14 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         check_name=name_is_subdomain,
         fields=DAEMON_SET,
         set_defaults=set_defaults,
-        subresources=(Subresource(name="status", prepare=prepare_status, validate=status_change_rules),),
+        subresources=(Subresource(name="status", prepare=prepare_status, validate=status_update_rules),),
         storage=Storage(field_annotations=frozenset((TEMPLATE_GENERATION,))),
         table=Table(COLUMNS),
         strategy=Strategy(
             prepare_for_create=partial(prepare_create, features),
             prepare_for_update=partial(prepare_update, features),
             validate_create=partial(rules, names=names),
-            validate_update=partial(change_rules, names=names),
+            validate_update=partial(update_rules, names=names),
             warnings=partial(warnings, names),
         ),
     )
@@ -157,7 +157,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
 
 def set_defaults(new: Object) -> None:
     _set_strategy_defaults(new["spec"]["updateStrategy"])
-    fill_template(new["spec"]["template"])
+    set_template_defaults(new["spec"]["template"])
     annotated = new["metadata"].get("annotations", {}).get(TEMPLATE_GENERATION, "0")
     generation = annotation_number(annotated)
     if generation is None:
@@ -246,21 +246,21 @@ def _rolling_update_rules(errors: FieldErrors, rolling: Object, field: str) -> N
         errors.add(required(f"{field}.maxUnavailable", "cannot be 0 when maxSurge is 0"))
 
 
-def change_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names) -> None:
+def update_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names) -> None:
     metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
     own = errors.added_by(rules, new, old, names=names)
-    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    metadata_update_rules(errors, new["metadata"], old["metadata"])
     errors.add_all(own)
     unchanged(errors, "spec.selector", new["spec"]["selector"], old["spec"]["selector"])
 
 
-def status_change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+def status_update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
     counts = (
         *("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady"),
         *("observedGeneration", "updatedNumberScheduled", "numberAvailable", "numberUnavailable"),
         "collisionCount",
     )
-    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    metadata_update_rules(errors, new["metadata"], old["metadata"])
     not_negative(errors, new["status"], "status", *counts)
     collision_rules(errors, new, old)
 

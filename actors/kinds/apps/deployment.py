@@ -13,7 +13,7 @@ from actors.errors import Resource
 from actors.kinds.apps.replicas import selected_template_rules
 from actors.kinds.core.pod_template import (
     POD_TEMPLATE_SPEC,
-    fill_template,
+    set_template_defaults,
     spec_warnings,
     without_disabled_fields,
 )
@@ -21,7 +21,7 @@ from actors.kinds.declaration.columns import AGE, NAME, Column
 from actors.kinds.declaration.definition import Definition, DiscoveryNames, Storage, Subresource, Table
 from actors.kinds.declaration.int_or_percent import at_most_100_percent, int_or_percent_rules, number_in
 from actors.kinds.declaration.label_selector import LABEL_SELECTOR
-from actors.kinds.declaration.meta import METADATA, metadata_change_rules
+from actors.kinds.declaration.meta import METADATA, metadata_update_rules
 from actors.kinds.declaration.scale import scale
 from actors.kinds.declaration.spec_status import (
     keep_spec,
@@ -151,7 +151,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
             Subresource(
                 name="status",
                 prepare=prepare_status,
-                validate=status_change_rules,
+                validate=status_update_rules,
                 reset_fields=("spec", "metadata.labels"),
             ),
         ),
@@ -161,7 +161,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
             prepare_for_create=partial(prepare_create, features),
             prepare_for_update=partial(prepare_update, features),
             validate_create=partial(rules, names=names),
-            validate_update=partial(change_rules, names=names),
+            validate_update=partial(update_rules, names=names),
             warnings=partial(spec_warnings, names),
         ),
     )
@@ -172,7 +172,7 @@ def set_defaults(new: Object) -> None:
     if spec["strategy"]["type"] == "RollingUpdate":
         sent = spec["strategy"].get("rollingUpdate", {})
         spec["strategy"]["rollingUpdate"] = {"maxUnavailable": "25%", "maxSurge": "25%", **sent}
-    fill_template(spec["template"])
+    set_template_defaults(spec["template"])
     _normalize_rollback(new["metadata"])
 
 
@@ -262,16 +262,16 @@ def _deadline_rules(errors: FieldErrors, spec: Object) -> None:
         errors.add(invalid(field, deadline, "must be greater than minReadySeconds"))
 
 
-def change_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names) -> None:
-    metadata_change_rules(errors, new["metadata"], old["metadata"])
+def update_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names) -> None:
+    metadata_update_rules(errors, new["metadata"], old["metadata"])
     rules(errors, new, old, names=names)
     unchanged(errors, "spec.selector", new["spec"]["selector"], old["spec"]["selector"])
 
 
-def status_change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+def status_update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
     status = new["status"]
     parts = ("updatedReplicas", "readyReplicas", "availableReplicas")
-    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    metadata_update_rules(errors, new["metadata"], old["metadata"])
     not_negative(errors, status, "status", "observedGeneration", "replicas", *parts)
     not_negative(errors, status, "status", "unavailableReplicas", "collisionCount")
     replica_status_rules(errors, status, parts)

@@ -9,14 +9,14 @@ from actors.errors import Resource
 from actors.kinds.apps.replicas import selected_template_rules
 from actors.kinds.core.pod_template import (
     POD_TEMPLATE_SPEC,
-    fill_template,
+    set_template_defaults,
     spec_warnings,
     without_disabled_fields,
 )
 from actors.kinds.declaration.columns import AGE, NAME, Column
 from actors.kinds.declaration.definition import Definition, DiscoveryNames, Subresource, Table
 from actors.kinds.declaration.label_selector import LABEL_SELECTOR
-from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
 from actors.kinds.declaration.scale import scale
 from actors.kinds.declaration.spec_status import (
     keep_spec,
@@ -86,17 +86,17 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         namespaced=True,
         check_name=name_is_subdomain,
         fields=REPLICA_SET,
-        set_defaults=lambda new: fill_template(new["spec"]["template"]),
+        set_defaults=lambda new: set_template_defaults(new["spec"]["template"]),
         subresources=(
             scale(selector_of, Resource("apps", "replicasets/scale")),
-            Subresource(name="status", prepare=keep_spec, validate=status_change_rules),
+            Subresource(name="status", prepare=keep_spec, validate=status_update_rules),
         ),
         table=Table(COLUMNS),
         strategy=Strategy(
             prepare_for_create=partial(prepare_create, features),
             prepare_for_update=partial(prepare_update, features),
             validate_create=partial(rules, names=names),
-            validate_update=partial(change_rules, names=names),
+            validate_update=partial(update_rules, names=names),
             warnings=partial(spec_warnings, names),
         ),
     )
@@ -119,16 +119,16 @@ def rules(errors: FieldErrors, new: Object, old: Object | None = None, *, names:
     selected_template_rules(errors, names, spec, None if old is None else old["spec"])
 
 
-def change_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names) -> None:
+def update_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names) -> None:
     metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
     own = errors.added_by(rules, new, old, names=names)
-    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    metadata_update_rules(errors, new["metadata"], old["metadata"])
     errors.add_all(own)
     unchanged(errors, "spec.selector", new["spec"]["selector"], old["spec"]["selector"])
 
 
-def status_change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+def status_update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
     parts = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
-    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    metadata_update_rules(errors, new["metadata"], old["metadata"])
     not_negative(errors, new["status"], "status", "replicas", *parts, "observedGeneration")
     replica_status_rules(errors, new["status"], parts)

@@ -12,7 +12,7 @@ from typing import Final
 from actors.kinds.core import persistent_volume_claim as claims
 from actors.kinds.core.pod_template import (
     POD_TEMPLATE_SPEC,
-    fill_template,
+    set_template_defaults,
     spec_warnings,
     template_metadata_rules,
     without_disabled_fields,
@@ -21,7 +21,7 @@ from actors.kinds.declaration.columns import AGE, NAME, Column
 from actors.kinds.declaration.definition import Definition, DiscoveryNames, Subresource, Table
 from actors.kinds.declaration.int_or_percent import at_most_100_percent, int_or_percent_rules, number_in
 from actors.kinds.declaration.label_selector import LABEL_SELECTOR
-from actors.kinds.declaration.meta import METADATA, TEMPLATE_META, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.meta import METADATA, TEMPLATE_META, metadata_rules, metadata_update_rules
 from actors.kinds.declaration.scale import scale
 from actors.kinds.declaration.spec_status import (
     keep_spec,
@@ -143,14 +143,14 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         set_defaults=partial(set_defaults, features),
         subresources=(
             scale(selector_of),
-            Subresource(name="status", prepare=prepare_status, validate=status_change_rules),
+            Subresource(name="status", prepare=prepare_status, validate=status_update_rules),
         ),
         table=Table(COLUMNS),
         strategy=Strategy(
             prepare_for_create=partial(prepare_create, features),
             prepare_for_update=partial(prepare_update, features),
             validate_create=partial(create_rules, names=names),
-            validate_update=partial(change_rules, names=names),
+            validate_update=partial(update_rules, names=names),
             warnings=partial(spec_warnings, names),
         ),
     )
@@ -166,8 +166,8 @@ def set_defaults(features: frozenset[str], new: Object) -> None:
         }
     for claim in spec.get("volumeClaimTemplates", ()):
         claim["kind"], claim["apiVersion"] = "PersistentVolumeClaim", "v1"
-        claims.fill(claim)
-    fill_template(spec["template"])
+        claims.set_defaults(claim)
+    set_template_defaults(spec["template"])
 
 
 def _set_strategy_defaults(features: frozenset[str], strategy: Object) -> None:
@@ -274,10 +274,10 @@ def _retention_rules(errors: FieldErrors, policy: Object) -> None:
             errors.add(not_supported(f"{field}.{part}", policy.get(part, ""), RETENTION_POLICIES))
 
 
-def change_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names) -> None:
+def update_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names) -> None:
     metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
     rules(errors, names, new, old)
-    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    metadata_update_rules(errors, new["metadata"], old["metadata"])
     if _immutable_fields(new["spec"]) != _immutable_fields(old["spec"]):
         text = (
             "updates to statefulset spec for fields other than 'replicas', 'template', 'updateStrategy', "
@@ -290,9 +290,9 @@ def _immutable_fields(spec: Object) -> Object:
     return {part: value for part, value in spec.items() if part not in MUTABLE}
 
 
-def status_change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+def status_update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
     parts = ("readyReplicas", "currentReplicas", "updatedReplicas", "availableReplicas")
     not_negative(errors, new["status"], "status", "replicas", *parts, "observedGeneration", "collisionCount")
     replica_status_rules(errors, new["status"], parts, ready="status.readyReplicas")
-    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    metadata_update_rules(errors, new["metadata"], old["metadata"])
     collision_rules(errors, new, old)

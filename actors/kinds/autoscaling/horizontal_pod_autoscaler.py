@@ -29,7 +29,7 @@ from actors.kinds.declaration.definition import (
     Subresource,
     Table,
 )
-from actors.kinds.declaration.meta import METADATA, metadata_change_rules
+from actors.kinds.declaration.meta import METADATA, metadata_update_rules
 from actors.kinds.declaration.spec_status import clear_status, keep_spec, keep_status
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.declaration.workloads import condition_struct, count_cell, not_negative
@@ -201,7 +201,7 @@ class Autoscalers:
             check_name=name_is_subdomain,
             fields=fields,
             set_defaults=partial(set_defaults, self._round_trip),
-            subresources=(Subresource(name="status", prepare=keep_spec, validate=status_change_rules),),
+            subresources=(Subresource(name="status", prepare=keep_spec, validate=status_update_rules),),
             deprecation_warning=deprecated,
             storage=Storage(stored_as=stored_as, conversion=conversion),
             table=Table(COLUMNS),
@@ -209,7 +209,7 @@ class Autoscalers:
                 prepare_for_create=self.prepare_create,
                 prepare_for_update=self.prepare_update,
                 validate_create=self.rules,
-                validate_update=self.change_rules,
+                validate_update=self.update_rules,
             ),
         )
 
@@ -240,13 +240,13 @@ class Autoscalers:
         self._metrics.validate(errors, spec.get("metrics", []), min_replicas, "spec.metrics")
         behavior_rules(errors, spec.get("behavior", {}), "spec.behavior")
 
-    def change_rules(self, errors: FieldErrors, new: Object, old: Object) -> None:
+    def update_rules(self, errors: FieldErrors, new: Object, old: Object) -> None:
         """An autoscaler that already has minReplicas 0 may keep it while the feature is disabled."""
         lowest = 0 if old["spec"].get("minReplicas") == 0 else 1
-        metadata_change_rules(errors, new["metadata"], old["metadata"])
+        metadata_update_rules(errors, new["metadata"], old["metadata"])
         self.rules(errors, new, lowest)
 
 
-def status_change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
-    metadata_change_rules(errors, new["metadata"], old["metadata"])
+def status_update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    metadata_update_rules(errors, new["metadata"], old["metadata"])
     not_negative(errors, new["status"], "status", "currentReplicas", "desiredReplicas")

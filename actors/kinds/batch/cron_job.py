@@ -7,11 +7,11 @@ from typing import Final
 
 from actors.kinds.batch.job_spec import JOB_SPEC, job_spec_rules
 from actors.kinds.batch.schedule import InvalidSchedule, check_schedule, time_zone_error
-from actors.kinds.core.pod_template import fill_template, template_warnings, without_disabled_fields
+from actors.kinds.core.pod_template import set_template_defaults, template_warnings, without_disabled_fields
 from actors.kinds.core.references import OBJECT_REFERENCE
 from actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at, since
 from actors.kinds.declaration.definition import Definition, DiscoveryNames, Subresource, Table
-from actors.kinds.declaration.meta import METADATA, TEMPLATE_META, metadata_change_rules
+from actors.kinds.declaration.meta import METADATA, TEMPLATE_META, metadata_update_rules
 from actors.kinds.declaration.spec_status import (
     keep_spec,
     keep_status_and_bump_generation,
@@ -98,14 +98,14 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         namespaced=True,
         check_name=name_is_subdomain,
         fields=CRON_JOB,
-        set_defaults=lambda new: fill_template(_pod_template(new)),
+        set_defaults=lambda new: set_template_defaults(_pod_template(new)),
         subresources=(Subresource(name="status", prepare=keep_spec),),
         table=Table(COLUMNS),
         strategy=Strategy(
             prepare_for_create=partial(prepare_create, features),
             prepare_for_update=partial(prepare_update, features),
             validate_create=partial(create_rules, names=names),
-            validate_update=partial(change_rules, names=names),
+            validate_update=partial(update_rules, names=names),
             warnings=partial(warnings, names),
         ),
     )
@@ -140,8 +140,8 @@ def create_rules(errors: FieldErrors, new: Object, *, names: Names) -> None:
         errors.add(invalid("metadata.name", name, at_most(LONGEST_NAME)))
 
 
-def change_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names) -> None:
-    metadata_change_rules(errors, new["metadata"], old["metadata"])
+def update_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names) -> None:
+    metadata_update_rules(errors, new["metadata"], old["metadata"])
     rules(errors, names, new, old)
 
 

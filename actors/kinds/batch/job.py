@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from actors.kinds.batch import failure_policy
 from actors.kinds.batch.job_spec import JOB_SPEC, job_spec_rules
-from actors.kinds.core.pod_template import fill_template, spec_warnings, without_disabled_fields
+from actors.kinds.core.pod_template import set_template_defaults, spec_warnings, without_disabled_fields
 from actors.kinds.declaration.columns import AGE, NAME, SECOND, Column, human_duration, since
 from actors.kinds.declaration.definition import (
     Definition,
@@ -22,7 +22,7 @@ from actors.kinds.declaration.definition import (
     Table,
 )
 from actors.kinds.declaration.label_selector import label_selector_rules, matches
-from actors.kinds.declaration.meta import METADATA, OBJECT_META, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.meta import METADATA, OBJECT_META, metadata_rules, metadata_update_rules
 from actors.kinds.declaration.spec_status import (
     keep_spec,
     keep_status_and_bump_generation,
@@ -127,7 +127,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         check_name=name_is_subdomain,
         fields=JOB,
         set_defaults=set_defaults,
-        subresources=(Subresource(name="status", prepare=keep_spec, validate=status_change_rules),),
+        subresources=(Subresource(name="status", prepare=keep_spec, validate=status_update_rules),),
         deletion=Deletion(orphans_by_default=True, default_policy_warning=ORPHAN_WARNING),
         selection=Selection(
             fields={"status.successful": lambda stored: str(stored["status"].get("succeeded", 0))},
@@ -139,7 +139,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
             prepare_for_create=jobs.prepare_create,
             prepare_for_update=jobs.prepare_update,
             validate_create=jobs.rules,
-            validate_update=jobs.change_rules,
+            validate_update=jobs.update_rules,
             warnings=partial(spec_warnings, names),
         ),
     )
@@ -156,7 +156,7 @@ def set_defaults(new: Object) -> None:
         new["metadata"] = OBJECT_META.arranged({**metadata, "labels": labels})
     if "podFailurePolicy" in spec:
         failure_policy.set_defaults(spec["podFailurePolicy"])
-    fill_template(spec["template"])
+    set_template_defaults(spec["template"])
 
 
 class Jobs:
@@ -201,13 +201,13 @@ class Jobs:
         if selector_compiles(selector):
             selector_matches_rules(errors, selector, spec["template"], "spec.template")
 
-    def change_rules(self, errors: FieldErrors, new: Object, old: Object) -> None:
+    def update_rules(self, errors: FieldErrors, new: Object, old: Object) -> None:
         metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
         _generated_rules(errors, new)
         own = errors.added_by(self._spec_rules, new, old)
         self._tracking_rules(errors, new, old)
         _indexed_name_rules(errors, new)
-        metadata_change_rules(errors, new["metadata"], old["metadata"])
+        metadata_update_rules(errors, new["metadata"], old["metadata"])
         errors.add_all(own)
         _immutable_rules(errors, new["spec"], old)
 
@@ -300,8 +300,8 @@ def _with_fields_of(holder: Object, other: Object, *parts: str) -> Object:
     return {**kept, **{part: other[part] for part in parts if part in other}}
 
 
-def status_change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
-    metadata_change_rules(errors, new["metadata"], old["metadata"])
+def status_update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    metadata_update_rules(errors, new["metadata"], old["metadata"])
     not_negative(errors, new["status"], "status", "active", "succeeded", "failed", "ready")
     seen: set[str] = set()
     uncounted = new["status"].get("uncountedTerminatedPods", {})

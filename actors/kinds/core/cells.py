@@ -9,14 +9,14 @@ from actors.names import Names
 MAX_ENDPOINTS = 3
 
 
-def _endpoints(made: Object, _: int) -> str:
+def _endpoints(stored: Object, _: int) -> str:
     found = [
         _with_port(address["ip"], port["port"]) if port else address["ip"]
-        for subset in made.get("subsets", ())
+        for subset in stored.get("subsets", ())
         for port in subset.get("ports") or [None]
         for address in subset.get("addresses", ())
     ]
-    if not made.get("subsets"):
+    if not stored.get("subsets"):
         return NONE
     more = f" + {len(found) - MAX_ENDPOINTS} more..." if len(found) > MAX_ENDPOINTS else ""
     return ",".join(found[:MAX_ENDPOINTS]) + more
@@ -29,11 +29,11 @@ def _with_port(address: str, port: int) -> str:
 ENDPOINTS = (NAME, Column("Endpoints", "string", "Addresses with their ports.", _endpoints), AGE)
 
 
-def _node_status(made: Object, _: int) -> str:
-    conditions = {one["type"]: one.get("status") for one in made.get("status", {}).get("conditions", ())}
+def _node_status(stored: Object, _: int) -> str:
+    conditions = {one["type"]: one.get("status") for one in stored.get("status", {}).get("conditions", ())}
     ready = conditions.get("Ready")
     words = ["Unknown" if ready is None else "Ready" if ready == "True" else "NotReady"]
-    if made.get("spec", {}).get("unschedulable"):
+    if stored.get("spec", {}).get("unschedulable"):
         words.append("SchedulingDisabled")
     return ",".join(words)
 
@@ -41,8 +41,8 @@ def _node_status(made: Object, _: int) -> str:
 def _node_roles(names: Names) -> Cell:
     prefix, role = names.key("", prefix="node-role"), names.key("role")
 
-    def cell(made: Object, _: int) -> str:
-        labels = made["metadata"].get("labels", {})
+    def cell(stored: Object, _: int) -> str:
+        labels = stored["metadata"].get("labels", {})
         roles = {key.removeprefix(prefix) for key in labels if key.startswith(prefix)} | {
             labels.get(role, "")
         }
@@ -52,8 +52,8 @@ def _node_roles(names: Names) -> Cell:
 
 
 def _address(kind: str) -> Column:
-    def cell(made: Object, _: int) -> str:
-        for address in made.get("status", {}).get("addresses", ()):
+    def cell(stored: Object, _: int) -> str:
+        for address in stored.get("status", {}).get("addresses", ()):
             if address["type"] == kind.replace("-", ""):
                 return str(address["address"])
         return NONE
@@ -63,7 +63,7 @@ def _address(kind: str) -> Column:
 
 def _reported(name: str, field: str, description: str) -> Column:
     value = at("status", "nodeInfo", field)
-    return Column(name, "string", description, lambda made, now: value(made, now) or UNKNOWN, priority=1)
+    return Column(name, "string", description, lambda stored, now: value(stored, now) or UNKNOWN, priority=1)
 
 
 def node_columns(names: Names) -> tuple[Column, ...]:
@@ -83,33 +83,33 @@ def node_columns(names: Names) -> tuple[Column, ...]:
     )
 
 
-def _first_seen(made: Object, now: int) -> str:
-    return since(made.get("firstTimestamp") or made.get("eventTime"), now)
+def _first_seen(stored: Object, now: int) -> str:
+    return since(stored.get("firstTimestamp") or stored.get("eventTime"), now)
 
 
-def _last_seen(made: Object, now: int) -> str:
-    series = made.get("series")
+def _last_seen(stored: Object, now: int) -> str:
+    series = stored.get("series")
     if series:
         return since(series.get("lastObservedTime"), now)
-    return since(made["lastTimestamp"], now) if made.get("lastTimestamp") else _first_seen(made, now)
+    return since(stored["lastTimestamp"], now) if stored.get("lastTimestamp") else _first_seen(stored, now)
 
 
-def _object(made: Object, _: int) -> str:
-    involved = made.get("involvedObject", {})
+def _object(stored: Object, _: int) -> str:
+    involved = stored.get("involvedObject", {})
     kind, name = involved.get("kind", "").lower(), involved.get("name", "")
     return f"{kind}/{name}" if name else kind
 
 
-def _source(made: Object, _: int) -> str:
-    source = made.get("source", {})
-    component = source.get("component") or made.get("reportingComponent", "")
-    host = source.get("host") or made.get("reportingInstance", "")
+def _source(stored: Object, _: int) -> str:
+    source = stored.get("source", {})
+    component = source.get("component") or stored.get("reportingComponent", "")
+    host = source.get("host") or stored.get("reportingInstance", "")
     return f"{component}, {host}" if host else component
 
 
-def _count(made: Object, _: int) -> int:
-    series = made.get("series")
-    return int(series.get("count", 0)) if series else int(made.get("count", 0) or 1)
+def _count(stored: Object, _: int) -> int:
+    series = stored.get("series")
+    return int(series.get("count", 0)) if series else int(stored.get("count", 0) or 1)
 
 
 EVENT = (
@@ -119,7 +119,7 @@ EVENT = (
     Column("Object", "string", "What it is about.", _object),
     Column("Subobject", "string", "Which part of that.", at("involvedObject", "fieldPath"), priority=1),
     Column("Source", "string", "Who wrote it.", _source, priority=1),
-    Column("Message", "string", "What happened.", lambda made, _: made.get("message", "").strip()),
+    Column("Message", "string", "What happened.", lambda stored, _: stored.get("message", "").strip()),
     Column("First Seen", "string", "Time since it was seen first.", _first_seen, priority=1),
     Column("Count", "string", "How often it was seen.", _count, priority=1),
     Column("Name", "string", NAME.description, NAME.cell, format="name", priority=1),

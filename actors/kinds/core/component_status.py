@@ -27,12 +27,12 @@ COMPONENT_STATUS = Struct(
 )
 
 
-def _healthy(made: Object) -> Object:
-    return next((one for one in made.get("conditions", ()) if one["type"] == "Healthy"), {})
+def _healthy(stored: Object) -> Object:
+    return next((one for one in stored.get("conditions", ()) if one["type"] == "Healthy"), {})
 
 
-def _status(made: Object, _: int) -> str:
-    condition = _healthy(made)
+def _status(stored: Object, _: int) -> str:
+    condition = _healthy(stored)
     if not condition:
         return "Unknown"
     return "Healthy" if condition["status"] == "True" else "Unhealthy"
@@ -41,8 +41,8 @@ def _status(made: Object, _: int) -> str:
 COLUMNS = (
     NAME,
     Column("Status", "string", "How the component is, in a word.", _status),
-    Column("Message", "string", "What it says.", lambda made, _: _healthy(made).get("message", "")),
-    Column("Error", "string", "What is wrong with it.", lambda made, _: _healthy(made).get("error", "")),
+    Column("Message", "string", "What it says.", lambda stored, _: _healthy(stored).get("message", "")),
+    Column("Error", "string", "What is wrong with it.", lambda stored, _: _healthy(stored).get("error", "")),
 )
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from actors.kinds.declaration.columns import AGE, NAME, Column, size_of
 from actors.kinds.declaration.definition import Definition, DiscoveryNames, Table
-from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import BOOL, BYTES_MAP, STRING_MAP, Field, Struct
 from actors.kinds.validation.checks import config_key, name_is_subdomain, size
@@ -43,7 +43,7 @@ def define(_: Names) -> Definition:
         ),
         strategy=Strategy(
             validate_create=rules,
-            validate_update=change_rules,
+            validate_update=update_rules,
         ),
     )
 
@@ -61,8 +61,8 @@ def rules(errors: FieldErrors, new: Object) -> None:
         errors.add(too_long(WHOLE_OBJECT, MAX_BYTES))
 
 
-def change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
-    metadata_change_rules(errors, new["metadata"], old["metadata"])
+def update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    metadata_update_rules(errors, new["metadata"], old["metadata"])
     immutable_content_rules(errors, new, old, "data", "binaryData")
     metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
     rules(errors, new)

@@ -8,7 +8,7 @@ from typing import Final
 from actors.kinds.core.cells import ENDPOINTS as COLUMNS
 from actors.kinds.core.references import OBJECT_REFERENCE
 from actors.kinds.declaration.definition import Definition, DiscoveryNames, Table
-from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import INT32, STRING, Field, ListOf, Struct
 from actors.kinds.validation.checks import (
@@ -65,7 +65,7 @@ def define(names: Names) -> Definition:
         strategy=Strategy(
             allow_create_on_update=True,
             validate_create=partial(rules, names=names),
-            validate_update=partial(change_rules, names=names),
+            validate_update=partial(update_rules, names=names),
         ),
     )
 
@@ -81,8 +81,8 @@ def rules(errors: FieldErrors, new: Object, *, names: Names) -> None:
         _subset_rules(errors, subset, f"subsets[{index}]", loopback=loopback)
 
 
-def change_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names) -> None:
-    metadata_change_rules(errors, new["metadata"], old["metadata"])
+def update_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names) -> None:
+    metadata_update_rules(errors, new["metadata"], old["metadata"])
     metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
     rules(errors, new, names=names)
 

@@ -65,7 +65,7 @@ def define(names: Names) -> Definition:
             allow_create_on_update=True,
             validates_metadata=True,
             validate_create=partial(create_rules, names=names),
-            validate_update=partial(change_rules, names=names),
+            validate_update=partial(update_rules, names=names),
         ),
     )
 
@@ -99,7 +99,7 @@ def create_rules(errors: FieldErrors, new: Object, *, names: Names) -> None:
         _metadata(errors, new)
 
 
-def change_rules(errors: FieldErrors, new: Object, _: Object, *, names: Names) -> None:
+def update_rules(errors: FieldErrors, new: Object, _: Object, *, names: Names) -> None:
     legacy_rules(errors, new, names=names, reporter="reportingComponent")
 
 

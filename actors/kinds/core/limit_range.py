@@ -58,17 +58,17 @@ def define(names: Names) -> Definition:
         namespaced=True,
         check_name=name_is_subdomain,
         fields=LIMIT_RANGE,
-        set_defaults=fill,
+        set_defaults=set_defaults,
         strategy=Strategy(
             allow_create_on_update=True,
             prepare_for_create=prepare_create,
             validate_create=partial(rules, api_domain=api_domain),
-            validate_update=partial(change_rules, api_domain=api_domain),
+            validate_update=partial(update_rules, api_domain=api_domain),
         ),
     )
 
 
-def fill(new: Object) -> None:
+def set_defaults(new: Object) -> None:
     limits = new["spec"]["limits"] or []
     for index, item in enumerate(limits):
         limits[index] = _with_defaults(item) if item["type"] == "Container" else item
@@ -91,7 +91,7 @@ def prepare_create(new: Object) -> None:
         metadata["name"] = metadata["uid"]
 
 
-def change_rules(errors: FieldErrors, new: Object, _: Object, *, api_domain: str) -> None:
+def update_rules(errors: FieldErrors, new: Object, _: Object, *, api_domain: str) -> None:
     metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
     rules(errors, new, api_domain=api_domain)
 

@@ -24,8 +24,8 @@ from actors.kinds.declaration.meta import (
     NAMESPACE_FINALIZER,
     OBJECT_META,
     finalizer_rules,
-    metadata_change_rules,
     metadata_rules,
+    metadata_update_rules,
     value_at_path,
 )
 from actors.kinds.declaration.strategy import Strategy
@@ -63,7 +63,7 @@ def define(names: Names) -> Definition:
         namespaced=False,
         check_name=name_is_label,
         fields=NAMESPACE,
-        set_defaults=partial(fill, label),
+        set_defaults=partial(set_defaults, label),
         verbs=ITEM_VERBS,
         subresources=(
             Subresource(
@@ -97,12 +97,12 @@ def define(names: Names) -> Definition:
             prepare_for_create=partial(prepare_create, label),
             prepare_for_update=partial(prepare_update, label),
             validate_create=rules,
-            validate_update=change_rules,
+            validate_update=update_rules,
         ),
     )
 
 
-def fill(label: str, new: Object) -> None:
+def set_defaults(label: str, new: Object) -> None:
     label_with_name(label, new)
     new["metadata"] = OBJECT_META.arranged(new["metadata"])
 
@@ -147,14 +147,14 @@ def rules(errors: FieldErrors, new: Object) -> None:
         finalizer_rules(errors, finalizer, "spec.finalizers")
 
 
-def change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+def update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
     metadata_rules(errors, new["metadata"], namespaced=False, check_name=name_is_label)
     rules(errors, new)
-    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    metadata_update_rules(errors, new["metadata"], old["metadata"])
 
 
 def status_rules(errors: FieldErrors, new: Object, old: Object) -> None:
-    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    metadata_update_rules(errors, new["metadata"], old["metadata"])
     phase = new["status"].get("phase", "")
     if "deletionTimestamp" not in new["metadata"]:
         wanted, when = "Active", "empty"
@@ -166,6 +166,6 @@ def status_rules(errors: FieldErrors, new: Object, old: Object) -> None:
 
 
 def finalize_rules(errors: FieldErrors, new: Object, old: Object) -> None:
-    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    metadata_update_rules(errors, new["metadata"], old["metadata"])
     for index, finalizer in enumerate(new["spec"].get("finalizers", ())):
         finalizer_rules(errors, finalizer, f"spec.finalizers[{index}]")

@@ -13,7 +13,7 @@ import orjson
 from actors.kinds.core.cells import node_columns
 from actors.kinds.core.resources import INTEGER_RESOURCES, round_up
 from actors.kinds.declaration.definition import Definition, DiscoveryNames, Selection, Subresource, Table
-from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules, value_at_path
+from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules, value_at_path
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import (
     BOOL,
@@ -154,7 +154,7 @@ def define(names: Names) -> Definition:
         namespaced=False,
         check_name=name_is_subdomain,
         fields=NODE,
-        set_defaults=fill,
+        set_defaults=set_defaults,
         subresources=(
             Subresource(
                 name="proxy",
@@ -179,7 +179,7 @@ def _unschedulable(stored: Object) -> str:
     return "true" if value_at_path(stored, "spec", "unschedulable") else "false"
 
 
-def fill(new: Object) -> None:
+def set_defaults(new: Object) -> None:
     """Allocatable resources default to the capacity."""
     _sync_pod_cidrs(new)
     status = new["status"]
@@ -234,7 +234,7 @@ class NodeRules:
         self.validate_change(errors, new, old)
 
     def validate_change(self, errors: FieldErrors, new: Object, old: Object) -> None:
-        metadata_change_rules(errors, new["metadata"], old["metadata"])
+        metadata_update_rules(errors, new["metadata"], old["metadata"])
         self._annotation_rules(errors, new["metadata"].get("annotations", {}))
         self._resource_rules(errors, new["status"])
         _address_rules(errors, new["status"].get("addresses", []))

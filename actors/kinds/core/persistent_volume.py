@@ -23,7 +23,7 @@ from actors.kinds.declaration.deprecated_labels import (
     deprecated_labels,
     requirement_warnings,
 )
-from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
 from actors.kinds.declaration.spec_status import keep_spec, keep_status
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.features import NODE_EXPAND_SECRET, READ_WRITE_ONCE_POD
@@ -99,7 +99,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         namespaced=False,
         check_name=name_is_subdomain,
         fields=PERSISTENT_VOLUME,
-        set_defaults=fill,
+        set_defaults=set_defaults,
         subresources=(Subresource(name="status", prepare=keep_spec, validate=status_rules),),
         deletion=Deletion(returns_object=True),
         table=Table(volume_columns(names)),
@@ -113,7 +113,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
     )
 
 
-def fill(new: Object) -> None:
+def set_defaults(new: Object) -> None:
     spec = new["spec"]
     round_up(spec.get("capacity", {}))
     spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
@@ -212,7 +212,7 @@ class VolumeRules:
 
 
 def status_rules(errors: FieldErrors, new: Object, old: Object) -> None:
-    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    metadata_update_rules(errors, new["metadata"], old["metadata"])
 
 
 def warnings(known: DeprecatedLabels, new: Object, _: Object | None) -> list[str]:

@@ -16,7 +16,7 @@ from actors.kinds.core.persistent_volume import access_modes, basic_amount_rules
 from actors.kinds.core.resources import round_up
 from actors.kinds.core.volume_cells import claim_columns
 from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Subresource, Table
-from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
 from actors.kinds.declaration.spec_status import keep_spec, keep_status
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.features import RECOVER_EXPANSION, RETROACTIVE_CLASS
@@ -77,7 +77,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         namespaced=True,
         check_name=name_is_subdomain,
         fields=PERSISTENT_VOLUME_CLAIM,
-        set_defaults=fill,
+        set_defaults=set_defaults,
         subresources=(
             Subresource(
                 name="status",
@@ -96,7 +96,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
     )
 
 
-def fill(new: Object) -> None:
+def set_defaults(new: Object) -> None:
     """Round amounts to the precision in which they are stored."""
     spec, status = new["spec"], new["status"]
     for amounts in (*spec["resources"].values(), status.get("capacity"), status.get("allocatedResources")):
@@ -156,12 +156,12 @@ class ClaimRules:
         modes = access_modes(old["spec"], self._features)
         own = errors.added_by(metadata_rules, new["metadata"], namespaced=True, check_name=name_is_subdomain)
         own += errors.added_by(claim_spec_rules, new["spec"], "spec", access_modes=modes)
-        metadata_change_rules(errors, new["metadata"], old["metadata"])
+        metadata_update_rules(errors, new["metadata"], old["metadata"])
         errors.add_all(own)
         self._immutable_rules(errors, new, old)
 
     def validate_status(self, errors: FieldErrors, new: Object, old: Object) -> None:
-        metadata_change_rules(errors, new["metadata"], old["metadata"])
+        metadata_update_rules(errors, new["metadata"], old["metadata"])
         if not new["spec"].get("accessModes"):
             errors.add(required("Spec.accessModes"))
         for name, amount in new["status"].get("capacity", {}).items():

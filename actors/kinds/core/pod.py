@@ -13,15 +13,15 @@ from typing import Any, Final
 
 from actors.kinds.core.binding import binding
 from actors.kinds.core.pods.annotations import (
-    annotation_change_rules,
     annotation_rules,
+    annotation_update_rules,
     is_cost,
     seccomp_agreement_rules,
     with_profiles,
 )
 from actors.kinds.core.pods.cells import COLUMNS, row_conditions
-from actors.kinds.core.pods.changes import added_container_rules, spec_change_rules
-from actors.kinds.core.pods.containers import fill_requests, image_whitespace_rules
+from actors.kinds.core.pods.changes import added_container_rules, spec_update_rules
+from actors.kinds.core.pods.containers import image_whitespace_rules, set_request_defaults
 from actors.kinds.core.pods.eviction import eviction
 from actors.kinds.core.pods.gated import without_disabled_fields
 from actors.kinds.core.pods.keys import PodKeys
@@ -33,9 +33,9 @@ from actors.kinds.core.pods.spec import (
     Allowed,
     SpecRules,
     allowed_by,
-    fill_spec,
+    set_spec_defaults,
 )
-from actors.kinds.core.pods.status import POD_STATUS, fill_status, status_change_rules
+from actors.kinds.core.pods.status import POD_STATUS, set_status_defaults, status_update_rules
 from actors.kinds.core.pods.warnings import PodWarnings
 from actors.kinds.declaration.definition import (
     Definition,
@@ -45,7 +45,7 @@ from actors.kinds.declaration.definition import (
     Subresource,
     Table,
 )
-from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.features import EXPANDED_DNS
 from actors.kinds.schema.fields import Field, Struct
@@ -68,7 +68,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         namespaced=True,
         check_name=name_is_subdomain,
         fields=POD,
-        set_defaults=pods.fill,
+        set_defaults=pods.set_defaults,
         subresources=(
             _served_by_node("attach", "PodAttachOptions"),
             binding(names),
@@ -96,7 +96,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
             prepare_for_create=pods.prepare_create,
             prepare_for_update=pods.prepare_update,
             validate_create=pods.rules,
-            validate_update=pods.change_rules,
+            validate_update=pods.update_rules,
             warnings=pods.warnings,
         ),
     )
@@ -134,15 +134,15 @@ class Pods:
         self._warnings = PodWarnings(names)
         self._features = features
 
-    def fill(self, new: Object) -> None:
+    def set_defaults(self, new: Object) -> None:
         spec = new["spec"]
         if "enableServiceLinks" not in spec:
             _set_in_order(spec, "enableServiceLinks", True)
-        fill_spec(spec)
-        fill_requests(spec["containers"] or [])
-        fill_requests(spec.get("initContainers", []))
+        set_spec_defaults(spec)
+        set_request_defaults(spec["containers"] or [])
+        set_request_defaults(spec.get("initContainers", []))
         if new["status"]:
-            fill_status(new)
+            set_status_defaults(new)
         annotations = new["metadata"].get("annotations", {})
         for key in self._keys.dropped.intersection(annotations):
             del annotations[key]
@@ -174,9 +174,9 @@ class Pods:
             errors.add(forbidden("spec.ephemeralContainers", "cannot be set on create"))
         seccomp_agreement_rules(errors, annotations, spec, "spec", self._keys)
 
-    def change_rules(self, errors: FieldErrors, new: Object, old: Object) -> None:
+    def update_rules(self, errors: FieldErrors, new: Object, old: Object) -> None:
         self._update_rules(errors, new, old)
-        spec_change_rules(errors, new["spec"], old["spec"])
+        spec_update_rules(errors, new["spec"], old["spec"])
 
     def ephemeral_container_rules(self, errors: FieldErrors, new: Object, old: Object) -> None:
         part = "ephemeralContainers"
@@ -184,9 +184,9 @@ class Pods:
         added_container_rules(errors, new["spec"].get(part, []), old["spec"].get(part, []))
 
     def status_rules(self, errors: FieldErrors, new: Object, old: Object) -> None:
-        metadata_change_rules(errors, new["metadata"], old["metadata"])
-        self._annotation_change_rules(errors, new, old, self._allowed_on_update(new, old))
-        status_change_rules(errors, new, old)
+        metadata_update_rules(errors, new["metadata"], old["metadata"])
+        self._annotation_update_rules(errors, new, old, self._allowed_on_update(new, old))
+        status_update_rules(errors, new, old)
 
     def warnings(self, new: Object, old: Object | None) -> list[str]:
         """Warn on create only: controllers make the later updates, and nobody reads their warnings."""
@@ -194,10 +194,10 @@ class Pods:
 
     def _update_rules(self, errors: FieldErrors, new: Object, old: Object) -> None:
         allowed = self._allowed_on_update(new, old)
-        metadata_change_rules(errors, new["metadata"], old["metadata"])
+        metadata_update_rules(errors, new["metadata"], old["metadata"])
         metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
         self._pod_rules(errors, new, allowed)
-        self._annotation_change_rules(errors, new, old, allowed)
+        self._annotation_update_rules(errors, new, old, allowed)
 
     def _pod_rules(self, errors: FieldErrors, pod: Object, allowed: Allowed) -> None:
         metadata, spec = pod["metadata"], pod["spec"]
@@ -225,11 +225,11 @@ class Pods:
             any_cost=allowed.any_deletion_cost,
         )
 
-    def _annotation_change_rules(
+    def _annotation_update_rules(
         self, errors: FieldErrors, new: Object, old: Object, allowed: Allowed
     ) -> None:
         now, before = (pod["metadata"].get("annotations", {}) for pod in (new, old))
-        annotation_change_rules(errors, now, before, "metadata.annotations", self._keys)
+        annotation_update_rules(errors, now, before, "metadata.annotations", self._keys)
         self._annotation_rules(errors, new, allowed)
 
     def _allowed_on_create(self) -> Allowed:

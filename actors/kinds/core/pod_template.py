@@ -1,7 +1,7 @@
 """PodTemplate, and the pod template inside every workload.
 
-Workload kinds put `POD_TEMPLATE_SPEC` into their specs, call `fill_template` for defaults, `without_disabled_fields` to
-prepare, `pod_template_rules` to validate, and `template_warnings` to warn.
+Workload kinds put `POD_TEMPLATE_SPEC` into their specs, call `set_template_defaults` for defaults,
+`without_disabled_fields` to prepare, `pod_template_rules` to validate, and `template_warnings` to warn.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from actors.kinds.core.pods.spec import (
     Allowed,
     SpecRules,
     allowed_by,
-    fill_spec,
+    set_spec_defaults,
 )
 from actors.kinds.core.pods.warnings import PodWarnings
 from actors.kinds.declaration.columns import NAME, Column
@@ -28,7 +28,7 @@ from actors.kinds.declaration.meta import (
     TEMPLATE_META,
     annotation_rules,
     label_rules,
-    metadata_change_rules,
+    metadata_update_rules,
 )
 from actors.kinds.declaration.spec_status import bump_generation
 from actors.kinds.declaration.strategy import Strategy
@@ -58,8 +58,8 @@ COLUMNS = (
     Column(
         "Pod Labels",
         "string",
-        "Labels of pods made from it.",
-        lambda made, _: labels_or_none(made["template"]["metadata"].get("labels", {})),
+        "Labels of pods that are created from it.",
+        lambda stored, _: labels_or_none(stored["template"]["metadata"].get("labels", {})),
     ),
 )
 
@@ -73,14 +73,14 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         namespaced=True,
         check_name=name_is_subdomain,
         fields=POD_TEMPLATE,
-        set_defaults=lambda new: fill_template(new["template"]),
+        set_defaults=lambda new: set_template_defaults(new["template"]),
         deletion=Deletion(returns_object=True),
         table=Table(COLUMNS),
         strategy=Strategy(
             prepare_for_create=partial(prepare_create, features),
             prepare_for_update=partial(prepare_update, features),
             validate_create=partial(create_rules, names=names, features=features),
-            validate_update=partial(change_rules, names=names, features=features),
+            validate_update=partial(update_rules, names=names, features=features),
             warnings=partial(warnings, names),
         ),
     )
@@ -100,10 +100,10 @@ def create_rules(errors: FieldErrors, new: Object, *, names: Names, features: fr
     pod_template_rules(errors, new["template"], "template", names, None, features)
 
 
-def change_rules(
+def update_rules(
     errors: FieldErrors, new: Object, old: Object, *, names: Names, features: frozenset[str]
 ) -> None:
-    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    metadata_update_rules(errors, new["metadata"], old["metadata"])
     pod_template_rules(errors, new["template"], "template", names, old["template"], features)
 
 
@@ -113,9 +113,9 @@ def warnings(names: Names, new: Object, old: Object | None) -> list[str]:
     return template_warnings(new["template"], "template", names)
 
 
-def fill_template(template: Object) -> None:
+def set_template_defaults(template: Object) -> None:
     """Set the defaults of a template that depend on more than one field."""
-    fill_spec(template["spec"])
+    set_spec_defaults(template["spec"])
 
 
 def without_disabled_fields(

@@ -10,8 +10,8 @@ from functools import partial
 from actors.errors import Resource
 from actors.kinds.core.pod_template import (
     POD_TEMPLATE_SPEC,
-    fill_template,
     pod_template_rules,
+    set_template_defaults,
     template_warnings,
     without_disabled_fields,
 )
@@ -25,7 +25,7 @@ from actors.kinds.declaration.definition import (
     Subresource,
     Table,
 )
-from actors.kinds.declaration.meta import METADATA, OBJECT_META, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.meta import METADATA, OBJECT_META, metadata_rules, metadata_update_rules
 from actors.kinds.declaration.scale import labels_text, scale
 from actors.kinds.declaration.spec_status import (
     keep_spec,
@@ -91,7 +91,7 @@ COLUMNS = (
         "Selector",
         "string",
         "Labels by which its pods are found.",
-        lambda made, _: labels_or_none(made["spec"].get("selector", {})),
+        lambda stored, _: labels_or_none(stored["spec"].get("selector", {})),
         priority=1,
     ),
 )
@@ -107,13 +107,13 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
         namespaced=True,
         check_name=name_is_subdomain,
         fields=REPLICATION_CONTROLLER,
-        set_defaults=fill,
+        set_defaults=set_defaults,
         subresources=(
             scale(
                 lambda stored: labels_text(stored["spec"].get("selector", {})),
                 Resource("autoscaling", "replicationcontrollers/scale"),
             ),
-            Subresource(name="status", prepare=keep_spec, validate=status_change_rules),
+            Subresource(name="status", prepare=keep_spec, validate=status_update_rules),
         ),
         deletion=Deletion(orphans_by_default=True),
         selection=Selection(
@@ -125,13 +125,13 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
             prepare_for_create=partial(prepare_create, features),
             prepare_for_update=partial(prepare_update, features),
             validate_create=partial(rules, names=names),
-            validate_update=partial(change_rules, names=names),
+            validate_update=partial(update_rules, names=names),
             warnings=partial(warnings, names),
         ),
     )
 
 
-def fill(new: Object) -> None:
+def set_defaults(new: Object) -> None:
     spec, metadata = new["spec"], new["metadata"]
     template = spec.get("template")
     if template is None:
@@ -141,7 +141,7 @@ def fill(new: Object) -> None:
         new["metadata"] = OBJECT_META.arranged({**metadata, "labels": dict(labels)})
     if labels and not spec.get("selector"):
         new["spec"] = SPEC.arranged({**spec, "selector": dict(labels)})
-    fill_template(template)
+    set_template_defaults(template)
 
 
 def prepare_create(features: frozenset[str], new: Object) -> None:
@@ -189,16 +189,16 @@ def _template_rules(errors: FieldErrors, names: Names, spec: Object, old: Object
         errors.add(forbidden(f"{field}.spec.activeDeadlineSeconds", text))
 
 
-def change_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names) -> None:
+def update_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names) -> None:
     metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
     own = errors.added_by(rules, new, old, names=names)
-    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    metadata_update_rules(errors, new["metadata"], old["metadata"])
     errors.add_all(own)
 
 
-def status_change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+def status_update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
     status = new["status"]
-    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    metadata_update_rules(errors, new["metadata"], old["metadata"])
     parts = ("fullyLabeledReplicas", "readyReplicas", "availableReplicas")
     for part in ("replicas", *parts, "observedGeneration"):
         if status.get(part, 0) < 0:

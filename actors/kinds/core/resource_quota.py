@@ -16,7 +16,7 @@ from actors.kinds.core.resources import (
 from actors.kinds.declaration.columns import AGE, NAME, Column
 from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Subresource, Table
 from actors.kinds.declaration.label_selector import NO_OPERATOR
-from actors.kinds.declaration.meta import METADATA, metadata_change_rules
+from actors.kinds.declaration.meta import METADATA, metadata_update_rules
 from actors.kinds.declaration.spec_status import clear_status, keep_spec, keep_status
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import QUANTITIES, STRING, STRINGS, Field, ListOf, Struct
@@ -70,8 +70,8 @@ STATUS = Struct("core.v1.ResourceQuotaStatus", Field("hard", QUANTITIES, 1), Fie
 RESOURCE_QUOTA = Struct("core.v1.ResourceQuota", METADATA, Field("spec", SPEC, 2), Field("status", STATUS, 3))
 
 
-def _used(made: Object, limits: bool) -> str:
-    hard, used = made["status"].get("hard", {}), made["status"].get("used", {})
+def _used(stored: Object, limits: bool) -> str:
+    hard, used = stored["status"].get("hard", {}), stored["status"].get("used", {})
     names = [name for name in sorted(hard) if name.startswith("limits.") is limits]
     return ", ".join(f"{name}: {used.get(name, '0')}/{hard[name]}" for name in names)
 
@@ -80,9 +80,12 @@ COLUMNS: Final = (
     NAME,
     AGE,
     Column(
-        "Request", "string", "What is asked for, of what may be.", lambda made, _: _used(made, limits=False)
+        "Request",
+        "string",
+        "What is asked for, of what may be.",
+        lambda stored, _: _used(stored, limits=False),
     ),
-    Column("Limit", "string", "The same of limits.", lambda made, _: _used(made, limits=True)),
+    Column("Limit", "string", "The same of limits.", lambda stored, _: _used(stored, limits=True)),
 )
 
 
@@ -97,7 +100,7 @@ def define(names: Names) -> Definition:
         namespaced=True,
         check_name=name_is_subdomain,
         fields=RESOURCE_QUOTA,
-        set_defaults=fill,
+        set_defaults=set_defaults,
         subresources=(
             Subresource(
                 name="status", prepare=keep_spec, validate=partial(status_rules, api_domain=api_domain)
@@ -109,12 +112,12 @@ def define(names: Names) -> Definition:
             prepare_for_create=partial(clear_status, STATUS),
             prepare_for_update=keep_status,
             validate_create=partial(rules, api_domain=api_domain),
-            validate_update=partial(change_rules, api_domain=api_domain),
+            validate_update=partial(update_rules, api_domain=api_domain),
         ),
     )
 
 
-def fill(new: Object) -> None:
+def set_defaults(new: Object) -> None:
     for amounts in (new["spec"].get("hard"), new["status"].get("hard"), new["status"].get("used")):
         round_up(amounts or {})
 
@@ -127,8 +130,8 @@ def rules(errors: FieldErrors, new: Object, *, api_domain: str) -> None:
     _scope_selector_rules(errors, spec.get("scopeSelector", {}), spec.get("scopes", []), hard)
 
 
-def change_rules(errors: FieldErrors, new: Object, old: Object, *, api_domain: str) -> None:
-    metadata_change_rules(errors, new["metadata"], old["metadata"])
+def update_rules(errors: FieldErrors, new: Object, old: Object, *, api_domain: str) -> None:
+    metadata_update_rules(errors, new["metadata"], old["metadata"])
     rules(errors, new, api_domain=api_domain)
     scopes, before = (one["spec"].get("scopes", []) for one in (new, old))
     if set(scopes) != set(before):
@@ -136,7 +139,7 @@ def change_rules(errors: FieldErrors, new: Object, old: Object, *, api_domain: s
 
 
 def status_rules(errors: FieldErrors, new: Object, old: Object, *, api_domain: str) -> None:
-    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    metadata_update_rules(errors, new["metadata"], old["metadata"])
     for part in ("hard", "used"):
         _amount_rules(errors, new["status"].get(part, {}), f"status.{part}", api_domain)
 

@@ -9,7 +9,7 @@ from functools import partial
 from actors.kinds.core.config_map import MAX_BYTES, decoded_size, immutable_content_rules
 from actors.kinds.declaration.columns import AGE, NAME, Column, at, size_of
 from actors.kinds.declaration.definition import Definition, Selection, Table
-from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import BOOL, BYTES_MAP, STRING, STRING_MAP, Field, Struct
 from actors.kinds.schema.json_tree import NotJson, parse_values
@@ -63,7 +63,7 @@ def define(names: Names) -> Definition:
             prepare_for_create=merge_string_data,
             prepare_for_update=lambda new, _: merge_string_data(new),
             validate_create=validate,
-            validate_update=partial(change_rules, validate=validate),
+            validate_update=partial(update_rules, validate=validate),
         ),
     )
 
@@ -89,8 +89,8 @@ def rules(errors: FieldErrors, new: Object, *, rules_by_type: dict[str, TypeRule
         type_rules(errors, new)
 
 
-def change_rules(errors: FieldErrors, new: Object, old: Object, *, validate: TypeRules) -> None:
-    metadata_change_rules(errors, new["metadata"], old["metadata"])
+def update_rules(errors: FieldErrors, new: Object, old: Object, *, validate: TypeRules) -> None:
+    metadata_update_rules(errors, new["metadata"], old["metadata"])
     unchanged(errors, "type", new.get("type", ""), old.get("type", ""))
     immutable_content_rules(errors, new, old, "data")
     metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)

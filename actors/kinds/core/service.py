@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 from actors.kinds.core.load_balancer import LOAD_BALANCER_STATUS, load_balancer_rules
-from actors.kinds.core.services.addresses import address_change_rules
+from actors.kinds.core.services.addresses import address_update_rules
 from actors.kinds.core.services.cells import COLUMNS
 from actors.kinds.core.services.rules import (
     AFFINITIES,
@@ -30,7 +30,7 @@ from actors.kinds.core.services.traits import (
 )
 from actors.kinds.declaration.conditions import CONDITION
 from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Subresource, Table
-from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
 from actors.kinds.declaration.spec_status import clear_status, keep_spec, keep_status
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import (
@@ -119,7 +119,7 @@ def define(names: Names) -> Definition:
         namespaced=True,
         check_name=name_is_1035_label,
         fields=SERVICE,
-        set_defaults=fill,
+        set_defaults=set_defaults,
         subresources=(
             Subresource(
                 name="proxy",
@@ -136,16 +136,16 @@ def define(names: Names) -> Definition:
             prepare_for_create=prepare_create,
             prepare_for_update=prepare_update,
             validate_create=partial(service_rules, ranges_key=ranges_key),
-            validate_update=partial(change_rules, ranges_key=ranges_key),
+            validate_update=partial(update_rules, ranges_key=ranges_key),
         ),
     )
 
 
-def fill(new: Object) -> None:
+def set_defaults(new: Object) -> None:
     spec = new["spec"]
     for port in spec.get("ports", ()):
         port["targetPort"] = port["targetPort"] or port["port"]
-    _fill_affinity(spec)
+    _set_affinity_defaults(spec)
     if needs_node_ports(spec):
         spec.setdefault("externalTrafficPolicy", "Cluster")
     if spec["type"] in TYPES and needs_address(spec):
@@ -155,7 +155,7 @@ def fill(new: Object) -> None:
     new["spec"] = SPEC.arranged(spec)
 
 
-def _fill_affinity(spec: Object) -> None:
+def _set_affinity_defaults(spec: Object) -> None:
     if spec["sessionAffinity"] == "None":
         spec.pop("sessionAffinityConfig", None)
     elif spec["sessionAffinity"] == "ClientIP":
@@ -221,10 +221,10 @@ def _drop_load_balancer_fields(spec: Object, before: Object) -> None:
             del spec[part]
 
 
-def change_rules(errors: FieldErrors, new: Object, old: Object, ranges_key: str) -> None:
+def update_rules(errors: FieldErrors, new: Object, old: Object, ranges_key: str) -> None:
     spec, before = new["spec"], old["spec"]
-    metadata_change_rules(errors, new["metadata"], old["metadata"])
-    address_change_rules(errors, spec, before)
+    metadata_update_rules(errors, new["metadata"], old["metadata"])
+    address_update_rules(errors, spec, before)
     load_balancer_class_rules(errors, spec, before)
     if (
         needs_health_check(before)
@@ -237,5 +237,5 @@ def change_rules(errors: FieldErrors, new: Object, old: Object, ranges_key: str)
 
 
 def status_rules(errors: FieldErrors, new: Object, old: Object) -> None:
-    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    metadata_update_rules(errors, new["metadata"], old["metadata"])
     load_balancer_rules(errors, new["status"]["loadBalancer"], "status.loadBalancer")

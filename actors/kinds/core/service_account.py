@@ -6,7 +6,7 @@ from actors.kinds.authentication import token_request
 from actors.kinds.core.references import LOCAL_OBJECT_REFERENCE, OBJECT_REFERENCE
 from actors.kinds.declaration.columns import AGE, NAME, Column, size_of
 from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Subresource, Table
-from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import BOOL, Field, ListOf, Struct
 from actors.kinds.validation.checks import name_is_subdomain
@@ -45,7 +45,7 @@ def define(names: Names) -> Definition:
         strategy=Strategy(
             prepare_for_create=keep_names_of_secrets,
             prepare_for_update=lambda new, _: keep_names_of_secrets(new),
-            validate_update=change_rules,
+            validate_update=update_rules,
         ),
     )
 
@@ -69,6 +69,6 @@ def keep_names_of_secrets(new: Object) -> None:
         new["secrets"] = [{"name": one["name"]} if "name" in one else {} for one in new["secrets"]]
 
 
-def change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
-    metadata_change_rules(errors, new["metadata"], old["metadata"])
+def update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    metadata_update_rules(errors, new["metadata"], old["metadata"])
     metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)

@@ -29,7 +29,7 @@ def volume_columns(names: Names) -> tuple[Column, ...]:
             "Access Modes",
             "string",
             "How it may be mounted.",
-            lambda made, _: _short(made["spec"].get("accessModes", ())),
+            lambda stored, _: _short(stored["spec"].get("accessModes", ())),
         ),
         Column(
             "Reclaim Policy",
@@ -63,30 +63,32 @@ def _short(modes: Sequence[str]) -> str:
     return ",".join(short for mode, short in SHORT_MODES.items() if mode in modes)
 
 
-def _phase(made: Object, _: int) -> str:
-    return "Terminating" if "deletionTimestamp" in made["metadata"] else str(made["status"].get("phase", ""))
+def _phase(stored: Object, _: int) -> str:
+    return (
+        "Terminating" if "deletionTimestamp" in stored["metadata"] else str(stored["status"].get("phase", ""))
+    )
 
 
-def _claim(made: Object, _: int) -> str:
-    claim = made["spec"].get("claimRef")
+def _claim(stored: Object, _: int) -> str:
+    claim = stored["spec"].get("claimRef")
     return "" if claim is None else f"{claim.get('namespace', '')}/{claim.get('name', '')}"
 
 
 def _class(names: Names) -> Cell:
     key = names.key("storage-class", "volume.beta")
 
-    def cell(made: Object, _: int) -> str:
-        annotated = made["metadata"].get("annotations", {}).get(key)
-        return str(made["spec"].get("storageClassName", "") if annotated is None else annotated)
+    def cell(stored: Object, _: int) -> str:
+        annotated = stored["metadata"].get("annotations", {}).get(key)
+        return str(stored["spec"].get("storageClassName", "") if annotated is None else annotated)
 
     return cell
 
 
-def _bound_size(made: Object, _: int) -> str:
-    if not made["spec"].get("volumeName"):
+def _bound_size(stored: Object, _: int) -> str:
+    if not stored["spec"].get("volumeName"):
         return ""
-    return str(made["status"].get("capacity", {}).get("storage", "0"))
+    return str(stored["status"].get("capacity", {}).get("storage", "0"))
 
 
-def _bound_modes(made: Object, _: int) -> str:
-    return _short(made["status"].get("accessModes", ())) if made["spec"].get("volumeName") else ""
+def _bound_modes(stored: Object, _: int) -> str:
+    return _short(stored["status"].get("accessModes", ())) if stored["spec"].get("volumeName") else ""

@@ -1,6 +1,6 @@
 """Table columns of a kind: what `kubectl get` prints, computed from an object. Part of a kind's declaration.
 
-    Table((NAME, Column("Data", "string", "Number of entries.", lambda made, now: len(made.get("data", {}))), AGE))
+    Table((NAME, Column("Data", "string", "Number of entries.", lambda stored, now: len(stored.get("data", {}))), AGE))
 
 A cell is a pure function of (object in storage form, now in microseconds). A kind without columns gets Name and
 Created At.
@@ -34,8 +34,8 @@ class Column:
 def at(*path: str, missing: Any = "") -> Cell:
     """A cell with the value at a path."""
 
-    def cell(made: Object, _: int) -> Any:
-        node: Any = made
+    def cell(stored: Object, _: int) -> Any:
+        node: Any = stored
         for name in path:
             if not isinstance(node, dict) or name not in node:
                 return missing
@@ -47,7 +47,7 @@ def at(*path: str, missing: Any = "") -> Cell:
 
 def size_of(*paths: str) -> Cell:
     """The total number of entries of the maps or lists at these top-level names."""
-    return lambda made, _: sum(len(made.get(path) or ()) for path in paths)
+    return lambda stored, _: sum(len(stored.get(path) or ()) for path in paths)
 
 
 def since(moment: str | None, now: int) -> str:
@@ -86,8 +86,8 @@ def human_duration(seconds: int) -> str:
     return f"{years}y"
 
 
-def _age(made: Object, now: int) -> str:
-    return since(made["metadata"].get("creationTimestamp"), now)
+def _age(stored: Object, now: int) -> str:
+    return since(stored["metadata"].get("creationTimestamp"), now)
 
 
 NAME = Column(

@@ -1,6 +1,6 @@
 """ObjectMeta: its declaration and its validation.
 
-`metadata_rules` validate an object, `metadata_change_rules` an update. Kubernetes runs them more than once on an
+`metadata_rules` validate an object, `metadata_update_rules` an update. Kubernetes runs them more than once on an
 update (for every object, then again by the kind), so that a response can have the same cause several times; the
 kinds here do the same.
 """
@@ -112,7 +112,7 @@ def metadata_rules(
         finalizer_kind_rules(errors, finalizers)
 
 
-def metadata_change_rules(
+def metadata_update_rules(
     errors: FieldErrors, new: Object, old: Object, *, known_finalizers: bool = True
 ) -> None:
     """Rules of an update. The resource version has been checked before."""

@@ -117,26 +117,26 @@ def selector_of(stored: Object) -> str:
 
 
 def count_cell(parent: str, part: str) -> Cell:
-    return lambda made, _: made[parent].get(part, 0)
+    return lambda stored, _: stored[parent].get(part, 0)
 
 
-def ready_cell(made: Object, _: int) -> str:
-    return f"{made['status'].get('readyReplicas', 0)}/{made['spec'].get('replicas', 0)}"
+def ready_cell(stored: Object, _: int) -> str:
+    return f"{stored['status'].get('readyReplicas', 0)}/{stored['spec'].get('replicas', 0)}"
 
 
-def _containers_of(made: Object) -> list[Object]:
+def _containers_of(stored: Object) -> list[Object]:
     """Containers of the pod template, which some kinds have in their spec and some a level deeper."""
-    holder: Any = made.get("spec", made)
+    holder: Any = stored.get("spec", stored)
     holder = holder["jobTemplate"]["spec"] if "jobTemplate" in holder else holder
     return holder.get("template", {}).get("spec", {}).get("containers") or []
 
 
-def containers_cell(made: Object, _: int) -> str:
-    return ",".join(one["name"] for one in _containers_of(made))
+def containers_cell(stored: Object, _: int) -> str:
+    return ",".join(one["name"] for one in _containers_of(stored))
 
 
-def images_cell(made: Object, _: int) -> str:
-    return ",".join(one.get("image", "") for one in _containers_of(made))
+def images_cell(stored: Object, _: int) -> str:
+    return ",".join(one.get("image", "") for one in _containers_of(stored))
 
 
 def selector_or_none(selector: Object | None) -> str:
@@ -157,6 +157,6 @@ SELECTOR = Column(
     "Selector",
     "string",
     "Labels by which its pods are found.",
-    lambda made, _: selector_or_none(made["spec"].get("selector")),
+    lambda stored, _: selector_or_none(stored["spec"].get("selector")),
     priority=1,
 )

@@ -172,12 +172,12 @@ def define(names: Names) -> Definition:
             prepare_for_create=partial(reset_status_and_generation, STATUS),
             prepare_for_update=keep_status_and_bump_generation,
             validate_create=rules,
-            validate_update=change_rules,
+            validate_update=update_rules,
         ),
     )
 
 
-def change_rules(errors: FieldErrors, new: Object, _: Object) -> None:
+def update_rules(errors: FieldErrors, new: Object, _: Object) -> None:
     metadata_rules(errors, new["metadata"], namespaced=False, check_name=name_is_subdomain)
     rules(errors, new)
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from actors.kinds.core.load_balancer import LOAD_BALANCER_STATUS, load_balancer_rules
 from actors.kinds.declaration.definition import Definition, DiscoveryNames, Storage, Subresource, Table
-from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
 from actors.kinds.declaration.spec_status import (
     keep_spec,
     keep_status_and_bump_generation,
@@ -85,7 +85,7 @@ def define(names: Names) -> Definition:
             prepare_for_create=partial(reset_status_and_generation, STATUS),
             prepare_for_update=keep_status_and_bump_generation,
             validate_create=partial(rules, class_key=names.key("ingress.class")),
-            validate_update=change_rules,
+            validate_update=update_rules,
         ),
     )
 
@@ -98,8 +98,8 @@ def rules(errors: FieldErrors, new: Object, *, class_key: str) -> None:
         errors.add(invalid(f"annotations.{class_key}", annotations[class_key], text))
 
 
-def change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
-    metadata_change_rules(errors, new["metadata"], old["metadata"])
+def update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    metadata_update_rules(errors, new["metadata"], old["metadata"])
     metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
     _spec_rules(
         errors,
@@ -110,7 +110,7 @@ def change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
 
 
 def status_rules(errors: FieldErrors, new: Object, old: Object) -> None:
-    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    metadata_update_rules(errors, new["metadata"], old["metadata"])
     load_balancer_rules(errors, new["status"]["loadBalancer"], "status.loadBalancer")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from actors.kinds.declaration.definition import Definition, Table
-from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
 from actors.kinds.declaration.spec_status import bump_generation
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.networking import columns
@@ -57,7 +57,7 @@ def define(names: Names) -> Definition:
             prepare_for_create=prepare_create,
             prepare_for_update=bump_generation,
             validate_create=rules,
-            validate_update=change_rules,
+            validate_update=update_rules,
         ),
     )
 
@@ -75,8 +75,8 @@ def rules(errors: FieldErrors, new: Object) -> None:
         _parameters(errors, new["spec"]["parameters"], "spec.parameters")
 
 
-def change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
-    metadata_change_rules(errors, new["metadata"], old["metadata"])
+def update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    metadata_update_rules(errors, new["metadata"], old["metadata"])
     unchanged(errors, "spec.controller", new["spec"].get("controller", ""), old["spec"].get("controller", ""))
     metadata_rules(errors, new["metadata"], namespaced=False, check_name=name_is_subdomain)
     rules(errors, new)

@@ -12,7 +12,7 @@ from typing import Final
 from actors.kinds.declaration.conditions import CONDITION, condition_rules
 from actors.kinds.declaration.definition import Definition, DiscoveryNames, Storage, Subresource, Table
 from actors.kinds.declaration.label_selector import LABEL_SELECTOR, label_selector_rules
-from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
 from actors.kinds.declaration.spec_status import (
     bump_generation,
     keep_spec,
@@ -113,7 +113,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
             prepare_for_create=partial(reset_status_and_generation, STATUS) if has_status else prepare_create,
             prepare_for_update=keep_status_and_bump_generation if has_status else prepare_update,
             validate_create=rules,
-            validate_update=change_rules,
+            validate_update=update_rules,
         ),
     )
 
@@ -150,10 +150,10 @@ def rules(errors: FieldErrors, new: Object) -> None:
     _policy_types(errors, spec.get("policyTypes", []))
 
 
-def change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+def update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
     metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
     own = errors.added_by(rules, new)
-    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    metadata_update_rules(errors, new["metadata"], old["metadata"])
     errors.add_all(own)
 
 

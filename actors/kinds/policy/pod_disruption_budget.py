@@ -86,7 +86,7 @@ def define(_: Names) -> Definition:
         namespaced=True,
         check_name=name_is_path_segment,
         fields=POD_DISRUPTION_BUDGET,
-        subresources=(Subresource(name="status", prepare=keep_spec, validate=status_change_rules),),
+        subresources=(Subresource(name="status", prepare=keep_spec, validate=status_update_rules),),
         table=Table(COLUMNS),
         strategy=Strategy(
             allow_unconditional_update=False,
@@ -94,12 +94,12 @@ def define(_: Names) -> Definition:
             prepare_for_create=lambda new: reset_status_and_generation(STATUS, new),
             prepare_for_update=keep_status_and_bump_generation,
             validate_create=create_rules,
-            validate_update=change_rules,
+            validate_update=update_rules,
         ),
     )
 
 
-def change_rules(errors: FieldErrors, new: Object, _: Object) -> None:
+def update_rules(errors: FieldErrors, new: Object, _: Object) -> None:
     rules(errors, new)
 
 
@@ -127,7 +127,7 @@ def rules(errors: FieldErrors, new: Object) -> None:
     label_selector_rules(errors, spec.get("selector"), "spec.selector")
 
 
-def status_change_rules(errors: FieldErrors, new: Object, _: Object) -> None:
+def status_update_rules(errors: FieldErrors, new: Object, _: Object) -> None:
     status = new["status"]
     counts = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
     condition_rules(errors, status.get("conditions", []), "status.conditions")

@@ -14,7 +14,7 @@ from actors.kinds.core.pods.security import SE_LINUX_OPTIONS, annotated_profile_
 from actors.kinds.core.pods.volume_sources import driver_name_rules
 from actors.kinds.declaration.columns import NAME, Cell, Column, at
 from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Table
-from actors.kinds.declaration.meta import METADATA, metadata_change_rules
+from actors.kinds.declaration.meta import METADATA, metadata_update_rules
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.features import PROC_MOUNT
 from actors.kinds.policy.sysctls import overlap_rules, sysctl_rules
@@ -170,7 +170,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
             prepare_for_create=partial(drop_disabled_fields, features),
             prepare_for_update=partial(drop_disabled_fields, features),
             validate_create=partial(rules, names=names),
-            validate_update=partial(change_rules, names=names),
+            validate_update=partial(update_rules, names=names),
         ),
     )
 
@@ -181,8 +181,8 @@ def drop_disabled_fields(features: frozenset[str], new: Object, old: Object | No
         new["spec"].pop("allowedProcMountTypes", None)
 
 
-def change_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names) -> None:
-    metadata_change_rules(errors, new["metadata"], old["metadata"])
+def update_rules(errors: FieldErrors, new: Object, old: Object, *, names: Names) -> None:
+    metadata_update_rules(errors, new["metadata"], old["metadata"])
     rules(errors, new, names=names)
 
 

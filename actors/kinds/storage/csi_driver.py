@@ -10,7 +10,7 @@ from typing import Final
 
 from actors.kinds.declaration.columns import AGE, NAME, NONE, Column, at
 from actors.kinds.declaration.definition import Definition, Deletion, Table
-from actors.kinds.declaration.meta import METADATA, metadata_change_rules
+from actors.kinds.declaration.meta import METADATA, metadata_update_rules
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.features import SE_LINUX_MOUNT
 from actors.kinds.schema.fields import BOOL, INT64, STRING, STRINGS, Field, ListOf, Struct
@@ -121,7 +121,7 @@ def define(names: Names, features: frozenset[str] = frozenset()) -> Definition:
             prepare_for_create=partial(prepare_create, se_linux_mount),
             prepare_for_update=partial(prepare_update, se_linux_mount),
             validate_create=rules,
-            validate_update=change_rules,
+            validate_update=update_rules,
         ),
     )
 
@@ -155,8 +155,8 @@ def rules(errors: FieldErrors, new: Object) -> None:
             errors.add(not_supported("spec.volumeLifecycleModes", mode, LIFECYCLE_MODES))
 
 
-def change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
-    metadata_change_rules(errors, new["metadata"], old["metadata"])
+def update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+    metadata_update_rules(errors, new["metadata"], old["metadata"])
     rules(errors, new)
     for part, field in _IMMUTABLE.items():
         unchanged(errors, field, new["spec"][part], old["spec"][part])

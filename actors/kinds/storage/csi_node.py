@@ -64,7 +64,7 @@ def define(names: Names) -> Definition:
         strategy=Strategy(
             allow_unconditional_update=False,
             validate_create=rules,
-            validate_update=change_rules,
+            validate_update=update_rules,
         ),
     )
 
@@ -76,7 +76,7 @@ def rules(errors: FieldErrors, new: Object) -> None:
         seen.add(driver["name"])
 
 
-def change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+def update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
     own = errors.added_by(metadata_rules, new["metadata"], namespaced=False, check_name=name_is_subdomain)
     own += errors.added_by(rules, new)
     errors.add_all(own)

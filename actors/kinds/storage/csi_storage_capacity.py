@@ -16,7 +16,7 @@ from actors.kinds.declaration.deprecated_labels import (
     requirement_warnings,
 )
 from actors.kinds.declaration.label_selector import LABEL_SELECTOR, label_selector_rules
-from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import QUANTITY, STRING, Field, Struct
 from actors.kinds.validation.checks import dns_subdomain, name_is_subdomain
@@ -47,7 +47,7 @@ def define(names: Names) -> Definition:
         strategy=Strategy(
             allow_unconditional_update=False,
             validate_create=create_rules,
-            validate_update=change_rules,
+            validate_update=update_rules,
             warnings=partial(warnings, deprecated_labels(names)),
         ),
     )
@@ -81,10 +81,10 @@ def create_rules(errors: FieldErrors, new: Object) -> None:
     errors.add_all(own)
 
 
-def change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+def update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
     metadata_rules(errors, new["metadata"], namespaced=True, check_name=name_is_subdomain)
     rules(errors, new)
-    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    metadata_update_rules(errors, new["metadata"], old["metadata"])
     for part in ("nodeTopology", "storageClassName"):
         if new.get(part) != old.get(part):
             errors.add(invalid(part, new.get(part), IMMUTABLE))

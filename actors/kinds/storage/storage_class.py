@@ -8,7 +8,7 @@ from typing import Final
 from actors.kinds.declaration.columns import AGE, NAME, Cell, Column, at
 from actors.kinds.declaration.definition import Definition, Deletion, DiscoveryNames, Table
 from actors.kinds.declaration.deprecated_labels import DeprecatedLabels, deprecated_labels
-from actors.kinds.declaration.meta import METADATA, metadata_change_rules, metadata_rules
+from actors.kinds.declaration.meta import METADATA, metadata_rules, metadata_update_rules
 from actors.kinds.declaration.strategy import Strategy
 from actors.kinds.schema.fields import BOOL, STRING, STRING_MAP, STRINGS, Field, ListOf, Struct
 from actors.kinds.validation.checks import name_is_subdomain, qualified_name, size
@@ -89,7 +89,7 @@ def define(names: Names) -> Definition:
         ),
         strategy=Strategy(
             validate_create=rules,
-            validate_update=change_rules,
+            validate_update=update_rules,
             warnings=partial(warnings, deprecated_labels(names)),
         ),
     )
@@ -118,10 +118,10 @@ def rules(errors: FieldErrors, new: Object) -> None:
     _topologies(errors, new.get("allowedTopologies", []))
 
 
-def change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+def update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
     metadata_rules(errors, new["metadata"], namespaced=False, check_name=name_is_subdomain)
     rules(errors, new)
-    metadata_change_rules(errors, new["metadata"], old["metadata"])
+    metadata_update_rules(errors, new["metadata"], old["metadata"])
     for part in ("parameters", "provisioner", "reclaimPolicy"):
         if new.get(part) != old.get(part):
             errors.add(forbidden(part, f"updates to {part} are forbidden."))

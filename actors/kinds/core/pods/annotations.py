@@ -81,7 +81,7 @@ def is_apparmor_profile(text: str) -> bool:
     return text in APPARMOR_PROFILES or text.startswith(APPARMOR_PREFIX)
 
 
-def annotation_change_rules(
+def annotation_update_rules(
     errors: FieldErrors, new: dict[str, str], old: dict[str, str], field: str, keys: PodKeys
 ) -> None:
     """Some annotations cannot change during the life of a pod."""

@@ -23,7 +23,7 @@ MUTABLE_FIELDS: Final = (
 _CONTAINERS: Final = ("containers", "initContainers")
 
 
-def spec_change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+def spec_update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
     """Compare two specs of one pod."""
     for part in _CONTAINERS:
         now, before, field = new.get(part) or [], old.get(part) or [], f"spec.{part}"

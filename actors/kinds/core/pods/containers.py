@@ -89,7 +89,7 @@ _FORBIDDEN_IN_EPHEMERAL_CONTAINERS: Final = (
 )
 
 
-def fill_containers(containers: list[Object]) -> None:
+def set_container_defaults(containers: list[Object]) -> None:
     for container in containers:
         if "imagePullPolicy" not in container:
             policy = "Always" if is_latest(container.get("image", "")) else "IfNotPresent"
@@ -102,7 +102,7 @@ def fill_containers(containers: list[Object]) -> None:
                 round_up(amounts)
 
 
-def fill_requests(containers: list[Object]) -> None:
+def set_request_defaults(containers: list[Object]) -> None:
     """Requests default to limits."""
     for container in containers:
         resources = container["resources"]

@@ -82,7 +82,7 @@ def host_port_rules(errors: FieldErrors, containers: list[Object], field: str) -
             taken.add(address)
 
 
-def fill_host_ports(containers: list[Object]) -> None:
+def set_host_port_defaults(containers: list[Object]) -> None:
     """With hostNetwork, every container port is a host port."""
     for container in containers:
         for index, port in enumerate(container.get("ports", ())):

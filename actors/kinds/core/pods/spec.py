@@ -14,7 +14,7 @@ from actors.kinds.core.pods.containers import (
     CONTAINER,
     EPHEMERAL_CONTAINER,
     ContainerRules,
-    fill_containers,
+    set_container_defaults,
 )
 from actors.kinds.core.pods.dns import (
     HOST_ALIAS,
@@ -33,9 +33,9 @@ from actors.kinds.core.pods.placement import (
     spread_rules,
     toleration_rules,
 )
-from actors.kinds.core.pods.ports import fill_host_ports, host_network_rules
+from actors.kinds.core.pods.ports import host_network_rules, set_host_port_defaults
 from actors.kinds.core.pods.security import POD_SECURITY_CONTEXT, pod_context_rules
-from actors.kinds.core.pods.volumes import VOLUME, VolumeRules, fill_volumes
+from actors.kinds.core.pods.volumes import VOLUME, VolumeRules, set_volume_defaults
 from actors.kinds.core.pods.windows import (
     containers_of,
     host_process_rules,
@@ -144,15 +144,15 @@ class Allowed:
     any_deletion_cost: bool = False
 
 
-def fill_spec(spec: Object) -> None:
+def set_spec_defaults(spec: Object) -> None:
     if "volumes" in spec:
-        fill_volumes(spec["volumes"])
+        set_volume_defaults(spec["volumes"])
     for part in _CONTAINERS:
         if spec.get(part):
-            fill_containers(spec[part])
+            set_container_defaults(spec[part])
     if spec.get("hostNetwork"):
-        fill_host_ports(spec["containers"] or [])
-        fill_host_ports(spec.get("initContainers", []))
+        set_host_port_defaults(spec["containers"] or [])
+        set_host_port_defaults(spec.get("initContainers", []))
     if "overhead" in spec:
         round_up(spec["overhead"])
     _sync_service_account_fields(spec)

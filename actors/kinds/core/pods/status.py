@@ -88,7 +88,7 @@ POD_STATUS = Struct(
 _OWN_CONDITIONS: Final = frozenset(("PodScheduled", "Ready", "Initialized"))
 
 
-def fill_status(pod: Object) -> None:
+def set_status_defaults(pod: Object) -> None:
     status = pod["status"]
     first, addresses = status.get("podIP", ""), status.get("podIPs", [])
     if first and (not addresses or addresses[0].get("ip", "") != first):
@@ -99,7 +99,7 @@ def fill_status(pod: Object) -> None:
         pod["status"] = POD_STATUS.arranged({**status, "podIP": first, "podIPs": addresses})
 
 
-def status_change_rules(errors: FieldErrors, new: Object, old: Object) -> None:
+def status_update_rules(errors: FieldErrors, new: Object, old: Object) -> None:
     status, before = new["status"], old["status"]
     _condition_rules(errors, status.get("conditions", ()))
     if new["spec"].get("nodeName") != old["spec"].get("nodeName"):

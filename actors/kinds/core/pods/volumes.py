@@ -188,7 +188,7 @@ def _claim_name_rules(errors: FieldErrors, name: str, pod: str, field: str) -> N
         errors.add(invalid(f"{field}.name", name, f"PVC name {quoted(claim)}: {text}"))
 
 
-def fill_volumes(volumes: list[Object]) -> None:
+def set_volume_defaults(volumes: list[Object]) -> None:
     for volume in volumes:
         if len(volume) == 1:
             volume["emptyDir"] = {}

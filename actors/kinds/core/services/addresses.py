@@ -1,6 +1,6 @@
 """Cluster IPs of services: one or two of them, of one or two families, in a single field and in a list.
 
-`address_rules` validates what a client sent, before anything is allocated; `address_change_rules` validates a change
+`address_rules` validates what a client sent, before anything is allocated; `address_update_rules` validates a change
 of what was allocated.
 """
 
@@ -87,13 +87,13 @@ def _family_match_rules(errors: FieldErrors, spec: Object, ips: list[str]) -> No
             errors.add(invalid(f"{_IPS}[{index}]", ip, text))
 
 
-def address_change_rules(errors: FieldErrors, spec: Object, before: Object) -> None:
+def address_update_rules(errors: FieldErrors, spec: Object, before: Object) -> None:
     if needs_address(spec) and needs_address(before):
-        _address_change_rules(errors, spec, before)
-        _family_change_rules(errors, spec, before)
+        _address_update_rules(errors, spec, before)
+        _family_update_rules(errors, spec, before)
 
 
-def _address_change_rules(errors: FieldErrors, spec: Object, before: Object) -> None:
+def _address_update_rules(errors: FieldErrors, spec: Object, before: Object) -> None:
     ips, old = spec.get("clusterIPs", []), before.get("clusterIPs", [])
     if is_headless(spec) and is_headless(before):
         return
@@ -110,7 +110,7 @@ def _address_change_rules(errors: FieldErrors, spec: Object, before: Object) -> 
         _needs_single_stack(errors, spec, "clusterIP")
 
 
-def _family_change_rules(errors: FieldErrors, spec: Object, before: Object) -> None:
+def _family_update_rules(errors: FieldErrors, spec: Object, before: Object) -> None:
     families, old = spec.get("ipFamilies", []), before.get("ipFamilies", [])
     if is_headless(spec) or is_headless(before):
         return

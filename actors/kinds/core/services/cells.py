@@ -11,23 +11,23 @@ from actors.kinds.declaration.workloads import labels_or_none
 from actors.messages import Object
 
 
-def _cluster_ip(made: Object, _: int) -> str:
-    return str((made["spec"].get("clusterIPs") or [NONE])[0])
+def _cluster_ip(stored: Object, _: int) -> str:
+    return str((stored["spec"].get("clusterIPs") or [NONE])[0])
 
 
-def _external_ip(made: Object, _: int) -> str:
-    spec, kind = made["spec"], made["spec"]["type"]
+def _external_ip(stored: Object, _: int) -> str:
+    spec, kind = stored["spec"], stored["spec"]["type"]
     if kind not in TYPES:
         return UNKNOWN
     if kind == "ExternalName":
         return str(spec.get("externalName", ""))
-    balanced = load_balancer_addresses(made["status"]["loadBalancer"]) if kind == "LoadBalancer" else []
+    balanced = load_balancer_addresses(stored["status"]["loadBalancer"]) if kind == "LoadBalancer" else []
     addresses = [*balanced, *spec.get("externalIPs", ())]
     return ",".join(addresses) or ("<pending>" if kind == "LoadBalancer" else NONE)
 
 
-def _ports(made: Object, _: int) -> str:
-    return ",".join(_port(port) for port in made["spec"].get("ports", ())) or NONE
+def _ports(stored: Object, _: int) -> str:
+    return ",".join(_port(port) for port in stored["spec"].get("ports", ())) or NONE
 
 
 def _port(port: Object) -> str:
@@ -46,7 +46,7 @@ COLUMNS: Final = (
         "Selector",
         "string",
         "Labels of the pods behind it.",
-        lambda made, _: labels_or_none(made["spec"].get("selector", {})),
+        lambda stored, _: labels_or_none(stored["spec"].get("selector", {})),
         priority=1,
     ),
 )
