@@ -1,4 +1,4 @@
-# `make run` and `make test` are all a newcomer needs: both set everything up first.
+# A newcomer needs only `make run` and `make test`: both install everything first.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -8,23 +8,23 @@ WORKERS ?= 2
 .PHONY: help setup run test check fix bench robustness conformance clean
 
 help:
-	@echo "make run          set up, then serve on https://127.0.0.1:6443 (data in ./rewound-data)"
-	@echo "make test         set up, then run the tests"
-	@echo "make setup        make .venv with the command rewound in it"
+	@echo "make run          install, then serve on https://127.0.0.1:6443 (data in ./rewound-data)"
+	@echo "make test         install, then run the tests"
+	@echo "make setup        create .venv with the command rewound"
 	@echo "make check        ruff, mypy --strict, import-linter"
-	@echo "make fix          let ruff format and mend what it can"
-	@echo "make bench        measure; writes JSON, a table and charts"
+	@echo "make fix          format with ruff and apply its fixes"
+	@echo "make bench        run the benchmarks; writes JSON, tables and charts"
 	@echo "make robustness   the long form of the kill -9 tests (200 runs)"
 	@echo "make conformance  replay recorded conversations from ../shared/conformance"
 
 $(STAMP): pyproject.toml
-	@test -n "$(PYTHON)" || { echo "Rewound needs Python 3.11 or newer: install it, or say make PYTHON=/path/to/python3.11"; exit 1; }
+	@test -n "$(PYTHON)" || { echo "Rewound needs Python 3.11 or newer: install it, or run make PYTHON=/path/to/python3.11"; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-# Compiled here, as pip does for what it installs: where Python is told to write no bytecode, every start would
-# compile all of it again and take twice as long.
+# Compile the packages, as pip does for what it installs: with PYTHONDONTWRITEBYTECODE, every start would compile
+# all modules again and take twice as long.
 setup: $(STAMP)
 	@$(BIN)/python -m compileall -q actors gateway journal
 
