@@ -1,4 +1,4 @@
-"""Accept chooses between JSON, YAML and protobuf; what none can satisfy is a 406 that lists them."""
+"""Accept chooses between JSON, YAML and protobuf; a header that cannot be satisfied gets a 406 that lists them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("accept", "media"), SERVED)
-async def test_what_is_served(accept: str | None, media: str) -> None:
+async def test_accept_header_selects_the_content_type(accept: str | None, media: str) -> None:
     headers = {} if accept is None else {"accept": accept}
     async with served() as api:
         await api.create("configmaps", config_map("a", text="yes", number="1"))
@@ -60,7 +60,7 @@ async def test_what_is_served(accept: str | None, media: str) -> None:
 
 
 @pytest.mark.parametrize("accept", REFUSED, ids=range(len(REFUSED)))
-async def test_what_is_not(accept: str) -> None:
+async def test_unserved_accept_header_is_not_acceptable(accept: str) -> None:
     async with served() as api:
         for path in (PATH, f"{PATH}/a", "/apis", "/version"):
             answer = await api.ask("GET", path, headers={"accept": accept})
@@ -70,7 +70,7 @@ async def test_what_is_not(accept: str) -> None:
             assert f"{JSON}, {YAML}, {MEDIA}" in status["message"]
 
 
-async def test_a_form_that_is_not_served_is_told_without_details() -> None:
+async def test_unserved_parameters_get_a_406_without_details() -> None:
     async with served() as api:
         for accept, details in (("text/html", {}), (f"{JSON};as=Chart;g=meta.cluster.io;v=v1", None)):
             status = (await api.ask("GET", PATH, headers={"accept": accept})).expect(406)
@@ -81,20 +81,20 @@ async def test_a_form_that_is_not_served_is_told_without_details() -> None:
     ("method", "path", "code"),
     [("GET", "/api/v1/boats", 404), ("POST", f"{PATH}/a", 405), ("GET", f"{PATH}/a", 406)],
 )
-async def test_what_is_not_there_is_told_first(method: str, path: str, code: int) -> None:
+async def test_missing_resource_is_a_404_before_a_406(method: str, path: str, code: int) -> None:
     async with served() as api:
         (await api.ask(method, path, headers={"accept": "text/html"})).expect(code)
 
 
 @pytest.mark.parametrize("path", ["/api", "/apis", "/apis/apps", "/apis/apps/v1", "/version"])
-async def test_documents_have_no_other_form(path: str) -> None:
+async def test_documents_cannot_be_tables(path: str) -> None:
     async with served() as api:
         table = f"{JSON};as=Table;g=meta.cluster.io;v=v1"
         (await api.ask("GET", path, headers={"accept": table})).expect(406)
         (await api.ask("GET", path, headers={"accept": f"{table},{JSON}"})).expect(200)
 
 
-async def test_a_write_that_cannot_be_answered_is_not_made() -> None:
+async def test_write_with_unacceptable_representation_changes_nothing() -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a"))
         head = await api.head()
@@ -104,7 +104,7 @@ async def test_a_write_that_cannot_be_answered_is_not_made() -> None:
         assert await api.head() == head
 
 
-async def test_yaml_says_the_same_as_json() -> None:
+async def test_yaml_has_the_same_content_as_json() -> None:
     async with served() as api:
         texts = {
             "bool": "true",
@@ -122,7 +122,7 @@ async def test_yaml_says_the_same_as_json() -> None:
             assert yaml.safe_load(answer.text) == json.document
 
 
-async def test_a_refusal_for_lack_of_rights_speaks_yaml_too() -> None:
+async def test_forbidden_status_is_yaml_if_accepted() -> None:
     async with served() as api:
         answer = await api.ask("GET", PATH, token=None, headers={"accept": YAML})
         assert (answer.status, answer.headers["content-type"]) == (403, YAML)

@@ -1,4 +1,4 @@
-"""An admission plugin that waits for somebody outside, seen by clients: their write waits, others go on."""
+"""A write that waits for an asynchronous admission plugin delays no other write."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Asking(AsyncPlugin):
         return Admitted({**request.object, "data": {"by": "plugin"}})
 
 
-async def test_a_write_waits_for_its_plugin_and_others_go_on() -> None:
+async def test_write_waits_for_its_plugin_and_others_continue() -> None:
     plugin = Asking()
     extensions = Extensions(admission_plugins=[plugin])
     async with served(extensions=extensions) as api, trio.open_nursery() as nursery:

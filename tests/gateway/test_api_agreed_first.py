@@ -1,4 +1,4 @@
-"""A write agrees on its representation first: one that cannot be given is refused, and nothing has changed."""
+"""A write negotiates its representation first: if that is refused, nothing changes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def fill(api: Api) -> None:
 
 
 @pytest.mark.parametrize("name", WRITES)
-async def test_a_table_in_protobuf(name: str) -> None:
+async def test_table_in_protobuf_is_refused_before_the_write(name: str) -> None:
     method, path, body = WRITES[name]
     async with served() as api:
         await fill(api)
@@ -56,7 +56,7 @@ async def test_a_table_in_protobuf(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WRITES)
-async def test_an_unknown_include_object(name: str) -> None:
+async def test_unknown_include_object_is_refused_before_the_write(name: str) -> None:
     method, path, body = WRITES[name]
     async with served() as api:
         await fill(api)
@@ -68,7 +68,7 @@ async def test_an_unknown_include_object(name: str) -> None:
 
 
 @pytest.mark.parametrize("accept", [f"{MEDIA}{AS_TABLE}, application/json", f"{MEDIA}{AS_TABLE}, */*;q=0.5"])
-async def test_the_next_choice_is_taken(accept: str) -> None:
+async def test_next_accept_clause_is_used(accept: str) -> None:
     async with served() as api:
         made = await api.ask("POST", MAPS, config_map("a"), headers={"accept": accept})
         assert made.expect(201)["kind"] == "ConfigMap"

@@ -1,4 +1,4 @@
-"""Server-side apply over HTTP: its bodies, its options, and what comes of it."""
+"""Server-side apply over HTTP: bodies, options and results."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def owners(document: Document) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("body", [CONFIG, YAML, json.dumps(CONFIG, indent=2).encode()])
-async def test_yaml_and_json_are_one(body: Document | bytes) -> None:
+async def test_yaml_and_json_bodies_are_equivalent(body: Document | bytes) -> None:
     async with served() as api:
         made = (await apply(api, body)).expect(201)
         assert owners(made) == {"m1": OWNED}
@@ -50,7 +50,7 @@ async def test_yaml_and_json_are_one(body: Document | bytes) -> None:
         assert again == made == await api.get("configmaps", "a")
 
 
-async def test_a_conflict_is_a_status_with_its_causes() -> None:
+async def test_conflict_is_a_status_with_causes() -> None:
     async with served() as api:
         await apply(api, CONFIG)
         status = (await apply(api, {**CONFIG, "data": {"k": "w"}}, "m2")).expect(409)
@@ -83,7 +83,7 @@ async def test_a_conflict_is_a_status_with_its_causes() -> None:
         ({**CONFIG, "metadata": {"name": "a", "ownerReferences": [None]}}, "has no value"),
     ],
 )
-async def test_bad_bodies_change_nothing(body: Document | bytes, words: str) -> None:
+async def test_invalid_bodies_change_nothing(body: Document | bytes, words: str) -> None:
     async with served() as api:
         await apply(api, CONFIG)
         raw = json.dumps(body).encode() if isinstance(body, dict) else body
@@ -91,7 +91,7 @@ async def test_bad_bodies_change_nothing(body: Document | bytes, words: str) -> 
         assert words in await api.refuse("PATCH", path, raw, 400, headers=APPLY)
 
 
-async def test_unknown_fields_are_told_of_refused_or_passed_over() -> None:
+async def test_field_validation_decides_about_unknown_fields() -> None:
     async with served() as api:
         body = {**CONFIG, "bogus": 1}
         warned = await apply(api, body)
@@ -101,14 +101,14 @@ async def test_unknown_fields_are_told_of_refused_or_passed_over() -> None:
         assert (await apply(api, body, fieldValidation="Ignore")).warnings == []
 
 
-async def test_a_dry_run_stores_nothing() -> None:
+async def test_dry_run_stores_nothing() -> None:
     async with served() as api:
         shown = (await apply(api, CONFIG, dryRun="All")).expect(201)
         assert owners(shown) == {"m1": OWNED}
         (await api.ask("GET", api.path("configmaps", name="a"))).expect(404)
 
 
-async def test_an_invalid_outcome_is_refused() -> None:
+async def test_invalid_result_is_refused() -> None:
     async with served() as api:
         (await apply(api, {**CONFIG, "data": {"not a key": "x"}})).expect(422)
         (await api.ask("GET", api.path("configmaps", name="a"))).expect(404)
@@ -121,7 +121,7 @@ async def test_an_invalid_outcome_is_refused() -> None:
         ("kubernetes", "kubectl.kubernetes.io/last-applied-configuration"),
     ],
 )
-async def test_from_client_side_apply_and_back(dialect: str, annotation: str) -> None:
+async def test_migration_from_client_side_apply_and_back(dialect: str, annotation: str) -> None:
     async with served(dialect=dialect) as api:
         last = {**CONFIG, "data": {"k": "v", "old": "1"}}
         metadata = {**CONFIG["metadata"], "annotations": {annotation: json.dumps(last)}}
@@ -135,7 +135,7 @@ async def test_from_client_side_apply_and_back(dialect: str, annotation: str) ->
         assert json.loads(moved["metadata"]["annotations"][annotation]) == {**CONFIG, "data": {"k": "w"}}
 
 
-async def test_where_something_else_is_shown_an_apply_is_a_merge() -> None:
+async def test_apply_to_a_scale_is_a_merge_patch() -> None:
     async with served() as api:
         template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
         controller = {"metadata": {"name": "r"}, "spec": {"replicas": 0, "template": template}}
@@ -153,7 +153,7 @@ async def test_where_something_else_is_shown_an_apply_is_a_merge() -> None:
         assert stored["metadata"]["managedFields"] == made["metadata"]["managedFields"]
 
 
-async def test_a_patch_that_is_no_apply_cannot_be_forced() -> None:
+async def test_force_is_refused_for_other_patches() -> None:
     async with served() as api:
         await apply(api, CONFIG)
         path = api.path("configmaps", name="a") + "?force=false"
@@ -189,7 +189,7 @@ async def test_downgrade_to_client_side_apply() -> None:
         assert "f:data" not in owners(document)["kubectl"]
 
 
-async def test_a_manager_is_needed_and_managed_fields_are_not_taken() -> None:
+async def test_field_manager_is_required_and_managed_fields_are_refused() -> None:
     async with served() as api:
         path = api.path("configmaps", name="a")
         status = (await api.ask("PATCH", path, CONFIG, headers=APPLY)).expect(422)
@@ -199,7 +199,7 @@ async def test_a_manager_is_needed_and_managed_fields_are_not_taken() -> None:
         assert status["message"] == "metadata.managedFields must be nil"
 
 
-async def test_what_nobody_comes_to_own_is_still_created() -> None:
+async def test_apply_creates_with_immutable_fields_that_it_does_not_own() -> None:
     """What a signing request asks for is fixed once it is there; the apply that makes it says it all the same."""
     async with served() as api:
         spec = {"request": request(), "signerName": "example.com/x", "usages": ["client auth"]}

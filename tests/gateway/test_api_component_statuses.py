@@ -1,4 +1,4 @@
-"""componentstatuses: the health of the server's parts, computed when it is read."""
+"""componentstatuses: the health of the server's parts, computed on every read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ dialects = pytest.mark.parametrize("dialect", COMPONENTS)
 
 
 @dialects
-async def test_the_parts_of_a_healthy_server(dialect: str) -> None:
+async def test_healthy_server_has_healthy_components(dialect: str) -> None:
     async with served(dialect=dialect) as api:
         answer = await api.ask("GET", PATH)
         listed = answer.expect(200)
@@ -37,7 +37,7 @@ async def test_the_parts_of_a_healthy_server(dialect: str) -> None:
             assert got == {"kind": "ComponentStatus", "apiVersion": "v1", **one}
 
 
-async def test_a_full_disk_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_full_disk_makes_the_journal_unhealthy(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise StorageFull(Path("data"), "No space left on device")
 
@@ -53,7 +53,7 @@ async def test_a_full_disk_shows(monkeypatch: pytest.MonkeyPatch) -> None:
             assert (await api.ask("GET", "/readyz/etcd-readiness")).status == 200
 
 
-async def test_rows_of_a_table() -> None:
+async def test_component_statuses_as_a_table() -> None:
     async with served() as api:
         table = "application/json;as=Table;g=meta.cluster.io;v=v1"
         shown = (await api.ask("GET", PATH, headers={"accept": table})).expect(200)
@@ -78,18 +78,18 @@ async def test_rows_of_a_table() -> None:
         ("labelSelector=!a", ["controllers", "journal"]),
     ],
 )
-async def test_selectors(query: str, found: list[str]) -> None:
+async def test_selectors_select_component_statuses(query: str, found: list[str]) -> None:
     async with served() as api:
         assert names((await api.ask("GET", f"{PATH}?{query}")).expect(200)) == found
 
 
-async def test_in_protobuf() -> None:
+async def test_component_statuses_in_protobuf() -> None:
     async with served() as api:
         answer = await api.ask("GET", f"{PATH}/journal", headers={"accept": MEDIA})
         assert (answer.status, answer.body[:4]) == (200, b"k8s\x00")
 
 
-async def test_it_can_only_be_read() -> None:
+async def test_component_statuses_are_read_only() -> None:
     async with served() as api:
         (await api.ask("GET", f"{PATH}/missing")).expect(404)
         for method, path in (("POST", PATH), ("DELETE", PATH), ("PUT", f"{PATH}/journal")):

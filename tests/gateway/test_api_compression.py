@@ -1,4 +1,4 @@
-"""gzip for large answers, to those who say that they can read it."""
+"""gzip for large responses, if the client accepts it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def raw(api, path: str, **headers: str):
         ("gzip;q=garbage", False),
     ],
 )
-async def test_large_answers(accepted: str, compressed: bool) -> None:
+async def test_large_responses_are_compressed(accepted: str, compressed: bool) -> None:
     async with served() as api:
         await api.create("configmaps", config_map("large", text="x" * LARGE))
         for path in (PATH, f"{PATH}/large"):
@@ -52,7 +52,7 @@ async def test_large_answers(accepted: str, compressed: bool) -> None:
             assert b"x" * LARGE in body
 
 
-async def test_small_answers_stay_plain() -> None:
+async def test_small_responses_stay_plain() -> None:
     async with served() as api:
         await api.create("configmaps", config_map("small", text="x" * 1000))
         for path in (PATH, f"{PATH}/small", "/apis", "/livez"):
@@ -60,7 +60,7 @@ async def test_small_answers_stay_plain() -> None:
             assert "content-encoding" not in response.headers
 
 
-async def test_yaml_and_pretty_are_compressed_too() -> None:
+async def test_yaml_and_indented_json_are_compressed() -> None:
     async with served() as api:
         await api.create("configmaps", config_map("large", text="x" * LARGE))
         for path, accept in ((f"{PATH}?pretty=1", "application/json"), (PATH, "application/yaml")):

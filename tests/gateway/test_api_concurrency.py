@@ -1,4 +1,4 @@
-"""Optimistic concurrency: a version in the body is a precondition, and of several writers one wins."""
+"""Optimistic concurrency: a resourceVersion in the body is a precondition, and of several writers one wins."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def changed(version: str | None, text: str = "new", **metadata: object) -> Docum
 
 @everywhere
 @pytest.mark.parametrize("version", [None, "", "0"])
-async def test_without_a_version_the_last_one_wins(opened: Opener, version: str | None) -> None:
+async def test_last_write_without_a_version_wins(opened: Opener, version: str | None) -> None:
     async with opened() as api:
         await api.create("configmaps", config_map("a", text="old"))
         await api.replace("configmaps", changed(version, "one"))
@@ -28,7 +28,7 @@ async def test_without_a_version_the_last_one_wins(opened: Opener, version: str 
 
 
 @everywhere
-async def test_the_newest_version_passes(opened: Opener) -> None:
+async def test_current_version_is_accepted(opened: Opener) -> None:
     async with opened() as api:
         made = await api.create("configmaps", config_map("a", text="old"))
         put = await api.replace("configmaps", changed(made["metadata"]["resourceVersion"]))
@@ -48,7 +48,7 @@ async def test_any_other_version_is_a_conflict(opened: Opener, difference: int) 
 
 
 @everywhere
-async def test_so_is_one_that_no_machine_could_count_to(opened: Opener) -> None:
+async def test_huge_version_is_a_conflict(opened: Opener) -> None:
     async with opened() as api:
         await api.create("configmaps", config_map("a"))
         with pytest.raises(Refused) as refused:
@@ -58,7 +58,7 @@ async def test_so_is_one_that_no_machine_could_count_to(opened: Opener) -> None:
 
 @everywhere
 @pytest.mark.parametrize("version", ["x", "-1", "1.0", "٣"])
-async def test_what_is_no_version(opened: Opener, version: str) -> None:
+async def test_malformed_version_is_refused(opened: Opener, version: str) -> None:
     async with opened() as api:
         await api.create("configmaps", config_map("a", text="old"))
         with pytest.raises(Refused, match=r"metadata\.resourceVersion: Invalid value") as refused:
@@ -67,7 +67,7 @@ async def test_what_is_no_version(opened: Opener, version: str) -> None:
 
 
 @everywhere
-async def test_the_uid_of_another_object_is_a_conflict(opened: Opener) -> None:
+async def test_uid_of_another_object_is_a_conflict(opened: Opener) -> None:
     async with opened() as api:
         made = await api.create("configmaps", config_map("a"))
         await api.delete("configmaps", "a")
@@ -78,7 +78,7 @@ async def test_the_uid_of_another_object_is_a_conflict(opened: Opener) -> None:
 
 
 @everywhere
-async def test_kinds_that_need_a_version(opened: Opener) -> None:
+async def test_update_without_a_version_is_refused_for_some_kinds(opened: Opener) -> None:
     async with opened() as api:
         await api.create("leases", {"metadata": {"name": "a"}})
         for version in ("", "0"):
@@ -88,7 +88,7 @@ async def test_kinds_that_need_a_version(opened: Opener) -> None:
 
 
 @everywhere
-async def test_of_many_writers_exactly_one_wins_each_version(opened: Opener) -> None:
+async def test_one_of_many_writers_wins_each_version(opened: Opener) -> None:
     async with opened() as api:
         version = (await api.create("configmaps", config_map("a", text="0")))["metadata"]["resourceVersion"]
         won: list[str] = []
@@ -110,7 +110,7 @@ async def test_of_many_writers_exactly_one_wins_each_version(opened: Opener) -> 
 
 
 @everywhere
-async def test_read_change_write_with_retries_loses_nothing(opened: Opener) -> None:
+async def test_retries_on_conflict_lose_no_change(opened: Opener) -> None:
     async with opened() as api:
         await api.create("configmaps", config_map("a", text="0"))
         versions: list[int] = []
@@ -134,7 +134,7 @@ async def test_read_change_write_with_retries_loses_nothing(opened: Opener) -> N
 
 
 @everywhere
-async def test_of_many_creates_of_one_name_exactly_one_wins(opened: Opener) -> None:
+async def test_one_of_many_creates_of_a_name_wins(opened: Opener) -> None:
     async with opened() as api:
         outcomes: list[str] = []
 
@@ -151,7 +151,7 @@ async def test_of_many_creates_of_one_name_exactly_one_wins(opened: Opener) -> N
         assert sorted(outcomes) == ["AlreadyExists"] * 9 + ["made"]
 
 
-async def test_the_status_of_a_conflict_names_the_object() -> None:
+async def test_status_of_a_conflict_names_the_object() -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a"))
         status = (await api.ask("PUT", api.path("configmaps", name="a"), changed("1"))).expect(409)

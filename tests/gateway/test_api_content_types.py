@@ -1,4 +1,4 @@
-"""Content-Type says how a body is to be read; one that cannot be read is a 415, and nothing is written."""
+"""Content-Type selects how a body is decoded; an unknown one is a 415, and nothing is written."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NOT_READ = [
 
 
 @pytest.mark.parametrize(("content_type", "body"), READ)
-async def test_what_is_read(content_type: str | None, body: bytes) -> None:
+async def test_known_content_types_are_decoded(content_type: str | None, body: bytes) -> None:
     headers = {} if content_type is None else {"content-type": content_type}
     async with served() as api:
         made = (await api.ask("POST", PATH, body, headers=headers)).expect(201)
@@ -39,7 +39,7 @@ async def test_what_is_read(content_type: str | None, body: bytes) -> None:
 
 
 @pytest.mark.parametrize("content_type", NOT_READ)
-async def test_what_is_not(content_type: str) -> None:
+async def test_unknown_content_types_are_refused(content_type: str) -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a"))
         head = await api.head()
@@ -51,7 +51,7 @@ async def test_what_is_not(content_type: str) -> None:
         assert await api.head() == head
 
 
-async def test_a_request_without_a_body_may_say_what_it_likes() -> None:
+async def test_content_type_without_a_body_is_ignored() -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a"))
         headers = {"content-type": "text/plain"}
@@ -59,7 +59,7 @@ async def test_a_request_without_a_body_may_say_what_it_likes() -> None:
         assert (await api.ask("DELETE", f"{PATH}/a", headers=headers)).status == 200
 
 
-async def test_delete_options_in_yaml() -> None:
+async def test_delete_options_may_be_yaml() -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a"))
         headers = {"content-type": "application/yaml"}

@@ -1,4 +1,4 @@
-"""Deleting a collection: what matches, in one namespace, each object by itself."""
+"""Deleting a collection: every matching object of one namespace is deleted by itself."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ async def fill(api: Verbs) -> None:
 
 
 @everywhere
-async def test_all_of_one_namespace(opened: Opener) -> None:
+async def test_all_objects_of_one_namespace_are_deleted(opened: Opener) -> None:
     async with opened() as api:
         await fill(api)
         await api.delete_collection("configmaps")
@@ -36,7 +36,9 @@ async def test_all_of_one_namespace(opened: Opener) -> None:
         ({"labelSelector": ""}, []),
     ],
 )
-async def test_what_a_selector_matches(opened: Opener, selector: dict[str, str], left: list[str]) -> None:
+async def test_only_objects_that_a_selector_matches_are_deleted(
+    opened: Opener, selector: dict[str, str], left: list[str]
+) -> None:
     async with opened() as api:
         await fill(api)
         await api.delete_collection("configmaps", **selector)
@@ -44,7 +46,7 @@ async def test_what_a_selector_matches(opened: Opener, selector: dict[str, str],
 
 
 @everywhere
-async def test_a_limit_spares_the_rest(opened: Opener) -> None:
+async def test_limit_spares_the_rest(opened: Opener) -> None:
     async with opened() as api:
         await fill(api)
         await api.delete_collection("configmaps", limit=1)
@@ -54,7 +56,7 @@ async def test_a_limit_spares_the_rest(opened: Opener) -> None:
 
 
 @everywhere
-async def test_a_token_spares_what_was_shown_before(opened: Opener) -> None:
+async def test_continue_token_spares_earlier_pages(opened: Opener) -> None:
     async with opened() as api:
         await fill(api)
         page = await api.list("configmaps", limit=3)
@@ -63,7 +65,7 @@ async def test_a_token_spares_what_was_shown_before(opened: Opener) -> None:
 
 
 @everywhere
-async def test_a_version_spares_what_came_later(opened: Opener) -> None:
+async def test_resource_version_spares_newer_objects(opened: Opener) -> None:
     async with opened() as api:
         await fill(api)
         version = (await api.list("configmaps"))["metadata"]["resourceVersion"]
@@ -81,14 +83,14 @@ async def test_a_version_spares_what_came_later(opened: Opener) -> None:
         ({"resourceVersionMatch": "Exact"}, 422),
     ],
 )
-async def test_options_that_no_list_takes_delete_nothing(query: dict[str, str], status: int) -> None:
+async def test_invalid_list_options_delete_nothing(query: dict[str, str], status: int) -> None:
     async with served() as api:
         await fill(api)
         (await api.ask("DELETE", api.path("configmaps"), **query)).expect(status)
         assert len(names(await api.list("configmaps"))) == 4
 
 
-async def test_a_precondition_holds_for_each() -> None:
+async def test_preconditions_apply_to_each_object() -> None:
     async with served() as api:
         await fill(api)
         body = {"preconditions": {"uid": "another"}}
@@ -97,7 +99,7 @@ async def test_a_precondition_holds_for_each() -> None:
 
 
 @everywhere
-async def test_finalizers_hold_their_objects(opened: Opener) -> None:
+async def test_objects_with_finalizers_stay_marked(opened: Opener) -> None:
     async with opened() as api:
         await fill(api)
         await api.create("configmaps", {"metadata": {"name": "held", "finalizers": ["example.com/held"]}})
@@ -110,7 +112,9 @@ async def test_finalizers_hold_their_objects(opened: Opener) -> None:
 
 
 @everywhere
-async def test_more_than_go_together(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_more_objects_than_one_batch_are_deleted(
+    opened: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("actors.resource.collection.TOGETHER", 2)
     async with opened() as api:
         for number in range(7):
@@ -120,13 +124,13 @@ async def test_more_than_go_together(opened: Opener, monkeypatch: pytest.MonkeyP
 
 
 @everywhere
-async def test_an_empty_collection(opened: Opener) -> None:
+async def test_deleting_an_empty_collection_succeeds(opened: Opener) -> None:
     async with opened() as api:
         await api.delete_collection("configmaps")
         await api.delete_collection("configmaps", "missing")
 
 
-async def test_the_answer_is_a_status() -> None:
+async def test_response_is_a_status() -> None:
     async with served() as api:
         await fill(api)
         status = (await api.ask("DELETE", api.path("configmaps"))).expect(200)
@@ -137,7 +141,7 @@ async def test_the_answer_is_a_status() -> None:
         )
 
 
-async def test_options_in_the_body() -> None:
+async def test_delete_options_in_the_body_are_honoured() -> None:
     async with served() as api:
         await fill(api)
         answer = await api.ask(
@@ -147,7 +151,7 @@ async def test_options_in_the_body() -> None:
         assert len(names(await api.list("configmaps"))) == 4
 
 
-async def test_kinds_of_the_whole_cluster() -> None:
+async def test_cluster_scoped_kinds_can_be_deleted() -> None:
     async with served() as api:
         for name in "ab":
             await api.create("nodes", {"metadata": {"name": name}})
@@ -155,7 +159,7 @@ async def test_kinds_of_the_whole_cluster() -> None:
         assert names(await api.list("nodes", None)) == []
 
 
-async def test_each_object_has_an_event_of_its_own() -> None:
+async def test_each_object_has_a_delete_event() -> None:
     async with served() as api:
         await fill(api)
         before = int(await api.head())
@@ -163,7 +167,7 @@ async def test_each_object_has_an_event_of_its_own() -> None:
         assert int(await api.head()) == before + 4
 
 
-async def test_a_limit_names_the_token_to_go_on_with() -> None:
+async def test_response_to_a_limit_has_a_continue_token() -> None:
     async with served() as api:
         await fill(api)
         token, rounds = "", 0

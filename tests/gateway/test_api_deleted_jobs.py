@@ -1,4 +1,4 @@
-"""Jobs leave their pods behind unless told otherwise: whoever says nothing about that is told so."""
+"""Deleting a Job orphans its pods by default, with a warning if the client chose no propagation policy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ JOB = {
         ("?orphanDependents=false", False),
     ],
 )
-async def test_what_becomes_of_the_pods(query: str, told: bool) -> None:
+async def test_default_policy_orphans_pods_with_a_warning(query: str, told: bool) -> None:
     async with served() as api:
         for path in (f"{JOBS}/a", JOBS):
             assert (await api.ask("POST", JOBS, JOB)).status == 201
@@ -33,7 +33,7 @@ async def test_what_becomes_of_the_pods(query: str, told: bool) -> None:
             assert ["child pods are preserved" in text for text in answer.warnings] == told * [True]
 
 
-async def test_a_missing_job_is_told_of_too() -> None:
+async def test_missing_job_gets_the_warning_too() -> None:
     async with served() as api:
         answer = await api.ask("DELETE", f"{JOBS}/none")
         assert (answer.status, len(answer.warnings)) == (404, 1)

@@ -1,4 +1,4 @@
-"""Versions that are going away warn on every answer; those that are gone are not served at all."""
+"""Deprecated versions warn on every response; removed versions are not served."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STAYING = (
 )
 
 
-async def test_versions_that_are_going_away_warn() -> None:
+async def test_deprecated_versions_warn() -> None:
     async with served() as api:
         for path, text in GOING.items():
             answer = await api.ask("GET", path)
@@ -34,7 +34,7 @@ async def test_versions_that_are_going_away_warn() -> None:
 
 @pytest.mark.parametrize("plural", ["statefulsets", "replicasets", "deployments"])
 @pytest.mark.parametrize("version", ["apps/v1beta1", "apps/v1beta2", "extensions/v1beta1"])
-async def test_versions_that_are_gone(version: str, plural: str) -> None:
+async def test_removed_versions_are_not_served(version: str, plural: str) -> None:
     async with served() as api:
         for path in (f"/apis/{version}/namespaces/default/{plural}", f"/apis/{version}/{plural}"):
             assert (await api.ask("GET", path)).status == 404

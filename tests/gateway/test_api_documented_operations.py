@@ -1,4 +1,4 @@
-"""Every operation that the documents of the API list for a kind, at its path and with its answers."""
+"""Every operation that the Kubernetes API reference lists for a kind has its path and its responses."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def ask(api: Api, method: str, path: str, body: Any = None, code: int = 20
 
 
 @each_kind
-async def test_operations(kind: Kind) -> None:
+async def test_documented_operations_are_served(kind: Kind) -> None:
     async with served() as api:
         path = f"{kind.collection}/a"
         made = await ask(api, "POST", kind.collection, kind.document("a", size="small"), 201)
@@ -84,7 +84,7 @@ async def test_operations(kind: Kind) -> None:
 
 
 @each_kind
-async def test_nobody_who_has_not_signed_in(kind: Kind) -> None:
+async def test_operations_need_authentication(kind: Kind) -> None:
     async with served(anonymous_auth=False) as api:
         for method, path in (
             ("GET", kind.collection),
@@ -96,7 +96,7 @@ async def test_nobody_who_has_not_signed_in(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", [pytest.param(one, id=one.kind) for one in KINDS if one.has_status])
-async def test_status_has_its_path(kind: Kind) -> None:
+async def test_status_subresource_has_its_path(kind: Kind) -> None:
     async with served() as api:
         await ask(api, "POST", kind.collection, kind.document("a"), 201)
         path = f"{kind.collection}/a/status"
@@ -108,7 +108,7 @@ async def test_status_has_its_path(kind: Kind) -> None:
 
 
 @each_kind
-async def test_parameters_of_writes(kind: Kind) -> None:
+async def test_documented_parameters_of_writes_are_accepted(kind: Kind) -> None:
     async with served() as api:
         document, path = kind.document("a"), f"{kind.collection}/a"
         await ask(api, "POST", kind.collection, document, 201, dryRun="All")
@@ -129,7 +129,7 @@ async def test_parameters_of_writes(kind: Kind) -> None:
         await ask(api, "PATCH", path, changed, 422, force="true")  # for those who apply
 
 
-async def test_parameters_of_policies() -> None:
+async def test_documented_parameters_of_policies_are_accepted() -> None:
     """The one kind of which the documents list every parameter."""
     kind = KINDS[-1]
     async with served() as api:

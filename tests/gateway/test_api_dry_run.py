@@ -1,4 +1,4 @@
-"""dryRun=All goes every step but the last: the answer of the real thing, and nothing stored."""
+"""dryRun=All: the response of the real request, and nothing is stored."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ async def newest(api: Verbs) -> str:
 
 
 @everywhere
-async def test_create(opened: Opener) -> None:
+async def test_dry_run_create_stores_nothing(opened: Opener) -> None:
     async with opened() as api:
         before = await newest(api)
         made = await api.create("configmaps", config_map("a", text="x"), dryRun="All")
@@ -27,7 +27,7 @@ async def test_create(opened: Opener) -> None:
 
 
 @everywhere
-async def test_create_with_a_generated_name(opened: Opener) -> None:
+async def test_dry_run_create_generates_a_name(opened: Opener) -> None:
     async with opened() as api:
         made = await api.create("configmaps", {"metadata": {"generateName": "web-"}}, dryRun="All")
         assert made["metadata"]["name"].startswith("web-")
@@ -35,7 +35,7 @@ async def test_create_with_a_generated_name(opened: Opener) -> None:
 
 
 @everywhere
-async def test_update(opened: Opener) -> None:
+async def test_dry_run_update_stores_nothing(opened: Opener) -> None:
     async with opened() as api:
         made = await api.create("configmaps", config_map("a", text="old"))
         before = await newest(api)
@@ -47,7 +47,7 @@ async def test_update(opened: Opener) -> None:
 
 
 @everywhere
-async def test_delete(opened: Opener) -> None:
+async def test_dry_run_delete_deletes_nothing(opened: Opener) -> None:
     async with opened() as api:
         await api.create("configmaps", config_map("a"))
         before = await newest(api)
@@ -58,7 +58,7 @@ async def test_delete(opened: Opener) -> None:
 
 
 @everywhere
-async def test_delete_of_an_object_with_finalizers(opened: Opener) -> None:
+async def test_dry_run_delete_marks_no_object_with_finalizers(opened: Opener) -> None:
     async with opened() as api:
         held: Document = {"metadata": {"name": "a", "finalizers": ["example.com/held"]}}
         await api.create("configmaps", held)
@@ -67,7 +67,7 @@ async def test_delete_of_an_object_with_finalizers(opened: Opener) -> None:
 
 
 @everywhere
-async def test_the_last_finalizer_taken_away(opened: Opener) -> None:
+async def test_dry_run_removal_of_the_last_finalizer_deletes_nothing(opened: Opener) -> None:
     async with opened() as api:
         await api.create("configmaps", {"metadata": {"name": "a", "finalizers": ["example.com/held"]}})
         await api.delete("configmaps", "a")
@@ -78,7 +78,7 @@ async def test_the_last_finalizer_taken_away(opened: Opener) -> None:
 
 
 @everywhere
-async def test_delete_of_a_collection(opened: Opener) -> None:
+async def test_dry_run_delete_of_a_collection_deletes_nothing(opened: Opener) -> None:
     async with opened() as api:
         for name in "ab":
             await api.create("configmaps", config_map(name))
@@ -89,7 +89,7 @@ async def test_delete_of_a_collection(opened: Opener) -> None:
 
 
 @everywhere
-async def test_what_the_real_thing_would_refuse_is_refused(opened: Opener) -> None:
+async def test_dry_run_is_refused_like_the_real_request(opened: Opener) -> None:
     async with opened() as api:
         made = await api.create("configmaps", config_map("a"))
         for reason, attempt in {
@@ -107,7 +107,7 @@ async def test_what_the_real_thing_would_refuse_is_refused(opened: Opener) -> No
 
 
 @pytest.mark.parametrize("query", ["?dryRun", "?dryRun="])
-async def test_a_bare_parameter_is_an_ordinary_write(query: str) -> None:
+async def test_empty_dry_run_parameter_is_an_ordinary_write(query: str) -> None:
     async with served() as api:
         assert (await api.ask("POST", api.path("configmaps") + query, config_map("a"))).status == 201
         assert names(await api.list("configmaps")) == ["a"]
@@ -115,7 +115,7 @@ async def test_a_bare_parameter_is_an_ordinary_write(query: str) -> None:
         assert names(await api.list("configmaps")) == []
 
 
-async def test_codes_are_those_of_the_real_thing() -> None:
+async def test_dry_run_has_the_status_codes_of_the_real_request() -> None:
     async with served() as api:
         assert (await api.ask("POST", api.path("configmaps"), config_map("a"), dryRun="All")).status == 201
         await api.create("configmaps", config_map("a"))
@@ -124,7 +124,7 @@ async def test_codes_are_those_of_the_real_thing() -> None:
         assert (await api.ask("DELETE", path, dryRun="All")).expect(200)["status"] == "Success"
 
 
-async def test_a_dry_run_in_the_query_counts_beside_a_body() -> None:
+async def test_dry_run_in_the_query_counts_beside_a_body() -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a"))
         path = api.path("configmaps", name="a")
@@ -132,7 +132,7 @@ async def test_a_dry_run_in_the_query_counts_beside_a_body() -> None:
         assert names(await api.list("configmaps")) == ["a"]
 
 
-async def test_it_needs_the_rights_of_the_real_thing() -> None:
+async def test_dry_run_needs_the_rights_of_the_real_request() -> None:
     async with served() as api:
         answer = await api.ask("POST", api.path("configmaps"), config_map("a"), token=None, dryRun="All")
         assert answer.status == 403

@@ -1,4 +1,4 @@
-"""A continue token lives as long as the watch history; its 410 carries a token to go on with."""
+"""A continue token is valid as long as the watch history; its 410 has a token for an inconsistent continuation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ async def expired(api: Verbs, token: str, **query: object) -> Refused:
 
 
 @everywhere
-async def test_a_token_lives_as_long_as_the_history(opened: Opener) -> None:
+async def test_token_expires_with_the_watch_history(opened: Opener) -> None:
     async with opened() as api:
         token = await first_page(api)
         api.clock.advance(WATCH_HISTORY - 1)
@@ -33,7 +33,7 @@ async def test_a_token_lives_as_long_as_the_history(opened: Opener) -> None:
 
 
 @everywhere
-async def test_the_fresh_token_goes_on_to_the_end(opened: Opener) -> None:
+async def test_inconsistent_token_continues_to_the_end(opened: Opener) -> None:
     async with opened() as api:
         token = await first_page(api)
         await api.create("configmaps", config_map("c0a"))
@@ -54,7 +54,7 @@ async def test_the_fresh_token_goes_on_to_the_end(opened: Opener) -> None:
 
 
 @everywhere
-async def test_the_rest_of_a_list_begun_anew_is_one_snapshot(opened: Opener) -> None:
+async def test_rest_of_an_inconsistent_list_is_one_snapshot(opened: Opener) -> None:
     async with opened() as api:
         token = await first_page(api)
         api.clock.advance(WATCH_HISTORY + 1)
@@ -67,7 +67,7 @@ async def test_the_rest_of_a_list_begun_anew_is_one_snapshot(opened: Opener) -> 
 
 
 @everywhere
-async def test_the_token_of_a_list_begun_anew_lives_a_full_history_again(opened: Opener) -> None:
+async def test_inconsistent_token_is_valid_for_a_full_history(opened: Opener) -> None:
     async with opened() as api:
         token = await first_page(api)
         api.clock.advance(WATCH_HISTORY + 1)
@@ -80,7 +80,7 @@ async def test_the_token_of_a_list_begun_anew_lives_a_full_history_again(opened:
 
 
 @everywhere
-async def test_later_pages_do_not_prolong_the_life_of_a_list(opened: Opener) -> None:
+async def test_later_pages_do_not_extend_the_validity(opened: Opener) -> None:
     async with opened() as api:
         token = await first_page(api)
         api.clock.advance(WATCH_HISTORY - 10)
@@ -90,7 +90,7 @@ async def test_later_pages_do_not_prolong_the_life_of_a_list(opened: Opener) -> 
 
 
 @everywhere
-async def test_a_list_at_an_old_version_expires_with_that_version(opened: Opener) -> None:
+async def test_list_at_an_old_version_expires_with_that_version(opened: Opener) -> None:
     async with opened() as api:
         await first_page(api)
         listed = await api.list("configmaps")
@@ -106,7 +106,7 @@ async def test_a_list_at_an_old_version_expires_with_that_version(opened: Opener
 
 
 @everywhere
-async def test_selectors_hold_for_the_rest(opened: Opener) -> None:
+async def test_selectors_apply_to_the_rest(opened: Opener) -> None:
     async with opened() as api:
         for number in range(6):
             await api.create("configmaps", labelled(f"c{number}", side="left" if number % 2 else "right"))
@@ -118,7 +118,7 @@ async def test_selectors_hold_for_the_rest(opened: Opener) -> None:
 
 
 @everywhere
-async def test_tokens_outlive_a_restart(opened: Opener) -> None:
+async def test_tokens_are_valid_after_a_restart(opened: Opener) -> None:
     async with opened() as api:
         token = await first_page(api)
         await api.delete("configmaps", "c3")
@@ -129,7 +129,7 @@ async def test_tokens_outlive_a_restart(opened: Opener) -> None:
         await expired(api, token)
 
 
-async def test_the_status_is_complete() -> None:
+async def test_status_of_an_expired_token_is_complete() -> None:
     async with served() as api:
         token = await first_page(api)
         api.clock.advance(WATCH_HISTORY + 1)

@@ -1,4 +1,4 @@
-"""Exact versions reach back as far as the watch history; what only needs to be no older never expires."""
+"""Exact versions expire with the watch history; NotOlderThan never expires."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def refusal(api: Verbs, **query: object) -> Refused:
 
 
 @everywhere
-async def test_the_state_in_which_the_history_begins_can_be_listed(opened: Opener) -> None:
+async def test_first_state_of_the_history_can_be_listed(opened: Opener) -> None:
     async with opened() as api:
         old, _ = await two_versions(api)
         api.clock.advance(WATCH_HISTORY - 1)
@@ -38,7 +38,7 @@ async def test_the_state_in_which_the_history_begins_can_be_listed(opened: Opene
     [{"resourceVersionMatch": "Exact"}, {"resourceVersionMatch": "Exact", "limit": 1}, {"limit": 1}],
     ids=["exact", "exact with a limit", "a limit alone"],
 )
-async def test_what_was_overwritten_before_it_is_gone(opened: Opener, query: dict[str, object]) -> None:
+async def test_version_before_the_history_is_expired(opened: Opener, query: dict[str, object]) -> None:
     async with opened() as api:
         old, new = await two_versions(api)
         api.clock.advance(WATCH_HISTORY + 1)
@@ -55,7 +55,9 @@ async def test_what_was_overwritten_before_it_is_gone(opened: Opener, query: dic
     [{}, {"resourceVersionMatch": "NotOlderThan"}, {"resourceVersionMatch": "NotOlderThan", "limit": 1}],
     ids=["unset", "not older than", "not older than with a limit"],
 )
-async def test_not_older_than_an_old_version_is_the_newest(opened: Opener, query: dict[str, object]) -> None:
+async def test_not_older_than_an_old_version_returns_the_newest(
+    opened: Opener, query: dict[str, object]
+) -> None:
     async with opened() as api:
         old, new = await two_versions(api)
         api.clock.advance(10 * WATCH_HISTORY)
@@ -76,7 +78,7 @@ async def test_the_newest_version_never_expires(opened: Opener) -> None:
 
 
 @everywhere
-async def test_changes_of_another_kind_make_versions_expire_too(opened: Opener) -> None:
+async def test_changes_of_another_kind_expire_versions_too(opened: Opener) -> None:
     async with opened() as api:
         old = (await api.create("configmaps", config_map("a")))["metadata"]["resourceVersion"]
         await api.create("secrets", {"metadata": {"name": "s"}})
@@ -85,7 +87,7 @@ async def test_changes_of_another_kind_make_versions_expire_too(opened: Opener) 
 
 
 @everywhere
-async def test_a_get_takes_any_version_that_was_reached(opened: Opener) -> None:
+async def test_get_accepts_any_version_that_was_reached(opened: Opener) -> None:
     async with opened() as api:
         old, _ = await two_versions(api)
         api.clock.advance(10 * WATCH_HISTORY)
@@ -93,7 +95,7 @@ async def test_a_get_takes_any_version_that_was_reached(opened: Opener) -> None:
         assert (await api.get("configmaps", "a", resourceVersion=0))["data"] == {"text": "new"}
 
 
-async def test_a_history_of_another_length() -> None:
+async def test_length_of_the_history_is_configurable() -> None:
     async with served(watch_history=10.0) as api:
         old = (await api.create("configmaps", config_map("a")))["metadata"]["resourceVersion"]
         await api.delete("configmaps", "a")

@@ -157,7 +157,7 @@ async def test_values_are_refused_unless_their_feature_is_on() -> None:
             await create(api, plural, sent)
 
 
-async def test_a_stored_field_outlasts_its_feature(tmp_path: Path) -> None:
+async def test_stored_field_stays_when_its_feature_is_turned_off(tmp_path: Path) -> None:
     async with served(tmp_path, feature_gates=f"{features.AUTO_DELETE}=true") as api:
         made = await api.create("statefulsets", DROPPED[features.AUTO_DELETE][1])
         await api.restart(feature_gates="")
@@ -166,7 +166,7 @@ async def test_a_stored_field_outlasts_its_feature(tmp_path: Path) -> None:
         assert kept["spec"]["persistentVolumeClaimRetentionPolicy"] == RETAIN
 
 
-def test_every_feature_is_shown_somewhere() -> None:
+def test_every_feature_is_tested() -> None:
     elsewhere = {
         features.RECOVERY,
         features.CLASS_AFTERWARDS,

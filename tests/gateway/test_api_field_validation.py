@@ -1,4 +1,4 @@
-"""fieldValidation: what the schema does not know is dropped with a warning, dropped silently, or refused."""
+"""fieldValidation: unknown fields are dropped with a warning, dropped silently, or refused."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WARNINGS = [f'299 - "{problem}"' for problem in PROBLEMS]
     ("query", "warned"), [("", True), ("?fieldValidation=Warn", True), ("?fieldValidation=Ignore", False)]
 )
 @pytest.mark.parametrize("method", ["POST", "PUT"])
-async def test_dropped(method: str, query: str, warned: bool) -> None:
+async def test_unknown_fields_are_dropped(method: str, query: str, warned: bool) -> None:
     async with served() as api:
         if method == "PUT":
             await api.create("configmaps", {"metadata": {"name": "a"}})
@@ -40,7 +40,7 @@ async def test_dropped(method: str, query: str, warned: bool) -> None:
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT"])
-async def test_refused(method: str) -> None:
+async def test_unknown_fields_are_refused_by_strict(method: str) -> None:
     async with served() as api:
         if method == "PUT":
             await api.create("configmaps", {"metadata": {"name": "a"}})
@@ -68,7 +68,7 @@ async def test_invalid_alone_is_422_in_every_mode(mode: str) -> None:
         assert "a b" in await api.refuse("POST", PATH, body, 422, fieldValidation=mode)
 
 
-async def test_a_known_body_warns_of_nothing() -> None:
+async def test_body_without_unknown_fields_has_no_warnings() -> None:
     async with served() as api:
         for mode in ("Ignore", "Warn", "Strict"):
             body = b'{"metadata": {"generateName": "a-"}, "data": {"k": "v"}}'
@@ -76,7 +76,7 @@ async def test_a_known_body_warns_of_nothing() -> None:
             assert (answer.status, answer.warnings) == (201, [])
 
 
-async def test_yaml_reports_the_same_but_for_lines() -> None:
+async def test_yaml_reports_the_same_fields_with_lines() -> None:
     async with served() as api:
         body = b"metadata:\n  name: a\n  nmae: b\ndata:\n  k: '1'\n  k: '2'\nextra: 1\n"
         answer = await api.ask("POST", PATH, body, headers={"content-type": "application/yaml"})
@@ -91,7 +91,7 @@ async def test_yaml_reports_the_same_but_for_lines() -> None:
         assert answer.expect(201)["data"] == {"k": "2"}
 
 
-async def test_yaml_is_refused_in_the_order_of_its_keys() -> None:
+async def test_yaml_problems_are_in_key_order() -> None:
     async with served() as api:
         body = b"extra: 1\ndata:\n  k: '1'\n  k: '2'\nmetadata:\n  name: a\n  nmae: b\n"
         headers = {"content-type": "application/yaml"}
@@ -103,7 +103,7 @@ async def test_yaml_is_refused_in_the_order_of_its_keys() -> None:
 
 
 @pytest.mark.parametrize("body", [b"data:\n  k: x\n  k: z\n", b'{"data": {"k": "x",\n\n"k": "z"}}'])
-async def test_an_apply_is_read_as_yaml_whatever_it_is(body: bytes) -> None:
+async def test_apply_reports_problems_as_yaml_does(body: bytes) -> None:
     async with served() as api:
         whole = body.replace(b"data", b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata", 1)
         if body.startswith(b"{"):
@@ -115,7 +115,7 @@ async def test_an_apply_is_read_as_yaml_whatever_it_is(body: bytes) -> None:
         assert answer.expect(201)["data"] == {"k": "z"}
 
 
-async def test_a_dry_run_tells_too() -> None:
+async def test_dry_run_warns_too() -> None:
     async with served() as api:
         answer = await api.ask("POST", PATH, BODY, dryRun="All")
         assert answer.warnings == WARNINGS
@@ -123,7 +123,7 @@ async def test_a_dry_run_tells_too() -> None:
         assert names(await api.list("configmaps")) == []
 
 
-async def test_three_hundred_unknown_fields() -> None:
+async def test_warnings_about_many_unknown_fields_are_limited() -> None:
     body = orjson.dumps({"metadata": {"name": "a"}, **{f"extra{number}": 1 for number in range(300)}})
     async with served() as api:
         answer = await api.ask("POST", PATH, body, dryRun="All")

@@ -1,4 +1,4 @@
-"""Deletion in two phases: marked while finalizers hold it, gone when the last one is taken away."""
+"""Deletion in two phases: marked while there are finalizers, deleted when the last one is removed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def held(*finalizers: str, **data: str) -> Document:
 
 
 @everywhere
-async def test_a_delete_marks_and_keeps(opened: Opener) -> None:
+async def test_delete_marks_an_object_with_finalizers(opened: Opener) -> None:
     async with opened() as api:
         made = await api.create("configmaps", held(ONE))
         api.clock.advance(60)
@@ -29,7 +29,7 @@ async def test_a_delete_marks_and_keeps(opened: Opener) -> None:
 
 
 @everywhere
-async def test_a_second_delete_changes_nothing(opened: Opener) -> None:
+async def test_second_delete_changes_nothing(opened: Opener) -> None:
     async with opened() as api:
         await api.create("configmaps", held(ONE))
         await api.delete("configmaps", "a")
@@ -40,7 +40,7 @@ async def test_a_second_delete_changes_nothing(opened: Opener) -> None:
 
 
 @everywhere
-async def test_finalizers_go_one_by_one_in_any_order(opened: Opener) -> None:
+async def test_finalizers_are_removed_in_any_order(opened: Opener) -> None:
     async with opened() as api:
         await api.create("configmaps", held(ONE, TWO))
         await api.delete("configmaps", "a")
@@ -54,7 +54,7 @@ async def test_finalizers_go_one_by_one_in_any_order(opened: Opener) -> None:
 
 
 @everywhere
-async def test_the_name_is_taken_until_the_object_is_gone(opened: Opener) -> None:
+async def test_name_is_taken_until_the_object_is_deleted(opened: Opener) -> None:
     async with opened() as api:
         await api.create("configmaps", held(ONE))
         await api.delete("configmaps", "a")
@@ -67,7 +67,7 @@ async def test_the_name_is_taken_until_the_object_is_gone(opened: Opener) -> Non
 
 
 @everywhere
-async def test_a_marked_object_can_be_changed_but_not_unmarked(opened: Opener) -> None:
+async def test_marked_object_can_be_changed_but_not_unmarked(opened: Opener) -> None:
     async with opened() as api:
         await api.create("configmaps", held(ONE))
         await api.delete("configmaps", "a")
@@ -77,7 +77,7 @@ async def test_a_marked_object_can_be_changed_but_not_unmarked(opened: Opener) -
 
 
 @everywhere
-async def test_a_marked_object_takes_no_new_finalizers(opened: Opener) -> None:
+async def test_marked_object_accepts_no_new_finalizers(opened: Opener) -> None:
     async with opened() as api:
         await api.create("configmaps", held(ONE))
         await api.delete("configmaps", "a")
@@ -87,7 +87,7 @@ async def test_a_marked_object_takes_no_new_finalizers(opened: Opener) -> None:
 
 
 @everywhere
-async def test_taking_finalizers_from_a_live_object_deletes_nothing(opened: Opener) -> None:
+async def test_removing_finalizers_of_an_unmarked_object_deletes_nothing(opened: Opener) -> None:
     async with opened() as api:
         await api.create("configmaps", held(ONE))
         await api.replace("configmaps", held())
@@ -95,7 +95,7 @@ async def test_taking_finalizers_from_a_live_object_deletes_nothing(opened: Open
 
 
 @everywhere
-async def test_without_finalizers_a_delete_is_final(opened: Opener) -> None:
+async def test_delete_without_finalizers_is_immediate(opened: Opener) -> None:
     async with opened() as api:
         await api.create("configmaps", held())
         await api.delete("configmaps", "a")
@@ -105,7 +105,7 @@ async def test_without_finalizers_a_delete_is_final(opened: Opener) -> None:
         assert refused.value.reason == "NotFound"
 
 
-async def test_the_answers() -> None:
+async def test_responses_of_both_phases() -> None:
     async with served() as api:
         path = api.path("configmaps", name="a")
         await api.create("configmaps", held(ONE))
@@ -119,7 +119,7 @@ async def test_the_answers() -> None:
         assert status["details"] == {"name": "a", "kind": "configmaps", "uid": uid}
 
 
-async def test_marks_outlive_a_restart() -> None:
+async def test_marked_object_stays_marked_after_a_restart() -> None:
     async with served() as api:
         await api.create("configmaps", held(ONE))
         await api.delete("configmaps", "a")

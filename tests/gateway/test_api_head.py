@@ -1,4 +1,4 @@
-"""HEAD is no method of resources or discovery: 405 for whoever may read. Health and metrics take it."""
+"""HEAD is not allowed on resources and discovery (405 for those who may read); health and metrics serve it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TAKEN = ["/", "/livez", "/livez?verbose", "/readyz/ping", "/healthz", "/livez/no
 
 
 @pytest.mark.parametrize("path", REFUSED)
-async def test_head_is_refused(path: str) -> None:
+async def test_head_is_not_allowed_on_resources_and_discovery(path: str) -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a"))
         answer = await api.ask("HEAD", path)
@@ -41,7 +41,7 @@ async def test_head_is_get_without_a_body(path: str) -> None:
             assert head.headers[name] == got.headers[name]
 
 
-async def test_head_of_metrics() -> None:
+async def test_head_of_metrics_is_served() -> None:
     async with served() as api:
         answer = await api.ask("HEAD", "/metrics")
         assert (answer.status, answer.body) == (200, b"")

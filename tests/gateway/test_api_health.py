@@ -1,4 +1,4 @@
-"""Health over HTTP: summaries are public, single checks are not, and only the code counts to machines."""
+"""Health over HTTP: summaries are public, single checks need rights."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ KINDS = ["livez", "readyz", "healthz"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_healthy_server_says_ok(kind: str) -> None:
+async def test_healthy_server_reports_ok(kind: str) -> None:
     async with served() as api:
         for token in (None, ALICE):
             answer = await api.ask("GET", f"/{kind}", token=token)
@@ -19,7 +19,7 @@ async def test_a_healthy_server_says_ok(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_verbose_names_every_check(kind: str) -> None:
+async def test_verbose_report_lists_every_check(kind: str) -> None:
     async with served() as api:
         for query in ("verbose", "verbose=", "verbose=true", "verbose=0"):
             *checks, last = (await api.ask("GET", f"/{kind}?{query}", token=None)).text.splitlines()
@@ -29,7 +29,7 @@ async def test_verbose_names_every_check(kind: str) -> None:
             assert ("[+]shutdown ok" in checks) == (kind == "readyz")
 
 
-async def test_excluded_checks() -> None:
+async def test_excluded_checks_are_marked() -> None:
     async with served() as api:
         text = (await api.ask("GET", "/readyz?verbose&exclude=ping&exclude=journal")).text
         assert "[+]ping excluded: ok\n" in text
@@ -38,7 +38,7 @@ async def test_excluded_checks() -> None:
         assert text.endswith("readyz check passed\n")
 
 
-async def test_a_check_that_does_not_exist_cannot_be_excluded() -> None:
+async def test_excluding_an_unknown_check_warns() -> None:
     async with served() as api:
         text = (await api.ask("GET", "/livez?verbose&exclude=nothing&exclude=ping")).text
         assert 'warn: some health checks cannot be excluded: no matches for "nothing"\n' in text
@@ -47,7 +47,7 @@ async def test_a_check_that_does_not_exist_cannot_be_excluded() -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_every_check_has_a_path_of_its_own(kind: str) -> None:
+async def test_every_check_has_its_own_path(kind: str) -> None:
     async with served() as api:
         lines = (await api.ask("GET", f"/{kind}?verbose")).text.splitlines()[:-1]
         checks = [line.removeprefix("[+]").removesuffix(" ok") for line in lines]
@@ -65,21 +65,21 @@ async def test_single_checks_need_rights() -> None:
         assert (await api.ask("GET", "/livez/ping", token=ALICE)).status == 403
 
 
-async def test_plain_text_whatever_is_accepted() -> None:
+async def test_report_is_plain_text_for_every_accept_header() -> None:
     async with served() as api:
         for accepted in ("application/json", "image/png"):
             answer = await api.ask("GET", "/livez", headers={"accept": accepted})
             assert (answer.status, answer.text) == (200, "ok")
 
 
-async def test_an_unknown_token_is_refused_even_here() -> None:
+async def test_unknown_token_is_refused_on_public_paths() -> None:
     async with served() as api:
         for path in ("/livez", "/healthz", "/version"):
             assert (await api.ask("GET", path, token="unknown")).expect(401)["reason"] == "Unauthorized"
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_the_kubernetes_dialect_names_checks_as_its_clients_do(kind: str) -> None:
+async def test_kubernetes_dialect_uses_the_check_names_of_kube_apiserver(kind: str) -> None:
     async with served(dialect="kubernetes") as api:
         text = (await api.ask("GET", f"/{kind}?verbose", token=None)).text
         *checks, last = text.splitlines()

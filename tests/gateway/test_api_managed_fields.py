@@ -1,4 +1,4 @@
-"""managedFields of every write but applies: whose they are, when they are renewed, and how they are reset."""
+"""managedFields of all writes but apply: owners, when entries change, and how to reset them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def merge(api: Api, path: str, body: Document, **query: Any) -> Document:
 
 
 @everywhere
-async def test_a_create_owns_all_of_it(opened: Opener) -> None:
+async def test_creator_owns_all_fields(opened: Opener) -> None:
     async with opened() as api:
         made = await api.create("configmaps", DATA)
         assert [one[1:] for one in entries(made)] == [("Update", "", {"f:data": {".": {}, "f:k": {}}})]
@@ -34,21 +34,21 @@ async def test_a_create_owns_all_of_it(opened: Opener) -> None:
 
 
 @everywhere
-async def test_what_says_nothing_has_no_owners(opened: Opener) -> None:
+async def test_object_without_fields_has_no_managed_fields(opened: Opener) -> None:
     async with opened() as api:
         made = await api.create("configmaps", {"metadata": {"name": "a"}})
         assert "managedFields" not in made["metadata"]
 
 
 @everywhere
-async def test_sent_back_as_read_changes_neither_owners_nor_times(opened: Opener) -> None:
+async def test_unchanged_update_changes_neither_owners_nor_times(opened: Opener) -> None:
     async with opened() as api:
         made = await api.create("configmaps", DATA)
         api.clock.advance(10)
         assert await api.replace("configmaps", made) == made
 
 
-async def test_the_manager_is_named_or_the_program() -> None:
+async def test_manager_is_the_parameter_or_the_user_agent() -> None:
     async with served() as api:
         for name, agent, query, manager in (
             ("a", "tool/v1 (x/y)", {}, "tool"),
@@ -61,7 +61,7 @@ async def test_the_manager_is_named_or_the_program() -> None:
             assert entries(made)[0][0] == manager
 
 
-async def test_a_program_with_an_odd_name_is_a_manager_too() -> None:
+async def test_unusual_user_agent_is_a_manager() -> None:
     async with served() as api:
         for name, agent, manager in (
             ("a", b"x" * 500, "x" * 128),
@@ -73,7 +73,7 @@ async def test_a_program_with_an_odd_name_is_a_manager_too() -> None:
             assert entries(made.expect(201))[0][0] == manager
 
 
-async def test_status_has_entries_of_its_own() -> None:
+async def test_status_has_separate_entries() -> None:
     async with served() as api:
         made = await api.create("nodes", {"metadata": {"name": "n", "labels": {"a": "b"}}})
         path = api.path("nodes", name="n")
@@ -96,7 +96,7 @@ async def test_one_empty_entry_resets_and_an_empty_list_does_not() -> None:
         assert entries(await merge(api, path, {"data": {"n": "1"}})) == []
 
 
-async def test_both_views_of_an_event_keep_one_book() -> None:
+async def test_both_versions_of_an_event_share_managed_fields() -> None:
     async with served() as api:
         about = {"kind": "Pod", "name": "p", "namespace": "default"}
         made = await api.create(
@@ -116,7 +116,7 @@ async def test_both_views_of_an_event_keep_one_book() -> None:
         assert changed["metadata"]["managedFields"][-1]["apiVersion"] == "events.cluster.io/v1"
 
 
-async def test_owners_are_told_of_in_lists_too() -> None:
+async def test_lists_have_managed_fields() -> None:
     async with served() as api:
         made = await api.create("configmaps", DATA)
         listed = await api.list("configmaps")
@@ -139,7 +139,7 @@ RESETS: list[tuple[str, str, Any]] = [
 
 
 @pytest.mark.parametrize(("method", "media", "body"), RESETS, ids=[media for _, media, _ in RESETS])
-async def test_every_write_that_is_no_apply_can_reset(method: str, media: str, body: Any) -> None:
+async def test_every_write_but_apply_can_reset_managed_fields(method: str, media: str, body: Any) -> None:
     async with served() as api:
         made = await api.create("configmaps", DATA)
         assert entries(made)
@@ -151,7 +151,7 @@ async def test_every_write_that_is_no_apply_can_reset(method: str, media: str, b
         assert reset["metadata"]["resourceVersion"] != made["metadata"]["resourceVersion"]
 
 
-async def test_a_reset_with_another_change_makes_the_changer_its_owner() -> None:
+async def test_reset_with_another_change_makes_the_writer_its_owner() -> None:
     async with served() as api:
         made = await api.create("configmaps", DATA)
         path = api.path("configmaps", name=made["metadata"]["name"])

@@ -1,4 +1,4 @@
-"""Methods that a path does not take are 405 with a Status, and change nothing."""
+"""Methods that a path does not allow get a 405 with a Status, and change nothing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("method", sorted({method for method, _ in REFUSED}))
-async def test_methods_a_path_does_not_take(method: str) -> None:
+async def test_unsupported_method_of_a_path_is_not_allowed(method: str) -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a"))
         head = await api.head()
@@ -43,14 +43,14 @@ async def test_methods_a_path_does_not_take(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["FOO", "CONNECT"])
-async def test_methods_that_no_path_takes(method: str) -> None:
+async def test_unknown_method_is_not_allowed(method: str) -> None:
     async with served() as api:
         status = (await api.ask(method, COLLECTION)).expect(405)
         assert (status["kind"], status["reason"], status["details"]) == ("Status", "MethodNotAllowed", {})
         assert (await api.ask("GET", "/livez")).status == 200
 
 
-async def test_rights_are_asked_for_before_the_method_is_judged() -> None:
+async def test_authorization_comes_before_the_method_check() -> None:
     async with served() as api:
         for method, path in REFUSED:
             answer = await api.ask(method, path, config_map("a"), token=None)
@@ -73,7 +73,7 @@ async def test_rights_are_asked_for_before_the_method_is_judged() -> None:
         ("FOO", COLLECTION, "GET, POST, PUT, PATCH, DELETE"),
     ],
 )
-async def test_a_refusal_names_the_methods_of_the_path(method: str, path: str, allowed: str) -> None:
+async def test_allow_header_lists_the_methods_of_the_path(method: str, path: str, allowed: str) -> None:
     async with served() as api:
         answer = await api.ask(method, path)
         assert (answer.status, answer.headers["allow"]) == (405, allowed)

@@ -1,4 +1,4 @@
-"""/metrics: counted by verb, group, resource and code, and never by what a client makes up."""
+"""/metrics: requests by verb, group, resource and code; unknown ones add no series."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def requests(api: Api) -> dict[Labels, float]:
     return found
 
 
-async def test_requests_are_counted_by_what_they_asked_for() -> None:
+async def test_requests_are_counted_by_verb_and_resource() -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a"))
         for _ in range(3):
@@ -37,7 +37,7 @@ async def test_requests_are_counted_by_what_they_asked_for() -> None:
         assert counts["DELETECOLLECTION", "", "configmaps", "200"] == 1
 
 
-async def test_what_clients_make_up_adds_no_series() -> None:
+async def test_unknown_verbs_and_resources_add_no_series() -> None:
     async with served() as api:
         for number in range(8):
             for path in (
@@ -62,7 +62,7 @@ async def test_what_clients_make_up_adds_no_series() -> None:
         assert len(await requests(api)) < 20
 
 
-async def test_the_parts_of_the_server_tell_of_themselves() -> None:
+async def test_statistics_of_the_server_are_metrics() -> None:
     async with served() as api:
         made = await api.create("configmaps", config_map("a"))
         text = (await api.ask("GET", "/metrics")).text
@@ -72,6 +72,6 @@ async def test_the_parts_of_the_server_tell_of_themselves() -> None:
         assert float(lines["rewound_commit_failures_total"]) == 0
 
 
-async def test_they_need_rights() -> None:
+async def test_metrics_need_rights() -> None:
     async with served() as api:
         assert (await api.ask("GET", "/metrics", token=None)).expect(403)["reason"] == "Forbidden"

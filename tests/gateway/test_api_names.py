@@ -1,4 +1,4 @@
-"""Names: given, generated, taken, and free again after a delete."""
+"""Names: chosen, generated, taken, and free again after a delete."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.gateway.api import Opener, config_map, everywhere, names, served
 
 
 @everywhere
-async def test_a_name_is_taken_once_per_namespace_and_kind(opened: Opener) -> None:
+async def test_name_is_unique_per_namespace_and_kind(opened: Opener) -> None:
     async with opened() as api:
         await api.create("configmaps", config_map("a"))
         with pytest.raises(Refused, match='configmaps "a" already exists') as refused:
@@ -24,7 +24,7 @@ async def test_a_name_is_taken_once_per_namespace_and_kind(opened: Opener) -> No
 
 
 @everywhere
-async def test_a_deleted_name_can_be_used_again_by_another_object(opened: Opener) -> None:
+async def test_name_of_a_deleted_object_can_be_used_again(opened: Opener) -> None:
     async with opened() as api:
         first = await api.create("configmaps", config_map("a"))
         await api.delete("configmaps", "a")
@@ -34,7 +34,7 @@ async def test_a_deleted_name_can_be_used_again_by_another_object(opened: Opener
 
 
 @everywhere
-async def test_generated_names(opened: Opener) -> None:
+async def test_generate_name_makes_a_unique_name(opened: Opener) -> None:
     async with opened() as api:
         made = [await api.create("configmaps", {"metadata": {"generateName": "web-"}}) for _ in range(5)]
         found = {one["metadata"]["name"] for one in made}
@@ -44,7 +44,7 @@ async def test_generated_names(opened: Opener) -> None:
 
 
 @everywhere
-async def test_a_long_base_is_cut_so_that_the_name_fits(opened: Opener) -> None:
+async def test_long_generate_name_is_shortened(opened: Opener) -> None:
     async with opened() as api:
         made = await api.create("configmaps", {"metadata": {"generateName": "x" * 100}})
         assert made["metadata"]["name"][:58] == "x" * 58
@@ -52,7 +52,7 @@ async def test_a_long_base_is_cut_so_that_the_name_fits(opened: Opener) -> None:
 
 
 @everywhere
-async def test_a_given_name_stands_before_a_generated_one(opened: Opener) -> None:
+async def test_name_takes_precedence_over_generate_name(opened: Opener) -> None:
     async with opened() as api:
         made = await api.create("configmaps", {"metadata": {"name": "given", "generateName": "web-"}})
         assert made["metadata"]["name"] == "given"
@@ -60,7 +60,7 @@ async def test_a_given_name_stands_before_a_generated_one(opened: Opener) -> Non
 
 @everywhere
 @pytest.mark.parametrize("base", ["Web-", "a/b", "-"])
-async def test_a_base_that_makes_no_name(opened: Opener, base: str) -> None:
+async def test_invalid_generate_name_is_refused(opened: Opener, base: str) -> None:
     async with opened() as api:
         with pytest.raises(Refused) as refused:
             await api.create("configmaps", {"metadata": {"generateName": base}})
@@ -68,13 +68,13 @@ async def test_a_base_that_makes_no_name(opened: Opener, base: str) -> None:
 
 
 @everywhere
-async def test_neither_name_nor_base(opened: Opener) -> None:
+async def test_missing_name_is_refused(opened: Opener) -> None:
     async with opened() as api:
         with pytest.raises(Refused, match="name or generateName is required"):
             await api.create("configmaps", {"metadata": {}})
 
 
-async def test_a_generated_name_that_is_taken_asks_to_come_back() -> None:
+async def test_generated_name_that_is_taken_has_retry_after() -> None:
     async with open_store() as store:
         store.write_contexts = WriteContexts(store.clock, random.Random(1))
         await store.create("configmaps", {"metadata": {"generateName": "web-"}})
@@ -84,7 +84,7 @@ async def test_a_generated_name_that_is_taken_asks_to_come_back() -> None:
         assert refused.value.reason == "AlreadyExists"
 
 
-async def test_the_status_of_a_taken_generated_name_says_when() -> None:
+async def test_status_of_a_taken_generated_name_has_retry_after_seconds() -> None:
     async with served() as api:
         body = {"metadata": {"name": "a", "generateName": "web-"}}
         await api.create("configmaps", body)

@@ -1,4 +1,4 @@
-"""A namespace in the body of an object that is in none: taken out, whatever the verb."""
+"""A namespace in the body of a cluster-scoped object is removed, for every verb."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ MISPLACED: dict[str, Any] = {"metadata": {"name": "a", "namespace": "elsewhere",
         ("/apis/storage.cluster.io/v1/storageclasses", {**MISPLACED, "provisioner": "example.com/p"}),
     ],
 )
-async def test_a_create(path: str, body: dict[str, Any]) -> None:
+async def test_create_drops_the_namespace(path: str, body: dict[str, Any]) -> None:
     async with served() as api:
         assert "namespace" not in (await api.ask("POST", path, body)).expect(201)["metadata"]
         assert "namespace" not in (await api.ask("GET", f"{path}/a")).expect(200)["metadata"]
 
 
-async def test_a_replace() -> None:
+async def test_replace_drops_the_namespace() -> None:
     async with served() as api:
         await api.create("nodes", {"metadata": {"name": "a"}})
         node = (await api.ask("PUT", f"{NODES}/a", MISPLACED)).expect(200)
@@ -34,7 +34,7 @@ async def test_a_replace() -> None:
 
 
 @pytest.mark.parametrize("format_", ["merge-patch+json", "strategic-merge-patch+json", "apply-patch+yaml"])
-async def test_a_patch(format_: str) -> None:
+async def test_patch_drops_the_namespace(format_: str) -> None:
     async with served() as api:
         await api.create("nodes", {"metadata": {"name": "a"}})
         headers = {"Content-Type": f"application/{format_}"}
@@ -44,7 +44,7 @@ async def test_a_patch(format_: str) -> None:
         assert "namespace" not in node["metadata"] and node["metadata"]["labels"] == {"l": "m"}
 
 
-async def test_an_apply_that_creates() -> None:
+async def test_apply_drops_the_namespace() -> None:
     async with served() as api:
         headers = {"Content-Type": "application/apply-patch+yaml"}
         body = {"apiVersion": "v1", "kind": "Node", **MISPLACED}

@@ -1,4 +1,4 @@
-"""Compact JSON documents end with a newline, as Go's encoder writes them; events of a watch stay one line each."""
+"""Compact JSON documents end with a newline, as Go's encoder writes them; each watch event is one line."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PARTIALS = TABLE.replace("Table", "PartialObjectMetadataList")
         ("/apis", "application/json;as=APIGroupDiscoveryList;g=apidiscovery.cluster.io;v=v2beta1"),
     ],
 )
-async def test_documents(path: str, accept: str) -> None:
+async def test_compact_documents_end_with_a_newline(path: str, accept: str) -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a"))
         answer = await api.ask("GET", path, headers={"accept": accept})
@@ -41,7 +41,7 @@ async def test_documents(path: str, accept: str) -> None:
         assert answer.headers["content-length"] == str(len(answer.body))
 
 
-async def test_writes() -> None:
+async def test_responses_to_writes_end_with_a_newline() -> None:
     async with served() as api:
         made = await api.ask("POST", MAPS, config_map("a"))
         gone = await api.ask("DELETE", f"{MAPS}/a")
@@ -51,7 +51,7 @@ async def test_writes() -> None:
             assert answer.body.count(b"\n") == 1
 
 
-async def test_indented_documents_and_yaml_have_their_own_ends() -> None:
+async def test_indented_documents_and_yaml_end_as_in_go() -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a"))
         indented = await api.ask("GET", f"{MAPS}/a", pretty="true")
@@ -62,7 +62,7 @@ async def test_indented_documents_and_yaml_have_their_own_ends() -> None:
 
 
 @pytest.mark.parametrize("include", ["Object", "Metadata"])
-async def test_events_stay_on_one_line(include: str, mock_clock: MockClock) -> None:
+async def test_watch_events_are_one_line_each(include: str, mock_clock: MockClock) -> None:
     answers: list[Answer] = []
 
     async def watch(accept: str) -> None:

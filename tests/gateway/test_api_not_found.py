@@ -1,4 +1,4 @@
-"""What is not there: a Status where the group is served, plain text where nobody serves it."""
+"""404: a Status if the group is served, plain text if it is not."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ NO_PATH = [
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
-async def test_a_resource_that_its_group_does_not_have(method: str) -> None:
+async def test_unknown_resource_of_a_group_is_a_status(method: str) -> None:
     async with served() as api:
         head = await api.head()
         for path in NO_RESOURCE:
@@ -55,7 +55,7 @@ async def test_a_resource_that_its_group_does_not_have(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_a_path_that_nobody_serves(method: str) -> None:
+async def test_unknown_path_is_plain_text(method: str) -> None:
     async with served() as api:
         for path in NO_PATH:
             answer = await api.ask(method, path, b"{}" if method == "POST" else None)
@@ -64,7 +64,7 @@ async def test_a_path_that_nobody_serves(method: str) -> None:
 
 
 @pytest.mark.parametrize("token", [None, ALICE], ids=["anonymous", "without rights"])
-async def test_who_may_not_ask_does_not_learn_what_is_there(token: str | None) -> None:
+async def test_forbidden_request_does_not_reveal_what_exists(token: str | None) -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a"))
         there = "/api/v1/namespaces/default/configmaps/a"
@@ -78,7 +78,7 @@ async def test_who_may_not_ask_does_not_learn_what_is_there(token: str | None) -
     "name", ["missing", "Impossible_Name", "x" * 300, "%20", "%00", "%ff", "%F0%9F%92%A9"]
 )
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
-async def test_an_object_that_is_not_there(method: str, name: str) -> None:
+async def test_missing_object_is_not_found(method: str, name: str) -> None:
     async with served() as api:
         head = await api.head()
         status = (
@@ -90,7 +90,7 @@ async def test_an_object_that_is_not_there(method: str, name: str) -> None:
         assert await api.head() == head
 
 
-async def test_collections_of_a_missing_namespace() -> None:
+async def test_missing_namespace_has_empty_collections_and_refuses_writes() -> None:
     async with served() as api:
         assert (await api.list("configmaps", "missing"))["items"] == []
         assert (await api.ask("DELETE", api.path("configmaps", "missing"))).status == 200
@@ -113,7 +113,7 @@ async def test_collections_of_a_missing_namespace() -> None:
         ("/apis/apps/v1/namespaces/default/deployments/a/status", 'deployments.apps "a" not found'),
     ],
 )
-async def test_what_was_sought_below_an_object_that_is_not_there(path: str, message: str) -> None:
+async def test_subresource_of_a_missing_object_is_not_found(path: str, message: str) -> None:
     async with served() as api:
         assert (await api.ask("GET", path)).expect(404)["message"] == message
 
@@ -122,7 +122,7 @@ async def test_what_was_sought_below_an_object_that_is_not_there(path: str, mess
 @pytest.mark.parametrize(
     ("name", "why"), [("%2e%2e", "\"..\": may not be '..'"), ("a%25", "\"a%\": may not contain '%'")]
 )
-async def test_a_name_that_nothing_can_have(method: str, name: str, why: str) -> None:
+async def test_impossible_name_is_not_found(method: str, name: str, why: str) -> None:
     async with served() as api:
         body = {"metadata": {"name": unquote(name)}} if method in ("PUT", "PATCH") else None
         headers = {"content-type": "application/merge-patch+json"} if method == "PATCH" else {}

@@ -1,4 +1,4 @@
-"""Writes that a full mailbox or a full disk refuses: 429 and 507, each saying when to come back; reads go on."""
+"""A full mailbox or disk refuses writes with 429 or 507 and Retry-After; reads continue."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from journal.log import Journal
 from tests.gateway.api import config_map, names, served
 
 
-async def test_a_full_mailbox(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_full_mailbox_refuses_writes_with_429(monkeypatch: pytest.MonkeyPatch) -> None:
     async with served() as api:
         monkeypatch.setattr("actors.resource.actor.MAILBOX_CAPACITY", 0)
         answer = await api.ask("POST", api.path("configmaps"), config_map("a"))
@@ -22,7 +22,7 @@ async def test_a_full_mailbox(monkeypatch: pytest.MonkeyPatch) -> None:
         assert (await api.ask("GET", "/readyz")).status == 200
 
 
-async def test_a_full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_full_disk_refuses_writes_with_507(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise StorageFull(Path("data"), "No space left on device")
 

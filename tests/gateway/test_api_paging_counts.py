@@ -1,4 +1,4 @@
-"""remainingItemCount is exact on every page, and left out where nothing remains or a selector hides it."""
+"""remainingItemCount is exact on every page, and absent on the last page or with a selector."""
 
 from __future__ import annotations
 
@@ -45,14 +45,16 @@ async def shapes(
         ([1 << 62], [(5, None, False)]),
     ],
 )
-async def test_every_page(opened: Opener, limits: list[int], expected: list[tuple[Any, ...]]) -> None:
+async def test_remaining_count_is_exact_on_every_page(
+    opened: Opener, limits: list[int], expected: list[tuple[Any, ...]]
+) -> None:
     async with opened() as api:
         await fill(api, 5)
         assert await shapes(api, limits) == expected
 
 
 @everywhere
-async def test_writes_between_pages_do_not_move_the_count(opened: Opener) -> None:
+async def test_writes_between_pages_do_not_change_the_count(opened: Opener) -> None:
     async with opened() as api:
         await fill(api, 5)
         first = await api.list("configmaps", limit=2)
@@ -62,7 +64,7 @@ async def test_writes_between_pages_do_not_move_the_count(opened: Opener) -> Non
 
 
 @everywhere
-async def test_it_counts_the_namespaces_that_were_asked_for(opened: Opener) -> None:
+async def test_count_is_limited_to_the_namespace(opened: Opener) -> None:
     async with opened() as api:
         await fill(api, 3)
         await fill(api, 4, "cluster-public")
@@ -76,14 +78,14 @@ async def test_it_counts_the_namespaces_that_were_asked_for(opened: Opener) -> N
     "selector",
     [{"labelSelector": "even=True"}, {"fieldSelector": "metadata.name!=c9"}, {"labelSelector": "even"}],
 )
-async def test_with_a_selector_it_is_left_out(opened: Opener, selector: dict[str, str]) -> None:
+async def test_count_is_absent_with_a_selector(opened: Opener, selector: dict[str, str]) -> None:
     async with opened() as api:
         await fill(api, 6)
         assert (await shapes(api, [2, 9], **selector))[0] == (2, None, True)
 
 
 @everywhere
-async def test_a_selector_that_comes_with_a_later_page_hides_it_too(opened: Opener) -> None:
+async def test_selector_on_a_later_page_removes_the_count(opened: Opener) -> None:
     async with opened() as api:
         await fill(api, 6)
         first = await api.list("configmaps", limit=1)
@@ -94,7 +96,7 @@ async def test_a_selector_that_comes_with_a_later_page_hides_it_too(opened: Open
 
 
 @everywhere
-async def test_the_last_match_on_a_full_page_ends_the_list(opened: Opener) -> None:
+async def test_last_match_on_a_full_page_ends_the_list(opened: Opener) -> None:
     async with opened() as api:
         await fill(api, 6)
         found = await shapes(api, [3], labelSelector="even=True")
@@ -104,7 +106,7 @@ async def test_the_last_match_on_a_full_page_ends_the_list(opened: Opener) -> No
 
 
 @everywhere
-async def test_a_selection_of_nothing(opened: Opener) -> None:
+async def test_selector_without_matches_gives_an_empty_list(opened: Opener) -> None:
     async with opened() as api:
         await fill(api, 2)
         listed = await api.list("configmaps", limit=1, labelSelector="even=maybe")
@@ -112,7 +114,7 @@ async def test_a_selection_of_nothing(opened: Opener) -> None:
 
 
 @everywhere
-async def test_an_empty_collection(opened: Opener) -> None:
+async def test_empty_collection_has_no_count(opened: Opener) -> None:
     async with opened() as api:
         for namespace in ("default", "missing", None):
             listed = await api.list("configmaps", namespace, limit=1)
@@ -120,7 +122,9 @@ async def test_an_empty_collection(opened: Opener) -> None:
 
 
 @everywhere
-async def test_slices_of_a_long_list_are_one_list(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pages_of_a_long_list_are_the_whole_list(
+    opened: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("actors.store.reads.SLICE", 2)
     async with opened() as api:
         await fill(api, 7)
@@ -131,7 +135,7 @@ async def test_slices_of_a_long_list_are_one_list(opened: Opener, monkeypatch: p
 
 
 @everywhere
-async def test_items_come_in_byte_order(opened: Opener) -> None:
+async def test_items_are_in_byte_order(opened: Opener) -> None:
     async with opened() as api:
         for name in ("9", "10", "a.b", "a-b", "a"):
             await api.create("configmaps", config_map(name))

@@ -1,4 +1,4 @@
-"""All pages of a list show the state of its first page, whatever is written meanwhile."""
+"""All pages of a list have the state of its first page, whatever is written meanwhile."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def contents(found: list[Document]) -> list[Document]:
 
 
 @everywhere
-async def test_creates_updates_and_deletes_between_pages_are_not_seen(opened: Opener) -> None:
+async def test_writes_between_pages_are_not_visible(opened: Opener) -> None:
     async with opened() as api:
         for number in range(8):
             await api.create("configmaps", config_map(f"c{number}", text="old"))
@@ -52,7 +52,7 @@ async def test_creates_updates_and_deletes_between_pages_are_not_seen(opened: Op
 
 
 @everywhere
-async def test_across_namespaces(opened: Opener) -> None:
+async def test_snapshot_covers_all_namespaces(opened: Opener) -> None:
     async with opened() as api:
         spaces = ["cluster-public", "cluster-system", "default"]
         for space in spaces:
@@ -73,7 +73,7 @@ async def test_across_namespaces(opened: Opener) -> None:
 
 
 @everywhere
-async def test_objects_that_enter_or_leave_a_selection_between_pages(opened: Opener) -> None:
+async def test_selection_is_that_of_the_first_page(opened: Opener) -> None:
     async with opened() as api:
         for number in range(6):
             await api.create("configmaps", labelled(f"c{number}", side="left" if number % 2 else "right"))
@@ -89,7 +89,7 @@ async def test_objects_that_enter_or_leave_a_selection_between_pages(opened: Ope
 
 
 @everywhere
-async def test_a_token_may_be_used_twice_and_after_a_restart(opened: Opener) -> None:
+async def test_token_may_be_used_twice_and_after_a_restart(opened: Opener) -> None:
     async with opened() as api:
         for number in range(6):
             await api.create("configmaps", config_map(f"c{number}"))
@@ -104,7 +104,7 @@ async def test_a_token_may_be_used_twice_and_after_a_restart(opened: Opener) -> 
 
 
 @everywhere
-async def test_pages_of_an_old_version(opened: Opener) -> None:
+async def test_old_version_can_be_paged(opened: Opener) -> None:
     async with opened() as api:
         for number in range(5):
             await api.create("configmaps", config_map(f"c{number}", text="old"))
@@ -123,7 +123,7 @@ async def test_pages_of_an_old_version(opened: Opener) -> None:
 
 @everywhere
 @pytest.mark.parametrize("seed", range(4))
-async def test_random_writes_between_pages_are_never_seen(opened: Opener, seed: int) -> None:
+async def test_random_writes_between_pages_are_not_visible(opened: Opener, seed: int) -> None:
     chance = random.Random(seed)
     async with opened() as api:
         spaces = ["cluster-public", "default"]

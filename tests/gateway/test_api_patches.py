@@ -1,4 +1,4 @@
-"""The three plain patches over HTTP: what they are conditional on, what they touch, and what they refuse."""
+"""JSON patch, merge patch and strategic merge patch over HTTP: preconditions, results and refusals."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def setting(format_: str, key: str, value: str) -> Any:
 
 
 @pytest.mark.parametrize("format_", FORMATS)
-async def test_what_changes_nothing_stores_nothing(format_: str) -> None:
+async def test_patch_without_effect_stores_nothing(format_: str) -> None:
     async with served() as api:
         made = await api.create("configmaps", config_map("a", k="v"))
         api.clock.advance(10)
@@ -53,7 +53,7 @@ async def test_what_changes_nothing_stores_nothing(format_: str) -> None:
 
 
 @pytest.mark.parametrize("format_", MAPS)
-async def test_a_patch_with_a_version_is_conditional(format_: str) -> None:
+async def test_patch_with_a_resource_version_is_conditional(format_: str) -> None:
     async with served() as api:
         made = await api.create("configmaps", config_map("a", k="v"))
         version = made["metadata"]["resourceVersion"]
@@ -65,7 +65,7 @@ async def test_a_patch_with_a_version_is_conditional(format_: str) -> None:
         assert (await api.get("configmaps", "a"))["data"] == {"k": "w"}
 
 
-async def test_a_json_patch_is_conditional_by_a_test() -> None:
+async def test_json_patch_is_conditional_by_a_test_operation() -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a", k="v"))
         body = [
@@ -77,7 +77,7 @@ async def test_a_json_patch_is_conditional_by_a_test() -> None:
 
 
 @pytest.mark.parametrize("format_", FORMATS)
-async def test_nobody_sees_a_conflict_that_nobody_asked_for(format_: str) -> None:
+async def test_concurrent_patches_without_versions_have_no_conflicts(format_: str) -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a", k="v"))
         answers: list[int] = []
@@ -95,7 +95,7 @@ async def test_nobody_sees_a_conflict_that_nobody_asked_for(format_: str) -> Non
 
 
 @pytest.mark.parametrize("format_", MAPS)
-async def test_a_scale_is_patched_on_condition_too(format_: str) -> None:
+async def test_patch_of_a_scale_with_a_version_is_conditional(format_: str) -> None:
     async with served() as api:
         made = (await api.ask("POST", DEPLOYMENTS, DEPLOYMENT)).expect(201)
         version = {"resourceVersion": made["metadata"]["resourceVersion"]}
@@ -107,7 +107,7 @@ async def test_a_scale_is_patched_on_condition_too(format_: str) -> None:
         assert (await api.ask("GET", path)).expect(200) == scaled
 
 
-async def test_a_scale_is_patched_by_operations() -> None:
+async def test_json_patch_changes_a_scale() -> None:
     async with served() as api:
         (await api.ask("POST", DEPLOYMENTS, DEPLOYMENT)).expect(201)
         body = [{"op": "replace", "path": "/spec/replicas", "value": 5}]
@@ -116,7 +116,7 @@ async def test_a_scale_is_patched_by_operations() -> None:
 
 
 @pytest.mark.parametrize("format_", MAPS)
-async def test_through_the_status_the_rest_stays(format_: str) -> None:
+async def test_patch_of_the_status_changes_nothing_else(format_: str) -> None:
     async with served() as api:
         (await api.ask("POST", DEPLOYMENTS, DEPLOYMENT)).expect(201)
         body = {"spec": {"replicas": 7}, "status": {"replicas": 3}}
@@ -126,7 +126,7 @@ async def test_through_the_status_the_rest_stays(format_: str) -> None:
 
 
 @pytest.mark.parametrize("format_", FORMATS)
-async def test_a_dry_run_stores_nothing(format_: str) -> None:
+async def test_dry_run_stores_nothing(format_: str) -> None:
     async with served() as api:
         made = await api.create("configmaps", config_map("a", k="v"))
         shown = (await patch(api, format_, setting(format_, "k", "w"), dryRun="All")).expect(200)
@@ -135,20 +135,20 @@ async def test_a_dry_run_stores_nothing(format_: str) -> None:
 
 
 @pytest.mark.parametrize("format_", FORMATS)
-async def test_what_is_not_there_is_not_found(format_: str) -> None:
+async def test_patch_of_a_missing_object_is_not_found(format_: str) -> None:
     async with served() as api:
         status = (await patch(api, format_, setting(format_, "k", "w"))).expect(404)
         assert status["details"] == {"name": "a", "kind": "configmaps"}
 
 
 @pytest.mark.parametrize(("format_", "body"), [("json", {}), ("merge", []), ("strategic", "x")])
-async def test_what_is_no_patch_is_a_bad_request(format_: str, body: Any) -> None:
+async def test_malformed_patch_is_a_bad_request(format_: str, body: Any) -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a", k="v"))
         assert (await patch(api, format_, body)).status == 400
 
 
-async def test_rules_of_stored_events_refuse_in_the_name_of_their_own_group() -> None:
+async def test_refused_patch_of_an_event_names_the_storage_group() -> None:
     async with served() as api:
         about = {"kind": "Pod", "name": "p", "namespace": "default"}
         await api.create("events", {"metadata": {"name": "e"}, "involvedObject": about, "reason": "One"})
@@ -159,7 +159,7 @@ async def test_rules_of_stored_events_refuse_in_the_name_of_their_own_group() ->
 
 
 @pytest.mark.parametrize("format_", FORMATS)
-async def test_a_uid_is_a_change_that_nobody_may_make(format_: str) -> None:
+async def test_patch_of_the_uid_is_refused(format_: str) -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a", k="v"))
         change: Any = {"metadata": {"uid": "another"}}
@@ -170,13 +170,13 @@ async def test_a_uid_is_a_change_that_nobody_may_make(format_: str) -> None:
 
 
 @pytest.mark.parametrize("format_", ["json", "strategic"])
-async def test_null_changes_nothing(format_: str) -> None:
+async def test_null_patch_changes_nothing(format_: str) -> None:
     async with served() as api:
         made = await api.create("configmaps", config_map("a", k="v"))
         assert (await patch(api, format_, None)).expect(200) == made
 
 
-async def test_the_namespace_is_looked_at_before_the_name() -> None:
+async def test_namespace_is_checked_before_the_name() -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a", k="v"))
         elsewhere = {"metadata": {"name": "b", "namespace": "other"}}
@@ -184,7 +184,7 @@ async def test_the_namespace_is_looked_at_before_the_name() -> None:
         assert "namespace of the provided object" in refused["message"]
 
 
-async def test_fields_doubled_in_operations_are_told_of_as_such() -> None:
+async def test_duplicate_fields_of_operations_are_reported() -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a", k="v"))
         body = b'[{"op":"add","op":"add","path":"/data/x","value":"y"}]'
@@ -194,7 +194,7 @@ async def test_fields_doubled_in_operations_are_told_of_as_such() -> None:
 
 
 @pytest.mark.parametrize("format_", FORMATS)
-async def test_that_nothing_is_there_is_told_before_what_is_wrong_with_the_patch(format_: str) -> None:
+async def test_missing_object_is_reported_before_a_malformed_patch(format_: str) -> None:
     async with served() as api:
         (await patch(api, format_, "no patch")).expect(404)
         await api.create("configmaps", config_map("a"))
@@ -202,7 +202,7 @@ async def test_that_nothing_is_there_is_told_before_what_is_wrong_with_the_patch
 
 
 @pytest.mark.parametrize("content_type", ["application/json", "text/plain"])
-async def test_a_refused_content_type_names_those_that_are_taken(content_type: str) -> None:
+async def test_unsupported_content_type_lists_the_supported_ones(content_type: str) -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a"))
         path = api.path("configmaps", name="a")
@@ -225,7 +225,7 @@ OTHERS = [
 
 @pytest.mark.parametrize("named", OTHERS, ids=["kind", "version", "both"])
 @pytest.mark.parametrize("below", ["", "/scale", "/status"])
-async def test_a_strategic_patch_may_name_any_type(named: Document, below: str) -> None:
+async def test_strategic_merge_patch_may_have_any_kind(named: Document, below: str) -> None:
     async with served() as api:
         made = (await api.ask("POST", DEPLOYMENTS, DEPLOYMENT)).expect(201)
         body = {**named, "spec": {"replicas": 4}}
@@ -236,7 +236,7 @@ async def test_a_strategic_patch_may_name_any_type(named: Document, below: str) 
 
 
 @pytest.mark.parametrize("named", OTHERS[:1], ids=["kind"])
-async def test_a_merge_patch_may_not(named: Document) -> None:
+async def test_merge_patch_may_not_change_the_kind(named: Document) -> None:
     async with served() as api:
         (await api.ask("POST", DEPLOYMENTS, DEPLOYMENT)).expect(201)
         (await patch(api, "merge", named, f"{DEPLOYMENTS}/d")).expect(422)

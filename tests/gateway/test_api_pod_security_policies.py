@@ -1,4 +1,4 @@
-"""PodSecurityPolicy over HTTP: lists, pages, deletes of one and of all, and the warning on every answer."""
+"""PodSecurityPolicy over HTTP: lists, pages, deletes, and the deprecation warning on every response."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def ask(api: Api, method: str, path: str, body: Any = None, code: int = 20
     return answer.expect(code)
 
 
-async def test_lists_and_deletes() -> None:
+async def test_policies_are_listed_and_deleted_with_warnings() -> None:
     async with served() as api:
         for name, size in (("a", "small"), ("b", "large"), ("c", "small")):
             await ask(api, "POST", PATH, policy(name, size=size), 201)
@@ -47,7 +47,7 @@ async def test_lists_and_deletes() -> None:
         assert (await ask(api, "GET", PATH))["items"] == []
 
 
-async def test_versions_that_are_gone_are_not_served() -> None:
+async def test_removed_versions_are_not_served() -> None:
     async with served() as api:
         for path in (
             "/apis/apps/v1beta1/namespaces/default/statefulsets",

@@ -1,4 +1,4 @@
-"""Paths below a pod: its node, its end, and what only an agent on its node could answer."""
+"""Subresources of a pod: binding, eviction, and those that only a kubelet could serve."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def binding(name: str = "p") -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("path", [f"{PODS}/p/binding", "/api/v1/namespaces/default/bindings"])
-async def test_a_pod_gets_its_node(path: str) -> None:
+async def test_binding_sets_the_node(path: str) -> None:
     async with served() as api:
         await make(api)
         assert (await api.ask("POST", f"{path}?dryRun=All", binding())).expect(201) == DONE
@@ -34,7 +34,7 @@ async def test_a_pod_gets_its_node(path: str) -> None:
         assert status["details"] == {"name": "p", "kind": "pods/binding"}
 
 
-async def test_bindings_that_say_too_little() -> None:
+async def test_incomplete_bindings_are_refused() -> None:
     """What is wrong with them is told whether there is such a pod or not."""
     async with served() as api:
         path = "/api/v1/namespaces/default/bindings"
@@ -46,7 +46,7 @@ async def test_bindings_that_say_too_little() -> None:
         (await api.ask("GET", f"{path}/p")).expect(404)
 
 
-async def test_bindings_that_fit_no_pod() -> None:
+async def test_bindings_that_fit_no_pod_are_refused() -> None:
     async with served() as api:
         await make(api)
         status = (await api.ask("POST", f"{PODS}/p/binding", binding("q"))).expect(400)
@@ -64,7 +64,7 @@ def eviction(name: str = "p", **options: Any) -> dict[str, Any]:
     return {**sent, "deleteOptions": options} if options else sent
 
 
-async def test_a_pod_is_asked_to_go() -> None:
+async def test_eviction_deletes_the_pod() -> None:
     async with served() as api:
         await make(api)
         path = f"{PODS}/p/eviction"
@@ -81,7 +81,7 @@ async def test_a_pod_is_asked_to_go() -> None:
         (await api.ask("POST", path, eviction())).expect(404)
 
 
-async def test_an_evicted_pod_on_a_node_has_its_time() -> None:
+async def test_evicted_pod_on_a_node_has_its_grace_period() -> None:
     async with served() as api:
         await make(api, nodeName="n")
         options = {"gracePeriodSeconds": 7}
@@ -89,7 +89,7 @@ async def test_an_evicted_pod_on_a_node_has_its_time() -> None:
         assert (await api.get("pods", "p"))["metadata"]["deletionGracePeriodSeconds"] == 7
 
 
-async def test_what_only_an_agent_could_answer() -> None:
+async def test_requests_for_a_kubelet_are_refused() -> None:
     async with served() as api:
         for method, path in (("GET", "log"), ("POST", "exec"), ("GET", "attach"), ("POST", "portforward")):
             (await api.ask(method, f"{PODS}/p/{path}")).expect(404)
@@ -106,7 +106,7 @@ async def test_what_only_an_agent_could_answer() -> None:
         (await api.ask("DELETE", f"{PODS}/p/log")).expect(405)
 
 
-async def test_nodes_do_not_answer_either() -> None:
+async def test_node_proxy_is_refused() -> None:
     async with served() as api:
         (await api.ask("GET", "/api/v1/nodes/n/proxy")).expect(404)
         await api.create("nodes", {"metadata": {"name": "n"}})
@@ -114,7 +114,7 @@ async def test_nodes_do_not_answer_either() -> None:
         assert "node n" in status["message"]
 
 
-async def test_the_scale_of_a_controller() -> None:
+async def test_scale_of_a_replication_controller() -> None:
     async with served() as api:
         template = {
             "metadata": {"labels": {"a": "b"}},

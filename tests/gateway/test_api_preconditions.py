@@ -1,4 +1,4 @@
-"""A delete may say of which object, and at which version; one that does not hold is a 409."""
+"""Preconditions of a delete: uid and resourceVersion; one that fails is a 409."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.gateway.api import Opener, config_map, everywhere, names, served
 
 
 @everywhere
-async def test_preconditions_that_hold(opened: Opener) -> None:
+async def test_delete_with_matching_preconditions_succeeds(opened: Opener) -> None:
     async with opened() as api:
         made = (await api.create("configmaps", config_map("a")))["metadata"]
         both = {"uid": made["uid"], "resourceVersion": made["resourceVersion"]}
@@ -28,7 +28,7 @@ async def test_preconditions_that_hold(opened: Opener) -> None:
         {"resourceVersion": ""},
     ],
 )
-async def test_preconditions_that_do_not(opened: Opener, wrong: dict[str, str]) -> None:
+async def test_delete_with_failing_preconditions_is_a_conflict(opened: Opener, wrong: dict[str, str]) -> None:
     async with opened() as api:
         made = (await api.create("configmaps", config_map("a")))["metadata"]
         asked = {"uid": made["uid"], "resourceVersion": made["resourceVersion"], **wrong}
@@ -39,7 +39,7 @@ async def test_preconditions_that_do_not(opened: Opener, wrong: dict[str, str]) 
 
 
 @everywhere
-async def test_they_hold_for_a_marked_object_too(opened: Opener) -> None:
+async def test_preconditions_apply_to_a_marked_object(opened: Opener) -> None:
     async with opened() as api:
         await api.create("configmaps", {"metadata": {"name": "a", "finalizers": ["example.com/held"]}})
         await api.delete("configmaps", "a")
@@ -48,7 +48,7 @@ async def test_they_hold_for_a_marked_object_too(opened: Opener) -> None:
 
 
 @everywhere
-async def test_the_object_made_anew_under_the_name_is_spared(opened: Opener) -> None:
+async def test_new_object_of_the_same_name_is_not_deleted(opened: Opener) -> None:
     async with opened() as api:
         old = (await api.create("configmaps", config_map("a")))["metadata"]["uid"]
         await api.delete("configmaps", "a")
@@ -58,7 +58,7 @@ async def test_the_object_made_anew_under_the_name_is_spared(opened: Opener) -> 
         assert names(await api.list("configmaps")) == ["a"]
 
 
-async def test_the_status_names_both_sides() -> None:
+async def test_status_names_expected_and_current_values() -> None:
     async with served() as api:
         made = (await api.create("configmaps", config_map("a")))["metadata"]
         path = api.path("configmaps", name="a")
@@ -71,7 +71,7 @@ async def test_the_status_names_both_sides() -> None:
         assert status["details"] == {"name": "a", "kind": "ConfigMap"}
 
 
-async def test_they_may_come_in_the_query() -> None:
+async def test_preconditions_may_be_in_the_query() -> None:
     async with served() as api:
         made = (await api.create("configmaps", config_map("a")))["metadata"]
         path = api.path("configmaps", name="a")
@@ -82,7 +82,7 @@ async def test_they_may_come_in_the_query() -> None:
         ).expect(200)
 
 
-async def test_a_namespace_tells_of_its_resource() -> None:
+async def test_conflict_on_a_namespace_names_its_resource() -> None:
     async with served() as api:
         (await api.ask("POST", "/api/v1/namespaces", {"metadata": {"name": "a"}})).expect(201)
         for wrong in ({"uid": "x"}, {"uid": ""}, {"resourceVersion": "7"}):

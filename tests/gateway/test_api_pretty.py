@@ -1,4 +1,4 @@
-"""Indented JSON where a person asks for it or seems to read; the content is the same."""
+"""Indented JSON if the client asks for it or is a tool for people; the content is the same."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PATH = "/api/v1/namespaces/default/configmaps"
         ("?pretty=false", "curl/8.0", False),
     ],
 )
-async def test_who_gets_indented_json(query: str, agent: str, indented: bool) -> None:
+async def test_query_and_user_agent_select_indented_json(query: str, agent: str, indented: bool) -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a", text="ü"))
         for path in (f"{PATH}/a", PATH, f"{PATH}/missing", "/apis", "/version"):
@@ -36,7 +36,7 @@ async def test_who_gets_indented_json(query: str, agent: str, indented: bool) ->
             assert list(answer.document) == list(plain.document)
 
 
-async def test_answers_to_writes_too() -> None:
+async def test_responses_to_writes_are_indented() -> None:
     async with served() as api:
         made = await api.ask("POST", f"{PATH}?pretty=true", config_map("a"))
         assert made.text.startswith('{\n  "kind": "ConfigMap",\n')
@@ -44,7 +44,7 @@ async def test_answers_to_writes_too() -> None:
         assert gone.text.startswith('{\n  "kind": "Status",\n')
 
 
-async def test_yaml_is_pretty_enough() -> None:
+async def test_yaml_is_not_affected() -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a"))
         answer = await api.ask("GET", f"{PATH}/a?pretty=true", headers={"accept": "application/yaml"})

@@ -1,4 +1,4 @@
-"""What becomes of dependents when their owner is deleted, as clients ask for it over HTTP."""
+"""What happens to dependents when their owner is deleted over HTTP."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def settle(api: Api, clock: MockClock) -> list[str]:
 
 
 @pytest.mark.parametrize("asked", [{}, {"propagationPolicy": "Background"}, {"orphanDependents": False}])
-async def test_in_the_background(asked: Document, mock_clock: MockClock) -> None:
+async def test_background_deletes_dependents_afterwards(asked: Document, mock_clock: MockClock) -> None:
     async with served() as api:
         await family(api)
         await api.delete("configmaps", "owner", body=asked or None)
@@ -39,7 +39,7 @@ async def test_in_the_background(asked: Document, mock_clock: MockClock) -> None
 
 
 @pytest.mark.parametrize("asked", [{"propagationPolicy": "Orphan"}, {"orphanDependents": True}])
-async def test_orphaned(asked: Document, mock_clock: MockClock) -> None:
+async def test_orphan_keeps_dependents(asked: Document, mock_clock: MockClock) -> None:
     async with served() as api:
         await family(api)
         await api.delete("configmaps", "owner", body=asked)
@@ -47,7 +47,7 @@ async def test_orphaned(asked: Document, mock_clock: MockClock) -> None:
         assert "ownerReferences" not in (await api.get("configmaps", "dependent"))["metadata"]
 
 
-async def test_in_the_foreground_the_owner_waits_for_its_dependents(mock_clock: MockClock) -> None:
+async def test_foreground_deletes_dependents_first(mock_clock: MockClock) -> None:
     async with served() as api:
         await family(api, finalizers=["example.com/held"])
         answer = await api.ask("DELETE", api.path("configmaps", name="owner"), propagationPolicy="Foreground")
@@ -62,7 +62,7 @@ async def test_in_the_foreground_the_owner_waits_for_its_dependents(mock_clock: 
 
 
 @pytest.mark.parametrize("policy", ["Background", "Foreground", "Orphan"])
-async def test_a_collection_of_owners(policy: str, mock_clock: MockClock) -> None:
+async def test_policy_applies_to_a_collection_of_owners(policy: str, mock_clock: MockClock) -> None:
     async with served() as api:
         await family(api)
         await api.delete_collection(
@@ -79,7 +79,7 @@ async def test_a_collection_of_owners(policy: str, mock_clock: MockClock) -> Non
         ("Background", ["example.com/held"]),
     ],
 )
-async def test_a_policy_is_a_finalizer_until_a_controller_has_done_its_work(
+async def test_policy_is_a_finalizer_until_the_garbage_collector_is_done(
     policy: str, finalizers: list[str]
 ) -> None:
     async with open_store() as store:
@@ -88,7 +88,7 @@ async def test_a_policy_is_a_finalizer_until_a_controller_has_done_its_work(
         assert (await store.get("configmaps", "a"))["metadata"]["finalizers"] == finalizers
 
 
-async def test_a_second_delete_may_ask_for_another_policy() -> None:
+async def test_second_delete_may_change_the_policy() -> None:
     async with open_store() as store:
         await store.create("configmaps", {"metadata": {"name": "a", "finalizers": ["example.com/held"]}})
         for policy, finalizer in (("Foreground", "foregroundDeletion"), ("Orphan", "orphan")):
@@ -99,7 +99,7 @@ async def test_a_second_delete_may_ask_for_another_policy() -> None:
         assert (await store.get("configmaps", "a"))["metadata"] == marked
 
 
-async def test_what_waits_for_its_dependents_alone_goes_when_they_may_stay_behind() -> None:
+async def test_second_delete_in_the_background_ends_a_foreground_deletion() -> None:
     async with open_store() as store:
         await store.create("configmaps", {"metadata": {"name": "a"}})
         await store.delete("configmaps", "a", propagationPolicy="Foreground")
@@ -108,7 +108,7 @@ async def test_what_waits_for_its_dependents_alone_goes_when_they_may_stay_behin
 
 
 @pytest.mark.parametrize("policy", ["Foreground", "Orphan"])
-async def test_what_owns_nothing_goes_at_once_whatever_is_asked(policy: str) -> None:
+async def test_event_is_deleted_at_once_with_every_policy(policy: str) -> None:
     async with open_store() as store:
         event = {"metadata": {"name": "a"}, "involvedObject": {"namespace": "default", "kind": "Pod"}}
         await store.create("events", event)
@@ -120,9 +120,7 @@ async def test_what_owns_nothing_goes_at_once_whatever_is_asked(policy: str) -> 
     ("orphaned", "status"), [(False, 202), (True, 200)], ids=["in the background", "orphaned"]
 )
 @pytest.mark.parametrize("place", ["body", "query"])
-async def test_orphan_dependents_counts_the_same_in_the_query(
-    place: str, orphaned: bool, status: int
-) -> None:
+async def test_orphan_dependents_may_be_in_the_query(place: str, orphaned: bool, status: int) -> None:
     async with served() as api:
         await api.create("configmaps", {"metadata": {"name": "a", "finalizers": ["example.com/held"]}})
         sent: Document = {"orphanDependents": orphaned}

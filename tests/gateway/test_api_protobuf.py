@@ -1,4 +1,4 @@
-"""Built-in kinds in protobuf: read, written and refused, to a client that knows nothing of this server."""
+"""Built-in kinds in protobuf, with a client that uses Google's library."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ async def get(api: Api, path: str, status: int = 200, **headers: str) -> Answer:
     return answer
 
 
-async def test_an_object() -> None:
+async def test_object_in_protobuf() -> None:
     async with served() as api:
         made = await api.create(
             "configmaps",
@@ -41,7 +41,7 @@ async def test_an_object() -> None:
         assert found.immutable is True
 
 
-async def test_a_list_and_its_pages() -> None:
+async def test_list_and_pages_in_protobuf() -> None:
     async with served() as api:
         for name in "abc":
             await api.create("configmaps", config_map(name, k=name))
@@ -56,7 +56,7 @@ async def test_a_list_and_its_pages() -> None:
         assert [item.metadata.name for item in rest.items] == ["c"]
 
 
-async def test_a_large_list_is_compressed_like_any_other() -> None:
+async def test_large_list_is_compressed() -> None:
     async with served() as api:
         for number in range(4):
             await api.create("configmaps", config_map(f"m-{number}", big="x" * 50_000))
@@ -65,7 +65,7 @@ async def test_a_large_list_is_compressed_like_any_other() -> None:
         assert len(unwrapped(answer.body).items) == 4
 
 
-async def test_partial_metadata() -> None:
+async def test_partial_metadata_in_protobuf() -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a", k="v"))
         form = f"{MEDIA};as=PartialObjectMetadata;g=meta.cluster.io;v=v1"
@@ -76,7 +76,7 @@ async def test_partial_metadata() -> None:
         assert [item.metadata.name for item in unwrapped(answer.body).items] == ["a"]
 
 
-async def test_a_table_has_no_such_form() -> None:
+async def test_table_is_not_acceptable_in_protobuf() -> None:
     """Its cells are of any type; who names JSON as a second choice gets that."""
     async with served() as api:
         table = ";as=Table;g=meta.cluster.io;v=v1"
@@ -87,7 +87,7 @@ async def test_a_table_has_no_such_form() -> None:
         assert answer.expect(200)["kind"] == "Table"
 
 
-async def test_failures() -> None:
+async def test_failure_is_a_status_in_protobuf() -> None:
     async with served() as api:
         status = unwrapped((await get(api, f"{PATH}/missing", 404)).body)
         assert (status.status, status.reason, status.code) == ("Failure", "NotFound", 404)
@@ -97,7 +97,7 @@ async def test_failures() -> None:
         assert (cause.field, cause.reason) == ("metadata.name", "FieldValueInvalid")
 
 
-async def test_discovery() -> None:
+async def test_discovery_in_protobuf() -> None:
     async with served() as api:
         found = unwrapped((await get(api, "/api/v1")).body)
         assert found.groupVersion == "v1"
@@ -111,14 +111,14 @@ async def test_discovery() -> None:
             await get(api, path)
 
 
-async def test_what_is_no_object_is_json_to_everybody() -> None:
+async def test_documents_without_a_kind_are_json() -> None:
     async with served() as api:
         answer = await api.ask("GET", "/version", headers=ASKED)
         assert answer.headers["content-type"] == "application/json"
         assert answer.expect(200)["major"] == "1"
 
 
-async def test_creating_replacing_and_deleting() -> None:
+async def test_writes_in_protobuf() -> None:
     async with served() as api:
         sent = message("ConfigMap")
         sent.metadata.name, sent.data["k"], sent.binaryData["b"] = "a", "v", b"\x00"
@@ -144,7 +144,7 @@ async def test_creating_replacing_and_deleting() -> None:
         assert gone.expect(200)["status"] == "Success"
 
 
-async def test_numbers_and_names_of_ports() -> None:
+async def test_ports_may_be_numbers_or_names() -> None:
     async with served() as api:
         sent = message("Service")
         sent.metadata.name = "web"
@@ -161,7 +161,7 @@ async def test_numbers_and_names_of_ports() -> None:
         assert [(one.type, one.intVal, one.strVal) for one in shown] == [(1, 0, "http"), (0, 8081, "")]
 
 
-async def test_a_type_may_be_left_out() -> None:
+async def test_type_may_be_absent_from_the_envelope() -> None:
     async with served() as api:
         sent = message("ConfigMap")
         sent.metadata.name = "a"
@@ -190,12 +190,12 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("body", "why"), WRONG.values(), ids=WRONG.keys())
-async def test_what_cannot_be_read(body: bytes, why: str) -> None:
+async def test_malformed_bodies_are_refused(body: bytes, why: str) -> None:
     async with served() as api:
         assert why in await api.refuse("POST", PATH, body, 400, headers=SENT)
 
 
-async def test_a_patch_is_never_protobuf() -> None:
+async def test_patch_in_protobuf_is_refused() -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a"))
         body = wrapped("v1", "ConfigMap", NAMED)
@@ -231,7 +231,7 @@ async def test_unknown_field_numbers_are_validated_like_unknown_fields() -> None
             assert (answer.status, answer.warnings) == (201, warnings)
 
 
-async def test_unknown_field_numbers_are_named_with_their_place() -> None:
+async def test_unknown_field_numbers_are_reported_with_their_path() -> None:
     async with served() as api:
         service = message("Service")
         service.metadata.name = "s"
@@ -244,7 +244,7 @@ async def test_unknown_field_numbers_are_named_with_their_place() -> None:
         assert answer.warnings == ['299 - "unknown field number 77 in \\"spec.ports[1]\\""']
 
 
-async def test_the_envelope_says_what_is_in_it() -> None:
+async def test_content_type_of_the_envelope_is_honoured() -> None:
     async with served() as api:
         raw = b'{"metadata":{"name":"a"},"data":{"k":"v"},"extra":1}'
         answer = await api.ask("POST", PATH, enveloped(raw, content_type="application/json"), headers=SENT)
@@ -262,7 +262,7 @@ async def test_the_envelope_says_what_is_in_it() -> None:
         ({"encoding": "gzip"}, "contentEncoding must be empty"),
     ],
 )
-async def test_what_the_envelope_says_is_refused(sent: dict[str, str], why: str) -> None:
+async def test_unsupported_content_type_of_the_envelope_is_refused(sent: dict[str, str], why: str) -> None:
     async with served() as api:
         body = enveloped(NAMED.SerializeToString(), **sent)
         assert why in await api.refuse("POST", PATH, body, 400, headers=SENT)

@@ -1,4 +1,4 @@
-"""PUT to a name that is free: most kinds answer 404, a few are created."""
+"""PUT to a name that does not exist: most kinds respond with 404, a few are created."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def body(**metadata: object) -> Document:
 
 @everywhere
 @pytest.mark.parametrize("plural", CREATED)
-async def test_kinds_that_are_created(opened: Opener, plural: str) -> None:
+async def test_put_creates_objects_of_some_kinds(opened: Opener, plural: str) -> None:
     async with opened() as api:
         made = await api.replace(plural, body(labels={"made": "by-put"}))
         assert made["metadata"]["labels"] == {"made": "by-put"}
@@ -28,7 +28,7 @@ async def test_kinds_that_are_created(opened: Opener, plural: str) -> None:
 
 @everywhere
 @pytest.mark.parametrize("plural", MISSING)
-async def test_kinds_that_are_not(opened: Opener, plural: str) -> None:
+async def test_put_to_a_missing_object_of_other_kinds_is_not_found(opened: Opener, plural: str) -> None:
     async with opened() as api:
         with pytest.raises(Refused, match=f'{plural} "a" not found') as refused:
             await api.replace(plural, body())
@@ -38,7 +38,7 @@ async def test_kinds_that_are_not(opened: Opener, plural: str) -> None:
 
 @everywhere
 @pytest.mark.parametrize("version", ["1", "999999"])
-async def test_a_version_is_disregarded(opened: Opener, version: str) -> None:
+async def test_resource_version_is_ignored_by_a_creating_put(opened: Opener, version: str) -> None:
     async with opened() as api:
         assert (await api.replace("leases", body(resourceVersion=version)))["metadata"][
             "resourceVersion"
@@ -46,7 +46,7 @@ async def test_a_version_is_disregarded(opened: Opener, version: str) -> None:
 
 
 @everywhere
-async def test_a_uid_never_creates(opened: Opener) -> None:
+async def test_put_with_a_uid_creates_nothing(opened: Opener) -> None:
     async with opened() as api:
         with pytest.raises(Refused, match="UID in precondition") as refused:
             await api.replace("leases", body(uid="11111111-2222-3333-4444-555555555555"))
@@ -55,13 +55,13 @@ async def test_a_uid_never_creates(opened: Opener) -> None:
 
 
 @everywhere
-async def test_the_namespace_must_be_there(opened: Opener) -> None:
+async def test_put_to_a_missing_namespace_creates_nothing(opened: Opener) -> None:
     async with opened() as api:
         with pytest.raises(Refused, match='namespaces "missing" not found'):
             await api.replace("leases", body(), "missing")
 
 
-async def test_it_needs_the_right_to_create() -> None:
+async def test_creating_put_needs_the_right_to_create() -> None:
     async with open_store() as store:
         definition = store.definition("leases")
         command = Replace(
@@ -76,7 +76,7 @@ async def test_it_needs_the_right_to_create() -> None:
             await store.directory.ask(definition, command)
 
 
-async def test_the_answer_is_201_and_then_200() -> None:
+async def test_creating_put_is_201_and_the_next_200() -> None:
     async with served() as api:
         path = api.path("leases", name="a")
         made = (await api.ask("PUT", path, body())).expect(201)

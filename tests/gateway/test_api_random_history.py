@@ -120,7 +120,7 @@ def contents(listed: dict[str, Any]) -> State:
 
 @everywhere
 @pytest.mark.parametrize("seed", range(3))
-async def test_every_version_is_what_it_was(opened: Opener, seed: int) -> None:
+async def test_every_version_equals_the_model(opened: Opener, seed: int) -> None:
     async with opened() as api:
         newest = int((await api.list("configmaps"))["metadata"]["resourceVersion"])
         run = Run(api, Model(newest, api.clock.now()), random.Random(seed))

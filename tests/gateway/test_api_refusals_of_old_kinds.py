@@ -1,4 +1,4 @@
-"""Kinds that were born in another group are refused under its name, as they always were."""
+"""Kinds that moved from another group are refused under their first group's name, as in Kubernetes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ POLICY = {"metadata": {"name": "a"}, "spec": {"podSelector": {"matchLabels": {"a
     ("plural", "kind", "body"),
     [("ingresses", "Ingress", {"metadata": {"name": "a"}}), ("networkpolicies", "NetworkPolicy", POLICY)],
 )
-async def test_the_first_home_is_named(plural: str, kind: str, body: dict[str, object]) -> None:
+async def test_refusal_names_the_first_group(plural: str, kind: str, body: dict[str, object]) -> None:
     async with served() as api:
         status = (await api.ask("POST", api.path(plural), body)).expect(422)
         assert status["message"].startswith(f'{kind}.extensions "a" is invalid: ')
         assert status["details"]["group"] == "extensions"
 
 
-async def test_but_not_where_an_object_is_missing() -> None:
+async def test_not_found_names_the_current_group() -> None:
     async with served() as api:
         status = (await api.ask("GET", api.path("ingresses", name="a"))).expect(404)
         assert status["details"]["group"] == "networking.cluster.io"

@@ -1,4 +1,4 @@
-"""An owner that is named twice is kept once, with a warning."""
+"""A duplicate owner reference is stored once, with a warning."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def owned(*owners: Any) -> bytes:
     return orjson.dumps({"metadata": {"name": "a", "ownerReferences": owners}})
 
 
-async def test_in_a_create_and_an_update() -> None:
+async def test_duplicate_owner_in_a_create_or_update_is_dropped() -> None:
     async with served() as api:
         one = await owner(api)
         for method, path in (("POST", PATH), ("PUT", f"{PATH}/a")):
@@ -38,7 +38,7 @@ async def test_in_a_create_and_an_update() -> None:
             assert answer.warnings == [f'{SENT}{one["uid"]}, {one["uid"]}"']
 
 
-async def test_in_what_a_patch_makes() -> None:
+async def test_duplicate_owner_from_a_patch_is_dropped() -> None:
     async with served() as api:
         one = await owner(api)
         await api.ask("POST", PATH, owned(one))
@@ -49,7 +49,7 @@ async def test_in_what_a_patch_makes() -> None:
         assert answer.warnings == [f'{PATCHED}{one["uid"]}"']
 
 
-async def test_entries_that_differ_are_both_kept() -> None:
+async def test_different_references_to_one_owner_are_stored() -> None:
     async with served() as api:
         one = await owner(api)
         two = {**one, "blockOwnerDeletion": True}

@@ -1,4 +1,4 @@
-"""Reviews over HTTP: answered when they are made, by the rules that requests meet, and never stored."""
+"""Reviews over HTTP: returned with their status, decided by the authorizers of requests, and never stored."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def status(api: Api, path: str, spec: dict[str, Any], token: str | None = 
     return told
 
 
-async def test_what_one_may_do_oneself() -> None:
+async def test_self_subject_access_review() -> None:
     async with served() as api:
         path = f"{AUTHORIZATION}/selfsubjectaccessreviews"
         assert await status(api, path, {"resourceAttributes": PODS}) == {"allowed": True}
@@ -32,7 +32,7 @@ async def test_what_one_may_do_oneself() -> None:
         (await api.ask("POST", path, {"spec": {"resourceAttributes": PODS}}, token=None)).expect(403)
 
 
-async def test_what_somebody_may_do() -> None:
+async def test_subject_access_review() -> None:
     async with served() as api:
         spec = {"resourceAttributes": PODS, "user": "x"}
         for path in (
@@ -44,7 +44,7 @@ async def test_what_somebody_may_do() -> None:
             (await api.ask("POST", path, {"spec": spec}, token=ALICE)).expect(403)
 
 
-async def test_all_that_one_may_do() -> None:
+async def test_self_subject_rules_review() -> None:
     async with served() as api:
         path = f"{AUTHORIZATION}/selfsubjectrulesreviews"
         everything = await status(api, path, {"namespace": "default"})
@@ -62,7 +62,7 @@ async def test_all_that_one_may_do() -> None:
         assert refused["message"] == "no namespace on request"
 
 
-async def test_whose_token_it_is() -> None:
+async def test_token_review() -> None:
     async with served() as api:
         alice = {"username": "alice", "uid": "2", "groups": ["devs", "system:authenticated"]}
         assert await status(api, TOKEN_REVIEWS, {"token": ALICE}) == {"authenticated": True, "user": alice}
@@ -72,7 +72,7 @@ async def test_whose_token_it_is() -> None:
         (await api.ask("POST", TOKEN_REVIEWS, {"spec": {}})).expect(400)
 
 
-async def test_nothing_of_a_review_is_stored() -> None:
+async def test_reviews_are_not_stored() -> None:
     async with served() as api:
         head = await api.head()
         await status(api, f"{AUTHORIZATION}/selfsubjectaccessreviews", {"resourceAttributes": PODS})
@@ -83,7 +83,7 @@ async def test_nothing_of_a_review_is_stored() -> None:
             (await api.ask(method, f"{TOKEN_REVIEWS}/x")).expect(404)
 
 
-async def test_mistakes_name_the_field() -> None:
+async def test_invalid_review_names_the_field() -> None:
     async with served() as api:
         path = f"{AUTHORIZATION}/subjectaccessreviews"
         refused = (await api.ask("POST", path, {"spec": {"user": "x"}})).expect(422)
@@ -97,7 +97,7 @@ async def test_mistakes_name_the_field() -> None:
 
 
 @pytest.mark.parametrize("dialect", ["cluster", "kubernetes"])
-async def test_tokens_of_accounts_are_declared_and_not_issued_yet(dialect: str) -> None:
+async def test_service_account_tokens_are_not_implemented(dialect: str) -> None:
     async with served(dialect=dialect) as api:
         path = "/api/v1/namespaces/default/serviceaccounts/default/token"
         refused = (await api.ask("POST", path, {"spec": {}})).expect(501)
@@ -120,7 +120,7 @@ async def test_tokens_of_accounts_are_declared_and_not_issued_yet(dialect: str) 
         (TOKEN_REVIEWS, {"token": "x"}),
     ],
 )
-async def test_a_review_has_no_other_form(path: str, spec: dict[str, Any], form: str) -> None:
+async def test_review_cannot_be_a_table(path: str, spec: dict[str, Any], form: str) -> None:
     async with served() as api:
         accept = f"application/json;as={form};v=v1;g=meta.cluster.io"
         refused = await api.ask("POST", path, {"spec": spec}, headers={"accept": accept})

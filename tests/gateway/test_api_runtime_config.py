@@ -1,4 +1,4 @@
-"""`--runtime-config` on a running server: what is switched off is nowhere to be found, and comes back whole."""
+"""`--runtime-config` on a running server: disabled versions and resources are not served; their objects stay."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def plurals(api: Api, path: str) -> set[str]:
     return {one["name"] for one in listed}
 
 
-async def test_a_version_switched_off_is_not_there() -> None:
+async def test_disabled_version_is_not_served() -> None:
     async with served(runtime_config="apps/v1=false,autoscaling/v2beta2=false") as api:
         found = await groups(api)
         assert "apps" not in found and found["autoscaling"] == ["v2", "v1"]
@@ -44,7 +44,7 @@ async def test_a_version_switched_off_is_not_there() -> None:
         assert old.expect(404)["message"] == "the server could not find the requested resource"
 
 
-async def test_one_resource_switched_off() -> None:
+async def test_one_resource_can_be_disabled() -> None:
     async with served(runtime_config="apps/v1/deployments=false") as api:
         listed = await plurals(api, "/apis/apps/v1")
         assert "replicasets" in listed and not any(name.startswith("deployments") for name in listed)
@@ -52,14 +52,14 @@ async def test_one_resource_switched_off() -> None:
         (await api.ask("GET", f"{DEPLOYMENTS}/web/scale")).expect(404)
 
 
-async def test_one_resource_of_a_version_that_is_off() -> None:
+async def test_one_resource_of_a_disabled_version_can_be_enabled() -> None:
     async with served(runtime_config="apps/v1=false,apps/v1/deployments") as api:
         listed = await plurals(api, "/apis/apps/v1")
         assert listed == {"deployments", "deployments/scale", "deployments/status"}
         (await api.ask("POST", DEPLOYMENTS, WEB)).expect(201)
 
 
-async def test_nothing_but_the_core_group() -> None:
+async def test_all_but_the_core_group_can_be_disabled() -> None:
     async with served(runtime_config="api/all=false,api/v1=true") as api:
         assert await groups(api) == {}
         assert "pods" in await plurals(api, "/api/v1")
@@ -67,7 +67,7 @@ async def test_nothing_but_the_core_group() -> None:
 
 
 @pytest.mark.parametrize("dialect", ["cluster", "kubernetes"])
-async def test_no_beta_versions(dialect: str) -> None:
+async def test_beta_versions_can_be_disabled(dialect: str) -> None:
     async with served(runtime_config="api/beta=false", dialect=dialect) as api:
         found = await groups(api)
         assert not [version for versions in found.values() for version in versions if "beta" in version]
@@ -101,13 +101,13 @@ async def test_runtime_config_turns_pod_security_policies_on(key: str) -> None:
         (await api.ask("GET", POLICIES)).expect(200)
 
 
-async def test_the_core_group_switched_off() -> None:
+async def test_core_group_can_be_disabled() -> None:
     async with served(runtime_config="v1=false") as api:
         (await api.ask("GET", "/api/v1/configmaps")).expect(404)
         (await api.ask("POST", DEPLOYMENTS, WEB)).expect(201)
 
 
-async def test_objects_outlast_their_version(tmp_path: Path) -> None:
+async def test_objects_stay_when_their_version_is_disabled(tmp_path: Path) -> None:
     async with served(tmp_path) as api:
         (await api.ask("POST", DEPLOYMENTS, WEB)).expect(201)
         await api.restart(runtime_config="apps/v1=false")
@@ -116,7 +116,7 @@ async def test_objects_outlast_their_version(tmp_path: Path) -> None:
         assert names(await api.list("deployments")) == ["web"]
 
 
-async def test_namespaces_are_emptied_of_what_is_not_served(tmp_path: Path, mock_clock: MockClock) -> None:
+async def test_namespace_deletion_includes_disabled_versions(tmp_path: Path, mock_clock: MockClock) -> None:
     async with served(tmp_path) as api:
         (await api.ask("POST", "/api/v1/namespaces", {"metadata": {"name": "n"}})).expect(201)
         (await api.ask("POST", DEPLOYMENTS.replace("default", "n"), WEB)).expect(201)

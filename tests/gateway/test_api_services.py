@@ -1,4 +1,4 @@
-"""Services over HTTP: addresses of the ranges that were chosen, kept over a restart, and a proxy to nothing."""
+"""Services over HTTP: addresses from the configured ranges, stable over a restart, and no endpoints to proxy to."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def service(name: str, **spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": {"ports": [{"port": 80}], **spec}}
 
 
-async def test_addresses_come_from_the_ranges_that_were_chosen() -> None:
+async def test_addresses_are_from_the_configured_ranges() -> None:
     chosen = {
         "service_cluster_ip_range": "10.1.0.0/28,fd00::/120",
         "service_node_port_range": "20000-20001",
@@ -31,7 +31,7 @@ async def test_addresses_come_from_the_ranges_that_were_chosen() -> None:
         assert full["message"] == "Internal error occurred: failed to allocate a nodePort: range is full"
 
 
-async def test_what_was_given_is_known_after_a_restart() -> None:
+async def test_allocated_addresses_are_known_after_a_restart() -> None:
     async with served() as api:
         made = await api.create("services", service("a"))
         await api.restart()
@@ -41,7 +41,7 @@ async def test_what_was_given_is_known_after_a_restart() -> None:
         (await api.ask("POST", SERVICES, again)).expect(201)
 
 
-async def test_a_merge_patch_that_names_no_address_keeps_it() -> None:
+async def test_merge_patch_without_an_address_keeps_it() -> None:
     async with served() as api:
         made = await api.create("services", service("a"))
         answer = await api.ask(
@@ -53,7 +53,7 @@ async def test_a_merge_patch_that_names_no_address_keeps_it() -> None:
         assert answer.expect(200)["spec"]["clusterIP"] == made["spec"]["clusterIP"]
 
 
-async def test_nothing_is_behind_a_service() -> None:
+async def test_service_proxy_has_no_endpoints() -> None:
     async with served() as api:
         (await api.ask("GET", f"{SERVICES}/a/proxy")).expect(404)
         await api.create("services", service("a"))
@@ -64,7 +64,7 @@ async def test_nothing_is_behind_a_service() -> None:
         assert {"services", "services/proxy", "services/status"} <= {one["name"] for one in listed}
 
 
-async def test_older_versions_warn() -> None:
+async def test_deprecated_version_of_flow_schemas_warns() -> None:
     async with served() as api:
         group = "flowcontrol.apiserver.cluster.io"
         newer = await api.ask("GET", f"/apis/{group}/v1beta2/flowschemas")
@@ -78,7 +78,7 @@ async def test_older_versions_warn() -> None:
         assert missing.status == 404 and missing.warnings == older.warnings
 
 
-async def test_one_object_is_seen_through_two_versions() -> None:
+async def test_object_is_served_in_two_versions() -> None:
     async with served() as api:
         group = "flowcontrol.apiserver.cluster.io"
         schema = {"metadata": {"name": "a"}, "spec": {"priorityLevelConfiguration": {"name": "l"}}}

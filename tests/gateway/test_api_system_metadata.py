@@ -1,4 +1,4 @@
-"""Metadata that is the server's: given on create, kept on update, whatever a client sends."""
+"""Metadata that only the server sets: set on create, unchanged on update, whatever a client sends."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def lease(**metadata: object) -> Document:
 
 
 @everywhere
-async def test_on_create_it_is_dropped(opened: Opener) -> None:
+async def test_create_ignores_system_metadata(opened: Opener) -> None:
     async with opened() as api:
         made = await api.create("leases", lease(**SENT))
         metadata = made["metadata"]
@@ -33,7 +33,7 @@ async def test_on_create_it_is_dropped(opened: Opener) -> None:
 
 
 @everywhere
-async def test_on_update_it_is_kept(opened: Opener) -> None:
+async def test_update_keeps_system_metadata(opened: Opener) -> None:
     async with opened() as api:
         made = await api.create("leases", lease())
         api.clock.advance(60)
@@ -55,7 +55,7 @@ async def test_on_update_it_is_kept(opened: Opener) -> None:
 
 
 @everywhere
-async def test_the_namespace_is_that_of_the_path(opened: Opener) -> None:
+async def test_namespace_is_that_of_the_path(opened: Opener) -> None:
     async with opened() as api:
         made = await api.create("leases", lease(), "cluster-public")
         assert made["metadata"]["namespace"] == "cluster-public"
@@ -63,14 +63,14 @@ async def test_the_namespace_is_that_of_the_path(opened: Opener) -> None:
 
 @everywhere
 @pytest.mark.parametrize("version", ["", "0"])
-async def test_an_empty_version_on_create_counts_as_absent(opened: Opener, version: str) -> None:
+async def test_empty_version_on_create_is_ignored(opened: Opener, version: str) -> None:
     async with opened() as api:
         assert (await api.create("leases", lease(resourceVersion=version)))["metadata"]["resourceVersion"]
 
 
 @everywhere
 @pytest.mark.parametrize("version", ["1", "999999", "x"])
-async def test_another_version_on_create_is_refused(opened: Opener, version: str) -> None:
+async def test_resource_version_on_create_is_refused(opened: Opener, version: str) -> None:
     async with opened() as api:
         with pytest.raises(Refused, match="resourceVersion should not be set") as refused:
             await api.create("leases", lease(resourceVersion=version))
@@ -78,7 +78,7 @@ async def test_another_version_on_create_is_refused(opened: Opener, version: str
 
 
 @everywhere
-async def test_versions_ascend_over_all_kinds(opened: Opener) -> None:
+async def test_versions_increase_over_all_kinds(opened: Opener) -> None:
     async with opened() as api:
         versions = []
         for number in range(3):

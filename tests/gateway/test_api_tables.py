@@ -1,4 +1,4 @@
-"""Tables and partial metadata: other forms of the same objects."""
+"""Tables and PartialObjectMetadata of objects and lists."""
 
 import pytest
 
@@ -21,7 +21,7 @@ async def make(api: Api, *names: str) -> None:
         (await api.ask("POST", MAPS, body)).expect(201)
 
 
-async def test_a_list_as_a_table_carries_the_list_metadata():
+async def test_table_of_a_list_has_the_list_metadata():
     async with served() as api:
         await make(api, "a", "b", "c")
         table = (await get(api, f"{MAPS}?limit=2", TABLE)).expect(200)
@@ -36,7 +36,7 @@ async def test_a_list_as_a_table_carries_the_list_metadata():
         assert [row["cells"][0] for row in rest["rows"]] == ["c"]
 
 
-async def test_one_object_is_a_table_of_one_row():
+async def test_object_is_a_table_of_one_row():
     async with served() as api:
         await make(api, "a")
         table = (await get(api, f"{MAPS}/a", TABLE)).expect(200)
@@ -45,7 +45,7 @@ async def test_one_object_is_a_table_of_one_row():
         assert len(table["rows"]) == 1
 
 
-async def test_what_is_only_tried_has_no_version():
+async def test_table_of_a_dry_run_has_no_version():
     async with served() as api:
         made = await api.ask(
             "POST", f"{MAPS}?dryRun=All", {"metadata": {"name": "a"}}, headers={"Accept": TABLE}
@@ -56,7 +56,7 @@ async def test_what_is_only_tried_has_no_version():
 @pytest.mark.parametrize(
     ("include", "kind"), [("Object", "ConfigMap"), ("Metadata", "PartialObjectMetadata")]
 )
-async def test_include_object_chooses_what_stands_beside_the_cells(include, kind):
+async def test_include_object_selects_the_object_of_a_row(include, kind):
     async with served() as api:
         await make(api, "a")
         [row] = (await get(api, f"{MAPS}?includeObject={include}", TABLE)).expect(200)["rows"]
@@ -66,7 +66,7 @@ async def test_include_object_chooses_what_stands_beside_the_cells(include, kind
         assert row["object"] is None
 
 
-async def test_an_unknown_include_object_is_refused_only_for_tables():
+async def test_unknown_include_object_is_refused_only_for_tables():
     async with served() as api:
         refused = (await get(api, f"{MAPS}?includeObject=All", TABLE)).expect(400)
         assert "includeObject" in refused["message"]
@@ -74,7 +74,7 @@ async def test_an_unknown_include_object_is_refused_only_for_tables():
 
 
 @pytest.mark.parametrize(("accept", "kind"), [(TABLE, "Table"), (PARTIAL, "PartialObjectMetadata")])
-async def test_deletes_that_answer_with_the_object_give_it_the_form_asked_for(accept: str, kind: str):
+async def test_delete_that_returns_the_object_may_be_a_table(accept: str, kind: str):
     async with served() as api:
         path = "/api/v1/namespaces/default/serviceaccounts"
         (await api.ask("POST", path, {"metadata": {"name": "a"}})).expect(201)
@@ -82,7 +82,7 @@ async def test_deletes_that_answer_with_the_object_give_it_the_form_asked_for(ac
         assert (gone["kind"], gone["apiVersion"]) == (kind, f"{META}/v1")
 
 
-async def test_writes_answer_with_a_table_and_deletes_with_a_status():
+async def test_writes_return_a_table_and_deletes_a_status():
     async with served() as api:
         body = {"metadata": {"name": "a"}}
         made = await api.ask("POST", MAPS, body, headers={"Accept": TABLE})
@@ -93,12 +93,12 @@ async def test_writes_answer_with_a_table_and_deletes_with_a_status():
         assert gone.expect(200)["kind"] == "Status"
 
 
-async def test_errors_stay_a_status():
+async def test_errors_are_a_status():
     async with served() as api:
         assert (await get(api, f"{MAPS}/nope", TABLE)).expect(404)["kind"] == "Status"
 
 
-async def test_partial_metadata_of_one_and_of_a_list():
+async def test_partial_metadata_of_an_object_and_of_a_list():
     async with served() as api:
         await make(api, "a")
         one = (await get(api, f"{MAPS}/a", PARTIAL)).expect(200)
@@ -112,7 +112,7 @@ async def test_partial_metadata_of_one_and_of_a_list():
         assert listed["items"] == [one]
 
 
-async def test_a_scale_shows_no_more_of_its_object_than_is_its_own():
+async def test_partial_metadata_of_a_scale_has_only_its_own_fields():
     async with served() as api:
         path = "/apis/apps/v1/namespaces/default/deployments"
         template = {
@@ -128,7 +128,7 @@ async def test_a_scale_shows_no_more_of_its_object_than_is_its_own():
         assert row["object"] == one
 
 
-async def test_the_wrong_shape_is_not_acceptable_unless_there_is_another():
+async def test_as_kind_must_fit_the_response():
     async with served() as api:
         await make(api, "a")
         (await get(api, MAPS, PARTIAL)).expect(406)
@@ -141,7 +141,7 @@ async def test_the_wrong_shape_is_not_acceptable_unless_there_is_another():
         assert beta["apiVersion"] == f"{META}/v1beta1"
 
 
-async def test_the_other_dialect_names_its_own_group():
+async def test_group_of_tables_depends_on_the_dialect():
     async with served(dialect="kubernetes") as api:
         await make(api, "a")
         (await get(api, MAPS, TABLE)).expect(406)

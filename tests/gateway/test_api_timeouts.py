@@ -1,4 +1,4 @@
-"""timeoutSeconds on lists and deletes of collections: what is not done by then is a 504."""
+"""timeoutSeconds of lists and deletes of collections: a request that takes longer is a 504."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("patient")
-async def test_a_list_that_takes_too_long(mock_clock: MockClock) -> None:
+async def test_list_beyond_its_timeout_is_a_504(mock_clock: MockClock) -> None:
     async with served() as api:
         query = {"resourceVersion": 1_000_000, "timeoutSeconds": 7}
         answers = await after(api, mock_clock, 6.9, "GET", **query)
@@ -51,7 +51,7 @@ async def test_a_list_that_takes_too_long(mock_clock: MockClock) -> None:
         assert answers[0].headers["retry-after"] == "1"
 
 
-async def test_a_list_within_its_time(mock_clock: MockClock) -> None:
+async def test_list_within_its_timeout_succeeds(mock_clock: MockClock) -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a"))
         answers = await after(api, mock_clock, 0, "GET", timeoutSeconds=1)
@@ -59,7 +59,9 @@ async def test_a_list_within_its_time(mock_clock: MockClock) -> None:
 
 
 @pytest.mark.parametrize("query", [{}, {"timeoutSeconds": 0}], ids=["unset", "zero"])
-async def test_no_limit_leaves_the_servers_own_patience(query: dict[str, int], mock_clock: MockClock) -> None:
+async def test_list_without_a_timeout_waits_three_seconds_for_a_version(
+    query: dict[str, int], mock_clock: MockClock
+) -> None:
     async with served() as api:
         answers = await after(api, mock_clock, 2.9, "GET", resourceVersion=1_000_000, **query)
         assert not answers
@@ -68,7 +70,7 @@ async def test_no_limit_leaves_the_servers_own_patience(query: dict[str, int], m
         assert "Too large resource version" in answers[0].expect(504)["message"]
 
 
-async def test_a_delete_of_a_collection_that_takes_too_long_leaves_the_rest_alone(
+async def test_delete_collection_beyond_its_timeout_leaves_the_rest(
     mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store, "Committer", SlowDisk)
@@ -86,7 +88,7 @@ async def test_a_delete_of_a_collection_that_takes_too_long_leaves_the_rest_alon
         assert names(await api.list("configmaps")) == ["c", "d", "e"]
 
 
-async def test_a_delete_of_a_collection_within_its_time(mock_clock: MockClock) -> None:
+async def test_delete_collection_within_its_timeout_succeeds(mock_clock: MockClock) -> None:
     async with served() as api:
         for name in "ab":
             await api.create("configmaps", config_map(name))
@@ -97,7 +99,7 @@ async def test_a_delete_of_a_collection_within_its_time(mock_clock: MockClock) -
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
 @pytest.mark.parametrize("value", ["-1", "x", "", "1.5", "1s", "0x10", "9" * 30, " 1", "1_000"])
-async def test_values_that_are_no_seconds(method: str, value: str) -> None:
+async def test_invalid_timeouts_are_refused(method: str, value: str) -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a"))
         status = (await api.ask(method, PATH, timeoutSeconds=value)).expect(400)

@@ -1,4 +1,4 @@
-"""Continue tokens that this list cannot go on with: each is a 400 that says so."""
+"""Continue tokens that this list cannot use are a 400."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def refused_with(api: Verbs, token: str, **query: Any) -> Refused:
     ],
     ids=range(23),
 )
-async def test_garbage(opened: Opener, token: str) -> None:
+async def test_malformed_tokens_are_refused(opened: Opener, token: str) -> None:
     async with opened() as api:
         refused = await refused_with(api, token)
         assert refused.reason == "BadRequest"
@@ -62,7 +62,7 @@ async def test_garbage(opened: Opener, token: str) -> None:
 
 @everywhere
 @pytest.mark.parametrize("name", ["\0", "a\0b", "x" * 10_000, "../..", "ü\u2028", "\ufffe"])
-async def test_a_name_that_no_object_can_have_is_a_place_all_the_same(opened: Opener, name: str) -> None:
+async def test_token_with_an_impossible_name_is_accepted(opened: Opener, name: str) -> None:
     async with opened() as api:
         head = int((await api.create("configmaps", config_map("m")))["metadata"]["resourceVersion"])
         page = await api.list("configmaps", **{"continue": forged(v=head, a=name)})
@@ -70,7 +70,7 @@ async def test_a_name_that_no_object_can_have_is_a_place_all_the_same(opened: Op
 
 
 @everywhere
-async def test_a_token_of_another_namespace(opened: Opener) -> None:
+async def test_token_of_another_namespace_is_refused(opened: Opener) -> None:
     async with opened() as api:
         for name in ("a", "b"):
             await api.create("configmaps", config_map(name))
@@ -81,7 +81,7 @@ async def test_a_token_of_another_namespace(opened: Opener) -> None:
 
 
 @everywhere
-async def test_a_token_made_across_namespaces_stays_in_the_one_asked_for(opened: Opener) -> None:
+async def test_token_of_all_namespaces_stays_in_the_requested_one(opened: Opener) -> None:
     async with opened() as api:
         for namespace in ("cluster-public", "default"):
             for name in ("a", "b"):
@@ -92,7 +92,7 @@ async def test_a_token_made_across_namespaces_stays_in_the_one_asked_for(opened:
 
 
 @everywhere
-async def test_a_token_of_a_version_not_yet_there(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_token_of_a_future_version_is_refused(opened: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("actors.store.reads.PATIENCE", 0.01)
     async with opened() as api:
         assert (await refused_with(api, forged(v=1_000_000))).reason == "Timeout"
@@ -100,7 +100,7 @@ async def test_a_token_of_a_version_not_yet_there(opened: Opener, monkeypatch: p
 
 @everywhere
 @pytest.mark.parametrize("issued", [-(2**63), 2**63 - 1])
-async def test_a_token_from_another_age(opened: Opener, issued: int) -> None:
+async def test_token_with_a_forged_time_expires_or_continues(opened: Opener, issued: int) -> None:
     async with opened() as api:
         head = int((await api.create("configmaps", config_map("m")))["metadata"]["resourceVersion"])
         token = forged(v=head, t=issued)
@@ -112,7 +112,7 @@ async def test_a_token_from_another_age(opened: Opener, issued: int) -> None:
 
 @everywhere
 @pytest.mark.parametrize("remaining", [-(2**63), -5, 0, 2**63 - 1])
-async def test_a_forged_count_harms_only_the_forger(opened: Opener, remaining: int) -> None:
+async def test_forged_count_does_not_change_the_items(opened: Opener, remaining: int) -> None:
     async with opened() as api:
         for name in ("a", "b", "c"):
             made = await api.create("configmaps", config_map(name))
@@ -125,7 +125,7 @@ async def test_a_forged_count_harms_only_the_forger(opened: Opener, remaining: i
         assert seen == ["b", "c"]
 
 
-async def test_the_status_names_the_parameter() -> None:
+async def test_status_names_the_parameter() -> None:
     async with served() as api:
         status = (await api.ask("GET", api.path("configmaps"), **{"continue": "x"})).expect(400)
         assert status["reason"] == "BadRequest"

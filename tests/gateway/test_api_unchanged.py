@@ -1,4 +1,4 @@
-"""A PUT that changes nothing is answered with the object as it is: same version, no event."""
+"""A PUT that changes nothing returns the current object: same version, no event."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FULL: Document = {
 
 
 @everywhere
-async def test_sent_as_it_was_read(opened: Opener) -> None:
+async def test_unchanged_object_keeps_its_version(opened: Opener) -> None:
     async with opened() as api:
         made = await api.create("configmaps", FULL)
         api.clock.advance(60)
@@ -49,7 +49,7 @@ async def test_sent_as_it_was_read(opened: Opener) -> None:
         "not the client's",
     ],
 )
-async def test_said_in_another_way(opened: Opener, body: Document) -> None:
+async def test_equivalent_values_keep_the_version(opened: Opener, body: Document) -> None:
     async with opened() as api:
         made = await api.create("configmaps", FULL)
         put = await api.replace("configmaps", body)
@@ -57,7 +57,7 @@ async def test_said_in_another_way(opened: Opener, body: Document) -> None:
 
 
 @everywhere
-async def test_a_real_change_in_between_is_kept(opened: Opener) -> None:
+async def test_change_in_between_is_stored(opened: Opener) -> None:
     async with opened() as api:
         made = await api.create("configmaps", FULL)
         changed = await api.replace("configmaps", {**FULL, "data": {"z": "2"}})
@@ -66,7 +66,7 @@ async def test_a_real_change_in_between_is_kept(opened: Opener) -> None:
         assert int(back["metadata"]["resourceVersion"]) > int(changed["metadata"]["resourceVersion"])
 
 
-async def test_the_answer_is_200() -> None:
+async def test_unchanged_put_is_200() -> None:
     async with served() as api:
         made = await api.create("configmaps", FULL)
         assert (await api.ask("PUT", api.path("configmaps", name="a"), made)).expect(200) == made

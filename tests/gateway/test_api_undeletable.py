@@ -1,4 +1,4 @@
-"""Objects that the system cannot do without stay when somebody deletes them by name."""
+"""Deleting objects that the system needs is refused."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ CLASSES = "/apis/scheduling.cluster.io/v1/priorityclasses"
 
 
 @pytest.mark.parametrize("name", ["system-node-critical", "system-cluster-critical"])
-async def test_priority_classes_of_the_system_stay(name: str) -> None:
+async def test_system_priority_classes_cannot_be_deleted(name: str) -> None:
     async with served() as api:
         refusal = (await api.ask("DELETE", f"{CLASSES}/{name}")).expect(403)
         assert refusal["reason"] == "Forbidden" and refusal["message"] == (
@@ -20,7 +20,7 @@ async def test_priority_classes_of_the_system_stay(name: str) -> None:
         assert (await api.ask("GET", f"{CLASSES}/{name}")).status == 200
 
 
-async def test_others_go() -> None:
+async def test_other_priority_classes_can_be_deleted() -> None:
     async with served() as api:
         (await api.ask("POST", CLASSES, {"metadata": {"name": "mine"}, "value": 1})).expect(201)
         (await api.ask("DELETE", f"{CLASSES}/mine")).expect(200)

@@ -1,4 +1,4 @@
-"""/version: the interface that is served, and the program that serves it."""
+"""/version: the version of the API and of the server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STRINGS = {
 }
 
 
-async def test_the_document() -> None:
+async def test_version_document_has_all_fields() -> None:
     async with served() as api:
         version = (await api.ask("GET", "/version", token=None)).expect(200)
         assert set(version) == STRINGS
@@ -32,7 +32,7 @@ async def test_the_document() -> None:
 
 
 @pytest.mark.parametrize(("accept", "code"), [("application/yaml", 200), ("image/png", 406)])
-async def test_it_is_negotiated_like_any_document(accept: str, code: int) -> None:
+async def test_version_is_negotiated(accept: str, code: int) -> None:
     async with served() as api:
         answer = await api.ask("GET", "/version", headers={"accept": accept})
         assert answer.status == code

@@ -74,7 +74,9 @@ async def query_of(api: Verbs, match: str, chunk: str, version: str) -> tuple[di
 
 @everywhere
 @cells
-async def test_list(opened: Opener, match: str, chunk: str, version: str, expected: str) -> None:
+async def test_list_with_every_combination(
+    opened: Opener, match: str, chunk: str, version: str, expected: str
+) -> None:
     async with opened() as api:
         query, versions = await query_of(api, match, chunk, version)
         if expected in (INVALID, BAD):
@@ -89,7 +91,9 @@ async def test_list(opened: Opener, match: str, chunk: str, version: str, expect
 
 @everywhere
 @cells
-async def test_list_of_one_name(opened: Opener, match: str, chunk: str, version: str, expected: str) -> None:
+async def test_list_of_one_name_with_every_combination(
+    opened: Opener, match: str, chunk: str, version: str, expected: str
+) -> None:
     """The short way to a single object obeys the same table."""
     async with opened() as api:
         query, versions = await query_of(api, match, chunk, version)
@@ -106,7 +110,7 @@ async def test_list_of_one_name(opened: Opener, match: str, chunk: str, version:
 
 @everywhere
 @pytest.mark.parametrize("version", [UNSET, ZERO, OTHER])
-async def test_get(opened: Opener, version: str) -> None:
+async def test_get_with_every_resource_version(opened: Opener, version: str) -> None:
     async with opened() as api:
         old = (await api.create("configmaps", config_map("a", text="old")))["metadata"]["resourceVersion"]
         await api.replace("configmaps", config_map("a", text="new"))
@@ -135,7 +139,7 @@ async def test_get(opened: Opener, version: str) -> None:
         ),
     ],
 )
-async def test_the_status_says_what_does_not_go_together(query: dict[str, str], code: int, text: str) -> None:
+async def test_status_names_the_invalid_combination(query: dict[str, str], code: int, text: str) -> None:
     async with served() as api:
         status = (await api.ask("GET", api.path("configmaps"), **query)).expect(code)
         assert text in status["message"]

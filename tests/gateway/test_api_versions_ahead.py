@@ -1,4 +1,4 @@
-"""A version this server has not reached: waited for a while, then 504 with Retry-After."""
+"""A resourceVersion that this server has not reached: the request waits, then a 504 with Retry-After."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
     ids=["unset", "exact", "not older than", "with a limit", "of one name"],
 )
-async def test_a_list(opened: Opener, query: dict[str, object]) -> None:
+async def test_list_at_a_future_version_is_a_504(opened: Opener, query: dict[str, object]) -> None:
     async with opened() as api:
         with pytest.raises(Refused, match=f"Too large resource version: {AHEAD}, current: ") as refused:
             await api.list("configmaps", resourceVersion=AHEAD, **query)
@@ -45,7 +45,7 @@ async def test_a_list(opened: Opener, query: dict[str, object]) -> None:
 @everywhere
 @pytest.mark.usefixtures("hasty")
 @pytest.mark.parametrize("name", ["there", "missing"])
-async def test_a_get(opened: Opener, name: str) -> None:
+async def test_get_at_a_future_version_is_a_504(opened: Opener, name: str) -> None:
     async with opened() as api:
         await api.create("configmaps", config_map("there"))
         with pytest.raises(Refused, match="Too large resource version"):
@@ -54,7 +54,7 @@ async def test_a_get(opened: Opener, name: str) -> None:
 
 @pytest.mark.usefixtures("hasty")
 @pytest.mark.parametrize("name", ["", "a"], ids=["list", "get"])
-async def test_the_status_says_when_to_come_back(name: str) -> None:
+async def test_status_has_retry_after(name: str) -> None:
     async with served() as api:
         answer = await api.ask("GET", api.path("configmaps", name=name), resourceVersion=AHEAD)
         head = await api.head()
@@ -68,7 +68,7 @@ async def test_the_status_says_when_to_come_back(name: str) -> None:
         ]
 
 
-async def test_patience_is_seconds(autojump_clock: trio.testing.MockClock) -> None:
+async def test_get_waits_three_seconds_for_a_future_version(autojump_clock: trio.testing.MockClock) -> None:
     async with open_store() as store:
         before = trio.current_time()
         with pytest.raises(Refused):
@@ -79,7 +79,7 @@ async def test_patience_is_seconds(autojump_clock: trio.testing.MockClock) -> No
 @everywhere
 @pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("match", ["", "Exact", "NotOlderThan"])
-async def test_a_list_that_waits_is_answered_when_the_version_comes(opened: Opener, match: str) -> None:
+async def test_waiting_list_returns_when_the_version_is_reached(opened: Opener, match: str) -> None:
     async with opened() as api:
         head = int((await api.list("configmaps"))["metadata"]["resourceVersion"])
         query = {"resourceVersionMatch": match} if match else {}
@@ -99,7 +99,7 @@ async def test_a_list_that_waits_is_answered_when_the_version_comes(opened: Open
 
 @everywhere
 @pytest.mark.usefixtures("patient")
-async def test_a_get_that_waits_sees_the_object_that_came(opened: Opener) -> None:
+async def test_waiting_get_returns_the_new_object(opened: Opener) -> None:
     async with opened() as api:
         head = int((await api.list("configmaps"))["metadata"]["resourceVersion"])
         found = []
@@ -115,7 +115,7 @@ async def test_a_get_that_waits_sees_the_object_that_came(opened: Opener) -> Non
 
 @everywhere
 @pytest.mark.parametrize("version", ["x", "-1", "1.5", "1e3", " 1", "٣", "9" * 30])
-async def test_what_is_no_version(opened: Opener, version: str) -> None:
+async def test_malformed_version_is_refused(opened: Opener, version: str) -> None:
     async with opened() as api:
         with pytest.raises(Refused, match="resourceVersion: Invalid value") as refused:
             await api.list("configmaps", resourceVersion=version)

@@ -1,11 +1,11 @@
-"""`--feature-gates APIListChunking=false`: lists come whole, whatever pages are asked for."""
+"""`--feature-gates APIListChunking=false`: limit and continue are ignored."""
 
 from __future__ import annotations
 
 from tests.gateway.api import config_map, served
 
 
-async def test_a_list_comes_whole() -> None:
+async def test_limit_of_a_list_is_ignored() -> None:
     async with served(feature_gates="APIListChunking=false") as api:
         for name in "abc":
             await api.create("configmaps", config_map(name))
@@ -16,7 +16,7 @@ async def test_a_list_comes_whole() -> None:
             assert found["metadata"].keys() == {"resourceVersion"}
 
 
-async def test_and_goes_whole() -> None:
+async def test_limit_of_a_collection_delete_is_ignored() -> None:
     async with served(feature_gates="APIListChunking=false") as api:
         for name in "abc":
             await api.create("configmaps", config_map(name))

@@ -1,4 +1,4 @@
-"""Bodies that are not JSON, or JSON that is too much: a 400 that says where, and nothing is written."""
+"""Malformed or excessive JSON bodies: a 400 with the position, and nothing is written."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NOT_OBJECTS = {"null": b"null", "array": b"[]", "string": b'"text"', "number": b
 
 @pytest.mark.parametrize(("body", "told"), BROKEN.values(), ids=BROKEN)
 @pytest.mark.parametrize("method", ["POST", "PUT"])
-async def test_broken(method: str, body: bytes, told: str) -> None:
+async def test_malformed_json_is_refused(method: str, body: bytes, told: str) -> None:
     async with served() as api:
         path = PATH if method == "POST" else f"{PATH}/a"
         message = await api.refuse(method, path, body, 400)
@@ -44,7 +44,7 @@ async def test_broken(method: str, body: bytes, told: str) -> None:
 
 
 @pytest.mark.parametrize(("found", "body"), NOT_OBJECTS.items())
-async def test_json_that_is_no_object(found: str, body: bytes) -> None:
+async def test_json_that_is_no_object_is_refused(found: str, body: bytes) -> None:
     async with served() as api:
         message = await api.refuse("POST", PATH, body, 400)
         assert message.endswith(f"cannot unmarshal {found} into a ConfigMap")
@@ -53,7 +53,7 @@ async def test_json_that_is_no_object(found: str, body: bytes) -> None:
 @pytest.mark.parametrize(
     "number", [b"9" * 1_000_000, b"1." + b"9" * 1_000_000, b"1e999999999", b"-" + b"9" * 400]
 )
-async def test_numbers_that_nobody_can_hold(number: bytes) -> None:
+async def test_numbers_out_of_range_are_refused(number: bytes) -> None:
     async with served() as api:
         body = b'{"metadata":{"name":"a","generation":' + number + b"}}"
         message = await api.refuse("POST", PATH, body, 400)
@@ -61,7 +61,7 @@ async def test_numbers_that_nobody_can_hold(number: bytes) -> None:
         assert len(message) < 500
 
 
-async def test_a_long_number_in_an_unknown_field_costs_nothing() -> None:
+async def test_long_number_in_an_unknown_field_is_dropped() -> None:
     async with served() as api:
         body = b'{"metadata":{"name":"a"},"unknown":' + b"9" * 1_000_000 + b"}"
         answer = await api.ask("POST", PATH, body)
@@ -89,7 +89,7 @@ DELETE_OPTIONS = {
 
 
 @pytest.mark.parametrize(("body", "code"), DELETE_OPTIONS.values(), ids=DELETE_OPTIONS)
-async def test_options_of_a_delete(body: bytes, code: int) -> None:
+async def test_malformed_delete_options_are_refused(body: bytes, code: int) -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a"))
         for path in (f"{PATH}/a", PATH):

@@ -1,4 +1,4 @@
-"""Queries that cannot be read, or ask for what cannot be: 400 or 422, and never half understood."""
+"""Malformed or invalid queries: 400 or 422, and never half applied."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ REFUSED = [
 
 @pytest.mark.parametrize("query", UNREADABLE)
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
-async def test_unreadable(method: str, query: str) -> None:
+async def test_malformed_query_is_refused(method: str, query: str) -> None:
     """A selector that was dropped because it could not be read would make a delete take everything."""
     async with served() as api:
         await api.create("configmaps", config_map("a"))
@@ -59,7 +59,7 @@ async def test_unreadable(method: str, query: str) -> None:
 
 
 @pytest.mark.parametrize(("method", "query", "code", "told"), REFUSED)
-async def test_refused(method: str, query: str, code: int, told: str) -> None:
+async def test_invalid_parameters_are_refused(method: str, query: str, code: int, told: str) -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a"))
         body = b'{"metadata":{"name":"b"}}' if method == "POST" else b""
@@ -78,7 +78,7 @@ async def test_unknown_parameters_are_ignored() -> None:
 
 
 @pytest.mark.parametrize("query", ["export", "export=true", "export=yes"])
-async def test_nothing_is_exported(query: str) -> None:
+async def test_export_is_refused(query: str) -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a"))
         told = "the export parameter, deprecated since v1.14, is no longer supported"
@@ -89,7 +89,7 @@ async def test_nothing_is_exported(query: str) -> None:
 @pytest.mark.parametrize(
     "query", ["fieldSelector=metadata.name%3Db", "fieldSelector=metadata.namespace%3Ddefault"]
 )
-async def test_a_watch_of_one_object_is_not_widened(query: str) -> None:
+async def test_watch_of_one_object_refuses_another_name(query: str) -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a"))
         told = "fieldSelector metadata.name doesn't match requested name"
@@ -97,6 +97,6 @@ async def test_a_watch_of_one_object_is_not_widened(query: str) -> None:
 
 
 @pytest.mark.parametrize("timeout", ["32s", "0", "1m30s", "1.5h", "500ms", "-1s", ""])
-async def test_time_limits_of_clients_are_taken(timeout: str) -> None:
+async def test_timeout_parameter_is_accepted(timeout: str) -> None:
     async with served() as api:
         (await api.ask("GET", f"{PATH}?timeout={timeout}")).expect(200)

@@ -1,4 +1,4 @@
-"""Bodies of 3 MiB pass, one byte more is a 413; large values get a Status like small ones."""
+"""Bodies of 3 MiB are accepted, one byte more is a 413; large values get a Status like small ones."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ def sized(size: int) -> bytes:
     return body + b" " * (size - len(body) - 1) + b"}"
 
 
-async def test_exactly_three_mebibytes() -> None:
+async def test_body_of_three_mebibytes_is_accepted() -> None:
     async with served() as api:
         assert (await api.ask("POST", PATH, sized(LIMIT))).status == 201
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "GET"])
-async def test_one_byte_more(method: str) -> None:
+async def test_body_of_one_byte_more_is_refused(method: str) -> None:
     async with served() as api:
         path = PATH if method == "POST" else f"{PATH}/a"
         message = await api.refuse(method, path, sized(LIMIT + 1), 413)
         assert message == "Request entity too large: limit is 3145728"
 
 
-async def test_a_body_that_does_not_say_how_long_it_is() -> None:
+async def test_chunked_body_over_the_limit_is_refused() -> None:
     async def chunks():
         for _ in range(8):
             yield b" " * (MIB // 2)
@@ -46,7 +46,7 @@ async def test_a_body_that_does_not_say_how_long_it_is() -> None:
         assert await api.head() == head
 
 
-async def test_values_of_a_mebibyte() -> None:
+async def test_value_over_one_mebibyte_is_refused() -> None:
     async with served() as api:
         fits = {"metadata": {"name": "a"}, "data": {"k": "x" * MIB}}
         assert (await api.ask("POST", PATH, fits)).status == 201
@@ -65,12 +65,12 @@ async def test_values_of_a_mebibyte() -> None:
         ({"name": "a", "generateName": "z" * 300_000}, "must be no more than 253 characters"),
     ],
 )
-async def test_long_strings(metadata: dict, told: str) -> None:
+async def test_too_long_names_and_labels_are_refused(metadata: dict, told: str) -> None:
     async with served() as api:
         assert told in await api.refuse("POST", PATH, orjson.dumps({"metadata": metadata}), 422)
 
 
-async def test_a_name_as_long_as_names_may_be() -> None:
+async def test_longest_name_is_accepted() -> None:
     async with served() as api:
         name = ".".join(["x" * 63] * 3) + "." + "y" * 61
         assert (await api.ask("POST", PATH, {"metadata": {"name": name}})).status == 201
@@ -78,7 +78,7 @@ async def test_a_name_as_long_as_names_may_be() -> None:
 
 
 @pytest.mark.parametrize("parameter", ["labelSelector", "fieldSelector"])
-async def test_sixty_kilobytes_of_selector(parameter: str) -> None:
+async def test_selector_of_sixty_kilobytes_is_accepted(parameter: str) -> None:
     async with served() as api:
         await api.create("configmaps", {"metadata": {"name": "a", "labels": {"x": f"v{1:054}"}}})
         if parameter == "labelSelector":

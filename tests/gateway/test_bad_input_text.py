@@ -1,4 +1,4 @@
-"""Text that is no text: what Go programs would store is stored, and what nobody can store is refused."""
+"""Invalid text: stored if Go programs would store it, else refused."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PATH = "/api/v1/namespaces/default/configmaps"
         (b"a\\u2028\\u007f", "a\u2028\x7f"),
     ],
 )
-async def test_values(raw: bytes, stored: str) -> None:
+async def test_invalid_text_in_values(raw: bytes, stored: str) -> None:
     async with served() as api:
         body = b'{"metadata":{"name":"a"},"data":{"k":"' + raw + b'"}}'
         made = (await api.ask("POST", PATH, body)).expect(201)
@@ -35,7 +35,7 @@ async def test_values(raw: bytes, stored: str) -> None:
 
 
 @pytest.mark.parametrize("raw", [b"a\xff", b"a\\ud800", b"a\\u0000", b"\xed\xa0\x80"])
-async def test_names_and_keys(raw: bytes) -> None:
+async def test_invalid_text_in_names_and_keys_is_refused(raw: bytes) -> None:
     async with served() as api:
         await api.refuse("POST", PATH, b'{"metadata":{"name":"' + raw + b'"}}', 422)
         await api.refuse("POST", PATH, b'{"metadata":{"name":"a","labels":{"' + raw + b'":""}}}', 422)
@@ -45,7 +45,7 @@ async def test_names_and_keys(raw: bytes) -> None:
 @pytest.mark.parametrize(
     "raw", [b"\\u0000\\r\\nX: y", b"\xff\xfe", b"\\ud800", "ü\u2028".encode(), b'\\"\\\\']
 )
-async def test_unknown_fields_cannot_break_out_of_their_warning(raw: bytes) -> None:
+async def test_unknown_field_names_are_escaped_in_warnings(raw: bytes) -> None:
     async with served() as api:
         answer = await api.ask("POST", PATH, b'{"metadata":{"name":"a"},"' + raw + b'":1}')
         assert answer.status == 201
@@ -53,7 +53,7 @@ async def test_unknown_fields_cannot_break_out_of_their_warning(raw: bytes) -> N
         assert "x" not in answer.headers
 
 
-async def test_a_long_unknown_field_makes_no_long_head() -> None:
+async def test_long_unknown_field_makes_no_long_head() -> None:
     async with served() as api:
         body = b'{"metadata":{"name":"a"},"' + b"k" * 2_000_000 + b'":1}'
         answer = await api.ask("POST", PATH, body)
@@ -70,7 +70,7 @@ async def test_many_unknown_fields_make_no_long_head() -> None:
         assert sum(map(len, answer.warnings)) < 5000
 
 
-async def test_a_user_agent_of_any_bytes_names_a_manager() -> None:
+async def test_user_agent_of_any_bytes_is_a_field_manager() -> None:
     async with served() as api:
         headers = {"user-agent": b"\xff\xfe/1"}
         assert (await api.ask("POST", PATH, {"metadata": {"name": "a"}}, headers=headers)).status == 201

@@ -1,4 +1,4 @@
-"""Values of the wrong type: a 400 that names the field. Rules that are broken: a 422 that names them."""
+"""Values of the wrong type: a 400 that names the field. Invalid values: a 422 that names the field."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("body", "told"), WRONG)
 @pytest.mark.parametrize("method", ["POST", "PUT"])
-async def test_wrong_types(method: str, body: dict, told: str) -> None:
+async def test_values_of_the_wrong_type_are_refused(method: str, body: dict, told: str) -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a", text="kept"))
         path = PATH if method == "POST" else f"{PATH}/a"
@@ -44,14 +44,14 @@ async def test_wrong_types(method: str, body: dict, told: str) -> None:
 @pytest.mark.parametrize(
     "name", ["", "A", "a_b", "a/b", ".", "..", "-a", "a-", "a..b", "ü", "a\0b", "x" * 254, " a", "a\n"]
 )
-async def test_names_that_no_object_may_have(name: str) -> None:
+async def test_invalid_names_are_refused(name: str) -> None:
     async with served() as api:
         body = orjson.dumps({"metadata": {"name": name}})
         assert "metadata.name: " in await api.refuse("POST", PATH, body, 422)
 
 
 @pytest.mark.parametrize(("count", "more"), [(500, "400"), (2_000, "many")])
-async def test_more_broken_rules_than_anybody_reads(count: int, more: str) -> None:
+async def test_number_of_reported_errors_is_limited(count: int, more: str) -> None:
     async with served() as api:
         labels = {f"a label {number}": "v" for number in range(count)}
         body = orjson.dumps({"metadata": {"name": "a", "labels": labels}})
@@ -62,7 +62,7 @@ async def test_more_broken_rules_than_anybody_reads(count: int, more: str) -> No
         assert len(status["details"]["causes"]) == 100
 
 
-async def test_the_same_broken_rule_twice_is_told_once() -> None:
+async def test_duplicate_error_is_reported_once() -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a"))
         body = orjson.dumps({"metadata": {"name": "a", "labels": {"a b": "v"}}})
@@ -70,7 +70,7 @@ async def test_the_same_broken_rule_twice_is_told_once() -> None:
         assert message.count('"a b"') == 1
 
 
-async def test_names_and_namespaces_that_contradict_the_path() -> None:
+async def test_names_that_contradict_the_path_are_refused() -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a"))
         other = orjson.dumps({"metadata": {"name": "b"}})

@@ -1,4 +1,4 @@
-"""Bodies that are not YAML, or YAML that means mischief: a 400 with line and column, and nothing is written."""
+"""Malformed or hostile YAML bodies: a 400 with line and column, and nothing is written."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(("body", "told"), BROKEN.values(), ids=BROKEN)
-async def test_broken(body: bytes, told: str) -> None:
+async def test_malformed_yaml_is_refused(body: bytes, told: str) -> None:
     async with served() as api:
         message = await api.refuse("POST", PATH, body, 400, headers=YAML)
         assert message.startswith("error converting YAML to JSON: yaml: line ")
@@ -66,7 +66,7 @@ async def test_broken(body: bytes, told: str) -> None:
 
 
 @pytest.mark.parametrize("body", [b"", b"null\n", b"# nothing\n", b"- a\n", b"text", b"12"])
-async def test_yaml_that_is_no_object(body: bytes) -> None:
+async def test_yaml_that_is_no_object_is_refused(body: bytes) -> None:
     async with served() as api:
         assert "into a ConfigMap" in await api.refuse("POST", PATH, body, 400, headers=YAML)
 
@@ -75,13 +75,13 @@ async def test_yaml_that_is_no_object(body: bytes) -> None:
     ("value", "found"),
     [("no", "bool"), ("1.5", "number"), ("12", "number"), ("[a]", "array"), ("{a: b}", "object")],
 )
-async def test_values_that_look_like_text_and_are_not(value: str, found: str) -> None:
+async def test_plain_scalars_of_other_types_are_refused(value: str, found: str) -> None:
     async with served() as api:
         body = f"metadata: {{name: a}}\ndata:\n  k: {value}\n".encode()
         assert f"cannot unmarshal {found}" in await api.refuse("POST", PATH, body, 400, headers=YAML)
 
 
-async def test_aliases_within_reason_are_fine() -> None:
+async def test_moderate_aliases_are_accepted() -> None:
     async with served() as api:
         body = b"metadata: {name: a, labels: &l {app: web}, annotations: *l}\ndata: {<<: *l, k: v}\n"
         made = (await api.ask("POST", PATH, body, headers=YAML)).expect(201)
@@ -90,7 +90,7 @@ async def test_aliases_within_reason_are_fine() -> None:
 
 
 @pytest.mark.parametrize("body", [bomb(), b"{", b"- All\n", b"dryRun: All\n", b"kind: ConfigMap\n"])
-async def test_options_of_a_delete(body: bytes) -> None:
+async def test_malformed_delete_options_are_refused(body: bytes) -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a"))
         assert "DeleteOptions" in await api.refuse("DELETE", f"{PATH}/a", body, 400, headers=YAML)

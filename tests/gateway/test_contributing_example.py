@@ -1,4 +1,4 @@
-"""The kind that CONTRIBUTING.md shows how to add: it is short, and a server with it does all that is promised."""
+"""The kind that CONTRIBUTING.md adds as an example is short, and a server serves it fully."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def harbour(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(built_in, "_GROUPS", (*built_in._GROUPS, module))
 
 
-def test_it_is_short() -> None:
+def test_example_is_short() -> None:
     assert len([line for line in example().splitlines() if line]) < 40
 
 
 @pytest.mark.usefixtures("harbour")
-async def test_a_server_with_it() -> None:
+async def test_server_serves_the_example_kind() -> None:
     async with served() as api:
         await served_like_any_other(api)
         await refused_where_it_is_wrong(api)

@@ -1,4 +1,4 @@
-"""A kind that is registered while the server runs is served like any other, and gone again without a restart."""
+"""A kind that is registered while the server runs is served like any other, and removed again without a restart."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def absent(api: Api) -> None:
     assert f"/apis/{GROUP}" not in (await api.ask("GET", "/")).text
 
 
-async def test_it_is_not_there_before_and_after_and_there_again() -> None:
+async def test_kind_is_served_only_while_it_is_registered() -> None:
     async with registering() as (api, registry):
         await absent(api)
         await registry.register(crontabs())
@@ -77,7 +77,7 @@ async def test_objects_are_created_listed_patched_and_applied() -> None:
 
 
 @transports
-async def test_a_watch_from_before_the_first_write_ends_when_the_kind_goes(transport: str) -> None:
+async def test_watch_ends_when_its_kind_is_removed(transport: str) -> None:
     async with registering(**ports(transport)) as (api, registry):
         await registry.register(crontabs())
         async with watching(api, PATH, transport) as watch:
@@ -89,7 +89,7 @@ async def test_a_watch_from_before_the_first_write_ends_when_the_kind_goes(trans
             assert watch.close_code in (None, 1000)
 
 
-async def test_watches_of_other_kinds_go_on() -> None:
+async def test_watches_of_other_kinds_continue() -> None:
     async with registering() as (api, registry):
         await registry.register(crontabs())
         async with watching(api, api.path("configmaps")) as other, watching(api, PATH) as watch:
@@ -99,7 +99,7 @@ async def test_watches_of_other_kinds_go_on() -> None:
             assert await other.types_and_names(1) == [("ADDED", "a")]
 
 
-async def test_watches_of_a_definition_that_is_replaced_end() -> None:
+async def test_watches_of_a_replaced_definition_end() -> None:
     async with registering() as (api, registry):
         await registry.register(crontabs(), newer := crontabs("v2"))
         path = PATH.replace("v1", "v2")
@@ -111,7 +111,7 @@ async def test_watches_of_a_definition_that_is_replaced_end() -> None:
             assert event["object"]["apiVersion"] == f"{GROUP}/v2"
 
 
-async def test_discovery_lists_it() -> None:
+async def test_discovery_lists_a_registered_kind() -> None:
     async with registering() as (api, registry):
         await registry.register(crontabs(), crontabs("v2"))
         [group] = [one for one in (await api.ask("GET", "/apis")).document["groups"] if one["name"] == GROUP]
@@ -124,7 +124,7 @@ async def test_discovery_lists_it() -> None:
         assert "storageVersionHash" not in status
 
 
-async def test_it_has_metrics_while_it_is_served() -> None:
+async def test_registered_kind_has_metrics_while_it_is_served() -> None:
     line = f'apiserver_request_total{{code="200",group="{GROUP}",resource="crontabs",verb="LIST"}} 1.0'
     async with registering() as (api, registry):
         await registry.register(crontabs())
@@ -158,7 +158,7 @@ async def test_reads_and_watches_never_write(monkeypatch: pytest.MonkeyPatch) ->
         assert journals[-1].statistics()["transactions"] == before
 
 
-async def test_a_namespace_is_emptied_of_a_kind_that_is_no_longer_served() -> None:
+async def test_namespace_deletion_includes_objects_of_removed_kinds() -> None:
     async with registering() as (api, registry):
         await registry.register(crontabs())
         await api.create("namespaces", {"metadata": {"name": "doomed"}})
@@ -171,7 +171,7 @@ async def test_a_namespace_is_emptied_of_a_kind_that_is_no_longer_served() -> No
         assert (await api.ask("GET", f"{GROUP_PATH}/crontabs")).expect(200)["items"] == []
 
 
-async def test_a_request_whose_kind_goes_while_its_body_is_read_is_not_found() -> None:
+async def test_request_is_not_found_if_its_kind_is_removed_meanwhile() -> None:
     async with registering() as (api, registry):
         await registry.register(crontabs())
 

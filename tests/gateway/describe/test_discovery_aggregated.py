@@ -1,4 +1,4 @@
-"""Discovery in one document: what many small ones say, for clients that ask for it."""
+"""Aggregated discovery has the same content as the separate documents, for clients that ask for it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def piecemeal(api: Api, path: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("dialect", ["cluster", "kubernetes"])
 @pytest.mark.parametrize("version", ["v2beta1", "v2"])
-async def test_it_says_what_the_small_documents_say(dialect: str, version: str) -> None:
+async def test_aggregated_discovery_equals_the_separate_documents(dialect: str, version: str) -> None:
     async with served(dialect=dialect) as api:
         core = (await api.ask("GET", "/api", headers=accept(dialect, version))).expect(200)
         named = (await api.ask("GET", "/apis", headers=accept(dialect, version))).expect(200)
@@ -53,7 +53,7 @@ def flattened(resources: list[dict[str, Any]]) -> dict[str, tuple[list[str], str
     return found
 
 
-async def test_a_resource_has_its_names_and_scope() -> None:
+async def test_resource_has_its_names_and_scope() -> None:
     async with served() as api:
         document = (await api.ask("GET", "/apis", headers=accept("cluster"))).document
         (apps,) = (one for one in document["items"] if one["metadata"]["name"] == "apps")
@@ -64,14 +64,14 @@ async def test_a_resource_has_its_names_and_scope() -> None:
         assert scale["responseKind"] == {"group": "autoscaling", "version": "v1", "kind": "Scale"}
 
 
-async def test_the_content_type_tells_that_it_was_given() -> None:
+async def test_content_type_has_the_parameters_of_the_request() -> None:
     async with served() as api:
         answer = await api.ask("GET", "/apis", headers=accept("cluster"))
         assert answer.headers["content-type"].endswith(f";v=v2beta1;as={LIST}")
 
 
 @pytest.mark.parametrize("path", ["/api", "/apis"])
-async def test_who_has_it_is_not_sent_it_again(path: str) -> None:
+async def test_matching_etag_gets_304(path: str) -> None:
     async with served() as api:
         mark = (await api.ask("GET", path, headers=accept("cluster"))).headers["etag"]
         again = await api.ask("GET", path, headers={**accept("cluster"), "if-none-match": mark})
@@ -88,7 +88,7 @@ async def test_who_has_it_is_not_sent_it_again(path: str) -> None:
         ("/api/v1", accept("cluster")),
     ],
 )
-async def test_others_get_the_small_documents(path: str, headers: dict[str, str]) -> None:
+async def test_other_requests_get_the_separate_documents(path: str, headers: dict[str, str]) -> None:
     async with served() as api:
         answer = await api.ask("GET", path, headers=headers)
         assert answer.status == 200 and answer.headers["content-type"] == "application/json"

@@ -1,4 +1,4 @@
-"""storageVersionHash: which resources have one, and that it is the one that clients know."""
+"""storageVersionHash: which resources have one, and that it equals that of Kubernetes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ async def resources(api: Api, path: str) -> dict[str, dict[str, Any]]:
     return {one["name"]: one for one in listed}
 
 
-async def test_stored_resources_have_the_hash_that_clients_know() -> None:
+async def test_stored_resources_have_the_hash_of_kubernetes() -> None:
     async with served(dialect="kubernetes") as api:
         for (path, plural), known in KNOWN.items():
             assert (await resources(api, path))[plural]["storageVersionHash"] == known
@@ -34,7 +34,7 @@ async def test_versions_that_share_a_storage_have_the_same_hash() -> None:
             assert first[plural]["storageVersionHash"] == second[plural]["storageVersionHash"]
 
 
-async def test_what_is_never_stored_has_none() -> None:
+async def test_resources_that_are_never_stored_have_no_hash() -> None:
     async with served(dialect="kubernetes") as api:
         core = await resources(api, "/api/v1")
         reviews = await resources(api, "/apis/authorization.k8s.io/v1")

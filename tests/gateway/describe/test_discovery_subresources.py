@@ -1,4 +1,4 @@
-"""Discovery: what a resource below another is, where it is no object of that one's kind."""
+"""Discovery names the group and version of a subresource whose kind is in another group."""
 
 from __future__ import annotations
 
@@ -22,13 +22,15 @@ async def below(api: Api, path: str) -> dict[str, Any]:
         ("/apis/apps/v1", "deployments/scale", "autoscaling", "Scale"),
     ],
 )
-async def test_what_has_another_group_says_so(path: str, name: str, group: str, kind: str) -> None:
+async def test_subresource_of_another_group_has_group_and_version(
+    path: str, name: str, group: str, kind: str
+) -> None:
     async with served() as api:
         entry = (await below(api, path))[name]
         assert (entry["group"], entry["version"], entry["kind"]) == (group, "v1", kind)
 
 
-async def test_what_has_the_same_group_does_not() -> None:
+async def test_subresource_of_the_same_group_has_neither() -> None:
     async with served() as api:
         resources = await below(api, "/api/v1")
         for name in ("pods", "pods/status", "pods/binding", "nodes/status"):

@@ -1,4 +1,4 @@
-"""Readers of OpenAPI that are not ours accept both documents, and both dialects say the same."""
+"""Validators of others accept the documents of both OpenAPI versions, and both dialects have the same content."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tests.gateway.describe.reader import Schema, version_2, version_3
 # Reading all of it takes seconds: each dialect is read in one edition, and then held against the other.
 
 
-def test_version_2() -> None:
+def test_version_2_is_valid() -> None:
     assert [error.message for error in OpenAPIV2SpecValidator(version_2("cluster")).iter_errors()] == []
 
 
-def test_version_3() -> None:
+def test_version_3_is_valid() -> None:
     read: dict[str, Schema] = {}
     for name, document in version_3("kubernetes").items():
         schemas = document["components"]["schemas"]
@@ -28,12 +28,12 @@ def test_version_3() -> None:
         assert [error.message for error in OpenAPIV30SpecValidator(checked).iter_errors()] == [], name
 
 
-def test_dialects_differ_in_names_alone() -> None:
+def test_dialects_differ_only_in_names() -> None:
     assert _neutral(version_2("kubernetes"), KUBERNETES) == _neutral(version_2("cluster"), CLUSTER)
     assert _neutral(version_3("kubernetes"), KUBERNETES) == _neutral(version_3("cluster"), CLUSTER)
 
 
-def test_every_operation_has_an_id_of_its_own() -> None:
+def test_operation_ids_are_unique() -> None:
     paths = version_2("cluster")["paths"].values()
     ids = [one["operationId"] for path in paths for method, one in path.items() if method != "parameters"]
     assert len(ids) > 500 and len(ids) == len(set(ids))

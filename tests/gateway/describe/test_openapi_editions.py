@@ -1,4 +1,4 @@
-"""Both editions say the same of every type; they differ in how a reference is written and in two leaves."""
+"""Both OpenAPI versions describe every type alike; they differ in references and in two scalars."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def in_version_2(value: Any) -> Any:
     return plain
 
 
-def test_every_definition_is_the_same() -> None:
+def test_definitions_are_the_same_in_both_versions() -> None:
     older = version_2("cluster")["definitions"]
     newer = {
         title: in_version_2(schema)
@@ -34,7 +34,7 @@ def test_every_definition_is_the_same() -> None:
         assert title.endswith(LEAVES) or newer[title] == older[title], title
 
 
-def test_every_operation_is_in_one_part() -> None:
+def test_every_operation_is_in_one_section() -> None:
     older = version_2("cluster")["paths"]
     parts = [document["paths"] for document in version_3("cluster").values()]
     assert sum(len(part) for part in parts) == len(older)
@@ -46,7 +46,7 @@ def test_every_operation_is_in_one_part() -> None:
             assert item[method]["responses"].keys() == older[path][method]["responses"].keys()
 
 
-def test_two_leaves_take_several_json_types() -> None:
+def test_two_scalars_allow_several_json_types() -> None:
     schemas = version_3("kubernetes")["api/v1"]["components"]["schemas"]
     either = schemas["io.k8s.apimachinery.pkg.util.intstr.IntOrString"]
     assert either["oneOf"] == [{"type": "integer"}, {"type": "string"}]

@@ -1,4 +1,4 @@
-"""Descriptions are made once, in slices, and whoever makes one holds nobody up."""
+"""Documents are made once, in slices, so that other requests are not delayed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gateway.describe.openapi.documents import Documents
 from tests.gateway.api import served
 
 
-async def test_others_are_served_while_one_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_other_requests_are_served_while_a_document_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     answered = trio.Event()
 
     def pieces(_: Documents, *__: object) -> Iterator[bytes]:
@@ -31,7 +31,7 @@ async def test_others_are_served_while_one_is_made(monkeypatch: pytest.MonkeyPat
         assert (await api.ask("GET", "/openapi/v2")).document == {}
 
 
-async def test_those_who_ask_meanwhile_share_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_concurrent_requests_share_the_document(monkeypatch: pytest.MonkeyPatch) -> None:
     made = 0
 
     def pieces(_: Documents, *__: object) -> Iterator[bytes]:
@@ -50,7 +50,7 @@ async def test_those_who_ask_meanwhile_share_it(monkeypatch: pytest.MonkeyPatch)
     assert made == 1
 
 
-async def test_a_failure_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_failure_is_not_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     async with served() as api:
         with monkeypatch.context() as broken:
             broken.setattr(Documents, "version_2", lambda *_: 1 / 0)
@@ -58,7 +58,7 @@ async def test_a_failure_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
         assert (await api.ask("GET", "/openapi/v2")).expect(200)["swagger"] == "2.0"
 
 
-def test_nothing_that_makes_them_is_imported_before() -> None:
+def test_modules_are_imported_on_first_use() -> None:
     import subprocess
     import sys
 

@@ -1,4 +1,4 @@
-"""Extension markers: what patches and apply need to know, in the words of the dialect."""
+"""Extensions for patches and apply, with the prefix of the dialect."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def marked(request: pytest.FixtureRequest) -> Any:
     return of
 
 
-def test_lists_by_key(marked: Any) -> None:
+def test_map_lists_have_their_keys(marked: Any) -> None:
     assert marked("core.v1.Container", "ports") == {
         "list-type": "map",
         "list-map-keys": ["containerPort", "protocol"],
@@ -34,18 +34,18 @@ def test_lists_by_key(marked: Any) -> None:
     }
 
 
-def test_sets_and_whole_lists(marked: Any) -> None:
+def test_set_lists_and_atomic_lists_have_their_type(marked: Any) -> None:
     assert marked("core.v1.PodSecurityContext", "supplementalGroups") == {}
     assert marked("storage.v1.CSIDriverSpec", "volumeLifecycleModes") == {"list-type": "set"}
     assert marked("storage.v1.CSIDriverSpec", "tokenRequests") == {"list-type": "atomic"}
 
 
-def test_maps(marked: Any) -> None:
+def test_atomic_maps_have_their_type(marked: Any) -> None:
     assert marked("core.v1.ServiceSpec", "selector") == {"map-type": "atomic"}
     assert marked("meta.v1.LabelSelector") == {"map-type": "atomic"}
 
 
-def test_keys_that_are_kept(marked: Any) -> None:
+def test_retain_keys_is_a_patch_strategy(marked: Any) -> None:
     assert marked("apps.v1.DeploymentSpec", "strategy") == {"patch-strategy": "retainKeys"}
     assert marked("core.v1.PodSpec", "volumes") == {
         "patch-strategy": "merge,retainKeys",
@@ -53,7 +53,7 @@ def test_keys_that_are_kept(marked: Any) -> None:
     }
 
 
-def test_unions(marked: Any) -> None:
+def test_unions_have_their_discriminator(marked: Any) -> None:
     (union,) = marked("flowcontrol.v1beta2.Subject")["unions"]
     assert union == {
         "discriminator": "kind",
@@ -61,7 +61,7 @@ def test_unions(marked: Any) -> None:
     }
 
 
-def test_kinds(marked: Any) -> None:
+def test_kinds_have_group_version_kind(marked: Any) -> None:
     assert marked("apps.v1.Deployment")["group-version-kind"] == [
         {"group": "apps", "version": "v1", "kind": "Deployment"}
     ]

@@ -1,4 +1,4 @@
-"""OpenAPI follows kinds that come and go: their group version is described anew, and nothing else."""
+"""OpenAPI follows kinds that are added and removed at run time: only the documents of their group version change."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def etags(api: Api) -> dict[str, str]:
     return found
 
 
-async def test_a_new_kind_is_in_version_2_and_gone_again() -> None:
+async def test_new_kind_is_in_version_2_until_it_is_removed() -> None:
     async with registering() as (api, registry):
         before = await api.ask("GET", "/openapi/v2")
         await registry.register(crontabs())
@@ -45,7 +45,7 @@ async def test_a_new_kind_is_in_version_2_and_gone_again() -> None:
         assert PLACE.encode() not in (await api.ask("GET", "/openapi/v2", headers={"accept": PROTOBUF})).body
 
 
-async def test_a_new_kind_changes_no_other_document_of_version_3() -> None:
+async def test_new_kind_changes_no_other_document_of_version_3() -> None:
     async with registering() as (api, registry):
         before = await etags(api)
         await registry.register(crontabs())
@@ -60,7 +60,7 @@ async def test_a_new_kind_changes_no_other_document_of_version_3() -> None:
         assert (await api.ask("GET", f"/openapi/v3/{NAME}")).status == 404
 
 
-async def test_documents_are_the_same_whenever_they_are_made() -> None:
+async def test_documents_do_not_depend_on_when_they_are_made() -> None:
     async with registering() as (api, _):
         early = await etags(api)
     async with registering() as (api, registry):
@@ -68,7 +68,7 @@ async def test_documents_are_the_same_whenever_they_are_made() -> None:
         assert early.items() <= (await etags(api)).items()
 
 
-async def test_only_its_group_version_is_described_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_the_group_version_of_a_new_kind_is_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     described: list[str] = []
     paths = Operations.paths
 

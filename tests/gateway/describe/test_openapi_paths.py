@@ -1,4 +1,4 @@
-"""What is described is served, and what discovery lists is described: every path, every method."""
+"""Every described path and method is served, and everything in discovery is described."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def described(api: Api) -> dict[str, Any]:
     return paths
 
 
-async def test_everything_described_is_served() -> None:
+async def test_every_described_operation_is_served() -> None:
     async with served() as api:
         for path, item in (await described(api)).items():
             address = path.replace("{name}", "nonesuch").replace("{namespace}", "default")
@@ -36,7 +36,7 @@ async def test_everything_described_is_served() -> None:
                     assert "nonesuch" in answer.document["message"], f"{method} {path}"
 
 
-async def test_everything_discovered_is_described() -> None:
+async def test_every_resource_in_discovery_is_described() -> None:
     async with served() as api:
         paths = await described(api)
         groups = (await api.ask("GET", "/apis")).document["groups"]
@@ -56,7 +56,7 @@ def _path(root: str, resource: dict[str, Any], verb: str) -> str:
     return collection if verb in OF_COLLECTIONS else f"{collection}/{{name}}"
 
 
-async def test_lists_of_all_namespaces_and_old_watches() -> None:
+async def test_lists_of_all_namespaces_and_deprecated_watches_are_described() -> None:
     async with served() as api:
         paths = await described(api)
         assert paths["/api/v1/pods"]["get"]["operationId"] == "listCoreV1PodForAllNamespaces"
@@ -70,7 +70,7 @@ async def test_lists_of_all_namespaces_and_old_watches() -> None:
             assert paths[path]["get"]["deprecated"]
 
 
-async def test_what_operations_take_and_give() -> None:
+async def test_operations_have_parameters_bodies_and_responses() -> None:
     async with served() as api:
         paths = await described(api)
         item = paths["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]

@@ -1,4 +1,4 @@
-"""The protobuf form of version 2 says what the JSON form says, read by the numbers of openapi.v2.Document."""
+"""The protobuf document of OpenAPI 2.0 has the content of the JSON one, by the field numbers of openapi.v2.Document."""
 
 from __future__ import annotations
 
@@ -86,12 +86,12 @@ def document() -> Fields:
     return fields(encoded_version_2("kubernetes", json=False))
 
 
-def test_every_definition_is_there(document: Fields) -> None:
+def test_definitions_equal_those_of_json(document: Fields) -> None:
     read = {name: schema(one) for name, one in named(fields(document[9][0])[1]).items()}
     assert read == version_2("kubernetes")["definitions"]
 
 
-def test_every_operation_is_there(document: Fields) -> None:
+def test_operations_equal_those_of_json(document: Fields) -> None:
     paths = named(fields(document[8][0])[2])
     methods = {2: "get", 3: "put", 4: "post", 5: "delete", 8: "patch"}
     described = version_2("kubernetes")["paths"]
@@ -118,7 +118,7 @@ def _same(read: Fields, described: dict[str, Any]) -> None:
     assert named(fields(read[9][0])[1]).keys() == described["responses"].keys()
 
 
-def test_the_top_of_the_document(document: Fields) -> None:
+def test_top_level_fields_equal_those_of_json(document: Fields) -> None:
     assert document[1] == [b"2.0"]
     assert fields(document[2][0])[1] == [b"Rewound"]
     assert named(fields(document[13][0])[1]).keys() == {"BearerToken"}

@@ -105,14 +105,14 @@ def changes(reader: Reader, schema: Schema, value: Any) -> Iterator[tuple[str, A
 
 
 @pytest.mark.parametrize("definition", CREATED, ids=repr)
-def test_specimens_are_in_order(definition: Definition) -> None:
+def test_specimens_are_valid(definition: Definition) -> None:
     validator, sent = _validator(*described(definition)), document(definition)
     assert [error.message for error in validator.iter_errors(sent)] == []
     assert not refused(definition, sent)
 
 
 @pytest.mark.parametrize("definition", CREATED, ids=repr)
-def test_what_is_demanded_is_refused_without(definition: Definition) -> None:
+def test_required_fields_are_enforced(definition: Definition) -> None:
     reader, schema = described(definition)
     validator = _validator(reader, schema)
     passed = set()

@@ -1,4 +1,4 @@
-"""/openapi/v2 and /openapi/v3 over HTTP: forms, marks, what is cached, and who may read them."""
+"""/openapi/v2 and /openapi/v3 over HTTP: media types, ETags, caching, and access."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DIALECTS = pytest.mark.parametrize(
 
 
 @DIALECTS
-async def test_version_2_has_everything(dialect: str, prefix: str, root: str) -> None:
+async def test_version_2_describes_the_whole_api(dialect: str, prefix: str, root: str) -> None:
     async with served(dialect=dialect) as api:
         document = (await api.ask("GET", "/openapi/v2")).expect(200)
         assert document["swagger"] == "2.0"
@@ -26,7 +26,7 @@ async def test_version_2_has_everything(dialect: str, prefix: str, root: str) ->
 
 
 @DIALECTS
-async def test_version_3_has_a_document_for_each_part(dialect: str, prefix: str, root: str) -> None:
+async def test_version_3_has_a_document_for_each_section(dialect: str, prefix: str, root: str) -> None:
     async with served(dialect=dialect) as api:
         index = (await api.ask("GET", "/openapi/v3")).expect(200)["paths"]
         assert {"api", "api/v1", "apis", "apis/apps", "apis/apps/v1", "version"} <= index.keys()
@@ -45,7 +45,7 @@ async def test_version_3_has_a_document_for_each_part(dialect: str, prefix: str,
 
 
 @pytest.mark.parametrize("path", ["/openapi/v2", "/openapi/v3", "/openapi/v3/apis/apps/v1"])
-async def test_who_has_it_is_not_sent_it_again(path: str) -> None:
+async def test_matching_etag_gets_304(path: str) -> None:
     async with served() as api:
         mark = (await api.ask("GET", path)).headers["etag"]
         assert mark == (await api.ask("GET", path)).headers["etag"]
@@ -56,7 +56,7 @@ async def test_who_has_it_is_not_sent_it_again(path: str) -> None:
         assert other.status == 200 and other.body
 
 
-async def test_marks_of_forms_differ() -> None:
+async def test_etags_of_media_types_differ() -> None:
     async with served() as api:
         json = await api.ask("GET", "/openapi/v2")
         protobuf = await api.ask("GET", "/openapi/v2", headers={"accept": PROTOBUF})
@@ -77,7 +77,7 @@ async def test_marks_of_forms_differ() -> None:
         (f"image/png, {PROTOBUF}", PROTOBUF),
     ],
 )
-async def test_the_form_is_negotiated(accept: str, given: str) -> None:
+async def test_media_type_is_negotiated(accept: str, given: str) -> None:
     async with served() as api:
         answer = await api.ask("GET", "/openapi/v2", headers={"accept": accept})
         assert (answer.status, answer.headers["content-type"]) == (200, given)
@@ -87,14 +87,14 @@ async def test_the_form_is_negotiated(accept: str, given: str) -> None:
     ("path", "accept"),
     [("/openapi/v2", "image/png"), ("/openapi/v3", PROTOBUF), ("/openapi/v3/api/v1", PROTOBUF)],
 )
-async def test_other_forms_are_not_served(path: str, accept: str) -> None:
+async def test_other_media_types_are_not_acceptable(path: str, accept: str) -> None:
     async with served() as api:
         status = (await api.ask("GET", path, headers={"accept": accept})).expect(406)
         assert status["reason"] == "NotAcceptable"
         assert "application/json" in status["message"]
 
 
-async def test_an_address_with_the_right_hash_is_good_for_ever() -> None:
+async def test_url_with_the_current_hash_is_immutable() -> None:
     async with served() as api:
         right = await _address(api, "apis/apps/v1")
         answer = await api.ask("GET", right)
@@ -103,7 +103,7 @@ async def test_an_address_with_the_right_hash_is_good_for_ever() -> None:
         assert plain.headers["cache-control"] == "no-cache, private" and plain.body == answer.body
 
 
-async def test_an_address_with_an_old_hash_leads_to_the_new_one() -> None:
+async def test_url_with_an_old_hash_redirects_to_the_current_one() -> None:
     async with served() as api:
         answer = await api.ask("GET", "/openapi/v3/apis/apps/v1?hash=OLD")
         assert (answer.status, answer.headers["location"]) == (301, await _address(api, "apis/apps/v1"))
@@ -118,7 +118,7 @@ async def test_large_documents_are_compressed() -> None:
         assert packed.body == plain.body  # the client unpacks
 
 
-async def test_head_and_methods() -> None:
+async def test_head_is_served_and_post_is_not_allowed() -> None:
     async with served() as api:
         head = await api.ask("HEAD", "/openapi/v2", headers={"accept-encoding": "identity"})
         assert (head.status, head.body) == (200, b"") and int(head.headers["content-length"]) > 100_000
@@ -126,23 +126,23 @@ async def test_head_and_methods() -> None:
 
 
 @pytest.mark.parametrize("path", ["/openapi", "/openapi/v1", "/openapi/v2/x", "/openapi/v3/apis/nowhere/v1"])
-async def test_there_is_nothing_else(path: str) -> None:
+async def test_other_paths_are_not_found(path: str) -> None:
     async with served() as api:
         assert (await api.ask("GET", path)).status == 404
 
 
-async def test_who_may_read_it() -> None:
+async def test_anonymous_users_may_not_read_documents() -> None:
     async with served() as api:
         assert (await api.ask("GET", "/openapi/v3", token=ALICE)).status == 200
         assert (await api.ask("GET", "/openapi/v2", token=None)).status == 403
 
 
-async def test_the_index_of_paths_names_it() -> None:
+async def test_index_of_paths_lists_openapi() -> None:
     async with served() as api:
         assert {"/openapi/v2", "/openapi/v3"} <= set((await api.ask("GET", "/")).document["paths"])
 
 
-async def test_what_is_switched_off_is_not_described() -> None:
+async def test_disabled_versions_are_not_described() -> None:
     async with served(runtime_config="apps/v1=false") as api:
         index = (await api.ask("GET", "/openapi/v3")).document["paths"]
         assert "apis/apps/v1" not in index and "apis/batch/v1" in index

@@ -1,4 +1,4 @@
-"""Every type and every field has a text, every text has its place, and what a declaration knows is added to it."""
+"""Every type and field has a description, every text is used, and descriptions include declared defaults and values."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def definitions() -> dict[str, Schema]:
     return found
 
 
-def test_every_type_and_field_has_a_text() -> None:
+def test_every_type_and_field_has_a_description() -> None:
     for title, definition in definitions().items():
         assert definition.get("description"), title
         for name, field in definition.get("properties", {}).items():
             assert field.get("description"), f"{title}.{name}"
 
 
-def test_every_text_has_its_place() -> None:
+def test_every_text_describes_an_existing_type_or_field() -> None:
     for group, type_, field in Texts():
         fitting = [one for title, one in definitions().items() if fits(title, group, type_)]
         assert fitting, f"{group}: there is no {type_}"
@@ -44,7 +44,7 @@ def fits(title: str, group: str, type_: str) -> bool:
     return name == type_ and (group == home or group in title)
 
 
-def test_texts_are_short_sentences() -> None:
+def test_descriptions_are_short_sentences() -> None:
     for definition in definitions().values():
         text = str(definition["description"])
         assert len(text) <= LONGEST and text.endswith("."), text
@@ -64,21 +64,21 @@ def said(texts: Texts, type_: str, field: str) -> str:
     return texts.of_field(Struct(type_), Field(field, STRING, 1))
 
 
-def test_a_type_of_several(texts: Texts) -> None:
+def test_heading_may_name_several_types(texts: Texts) -> None:
     assert said(texts, "shop.v1.Shop", "owner") == said(texts, "shop.v2.Stall", "owner") == "Whose it is."
     assert texts.of_type(Struct("shop.v1.Shop")) == "A place."
     assert texts.of_type(Struct("shop.v1.Stall")) == "A small place."
     assert texts.of_type(Struct("shop.v1.ShopList")) == "A list of Shop objects."
 
 
-def test_the_narrower_text_stands_before_the_wider(texts: Texts) -> None:
+def test_more_specific_pattern_takes_precedence(texts: Texts) -> None:
     assert said(texts, "shop.v1.Rule", "name") == "The name of a rule."
     assert said(texts, "shop.v1.Shop", "name") == "A name."
     assert said(texts, "shop.v1.Shop", "till") == "Where the money is."
     assert said(texts, "bank.v1.Bank", "till") == ""
 
 
-def test_what_is_declared_is_added(texts: Texts) -> None:
+def test_declared_values_and_defaults_are_added(texts: Texts) -> None:
     struct = Struct("shop.v1.Shop", Field("till", STRING, 1, enum=("Open", "Shut"), default="Open"))
     names = NAMES["cluster"]
     catalog = CATALOGS["cluster"]

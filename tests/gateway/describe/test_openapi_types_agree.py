@@ -1,4 +1,4 @@
-"""What descriptions say of types is what the decoder does: for every field of every kind.
+"""The schemas agree with the decoder, for every field of every kind.
 
 An object made from the description alone, with every field there is, is decoded without a word and without a loss.
 With any single value in it that the description does not allow, it is refused. The description's side is judged
@@ -35,7 +35,7 @@ def typed(definition: Definition, document: dict[str, object]) -> bytes:
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=repr)
-def test_everything_described_is_decoded(definition: Definition) -> None:
+def test_every_described_field_is_decoded(definition: Definition) -> None:
     reader, title = described(definition)
     whole = reader.whole({"$ref": title})
     decoded = definition.schema.decode_json(typed(definition, whole), defaults=False)
@@ -45,7 +45,7 @@ def test_everything_described_is_decoded(definition: Definition) -> None:
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=repr)
-def test_what_is_not_allowed_is_refused(definition: Definition) -> None:
+def test_value_that_the_schema_forbids_is_refused(definition: Definition) -> None:
     reader, title = described(definition)
     spots = 0
     for path, _, schema in reader.spots(title):
@@ -59,7 +59,7 @@ def test_what_is_not_allowed_is_refused(definition: Definition) -> None:
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=repr)
-def test_what_is_not_described_is_unknown(definition: Definition) -> None:
+def test_field_that_is_not_described_is_unknown(definition: Definition) -> None:
     reader, title = described(definition)
     places = {(owner, path[:-1]) for path, owner, _ in reader.spots(title)}
     for _, place in places:
@@ -69,7 +69,7 @@ def test_what_is_not_described_is_unknown(definition: Definition) -> None:
 
 
 @pytest.mark.parametrize("section", sorted(_readers))
-def test_a_foreign_validator_judges_alike(section: str) -> None:
+def test_another_validator_agrees_with_the_schema(section: str) -> None:
     """Each definition once: the whole of it is valid, and with one wrong value it is not."""
     reader = _readers[section]
     for title, definition in reader.definitions.items():

@@ -1,4 +1,4 @@
-"""The format of a patch is what its content type says, where the kind takes such a patch."""
+"""The content type of a PATCH selects the patch format, if the kind supports it."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ CUSTOM = replace(BUILT_IN, strategic_merge_patch=False)
         (b"application/apply-patch+yaml", "apply"),
     ],
 )
-def test_the_content_type_says_the_format(content_type: bytes, format_: str) -> None:
+def test_content_type_selects_the_format(content_type: bytes, format_: str) -> None:
     assert patch_format(content_type, BUILT_IN) == format_
 
 
 @pytest.mark.parametrize("content_type", [b"", b"application/json", b"application/yaml", b"text/plain"])
-def test_other_content_types_are_none_of_a_patch(content_type: bytes) -> None:
+def test_other_content_types_are_refused(content_type: bytes) -> None:
     with pytest.raises(UnsupportedPatch):
         patch_format(content_type, BUILT_IN)
 
 
-def test_kinds_without_a_declaration_take_no_strategic_merge() -> None:
+def test_kinds_without_strategic_merge_refuse_it() -> None:
     assert patch_format(b"application/merge-patch+json", CUSTOM) == "merge"
     with pytest.raises(UnsupportedMediaType) as refused:
         patch_format(b"application/strategic-merge-patch+json", CUSTOM)

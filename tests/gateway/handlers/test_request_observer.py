@@ -1,4 +1,4 @@
-"""What an observer hears of requests to the API: who asked for what, what was decided, how it ended."""
+"""What an observer records of API requests: user and attributes, the decision, and the response."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PATH = "/api/v1/namespaces/default/configmaps"
 STAGES = ["received", "attributes", "decision", "complete"]
 
 
-async def test_a_write_and_a_read() -> None:
+async def test_write_and_read_are_recorded() -> None:
     observer = Observer()
     async with served(extensions=Extensions(observer=observer)) as api:
         made = await api.ask("POST", PATH, config_map("a"))
@@ -28,7 +28,7 @@ async def test_a_write_and_a_read() -> None:
     assert create.decided == ALLOWED
 
 
-async def test_a_compressed_response_counts_as_it_is_sent() -> None:
+async def test_compressed_response_counts_compressed_bytes() -> None:
     observer = Observer()
     async with served(extensions=Extensions(observer=observer)) as api:
         await api.create("configmaps", config_map("a", b="x" * 200_000))
@@ -48,7 +48,7 @@ async def test_a_compressed_response_counts_as_it_is_sent() -> None:
         ("/nowhere", ALICE, 403, STAGES),
     ],
 )
-async def test_a_request_that_is_refused(
+async def test_refused_request_is_recorded(
     path: str, token: str | None, status: int, stages: list[str]
 ) -> None:
     observer = Observer()
@@ -63,7 +63,7 @@ async def test_a_request_that_is_refused(
     ("path", "status"),
     [("/nowhere", 404), (f"{PATH}/nope", 404), (f"{PATH}?limit=many", 400), ("/api/v1/nothings", 404)],
 )
-async def test_a_request_that_fails(path: str, status: int) -> None:
+async def test_failing_request_is_recorded(path: str, status: int) -> None:
     observer = Observer()
     async with served(extensions=Extensions(observer=observer)) as api:
         answer = await api.ask("GET", path)
@@ -71,7 +71,7 @@ async def test_a_request_that_fails(path: str, status: int) -> None:
     assert record.end == (status, len(answer.body), False)
 
 
-async def test_a_query_that_cannot_be_read_is_refused_before_anybody_is_asked() -> None:
+async def test_malformed_query_is_refused_before_authentication() -> None:
     observer = Observer()
     async with served(extensions=Extensions(observer=observer)) as api:
         answer = await api.ask("GET", f"{PATH}?timeout=soon")
@@ -79,7 +79,7 @@ async def test_a_query_that_cannot_be_read_is_refused_before_anybody_is_asked() 
     assert (record.stages, record.end) == (["received", "complete"], (400, len(answer.body), False))
 
 
-async def test_an_error_of_the_servers_own(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_internal_error_is_recorded_as_panic(monkeypatch: pytest.MonkeyPatch) -> None:
     observer = Observer()
     async with served(extensions=Extensions(observer=observer)) as api:
         monkeypatch.setattr(Dispatch, "find", lambda *_: 1 / 0)

@@ -1,4 +1,4 @@
-"""Authentication and authorization that have to ask somebody: only who needs them waits."""
+"""Authenticators and authorizers that wait for another service delay only the requests that need them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def ask_slowly(api: Api, token: str, answers: list[Answer]) -> None:
     answers.append(await api.ask("GET", PATH, token=token))
 
 
-async def test_a_slow_identity_provider_delays_nobody_else() -> None:
+async def test_slow_authenticator_delays_no_other_request() -> None:
     provider = Provider()
     answers: list[Answer] = []
     async with served(extensions=Extensions(token_methods=[provider])) as api:
@@ -72,7 +72,7 @@ async def test_a_slow_identity_provider_delays_nobody_else() -> None:
         assert sorted(answer.status for answer in answers) == [200, 401]
 
 
-async def test_a_slow_authorizer_delays_nobody_else() -> None:
+async def test_slow_authorizer_delays_no_other_request() -> None:
     webhook = Webhook(ALLOWED)
     answers: list[Answer] = []
     async with served(extensions=Extensions(authorizers=[webhook])) as api:
@@ -88,7 +88,7 @@ async def test_a_slow_authorizer_delays_nobody_else() -> None:
     assert seen.user == User("alice", "2", ("devs", "system:authenticated"))
 
 
-async def test_a_denial_ends_the_chain_and_its_reason_is_in_the_403() -> None:
+async def test_denial_ends_the_chain_and_its_reason_is_in_the_403() -> None:
     first, second = Webhook(Decision(Verdict.DENY, "not on a Sunday")), Webhook(ALLOWED)
     first.answers.set()
     async with served(extensions=Extensions(authorizers=[first, second])) as api:
@@ -97,7 +97,7 @@ async def test_a_denial_ends_the_chain_and_its_reason_is_in_the_403() -> None:
         assert second.seen == []
 
 
-async def test_reasons_of_all_are_in_the_403() -> None:
+async def test_reasons_of_all_authorizers_are_in_the_403() -> None:
     authorizers = [Webhook(Decision(Verdict.NO_OPINION, reason)) for reason in ("no such team", "no badge")]
     for authorizer in authorizers:
         authorizer.answers.set()
@@ -106,7 +106,7 @@ async def test_reasons_of_all_are_in_the_403() -> None:
         assert status["message"].endswith(": no such team\nno badge")
 
 
-async def test_an_apply_and_a_put_wait_for_the_right_to_create() -> None:
+async def test_apply_and_put_wait_for_the_create_decision() -> None:
     webhook = Webhook(ALLOWED)
     webhook.answers.set()
     lease = "/apis/coordination.cluster.io/v1/namespaces/default/leases/l"
@@ -126,7 +126,7 @@ async def test_an_apply_and_a_put_wait_for_the_right_to_create() -> None:
     ]
 
 
-async def test_reviews_wait_for_the_same_methods() -> None:
+async def test_reviews_wait_for_slow_access_checks() -> None:
     provider, webhook = Provider(), Webhook(Decision(Verdict.DENY, "not on a Sunday"))
     provider.answers.set()
     webhook.answers.set()

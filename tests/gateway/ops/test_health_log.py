@@ -10,7 +10,7 @@ class Broken(logging.Handler):
         raise OSError(28, "No space left on device")
 
 
-def test_a_log_that_cannot_be_written() -> None:
+def test_unwritable_log_is_a_problem() -> None:
     root, broken = logging.getLogger(), Broken()
     assert log_problem() is None
     root.addHandler(broken)

@@ -26,30 +26,30 @@ def ailing() -> Health:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_ok_is_all_it_says(kind: str) -> None:
+def test_passing_report_is_ok(kind: str) -> None:
     assert healthy().report(kind) == (200, "ok")
 
 
 @pytest.mark.parametrize("kind", ["livez", "healthz"])
-def test_verbose_names_each_check(kind: str) -> None:
+def test_verbose_report_lists_each_check(kind: str) -> None:
     expected = f"[+]ping ok\n[+]start ok\n[+]journal ok\n{kind} check passed\n"
     assert healthy().report(kind, verbose=True) == (200, expected)
 
 
-def test_readyz_knows_of_the_shutdown_besides() -> None:
+def test_readyz_has_the_shutdown_check() -> None:
     expected = "[+]ping ok\n[+]start ok\n[+]shutdown ok\n[+]journal ok\nreadyz check passed\n"
     assert healthy().report("readyz", verbose=True) == (200, expected)
 
 
 @pytest.mark.parametrize("verbose", [True, False])
-def test_a_failure_is_always_verbose_and_withholds_the_reason(verbose: bool) -> None:
+def test_failing_report_is_verbose_and_withholds_the_reason(verbose: bool) -> None:
     expected = (
         "[+]ping ok\n[+]start ok\n[+]journal ok\n[-]committer failed: reason withheld\nlivez check failed\n"
     )
     assert ailing().report("livez", verbose=verbose) == (500, expected)
 
 
-def test_a_failing_check_can_be_excluded() -> None:
+def test_failing_check_can_be_excluded() -> None:
     assert ailing().report("livez", exclude=["committer"]) == (200, "ok")
     report = ailing().report("livez", verbose=True, exclude=["committer", "ping"])
     expected = (
@@ -58,7 +58,7 @@ def test_a_failing_check_can_be_excluded() -> None:
     assert report == (200, expected)
 
 
-def test_an_exclusion_that_matches_nothing_is_told_and_does_no_harm() -> None:
+def test_excluding_an_unknown_check_only_warns() -> None:
     report = healthy().report("livez", verbose=True, exclude=["nosuch", "ping", "also-not"])
     expected = (
         "[+]ping excluded: ok\n[+]start ok\n[+]journal ok\n"
@@ -69,7 +69,7 @@ def test_an_exclusion_that_matches_nothing_is_told_and_does_no_harm() -> None:
     assert healthy().report("livez", exclude=["nosuch"]) == (200, "ok")
 
 
-def test_an_excluded_check_is_not_run() -> None:
+def test_excluded_check_is_not_run() -> None:
     def explode() -> str | None:
         raise AssertionError
 
@@ -77,7 +77,7 @@ def test_an_excluded_check_is_not_run() -> None:
     assert report == (200, "ok")
 
 
-def test_a_check_that_raises_has_failed() -> None:
+def test_check_that_raises_has_failed() -> None:
     def explode() -> str | None:
         raise RuntimeError("boom")
 

@@ -9,20 +9,20 @@ def health() -> Health:
     return health
 
 
-def test_one_check_answers_for_itself() -> None:
+def test_single_check_is_reported_alone() -> None:
     assert health().report("livez", "ping") == (200, "ok")
 
 
-def test_one_check_tells_the_reason() -> None:
+def test_single_check_reports_the_reason() -> None:
     assert health().report("livez", "journal") == (500, "internal server error: the disk is full\n")
 
 
-def test_an_unknown_check_is_none() -> None:
+def test_unknown_check_has_no_report() -> None:
     assert health().report("livez", "nosuch") is None
     assert health().report("livez", "shutdown") is None
     assert health().report("readyz", "shutdown") == (200, "ok")
 
 
-def test_names_are_those_of_the_kind() -> None:
+def test_names_are_the_checks_of_the_kind() -> None:
     assert health().names("livez") == ["ping", "start", "journal"]
     assert health().names("readyz") == ["ping", "start", "shutdown", "journal"]

@@ -17,14 +17,14 @@ def status(health: Health, kind: str, single: str = "") -> int:
     return report[0]
 
 
-def test_nothing_is_healthy_before_the_start_is_finished() -> None:
+def test_all_reports_fail_before_the_start_is_finished() -> None:
     health = Health(Clock())
     assert [status(health, kind) for kind in KINDS] == [500, 500, 500]
     health.finish_start()
     assert [status(health, kind) for kind in KINDS] == [200, 200, 200]
 
 
-def test_livez_forgives_an_unfinished_start_for_the_grace_period() -> None:
+def test_livez_passes_an_unfinished_start_during_its_grace_period() -> None:
     health = Health(clock := Clock(), livez_grace=30.0)
     clock.now += 29.9
     assert [status(health, kind) for kind in KINDS] == [200, 500, 500]
@@ -34,13 +34,13 @@ def test_livez_forgives_an_unfinished_start_for_the_grace_period() -> None:
     assert status(health, "livez", "start") == 500
 
 
-def test_livez_forgives_nothing_else() -> None:
+def test_livez_grace_period_covers_no_other_check() -> None:
     health = Health(Clock(), livez_grace=30.0)
     health.add("journal", lambda: "the disk is full")
     assert status(health, "livez") == 500
 
 
-def test_readyz_fails_as_soon_as_the_shutdown_begins() -> None:
+def test_readyz_fails_when_the_shutdown_begins() -> None:
     health = Health(Clock())
     health.finish_start()
     health.begin_shutdown()

@@ -47,7 +47,7 @@ def test_requests_are_counted_by_verb_resource_and_code() -> None:
     assert found[total, labels(verb="GET", group="", resource="", code="200")] == 1
 
 
-def test_durations_are_told_without_codes() -> None:
+def test_durations_have_no_code_label() -> None:
     metrics = Metrics("1.2.3", known)
     metrics.observe("get", "", "configmaps", 200, 0.0004)
     metrics.observe("get", "", "configmaps", 404, 0.0005)
@@ -63,7 +63,7 @@ def test_durations_are_told_without_codes() -> None:
     assert found[f"{name}_bucket", labels(le="+Inf", **of)] == 4
 
 
-def test_what_clients_invent_makes_no_series() -> None:
+def test_unknown_verbs_and_resources_add_no_series() -> None:
     metrics = Metrics("1.2.3", known)
     for number in range(1000):
         metrics.observe("get", f"g{number}.example.com", f"things{number}", 404, 0.001)
@@ -75,7 +75,7 @@ def test_what_clients_invent_makes_no_series() -> None:
     }
 
 
-def test_a_method_and_its_verb_are_one_series() -> None:
+def test_method_and_its_verb_are_one_series() -> None:
     metrics = Metrics("1.2.3", known)
     metrics.observe("create", "", "", 403, 0.001)
     metrics.observe("post", "", "", 403, 0.001)
@@ -83,7 +83,7 @@ def test_a_method_and_its_verb_are_one_series() -> None:
     assert samples(metrics)[name, labels(verb="POST", group="", resource="", code="403")] == 2
 
 
-def test_readings_are_fetched_at_each_scrape() -> None:
+def test_readings_are_read_at_each_scrape() -> None:
     metrics = Metrics("1.2.3", known)
     values = iter([1.0, 2.0])
     metrics.gauge("rewound_x", "X.", lambda: next(values))
@@ -94,7 +94,7 @@ def test_readings_are_fetched_at_each_scrape() -> None:
     assert second["rewound_y_total", labels(kind="b")] == 4
 
 
-def test_the_parts_of_a_server_are_read() -> None:
+def test_statistics_of_the_server_are_metrics() -> None:
     metrics = Metrics("1.2.3", known)
     server = ServerStatistics(
         open=5,
@@ -129,13 +129,13 @@ def test_the_parts_of_a_server_are_read() -> None:
     assert found["rewound_mailbox_waiting", labels(type="configmaps")] == 1
 
 
-def test_the_process_and_the_release_are_described() -> None:
+def test_process_and_release_are_metrics() -> None:
     found = dict(list(samples(Metrics("1.2.3", known))))
     assert ("version", "1.2.3") in found["rewound_build_info"]
     assert {"process_resident_memory_bytes", "process_cpu_seconds_total", "process_open_fds"} <= set(found)
 
 
-def test_the_client_library_is_loaded_by_the_first_scrape() -> None:
+def test_first_scrape_imports_the_client_library() -> None:
     program = (
         "import sys; from gateway.ops.metrics import Metrics\n"
         "m = Metrics('1', lambda group, resource: True); m.observe('get', '', 'configmaps', 200, 0.1)\n"

@@ -1,4 +1,4 @@
-"""From the query on the wire to names and values."""
+"""Parsing the query of a request."""
 
 import pytest
 
@@ -6,14 +6,14 @@ from actors.errors import BadRequest
 from gateway.requests.parameters import EMPTY, parse
 
 
-def test_no_query() -> None:
+def test_empty_query_has_no_parameters() -> None:
     assert parse("") is EMPTY
     assert not EMPTY
     assert EMPTY.first("limit") is None
     assert EMPTY.all("dryRun") == []
 
 
-def test_repeated_names_are_kept_in_order() -> None:
+def test_repeated_parameters_keep_their_order() -> None:
     parameters = parse("dryRun=All&limit=1&dryRun=Foo")
     assert parameters
     assert parameters.all("dryRun") == ["All", "Foo"]
@@ -40,16 +40,16 @@ def test_repeated_names_are_kept_in_order() -> None:
         ("Pretty=1", {"Pretty": ["1"]}),
     ],
 )
-def test_spelling(query: str, values: dict[str, list[str]]) -> None:
+def test_names_and_values_are_unescaped(query: str, values: dict[str, list[str]]) -> None:
     assert parse(query).values() == values
 
 
 @pytest.mark.parametrize("query", ["a=%", "a=%4", "a=%zz", "%g1=a", "ok=1&labelSelector=%"])
-def test_broken_escapes_refuse_the_request(query: str) -> None:
+def test_invalid_escape_is_refused(query: str) -> None:
     with pytest.raises(BadRequest, match="invalid URL escape"):
         parse(query)
 
 
-def test_a_semicolon_separates_nothing() -> None:
+def test_bare_semicolon_is_refused() -> None:
     with pytest.raises(BadRequest, match="semicolon"):
         parse("a=1;b=2")

@@ -1,4 +1,4 @@
-"""Numbers and switches in a query."""
+"""Integer and boolean parameters of a query."""
 
 import pytest
 
@@ -10,11 +10,11 @@ from gateway.requests.parameters import parse
     ("text", "value"),
     [("5", 5), ("-1", -1), ("%2B7", 7), ("007", 7), ("9223372036854775807", (1 << 63) - 1)],
 )
-def test_integers(text: str, value: int) -> None:
+def test_integer_parameter_is_parsed(text: str, value: int) -> None:
     assert parse(f"limit={text}").integer("limit") == value
 
 
-def test_an_absent_integer() -> None:
+def test_absent_integer_is_none() -> None:
     assert parse("a=1").integer("limit") is None
 
 
@@ -31,27 +31,27 @@ def test_an_absent_integer() -> None:
         "limit=9223372036854775808",
     ],
 )
-def test_what_is_no_integer(query: str) -> None:
+def test_value_that_is_no_integer_is_refused(query: str) -> None:
     with pytest.raises(BadRequest, match=r'^limit: Invalid value: ".*": must be a 64-bit integer$'):
         parse(query).integer("limit")
 
 
-def test_digits_of_other_scripts_are_no_integer() -> None:
+def test_digits_of_other_scripts_are_refused() -> None:
     with pytest.raises(BadRequest):
         parse("limit=%D9%A1").integer("limit")
 
 
-def test_a_refusal_does_not_repeat_a_huge_value() -> None:
+def test_refusal_does_not_repeat_a_huge_value() -> None:
     with pytest.raises(BadRequest) as caught:
         parse("limit=" + "9" * 100_000).integer("limit")
     assert len(str(caught.value)) < 200
 
 
 @pytest.mark.parametrize("query", ["watch", "watch=", "watch=1", "watch=true", "watch=no", "watch=f"])
-def test_switched_on(query: str) -> None:
+def test_values_that_mean_true(query: str) -> None:
     assert parse(query).boolean("watch")
 
 
 @pytest.mark.parametrize("query", ["", "Watch=1", "watch=0", "watch=false", "watch=False"])
-def test_switched_off(query: str) -> None:
+def test_values_that_mean_false(query: str) -> None:
     assert not parse(query).boolean("watch")

@@ -1,4 +1,4 @@
-"""A path and a method name what is asked for, whether or not it exists."""
+"""Path and method determine the route, whether or not the resource exists."""
 
 import pytest
 
@@ -24,7 +24,7 @@ from gateway.requests.route import find_route
         ("GET", "/api/v1/namespaces/d/things/a%2Fb", ("get", "", "v1", "d", "things", "a", "b")),
     ],
 )
-def test_resources(method, path, expected):
+def test_resource_paths(method, path, expected):
     route = find_route(method, path)
     assert route.is_resource
     assert not route.has_extra_segments
@@ -42,22 +42,22 @@ def test_resources(method, path, expected):
 @pytest.mark.parametrize(
     "path", ["/", "/livez", "/livez/ping", "/api", "/api/v1", "/apis", "/apis/a.io", "/apis/a.io/v1", "/x/y"]
 )
-def test_paths_that_are_no_resources(path):
+def test_other_paths_are_no_resources(path):
     route = find_route("GET", path)
     assert not route.is_resource
     assert (route.verb, route.path) == ("get", path)
 
 
-def test_more_segments_than_any_resource_has():
+def test_extra_segments_are_reported():
     assert find_route("GET", "/api/v1/namespaces/d/configmaps/a/b/c").has_extra_segments
 
 
-def test_the_watch_parameter_turns_reads_into_watches():
+def test_watch_parameter_turns_get_and_list_into_watch():
     assert find_route("GET", "/api/v1/configmaps", watch=True).verb == "watch"
     assert find_route("GET", "/api/v1/namespaces/d/configmaps/a", watch=True).verb == "watch"
     assert find_route("DELETE", "/api/v1/namespaces/d/configmaps/a", watch=True).verb == "delete"
 
 
-def test_unknown_methods_keep_their_name():
+def test_unknown_method_is_its_own_verb():
     assert find_route("OPTIONS", "/api/v1/configmaps").verb == "options"
     assert find_route("OPTIONS", "/livez").verb == "options"

@@ -1,4 +1,4 @@
-"""gzip for large answers."""
+"""gzip for large responses."""
 
 import gzip
 
@@ -13,7 +13,7 @@ from tests.gateway.idle import until_idle
 @pytest.mark.parametrize(
     "header", [b"gzip", b"GZIP", b"deflate, gzip;q=0.5, br", b"gzip; q=1.0", b"x-gzip", b"*", b"br, *;q=0.1"]
 )
-def test_allowed(header: bytes) -> None:
+def test_accept_encoding_allows_gzip(header: bytes) -> None:
     assert accepts_gzip(header)
 
 
@@ -21,17 +21,17 @@ def test_allowed(header: bytes) -> None:
     "header",
     [None, b"", b"identity", b"br", b"gzip;q=0", b"gzip;q=0.0, *", b"*;q=0", b"gzip;q=x", b"gzipped"],
 )
-def test_not_allowed(header: bytes | None) -> None:
+def test_accept_encoding_does_not_allow_gzip(header: bytes | None) -> None:
     assert not accepts_gzip(header)
 
 
-async def test_what_was_compressed_reads_back() -> None:
+async def test_compressed_body_decompresses_to_the_same() -> None:
     for size in (0, compression.THRESHOLD + 1, compression._THREAD_THRESHOLD + 1):
         body = b'{"a":1}' * (size // 7 + 1)
         assert gzip.decompress(await compress(body)) == body
 
 
-async def test_only_large_bodies_take_a_thread() -> None:
+async def test_only_large_bodies_are_compressed_in_a_thread() -> None:
     done = []
 
     async def run(body: bytes) -> None:

@@ -1,4 +1,4 @@
-"""The Accept header chooses the representation of an answer."""
+"""The Accept header chooses the representation of a response."""
 
 import pytest
 
@@ -37,7 +37,7 @@ YAML = Representation("yaml", b"application/yaml")
         b"application/json;stream=ticker, application/json",
     ],
 )
-def test_json(accept: bytes | None) -> None:
+def test_accept_headers_that_choose_json(accept: bytes | None) -> None:
     assert negotiate(accept, CLUSTER) == JSON
 
 
@@ -53,7 +53,7 @@ def test_json(accept: bytes | None) -> None:
         TABLE + b", application/yaml",
     ],
 )
-def test_yaml(accept: bytes) -> None:
+def test_accept_headers_that_choose_yaml(accept: bytes) -> None:
     assert negotiate(accept, CLUSTER) == YAML
 
 
@@ -66,7 +66,7 @@ def test_yaml(accept: bytes) -> None:
         b"text/html, application/json;as=Chart;v=v1;g=meta.cluster.io",
     ],
 )
-def test_no_form_acceptable(accept: bytes) -> None:
+def test_unserved_parameters_are_not_acceptable(accept: bytes) -> None:
     for _ in range(2):
         with pytest.raises(NotAcceptable) as caught:
             negotiate(accept, CLUSTER)
@@ -93,7 +93,7 @@ def test_no_form_acceptable(accept: bytes) -> None:
         b"\xff\xfe",
     ],
 )
-def test_no_media_type_acceptable(accept: bytes) -> None:
+def test_unserved_media_types_are_not_acceptable(accept: bytes) -> None:
     told = "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, {}"
     protobuf = "application/vnd.cluster.protobuf"
     with pytest.raises(UnknownMediaTypes) as caught:
@@ -115,28 +115,28 @@ def test_no_media_type_acceptable(accept: bytes) -> None:
         b"*/*, application/vnd.cluster.protobuf",
     ],
 )
-def test_protobuf(accept: bytes) -> None:
+def test_accept_headers_that_choose_protobuf(accept: bytes) -> None:
     assert negotiate(accept, CLUSTER) == Representation("protobuf", b"application/vnd.cluster.protobuf")
 
 
-def test_protobuf_has_another_name_in_the_other_dialect() -> None:
+def test_protobuf_media_type_depends_on_the_dialect() -> None:
     chosen = negotiate(b"application/vnd.cluster.protobuf, application/vnd.kubernetes.protobuf", KUBERNETES)
     assert (chosen.media, chosen.content_type) == ("protobuf", b"application/vnd.kubernetes.protobuf")
 
 
-def test_a_watch_says_that_it_is_a_stream() -> None:
+def test_protobuf_watch_has_the_stream_parameter() -> None:
     for accept in (b"application/vnd.cluster.protobuf", b"application/vnd.cluster.protobuf;stream=watch"):
         chosen = negotiate(accept, CLUSTER, "watch")
         assert chosen.content_type == b"application/vnd.cluster.protobuf;stream=watch"
 
 
-def test_what_a_clause_asks_for_besides() -> None:
+def test_parameters_of_a_clause_are_in_the_representation() -> None:
     assert negotiate(b"application/json;pretty=1", CLUSTER).pretty
     assert not negotiate(b"application/json;pretty=0", CLUSTER).pretty
     assert negotiate(b"application/json;stream=watch", CLUSTER).stream == "watch"
 
 
-def test_forms_are_served_where_they_fit_the_answer() -> None:
+def test_as_kind_must_fit_the_response() -> None:
     table = b"application/json;as=Table;v=v1;g=meta.cluster.io"
     partial = b"application/json;as=PartialObjectMetadata;v=v1beta1;g=meta.cluster.io, application/json"
     assert negotiate(table, CLUSTER, "item").as_kind == "Table"
@@ -150,12 +150,12 @@ def test_forms_are_served_where_they_fit_the_answer() -> None:
         negotiate(table, KUBERNETES, "item")
 
 
-def test_the_same_header_is_parsed_once() -> None:
+def test_same_header_is_parsed_once() -> None:
     accept = b"application/json, text/x-once"
     assert negotiate(accept, KUBERNETES) is negotiate(accept, KUBERNETES)
 
 
-def test_what_is_remembered_stays_small() -> None:
+def test_cache_stays_small() -> None:
     for number in range(3 * module._MAX_CACHED):
         negotiate(b"text/x-%d, */*" % number, CLUSTER)
     assert len(module._cached_choices) <= module._MAX_CACHED
@@ -163,6 +163,6 @@ def test_what_is_remembered_stays_small() -> None:
     assert max(len(accept) for _, _, accept in module._cached_choices) <= module._LONGEST_CACHED
 
 
-def test_a_header_of_countless_clauses_is_read_in_part() -> None:
+def test_only_the_first_clauses_of_a_long_header_are_parsed() -> None:
     with pytest.raises(NotAcceptable):
         negotiate(b"text/html," * 20_000 + b"application/json", CLUSTER)

@@ -1,4 +1,4 @@
-"""The Content-Type says what a body is."""
+"""The Content-Type names the media type of a request body."""
 
 import pytest
 
@@ -10,12 +10,12 @@ from gateway.wire.negotiate import UnsupportedMediaType, body_media
     "content_type",
     [None, b"", b"application/json", b"application/json; charset=utf-8", b"Application/Json;charset=UTF-8"],
 )
-def test_json(content_type: bytes | None) -> None:
+def test_content_types_of_json(content_type: bytes | None) -> None:
     assert body_media(content_type, CLUSTER) == "json"
 
 
 @pytest.mark.parametrize("content_type", [b"application/yaml", b"application/yaml; charset=utf-8"])
-def test_yaml(content_type: bytes) -> None:
+def test_content_types_of_yaml(content_type: bytes) -> None:
     assert body_media(content_type, CLUSTER) == "yaml"
 
 
@@ -29,7 +29,7 @@ def test_yaml(content_type: bytes) -> None:
         b"\xff",
     ],
 )
-def test_other_types_are_refused(content_type: bytes) -> None:
+def test_other_content_types_are_refused(content_type: bytes) -> None:
     with pytest.raises(UnsupportedMediaType) as caught:
         body_media(content_type, CLUSTER)
     assert str(caught.value) == (
@@ -38,7 +38,7 @@ def test_other_types_are_refused(content_type: bytes) -> None:
     )
 
 
-def test_the_refusal_speaks_the_dialect() -> None:
+def test_refusal_lists_the_media_types_of_the_dialect() -> None:
     with pytest.raises(UnsupportedMediaType) as caught:
         body_media(b"text/plain", KUBERNETES)
     assert caught.value.accepted[-1] == "application/vnd.kubernetes.protobuf"

@@ -1,4 +1,4 @@
-"""Messages as other programs write them: zeros, fields out of order, twice or unknown, numbers packed together."""
+"""The reader accepts messages of other encoders: zeros, fields out of order, repeated or unknown, packed numbers."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ THING = Struct(
         (b"\xa2\x06\x03abc\xa8\x06\x07\xb5\x06abcd\xb9\x06abcdefgh\x0a\x01a", {"name": "a"}),  # unknown ones
     ],
 )
-def test_what_is_meant(raw: bytes, found: object) -> None:
+def test_message_is_read_as_its_object(raw: bytes, found: object) -> None:
     assert read_message(THING, raw, UnknownFieldNumbers()) == found
 
 
@@ -99,13 +99,13 @@ def test_what_is_meant(raw: bytes, found: object) -> None:
         (b"\x8a\x01\x02\x08\x01", "left: field number 1 cannot have wire type 0"),
     ],
 )
-def test_what_is_no_message(raw: bytes, why: str) -> None:
+def test_malformed_message_is_refused(raw: bytes, why: str) -> None:
     with pytest.raises(MalformedMessage) as caught:
         read_message(THING, raw, UnknownFieldNumbers())
     assert why in str(caught.value)
 
 
-def test_written_as_it_is_read() -> None:
+def test_writer_writes_what_the_reader_reads() -> None:
     thing = {
         "name": "a",
         "count": -3,
@@ -128,6 +128,6 @@ def test_written_as_it_is_read() -> None:
     assert read_message(THING, message_writer(THING)(thing), UnknownFieldNumbers()) == thing
 
 
-def test_fields_and_keys_stand_in_order() -> None:
+def test_fields_and_map_keys_are_written_in_order() -> None:
     written = message_writer(THING)({"labels": {"b": "", "a": ""}, "name": "n", "kind": "Thing", "left": "l"})
     assert written == b"\x0a\x01n\x7a\x05\x0a\x01a\x12\x00\x7a\x05\x0a\x01b\x12\x00\x8a\x01\x03\x0a\x01l"

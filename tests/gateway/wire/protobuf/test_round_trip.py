@@ -1,4 +1,4 @@
-"""Every kind, said in protobuf and read back, is what it was: writer and reader agree, and nothing is lost."""
+"""Every kind, encoded in protobuf and decoded again, is unchanged."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DEFINITIONS = {key(one): one for one in REGISTRY.current.definitions if key(one)
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS.values(), ids=DEFINITIONS.keys())
-def test_every_kind(definition: Definition) -> None:
+def test_kind_survives_encoding_and_decoding(definition: Definition) -> None:
     document = SPECIMENS[key(definition)]
     schema = definition.schema
     made = schema.decode_object(document).object
@@ -42,7 +42,7 @@ def without_types(value: object) -> object:
     return {name: without_types(one) for name, one in value.items() if name not in hidden}
 
 
-def test_the_other_dialect_has_messages_of_its_own() -> None:
+def test_meta_types_have_the_group_of_the_dialect() -> None:
     encoder = ProtobufEncoder(registry_of(KUBERNETES), KUBERNETES)
     home = KUBERNETES.group("meta")
     partial = {"kind": "PartialObjectMetadata", "apiVersion": f"{home}/v1", "metadata": {"name": "a"}}

@@ -1,4 +1,4 @@
-"""One body is one document."""
+"""A body is one document."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from gateway.wire.yaml import Loaded, YamlError, load
 
 
 @pytest.mark.parametrize("raw", [b"", b"\n", b"# nothing\n", b"---\n", b"---\n...\n", b"\xef\xbb\xbf", b"~"])
-def test_an_empty_document_is_null(raw: bytes) -> None:
+def test_empty_document_is_null(raw: bytes) -> None:
     assert load(raw) == Loaded(None, ())
 
 
@@ -21,17 +21,17 @@ def test_an_empty_document_is_null(raw: bytes) -> None:
         b'{"a": 1}',
     ],
 )
-def test_markers_around_one_document(raw: bytes) -> None:
+def test_document_markers_are_allowed(raw: bytes) -> None:
     assert load(raw).value == {"a": 1}
 
 
 @pytest.mark.parametrize("raw", [b"a: 1\n---\nb: 2\n", b"---\n---\n", b"a: 1\n...\n---\n"])
-def test_a_second_document_is_refused(raw: bytes) -> None:
+def test_second_document_is_refused(raw: bytes) -> None:
     with pytest.raises(YamlError, match="a second document"):
         load(raw)
 
 
-def test_scalars_and_lists_are_documents_too() -> None:
+def test_scalars_and_lists_are_documents() -> None:
     assert load(b"- 1\n- [a, {}]\n").value == [1, ["a", {}]]
     assert load(b"word").value == "word"
 
@@ -45,7 +45,7 @@ def test_scalars_and_lists_are_documents_too() -> None:
         (b"a: 'x\n", "line 2, column 1"),
     ],
 )
-def test_broken_syntax_is_refused_with_its_place(raw: bytes, place: str) -> None:
+def test_syntax_error_is_refused_with_line_and_column(raw: bytes, place: str) -> None:
     with pytest.raises(YamlError) as caught:
         load(raw)
     assert str(caught.value).startswith("error converting YAML to JSON: yaml: line ")

@@ -1,4 +1,4 @@
-"""Little input that would be much work, and bytes that are no text: refused, with the reason."""
+"""Small documents that would cause much work, and bytes that are no text, are refused with the reason."""
 
 import pytest
 
@@ -47,21 +47,21 @@ LONG_TEXT = b"a: &a " + b"x" * 100_000 + b"\nb: [" + b"*a," * 1000 + b"]"
         ("a: b".encode("utf-16"), "invalid UTF-8"),
     ],
 )
-def test_refused(raw: bytes, problem: str) -> None:
+def test_hostile_document_is_refused(raw: bytes, problem: str) -> None:
     with pytest.raises(YamlError) as caught:
         load(raw)
     assert problem in caught.value.message
     assert len(caught.value.message) < 300
 
 
-def test_as_deep_as_may_be() -> None:
+def test_nesting_up_to_the_limit_is_read() -> None:
     value = load(b"[" * MAX_DEPTH + b"]" * MAX_DEPTH).value
     for _ in range(MAX_DEPTH - 1):
         (value,) = value
     assert value == []
 
 
-def test_aliases_do_not_get_deeper_than_may_be() -> None:
+def test_aliases_count_towards_the_nesting_limit() -> None:
     half = MAX_DEPTH // 2
     anchor = b"- &a " + b"[" * half + b"]" * half + b"\n"
     load(anchor + b"- " + b"[" * (MAX_DEPTH - half - 1) + b"*a" + b"]" * (MAX_DEPTH - half - 1) + b"\n")
@@ -69,12 +69,12 @@ def test_aliases_do_not_get_deeper_than_may_be() -> None:
         load(anchor + b"- " + b"[" * (MAX_DEPTH - half) + b"*a" + b"]" * (MAX_DEPTH - half) + b"\n")
 
 
-def test_aliases_may_be_used_often() -> None:
+def test_small_alias_may_be_repeated_often() -> None:
     times = ALIAS_BUDGET // 32
     assert load(b"- &a abc\n" + b"- *a\n" * times).value == ["abc"] * (times + 1)
 
 
-def test_a_few_directives_do_no_harm() -> None:
+def test_few_directives_are_accepted() -> None:
     assert load(b"%TAG !a! tag:yaml.org,2002:\n--- !a!str 1\n").value == "1"
 
 
@@ -82,5 +82,5 @@ def test_directives_inside_text_are_text() -> None:
     assert load(b"a: |\n" + b"  %TAG x\n" * 1000).value == {"a": "%TAG x\n" * 1000}
 
 
-def test_a_long_run_of_digits_in_quotes_is_text() -> None:
+def test_long_quoted_digits_are_text() -> None:
     assert load(b"a: '" + b"7" * 1_000_000 + b"'").value == {"a": "7" * 1_000_000}

@@ -1,4 +1,4 @@
-"""YAML as it goes out."""
+"""YAML of responses."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import pytest
 from gateway.wire.yaml import dump, from_json
 
 
-def test_an_object() -> None:
+def test_object_is_written_in_block_style() -> None:
     value = {
         "kind": "ConfigMap",
         "apiVersion": "v1",
@@ -52,7 +52,7 @@ def test_an_object() -> None:
     )
 
 
-def test_a_status() -> None:
+def test_status_is_written_in_block_style() -> None:
     body = b'{"kind":"Status","metadata":{},"message":"configmaps \\"nope\\" not found","code":404}'
     assert from_json(body) == b'code: 404\nkind: Status\nmessage: configmaps "nope" not found\nmetadata: {}\n'
 
@@ -88,7 +88,7 @@ def test_a_status() -> None:
         "7" * 1001,
     ],
 )
-def test_text_that_looks_like_something_else_is_quoted(text: str) -> None:
+def test_text_that_looks_like_another_type_is_quoted(text: str) -> None:
     assert dump({"a": text}) == f'a: "{text}"\n'.encode()
 
 
@@ -116,15 +116,15 @@ def test_plain_text_stays_plain(text: str) -> None:
         (2.0**64, "1.8446744073709552e+19"),
     ],
 )
-def test_other_scalars(value: Any, text: str) -> None:
+def test_numbers_booleans_and_null_are_written_plain(value: Any, text: str) -> None:
     assert dump({"a": value}) == f"a: {text}\n".encode()
 
 
-def test_keys_that_look_like_something_else_are_quoted() -> None:
+def test_keys_that_look_like_another_type_are_quoted() -> None:
     assert dump({"1": "a", "y": "b"}) == b'"1": a\n"y": b\n'
 
 
-def test_keys_are_sorted_with_numbers_by_their_value() -> None:
+def test_keys_are_sorted_in_natural_order() -> None:
     keys = ["b", "a10", "a2", "a02", "a", "A", "a_b", "ab", "a-b", "10", "9", "a" + "1" * 5000]
     printed = [line.split(":")[0].strip('"? ') for line in dump(dict.fromkeys(keys, 0)).decode().splitlines()]
     order = [key for key in printed if key]

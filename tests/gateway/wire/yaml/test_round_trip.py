@@ -1,4 +1,4 @@
-"""What is printed reads back as it was, whatever it is."""
+"""Every value, written as YAML and read again, is unchanged."""
 
 from typing import Any
 
@@ -28,17 +28,17 @@ values = some.recursive(
 
 @settings(max_examples=400, deadline=None)
 @given(values)
-def test_values(value: Any) -> None:
+def test_values_survive_writing_and_reading(value: Any) -> None:
     assert load(dump(value)) == Loaded(value, ())
 
 
 @settings(max_examples=400, deadline=None)
 @given(some.dictionaries(texts, some.text(TRICKY + "word ", max_size=300), max_size=3))
-def test_long_texts(value: dict[str, str]) -> None:
+def test_long_texts_survive_writing_and_reading(value: dict[str, str]) -> None:
     assert load(dump(value)) == Loaded(value, ())
 
 
-def test_deep_nesting() -> None:
+def test_deep_nesting_survives_writing_and_reading() -> None:
     value: Any = "leaf"
     for level in range(190):
         value = [value] if level % 2 else {"k": value}

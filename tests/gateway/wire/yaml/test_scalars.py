@@ -1,4 +1,4 @@
-"""What bare words, quoted words and tagged words mean."""
+"""How plain, quoted and tagged scalars are resolved."""
 
 from typing import Any
 
@@ -12,17 +12,17 @@ def value_of(text: str) -> Any:
 
 
 @pytest.mark.parametrize("text", ["y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"])
-def test_true(text: str) -> None:
+def test_words_for_true(text: str) -> None:
     assert value_of(text) is True
 
 
 @pytest.mark.parametrize("text", ["n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"])
-def test_false(text: str) -> None:
+def test_words_for_false(text: str) -> None:
     assert value_of(text) is False
 
 
 @pytest.mark.parametrize("text", ["", "~", "null", "Null", "NULL", "!!null null", "!!null ''"])
-def test_null(text: str) -> None:
+def test_words_for_null(text: str) -> None:
     assert value_of(text) is None
 
 
@@ -51,7 +51,7 @@ def test_null(text: str) -> None:
         ("!!float 7", 7),
     ],
 )
-def test_integers(text: str, value: int) -> None:
+def test_integers_in_all_notations(text: str, value: int) -> None:
     read = value_of(text)
     assert (read, type(read)) == (value, int)
 
@@ -67,7 +67,7 @@ def test_integers(text: str, value: int) -> None:
         ("1e300", 1e300),
     ],
 )
-def test_floats(text: str, value: float) -> None:
+def test_floats_in_all_notations(text: str, value: float) -> None:
     read = value_of(text)
     assert (read, type(read)) == (value, float)
 
@@ -97,25 +97,25 @@ def test_floats(text: str, value: float) -> None:
         "<<",
     ],
 )
-def test_text(text: str) -> None:
+def test_scalars_that_stay_text(text: str) -> None:
     assert value_of(text) == text
 
 
 @pytest.mark.parametrize("text", ["'12'", '"yes"', "'~'", "!!str 12", "! 12"])
-def test_quotes_and_tags_keep_text(text: str) -> None:
+def test_quoted_and_tagged_scalars_stay_text(text: str) -> None:
     assert value_of(text) == text.strip("'\"").removeprefix("!!str ").removeprefix("! ")
 
 
-def test_block_text() -> None:
+def test_block_scalars_are_text() -> None:
     assert load(b"a: |\n  1\n  2\nb: >-\n  1\n  2\n").value == {"a": "1\n2\n", "b": "1 2"}
 
 
-def test_binary() -> None:
+def test_binary_tag_decodes_base64() -> None:
     assert value_of("!!binary aGVsbG8=") == "hello"
     assert load(b"a: !!binary |\n  aGVs\n  bG8=\n").value == {"a": "hello"}
 
 
-def test_a_timestamp_is_text() -> None:
+def test_timestamp_is_text() -> None:
     assert value_of("!!timestamp 2020-01-01") == "2020-01-01"
 
 
@@ -133,7 +133,7 @@ def test_a_timestamp_is_text() -> None:
         ("!!binary /w==", "!!binary value is not UTF-8 text"),
     ],
 )
-def test_tags_that_do_not_fit(text: str, problem: str) -> None:
+def test_tags_that_do_not_fit_are_refused(text: str, problem: str) -> None:
     with pytest.raises(YamlError) as caught:
         value_of(text)
     assert f"line 1, column 4: {problem}" in str(caught.value)
@@ -156,6 +156,6 @@ def test_keys_become_text(text: str, key: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["~: v", "? [a]\n: v", "? {a: b}\n: v", "? &x [a]\n: v"])
-def test_keys_that_cannot_become_text(text: str) -> None:
+def test_keys_that_are_no_scalars_are_refused(text: str) -> None:
     with pytest.raises(YamlError, match="a map key must"):
         load(text.encode())

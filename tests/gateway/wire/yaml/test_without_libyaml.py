@@ -1,4 +1,4 @@
-"""Where PyYAML was built without libyaml, its own parser and emitter do the same."""
+"""Without libyaml, PyYAML's own parser and emitter give the same results."""
 
 import pytest
 import yaml
@@ -12,7 +12,7 @@ def pure_python(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "_Emitter", yaml.SafeDumper)
 
 
-def test_reading() -> None:
+def test_document_reads_the_same() -> None:
     loaded = load(b"a: &x {b: [1, 017, yes, ~], c: 'x'}\nd: {<<: *x, c: y, c: z}\n")
     assert loaded.value == {
         "a": {"b": [1, 15, True, None], "c": "x"},
@@ -21,7 +21,7 @@ def test_reading() -> None:
     assert loaded.problems == ('line 2: key "c" already set in map',)
 
 
-def test_printing() -> None:
+def test_document_is_written_the_same() -> None:
     assert dump({"b": {"k": "two\nlines", "m": "1"}, "a": [{}, []]}) == (
         b'a:\n- {}\n- []\nb:\n  k: |-\n    two\n    lines\n  m: "1"\n'
     )
@@ -38,6 +38,6 @@ def test_printing() -> None:
         (b"a: 1\n---\nb: 2\n", "a second document"),
     ],
 )
-def test_refusing(raw: bytes, problem: str) -> None:
+def test_document_is_refused_the_same(raw: bytes, problem: str) -> None:
     with pytest.raises(YamlError, match=problem):
         load(raw)

@@ -1,4 +1,4 @@
-"""Large documents are read and printed beside the event loop."""
+"""Large documents are read and written in worker threads."""
 
 from collections.abc import Awaitable, Callable
 
@@ -15,13 +15,13 @@ LARGE = orjson.dumps({f"key{number}": "value" for number in range(5000)})
 ALIASED = b"a: &x 1\nb: *x\n"
 
 
-async def test_the_same_values_whatever_the_size() -> None:
+async def test_value_is_the_same_for_every_size() -> None:
     for body in (SMALL, LARGE):
         assert (await load_in_thread(body)).value == orjson.loads(body)
         assert await from_json_in_thread(body) == dump(orjson.loads(body))
 
 
-async def test_refusals_come_through() -> None:
+async def test_error_in_a_worker_thread_reaches_the_caller() -> None:
     for body in (b"a: [", b"a: [" + b"x, " * 50_000):
         with pytest.raises(YamlError):
             await load_in_thread(body)
@@ -34,7 +34,7 @@ async def test_refusals_come_through() -> None:
         (from_json_in_thread, worker_threads.ENCODING, [LARGE]),
     ],
 )
-async def test_only_what_may_take_long_needs_a_thread(
+async def test_only_large_documents_use_a_thread(
     run: Callable[[bytes], Awaitable[object]], limiter: trio.CapacityLimiter, waiting: list[bytes]
 ) -> None:
     done: list[bytes] = []
