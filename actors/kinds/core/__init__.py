@@ -38,11 +38,11 @@ _KINDS = (
     service,
     service_account,
 )
-# Kinds with fields of features that may be off.
-_GATED = (persistent_volume, persistent_volume_claim, pod, pod_template, replication_controller)
+# Kinds with fields of features that may be disabled.
+_KINDS_WITH_FEATURES = (persistent_volume, persistent_volume_claim, pod, pod_template, replication_controller)
 
 
 def declare(names: Names, features: frozenset[str] = frozenset()) -> tuple[Definition, ...]:
     plain = (kind.define(names) for kind in _KINDS)
-    gated = (kind.define(names, features) for kind in _GATED)
-    return tuple(sorted((*plain, *gated), key=lambda definition: definition.plural))
+    with_features = (kind.define(names, features) for kind in _KINDS_WITH_FEATURES)
+    return tuple(sorted((*plain, *with_features), key=lambda definition: definition.plural))

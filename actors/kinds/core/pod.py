@@ -22,8 +22,8 @@ from actors.kinds.core.pods.annotations import (
 from actors.kinds.core.pods.cells import COLUMNS, row_conditions
 from actors.kinds.core.pods.changes import added_container_rules, spec_update_rules
 from actors.kinds.core.pods.containers import image_whitespace_rules, set_request_defaults
+from actors.kinds.core.pods.disabled_fields import without_disabled_fields
 from actors.kinds.core.pods.eviction import eviction
-from actors.kinds.core.pods.gated import without_disabled_fields
 from actors.kinds.core.pods.keys import PodKeys
 from actors.kinds.core.pods.projections import tokens_of
 from actors.kinds.core.pods.qos import qos_class

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cache, partial
 
 from actors.kinds.core.pods import annotations as pod_annotations
-from actors.kinds.core.pods import gated
+from actors.kinds.core.pods import disabled_fields
 from actors.kinds.core.pods.keys import PodKeys
 from actors.kinds.core.pods.spec import (
     NOTHING_ALLOWED,
@@ -122,7 +122,9 @@ def without_disabled_fields(
     template: Object, old: Object | None = None, features: frozenset[str] = frozenset()
 ) -> Object:
     """The template without fields of disabled features that the old one lacks; a copy if there are any."""
-    spec = gated.without_disabled_fields(template["spec"], None if old is None else old["spec"], features)
+    spec = disabled_fields.without_disabled_fields(
+        template["spec"], None if old is None else old["spec"], features
+    )
     return template if spec is template["spec"] else {**template, "spec": spec}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors.kinds.core.pod import define
-from actors.kinds.core.pods.gated import without_disabled_fields
+from actors.kinds.core.pods.disabled_fields import without_disabled_fields
 from actors.names import CLUSTER
 from tests.actors.kinds.declared import Declared, create
 from tests.actors.kinds.pods import CONTAINER, pod

@@ -32,13 +32,13 @@ def without_disabled_fields(spec: Object, old: Object | None, features: frozense
         spec = {part: value for part, value in spec.items() if part != "hostUsers"}
     constraints = spec.get("topologySpreadConstraints")
     if constraints:
-        changed["topologySpreadConstraints"] = _without_gated_spread(constraints, before, features)
+        changed["topologySpreadConstraints"] = _without_disabled_spread_fields(constraints, before, features)
     if PROC_MOUNT not in features and _sets_proc_mount(spec) and not _keeps_proc_mount(before):
         changed.update({part: _default_proc_mounts(spec[part]) for part in _CONTAINERS if spec.get(part)})
     return {**spec, **changed} if changed else spec
 
 
-def _without_gated_spread(
+def _without_disabled_spread_fields(
     constraints: list[Object], before: Object, features: frozenset[str]
 ) -> list[Object]:
     had = before.get("topologySpreadConstraints", ())
