@@ -1,4 +1,4 @@
-"""Short pod documents for tests: a valid pod changed in one place, and the causes of its refusal."""
+"""Short pod documents for tests: a valid pod with one change, and the causes of its refusal."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ def pod(*, metadata: Any = None, status: Any = None, **spec: Any) -> dict[str, A
     return {**document, "status": status} if status else document
 
 
-def wrong(kinds: Declared, **parts: Any) -> Causes:
-    """The causes of refusal of a pod that has these parts."""
+def create_causes(kinds: Declared, **parts: Any) -> Causes:
+    """The causes for which a create of a pod with these parts is refused; empty if it is valid."""
     return kinds.created("pods", pod(**parts))
 
 
-def wrong_container(kinds: Declared, **parts: Any) -> Causes:
-    """The causes of refusal of a pod's only container, by fields relative to it."""
-    causes = wrong(kinds, containers=[{**CONTAINER, **parts}])
+def container_causes(kinds: Declared, **parts: Any) -> Causes:
+    """The causes about a pod's only container, with fields relative to it."""
+    causes = create_causes(kinds, containers=[{**CONTAINER, **parts}])
     return [(field.removeprefix("spec.containers[0]."), text) for field, text in causes]
 
 
-def wrong_volume(kinds: Declared, **source: Any) -> Causes:
-    """The causes of refusal of a pod's only volume, by fields relative to it."""
-    causes = wrong(kinds, volumes=[{"name": "v", **source}])
+def volume_causes(kinds: Declared, **source: Any) -> Causes:
+    """The causes about a pod's only volume, with fields relative to it."""
+    causes = create_causes(kinds, volumes=[{"name": "v", **source}])
     return [(field.removeprefix("spec.volumes[0]").removeprefix("."), text) for field, text in causes]
 
 
-def changed(kinds: Declared, before: Any, after: Any, subresource: str = "") -> Causes:
+def update_causes(kinds: Declared, before: Any, after: Any, subresource: str = "") -> Causes:
     return list(dict.fromkeys(kinds.replaced("pods", before, after, subresource)[1]))

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from tests.actors.kinds.declared import Declared
-from tests.actors.kinds.pods import LABEL, QUALIFIED, SUBDOMAIN, wrong
+from tests.actors.kinds.pods import LABEL, QUALIFIED, SUBDOMAIN, create_causes
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 WEIGHT = "must be in the range 1-100"
 
 
-def to_nodes(kinds: Declared, **affinity: Any) -> list[tuple[str, str]]:
-    causes = wrong(kinds, affinity={"nodeAffinity": affinity})
+def node_affinity_causes(kinds: Declared, **affinity: Any) -> list[tuple[str, str]]:
+    causes = create_causes(kinds, affinity={"nodeAffinity": affinity})
     return [(field.removeprefix("spec.affinity.nodeAffinity."), text) for field, text in causes]
 
 
@@ -56,14 +56,16 @@ def to_nodes(kinds: Declared, **affinity: Any) -> list[tuple[str, str]]:
         ),
     ],
 )
-def test_labels_of_nodes(kinds: Declared, requirement: Any, causes: list[tuple[str, str]]) -> None:
+def test_node_label_requirements_are_validated(
+    kinds: Declared, requirement: Any, causes: list[tuple[str, str]]
+) -> None:
     term = {"matchExpressions": [requirement]}
-    place = f"{REQUIRED}.nodeSelectorTerms[0].matchExpressions[0]"
-    found = to_nodes(kinds, **{REQUIRED: {"nodeSelectorTerms": [term]}})
-    assert found == [(f"{place}.{field}", text) for field, text in causes]
-    place = f"{PREFERRED}[0].preference.matchExpressions[0]"
-    found = to_nodes(kinds, **{PREFERRED: [{"weight": 1, "preference": term}]})
-    assert found == [(f"{place}.{field}", text) for field, text in causes]
+    path = f"{REQUIRED}.nodeSelectorTerms[0].matchExpressions[0]"
+    found = node_affinity_causes(kinds, **{REQUIRED: {"nodeSelectorTerms": [term]}})
+    assert found == [(f"{path}.{field}", text) for field, text in causes]
+    path = f"{PREFERRED}[0].preference.matchExpressions[0]"
+    found = node_affinity_causes(kinds, **{PREFERRED: [{"weight": 1, "preference": term}]})
+    assert found == [(f"{path}.{field}", text) for field, text in causes]
 
 
 @pytest.mark.parametrize(
@@ -90,15 +92,17 @@ def test_labels_of_nodes(kinds: Declared, requirement: Any, causes: list[tuple[s
         ),
     ],
 )
-def test_fields_of_nodes(kinds: Declared, requirement: Any, causes: list[tuple[str, str]]) -> None:
+def test_node_field_requirements_are_validated(
+    kinds: Declared, requirement: Any, causes: list[tuple[str, str]]
+) -> None:
     terms = {"nodeSelectorTerms": [{"matchFields": [requirement]}]}
-    place = f"{REQUIRED}.nodeSelectorTerms[0].matchFields[0]"
-    expected = [(f"{place}.{field}", text) for field, text in causes]
-    assert to_nodes(kinds, **{REQUIRED: terms}) == expected
+    path = f"{REQUIRED}.nodeSelectorTerms[0].matchFields[0]"
+    expected = [(f"{path}.{field}", text) for field, text in causes]
+    assert node_affinity_causes(kinds, **{REQUIRED: terms}) == expected
 
 
-def test_a_requirement_has_terms(kinds: Declared) -> None:
-    assert to_nodes(kinds, **{REQUIRED: {}}) == [
+def test_required_node_affinity_needs_a_term(kinds: Declared) -> None:
+    assert node_affinity_causes(kinds, **{REQUIRED: {}}) == [
         (
             f"{REQUIRED}.nodeSelectorTerms",
             "Required value: must have at least one node selector term",
@@ -107,11 +111,11 @@ def test_a_requirement_has_terms(kinds: Declared) -> None:
 
 
 @pytest.mark.parametrize("weight", [0, 101])
-def test_weights(kinds: Declared, weight: int) -> None:
+def test_weights_are_between_1_and_100(kinds: Declared, weight: int) -> None:
     expected = [(f"{PREFERRED}[0].weight", f"Invalid value: {weight}: {WEIGHT}")]
-    assert to_nodes(kinds, **{PREFERRED: [{"weight": weight, "preference": {}}]}) == expected
+    assert node_affinity_causes(kinds, **{PREFERRED: [{"weight": weight, "preference": {}}]}) == expected
     weighted = [{"weight": weight, "podAffinityTerm": {"topologyKey": "a"}}]
-    causes = wrong(kinds, affinity={"podAffinity": {PREFERRED: weighted}})
+    causes = create_causes(kinds, affinity={"podAffinity": {PREFERRED: weighted}})
     assert causes == [(f"spec.affinity.podAffinity.{expected[0][0]}", expected[0][1])]
 
 
@@ -147,7 +151,9 @@ def test_weights(kinds: Declared, weight: int) -> None:
         ),
     ],
 )
-def test_neighbours(kinds: Declared, part: str, term: Any, causes: list[tuple[str, str]]) -> None:
-    place = f"spec.affinity.{part}.{REQUIRED}[0]"
-    expected = [(f"{place}.{field}", text) for field, text in causes]
-    assert wrong(kinds, affinity={part: {REQUIRED: [term]}}) == expected
+def test_pod_affinity_terms_are_validated(
+    kinds: Declared, part: str, term: Any, causes: list[tuple[str, str]]
+) -> None:
+    path = f"spec.affinity.{part}.{REQUIRED}[0]"
+    expected = [(f"{path}.{field}", text) for field, text in causes]
+    assert create_causes(kinds, affinity={part: {REQUIRED: [term]}}) == expected

@@ -30,24 +30,24 @@ def alpha(kinds: Declared) -> dict[str, Any]:
     return decoded
 
 
-def test_dropped_without_the_features(kinds: Declared) -> None:
+def test_create_drops_fields_of_disabled_features(kinds: Declared) -> None:
     new, _ = create(kinds["pods"], alpha(kinds))
     assert "hostUsers" not in new["spec"]
     assert new["spec"]["topologySpreadConstraints"] == [SPREAD]
     assert new["spec"]["containers"][0]["securityContext"] == {"procMount": "Default"}
 
 
-def test_kept_where_they_are(kinds: Declared) -> None:
+def test_fields_of_disabled_features_stay_if_the_old_object_has_them(kinds: Declared) -> None:
     new, old = alpha(kinds)["spec"], alpha(kinds)["spec"]
     assert without_disabled_fields(new, old, frozenset()) == old
 
 
-def test_kept_with_the_features(kinds: Declared) -> None:
+def test_fields_of_enabled_features_are_kept(kinds: Declared) -> None:
     new = alpha(kinds)
     assert without_disabled_fields(new["spec"], None, ALL) == alpha(kinds)["spec"]
 
 
-def with_features(kinds: Declared, **spec: Any) -> list[tuple[str, str]]:
+def causes_with_features(kinds: Declared, **spec: Any) -> list[tuple[str, str]]:
     return create(define(CLUSTER, ALL), kinds.decode("pods", pod(**spec)))[1]
 
 
@@ -130,5 +130,7 @@ def with_features(kinds: Declared, **spec: Any) -> list[tuple[str, str]]:
         ({"dnsConfig": {"searches": ["a"] * 32}}, []),
     ],
 )
-def test_their_rules(kinds: Declared, spec: Any, causes: list[tuple[str, str]]) -> None:
-    assert with_features(kinds, **spec) == causes
+def test_fields_of_enabled_features_are_validated(
+    kinds: Declared, spec: Any, causes: list[tuple[str, str]]
+) -> None:
+    assert causes_with_features(kinds, **spec) == causes

@@ -8,48 +8,52 @@ import pytest
 
 from actors.names import Names
 from tests.actors.kinds.declared import Declared
-from tests.actors.kinds.pods import CONTAINER, changed, pod, wrong
+from tests.actors.kinds.pods import CONTAINER, create_causes, pod, update_causes
 
-PLACE = "metadata.annotations"
-
-
-def noted(kinds: Declared, key: str, value: str, **spec: Any) -> list[tuple[str, str]]:
-    return wrong(kinds, metadata={"annotations": {key: value}}, **spec)
+ANNOTATIONS = "metadata.annotations"
 
 
-def test_mirrors_are_on_a_node(kinds: Declared, names: Names) -> None:
+def annotation_causes(kinds: Declared, key: str, value: str, **spec: Any) -> list[tuple[str, str]]:
+    return create_causes(kinds, metadata={"annotations": {key: value}}, **spec)
+
+
+def test_mirror_pod_needs_a_node_name(kinds: Declared, names: Names) -> None:
     key = names.key("config.mirror")
-    assert noted(kinds, key, "x", nodeName="n") == []
-    assert noted(kinds, key, "x") == [
+    assert annotation_causes(kinds, key, "x", nodeName="n") == []
+    assert annotation_causes(kinds, key, "x") == [
         (
-            f"{PLACE}[{key}]",
+            f"{ANNOTATIONS}[{key}]",
             'Invalid value: "x": must set spec.nodeName if mirror pod annotation is set',
         )
     ]
 
 
-def test_tolerations_in_an_annotation(kinds: Declared, names: Names) -> None:
+def test_tolerations_in_the_annotation_are_validated(kinds: Declared, names: Names) -> None:
     key = names.key("tolerations", "scheduler.alpha")
-    assert noted(kinds, key, '[{"key":"a","operator":"Exists"}]') == []
-    assert [field for field, _ in noted(kinds, key, "[{}]")] == [f"{PLACE}.{key}[0].operator"]
+    assert annotation_causes(kinds, key, '[{"key":"a","operator":"Exists"}]') == []
+    assert [field for field, _ in annotation_causes(kinds, key, "[{}]")] == [
+        f"{ANNOTATIONS}.{key}[0].operator"
+    ]
     for bad in ("{", "1", '[{"key":1}]', "[1]"):
-        ((field, text),) = noted(kinds, key, bad)
-        assert (field, text.split(":")[0]) == (PLACE, "Invalid value")
+        ((field, text),) = annotation_causes(kinds, key, bad)
+        assert (field, text.split(":")[0]) == (ANNOTATIONS, "Invalid value")
 
 
 @pytest.mark.parametrize(
-    ("cost", "sound"),
+    ("cost", "valid"),
     [
         *(("0", True), ("-5", True), ("2147483647", True), ("-2147483648", True), ("-0", True)),
         *(("+1", False), ("08", False), ("2147483648", False), ("x", False), ("", False), ("1.5", False)),
     ],
 )
-def test_the_cost_of_deletion(kinds: Declared, names: Names, cost: str, sound: bool) -> None:
+def test_deletion_cost_is_a_32_bit_integer_unless_it_is_stored_already(
+    kinds: Declared, names: Names, cost: str, valid: bool
+) -> None:
     key = names.key("pod-deletion-cost", "controller")
-    expected = [(f"{PLACE}[{key}]", f'Invalid value: "{cost}": must be a 32bit integer')]
-    assert noted(kinds, key, cost) == ([] if sound else expected)
+    expected = [(f"{ANNOTATIONS}[{key}]", f'Invalid value: "{cost}": must be a 32bit integer')]
+    assert annotation_causes(kinds, key, cost) == ([] if valid else expected)
     document = pod(metadata={"annotations": {key: cost}})
-    assert changed(kinds, document, document) == []
+    assert update_causes(kinds, document, document) == []
 
 
 @pytest.mark.parametrize(
@@ -63,17 +67,19 @@ def test_the_cost_of_deletion(kinds: Declared, names: Names, cost: str, sound: b
         ("x", 'Invalid value: "x": must be a valid seccomp profile'),
     ],
 )
-def test_seccomp_profiles(kinds: Declared, names: Names, profile: str, text: str) -> None:
+def test_seccomp_profiles_in_annotations_are_validated(
+    kinds: Declared, names: Names, profile: str, text: str
+) -> None:
     for key in (
         names.key("pod", "seccomp.security.alpha"),
         names.key("c", "container.seccomp.security.alpha"),
     ):
-        # What is wrong with the annotation is wrong with the field it becomes.
-        own = [cause for cause in noted(kinds, key, profile) if cause[0].startswith(PLACE)]
-        assert own == ([(f"{PLACE}.{key}", text)] if text else [])
+        # An invalid annotation also makes the field invalid that create copies it to.
+        own = [cause for cause in annotation_causes(kinds, key, profile) if cause[0].startswith(ANNOTATIONS)]
+        assert own == ([(f"{ANNOTATIONS}.{key}", text)] if text else [])
 
 
-def test_profiles_in_annotations_become_fields(kinds: Declared, names: Names) -> None:
+def test_create_copies_seccomp_profiles_from_annotations_to_fields(kinds: Declared, names: Names) -> None:
     annotations = {
         names.key("pod", "seccomp.security.alpha"): "runtime/default",
         names.key("c", "container.seccomp.security.alpha"): "localhost/p",
@@ -86,7 +92,7 @@ def test_profiles_in_annotations_become_fields(kinds: Declared, names: Names) ->
 
 
 @pytest.mark.parametrize(
-    ("profile", "note", "cause"),
+    ("profile", "annotation", "cause"),
     [
         ({"type": "RuntimeDefault"}, "docker/default", None),
         ({"type": "Unconfined"}, "unconfined", None),
@@ -97,42 +103,44 @@ def test_profiles_in_annotations_become_fields(kinds: Declared, names: Names) ->
         ({"type": "Localhost", "localhostProfile": "a"}, "localhost/b", "localhostProfile"),
     ],
 )
-def test_annotation_and_field_agree(
-    kinds: Declared, names: Names, profile: Any, note: str, cause: str | None
+def test_seccomp_annotation_and_field_must_match(
+    kinds: Declared, names: Names, profile: Any, annotation: str, cause: str | None
 ) -> None:
-    context, place = {"seccompProfile": profile}, "securityContext.seccompProfile"
+    context, path = {"seccompProfile": profile}, "securityContext.seccompProfile"
     what = "type" if cause == "type" else "profile"
     text = f"Forbidden: seccomp {what} in annotation and field must match"
     key = names.key("pod", "seccomp.security.alpha")
-    expected = [(f"spec.{place}.{cause}", text)] if cause else []
-    assert noted(kinds, key, note, securityContext=context) == expected
+    expected = [(f"spec.{path}.{cause}", text)] if cause else []
+    assert annotation_causes(kinds, key, annotation, securityContext=context) == expected
     key = names.key("c", "container.seccomp.security.alpha")
-    expected = [(f"spec.containers[0].{place}.{cause}", text)] if cause else []
+    expected = [(f"spec.containers[0].{path}.{cause}", text)] if cause else []
     container = {**CONTAINER, "securityContext": context}
-    assert noted(kinds, key, note, containers=[container]) == expected
+    assert annotation_causes(kinds, key, annotation, containers=[container]) == expected
 
 
-def test_apparmor_profiles(kinds: Declared, names: Names) -> None:
+def test_apparmor_annotation_names_a_container_and_a_profile(kinds: Declared, names: Names) -> None:
     prefix = "container.apparmor.security.beta"
-    assert noted(kinds, names.key("c", prefix), "localhost/x") == []
-    assert noted(kinds, names.key("c", prefix), "runtime/default") == []
+    assert annotation_causes(kinds, names.key("c", prefix), "localhost/x") == []
+    assert annotation_causes(kinds, names.key("c", prefix), "runtime/default") == []
     key = names.key("zz", prefix)
-    assert noted(kinds, key, "other") == [
-        (f"{PLACE}[{key}]", 'Invalid value: "zz": container not found'),
-        (f"{PLACE}[{key}]", 'Invalid value: "other": invalid AppArmor profile name: "other"'),
+    assert annotation_causes(kinds, key, "other") == [
+        (f"{ANNOTATIONS}[{key}]", 'Invalid value: "zz": container not found'),
+        (f"{ANNOTATIONS}[{key}]", 'Invalid value: "other": invalid AppArmor profile name: "other"'),
     ]
 
 
-def test_some_are_for_life(kinds: Declared, names: Names) -> None:
+def test_update_cannot_change_apparmor_and_mirror_annotations(kinds: Declared, names: Names) -> None:
     for key, what in (
         (names.key("c", "container.apparmor.security.beta"), "AppArmor annotations"),
         (names.key("config.mirror"), "mirror pod annotation"),
     ):
         plain = pod(nodeName="n")
-        noted = pod(metadata={"annotations": {key: "unconfined"}}, nodeName="n")
+        annotated = pod(metadata={"annotations": {key: "unconfined"}}, nodeName="n")
         other = pod(metadata={"annotations": {key: "runtime/default"}}, nodeName="n")
-        change = (f"{PLACE}[{key}]", f"Forbidden: may not remove or update {what}")
-        assert changed(kinds, noted, plain) == [change]
-        assert changed(kinds, noted, other) == [change]
-        assert changed(kinds, plain, noted) == [(f"{PLACE}[{key}]", f"Forbidden: may not add {what}")]
-        assert changed(kinds, plain, noted, "status") == changed(kinds, plain, noted)
+        change = (f"{ANNOTATIONS}[{key}]", f"Forbidden: may not remove or update {what}")
+        assert update_causes(kinds, annotated, plain) == [change]
+        assert update_causes(kinds, annotated, other) == [change]
+        assert update_causes(kinds, plain, annotated) == [
+            (f"{ANNOTATIONS}[{key}]", f"Forbidden: may not add {what}")
+        ]
+        assert update_causes(kinds, plain, annotated, "status") == update_causes(kinds, plain, annotated)

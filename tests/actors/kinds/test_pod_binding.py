@@ -24,7 +24,7 @@ def bind(kinds: Declared, stored: dict[str, Any], target: Any = None, **metadata
     return decide_submit(kinds["pods"], Current(7, stored), command, document).object
 
 
-def test_the_node_and_the_condition_are_set(kinds: Declared) -> None:
+def test_binding_sets_the_node_and_the_scheduled_condition(kinds: Declared) -> None:
     before = kinds.stored("pods", pod(metadata={"annotations": {"b": "1"}}))
     after = bind(kinds, before, annotations={"a": "2"})
     assert after["spec"]["nodeName"] == "n" and "nodeName" not in before["spec"]
@@ -42,11 +42,11 @@ def test_the_node_and_the_condition_are_set(kinds: Declared) -> None:
     assert fields.index("nodeName") < fields.index("securityContext")
 
 
-def test_a_condition_is_not_set_twice(kinds: Declared) -> None:
+def test_binding_replaces_an_existing_condition(kinds: Declared) -> None:
     before = kinds.stored("pods", pod())
     for status, since in (("True", "2019-01-01T00:00:00Z"), ("False", "2020-09-13T12:26:40Z")):
-        told = {"type": "PodScheduled", "status": status, "lastTransitionTime": "2019-01-01T00:00:00Z"}
-        before["status"]["conditions"] = [told]
+        existing = {"type": "PodScheduled", "status": status, "lastTransitionTime": "2019-01-01T00:00:00Z"}
+        before["status"]["conditions"] = [existing]
         (condition,) = bind(kinds, before)["status"]["conditions"]
         assert (condition["status"], condition["lastTransitionTime"]) == ("True", since)
 
@@ -59,7 +59,7 @@ def test_a_condition_is_not_set_twice(kinds: Declared) -> None:
         ({"name": "n"}, ""),
     ],
 )
-def test_targets(kinds: Declared, target: Any, text: str) -> None:
+def test_target_must_be_a_named_node(kinds: Declared, target: Any, text: str) -> None:
     before = kinds.stored("pods", pod())
     if not text:
         assert bind(kinds, before, target)["spec"]["nodeName"] == "n"
@@ -69,19 +69,19 @@ def test_targets(kinds: Declared, target: Any, text: str) -> None:
     assert text in str(refused.value)
 
 
-def test_a_pod_is_bound_once(kinds: Declared) -> None:
+def test_bound_or_deleted_pod_cannot_be_bound(kinds: Declared) -> None:
     with pytest.raises(Conflict) as refused:
         bind(kinds, kinds.stored("pods", pod(nodeName="x")))
     assert str(refused.value) == (
         'Operation cannot be fulfilled on pods/binding "a": pod a is already assigned to node "x"'
     )
-    going = kinds.stored("pods", pod())
-    going["metadata"]["deletionTimestamp"] = "2020-01-01T00:00:00Z"
+    deleted = kinds.stored("pods", pod())
+    deleted["metadata"]["deletionTimestamp"] = "2020-01-01T00:00:00Z"
     with pytest.raises(Conflict, match="pod a is being deleted, cannot be assigned to a host"):
-        bind(kinds, going)
+        bind(kinds, deleted)
 
 
-def test_preconditions(kinds: Declared) -> None:
+def test_binding_checks_uid_and_resource_version(kinds: Declared) -> None:
     before = kinds.stored("pods", pod())
     for metadata in ({"uid": "other"}, {"resourceVersion": "6"}):
         with pytest.raises(Conflict, match="Precondition failed"):

@@ -1,4 +1,4 @@
-"""Pod: table cells."""
+"""Pod: table cells that summarize the states of containers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.actors.kinds.declared import Declared
 from tests.actors.kinds.pods import CONTAINER, pod
 
 NOW = 1_600_000_000_000_000  # 2020-09-13T12:26:40Z
-RAN = {"lastState": {"terminated": {"exitCode": 1, "finishedAt": "2020-09-13T12:25:40Z"}}}
+RESTARTED = {"lastState": {"terminated": {"exitCode": 1, "finishedAt": "2020-09-13T12:25:40Z"}}}
 INIT = [{"name": "i", "image": "x"}, {"name": "j", "image": "x"}]
 
 
@@ -20,17 +20,17 @@ def container(state: Any, *, ready: bool = False, restarts: int = 0, **more: Any
 
 
 def cells(kinds: Declared, status: Any, metadata: Any = None, **spec: Any) -> dict[str, Any]:
-    made = kinds.stored("pods", pod(**spec))
-    made["metadata"].update(metadata or {})
-    made["status"] = kinds.decode("pods", pod(status=status))["status"]
-    return {column.name: column.cell(made, NOW) for column in kinds["pods"].table.columns}
+    stored = kinds.stored("pods", pod(**spec))
+    stored["metadata"].update(metadata or {})
+    stored["status"] = kinds.decode("pods", pod(status=status))["status"]
+    return {column.name: column.cell(stored, NOW) for column in kinds["pods"].table.columns}
 
 
 RUNNING = container({"running": {}}, ready=True)
 
 
 @pytest.mark.parametrize(
-    ("status", "word", "ready", "restarts"),
+    ("status", "text", "ready", "restarts"),
     [
         ({"phase": "Pending"}, "Pending", "0/1", "0"),
         ({"phase": "Failed", "reason": "Evicted"}, "Evicted", "0/1", "0"),
@@ -45,7 +45,7 @@ RUNNING = container({"running": {}}, ready=True)
             "3",
         ),
         (
-            {"phase": "Running", "containerStatuses": [container({"running": {}}, restarts=2, **RAN)]},
+            {"phase": "Running", "containerStatuses": [container({"running": {}}, restarts=2, **RESTARTED)]},
             "Running",
             "0/1",
             "2 (60s ago)",
@@ -92,13 +92,15 @@ RUNNING = container({"running": {}}, ready=True)
         ),
     ],
 )
-def test_containers(kinds: Declared, status: Any, word: str, ready: str, restarts: str) -> None:
+def test_status_ready_and_restarts_summarize_the_containers(
+    kinds: Declared, status: Any, text: str, ready: str, restarts: str
+) -> None:
     found = cells(kinds, status)
-    assert (found["Status"], found["Ready"], found["Restarts"]) == (word, ready, restarts)
+    assert (found["Status"], found["Ready"], found["Restarts"]) == (text, ready, restarts)
 
 
 @pytest.mark.parametrize(
-    ("states", "word"),
+    ("states", "text"),
     [
         ([{"terminated": {"exitCode": 0}}, {"running": {}}], "Init:1/2"),
         ([{"waiting": {"reason": "PodInitializing"}}], "Init:0/2"),
@@ -109,22 +111,24 @@ def test_containers(kinds: Declared, status: Any, word: str, ready: str, restart
         ([{"terminated": {"exitCode": 0}}, {"terminated": {"exitCode": 0}}], "Running"),
     ],
 )
-def test_init_containers(kinds: Declared, states: Any, word: str) -> None:
-    prepared = [container(state, restarts=1) for state in states]
-    status = {"phase": "Running", "initContainerStatuses": prepared, "containerStatuses": [RUNNING]}
+def test_status_is_that_of_the_first_unfinished_init_container(
+    kinds: Declared, states: Any, text: str
+) -> None:
+    init_statuses = [container(state, restarts=1) for state in states]
+    status = {"phase": "Running", "initContainerStatuses": init_statuses, "containerStatuses": [RUNNING]}
     found = cells(kinds, status, initContainers=INIT)
-    assert found["Status"] == word
-    assert found["Ready"] == ("1/1" if word == "Running" else "0/1")
+    assert found["Status"] == text
+    assert found["Ready"] == ("1/1" if text == "Running" else "0/1")
 
 
-@pytest.mark.parametrize(("reason", "word"), [("", "Terminating"), ("NodeLost", "Unknown")])
-def test_terminating_pods(kinds: Declared, reason: str, word: str) -> None:
+@pytest.mark.parametrize(("reason", "text"), [("", "Terminating"), ("NodeLost", "Unknown")])
+def test_status_of_a_deleted_pod_is_terminating_or_unknown(kinds: Declared, reason: str, text: str) -> None:
     status = {"phase": "Running", "reason": reason, "containerStatuses": [RUNNING]}
     found = cells(kinds, status, {"deletionTimestamp": "2020-01-01T00:00:00Z"})
-    assert (found["Status"], found["Ready"]) == (word, "1/1")
+    assert (found["Status"], found["Ready"]) == (text, "1/1")
 
 
-def test_the_rest(kinds: Declared) -> None:
+def test_addresses_nodes_and_readiness_gates(kinds: Declared) -> None:
     empty = cells(kinds, {"phase": "Pending"})
     assert [empty[name] for name in ("IP", "Node", "Nominated Node", "Readiness Gates")] == ["<none>"] * 4
     gates = [{"conditionType": "a.b/c"}, {"conditionType": "a.b/d"}]
@@ -138,7 +142,7 @@ def test_the_rest(kinds: Declared) -> None:
     assert [found[name] for name in names] == ["a", "10.0.0.1", "n", "m", "1/2"]
 
 
-def test_rows_of_pods_that_have_ended(kinds: Declared) -> None:
+def test_rows_of_terminated_pods_have_a_condition(kinds: Declared) -> None:
     conditions = kinds["pods"].table.row_conditions
     assert conditions is not None
     assert conditions({"status": {"phase": "Running"}}) == []
@@ -148,11 +152,13 @@ def test_rows_of_pods_that_have_ended(kinds: Declared) -> None:
         ]
 
 
-def test_templates_and_controllers(kinds: Declared) -> None:
+def test_cells_of_pod_templates_and_replication_controllers(kinds: Declared) -> None:
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [CONTAINER]}}
-    made = kinds.stored("podtemplates", {"metadata": {"name": "t"}, "template": template})
-    row = [column.cell(made, NOW) for column in kinds["podtemplates"].table.columns]
+    stored = kinds.stored("podtemplates", {"metadata": {"name": "t"}, "template": template})
+    row = [column.cell(stored, NOW) for column in kinds["podtemplates"].table.columns]
     assert row == ["t", "c", "img:1", "a=b"]
-    made = kinds.stored("replicationcontrollers", {"metadata": {"name": "r"}, "spec": {"template": template}})
-    row = [column.cell(made, NOW) for column in kinds["replicationcontrollers"].table.columns]
+    stored = kinds.stored(
+        "replicationcontrollers", {"metadata": {"name": "r"}, "spec": {"template": template}}
+    )
+    row = [column.cell(stored, NOW) for column in kinds["replicationcontrollers"].table.columns]
     assert row == ["r", 1, 0, 0, "256d", "c", "img:1", "a=b"]

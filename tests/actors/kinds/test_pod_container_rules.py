@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.actors.kinds.declared import Declared
-from tests.actors.kinds.pods import CONTAINER, LABEL, pod, wrong, wrong_container
+from tests.actors.kinds.pods import CONTAINER, LABEL, container_causes, create_causes, pod
 
 
 @pytest.mark.parametrize(
@@ -42,58 +42,58 @@ from tests.actors.kinds.pods import CONTAINER, LABEL, pod, wrong, wrong_containe
         ),
     ],
 )
-def test_one_container(kinds: Declared, parts: dict[str, Any], causes: Any) -> None:
-    assert wrong_container(kinds, **parts) == causes
+def test_container_fields_are_validated(kinds: Declared, parts: dict[str, Any], causes: Any) -> None:
+    assert container_causes(kinds, **parts) == causes
 
 
 def test_a_pod_needs_a_container(kinds: Declared) -> None:
-    assert wrong(kinds, containers=[]) == [("spec.containers", "Required value")]
+    assert create_causes(kinds, containers=[]) == [("spec.containers", "Required value")]
     document: Any = {"metadata": {"name": "a"}}
     assert kinds.created("pods", document) == [("spec.containers", "Required value")]
 
 
-def test_names_are_unique_among_all_containers(kinds: Declared) -> None:
+def test_names_are_unique_among_main_and_init_containers(kinds: Declared) -> None:
     other = {"name": "d", "image": "x:1"}
-    assert wrong(kinds, containers=[CONTAINER, CONTAINER]) == [
+    assert create_causes(kinds, containers=[CONTAINER, CONTAINER]) == [
         ("spec.containers[1].name", 'Duplicate value: "c"')
     ]
-    assert wrong(kinds, initContainers=[CONTAINER, other, other]) == [
+    assert create_causes(kinds, initContainers=[CONTAINER, other, other]) == [
         ("spec.initContainers[0].name", 'Duplicate value: "c"'),
         ("spec.initContainers[2].name", 'Duplicate value: "d"'),
     ]
 
 
-def test_images_of_templates_may_have_space_around(kinds: Declared) -> None:
+def test_images_in_templates_may_have_surrounding_whitespace(kinds: Declared) -> None:
     container = {**CONTAINER, "image": " "}
     template = {"metadata": {"name": "a"}, "template": {"spec": {"containers": [container]}}}
     assert kinds.created("podtemplates", template) == []
 
 
 @pytest.mark.parametrize("part", ["livenessProbe", "readinessProbe", "startupProbe", "lifecycle"])
-def test_containers_that_prepare_are_not_asked_how_they_are(kinds: Declared, part: str) -> None:
+def test_init_containers_have_no_probes_and_no_lifecycle(kinds: Declared, part: str) -> None:
     probe = {"exec": {"command": ["x"]}}
     container = {"name": "i", "image": "x:1", part: {"preStop": probe} if part == "lifecycle" else probe}
-    assert wrong(kinds, initContainers=[container]) == [
+    assert create_causes(kinds, initContainers=[container]) == [
         (f"spec.initContainers[0].{part}", "Forbidden: may not be set for init containers")
     ]
 
 
-def test_containers_that_prepare_use_ports_of_the_host_one_after_the_other(kinds: Declared) -> None:
+def test_init_containers_may_use_the_same_host_port(kinds: Declared) -> None:
     ports = [{"containerPort": 80, "hostPort": 80}]
     containers = [{"name": name, "image": "x:1", "ports": ports} for name in ("i", "j")]
-    assert wrong(kinds, initContainers=containers) == []
+    assert create_causes(kinds, initContainers=containers) == []
     twice = [{**containers[0], "ports": ports * 2}]
-    assert wrong(kinds, initContainers=twice) == [
+    assert create_causes(kinds, initContainers=twice) == [
         ("spec.initContainers[0].ports[1].hostPort", 'Duplicate value: "TCP//80"')
     ]
 
 
-def test_nothing_is_added_at_creation(kinds: Declared) -> None:
-    assert wrong(kinds, ephemeralContainers=[{"name": "d", "image": "x"}]) == [
+def test_create_refuses_ephemeral_containers(kinds: Declared) -> None:
+    assert create_causes(kinds, ephemeralContainers=[{"name": "d", "image": "x"}]) == [
         ("spec.ephemeralContainers", "Forbidden: cannot be set on create")
     ]
 
 
-def test_names_of_pods(kinds: Declared) -> None:
+def test_pod_name_is_a_dns_subdomain(kinds: Declared) -> None:
     assert kinds.created("pods", pod(metadata={"name": "a.b-c"})) == []
     assert [field for field, _ in kinds.created("pods", pod(metadata={"name": "A"}))] == ["metadata.name"]

@@ -26,7 +26,7 @@ def volume_of(kinds: Declared, **source: Any) -> dict[str, Any]:
     return volume
 
 
-def test_the_smallest_pod(kinds: Declared) -> None:
+def test_minimal_pod_gets_all_defaults_in_declared_order(kinds: Declared) -> None:
     assert list(spec_of(kinds).items()) == [
         (
             "containers",
@@ -49,13 +49,13 @@ def test_the_smallest_pod(kinds: Declared) -> None:
     ]
 
 
-def test_links_of_services_are_for_pods_alone(kinds: Declared) -> None:
+def test_enable_service_links_defaults_in_pods_but_not_in_templates(kinds: Declared) -> None:
     template = {"metadata": {"name": "a"}, "template": {"spec": {"containers": [CONTAINER]}}}
     assert "enableServiceLinks" not in kinds.decode("podtemplates", template)["template"]["spec"]
     assert spec_of(kinds, enableServiceLinks=False)["enableServiceLinks"] is False
 
 
-def test_fields_keep_their_order_around_what_is_filled_in(kinds: Declared) -> None:
+def test_defaults_keep_fields_in_declared_order(kinds: Declared) -> None:
     container = container_of(kinds, tty=True, securityContext={}, stdin=True, resources={})
     assert list(container) == [
         *("name", "image", "resources", "terminationMessagePath", "terminationMessagePolicy"),
@@ -65,23 +65,23 @@ def test_fields_keep_their_order_around_what_is_filled_in(kinds: Declared) -> No
     assert list(spec)[-4:] == ["enableServiceLinks", "preemptionPolicy", "overhead", "os"]
 
 
-def test_ports_speak_tcp(kinds: Declared) -> None:
+def test_port_protocol_defaults_to_tcp(kinds: Declared) -> None:
     assert container_of(kinds, ports=[{"containerPort": 80}])["ports"] == [
         {"containerPort": 80, "protocol": "TCP"}
     ]
 
 
-def test_ports_of_the_host_network_are_the_hosts(kinds: Declared) -> None:
+def test_host_port_defaults_to_container_port_with_host_network(kinds: Declared) -> None:
     ports = [{"containerPort": 80}, {"containerPort": 81, "hostPort": 8081}]
-    filled = spec_of(kinds, hostNetwork=True, containers=[{**CONTAINER, "ports": ports}])
-    assert filled["containers"][0]["ports"] == [
+    spec = spec_of(kinds, hostNetwork=True, containers=[{**CONTAINER, "ports": ports}])
+    assert spec["containers"][0]["ports"] == [
         {"hostPort": 80, "containerPort": 80, "protocol": "TCP"},
         {"hostPort": 8081, "containerPort": 81, "protocol": "TCP"},
     ]
-    assert list(filled["containers"][0]["ports"][0]) == ["hostPort", "containerPort", "protocol"]
+    assert list(spec["containers"][0]["ports"][0]) == ["hostPort", "containerPort", "protocol"]
 
 
-def test_probes_have_timings(kinds: Declared) -> None:
+def test_probe_defaults(kinds: Declared) -> None:
     timings = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
     probe = container_of(kinds, livenessProbe={"httpGet": {"port": 80}})["livenessProbe"]
     assert probe == {"httpGet": {"path": "/", "port": 80, "scheme": "HTTP"}, **timings}
@@ -89,12 +89,12 @@ def test_probes_have_timings(kinds: Declared) -> None:
     assert probe == {"grpc": {"port": 5, "service": ""}, **timings, "periodSeconds": 7}
 
 
-def test_lifecycle_handlers_have_a_path(kinds: Declared) -> None:
+def test_lifecycle_handler_defaults(kinds: Declared) -> None:
     lifecycle = container_of(kinds, lifecycle={"preStop": {"httpGet": {"port": "http"}}})["lifecycle"]
     assert lifecycle == {"preStop": {"httpGet": {"path": "/", "port": "http", "scheme": "HTTP"}}}
 
 
-def test_requests_follow_limits_in_pods_and_not_in_templates(kinds: Declared) -> None:
+def test_requests_default_to_limits_in_pods_but_not_in_templates(kinds: Declared) -> None:
     limits = {"memory": "64Mi", "cpu": "1"}
     resources = container_of(kinds, resources={"limits": limits, "requests": {"cpu": "500m"}})["resources"]
     assert resources == {"limits": limits, "requests": {"cpu": "500m", "memory": "64Mi"}}
@@ -107,31 +107,31 @@ def test_requests_follow_limits_in_pods_and_not_in_templates(kinds: Declared) ->
     assert "requests" not in spec["containers"][0]["resources"]
 
 
-def test_amounts_finer_than_a_thousandth_are_rounded_up(kinds: Declared) -> None:
+def test_amounts_are_rounded_up_to_a_thousandth(kinds: Declared) -> None:
     requests = {"cpu": "1u", "memory": "1500u"}
     resources = container_of(kinds, resources={"requests": requests})["resources"]
     assert resources["requests"] == {"cpu": "1m", "memory": "2m"}
     assert spec_of(kinds, overhead={"cpu": "1n"})["overhead"] == {"cpu": "1m"}
 
 
-@pytest.mark.parametrize("said", [{"serviceAccountName": "x"}, {"serviceAccount": "x"}])
-def test_the_account_has_two_names(kinds: Declared, said: dict[str, str]) -> None:
-    spec = spec_of(kinds, **said)
+@pytest.mark.parametrize("account", [{"serviceAccountName": "x"}, {"serviceAccount": "x"}])
+def test_service_account_is_in_both_fields(kinds: Declared, account: dict[str, str]) -> None:
+    spec = spec_of(kinds, **account)
     assert (spec["serviceAccountName"], spec["serviceAccount"]) == ("x", "x")
     assert list(spec).index("serviceAccount") == list(spec).index("serviceAccountName") + 1
 
 
-def test_the_new_name_of_the_account_wins(kinds: Declared) -> None:
+def test_service_account_name_takes_precedence_over_service_account(kinds: Declared) -> None:
     spec = spec_of(kinds, serviceAccountName="new", serviceAccount="old")
     assert (spec["serviceAccountName"], spec["serviceAccount"]) == ("new", "new")
 
 
-def test_a_volume_without_a_source_is_an_empty_directory(kinds: Declared) -> None:
+def test_volume_without_a_source_is_an_empty_dir(kinds: Declared) -> None:
     assert volume_of(kinds) == {"name": "v", "emptyDir": {}}
 
 
 @pytest.mark.parametrize(
-    ("source", "filled"),
+    ("source", "expected"),
     [
         ({"secret": {"secretName": "s"}}, {"secretName": "s", "defaultMode": 420}),
         ({"configMap": {"name": "m"}}, {"name": "m", "defaultMode": 420}),
@@ -177,18 +177,18 @@ def test_a_volume_without_a_source_is_an_empty_directory(kinds: Declared) -> Non
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
-def test_sources_of_volumes(kinds: Declared, source: dict[str, Any], filled: dict[str, Any]) -> None:
+def test_volume_source_defaults(kinds: Declared, source: dict[str, Any], expected: dict[str, Any]) -> None:
     (kind,) = source
-    assert volume_of(kinds, **source)[kind] == filled
+    assert volume_of(kinds, **source)[kind] == expected
 
 
-def test_a_projected_token_lasts_an_hour(kinds: Declared) -> None:
+def test_projected_token_expires_after_an_hour_by_default(kinds: Declared) -> None:
     sources = [{"serviceAccountToken": {"path": "token"}}]
     projected = volume_of(kinds, projected={"sources": sources})["projected"]
     assert projected["sources"] == [{"serviceAccountToken": {"expirationSeconds": 3600, "path": "token"}}]
 
 
-def test_references_to_fields_are_of_this_version(kinds: Declared) -> None:
+def test_field_reference_version_and_resource_divisor_defaults(kinds: Declared) -> None:
     items = [{"path": "p", "fieldRef": {"fieldPath": "metadata.name"}}]
     downward = volume_of(kinds, downwardAPI={"items": items})["downwardAPI"]
     assert downward["items"][0]["fieldRef"] == {"apiVersion": "v1", "fieldPath": "metadata.name"}
@@ -198,7 +198,7 @@ def test_references_to_fields_are_of_this_version(kinds: Declared) -> None:
     }
 
 
-def test_claims_of_ephemeral_volumes_are_of_files(kinds: Declared) -> None:
+def test_ephemeral_volume_claim_template_defaults(kinds: Declared) -> None:
     template = {"spec": {"accessModes": ["ReadWriteOnce"]}}
     claim = volume_of(kinds, ephemeral={"volumeClaimTemplate": template})["ephemeral"]["volumeClaimTemplate"]
     assert claim == {
@@ -207,13 +207,13 @@ def test_claims_of_ephemeral_volumes_are_of_files(kinds: Declared) -> None:
     }
 
 
-def test_annotations_of_long_ago_are_dropped(kinds: Declared, names: Names) -> None:
+def test_obsolete_annotations_are_dropped(kinds: Declared, names: Names) -> None:
     annotations = {names.key("init-containers", "pod.beta"): "[]", "kept": "x"}
     decoded = kinds.decode("pods", pod(metadata={"annotations": annotations}))
     assert decoded["metadata"]["annotations"] == {"kept": "x"}
 
 
-def test_the_address_is_in_both_fields(kinds: Declared) -> None:
+def test_pod_ip_and_pod_ips_are_kept_in_step(kinds: Declared) -> None:
     both = {"podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}]}
     two = {"podIP": "10.0.0.2", "podIPs": [{"ip": "10.0.0.1"}, {"ip": "fd00::1"}]}
     for sent, stored in (

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.actors.kinds.declared import Declared
-from tests.actors.kinds.pods import SUBDOMAIN, wrong_container
+from tests.actors.kinds.pods import SUBDOMAIN, container_causes
 
 VARIABLE = (
     "a valid environment variable name must consist of alphabetic characters, digits, '_', '-', or '.', and "
@@ -32,16 +32,16 @@ BYTES = "1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, 1Ti, 1Pi, 1Ei"
         ("../a", [VARIABLE, "must not start with '..'"]),
     ],
 )
-def test_names(kinds: Declared, name: str, texts: list[str]) -> None:
+def test_variable_names_and_prefixes_are_validated(kinds: Declared, name: str, texts: list[str]) -> None:
     causes = [("env[0].name", f'Invalid value: "{name}": {text}') for text in texts]
-    assert wrong_container(kinds, env=[{"name": name}]) == causes
+    assert container_causes(kinds, env=[{"name": name}]) == causes
     prefixes = [("envFrom[0].prefix", text) for _, text in causes]
     sources = [{"prefix": name, "secretRef": {"name": "s"}}]
-    assert wrong_container(kinds, envFrom=sources) == prefixes
+    assert container_causes(kinds, envFrom=sources) == prefixes
 
 
-def test_a_variable_has_a_name(kinds: Declared) -> None:
-    assert wrong_container(kinds, env=[{"value": "x"}]) == [("env[0].name", "Required value")]
+def test_variable_needs_a_name(kinds: Declared) -> None:
+    assert container_causes(kinds, env=[{"value": "x"}]) == [("env[0].name", "Required value")]
 
 
 @pytest.mark.parametrize(
@@ -154,14 +154,14 @@ def test_a_variable_has_a_name(kinds: Declared) -> None:
         ),
     ],
 )
-def test_values_from_elsewhere(kinds: Declared, source: Any, causes: list[tuple[str, str]]) -> None:
+def test_value_sources_are_validated(kinds: Declared, source: Any, causes: list[tuple[str, str]]) -> None:
     expected = [(f"env[0].valueFrom{field}", text) for field, text in causes]
-    assert wrong_container(kinds, env=[{"name": "A", "valueFrom": source}]) == expected
+    assert container_causes(kinds, env=[{"name": "A", "valueFrom": source}]) == expected
 
 
-def test_a_variable_has_one_source(kinds: Declared) -> None:
+def test_variable_has_a_value_or_a_source_but_not_both(kinds: Declared) -> None:
     env = [{"name": "A", "value": "x", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]
-    assert wrong_container(kinds, env=env) == [
+    assert container_causes(kinds, env=env) == [
         ("env[0].valueFrom", 'Invalid value: "": may not be specified when `value` is not empty')
     ]
 
@@ -182,5 +182,5 @@ def test_a_variable_has_one_source(kinds: Declared) -> None:
         ),
     ],
 )
-def test_whole_sources(kinds: Declared, source: Any, causes: list[tuple[str, str]]) -> None:
-    assert wrong_container(kinds, envFrom=[source]) == causes
+def test_env_from_sources_are_validated(kinds: Declared, source: Any, causes: list[tuple[str, str]]) -> None:
+    assert container_causes(kinds, envFrom=[source]) == causes

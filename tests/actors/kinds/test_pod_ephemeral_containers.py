@@ -10,17 +10,17 @@ from tests.actors.kinds.declared import Declared, replace
 from tests.actors.kinds.pods import CONTAINER, pod
 
 DEBUG = {"name": "d", "image": "dbg"}
-NOT_ADDED = "Forbidden: cannot be set for an Ephemeral Container"
+FORBIDDEN = "Forbidden: cannot be set for an Ephemeral Container"
 
 
-def added(
+def replace_ephemeral_containers(
     kinds: Declared, *containers: dict[str, Any], before: Any = (), **spec: Any
 ) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    """A pod that had some containers added gets these instead, and what is wrong with that."""
+    """Replace the ephemeral containers `before` of a pod by others: the new pod, and the causes of a refusal."""
     old = kinds.stored("pods", pod(**spec))
     if before:
-        held = kinds.decode("pods", pod(ephemeralContainers=list(before)))
-        old["spec"]["ephemeralContainers"] = held["spec"]["ephemeralContainers"]
+        decoded = kinds.decode("pods", pod(ephemeralContainers=list(before)))
+        old["spec"]["ephemeralContainers"] = decoded["spec"]["ephemeralContainers"]
     sent = pod(
         metadata={"labels": {"ignored": "x"}}, hostname="ignored", ephemeralContainers=list(containers)
     )
@@ -28,8 +28,8 @@ def added(
     return replace(kinds["pods"], new, old, "ephemeralcontainers")
 
 
-def test_only_the_added_containers_are_stored(kinds: Declared) -> None:
-    new, causes = added(kinds, {**DEBUG, "targetContainerName": "c", "tty": True})
+def test_subresource_changes_only_ephemeral_containers(kinds: Declared) -> None:
+    new, causes = replace_ephemeral_containers(kinds, {**DEBUG, "targetContainerName": "c", "tty": True})
     assert causes == []
     assert "labels" not in new["metadata"] and "hostname" not in new["spec"]
     assert new["spec"]["ephemeralContainers"] == [
@@ -47,14 +47,14 @@ def test_only_the_added_containers_are_stored(kinds: Declared) -> None:
     assert list(new["spec"])[:2] == ["containers", "ephemeralContainers"]
 
 
-def test_they_stay_as_they_are(kinds: Declared) -> None:
+def test_existing_ephemeral_containers_cannot_be_changed_or_removed(kinds: Declared) -> None:
     field = "spec.ephemeralContainers"
-    assert added(kinds, DEBUG, before=[DEBUG])[1] == []
-    assert added(kinds, {**DEBUG, "name": "e"}, DEBUG, before=[DEBUG])[1] == []
-    assert added(kinds, before=[DEBUG])[1] == [
+    assert replace_ephemeral_containers(kinds, DEBUG, before=[DEBUG])[1] == []
+    assert replace_ephemeral_containers(kinds, {**DEBUG, "name": "e"}, DEBUG, before=[DEBUG])[1] == []
+    assert replace_ephemeral_containers(kinds, before=[DEBUG])[1] == [
         (field, 'Forbidden: existing ephemeral containers "d" may not be removed\n')
     ]
-    ((_, text),) = added(kinds, {**DEBUG, "image": "other"}, before=[DEBUG])[1]
+    ((_, text),) = replace_ephemeral_containers(kinds, {**DEBUG, "image": "other"}, before=[DEBUG])[1]
     assert text.startswith('Forbidden: existing ephemeral containers "d" may not be changed\n')
     assert '- spec.ephemeralContainers.image: "dbg"\n' in text
 
@@ -68,29 +68,31 @@ def test_they_stay_as_they_are(kinds: Declared) -> None:
             [("image", 'Invalid value: " x": must not have leading or trailing whitespace')],
         ),
         ({**DEBUG, "targetContainerName": "zz"}, [("targetContainerName", 'Not found: "zz"')]),
-        ({**DEBUG, "ports": [{"containerPort": 1}]}, [("ports", NOT_ADDED)]),
-        ({**DEBUG, "resources": {"limits": {"cpu": "1"}}}, [("resources", NOT_ADDED)]),
-        ({**DEBUG, "livenessProbe": {}}, [("livenessProbe", NOT_ADDED)]),
-        ({**DEBUG, "readinessProbe": {}}, [("readinessProbe", NOT_ADDED)]),
-        ({**DEBUG, "startupProbe": {}}, [("startupProbe", NOT_ADDED)]),
-        ({**DEBUG, "lifecycle": {"preStop": {}}}, [("lifecycle", NOT_ADDED)]),
-        ({**DEBUG, "lifecycle": {}}, [("lifecycle", NOT_ADDED)]),
+        ({**DEBUG, "ports": [{"containerPort": 1}]}, [("ports", FORBIDDEN)]),
+        ({**DEBUG, "resources": {"limits": {"cpu": "1"}}}, [("resources", FORBIDDEN)]),
+        ({**DEBUG, "livenessProbe": {}}, [("livenessProbe", FORBIDDEN)]),
+        ({**DEBUG, "readinessProbe": {}}, [("readinessProbe", FORBIDDEN)]),
+        ({**DEBUG, "startupProbe": {}}, [("startupProbe", FORBIDDEN)]),
+        ({**DEBUG, "lifecycle": {"preStop": {}}}, [("lifecycle", FORBIDDEN)]),
+        ({**DEBUG, "lifecycle": {}}, [("lifecycle", FORBIDDEN)]),
         (
             {**DEBUG, "volumeMounts": [{"name": "v", "mountPath": "/v", "subPath": "a"}]},
-            [("volumeMounts[0].subPath", NOT_ADDED)],
+            [("volumeMounts[0].subPath", FORBIDDEN)],
         ),
         (
             {**DEBUG, "volumeMounts": [{"name": "v", "mountPath": "/v", "subPathExpr": "a"}]},
-            [("volumeMounts[0].subPathExpr", NOT_ADDED)],
+            [("volumeMounts[0].subPathExpr", FORBIDDEN)],
         ),
     ],
 )
-def test_what_they_cannot_have(kinds: Declared, container: Any, causes: list[tuple[str, str]]) -> None:
+def test_ephemeral_containers_have_no_ports_probes_or_resources(
+    kinds: Declared, container: Any, causes: list[tuple[str, str]]
+) -> None:
     expected = [(f"spec.ephemeralContainers[0].{field}", text) for field, text in causes]
-    assert added(kinds, container, volumes=[{"name": "v"}])[1] == expected
+    assert replace_ephemeral_containers(kinds, container, volumes=[{"name": "v"}])[1] == expected
 
 
-def test_names_are_unique_among_them_too(kinds: Declared) -> None:
-    assert added(kinds, DEBUG, DEBUG, initContainers=[{**CONTAINER, "name": "i"}])[1] == [
-        ("spec.ephemeralContainers[1].name", 'Duplicate value: "d"')
-    ]
+def test_names_are_unique_among_ephemeral_containers(kinds: Declared) -> None:
+    assert replace_ephemeral_containers(kinds, DEBUG, DEBUG, initContainers=[{**CONTAINER, "name": "i"}])[
+        1
+    ] == [("spec.ephemeralContainers[1].name", 'Duplicate value: "d"')]

@@ -19,13 +19,13 @@ def pod(phase: str = "Running", ready: bool = True, **metadata: Any) -> dict[str
 
 
 def budget(allowed: int = 1, **status: Any) -> dict[str, Any]:
-    found = {"disruptionsAllowed": allowed, "currentHealthy": 3, "desiredHealthy": 2, **status}
-    return {"metadata": {"name": "b"}, "spec": {}, "status": found}
+    fields = {"disruptionsAllowed": allowed, "currentHealthy": 3, "desiredHealthy": 2, **status}
+    return {"metadata": {"name": "b"}, "spec": {}, "status": fields}
 
 
-def test_without_budgets_it_goes() -> None:
-    verdict = may_evict(pod(), [], NOW)
-    assert (verdict.budget_status, verdict.if_unchanged) == (None, False)
+def test_pod_without_budgets_may_be_evicted() -> None:
+    allowed = may_evict(pod(), [], NOW)
+    assert (allowed.budget_status, allowed.if_unchanged) == (None, False)
 
 
 @pytest.mark.parametrize(
@@ -38,14 +38,14 @@ def test_without_budgets_it_goes() -> None:
         (pod("Pending", deletionTimestamp="2020-01-01T00:00:00Z"), False),
     ],
 )
-def test_what_does_not_count_is_not_asked_for(one: Any, if_unchanged: bool) -> None:
-    verdict = may_evict(one, [budget(0)], NOW)
-    assert (verdict.budget_status, verdict.if_unchanged) == (None, if_unchanged)
+def test_terminated_pending_and_deleted_pods_are_exempt_from_budgets(one: Any, if_unchanged: bool) -> None:
+    allowed = may_evict(one, [budget(0)], NOW)
+    assert (allowed.budget_status, allowed.if_unchanged) == (None, if_unchanged)
 
 
-def test_the_budget_pays() -> None:
-    verdict = may_evict(pod(), [budget(2, disruptedPods={"o": "2020-01-01T00:00:00Z"})], NOW)
-    assert verdict.budget_status == {
+def test_eviction_records_the_pod_and_takes_one_disruption_from_the_budget() -> None:
+    allowed = may_evict(pod(), [budget(2, disruptedPods={"o": "2020-01-01T00:00:00Z"})], NOW)
+    assert allowed.budget_status == {
         "disruptionsAllowed": 1,
         "currentHealthy": 3,
         "desiredHealthy": 2,
@@ -64,17 +64,23 @@ def test_the_budget_pays() -> None:
         ),
     ],
 )
-def test_a_budget_that_is_spent_says_so(before: list[Any], since: str | None) -> None:
+def test_last_disruption_sets_the_condition_of_the_budget_to_false(
+    before: list[Any], since: str | None
+) -> None:
     other = {"type": "Other", "status": "True"}
     budget_status = may_evict(pod(), [budget(1, conditions=[*before, other])], NOW).budget_status
     assert budget_status is not None
-    (told,) = [one for one in budget_status["conditions"] if one != other]
+    (condition,) = [one for one in budget_status["conditions"] if one != other]
     assert other in budget_status["conditions"]
-    assert (told["status"], told["reason"], told["message"]) == ("False", "InsufficientPods", "")
-    assert told["lastTransitionTime"].startswith(since or "2020-09-13T12:26:40Z")
+    assert (condition["status"], condition["reason"], condition["message"]) == (
+        "False",
+        "InsufficientPods",
+        "",
+    )
+    assert condition["lastTransitionTime"].startswith(since or "2020-09-13T12:26:40Z")
 
 
-def test_nothing_is_left() -> None:
+def test_eviction_is_refused_without_allowed_disruptions() -> None:
     with pytest.raises(EvictionRefused) as refused:
         may_evict(pod(), [budget(0)], NOW)
     assert str(refused.value) == "Cannot evict pod as it would violate the pod's disruption budget."
@@ -84,7 +90,7 @@ def test_nothing_is_left() -> None:
     assert refused.value.retry_after == 0
 
 
-def test_a_budget_that_has_not_been_looked_at() -> None:
+def test_eviction_is_refused_while_the_controller_has_not_observed_the_budget() -> None:
     fresh = budget()
     fresh["metadata"]["generation"] = 1
     with pytest.raises(EvictionRefused) as refused:
@@ -95,16 +101,16 @@ def test_a_budget_that_has_not_been_looked_at() -> None:
     )
 
 
-def test_who_is_not_ready_is_not_missed() -> None:
-    verdict = may_evict(pod(ready=False), [budget(0)], NOW)
-    assert (verdict.budget_status, verdict.if_unchanged) == (None, True)
+def test_unready_pod_may_be_evicted_while_enough_pods_are_healthy() -> None:
+    allowed = may_evict(pod(ready=False), [budget(0)], NOW)
+    assert (allowed.budget_status, allowed.if_unchanged) == (None, True)
     with pytest.raises(EvictionRefused):
         may_evict(pod(ready=False), [budget(0, currentHealthy=1)], NOW)
     with pytest.raises(EvictionRefused):
         may_evict(pod(ready=False), [budget(0, desiredHealthy=0)], NOW)
 
 
-def test_strange_budgets() -> None:
+def test_invalid_or_several_budgets_refuse_the_eviction() -> None:
     with pytest.raises(Forbidden, match="pdb disruptions allowed is negative"):
         may_evict(pod(), [budget(-1)], NOW)
     many = {f"p{number}": "2020-01-01T00:00:00Z" for number in range(2001)}

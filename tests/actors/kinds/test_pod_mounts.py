@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.actors.kinds.declared import Declared
-from tests.actors.kinds.pods import CONTAINER, wrong
+from tests.actors.kinds.pods import CONTAINER, create_causes
 
 VOLUMES = [
     {"name": "v", "emptyDir": {}},
@@ -18,9 +18,11 @@ VOLUMES = [
 ]
 
 
-def mounted(kinds: Declared, mounts: Any = (), devices: Any = (), **context: Any) -> list[tuple[str, str]]:
+def mount_causes(
+    kinds: Declared, mounts: Any = (), devices: Any = (), **context: Any
+) -> list[tuple[str, str]]:
     container = {**CONTAINER, "volumeMounts": list(mounts), "volumeDevices": list(devices), **context}
-    causes = wrong(kinds, volumes=VOLUMES, containers=[container])
+    causes = create_causes(kinds, volumes=VOLUMES, containers=[container])
     assert causes.pop(0) == ("spec.volumes[4].hostPath.path", "Required value")
     return [(field.removeprefix("spec.containers[0]."), text) for field, text in causes]
 
@@ -78,20 +80,22 @@ def mounted(kinds: Declared, mounts: Any = (), devices: Any = (), **context: Any
         ),
     ],
 )
-def test_one_mount(kinds: Declared, mount: Any, causes: list[tuple[str, str]]) -> None:
-    assert mounted(kinds, [mount]) == [(f"volumeMounts{field}", text) for field, text in causes]
+def test_mount_fields_are_validated(kinds: Declared, mount: Any, causes: list[tuple[str, str]]) -> None:
+    assert mount_causes(kinds, [mount]) == [(f"volumeMounts{field}", text) for field, text in causes]
 
 
-def test_privileged_containers_mount_both_ways(kinds: Declared) -> None:
+def test_privileged_containers_may_use_bidirectional_propagation(kinds: Declared) -> None:
     mount = {"name": "v", "mountPath": "/v", "mountPropagation": "Bidirectional"}
-    assert mounted(kinds, [mount], securityContext={"privileged": True}) == []
+    assert mount_causes(kinds, [mount], securityContext={"privileged": True}) == []
 
 
-def test_paths_are_unique(kinds: Declared) -> None:
+def test_mount_paths_are_unique(kinds: Declared) -> None:
     mounts = [{"name": "v", "mountPath": "/v"}, {"name": "w", "mountPath": "/v"}]
-    assert mounted(kinds, mounts) == [("volumeMounts[1].mountPath", 'Invalid value: "/v": must be unique')]
+    assert mount_causes(kinds, mounts) == [
+        ("volumeMounts[1].mountPath", 'Invalid value: "/v": must be unique')
+    ]
     twice = [{"name": "v", "mountPath": "/v"}, {"name": "v", "mountPath": "/w"}]
-    assert mounted(kinds, twice) == []
+    assert mount_causes(kinds, twice) == []
 
 
 @pytest.mark.parametrize(
@@ -123,22 +127,24 @@ def test_paths_are_unique(kinds: Declared) -> None:
         ),
     ],
 )
-def test_one_device(kinds: Declared, device: Any, causes: list[tuple[str, str]]) -> None:
-    assert mounted(kinds, [], [device]) == [(f"volumeDevices[0].{field}", text) for field, text in causes]
+def test_device_fields_are_validated(kinds: Declared, device: Any, causes: list[tuple[str, str]]) -> None:
+    assert mount_causes(kinds, [], [device]) == [
+        (f"volumeDevices[0].{field}", text) for field, text in causes
+    ]
 
 
-def test_devices_are_unique(kinds: Declared) -> None:
+def test_device_names_and_paths_are_unique(kinds: Declared) -> None:
     devices = [{"name": "p", "devicePath": "/p"}, {"name": "p", "devicePath": "/p"}]
-    assert mounted(kinds, [], devices) == [
+    assert mount_causes(kinds, [], devices) == [
         ("volumeDevices[1].name", 'Invalid value: "p": must be unique'),
         ("volumeDevices[1].devicePath", 'Invalid value: "/p": must be unique'),
     ]
 
 
-def test_a_volume_is_a_folder_or_a_device(kinds: Declared) -> None:
+def test_volumes_and_paths_are_mounts_or_devices_but_not_both(kinds: Declared) -> None:
     mounts = [{"name": "p", "mountPath": "/p"}, {"name": "v", "mountPath": "/q"}]
     devices = [{"name": "p", "devicePath": "/x"}, {"name": "q", "devicePath": "/q"}]
-    assert mounted(kinds, mounts, devices) == [
+    assert mount_causes(kinds, mounts, devices) == [
         ("volumeMounts[0].name", 'Invalid value: "p": must not already exist in volumeDevices'),
         (
             "volumeMounts[1].mountPath",

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from tests.actors.kinds.declared import Declared
-from tests.actors.kinds.pods import SUBDOMAIN, pod, wrong
+from tests.actors.kinds.pods import SUBDOMAIN, create_causes, pod
 
 ADDRESS = "must be valid IP address"
 
 
-def test_policies(kinds: Declared) -> None:
-    assert wrong(kinds, dnsPolicy="Mine") == [
+def test_dns_policy_is_validated(kinds: Declared) -> None:
+    assert create_causes(kinds, dnsPolicy="Mine") == [
         (
             "spec.dnsPolicy",
             'Unsupported value: "Mine": supported values: "ClusterFirstWithHostNet", "ClusterFirst", '
@@ -22,17 +22,17 @@ def test_policies(kinds: Declared) -> None:
     ]
 
 
-def test_without_a_policy_there_must_be_servers(kinds: Declared) -> None:
-    assert wrong(kinds, dnsPolicy="None") == [
+def test_dns_policy_none_needs_nameservers(kinds: Declared) -> None:
+    assert create_causes(kinds, dnsPolicy="None") == [
         ("spec.dnsConfig", "Required value: must provide `dnsConfig` when `dnsPolicy` is None")
     ]
-    assert wrong(kinds, dnsPolicy="None", dnsConfig={"searches": ["a"]}) == [
+    assert create_causes(kinds, dnsPolicy="None", dnsConfig={"searches": ["a"]}) == [
         (
             "spec.dnsConfig.nameservers",
             "Required value: must provide at least one DNS nameserver when `dnsPolicy` is None",
         )
     ]
-    assert wrong(kinds, dnsPolicy="None", dnsConfig={"nameservers": ["::1"]}) == []
+    assert create_causes(kinds, dnsPolicy="None", dnsConfig={"nameservers": ["::1"]}) == []
 
 
 @pytest.mark.parametrize(
@@ -57,26 +57,28 @@ def test_without_a_policy_there_must_be_servers(kinds: Declared) -> None:
         ({"options": [{"value": "x"}]}, [("options[0]", "Required value: must not be empty")]),
     ],
 )
-def test_configs(kinds: Declared, config: Any, causes: list[tuple[str, str]]) -> None:
-    assert wrong(kinds, dnsConfig=config) == [(f"spec.dnsConfig.{field}", text) for field, text in causes]
+def test_dns_config_is_validated(kinds: Declared, config: Any, causes: list[tuple[str, str]]) -> None:
+    assert create_causes(kinds, dnsConfig=config) == [
+        (f"spec.dnsConfig.{field}", text) for field, text in causes
+    ]
 
 
-def test_search_lists_are_short(kinds: Declared) -> None:
-    ((_, text),) = wrong(kinds, dnsConfig={"searches": ["a"] * 7})
+def test_search_lists_are_limited(kinds: Declared) -> None:
+    ((_, text),) = create_causes(kinds, dnsConfig={"searches": ["a"] * 7})
     assert text.endswith(": must not have more than 6 search paths")
-    ((_, text),) = wrong(kinds, dnsConfig={"searches": ["a" * 60] * 5})
+    ((_, text),) = create_causes(kinds, dnsConfig={"searches": ["a" * 60] * 5})
     assert text.endswith(": must not have more than 256 characters (including spaces) in the search list")
 
 
-def test_long_search_lists_stay_where_they_are(kinds: Declared) -> None:
+def test_update_may_keep_a_stored_long_search_list(kinds: Declared) -> None:
     long = pod(dnsConfig={"searches": ["a"] * 7})
     _, causes = kinds.replaced("pods", long, long)
     assert causes == []
 
 
-def test_aliases_of_hosts(kinds: Declared) -> None:
+def test_host_aliases_are_validated(kinds: Declared) -> None:
     aliases = [{"ip": "1.2.3.4", "hostnames": ["a.b"]}, {"ip": "x", "hostnames": ["A"]}]
-    assert wrong(kinds, hostAliases=aliases) == [
+    assert create_causes(kinds, hostAliases=aliases) == [
         ("spec.hostAliases.ip", f'Invalid value: "x": {ADDRESS}'),
         ("spec.hostAliases.hostnames", f'Invalid value: "A": {SUBDOMAIN}'),
     ]

@@ -7,24 +7,24 @@ from typing import Any
 import pytest
 
 from tests.actors.kinds.declared import Declared
-from tests.actors.kinds.pods import CONTAINER, SUBDOMAIN, wrong, wrong_container
+from tests.actors.kinds.pods import CONTAINER, SUBDOMAIN, container_causes, create_causes
 
 NOT_WINDOWS = "Forbidden: cannot be set for a windows pod"
 
 
-def test_names_of_systems(kinds: Declared) -> None:
-    assert wrong(kinds, os={"name": "linux"}) == wrong(kinds, os={"name": "windows"}) == []
-    assert wrong(kinds, os={}) == [("spec.os.name", "Required value: cannot be empty")]
-    assert wrong(kinds, os={"name": "plan9"}) == [
+def test_os_name_is_linux_or_windows(kinds: Declared) -> None:
+    assert create_causes(kinds, os={"name": "linux"}) == create_causes(kinds, os={"name": "windows"}) == []
+    assert create_causes(kinds, os={}) == [("spec.os.name", "Required value: cannot be empty")]
+    assert create_causes(kinds, os={"name": "plan9"}) == [
         ("spec.os", 'Unsupported value: "plan9": supported values: "linux", "windows"')
     ]
 
 
-def test_no_windows_options_on_linux(kinds: Declared) -> None:
+def test_linux_pods_have_no_windows_options(kinds: Declared) -> None:
     context = {"windowsOptions": {"runAsUserName": "a"}}
     text = "Forbidden: windows options cannot be set for a linux pod"
     container = {**CONTAINER, "securityContext": context}
-    assert wrong(kinds, os={"name": "linux"}, securityContext=context, containers=[container]) == [
+    assert create_causes(kinds, os={"name": "linux"}, securityContext=context, containers=[container]) == [
         ("spec.securityContext.windowsOptions", text),
         ("spec.containers[0].securityContext.windowsOptions", text),
     ]
@@ -43,15 +43,17 @@ def test_no_windows_options_on_linux(kinds: Declared) -> None:
         ("supplementalGroups", [1]),
     ],
 )
-def test_contexts_of_pods_on_windows(kinds: Declared, part: str, value: Any) -> None:
-    assert wrong(kinds, os={"name": "windows"}, securityContext={part: value}) == [
+def test_security_contexts_of_windows_pods_have_no_linux_fields(
+    kinds: Declared, part: str, value: Any
+) -> None:
+    assert create_causes(kinds, os={"name": "windows"}, securityContext={part: value}) == [
         (f"spec.securityContext.{part}", NOT_WINDOWS)
     ]
 
 
 @pytest.mark.parametrize("part", ["hostPID", "hostIPC", "shareProcessNamespace"])
-def test_specs_on_windows(kinds: Declared, part: str) -> None:
-    assert wrong(kinds, os={"name": "windows"}, **{part: True}) == [(f"spec.{part}", NOT_WINDOWS)]
+def test_specs_of_windows_pods_have_no_host_namespaces(kinds: Declared, part: str) -> None:
+    assert create_causes(kinds, os={"name": "windows"}, **{part: True}) == [(f"spec.{part}", NOT_WINDOWS)]
 
 
 @pytest.mark.parametrize(
@@ -68,9 +70,11 @@ def test_specs_on_windows(kinds: Declared, part: str) -> None:
         ("runAsGroup", 1),
     ],
 )
-def test_contexts_of_containers_on_windows(kinds: Declared, part: str, value: Any) -> None:
+def test_security_contexts_of_windows_containers_have_no_linux_fields(
+    kinds: Declared, part: str, value: Any
+) -> None:
     container = {**CONTAINER, "securityContext": {part: value}}
-    assert wrong(kinds, os={"name": "windows"}, containers=[container]) == [
+    assert create_causes(kinds, os={"name": "windows"}, containers=[container]) == [
         (f"spec.containers[0].securityContext.{part}", NOT_WINDOWS)
     ]
 
@@ -98,25 +102,25 @@ def test_contexts_of_containers_on_windows(kinds: Declared, part: str, value: An
         ),
     ],
 )
-def test_names_of_users(kinds: Declared, user: str, texts: list[str]) -> None:
-    causes = wrong_container(kinds, securityContext={"windowsOptions": {"runAsUserName": user}})
+def test_windows_user_names_are_validated(kinds: Declared, user: str, texts: list[str]) -> None:
+    causes = container_causes(kinds, securityContext={"windowsOptions": {"runAsUserName": user}})
     assert [field for field, _ in causes] == ["securityContext.windowsOptions.runAsUserName"] * len(texts)
     for (_, message), text in zip(causes, texts, strict=True):
         assert message.endswith(f": runAsUserName{text}")
 
 
-def test_group_managed_accounts(kinds: Declared) -> None:
-    place = "securityContext.windowsOptions"
+def test_gmsa_credential_specs_are_validated(kinds: Declared) -> None:
+    path = "securityContext.windowsOptions"
     options = {"gmsaCredentialSpecName": "A", "gmsaCredentialSpec": ""}
-    assert wrong_container(kinds, securityContext={"windowsOptions": options}) == [
-        (f"{place}.gmsaCredentialSpecName", f'Invalid value: "A": {SUBDOMAIN}'),
+    assert container_causes(kinds, securityContext={"windowsOptions": options}) == [
+        (f"{path}.gmsaCredentialSpecName", f'Invalid value: "A": {SUBDOMAIN}'),
         (
-            f"{place}.gmsaCredentialSpec",
+            f"{path}.gmsaCredentialSpec",
             'Invalid value: "": gmsaCredentialSpec cannot be an empty string',
         ),
     ]
     options = {"gmsaCredentialSpec": "x" * (64 * 1024 + 1)}
-    ((_, text),) = wrong_container(kinds, securityContext={"windowsOptions": options})
+    ((_, text),) = container_causes(kinds, securityContext={"windowsOptions": options})
     assert text.endswith(": gmsaCredentialSpec size must be under 64 KiB")
 
 
@@ -124,10 +128,10 @@ def host_process(value: bool) -> dict[str, Any]:
     return {"windowsOptions": {"hostProcess": value}}
 
 
-def test_processes_of_the_host(kinds: Declared) -> None:
-    inherited = wrong(kinds, hostNetwork=True, securityContext=host_process(True))
+def test_host_process_needs_host_network(kinds: Declared) -> None:
+    inherited = create_causes(kinds, hostNetwork=True, securityContext=host_process(True))
     assert inherited == []
-    assert wrong(kinds, securityContext=host_process(True)) == [
+    assert create_causes(kinds, securityContext=host_process(True)) == [
         (
             "spec.hostNetwork",
             "Invalid value: false: hostNetwork must be true if pod contains any hostProcess containers",
@@ -135,9 +139,9 @@ def test_processes_of_the_host(kinds: Declared) -> None:
     ]
 
 
-def test_all_containers_are_processes_of_the_host_or_none(kinds: Declared) -> None:
+def test_all_containers_are_host_processes_or_none(kinds: Declared) -> None:
     containers = [{**CONTAINER, "securityContext": host_process(True)}, {"name": "d", "image": "x:1"}]
-    assert wrong(kinds, hostNetwork=True, containers=containers) == [
+    assert create_causes(kinds, hostNetwork=True, containers=containers) == [
         (
             "spec",
             'Invalid value: "": If pod contains any hostProcess containers then all containers must be '
@@ -146,9 +150,9 @@ def test_all_containers_are_processes_of_the_host_or_none(kinds: Declared) -> No
     ]
 
 
-def test_pod_and_container_agree_about_the_host(kinds: Declared) -> None:
+def test_host_process_of_pod_and_container_must_match(kinds: Declared) -> None:
     containers = [{**CONTAINER, "securityContext": host_process(False)}]
-    assert wrong(kinds, securityContext=host_process(True), containers=containers) == [
+    assert create_causes(kinds, securityContext=host_process(True), containers=containers) == [
         (
             "spec.containers[0].securityContext.windowsOptions.hostProcess",
             "Invalid value: false: pod hostProcess value must be identical if both are specified, was true",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.actors.kinds.declared import Declared
-from tests.actors.kinds.pods import LABEL, QUALIFIED, SUBDOMAIN, wrong
+from tests.actors.kinds.pods import LABEL, QUALIFIED, SUBDOMAIN, create_causes
 
 LABEL_VALUE = (
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must "
@@ -67,9 +67,9 @@ LABEL_VALUE = (
         ),
     ],
 )
-def test_tolerations(kinds: Declared, toleration: Any, causes: list[tuple[str, str]]) -> None:
+def test_tolerations_are_validated(kinds: Declared, toleration: Any, causes: list[tuple[str, str]]) -> None:
     expected = [(f"spec.tolerations[0].{field}", text) for field, text in causes]
-    assert wrong(kinds, tolerations=[toleration]) == expected
+    assert create_causes(kinds, tolerations=[toleration]) == expected
 
 
 SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
@@ -93,14 +93,16 @@ SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedu
         ),
     ],
 )
-def test_spreading(kinds: Declared, parts: Any, causes: list[tuple[str, str]]) -> None:
+def test_topology_spread_constraints_are_validated(
+    kinds: Declared, parts: Any, causes: list[tuple[str, str]]
+) -> None:
     expected = [(f"spec.topologySpreadConstraints[0].{field}", text) for field, text in causes]
-    assert wrong(kinds, topologySpreadConstraints=[{**SPREAD, **parts}]) == expected
+    assert create_causes(kinds, topologySpreadConstraints=[{**SPREAD, **parts}]) == expected
 
 
 def test_spread_constraints_are_unique(kinds: Declared) -> None:
     constraints = [SPREAD, {**SPREAD, "whenUnsatisfiable": "ScheduleAnyway"}, {**SPREAD, "maxSkew": 2}]
-    assert wrong(kinds, topologySpreadConstraints=constraints) == [
+    assert create_causes(kinds, topologySpreadConstraints=constraints) == [
         (
             "spec.topologySpreadConstraints[0].{topologyKey, whenUnsatisfiable}",
             'Duplicate value: "{zone, DoNotSchedule}"',
@@ -108,9 +110,9 @@ def test_spread_constraints_are_unique(kinds: Declared) -> None:
     ]
 
 
-def test_readiness_gates(kinds: Declared) -> None:
+def test_readiness_gates_are_validated(kinds: Declared) -> None:
     gates = [{"conditionType": "example.com/x"}, {"conditionType": "a b"}]
-    assert wrong(kinds, readinessGates=gates) == [
+    assert create_causes(kinds, readinessGates=gates) == [
         ("spec.readinessGates[1].conditionType", f'Invalid value: "a b": {QUALIFIED}')
     ]
 
@@ -161,5 +163,7 @@ def test_readiness_gates(kinds: Declared) -> None:
         ({"imagePullSecrets": [{}, {"name": "A"}]}, []),
     ],
 )
-def test_enumerated_fields_and_names(kinds: Declared, parts: Any, causes: list[tuple[str, str]]) -> None:
-    assert wrong(kinds, **parts) == [(f"spec.{field}", text) for field, text in causes]
+def test_policies_and_names_of_the_spec_are_validated(
+    kinds: Declared, parts: Any, causes: list[tuple[str, str]]
+) -> None:
+    assert create_causes(kinds, **parts) == [(f"spec.{field}", text) for field, text in causes]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.actors.kinds.declared import Declared
-from tests.actors.kinds.pods import CONTAINER, wrong, wrong_container
+from tests.actors.kinds.pods import CONTAINER, container_causes, create_causes
 
 RANGE = "must be between 1 and 65535, inclusive"
 
@@ -49,19 +49,21 @@ RANGE = "must be between 1 and 65535, inclusive"
         ),
     ],
 )
-def test_one_port(kinds: Declared, port: dict[str, Any], causes: list[tuple[str, str]]) -> None:
+def test_port_fields_are_validated(
+    kinds: Declared, port: dict[str, Any], causes: list[tuple[str, str]]
+) -> None:
     expected = [(f"ports[0].{field}", text) for field, text in causes]
-    assert wrong_container(kinds, ports=[port]) == expected
+    assert container_causes(kinds, ports=[port]) == expected
 
 
-def test_names_of_ports_are_unique_in_a_container(kinds: Declared) -> None:
+def test_port_names_are_unique_in_a_container(kinds: Declared) -> None:
     ports = [{"containerPort": 1, "name": "a"}, {"containerPort": 2, "name": "a"}]
-    assert wrong_container(kinds, ports=ports) == [("ports[1].name", 'Duplicate value: "a"')]
+    assert container_causes(kinds, ports=ports) == [("ports[1].name", 'Duplicate value: "a"')]
     others = [{**CONTAINER, "name": "d", "ports": ports[:1]}, {**CONTAINER, "ports": ports[:1]}]
-    assert wrong(kinds, containers=others) == []
+    assert create_causes(kinds, containers=others) == []
 
 
-def test_a_port_of_the_host_leads_to_one_container(kinds: Declared) -> None:
+def test_host_ports_are_unique_in_a_pod(kinds: Declared) -> None:
     def listening(name: str, **port: Any) -> dict[str, Any]:
         return {**CONTAINER, "name": name, "ports": [{"containerPort": 1, "hostPort": 80, **port}]}
 
@@ -71,14 +73,14 @@ def test_a_port_of_the_host_leads_to_one_container(kinds: Declared) -> None:
         listening("d", hostIP="1.2.3.4"),
         listening("e"),
     ]
-    assert wrong(kinds, containers=containers) == [
+    assert create_causes(kinds, containers=containers) == [
         ("spec.containers[3].ports[0].hostPort", 'Duplicate value: "TCP//80"')
     ]
 
 
-def test_on_the_host_network_ports_are_the_same(kinds: Declared) -> None:
+def test_host_port_equals_container_port_with_host_network(kinds: Declared) -> None:
     containers = [{**CONTAINER, "ports": [{"containerPort": 80, "hostPort": 81}]}]
-    assert wrong(kinds, hostNetwork=True, containers=containers) == [
+    assert create_causes(kinds, hostNetwork=True, containers=containers) == [
         (
             "spec.containers[0].ports[0].containerPort",
             "Invalid value: 80: must match `hostPort` when `hostNetwork` is true",

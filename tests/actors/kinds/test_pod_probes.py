@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.actors.kinds.declared import Declared
-from tests.actors.kinds.pods import wrong_container
+from tests.actors.kinds.pods import container_causes
 
 ALIVE = {"exec": {"command": ["true"]}}
 RANGE = "must be between 1 and 65535, inclusive"
@@ -47,22 +47,22 @@ HANDLERS: list[tuple[Any, list[tuple[str, str]]]] = [
 
 
 @pytest.mark.parametrize(("handler", "causes"), HANDLERS)
-@pytest.mark.parametrize("place", ["livenessProbe", "readinessProbe", "startupProbe"])
-def test_handlers_of_probes(kinds: Declared, place: str, handler: Any, causes: Any) -> None:
-    expected = [(place + field, text) for field, text in causes]
-    assert wrong_container(kinds, **{place: handler}) == expected
+@pytest.mark.parametrize("part", ["livenessProbe", "readinessProbe", "startupProbe"])
+def test_probe_handlers_are_validated(kinds: Declared, part: str, handler: Any, causes: Any) -> None:
+    expected = [(part + field, text) for field, text in causes]
+    assert container_causes(kinds, **{part: handler}) == expected
 
 
 @pytest.mark.parametrize(("handler", "causes"), HANDLERS)
-@pytest.mark.parametrize("place", ["postStart", "preStop"])
-def test_handlers_of_lifecycles(kinds: Declared, place: str, handler: Any, causes: Any) -> None:
-    expected = [(f"lifecycle.{place}{field}", text) for field, text in causes]
-    assert wrong_container(kinds, lifecycle={place: handler}) == expected
+@pytest.mark.parametrize("part", ["postStart", "preStop"])
+def test_lifecycle_handlers_are_validated(kinds: Declared, part: str, handler: Any, causes: Any) -> None:
+    expected = [(f"lifecycle.{part}{field}", text) for field, text in causes]
+    assert container_causes(kinds, lifecycle={part: handler}) == expected
 
 
-def test_grpc_probes_name_a_number(kinds: Declared) -> None:
-    assert wrong_container(kinds, livenessProbe={"grpc": {"port": 5}}) == []
-    assert wrong_container(kinds, livenessProbe={"grpc": {"port": 0}}) == [
+def test_grpc_probe_needs_a_port_number(kinds: Declared) -> None:
+    assert container_causes(kinds, livenessProbe={"grpc": {"port": 5}}) == []
+    assert container_causes(kinds, livenessProbe={"grpc": {"port": 0}}) == [
         ("livenessProbe.grpc.port", f"Invalid value: 0: {RANGE}")
     ]
 
@@ -71,26 +71,26 @@ def test_grpc_probes_name_a_number(kinds: Declared) -> None:
     "part",
     ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"],
 )
-def test_timings_are_not_negative(kinds: Declared, part: str) -> None:
+def test_probe_timings_cannot_be_negative(kinds: Declared, part: str) -> None:
     assert (f"readinessProbe.{part}", "Invalid value: -1: must be greater than or equal to 0") in (
-        wrong_container(kinds, readinessProbe={**ALIVE, part: -1})
+        container_causes(kinds, readinessProbe={**ALIVE, part: -1})
     )
 
 
 @pytest.mark.parametrize("probe", ["livenessProbe", "startupProbe"])
-def test_one_success_is_enough_for_some(kinds: Declared, probe: str) -> None:
-    assert wrong_container(kinds, **{probe: {**ALIVE, "successThreshold": 2}}) == [
+def test_success_threshold_of_liveness_and_startup_probes_is_1(kinds: Declared, probe: str) -> None:
+    assert container_causes(kinds, **{probe: {**ALIVE, "successThreshold": 2}}) == [
         (f"{probe}.successThreshold", "Invalid value: 2: must be 1")
     ]
-    assert wrong_container(kinds, readinessProbe={**ALIVE, "successThreshold": 2}) == []
+    assert container_causes(kinds, readinessProbe={**ALIVE, "successThreshold": 2}) == []
 
 
-def test_time_to_end_after_a_failed_probe(kinds: Declared) -> None:
+def test_termination_grace_period_of_probes_is_validated(kinds: Declared) -> None:
     part = "terminationGracePeriodSeconds"
-    assert wrong_container(kinds, livenessProbe={**ALIVE, part: 1}) == []
-    assert wrong_container(kinds, startupProbe={**ALIVE, part: 0}) == [
+    assert container_causes(kinds, livenessProbe={**ALIVE, part: 1}) == []
+    assert container_causes(kinds, startupProbe={**ALIVE, part: 0}) == [
         (f"startupProbe.{part}", "Invalid value: 0: must be greater than 0")
     ]
-    assert wrong_container(kinds, readinessProbe={**ALIVE, part: 1}) == [
+    assert container_causes(kinds, readinessProbe={**ALIVE, part: 1}) == [
         (f"readinessProbe.{part}", "Invalid value: 1: must not be set for readinessProbes")
     ]

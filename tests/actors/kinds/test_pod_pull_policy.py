@@ -37,11 +37,11 @@ DIGEST = "sha256:" + "0" * 64
         ("-" * 100_000, False),
     ],
 )
-def test_tags(image: str, latest: bool) -> None:
+def test_missing_or_latest_tag_is_latest(image: str, latest: bool) -> None:
     assert is_latest(image) is latest
 
 
-def test_policies_of_all_containers(kinds: Declared) -> None:
+def test_pull_policy_defaults_in_all_containers(kinds: Declared) -> None:
     containers = [{"name": "a", "image": "img"}, {"name": "b", "image": "img", "imagePullPolicy": "Never"}]
     init = [{"name": "i", "image": "img:1"}]
     spec = kinds.decode("pods", pod(containers=containers, initContainers=init))["spec"]

@@ -25,18 +25,18 @@ FULL = {"cpu": "1", "memory": "1Gi"}
         ({"limits": FULL, "requests": {"cpu": "500m"}}, "Burstable"),
     ],
 )
-def test_of_one_container(kinds: Declared, resources: Any, expected: str) -> None:
+def test_qos_class_of_one_container(kinds: Declared, resources: Any, expected: str) -> None:
     stored = kinds.stored("pods", pod(containers=[{**CONTAINER, "resources": resources}]))
     assert stored["status"] == {"phase": "Pending", "qosClass": expected}
 
 
-def test_all_containers_count(kinds: Declared) -> None:
-    sure = {**CONTAINER, "resources": {"limits": FULL}}
+def test_qos_class_depends_on_all_containers(kinds: Declared) -> None:
+    guaranteed = {**CONTAINER, "resources": {"limits": FULL}}
     for spec in (
-        {"containers": [sure, {"name": "d", "image": "x"}]},
-        {"initContainers": [{**sure, "name": "i"}]},
+        {"containers": [guaranteed, {"name": "d", "image": "x"}]},
+        {"initContainers": [{**guaranteed, "name": "i"}]},
     ):
         stored = kinds.stored("pods", pod(**spec))
         assert stored["status"]["qosClass"] == "Burstable"
-    both = {"containers": [sure], "initContainers": [{**sure, "name": "i"}]}
+    both = {"containers": [guaranteed], "initContainers": [{**guaranteed, "name": "i"}]}
     assert kinds.stored("pods", pod(**both))["status"]["qosClass"] == "Guaranteed"

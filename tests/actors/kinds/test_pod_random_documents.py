@@ -21,13 +21,13 @@ from tests.actors.kinds.documents import Documents
 
 KINDS = {d.plural: d for d in built_in(CLUSTER).definitions if not d.group and not d.storage.stored_as}
 WORKLOADS = ["pods", "podtemplates", "replicationcontrollers"]
-MODEST = settings(max_examples=60, deadline=None)
+FEW_EXAMPLES = settings(max_examples=60, deadline=None)
 SEEDS = st.integers(0, 2**32)
 SYSTEM = {"name": "a", "namespace": "ns", "uid": "u", "creationTimestamp": "2020-01-01T00:00:00Z"}
 
 
 def decoded(definition: Definition, seed: int) -> dict[str, Any] | None:
-    """A well-formed object of random content, if the dice allow one."""
+    """A well-formed object with random contents; None if they do not decode."""
     documents = Documents(seed, luck=100_000, valid=True)
     document = documents.of(definition.fields)
     if definition.plural == "pods":
@@ -44,9 +44,9 @@ def decoded(definition: Definition, seed: int) -> dict[str, Any] | None:
 
 
 @pytest.mark.parametrize("plural", WORKLOADS)
-@MODEST
+@FEW_EXAMPLES
 @given(SEEDS)
-def test_creates_are_validated(plural: str, seed: int) -> None:
+def test_validation_of_create_never_crashes_or_changes_the_object(plural: str, seed: int) -> None:
     definition = KINDS[plural]
     new = decoded(definition, seed)
     if new is not None:
@@ -58,9 +58,9 @@ def test_creates_are_validated(plural: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("plural", WORKLOADS)
-@MODEST
+@FEW_EXAMPLES
 @given(SEEDS, SEEDS)
-def test_updates_are_validated(plural: str, seed: int, other: int) -> None:
+def test_validation_of_update_never_crashes(plural: str, seed: int, other: int) -> None:
     definition = KINDS[plural]
     old, new = decoded(definition, seed), decoded(definition, other)
     if old is None or new is None:
@@ -72,7 +72,7 @@ def test_updates_are_validated(plural: str, seed: int, other: int) -> None:
 
 
 @pytest.mark.parametrize("plural", WORKLOADS)
-@MODEST
+@FEW_EXAMPLES
 @given(SEEDS)
 def test_both_decoders_agree_on_valid_documents(plural: str, seed: int) -> None:
     definition = KINDS[plural]
@@ -83,7 +83,7 @@ def test_both_decoders_agree_on_valid_documents(plural: str, seed: int) -> None:
         assert orjson.dumps(fast.object) == orjson.dumps(exact.object) and fast.problems == exact.problems
 
 
-def test_ordinary_pods_take_the_fast_path() -> None:
+def test_common_pods_take_the_fast_path() -> None:
     container = {
         "name": "c",
         "image": "i",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.actors.kinds.declared import Declared
-from tests.actors.kinds.pods import wrong, wrong_container
+from tests.actors.kinds.pods import container_causes, create_causes
 
 IDS = "must be between 0 and 2147483647, inclusive"
 SECCOMP: list[tuple[Any, list[tuple[str, str]]]] = [
@@ -50,32 +50,34 @@ SECCOMP: list[tuple[Any, list[tuple[str, str]]]] = [
 
 
 @pytest.mark.parametrize(("profile", "causes"), SECCOMP)
-def test_seccomp_profiles(kinds: Declared, profile: Any, causes: list[tuple[str, str]]) -> None:
-    place = "securityContext.seccompProfile"
+def test_seccomp_profiles_are_validated(kinds: Declared, profile: Any, causes: list[tuple[str, str]]) -> None:
+    path = "securityContext.seccompProfile"
     context = {"seccompProfile": profile}
-    expected = [(f"{place}.{field}", text) for field, text in causes]
-    assert wrong_container(kinds, securityContext=context) == expected
-    assert wrong(kinds, securityContext=context) == [(f"spec.{field}", text) for field, text in expected]
+    expected = [(f"{path}.{field}", text) for field, text in causes]
+    assert container_causes(kinds, securityContext=context) == expected
+    assert create_causes(kinds, securityContext=context) == [
+        (f"spec.{field}", text) for field, text in expected
+    ]
 
 
 @pytest.mark.parametrize("part", ["runAsUser", "runAsGroup"])
 @pytest.mark.parametrize("number", [-1, 2**31])
-def test_ids(kinds: Declared, part: str, number: int) -> None:
-    place = f"securityContext.{part}"
-    expected = [(place, f"Invalid value: {number}: {IDS}")]
-    assert wrong_container(kinds, securityContext={part: number}) == expected
-    assert wrong(kinds, securityContext={part: number}) == [(f"spec.{place}", expected[0][1])]
-    assert wrong(kinds, securityContext={part: 0}) == []
+def test_user_and_group_ids_are_validated(kinds: Declared, part: str, number: int) -> None:
+    path = f"securityContext.{part}"
+    expected = [(path, f"Invalid value: {number}: {IDS}")]
+    assert container_causes(kinds, securityContext={part: number}) == expected
+    assert create_causes(kinds, securityContext={part: number}) == [(f"spec.{path}", expected[0][1])]
+    assert create_causes(kinds, securityContext={part: 0}) == []
 
 
-def test_groups_of_a_pod(kinds: Declared) -> None:
+def test_groups_of_the_pod_are_validated(kinds: Declared) -> None:
     context = {"fsGroup": -1, "supplementalGroups": [1, -2]}
-    assert wrong(kinds, securityContext=context) == [
+    assert create_causes(kinds, securityContext=context) == [
         ("spec.securityContext.fsGroup", f"Invalid value: -1: {IDS}"),
         ("spec.securityContext.supplementalGroups[1]", f"Invalid value: -2: {IDS}"),
     ]
-    assert wrong(kinds, securityContext={"fsGroupChangePolicy": "OnRootMismatch"}) == []
-    assert wrong(kinds, securityContext={"fsGroupChangePolicy": "Never"}) == [
+    assert create_causes(kinds, securityContext={"fsGroupChangePolicy": "OnRootMismatch"}) == []
+    assert create_causes(kinds, securityContext={"fsGroupChangePolicy": "Never"}) == [
         (
             "spec.securityContext.fsGroupChangePolicy",
             'Unsupported value: "Never": supported values: "Always", "OnRootMismatch"',
@@ -83,21 +85,21 @@ def test_groups_of_a_pod(kinds: Declared) -> None:
     ]
 
 
-def test_who_may_not_gain_has_nothing_to_gain_with(kinds: Declared) -> None:
+def test_no_privilege_escalation_excludes_privileged_and_sys_admin(kinds: Declared) -> None:
     context = {"privileged": True, "allowPrivilegeEscalation": False, "capabilities": {"add": ["NET"]}}
-    ((field, text),) = wrong_container(kinds, securityContext=context)
+    ((field, text),) = container_causes(kinds, securityContext=context)
     assert field == "securityContext"
     assert text.endswith(": cannot set `allowPrivilegeEscalation` to false and `privileged` to true")
     context = {"allowPrivilegeEscalation": False, "capabilities": {"add": ["CAP_SYS_ADMIN"]}}
-    ((_, text),) = wrong_container(kinds, securityContext=context)
+    ((_, text),) = container_causes(kinds, securityContext=context)
     assert text.endswith(
         ": cannot set `allowPrivilegeEscalation` to false and `capabilities.Add` CAP_SYS_ADMIN"
     )
 
 
-def test_processes_are_shared_with_the_pod_or_with_the_host(kinds: Declared) -> None:
-    assert wrong(kinds, shareProcessNamespace=True) == []
-    assert wrong(kinds, shareProcessNamespace=True, hostPID=True) == [
+def test_share_process_namespace_excludes_host_pid(kinds: Declared) -> None:
+    assert create_causes(kinds, shareProcessNamespace=True) == []
+    assert create_causes(kinds, shareProcessNamespace=True, hostPID=True) == [
         (
             "spec.securityContext.shareProcessNamespace",
             "Invalid value: true: ShareProcessNamespace and HostPID cannot both be enabled",
@@ -115,14 +117,14 @@ def test_processes_are_shared_with_the_pod_or_with_the_host(kinds: Declared) -> 
         ("a" * 254, "must have at most 253 characters and match regex "),
     ],
 )
-def test_sysctls(kinds: Declared, name: str, text: str) -> None:
-    causes = wrong(kinds, securityContext={"sysctls": [{"name": name, "value": "1"}]})
+def test_sysctl_names_are_validated(kinds: Declared, name: str, text: str) -> None:
+    causes = create_causes(kinds, securityContext={"sysctls": [{"name": name, "value": "1"}]})
     assert [field for field, _ in causes] == (["spec.securityContext.sysctls[0].name"] if text else [])
     assert not text or text in causes[0][1]
 
 
-def test_a_sysctl_is_set_once(kinds: Declared) -> None:
+def test_sysctls_are_unique(kinds: Declared) -> None:
     sysctls = [{"name": "a.b", "value": "1"}, {"name": "a.b", "value": "2"}]
-    assert wrong(kinds, securityContext={"sysctls": sysctls}) == [
+    assert create_causes(kinds, securityContext={"sysctls": sysctls}) == [
         ("spec.securityContext.sysctls[1].name", 'Duplicate value: "a.b"')
     ]

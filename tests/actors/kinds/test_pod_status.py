@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from tests.actors.kinds.declared import Declared, replace
-from tests.actors.kinds.pods import QUALIFIED, SUBDOMAIN, changed, pod
+from tests.actors.kinds.pods import QUALIFIED, SUBDOMAIN, pod, update_causes
 
 
 def status_causes(kinds: Declared, **status: Any) -> list[tuple[str, str]]:
-    return changed(kinds, pod(), pod(status=status), "status")
+    return update_causes(kinds, pod(), pod(status=status), "status")
 
 
-def test_spec_and_owners_are_left_alone(kinds: Declared) -> None:
+def test_status_update_keeps_spec_and_owner_references(kinds: Declared) -> None:
     owner = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u"}
     sent = pod(metadata={"ownerReferences": [owner]}, hostname="h", status={"phase": "Running"})
     new, causes = kinds.replaced("pods", pod(), sent, "status")
@@ -76,40 +76,42 @@ def test_spec_and_owners_are_left_alone(kinds: Declared) -> None:
         ),
     ],
 )
-def test_rules(kinds: Declared, status: Any, causes: list[tuple[str, str]]) -> None:
+def test_status_fields_are_validated(kinds: Declared, status: Any, causes: list[tuple[str, str]]) -> None:
     assert status_causes(kinds, **status) == causes
 
 
-ENDED = {"terminated": {"exitCode": 0}}
+SUCCEEDED = {"terminated": {"exitCode": 0}}
 FAILED = {"terminated": {"exitCode": 1}}
 
 
 @pytest.mark.parametrize(
-    ("policy", "state", "for_good"),
+    ("policy", "state", "is_final"),
     [
-        ("Always", ENDED, False),
+        ("Always", SUCCEEDED, False),
         ("OnFailure", FAILED, False),
-        ("OnFailure", ENDED, True),
+        ("OnFailure", SUCCEEDED, True),
         ("Never", FAILED, True),
         ("Never", {"running": {}}, False),
     ],
 )
 @pytest.mark.parametrize("part", ["containerStatuses", "initContainerStatuses"])
-def test_what_has_ended_for_good(kinds: Declared, part: str, policy: str, state: Any, for_good: bool) -> None:
-    def found(state: Any) -> dict[str, Any]:
+def test_terminated_container_stays_terminated_unless_it_restarts(
+    kinds: Declared, part: str, policy: str, state: Any, is_final: bool
+) -> None:
+    def container_status(state: Any) -> dict[str, Any]:
         status = {"name": "c", "state": state, "ready": False, "restartCount": 0, "image": "", "imageID": ""}
         return {part: [status]}
 
     old = kinds.stored("pods", pod(restartPolicy=policy))
-    old["status"] = kinds.decode("pods", pod(status=found(state)))["status"]
-    new = kinds.decode("pods", pod(status=found({"waiting": {}})))
+    old["status"] = kinds.decode("pods", pod(status=container_status(state)))["status"]
+    new = kinds.decode("pods", pod(status=container_status({"waiting": {}})))
     _, causes = replace(kinds["pods"], new, old, "status")
     text = "Forbidden: may not be transitioned to non-terminated state"
-    expected = [(f"status.{part}[0].state", text)] if for_good else []
+    expected = [(f"status.{part}[0].state", text)] if is_final else []
     assert causes == expected
 
 
-def test_times_of_conditions_are_shown_as_unknown(kinds: Declared) -> None:
+def test_missing_times_of_conditions_are_null(kinds: Declared) -> None:
     status = {"conditions": [{"type": "Ready", "status": "True"}]}
     decoded = kinds.decode("pods", pod(status=status))["status"]
     assert decoded["conditions"] == [

@@ -16,7 +16,7 @@ def document(metadata: Any = None, **spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": "a"}, "template": template}
 
 
-def test_templates_show_that_they_have_no_creation_time(kinds: Declared) -> None:
+def test_creation_timestamp_of_template_metadata_is_null(kinds: Declared) -> None:
     decoded = kinds.decode("podtemplates", document({"labels": {"a": "b"}}))
     assert decoded["template"]["metadata"] == {"creationTimestamp": None, "labels": {"a": "b"}}
 
@@ -32,7 +32,7 @@ def test_generation_counts_changes_of_the_template(kinds: Declared) -> None:
     assert causes == [] and other["metadata"]["generation"] == 2
 
 
-def test_rules_name_the_place(kinds: Declared) -> None:
+def test_errors_have_the_path_of_the_template(kinds: Declared) -> None:
     bad = document({"labels": {"a b": "c"}, "annotations": {"d e": "f"}}, containers=[{"name": "c"}])
     assert kinds.created("podtemplates", bad) == [
         ("template.labels", f'Invalid value: "a b": {QUALIFIED}'),
@@ -41,7 +41,7 @@ def test_rules_name_the_place(kinds: Declared) -> None:
     ]
 
 
-def test_nothing_is_added_to_a_template(kinds: Declared) -> None:
+def test_template_refuses_ephemeral_containers(kinds: Declared) -> None:
     bad = document(ephemeralContainers=[{"name": "d", "image": "x"}])
     assert kinds.created("podtemplates", bad) == [
         (
@@ -51,7 +51,7 @@ def test_nothing_is_added_to_a_template(kinds: Declared) -> None:
     ]
 
 
-def test_annotations_and_fields_agree(kinds: Declared, names: Names) -> None:
+def test_seccomp_annotation_and_field_must_match(kinds: Declared, names: Names) -> None:
     key = names.key("pod", "seccomp.security.alpha")
     context = {"seccompProfile": {"type": "Unconfined"}}
     bad = document({"annotations": {key: "runtime/default"}}, securityContext=context)
@@ -63,13 +63,13 @@ def test_annotations_and_fields_agree(kinds: Declared, names: Names) -> None:
     ]
 
 
-def test_workloads_judge_their_own_templates(kinds: Declared, names: Names) -> None:
+def test_template_rules_take_the_path_of_the_workload(kinds: Declared, names: Names) -> None:
     template = kinds.decode("podtemplates", document(restartPolicy="x"))["template"]
     ((field, _),) = causes_of(collect(pod_template_rules, template, "spec.template", names))
     assert field == "spec.template.spec.restartPolicy"
 
 
-def test_what_a_template_has_it_keeps(kinds: Declared, names: Names) -> None:
+def test_update_may_keep_invalid_values_of_the_old_template(kinds: Declared, names: Names) -> None:
     key = names.key("pod-deletion-cost", "controller")
     long = document({"annotations": {key: "x"}}, dnsConfig={"searches": ["a"] * 7})
     template = kinds.decode("podtemplates", long)["template"]

@@ -1,4 +1,4 @@
-"""Pod: images, a shorter deadline and more tolerations may change; nothing else does."""
+"""Pod: images, a shorter deadline and more tolerations may change; nothing else may."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from tests.actors.kinds.declared import Declared
-from tests.actors.kinds.pods import CONTAINER, changed, pod
+from tests.actors.kinds.pods import CONTAINER, pod, update_causes
 
 INIT = {"name": "i", "image": "x:1"}
 TOLERATION = {"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}
-ONLY = (
+MUTABLE_FIELDS = (
     "Forbidden: pod updates may not change fields other than `spec.containers[*].image`, "
     "`spec.initContainers[*].image`, `spec.activeDeadlineSeconds`, `spec.tolerations` (only additions to "
     "existing tolerations) or `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was "
@@ -19,8 +19,10 @@ ONLY = (
 )
 
 
-def between(kinds: Declared, before: dict[str, Any], after: dict[str, Any]) -> list[tuple[str, str]]:
-    return changed(kinds, pod(**before), pod(**after))
+def update_spec_causes(
+    kinds: Declared, before: dict[str, Any], after: dict[str, Any]
+) -> list[tuple[str, str]]:
+    return update_causes(kinds, pod(**before), pod(**after))
 
 
 @pytest.mark.parametrize(
@@ -41,8 +43,8 @@ def between(kinds: Declared, before: dict[str, Any], after: dict[str, Any]) -> l
         ),
     ],
 )
-def test_what_may_change(kinds: Declared, before: Any, after: Any) -> None:
-    assert between(kinds, before, after) == []
+def test_update_of_mutable_field_is_valid(kinds: Declared, before: Any, after: Any) -> None:
+    assert update_spec_causes(kinds, before, after) == []
 
 
 @pytest.mark.parametrize(
@@ -73,25 +75,27 @@ def test_what_may_change(kinds: Declared, before: Any, after: Any) -> None:
         ),
     ],
 )
-def test_what_may_not(kinds: Declared, before: Any, after: Any, lines: str) -> None:
-    assert between(kinds, before, after) == [("spec", ONLY + lines)]
+def test_update_of_immutable_field_names_the_differences(
+    kinds: Declared, before: Any, after: Any, lines: str
+) -> None:
+    assert update_spec_causes(kinds, before, after) == [("spec", MUTABLE_FIELDS + lines)]
 
 
-def test_long_differences_are_cut(kinds: Declared) -> None:
+def test_long_differences_are_truncated(kinds: Declared) -> None:
     labels = {f"k{number}": "v" for number in range(100)}
-    ((_, text),) = between(kinds, {}, {"nodeSelector": labels, "hostname": "h"})
+    ((_, text),) = update_spec_causes(kinds, {}, {"nodeSelector": labels, "hostname": "h"})
     assert len(text) < 2000
     many = {"nodeSelector": dict.fromkeys(labels, "w")}
-    ((_, text),) = between(kinds, {"nodeSelector": labels}, many)
+    ((_, text),) = update_spec_causes(kinds, {"nodeSelector": labels}, many)
     assert text.endswith("  ...\n") and text.count("\n") < 50
 
 
-def test_containers_are_neither_added_nor_removed(kinds: Declared) -> None:
+def test_update_cannot_add_or_remove_containers(kinds: Declared) -> None:
     two = {"containers": [CONTAINER, {**CONTAINER, "name": "d"}]}
     text = "Forbidden: pod updates may not add or remove containers"
-    assert between(kinds, {}, two) == [("spec.containers", text)]
-    assert between(kinds, two, {}) == [("spec.containers", text)]
-    assert between(kinds, {"initContainers": [INIT]}, {}) == [("spec.initContainers", text)]
+    assert update_spec_causes(kinds, {}, two) == [("spec.containers", text)]
+    assert update_spec_causes(kinds, two, {}) == [("spec.containers", text)]
+    assert update_spec_causes(kinds, {"initContainers": [INIT]}, {}) == [("spec.initContainers", text)]
 
 
 @pytest.mark.parametrize(
@@ -102,16 +106,16 @@ def test_containers_are_neither_added_nor_removed(kinds: Declared) -> None:
         (None, -1, "Invalid value: -1: must be between 0 and 2147483647, inclusive"),
     ],
 )
-def test_a_deadline_comes_nearer(kinds: Declared, before: Any, after: Any, text: str) -> None:
-    said = [{} if value is None else {"activeDeadlineSeconds": value} for value in (before, after)]
-    assert ("spec.activeDeadlineSeconds", text) in between(kinds, *said)
+def test_update_can_only_shorten_the_deadline(kinds: Declared, before: Any, after: Any, text: str) -> None:
+    specs = [{} if value is None else {"activeDeadlineSeconds": value} for value in (before, after)]
+    assert ("spec.activeDeadlineSeconds", text) in update_spec_causes(kinds, *specs)
 
 
 @pytest.mark.parametrize(
     "after", [[], [{**TOLERATION, "key": "z"}], [{**TOLERATION, "operator": "Equal", "value": "x"}]]
 )
-def test_tolerations_only_grow(kinds: Declared, after: Any) -> None:
-    assert between(kinds, {"tolerations": [TOLERATION]}, {"tolerations": after}) == [
+def test_update_cannot_change_or_remove_tolerations(kinds: Declared, after: Any) -> None:
+    assert update_spec_causes(kinds, {"tolerations": [TOLERATION]}, {"tolerations": after}) == [
         (
             "spec.tolerations",
             "Forbidden: existing toleration can not be modified except its tolerationSeconds",
@@ -119,14 +123,14 @@ def test_tolerations_only_grow(kinds: Declared, after: Any) -> None:
     ]
 
 
-def test_new_images_are_images(kinds: Declared) -> None:
-    causes = between(kinds, {}, {"containers": [{**CONTAINER, "image": "img:1 "}]})
+def test_update_validates_images(kinds: Declared) -> None:
+    causes = update_spec_causes(kinds, {}, {"containers": [{**CONTAINER, "image": "img:1 "}]})
     assert (
         "spec.containers[0].image",
         'Invalid value: "img:1 ": must not have leading or trailing whitespace',
     ) in (causes)
 
 
-def test_status_is_not_changed_with_the_pod(kinds: Declared) -> None:
+def test_update_ignores_the_status(kinds: Declared) -> None:
     new, causes = kinds.replaced("pods", pod(), pod(status={"phase": "Failed"}))
     assert causes == [] and new["status"] == {"phase": "Pending", "qosClass": "BestEffort"}

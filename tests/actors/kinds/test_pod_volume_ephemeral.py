@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from tests.actors.kinds.declared import Declared
-from tests.actors.kinds.pods import SUBDOMAIN, pod, wrong, wrong_volume
+from tests.actors.kinds.pods import SUBDOMAIN, create_causes, pod, volume_causes
 
 SPEC = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-PLACE = "ephemeral.volumeClaimTemplate"
+TEMPLATE = "ephemeral.volumeClaimTemplate"
 
 
 def ephemeral(spec: Any = None, metadata: Any = None) -> dict[str, Any]:
@@ -18,17 +18,17 @@ def ephemeral(spec: Any = None, metadata: Any = None) -> dict[str, Any]:
     return {"volumeClaimTemplate": template}
 
 
-def test_a_valid_template(kinds: Declared) -> None:
+def test_valid_claim_template(kinds: Declared) -> None:
     metadata = {"labels": {"a": "b"}, "annotations": {"A/b": "c"}}
-    assert wrong_volume(kinds, ephemeral=ephemeral(metadata=metadata)) == []
+    assert volume_causes(kinds, ephemeral=ephemeral(metadata=metadata)) == []
 
 
-def test_a_template_is_required(kinds: Declared) -> None:
-    assert wrong_volume(kinds, ephemeral={}) == [(PLACE, "Required value")]
+def test_claim_template_is_required(kinds: Declared) -> None:
+    assert volume_causes(kinds, ephemeral={}) == [(TEMPLATE, "Required value")]
 
 
 @pytest.mark.parametrize(
-    ("part", "value", "spelled"),
+    ("part", "value", "reported"),
     [
         ("name", "x", "name"),
         ("namespace", "x", "namespace"),
@@ -37,17 +37,17 @@ def test_a_template_is_required(kinds: Declared) -> None:
         ("uid", "x", "uID"),
     ],
 )
-def test_of_metadata_only_labels_and_annotations(
-    kinds: Declared, part: str, value: Any, spelled: str
+def test_template_metadata_has_only_labels_and_annotations(
+    kinds: Declared, part: str, value: Any, reported: str
 ) -> None:
-    assert wrong_volume(kinds, ephemeral=ephemeral(metadata={part: value})) == [
-        (f"{PLACE}.metadata.{spelled}", "Forbidden: cannot be set for an ephemeral volume")
+    assert volume_causes(kinds, ephemeral=ephemeral(metadata={part: value})) == [
+        (f"{TEMPLATE}.metadata.{reported}", "Forbidden: cannot be set for an ephemeral volume")
     ]
 
 
-def test_labels_of_the_template(kinds: Declared) -> None:
-    causes = wrong_volume(kinds, ephemeral=ephemeral(metadata={"labels": {"a b": "c"}}))
-    assert [field for field, _ in causes] == [f"{PLACE}.metadata.labels"]
+def test_labels_of_the_template_are_validated(kinds: Declared) -> None:
+    causes = volume_causes(kinds, ephemeral=ephemeral(metadata={"labels": {"a b": "c"}}))
+    assert [field for field, _ in causes] == [f"{TEMPLATE}.metadata.labels"]
 
 
 @pytest.mark.parametrize(
@@ -99,18 +99,18 @@ def test_labels_of_the_template(kinds: Declared) -> None:
             [
                 (
                     "",
-                    f'Invalid value: "spec.volumes[0].{PLACE}.spec.dataSource": must match dataSourceRef',
+                    f'Invalid value: "spec.volumes[0].{TEMPLATE}.spec.dataSource": must match dataSourceRef',
                 )
             ],
         ),
     ],
 )
-def test_specs_of_claims(kinds: Declared, spec: Any, causes: list[tuple[str, str]]) -> None:
-    expected = [(f"{PLACE}.spec{field}", text) for field, text in causes]
-    assert wrong_volume(kinds, ephemeral=ephemeral(spec)) == expected
+def test_claim_spec_is_validated(kinds: Declared, spec: Any, causes: list[tuple[str, str]]) -> None:
+    expected = [(f"{TEMPLATE}.spec{field}", text) for field, text in causes]
+    assert volume_causes(kinds, ephemeral=ephemeral(spec)) == expected
 
 
-def test_both_names_together_make_one_of_a_claim(kinds: Declared) -> None:
+def test_pod_and_volume_name_form_a_valid_claim_name(kinds: Declared) -> None:
     name = "a" * 250
     document = pod(metadata={"name": name}, volumes=[{"name": "vol", "ephemeral": ephemeral()}])
     assert kinds.created("pods", document) == [
@@ -123,12 +123,12 @@ def test_both_names_together_make_one_of_a_claim(kinds: Declared) -> None:
     assert kinds.created("podtemplates", template) == []
 
 
-def test_nobody_else_uses_the_claim(kinds: Declared) -> None:
+def test_other_volumes_cannot_use_the_claim_of_an_ephemeral_volume(kinds: Declared) -> None:
     volumes = [
         {"name": "v", "ephemeral": ephemeral()},
         {"name": "w", "persistentVolumeClaim": {"claimName": "a-v"}},
     ]
-    assert wrong(kinds, volumes=volumes) == [
+    assert create_causes(kinds, volumes=volumes) == [
         (
             "spec.volumes[1].persistentVolumeClaim.claimName",
             'Invalid value: "a-v": must not reference a PVC that gets created for an ephemeral volume',

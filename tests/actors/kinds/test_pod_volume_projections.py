@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.actors.kinds.declared import Declared
-from tests.actors.kinds.pods import wrong, wrong_volume
+from tests.actors.kinds.pods import create_causes, volume_causes
 
 MODE = "must be a number between 0 and 0777 (octal), both inclusive"
 FIELD = {"fieldPath": "metadata.name"}
@@ -15,10 +15,10 @@ KEYS = [("secret", {"secretName": "s"}), ("configMap", {"name": "m"})]
 
 
 @pytest.mark.parametrize(("kind", "source"), KEYS)
-def test_whole_sources_have_names(kinds: Declared, kind: str, source: dict[str, str]) -> None:
-    assert wrong_volume(kinds, **{kind: {**source, "optional": True, "defaultMode": 0o777}}) == []
+def test_secret_and_config_map_need_a_name(kinds: Declared, kind: str, source: dict[str, str]) -> None:
+    assert volume_causes(kinds, **{kind: {**source, "optional": True, "defaultMode": 0o777}}) == []
     (name,) = source
-    assert wrong_volume(kinds, **{kind: {}}) == [(f"{kind}.{name}", "Required value")]
+    assert volume_causes(kinds, **{kind: {}}) == [(f"{kind}.{name}", "Required value")]
 
 
 @pytest.mark.parametrize(
@@ -31,9 +31,9 @@ def test_whole_sources_have_names(kinds: Declared, kind: str, source: dict[str, 
     ],
 )
 @pytest.mark.parametrize("mode", [-1, 0o1000])
-def test_modes_of_files(kinds: Declared, source: dict[str, Any], mode: int) -> None:
+def test_file_modes_are_validated(kinds: Declared, source: dict[str, Any], mode: int) -> None:
     ((kind, parts),) = source.items()
-    assert wrong_volume(kinds, **{kind: {**parts, "defaultMode": mode}}) == [
+    assert volume_causes(kinds, **{kind: {**parts, "defaultMode": mode}}) == [
         (f"{kind}.defaultMode", f"Invalid value: {mode}: {MODE}")
     ]
 
@@ -57,13 +57,15 @@ def test_modes_of_files(kinds: Declared, source: dict[str, Any], mode: int) -> N
         ({"key": "k", "path": "p", "mode": 512}, [("mode", f"Invalid value: 512: {MODE}")]),
     ],
 )
-def test_items(kinds: Declared, kind: str, source: Any, item: Any, causes: list[tuple[str, str]]) -> None:
+def test_items_are_validated(
+    kinds: Declared, kind: str, source: Any, item: Any, causes: list[tuple[str, str]]
+) -> None:
     expected = [(f"{kind}.items[0].{field}", text) for field, text in causes]
-    assert wrong_volume(kinds, **{kind: {**source, "items": [item]}}) == expected
+    assert volume_causes(kinds, **{kind: {**source, "items": [item]}}) == expected
     # Both are called `name` where several sources are projected into one volume.
     projected = {"sources": [{kind: {"name": "n", "items": [item]}}]}
     expected = [(f"projected.sources[0].{field}", text) for field, text in expected]
-    assert wrong_volume(kinds, projected=projected) == expected
+    assert volume_causes(kinds, projected=projected) == expected
 
 
 @pytest.mark.parametrize(
@@ -104,30 +106,30 @@ def test_items(kinds: Declared, kind: str, source: Any, item: Any, causes: list[
         ),
     ],
 )
-def test_fields_as_files(kinds: Declared, file: Any, causes: list[tuple[str, str]]) -> None:
+def test_downward_api_files_are_validated(kinds: Declared, file: Any, causes: list[tuple[str, str]]) -> None:
     volume = {"items": [file]}
     expected = [(f"downwardAPI{field}", text) for field, text in causes]
-    assert wrong_volume(kinds, downwardAPI=volume) == expected
+    assert volume_causes(kinds, downwardAPI=volume) == expected
     expected = [(f"projected.sources[0].{field}", text) for field, text in expected]
-    assert wrong_volume(kinds, projected={"sources": [{"downwardAPI": volume}]}) == expected
+    assert volume_causes(kinds, projected={"sources": [{"downwardAPI": volume}]}) == expected
 
 
-def test_projected_sources_have_names(kinds: Declared) -> None:
+def test_projected_secret_and_config_map_need_a_name(kinds: Declared) -> None:
     sources = [{"secret": {}}, {"configMap": {}}]
-    assert wrong_volume(kinds, projected={"sources": sources}) == [
+    assert volume_causes(kinds, projected={"sources": sources}) == [
         ("projected.sources[0].secret.name", "Required value"),
         ("projected.sources[1].configMap.name", "Required value"),
     ]
 
 
-def test_one_projection_each(kinds: Declared) -> None:
+def test_projection_has_one_source(kinds: Declared) -> None:
     sources = [{"secret": {"name": "s"}, "configMap": {"name": "m"}}]
-    assert wrong_volume(kinds, projected={"sources": sources}) == [
+    assert volume_causes(kinds, projected={"sources": sources}) == [
         ("projected.sources[0]", "Forbidden: may not specify more than 1 volume type")
     ]
 
 
-def test_paths_are_unique(kinds: Declared) -> None:
+def test_projected_paths_are_unique(kinds: Declared) -> None:
     items = [{"key": "k", "path": "p"}]
     sources = [
         {"secret": {"name": "s", "items": items}},
@@ -135,7 +137,7 @@ def test_paths_are_unique(kinds: Declared) -> None:
         {"downwardAPI": {"items": [{"path": "p", "fieldRef": FIELD}]}},
     ]
     text = "conflicting duplicate paths"
-    assert wrong_volume(kinds, projected={"sources": sources}) == [
+    assert volume_causes(kinds, projected={"sources": sources}) == [
         ("projected", f'Invalid value: "m": {text}'),
         ("projected", f'Invalid value: "p": {text}'),
     ]
@@ -167,15 +169,15 @@ def test_paths_are_unique(kinds: Declared) -> None:
         ({}, [("path", "Required value")]),
     ],
 )
-def test_tokens(kinds: Declared, token: Any, causes: list[tuple[str, str]]) -> None:
+def test_projected_tokens_are_validated(kinds: Declared, token: Any, causes: list[tuple[str, str]]) -> None:
     volumes = [{"name": "v", "projected": {"sources": [{"serviceAccountToken": token}]}}]
     expected = [(f"spec.volumes[0].projected.{field}", text) for field, text in causes]
-    assert wrong(kinds, volumes=volumes, serviceAccountName="x") == expected
+    assert create_causes(kinds, volumes=volumes, serviceAccountName="x") == expected
 
 
-def test_a_token_is_of_an_account(kinds: Declared) -> None:
+def test_projected_token_needs_a_service_account(kinds: Declared) -> None:
     volumes = [{"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]
-    assert wrong(kinds, volumes=volumes) == [
+    assert create_causes(kinds, volumes=volumes) == [
         (
             "spec.volumes[0].projected.sources[0].serviceAccountToken",
             "Forbidden: must not be specified when serviceAccountName is not set",

@@ -8,14 +8,14 @@ import pytest
 
 from actors.names import Names
 from tests.actors.kinds.declared import Declared
-from tests.actors.kinds.pods import LABEL, SUBDOMAIN, wrong, wrong_volume
+from tests.actors.kinds.pods import LABEL, SUBDOMAIN, create_causes, volume_causes
 
-ONE = "Forbidden: may not specify more than 1 volume type"
+ONE_SOURCE = "Forbidden: may not specify more than 1 volume type"
 UNITS = "must be between 0 and 255, inclusive"
 IQN = "iqn.2001-04.com.example:a"
 PAIRS = "must be a host:port pair or multiple pairs separated by commas"
 
-SOUND: list[dict[str, Any]] = [
+VALID: list[dict[str, Any]] = [
     {"hostPath": {"path": "/a/..b", "type": "Socket"}},
     {"emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}},
     {"gitRepo": {"repository": "r", "directory": "."}},
@@ -48,12 +48,12 @@ SOUND: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize("source", SOUND, ids=lambda source: next(iter(source)))
-def test_valid_sources(kinds: Declared, source: dict[str, Any]) -> None:
-    assert wrong_volume(kinds, **source) == []
+@pytest.mark.parametrize("source", VALID, ids=lambda source: next(iter(source)))
+def test_create_accepts_valid_sources(kinds: Declared, source: dict[str, Any]) -> None:
+    assert volume_causes(kinds, **source) == []
 
 
-UNSOUND: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
+INVALID: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
     ({"hostPath": {"path": ""}}, [("hostPath.path", "Required value")]),
     ({"hostPath": {"path": "/../x"}}, [("hostPath.path", "Invalid value: \"/../x\": must not contain '..'")]),
     (
@@ -250,29 +250,31 @@ UNSOUND: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("source", "causes"), UNSOUND, ids=lambda value: next(iter(value))[:12])
-def test_invalid_sources(kinds: Declared, source: Any, causes: list[tuple[str, str]]) -> None:
-    assert wrong_volume(kinds, **source) == causes
+@pytest.mark.parametrize(("source", "causes"), INVALID, ids=lambda value: next(iter(value))[:12])
+def test_create_reports_invalid_sources(kinds: Declared, source: Any, causes: list[tuple[str, str]]) -> None:
+    assert volume_causes(kinds, **source) == causes
 
 
-def test_options_of_the_apis_own_domains(kinds: Declared, names: Names) -> None:
+def test_flex_volume_options_under_api_domains_are_reserved(kinds: Declared, names: Names) -> None:
     keys = [names.key("x"), names.key("x", "a.b"), names.group("C").upper() + "/x", names.key_domain]
     for key in keys:
-        causes = wrong_volume(kinds, flexVolume={"driver": "d", "options": {key: "1"}})
+        causes = volume_causes(kinds, flexVolume={"driver": "d", "options": {key: "1"}})
         assert [field for field, _ in causes] == [f"flexVolume.options[{key}]"]
         assert causes[0][1].endswith("namespaces are reserved")
-    assert wrong_volume(kinds, flexVolume={"driver": "d", "options": {f"x{names.key_domain}": "1"}}) == []
+    assert volume_causes(kinds, flexVolume={"driver": "d", "options": {f"x{names.key_domain}": "1"}}) == []
 
 
-def test_one_source_each(kinds: Declared) -> None:
-    assert wrong_volume(kinds, emptyDir={}, hostPath={"path": "/x"}) == [("hostPath", ONE)]
+def test_volume_has_one_source(kinds: Declared) -> None:
+    assert volume_causes(kinds, emptyDir={}, hostPath={"path": "/x"}) == [("hostPath", ONE_SOURCE)]
     several = {"cephfs": {}, "downwardAPI": {}, "gcePersistentDisk": {"pdName": "d"}}
-    assert wrong_volume(kinds, **several) == [("cephFS", ONE), ("downwarAPI", ONE)]
+    assert volume_causes(kinds, **several) == [("cephFS", ONE_SOURCE), ("downwarAPI", ONE_SOURCE)]
 
 
-def test_names_of_volumes(kinds: Declared) -> None:
-    assert wrong(kinds, volumes=[{"emptyDir": {}}]) == [("spec.volumes[0].name", "Required value")]
-    assert wrong(kinds, volumes=[{"name": "A"}]) == [("spec.volumes[0].name", f'Invalid value: "A": {LABEL}')]
-    assert wrong(kinds, volumes=[{"name": "v"}, {"name": "v"}]) == [
+def test_volume_names_are_unique_dns_labels(kinds: Declared) -> None:
+    assert create_causes(kinds, volumes=[{"emptyDir": {}}]) == [("spec.volumes[0].name", "Required value")]
+    assert create_causes(kinds, volumes=[{"name": "A"}]) == [
+        ("spec.volumes[0].name", f'Invalid value: "A": {LABEL}')
+    ]
+    assert create_causes(kinds, volumes=[{"name": "v"}, {"name": "v"}]) == [
         ("spec.volumes[1].name", 'Duplicate value: "v"')
     ]

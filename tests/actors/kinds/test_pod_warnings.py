@@ -33,11 +33,11 @@ def warnings(kinds: Declared, **parts: Any) -> list[str]:
         ),
     ],
 )
-def test_old_sources(kinds: Declared, source: Any, text: str) -> None:
+def test_create_warns_about_deprecated_volume_sources(kinds: Declared, source: Any, text: str) -> None:
     assert warnings(kinds, volumes=[{"name": "v", **source}]) == [f"spec.volumes[0].{text}"]
 
 
-def test_old_labels_of_nodes(kinds: Declared, names: Names) -> None:
+def test_create_warns_about_deprecated_node_labels(kinds: Declared, names: Names) -> None:
     old, new = names.key("arch", "beta"), names.key("arch")
     text = f'deprecated since v1.14; use "{new}" instead'
     term = {"matchExpressions": [{"key": old, "operator": "Exists"}]}
@@ -48,19 +48,19 @@ def test_old_labels_of_nodes(kinds: Declared, names: Names) -> None:
         }
     }
     spread = [{"maxSkew": 1, "topologyKey": old, "whenUnsatisfiable": "DoNotSchedule"}]
-    place = "spec.affinity.nodeAffinity"
+    path = "spec.affinity.nodeAffinity"
     found = warnings(kinds, nodeSelector={old: "x"}, affinity=affinity, topologySpreadConstraints=spread)
     assert found == [
         f"spec.nodeSelector[{old}]: {text}",
-        f"{place}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].key: "
+        f"{path}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].key: "
         f"{old} is {text}",
-        f"{place}.preferredDuringSchedulingIgnoredDuringExecution[0].preference.matchExpressions[0].key: "
+        f"{path}.preferredDuringSchedulingIgnoredDuringExecution[0].preference.matchExpressions[0].key: "
         f"{old} is {text}",
         f"spec.topologySpreadConstraints[0].topologyKey: {old} is {text}",
     ]
 
 
-def test_old_annotations(kinds: Declared, names: Names) -> None:
+def test_create_warns_about_deprecated_annotations(kinds: Declared, names: Names) -> None:
     critical, sysctls = names.key("critical-pod", "scheduler.alpha"), names.key("sysctls", "security.alpha")
     annotations = {critical: "", sysctls: "a=b"}
     assert warnings(kinds, metadata={"annotations": annotations}) == [
@@ -69,7 +69,7 @@ def test_old_annotations(kinds: Declared, names: Names) -> None:
     ]
 
 
-def test_duplicates(kinds: Declared) -> None:
+def test_create_warns_about_duplicate_names(kinds: Declared) -> None:
     env = [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]
     assert warnings(kinds, containers=[{**CONTAINER, "env": env}]) == [
         'spec.containers[0].env[1].name: duplicate name "A"'
@@ -83,7 +83,7 @@ def test_duplicates(kinds: Declared) -> None:
     ]
 
 
-def test_parts_of_bytes(kinds: Declared) -> None:
+def test_create_warns_about_fractional_bytes(kinds: Declared) -> None:
     resources = {"limits": {"memory": "500m"}, "requests": {"memory": "500m"}}
     text = 'fractional byte value "500m" is invalid, must be an integer'
     found = warnings(kinds, overhead={"memory": "500m"}, containers=[{**CONTAINER, "resources": resources}])
@@ -94,12 +94,12 @@ def test_parts_of_bytes(kinds: Declared) -> None:
     ]
 
 
-def test_updates_are_not_warned_of(kinds: Declared) -> None:
+def test_update_of_a_pod_has_no_warnings(kinds: Declared) -> None:
     stored = kinds.stored("pods", pod(volumes=[{"name": "v", "gitRepo": {"repository": "r"}}]))
     assert kinds["pods"].strategy.warnings(stored, stored) == []
 
 
-def test_templates_are_warned_of_where_they_stand(kinds: Declared) -> None:
+def test_warnings_about_templates_have_their_path(kinds: Declared) -> None:
     template = {
         "spec": {"containers": [CONTAINER], "volumes": [{"name": "v", "gitRepo": {"repository": "r"}}]}
     }

@@ -17,7 +17,7 @@ def controller(spec: Any = None, pods: Any = None, **parts: Any) -> dict[str, An
     return {"metadata": {"name": "a"}, "spec": {"template": template, **(spec or {})}, **parts}
 
 
-def wrong(kinds: Declared, spec: Any = None, pods: Any = None) -> list[tuple[str, str]]:
+def create_causes(kinds: Declared, spec: Any = None, pods: Any = None) -> list[tuple[str, str]]:
     return once(kinds.created("replicationcontrollers", controller(spec, pods)))
 
 
@@ -71,23 +71,23 @@ def test_status_and_generation(kinds: Declared) -> None:
     ],
 )
 def test_rules(kinds: Declared, spec: Any, causes: list[tuple[str, str]]) -> None:
-    assert wrong(kinds, spec) == causes
+    assert create_causes(kinds, spec) == causes
 
 
 def test_pods_it_may_make(kinds: Declared) -> None:
     place = "spec.template.spec"
-    assert wrong(kinds, pods={"restartPolicy": "Never"}) == [
+    assert create_causes(kinds, pods={"restartPolicy": "Never"}) == [
         (f"{place}.restartPolicy", 'Unsupported value: "Never": supported values: "Always"')
     ]
-    assert wrong(kinds, pods={"activeDeadlineSeconds": 5}) == [
+    assert create_causes(kinds, pods={"activeDeadlineSeconds": 5}) == [
         (
             f"{place}.activeDeadlineSeconds",
             "Forbidden: activeDeadlineSeconds in ReplicationController is not Supported",
         )
     ]
     disk = {"volumes": [{"name": "v", "gcePersistentDisk": {"pdName": "d"}}]}
-    assert wrong(kinds, pods=disk) == []
-    ((field, text),) = wrong(kinds, {"replicas": 2}, disk)
+    assert create_causes(kinds, pods=disk) == []
+    ((field, text),) = create_causes(kinds, {"replicas": 2}, disk)
     assert field == f"{place}.volumes[0].gcePersistentDisk.readOnly"
     assert text.startswith("Invalid value: false: must be true for replicated pods > 1;")
 
