@@ -1,10 +1,11 @@
-"""The folders stay small enough to take in at a glance, and so do the files.
+"""Folders and files stay small enough to take in at a glance, and the documentation names files that exist.
 
 The groups of `actors/kinds` are exempt: their modules are the kinds of an API group.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -48,3 +49,15 @@ def test_no_module_has_more_than_four_hundred_lines() -> None:
         if (lines := path.read_text().count("\n")) > MAX_LINES
     }
     assert long == {}
+
+
+def test_documentation_names_files_that_exist() -> None:
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    pattern = re.compile(r"`((?:actors|gateway|journal|tests|benchmarks)/[\w/.-]*[\w/])`")
+    named = {(page.name, path) for page in pages for path in pattern.findall(page.read_text())}
+    assert len(named) > 30
+    ignored = {"benchmarks/results/", "benchmarks/results/scratch"}
+    missing = sorted(
+        (page, path) for page, path in named if path not in ignored and not (ROOT / path).exists()
+    )
+    assert missing == []

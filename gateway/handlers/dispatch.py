@@ -21,7 +21,6 @@ from actors.resource import options
 from actors.resource.collection import delete_collection
 from actors.resource.directory import Directory
 from actors.resource.evictions import Evictions
-from actors.selectors import FieldSelector, LabelSelector
 from actors.store.addressing import check_name, settle_namespace
 from actors.store.reads import ListOptions, Reads
 from actors.write_context import WriteContexts
@@ -32,6 +31,7 @@ from gateway.handlers.encoders import Encoder, Encoders
 from gateway.handlers.methods import PROXY, check_method
 from gateway.handlers.patches import PatchDecoder
 from gateway.handlers.reviews import ReviewHandler
+from gateway.handlers.selectors import parse_selectors
 from gateway.handlers.subresources import SubresourceHandler
 from gateway.handlers.watches import WatchOpener
 from gateway.requests import render
@@ -336,19 +336,8 @@ class Dispatch:
             options.list_options(
                 self._names, version, match, limit, token, watch=context.route.verb == "watch"
             )
-        labels, fields = self._selectors(context, definition)
+        labels, fields = parse_selectors(context, definition)
         return ListOptions(version, match, limit, token, labels, fields)
-
-    def _selectors(
-        self, context: RequestContext, definition: Definition
-    ) -> tuple[LabelSelector | None, FieldSelector | None]:
-        label_text = context.parameters.first("labelSelector")
-        field_text = context.parameters.first("fieldSelector")
-        labels = LabelSelector.parse(label_text) if label_text else None
-        if not field_text:
-            return labels, None
-        fields = FieldSelector.parse(field_text)
-        return labels, _known_fields(definition, fields)
 
     def _write_options(self, context: RequestContext, kind: str) -> options.WriteOptions:
         parameters = context.parameters
@@ -384,13 +373,6 @@ def _in_scope(definition: Definition, route: Route) -> bool:
 
 def _namespace(definition: Definition, route: Route) -> str:
     return route.namespace if definition.namespaced else ""
-
-
-def _known_fields(definition: Definition, fields: FieldSelector) -> FieldSelector:
-    for label, _, _ in fields.requirements:
-        if not definition.selects(label):
-            raise BadRequest(definition.unsupported_field_text(label))
-    return fields.renamed(definition.stored_field)
 
 
 def _deleted_status(definition: Definition, outcome: Deleted) -> dict[str, Any]:
