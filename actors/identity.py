@@ -21,7 +21,7 @@ class User:
     groups: tuple[str, ...] = ()
     extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
-    def signed_in(self) -> User:
+    def with_authenticated_group(self) -> User:
         """The same user with the group system:authenticated, unless the user is anonymous."""
         if self.name == ANONYMOUS or AUTHENTICATED in self.groups or UNAUTHENTICATED in self.groups:
             return self

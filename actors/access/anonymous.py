@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from actors.identity import ANONYMOUS, UNAUTHENTICATED, User
 
-NOBODY = User(ANONYMOUS, groups=(UNAUTHENTICATED,))
+ANONYMOUS_USER = User(ANONYMOUS, groups=(UNAUTHENTICATED,))

@@ -1,7 +1,7 @@
-"""The question that authorizers answer: which user wants to do what to which resource or path.
+"""The attributes of a request that authorizers decide on: user, verb, and resource or path.
 
-The gateway makes one `Attributes` per request from its route, reviews make one from their spec. Authorizers, and
-whoever observes requests, read it.
+The gateway creates one `Attributes` per request from its route, access reviews create one from their spec. Authorizers
+and request observers read it.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from actors.identity import User
 
 
 class Attributes(NamedTuple):
-    """A resource request, or a request for a path that is no resource (`is_resource` False).
+    """A resource request, or a non-resource request (`is_resource` False).
 
-    A tuple built by position, not a dataclass: one is made per request, a frozen dataclass takes four times as
-    long, and keywords cost as much as all the rest of it.
+    A tuple, built with positional arguments: every request creates one, a frozen dataclass takes four times as long,
+    and keyword arguments double the cost.
     """
 
     user: User

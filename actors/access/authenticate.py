@@ -1,11 +1,10 @@
-"""Who is calling: client certificate, then bearer token, then anonymous; the first method that succeeds decides.
+"""Authenticates requests: client certificate, then bearer token, then anonymous; the first that succeeds decides.
 
 The gateway calls `authenticate` once per request with plain values: the Authorization header and the verified
-certificate of the connection. The result comes at once where it is known, and as an awaitable where a token method
-has to ask somebody, so that the usual request makes no coroutine and a slow identity provider holds up only those
-who use it. A bearer token that no method accepts is refused even where anonymous requests are allowed: a client that
-sends a credential does not want to be anonymous. The header of each static token is a dictionary key as it stands,
-so that the usual request costs one lookup and no parsing.
+certificate of the connection. It returns the result if that is known, and otherwise an awaitable, so that the common
+request needs no coroutine and a slow identity provider delays only its own users. A bearer token that no method accepts
+is refused even if anonymous requests are allowed: a client that sends a credential does not want to be anonymous. The
+whole header of each static token is a dictionary key, so that the common request costs one lookup and no parsing.
 """
 
 from __future__ import annotations
@@ -14,13 +13,13 @@ from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from actors.access.anonymous import NOBODY
+from actors.access.anonymous import ANONYMOUS_USER
 from actors.access.client_certificate import user_of_certificate
 from actors.errors import Unauthorized
 from actors.identity import User
 
-# Of the users who sign in with certificates; with more of them, some are read anew now and then.
-SUBJECTS_KEPT = 1000
+# Users of client certificates; the cache is cleared when it is full.
+MAX_CACHED_SUBJECTS = 1000
 EXTRA_SPACE = "the provided Authorization header contains extra space before the bearer token, and is ignored"
 
 
@@ -28,7 +27,7 @@ EXTRA_SPACE = "the provided Authorization header contains extra space before the
 class Authenticated:
     user: User
     warnings: tuple[str, ...] = ()  # Warning headers of the response
-    audiences: tuple[str, ...] = ()  # of those asked for, the ones that the token is for
+    audiences: tuple[str, ...] = ()  # the requested audiences that the token is valid for
 
 
 class TokenMethod(Protocol):
@@ -37,24 +36,26 @@ class TokenMethod(Protocol):
     def authenticate(
         self, token: bytes, audiences: tuple[str, ...]
     ) -> Authenticated | Awaitable[Authenticated | None] | None:
-        """None where this method does not accept the token. Without audiences, it must be for this server."""
+        """None if this method does not accept the token. Without audiences, the token must be valid for this server."""
 
 
 class Authenticator:
     def __init__(
         self, tokens: Mapping[str, User], *, anonymous: bool, methods: Sequence[TokenMethod] = ()
     ) -> None:
-        """`methods` are asked in order, about tokens that are not among `tokens`."""
-        self._tokens = {token.encode(): Authenticated(user.signed_in()) for token, user in tokens.items()}
+        """`methods` are called in order for tokens that are not in `tokens`."""
+        self._tokens = {
+            token.encode(): Authenticated(user.with_authenticated_group()) for token, user in tokens.items()
+        }
         self._headers = {b"Bearer " + token: who for token, who in self._tokens.items()}
         self._subjects: dict[Any, Authenticated] = {}
         self._methods = tuple(methods)
-        self._nobody = Authenticated(NOBODY) if anonymous else None
+        self._anonymous_result = Authenticated(ANONYMOUS_USER) if anonymous else None
 
     def authenticate(
         self, authorization: bytes | None, certificate: Mapping[str, Any] | None
     ) -> Authenticated | Awaitable[Authenticated]:
-        """Unauthorized, at once or when awaited, where a credential is wrong, or missing and needed."""
+        """Raises Unauthorized, at once or when awaited, if a credential is wrong, or missing and required."""
         if certificate is not None:
             known = self.by_certificate(certificate)
             if known is not None:
@@ -69,9 +70,9 @@ class Authenticator:
         user = user_of_certificate(certificate)
         if user is None:
             return None
-        if len(self._subjects) >= SUBJECTS_KEPT:
+        if len(self._subjects) >= MAX_CACHED_SUBJECTS:
             self._subjects.clear()
-        known = self._subjects[subject] = Authenticated(user.signed_in())
+        known = self._subjects[subject] = Authenticated(user.with_authenticated_group())
         return known
 
     def by_header(self, authorization: bytes | None) -> Authenticated | Awaitable[Authenticated]:
@@ -88,22 +89,22 @@ class Authenticator:
     def by_token(
         self, token: bytes, audiences: tuple[str, ...] = ()
     ) -> Authenticated | Awaitable[Authenticated]:
-        # Static tokens are for this server alone: who asks for other audiences does not find theirs among them.
+        # Static tokens are valid only for this server, not for other audiences.
         known = None if audiences else self._tokens.get(token)
         if known is not None:
             return known
-        for place, method in enumerate(self._methods):
+        for index, method in enumerate(self._methods):
             found = method.authenticate(token, audiences)
             if isinstance(found, Authenticated):
-                return _signed_in(found)
+                return _with_authenticated_group(found)
             if found is not None:
-                return _await_rest(token, audiences, found, self._methods[place + 1 :])
+                return _await_rest(token, audiences, found, self._methods[index + 1 :])
         raise Unauthorized
 
     def _anonymous(self, warnings: tuple[str, ...] = ()) -> Authenticated:
-        if self._nobody is None:
+        if self._anonymous_result is None:
             raise Unauthorized
-        return Authenticated(NOBODY, warnings) if warnings else self._nobody
+        return Authenticated(ANONYMOUS_USER, warnings) if warnings else self._anonymous_result
 
 
 async def _await_rest(
@@ -116,15 +117,15 @@ async def _await_rest(
     for method in following:
         if found is not None:
             break
-        answer = method.authenticate(token, audiences)
-        found = answer if answer is None or isinstance(answer, Authenticated) else await answer
+        result = method.authenticate(token, audiences)
+        found = result if result is None or isinstance(result, Authenticated) else await result
     if found is None:
         raise Unauthorized
-    return _signed_in(found)
+    return _with_authenticated_group(found)
 
 
-def _signed_in(found: Authenticated) -> Authenticated:
-    user = found.user.signed_in()
+def _with_authenticated_group(found: Authenticated) -> Authenticated:
+    user = found.user.with_authenticated_group()
     return found if user is found.user else replace(found, user=user)
 
 

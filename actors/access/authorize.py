@@ -1,13 +1,13 @@
 """Whether a request is allowed: the decision, the interface of authorizers, and the text of a 403.
 
-An authorizer allows, denies or has no opinion. It returns its decision at once where it knows one, and otherwise
-an awaitable: deciding from memory costs no coroutine, and asking a webhook holds up nobody else. Callers write
+An authorizer allows, denies or has no opinion. It returns its decision if it knows one, and otherwise an awaitable: a
+decision from memory needs no coroutine, and a webhook delays only the requests that need it. Callers write
 
     decision = authorizer.authorize(attributes)
     if not isinstance(decision, Decision):
         decision = await decision
 
-Only an allow lets a request pass: one that is denied, and one about which nobody has an opinion, are both 403.
+Only ALLOW lets a request pass: a denied request gets 403, and so does one on which no authorizer has an opinion.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from actors.identity import User
 
 class Verdict(Enum):
     ALLOW = "allow"
-    DENY = "deny"  # no later authorizer is asked
+    DENY = "deny"  # later authorizers are not called
     NO_OPINION = "no opinion"
 
 
-_ALLOW = Verdict.ALLOW  # finding a member in its class takes longer than all the rest of `allowed`
+_ALLOW = Verdict.ALLOW  # an attribute lookup on the enum takes longer than the rest of `allowed`
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Authorizer(Protocol):
     def authorize(self, attributes: Attributes) -> Decision | Awaitable[Decision]: ...
 
     def rules(self, user: User, namespace: str) -> Rules:
-        """The rules that apply to the user there, for a SelfSubjectRulesReview."""
+        """The rules that apply to the user in the namespace, for a SelfSubjectRulesReview."""
 
 
 def forbidden(attributes: Attributes, reason: str = "") -> Forbidden:

@@ -1,7 +1,7 @@
 """Several authorizers in the order of `--authorization-mode`: the first that allows or denies decides.
 
-When none does, there is no opinion, with the reasons of all of them, a line each, as Kubernetes joins them. The
-chain awaits only from the first authorizer on that has to; when all know their decision, it makes no coroutine.
+If none does, the result is no opinion, with the reasons of all of them, a line each, as Kubernetes joins them. The
+chain awaits only from the first authorizer on that returns an awaitable; without one, it needs no coroutine.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ class AuthorizerChain:
 
     def authorize(self, attributes: Attributes) -> Decision | Awaitable[Decision]:
         reasons: list[str] = []
-        for place, authorizer in enumerate(self._authorizers):
+        for index, authorizer in enumerate(self._authorizers):
             decision = authorizer.authorize(attributes)
             if not isinstance(decision, Decision):
-                return self._await_rest(attributes, decision, place + 1, reasons)
+                return self._await_rest(attributes, decision, index + 1, reasons)
             if decision.verdict is not Verdict.NO_OPINION:
                 return decision
             if decision.reason:
@@ -39,8 +39,8 @@ class AuthorizerChain:
                 return decision
             if decision.reason:
                 reasons.append(decision.reason)
-            answer = authorizer.authorize(attributes)
-            decision = answer if isinstance(answer, Decision) else await answer
+            result = authorizer.authorize(attributes)
+            decision = result if isinstance(result, Decision) else await result
         if decision.verdict is not Verdict.NO_OPINION:
             return decision
         return _no_opinion([*reasons, decision.reason] if decision.reason else reasons)

@@ -1,7 +1,7 @@
 """The authorizers that `--authorization-mode` names, in its order.
 
-`Node` has no rules of its own yet and adds nothing to `RBAC`; it is accepted because operators start
-servers with it, and its authorizer will come before that of roles.
+The node authorizer is not implemented yet, so `Node,RBAC` equals `RBAC`; it is accepted because operators start servers
+with it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,6 @@ MODES = ("AlwaysAllow", "RBAC", "Node,RBAC")
 
 
 def authorizer(mode: str, names: Names, first: Sequence[Authorizer] = ()) -> Authorizer:
-    """The authorizer of a mode; those in `first` are asked before it."""
+    """The authorizer of a mode; those in `first` are called before it."""
     authorizers = [*first, AlwaysAllow() if mode == "AlwaysAllow" else Rbac(names)]
     return authorizers[0] if len(authorizers) == 1 else AuthorizerChain(authorizers)

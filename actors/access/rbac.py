@@ -1,8 +1,8 @@
-"""RBAC without stored roles: everything to system:masters, and what a fresh cluster's default roles give to others.
+"""RBAC without stored roles: allows everything to system:masters, and to others what the default cluster roles allow.
 
 The rules are those of system:public-info-viewer, system:discovery and system:basic-user. Roles and bindings that
-clients store are not consulted yet: nobody outside system:masters may do anything to a resource but review their
-own access.
+clients store are not read yet: users outside system:masters may only review their own access, and nothing else of any
+resource.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ DISCOVERY = PathRule(
 
 
 def basic_user(names: Names) -> ResourceRule:
-    """Reviews of one's own access."""
+    """Users may review their own access."""
     reviews = ("selfsubjectaccessreviews", "selfsubjectrulesreviews")
     return ResourceRule(("create",), (names.group("authorization"),), reviews)
 
 
 class Rbac:
     def __init__(self, names: Names) -> None:
-        signed_in = Rules((basic_user(names),), (DISCOVERY, PUBLIC_INFO))
-        self._granted = {AUTHENTICATED: signed_in, UNAUTHENTICATED: Rules(paths=(PUBLIC_INFO,))}
+        authenticated = Rules((basic_user(names),), (DISCOVERY, PUBLIC_INFO))
+        self._granted = {AUTHENTICATED: authenticated, UNAUTHENTICATED: Rules(paths=(PUBLIC_INFO,))}
 
     def authorize(self, attributes: Attributes) -> Decision:
         user = attributes.user
         if MASTERS in user.groups:
             return ALLOWED
-        granted = self._of(user)
+        granted = self._rules_of(user)
         if attributes.is_resource:
             allowed = any(rule.allows(attributes) for rules in granted for rule in rules.resources)
         else:
@@ -46,11 +46,11 @@ class Rbac:
     def rules(self, user: User, namespace: str) -> Rules:
         if MASTERS in user.groups:
             return EVERYTHING
-        granted = list(self._of(user))
+        granted = list(self._rules_of(user))
         return Rules(
             tuple(rule for rules in granted for rule in rules.resources),
             tuple(rule for rules in granted for rule in rules.paths),
         )
 
-    def _of(self, user: User) -> Iterable[Rules]:
+    def _rules_of(self, user: User) -> Iterable[Rules]:
         return [self._granted[group] for group in user.groups if group in self._granted]

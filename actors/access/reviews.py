@@ -1,7 +1,7 @@
-"""The status of reviews: whose token is this, may somebody do that, what may I do.
+"""Computes the status of TokenReviews and of subject access and rules reviews.
 
-The gateway decodes a review, asks here for its status, and responds with both; nothing is stored. The authenticator
-and the authorizer are those of every request, so a review never differs from what a request would have met.
+The gateway decodes a review, gets its status here, and responds with both; nothing is stored. The authenticator and the
+authorizer are those of all requests, so a review gives the same result as a request.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Reviews:
         """The status of a review that `user` creates."""
         errors = collect(definition.strategy.validate_create, review)
         if errors:
-            # A review is no object: the Status names neither its kind nor its name.
+            # A review is not stored: the Status has neither its kind nor its name.
             raise Invalid(definition.group, "", "", [error.cause() for error in errors])
         spec = review["spec"]
         match definition.kind:
@@ -50,7 +50,7 @@ class Reviews:
             who = found if isinstance(found, Authenticated) else await found
         except Unauthorized:
             return {"user": {}, "error": WRONG_TOKEN}
-        status: Object = {"authenticated": True, "user": _described(who.user)}
+        status: Object = {"authenticated": True, "user": _user_info(who.user)}
         if who.audiences:
             status["audiences"] = list(who.audiences)
         return status
@@ -69,7 +69,7 @@ class Reviews:
     def _rules(self, spec: Object, user: User) -> Object:
         if not spec.get("namespace"):
             raise BadRequest("no namespace on request")
-        return _listed(self._authorizer.rules(user, spec["namespace"]))
+        return _rules_status(self._authorizer.rules(user, spec["namespace"]))
 
 
 def _subject(spec: Object) -> User:
@@ -77,7 +77,7 @@ def _subject(spec: Object) -> User:
     return User(spec.get("user", ""), spec.get("uid", ""), tuple(spec.get("groups", ())), extra)
 
 
-def _described(user: User) -> Object:
+def _user_info(user: User) -> Object:
     info: Object = {"username": user.name}
     if user.uid:
         info["uid"] = user.uid
@@ -92,20 +92,20 @@ def _attributes(spec: Object, user: User) -> Attributes:
     path = spec.get("nonResourceAttributes")
     if path is not None:
         return Attributes(user, path.get("verb", ""), path=path.get("path", ""), is_resource=False)
-    asked = spec["resourceAttributes"]
+    wanted = spec["resourceAttributes"]
     return Attributes(
         user,
-        asked.get("verb", ""),
-        asked.get("group", ""),
-        asked.get("version", ""),
-        asked.get("resource", ""),
-        asked.get("subresource", ""),
-        asked.get("namespace", ""),
-        asked.get("name", ""),
+        wanted.get("verb", ""),
+        wanted.get("group", ""),
+        wanted.get("version", ""),
+        wanted.get("resource", ""),
+        wanted.get("subresource", ""),
+        wanted.get("namespace", ""),
+        wanted.get("name", ""),
     )
 
 
-def _listed(rules: Rules) -> Object:
+def _rules_status(rules: Rules) -> Object:
     return {
         "resourceRules": [
             {"verbs": list(one.verbs), "apiGroups": list(one.groups), "resources": list(one.resources)}

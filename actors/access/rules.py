@@ -1,6 +1,6 @@
-"""Rules: verbs on resources, and verbs on paths that are no resources.
+"""Access rules: verbs on resources, and verbs on non-resource paths.
 
-Roles hold them, authorizers match requests against them, and a SelfSubjectRulesReview shows them.
+Roles contain them, authorizers match requests against them, and a SelfSubjectRulesReview lists them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ ANY: Final = "*"
 
 @dataclass(frozen=True, slots=True)
 class PathRule:
-    """Verbs on paths; a path that ends in `*` stands for all that begin so."""
+    """Verbs on paths; a path that ends in `*` matches all paths with that prefix."""
 
     verbs: tuple[str, ...]
     paths: tuple[str, ...]

@@ -1,8 +1,8 @@
-"""The static token file: CSV lines of `token,user,uid` and, if wanted, one more column `"group1,group2"`.
+"""The static token file: CSV lines of `token,user,uid` and an optional column `"group1,group2"`.
 
-Read once at start; tokens last until the next. Mistakes stop the server with the line in question, because
-a token that is dropped in silence is found out at the worst time. An empty token or one that stands twice
-is such a mistake here, and so are groups without quotes, of which only the first would count.
+Read once at start. A mistake stops the server with an error that names the line, because a token that is silently
+ignored would be noticed much later. Empty or repeated tokens are mistakes here, and so are groups without quotes, of
+which only the first would count.
 """
 
 from __future__ import annotations

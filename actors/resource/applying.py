@@ -17,8 +17,8 @@ from actors.patch.managed_fields.apply import Applier, apply
 from actors.patch.managed_fields.field_view import FieldView, FieldViews
 from actors.patch.managed_fields.last_applied import refresh_annotation
 from actors.resource.decide import Current
-from actors.store.addressing import check_name, settle_namespace
-from actors.store.document import as_stored, decode, encode
+from actors.store.addressing import check_name, check_namespace
+from actors.store.document import decode, encode, null_empty_lists
 
 
 def apply_object(
@@ -46,7 +46,7 @@ def apply_object(
 
 
 def _check_address(command: Patch, sent: Object, *, creating: bool) -> None:
-    settle_namespace(command.namespace, {"metadata": sent})
+    check_namespace(command.namespace, {"metadata": sent})
     if creating or sent.get("name"):
         check_name(command.name, {"metadata": sent})
 
@@ -80,7 +80,7 @@ def _check_bounds(wanted: Object) -> None:
 def _decoded(view: FieldView, merged: Object) -> Object:
     metadata = {name: value for name, value in merged["metadata"].items() if name != "managedFields"}
     wanted = view.schema.decode_object({**merged, "metadata": metadata}).object
-    as_stored(view.schema, wanted)
+    null_empty_lists(view.schema, wanted)
     return view.store(wanted)
 
 

@@ -39,8 +39,8 @@ from actors.resource.decide import (
 )
 from actors.resource.owners import AFTER_ADMISSION, SENT, drop_repeated_owners
 from actors.resource.patching import patch_object
-from actors.store.addressing import missing
-from actors.store.document import as_stored
+from actors.store.addressing import not_found
+from actors.store.document import null_empty_lists
 from actors.store.proposal import Proposal
 from journal.view import View
 
@@ -155,7 +155,7 @@ class Commands:
     def _create_by_replace(self, attempt: Attempt, command: Replace) -> Decided:
         definition = attempt.definition
         if not definition.strategy.allow_create_on_update or command.subresource:
-            raise missing(definition, command.name)
+            raise not_found(definition, command.name)
         if not command.may_create:
             raise may_not_create(definition, command)
         refuse_other_uid(definition, command, None)
@@ -172,7 +172,7 @@ class Commands:
         if command.format == "apply":
             return self._apply(attempt, current, command)
         if current is None:
-            raise missing(definition, command.name)
+            raise not_found(definition, command.name)
         patched = patch_object(definition.definition_at(command.subresource), current, command)
         replace = _replacing(command, patched.object)
         try:
@@ -188,7 +188,7 @@ class Commands:
     def _apply(self, attempt: Attempt, current: Current | None, command: Patch) -> Decided:
         definition = attempt.definition
         if current is None and command.subresource:
-            raise missing(definition, command.name)
+            raise not_found(definition, command.name)
         if current is None and not command.may_create:
             raise may_not_create(definition, command)
         wanted = apply_object(self._views, definition, current, command)
@@ -228,7 +228,7 @@ class Commands:
         attempt.written = current.written if current else 0
         self._ask(attempt, DELETE, command.name, None, current.object if current else None)
         if current is None:
-            raise missing(definition, command.name)
+            raise not_found(definition, command.name)
         self._validate(attempt, None)
         return Decided(decide_delete(definition, current, command), current, command.verb)
 
@@ -238,7 +238,7 @@ class Commands:
         subresource = command.subresource if isinstance(command, Replace) else ""
         view = self._views(command.version, subresource)
         entries = owned_after(self._views, view, before, new, context.manager, seconds_text(context.time))
-        as_stored(self._storage.schema, new)
+        null_empty_lists(self._storage.schema, new)
         metadata.pop("managedFields", None)
         if entries:
             metadata["managedFields"] = entries

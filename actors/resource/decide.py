@@ -20,7 +20,7 @@ from actors.messages import Create, Delete, Object, Patch, Replace, Submit
 from actors.patch.managed_fields.managers import same_but_for_times
 from actors.resource.metadata import validate_metadata_create, validate_metadata_update
 from actors.resource.preconditions import check_delete, check_given_version, check_sent
-from actors.store.addressing import missing
+from actors.store.addressing import not_found
 from actors.store.proposal import Proposal
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
@@ -153,7 +153,7 @@ def decide_submit(
     metadata = document["metadata"]
     _validate_sent(subresource, document)
     if current is None:
-        raise missing(definition, command.name)
+        raise not_found(definition, command.name)
     check_sent(definition, command.name, metadata.get("uid"), current.object["metadata"]["uid"])
     check_given_version(definition, command.name, metadata.get("resourceVersion"), current.version)
     new = subresource.submit(document, working_copy(current.object), command.context.time)

@@ -18,7 +18,7 @@ from actors.messages import Object, Patch
 from actors.patch.errors import MalformedPatch, PatchDoesNotFit, PatchTooLarge
 from actors.patch.transform import transform
 from actors.resource.decide import Current
-from actors.store.addressing import check_name, settle_namespace
+from actors.store.addressing import check_name, check_namespace
 from actors.store.document import decode, encode
 
 LONGEST_QUOTE = 4096  # of a patch, inside the error about it
@@ -35,7 +35,7 @@ def patch_object(definition: Definition, current: Current, command: Patch) -> Pa
     decoded = _decode(definition, _transformed(definition, _shown(definition, current), command), command)
     patched = decoded.object
     patched.setdefault("metadata", {})
-    settle_namespace(command.namespace, patched)
+    check_namespace(command.namespace, patched)
     check_name(command.name, patched)
     if definition.storage.conversion is not None:
         patched = definition.storage.conversion.to_storage(patched)

@@ -1,7 +1,7 @@
-"""Label and field selectors: what a list, a watch or a deletecollection narrows its collection by.
+"""Label and field selectors of lists, watches and deletecollection requests.
 
 The gateway parses the query parameters here, actors and reads filter with `matcher`. Selectors are frozen
-and print in a canonical form, so that watchers who ask for the same thing in other words share one group.
+and print in a canonical form, so that watches with equivalent selectors share one group.
 """
 
 from actors.selectors.fields import FieldRequirement, FieldSelector

@@ -1,16 +1,16 @@
-"""Facts: the few things that selectors and the garbage collector ask of an object, beside its JSON bytes.
+"""Facts: the labels, selectable fields, uid and owner uids of an object, stored beside its JSON bytes.
 
-The resource actor packs them when it writes, the journal stores them unread, and a list filters by them
-without parsing a single object. `fields` holds every selectable field of the kind, metadata.name and
-metadata.namespace among them; a field that is empty is left out, a field that is missing counts as empty.
+The resource actor packs them when it writes, the journal stores the bytes, and selectors and the garbage collector read
+them instead of parsing the object. `fields` has every selectable field of the kind, including metadata.name and
+metadata.namespace; an empty field is left out, and a missing field counts as empty.
 
 Layout, one msgpack array; a later release may only add to it, between the uid and the owners:
 
     [ [key, -1, value, key, -1, value, ...], [field, -2, value, ...], uid, [owner uid, ...] ]
 
-The numbers are marks: msgpack writes them as the bytes ff and fe, which no UTF-8 text contains. Therefore
-the bytes of `key, -1, value` are found in the facts of an object exactly if it has that label, and a
-selector is decided by a search, without unpacking. Rejected: plain maps, where a value followed by the next
+The numbers are separators: msgpack writes them as the bytes ff and fe, which no UTF-8 text contains. Therefore
+the facts of an object contain the bytes of `key, -1, value` exactly if it has that label, and a search for bytes
+decides a selector, without unpacking. Rejected: plain maps, where a value followed by the next
 key can look like a label.
 """
 
@@ -49,12 +49,12 @@ def unpack_uids(packed: bytes) -> tuple[str, tuple[str, ...]]:
 
 
 def has_owners(packed: bytes) -> bool:
-    """Without unpacking: the owners stand last, and only an empty list ends in the byte of one."""
+    """Decides without unpacking: the owners are last, and only an empty list ends in the byte of an empty list."""
     return packed[-1] != _EMPTY_LIST
 
 
 def label_bytes(key: str, value: str | None = None) -> bytes:
-    """What the facts contain of every object with this label, and of no other. None: of any value."""
+    """Bytes that the facts contain exactly if the object has this label. None stands for any value."""
     return _packed(key) + _packed(_LABEL) + (b"" if value is None else _packed(value))
 
 
@@ -64,6 +64,6 @@ def field_bytes(field: str, value: str | None = None) -> bytes:
 
 
 def _packed(value: object) -> bytes:
-    # A selector may hold what no stored text can (half of a surrogate pair): it then finds nothing.
+    # A selector may contain half of a surrogate pair, which no stored text can: it then matches nothing.
     packed: bytes = msgpack.packb(value, unicode_errors="replace")
     return packed

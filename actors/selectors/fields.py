@@ -1,8 +1,8 @@
 r"""Field selectors: `metadata.name=a,type!=Opaque`, as Kubernetes reads them.
 
 Only `=`, `==` and `!=` exist, joined by commas. In a value, `\,` `\=` and `\\` stand for the character
-itself. Which fields a kind can be selected by is the kind's to say (`Definition.selection`); here a field
-is any text in front of the first operator. A field that an object does not have counts as the empty string.
+itself. The definition of a kind lists its selectable fields (`Definition.selection`); here a field
+is any text before the first operator. A field that an object does not have counts as the empty string.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ class FieldSelector:
 
     @classmethod
     def parse(cls, text: str) -> FieldSelector:
-        # Sorted before they are looked at, so that of several mistakes always the same one is told.
+        # Sorted before parsing, so that of several mistakes always the same one is reported.
         terms = sorted(_TERM.findall(text))
         return cls(tuple(sorted({_requirement(text, term) for term in terms})))
 
     def exact(self, field: str) -> str | None:
-        """The one value that this selector leaves for a field; None if it leaves more."""
+        """The value that this selector requires for a field; None if it requires none."""
         for requirement in self.requirements:
             if requirement.field == field and requirement.operator == "=":
                 return requirement.value
         return None
 
     def renamed(self, name_of: Callable[[str], str]) -> FieldSelector:
-        """The same selection where the fields go by other names."""
+        """The same selector with other field names."""
         renamed = (one._replace(field=name_of(one.field)) for one in self.requirements)
         return FieldSelector(tuple(sorted(renamed)))
 

@@ -5,10 +5,10 @@
                  | KEY ("in" | "notin") "(" values ")"
     values      := [ VALUE ] { "," [ VALUE ] }
 
-An empty VALUE is a value of its own, so `x in ()` asks for the label x with an empty value. `in` and
-`notin` are words only where an operator may stand: `in in (in)` is a fine selector. Each requirement is
-kept in one of six operators; equality is a set of one, which makes `x=a`, `x==a` and `x in (a)` the same
-selector. The error texts are those that clients of Kubernetes know, including the odd `<nil>` where a key
+An empty VALUE is a value too, so `x in ()` selects the label x with an empty value. `in` and
+`notin` are operators only where an operator is expected: `in in (in)` is a valid selector. Each requirement has
+one of six operators; equality is a set of one value, which makes `x=a`, `x==a` and `x in (a)` the same
+selector. The error texts are those of Kubernetes, including the odd `<nil>` where a key
 is wrong.
 """
 
@@ -97,7 +97,7 @@ class _Parser:
     """Recursive descent over the tokens; the end of the text is the empty token."""
 
     def __init__(self, text: str) -> None:
-        # Without the strip, blanks at the end would be searched again from each of them.
+        # Without the strip, the pattern would scan trailing blanks again from each of them.
         self._tokens: list[str] = [*_TOKEN.findall(text.strip(_BLANK)), _END]
         self._position = 0
 
@@ -106,7 +106,7 @@ class _Parser:
 
     def _take(self) -> str:
         token = self._tokens[self._position]
-        # The end is never passed: whoever asks again finds it again.
+        # The end is never passed: every further call returns it again.
         if token is not _END:
             self._position += 1
         return token
@@ -173,7 +173,7 @@ class _Parser:
         return self._values()
 
     def _values(self) -> set[str]:
-        """What stands between the parentheses: a place left empty, also first or last, is an empty value."""
+        """The values between the parentheses; an empty position, also the first or last, is an empty value."""
         values: set[str] = set()
         while True:
             word = _is_word(self._peek())
@@ -212,7 +212,7 @@ def _checked(requirement: LabelRequirement) -> LabelRequirement:
 
 
 def _integer(text: str) -> int | None:
-    """A decimal number of 64 bits. One with a sign is no label value, which is another mistake than being no number."""
+    """A decimal 64-bit integer. A signed number parses here; that it is no valid label value is a separate error."""
     if not _INTEGER.fullmatch(text):
         return None
     # Sixty-three digits fit in a label, so the cost of the conversion is bounded there.

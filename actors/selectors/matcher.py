@@ -1,9 +1,9 @@
-"""The filter of a list: facts bytes in, yes or no out, hardly ever unpacking them.
+"""Compiles selectors to a function that decides from the packed facts of an object, mostly without unpacking them.
 
-Facts are laid out so that a label or a field is there exactly if its bytes are (see `actors/selectors/facts.py`), so
-every requirement but `>` and `<` is one search for bytes, a quarter of a microsecond, wanted or unwanted.
-Only numbers and long lists of values are unpacked to be compared, where the searches left the question open.
-Rejected: an index database per label, which every write would pay for.
+The facts contain the bytes of a label or field exactly if the object has it (see `actors/selectors/facts.py`), so every
+requirement except `>` and `<` is one search for bytes, a quarter of a microsecond. Only comparisons of numbers and long
+lists of values unpack the labels, and only if the searches did not decide. Rejected: an index database per label, which
+would slow every write.
 """
 
 from __future__ import annotations
@@ -17,34 +17,34 @@ from actors.selectors.labels import ABSENT, EXISTS, IN, NOT_IN, LabelRequirement
 Match = Callable[[bytes], bool]
 Needles = list[bytes]
 
-# About what unpacking the labels costs; a list of a thousand values must not mean a thousand searches a row.
-MOST_SEARCHES = 16
+# So many searches cost about as much as unpacking the labels; a thousand values must not mean a thousand searches.
+MAX_SEARCHES = 16
 
 
 def matcher(labels: LabelSelector | None, fields: FieldSelector | None) -> Match | None:
-    """None where nothing is asked: the caller then takes every row without a call."""
-    wanted: list[Needles] = []  # one of each must be there
+    """None if there are no requirements: the caller then takes every row without a call."""
+    wanted: list[Needles] = []  # the facts must contain one of each list
     unwanted: Needles = []
     compared: list[LabelRequirement] = []
     for requirement in labels.requirements if labels is not None else ():
-        _sort_label(requirement, wanted, unwanted, compared)
-    for asked in fields.requirements if fields is not None else ():
-        _sort_field(asked, wanted, unwanted)
+        _add_label(requirement, wanted, unwanted, compared)
+    for field_requirement in fields.requirements if fields is not None else ():
+        _add_field(field_requirement, wanted, unwanted)
     if not (wanted or unwanted or compared):
         return None
     if len(wanted) == 1 and len(wanted[0]) == 1 and not unwanted and not compared:
         return _contains(wanted[0][0])
-    return _fulfils(wanted, unwanted, compared)
+    return _meets_all(wanted, unwanted, compared)
 
 
-def _sort_label(
+def _add_label(
     requirement: LabelRequirement,
     wanted: list[Needles],
     unwanted: Needles,
     compared: list[LabelRequirement],
 ) -> None:
     key = requirement.key
-    if len(requirement.values) > MOST_SEARCHES:
+    if len(requirement.values) > MAX_SEARCHES:
         wanted += [[label_bytes(key)]] if requirement.operator == IN else []
         compared.append(requirement)
         return
@@ -61,9 +61,9 @@ def _sort_label(
             compared.append(requirement)
 
 
-def _sort_field(requirement: FieldRequirement, wanted: list[Needles], unwanted: Needles) -> None:
+def _add_field(requirement: FieldRequirement, wanted: list[Needles], unwanted: Needles) -> None:
     needle = field_bytes(requirement.field, requirement.value or None)
-    # Empty fields are not stored: asking for the empty value is asking that no value be there.
+    # Facts leave out empty fields: a requirement of the empty value is one that the field is absent.
     if (requirement.operator == "=") is bool(requirement.value):
         wanted.append([needle])
     else:
@@ -71,14 +71,14 @@ def _sort_field(requirement: FieldRequirement, wanted: list[Needles], unwanted: 
 
 
 def _contains(needle: bytes) -> Match:
-    # Not `needle in facts`: for bytes that first tries the needle as a number, at the price of an exception.
+    # Not `needle in facts`: that first tries to convert the needle to an integer, which costs an exception.
     def match(facts: bytes) -> bool:
         return facts.find(needle) >= 0
 
     return match
 
 
-def _fulfils(wanted: list[Needles], unwanted: Needles, compared: list[LabelRequirement]) -> Match:
+def _meets_all(wanted: list[Needles], unwanted: Needles, compared: list[LabelRequirement]) -> Match:
     def match(facts: bytes) -> bool:
         for needles in wanted:
             for needle in needles:

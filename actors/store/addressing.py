@@ -1,7 +1,6 @@
-"""The name and namespace of a body must be those that the request addressed; and what is told where nothing is there.
+"""Checks that the name and namespace in a body are those of the request path; and the error for a missing object.
 
-A namespace in an object of the whole cluster means nothing and is taken out: programs that write one everywhere
-are many, and no other object could be meant.
+A namespace in a cluster-scoped object is removed without an error, because many clients always set one.
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ from actors.kinds.validation.checks import name_is_path_segment
 from actors.messages import Object
 
 
-def settle_namespace(namespace: str, body: Object) -> None:
-    """`namespace` is empty where an object of the whole cluster is addressed."""
+def check_namespace(namespace: str, body: Object) -> None:
+    """`namespace` is empty for cluster-scoped objects."""
     if not namespace:
         body["metadata"].pop("namespace", None)
         return
@@ -34,11 +33,11 @@ def check_name(addressed: str, body: Object) -> None:
         raise BadRequest(f"the name of the object ({name}) does not match the name on the URL ({addressed})")
 
 
-def missing(definition: Definition, name: str) -> RequestError:
-    return impossible(name) or NotFound(definition.resource, name)
+def not_found(definition: Definition, name: str) -> RequestError:
+    return invalid_name(name) or NotFound(definition.resource, name)
 
 
-def impossible(name: str) -> BadRequest | None:
-    """Of a name that no object can ever have, because no path could lead to it."""
+def invalid_name(name: str) -> BadRequest | None:
+    """The error for a name that no object can have, because it is no valid path segment."""
     wrong = name_is_path_segment(name, prefix=False)
     return BadRequest(f'Name parameter invalid: "{name}": {";".join(wrong)}') if wrong else None

@@ -1,15 +1,15 @@
-"""The only writer of the journal: gathers what all actors decided into one durable transaction.
+"""The only writer of the journal: commits the proposals of all actors in one durable transaction (group commit).
 
 Actors submit proposals; the committer alone orders them, which gives each its offset and its time. Here the order is
-that of submission; nothing above relies on knowing an offset before its batch is ordered, so that an order made
-elsewhere could give it. Everything submitted while a batch is being written becomes the next batch (group commit).
-Nobody gets a response before the fsync. When a batch fails, everything submitted after it was decided on a state that
-never came to be, so it fails too; offsets are not reused (resourceVersions never go back) and the actors forget
-what they had pending.
+that of submission; no caller relies on knowing an offset before its batch is ordered, so that another process could
+define the order. All proposals submitted while a batch is being written form the next batch. No client gets a response
+before the fsync. When a batch fails, all proposals submitted after it fail too, because they were decided on a state
+that was never stored; offsets are not reused (resourceVersions never decrease) and the actors discard their pending
+writes.
 
-Where commits are quick they happen in the event loop's own thread; where the disk is slow, in a worker thread, so
-that reads never wait for it. A thread for every commit was rejected: lmdb drops the interpreter lock at each of the
-four puts of an event, and with a busy event loop each costs a switch (docs/decisions/0002-committer.md).
+Fast commits run in the thread of the event loop; if the disk is slow, they run in a worker thread, so that reads never
+wait for it. Rejected: a worker thread for every commit, because lmdb releases the GIL at each of the four puts of an
+event, and with a busy event loop each costs a thread switch (docs/decisions/0002-committer.md).
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from journal.records import Event
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
-Done = Callable[[Exception | None], None]
+OnCommitted = Callable[[Exception | None], None]
 
-# Longer than this on average, and commits move to a thread; back when they take less than half of it. Other
-# requests wait at most about this long for a commit in the event loop.
-QUICK = 0.004
+# Commits that take longer than this on average (seconds) move to a worker thread, and back when they take less than
+# half of it. Other requests wait at most about this long for a commit in the event loop.
+SLOW_COMMIT = 0.004
 SMOOTHING = 0.1
 SWITCH_IN_THREAD, SWITCH_USUAL = 0.0005, 0.005
 
@@ -60,7 +60,7 @@ class CommitterStatistics:
 @dataclass(slots=True)
 class _Batch:
     proposals: list[Proposal] = field(default_factory=list)
-    done: list[Done] = field(default_factory=list)
+    done: list[OnCommitted] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -76,27 +76,29 @@ class Committer:
         self._journal = journal
         self._feed = feed
         self._next = journal.head + 1
-        self._last_time = journal.time  # a clock set back between two starts must not reach the log
+        self._last_time = (
+            journal.time
+        )  # event times never decrease, even if the clock was set back between two starts
         self._pending = _Batch()
         self._jobs: deque[_Job] = deque()
-        self._writing = 0  # events of the batch under way
-        self._asleep: trio.lowlevel.Task | None = None
+        self._writing = 0  # events of the batch that is being written
+        self._sleeping: trio.lowlevel.Task | None = None
         self._completed = trio.lowlevel.ParkingLot()
         self._cancelled = False
-        self._pace = 0.0  # seconds a commit takes, smoothed
+        self._average_seconds = 0.0  # of a commit, smoothed
         self._in_thread = False
         self._commits = self._events = self._failures = self._largest = 0
         self._seconds = 0.0
         self.last_failure = ""
 
-    def submit(self, proposals: Sequence[Proposal], done: Done) -> None:
+    def submit(self, proposals: Sequence[Proposal], done: OnCommitted) -> None:
         """`done(None)` is called once these and all proposals submitted before are durable."""
         self._pending.proposals.extend(proposals)
         self._pending.done.append(done)
         self._wake()
 
     async def perform(self, work: Callable[[], T]) -> T:
-        """Run `work`, which writes to the journal, between two batches; short, or it holds up commits."""
+        """Run `work`, which writes to the journal, between two batches. It must be short: commits wait for it."""
         job = _Job(work, Reply())
         self._jobs.append(job)
         self._wake()
@@ -104,7 +106,7 @@ class Committer:
         return result
 
     async def register_types(self, names: Sequence[str]) -> None:
-        """Give types their numbers in the journal; returns at once when all have one."""
+        """Assign type ids in the journal; returns at once if all types have one."""
         if not all(map(self._journal.type_id, names)):
             await self.perform(lambda: self._journal.register_types(names))
 
@@ -113,7 +115,7 @@ class Committer:
         self._cancelled = False
         try:
             while True:
-                await self._work()
+                await self._wait_for_work()
                 while self._pending.done:
                     await self._write_next()
                 if self._jobs:
@@ -125,7 +127,7 @@ class Committer:
             raise
 
     async def drained(self) -> None:
-        """Wait until all that was submitted is durable or refused, or nobody is left to write it."""
+        """Wait until all submitted proposals are durable or failed, or `run` was cancelled."""
         while (self._pending.done or self._writing) and not self._cancelled:
             await self._completed.park()
 
@@ -142,19 +144,19 @@ class Committer:
         )
 
     def _wake(self) -> None:
-        if self._asleep is not None:
-            task, self._asleep = self._asleep, None
+        if self._sleeping is not None:
+            task, self._sleeping = self._sleeping, None
             trio.lowlevel.reschedule(task)
 
-    async def _work(self) -> None:
-        """Sleep until something was submitted."""
+    async def _wait_for_work(self) -> None:
+        """Sleep until there is a proposal or a job."""
         if self._pending.done or self._jobs:
             await trio.lowlevel.checkpoint()
             return
-        self._asleep = trio.lowlevel.current_task()
+        self._sleeping = trio.lowlevel.current_task()
 
         def abort(_: object) -> trio.lowlevel.Abort:
-            self._asleep = None
+            self._sleeping = None
             return trio.lowlevel.Abort.SUCCEEDED
 
         await trio.lowlevel.wait_task_rescheduled(abort)
@@ -169,17 +171,17 @@ class Committer:
         else:
             error = self._append(events)
         if events:
-            self._note_pace(time.perf_counter() - began)
+            self._record_duration(time.perf_counter() - began)
         self._writing = 0
         self._complete(events, batch.done, error)
         if error is not None:
-            self._refuse_pending(error)
+            self._fail_pending(error)
         self._completed.unpark_all()
         if not self._in_thread:
             await trio.lowlevel.checkpoint()
 
     def _order(self, proposals: list[Proposal]) -> list[Event]:
-        """Give each the next offset, and a time that is never before that of the event in front of it."""
+        """Give each proposal the next offset, and a time that is not before that of the previous event."""
         events: list[Event] = []
         offset, last = self._next, self._last_time
         for proposal in proposals:
@@ -190,14 +192,14 @@ class Committer:
         self._next, self._last_time = offset, last
         return events
 
-    def _note_pace(self, seconds: float) -> None:
+    def _record_duration(self, seconds: float) -> None:
         self._seconds += seconds
-        self._pace += (seconds - self._pace) * SMOOTHING
-        if self._pace > QUICK and not self._in_thread:
+        self._average_seconds += (seconds - self._average_seconds) * SMOOTHING
+        if self._average_seconds > SLOW_COMMIT and not self._in_thread:
             self._in_thread = True
-            # The writer gives the interpreter up at every put and gets it back within one of these.
+            # The writer releases the GIL at every put and gets it back within this interval.
             sys.setswitchinterval(SWITCH_IN_THREAD)
-        elif self._pace < QUICK / 2 and self._in_thread:
+        elif self._average_seconds < SLOW_COMMIT / 2 and self._in_thread:
             self._in_thread = False
             sys.setswitchinterval(SWITCH_USUAL)
 
@@ -213,7 +215,7 @@ class Committer:
             return StorageRefused(f"{type(error).__name__}: {error}")
         return None
 
-    def _complete(self, events: list[Event], callbacks: list[Done], error: Exception | None) -> None:
+    def _complete(self, events: list[Event], callbacks: list[OnCommitted], error: Exception | None) -> None:
         if error is not None:
             self._failures += 1
             self.last_failure = str(error)
@@ -227,7 +229,7 @@ class Committer:
         for done in callbacks:
             done(error)
 
-    def _refuse_pending(self, error: Exception) -> None:
-        refused, self._pending = self._pending, _Batch()
-        for done in refused.done:
+    def _fail_pending(self, error: Exception) -> None:
+        failed, self._pending = self._pending, _Batch()
+        for done in failed.done:
             done(error)

@@ -1,11 +1,11 @@
-"""Continue tokens: where a paged list goes on, and the version all its pages show.
+"""Continue tokens: the position at which a paged list continues, and the resourceVersion of all its pages.
 
     {"v": 12, "t": 1700000000000000, "n": "default", "a": "web-3", "r": 41}   as base64url JSON
 
-v: version of the first page, or -1 for "whatever is current" (the token that a 410 hands out); t: when the first
-page was made, in microseconds: a token lives as long as the watch history; n, a: namespace and name of the last item
-shown; r: items that followed it, or -1 where a selector makes that unknown. Opaque to clients, but not secret:
-reading one gives no right, because every page is authorized like the first.
+v: version of the first page, or -1 for the current one (in the token of a 410 response); t: when the first page was
+read, in microseconds: a token is valid as long as the watch history; n, a: namespace and name of the last item of the
+page; r: number of items after it, or -1 if a selector makes that unknown. Opaque to clients, but not secret: every page
+is authorized like the first.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Objects as stored bytes: canonical JSON without kind and apiVersion, metadata in its usual order.
 
-State rows, events, lists and gets all share these bytes. A single object is shown by putting its type in front
-(`{"kind":…,"apiVersion":…,` + body without its first brace), so no read ever parses what it serves.
+State rows, events, lists and gets all share these bytes. A response with a single object puts its type in front
+(`{"kind":…,"apiVersion":…,` + body without its first brace), so no read parses the object.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ _ORDER = (
 )
 
 
-def as_stored(schema: Schema, decoded: Object) -> None:
-    """Where the wire format shows a list that has nothing in it, it is null."""
+def null_empty_lists(schema: Schema, decoded: Object) -> None:
+    """Replace an empty list by null where the wire format always contains the list."""
     for path in schema.shown_lists:
         if member_at(decoded, path) == []:
             put_at(decoded, path, None)
 
 
 def facts_of(storage: Definition, stored: Object) -> bytes:
-    """What selectors and garbage collection ask of an object, so that they need not parse it."""
+    """The packed facts of an object, which selectors and the garbage collector read instead of parsing it."""
     metadata = stored["metadata"]
     fields = {label: read(stored) for label, read in storage.selection.fields.items()}
     owners = [owner["uid"] for owner in metadata.get("ownerReferences", ())]
@@ -61,13 +61,13 @@ def encode_unversioned(stored: Object) -> bytes:
 
 
 def at_version(unversioned: bytes, offset: int) -> bytes:
-    """Only strings stand before the version in metadata, and quotes inside strings are escaped."""
-    hole = unversioned.index(_EMPTY_VERSION) + _HOLE
-    return b"%b%d%b" % (unversioned[:hole], offset, unversioned[hole:])
+    """Insert the version. The first match is right: only strings precede it in metadata, and they escape quotes."""
+    position = unversioned.index(_EMPTY_VERSION) + _VALUE_POSITION
+    return b"%b%d%b" % (unversioned[:position], offset, unversioned[position:])
 
 
 _EMPTY_VERSION = b'"resourceVersion":""'
-_HOLE = len(_EMPTY_VERSION) - 1
+_VALUE_POSITION = len(_EMPTY_VERSION) - 1
 
 
 def _encode(stored: Object, version: str | None) -> bytes:
@@ -86,7 +86,7 @@ def decode(body: bytes) -> Object:
 
 
 def typed(prefix: bytes, body: bytes) -> bytes:
-    """The whole document of one object; `prefix` is from `type_prefix`."""
+    """The wposition document of one object; `prefix` is from `type_prefix`."""
     return prefix + body[1:]
 
 

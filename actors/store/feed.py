@@ -1,12 +1,12 @@
-"""The feed: every committed batch, in order, to whoever follows it.
+"""The feed: passes every committed batch, in order, to its followers.
 
 The committer publishes; watch groups, caches and controllers follow. A follower is a plain synchronous callback
-that must not block (it notes the batch and wakes its own task): a queue per follower would have to be bounded,
-and then the slowest follower would decide for all. Those who need more than the newest batch read the journal.
+that must not block (it records the batch and wakes its own task): a queue per follower would have to be bounded, and
+then the slowest follower would slow all others. Followers that need older events read the journal.
 
-A follower that raises affects nobody else. The feed remembers the last offset that it handled and gives it all events
-since then from the journal before anything new: when the next batch comes, or after a pause (`run`). So it may get
-events twice of which it has handled a part, and must not mind.
+A follower that raises does not affect the others. The feed remembers the last offset that the follower handled and
+first passes it all later events from the journal: with the next batch, or after a pause (`run`). A follower that
+handled a part of a batch before it raised gets those events again, and has to handle them idempotently.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ logger = logging.getLogger(__name__)
 
 Follower = Callable[[Sequence[Event]], None]
 
-RETRY_PAUSE = 1.0  # seconds; longer than a passing cause, shorter than anybody's patience with a silent watch
+RETRY_PAUSE = 1.0  # seconds; longer than a passing cause, short enough for watches that wait for events
 CATCH_UP_EVENTS = 1000  # at once, so that a follower far behind does not need them all in memory
 
 
 @dataclass(slots=True)
-class _Following:
+class _Subscription:
     notify: Follower
     handled: int  # the last offset that it handled
     failed: bool = False
@@ -38,66 +38,68 @@ class _Following:
 
 class Feed:
     def __init__(self, head: int, journal: Journal | None = None) -> None:
-        """Without a journal nothing is read again: a follower that fails misses what it failed on."""
+        """Without a journal, a follower that raises misses the events of that batch."""
         self.head = head
         self._journal = journal
-        self._followers: list[_Following] = []
-        self._moved = trio.lowlevel.ParkingLot()
+        self._followers: list[_Subscription] = []
+        self._published = trio.lowlevel.ParkingLot()
         self._failed = trio.lowlevel.ParkingLot()
 
     def follow(self, follower: Follower) -> None:
-        self._followers.append(_Following(follower, self.head))
+        self._followers.append(_Subscription(follower, self.head))
 
     def unfollow(self, follower: Follower) -> None:
         self._followers.remove(next(one for one in self._followers if one.notify == follower))
 
     def publish(self, events: Sequence[Event]) -> None:
         self.head = events[-1].offset
-        for following in tuple(self._followers):
-            if following.failed:
-                self._catch_up(following)
+        for subscription in tuple(self._followers):
+            if subscription.failed:
+                self._catch_up(subscription)
             else:
-                self._notify(following, events)
-        self._moved.unpark_all()
+                self._notify(subscription, events)
+        self._published.unpark_all()
 
     async def reached(self, offset: int) -> None:
         """Wait until the journal has grown to `offset`."""
         while self.head < offset:
-            await self._moved.park()
+            await self._published.park()
 
     async def run(self) -> None:
-        """For ever: bring followers that failed up to date, also when nothing new is published."""
+        """Run for ever: bring failed followers up to date, even if no batch is published."""
         while True:
-            if not any(following.failed for following in self._followers):
+            if not any(subscription.failed for subscription in self._followers):
                 await self._failed.park()
             await trio.sleep(RETRY_PAUSE)
-            for following in tuple(self._followers):
-                if following.failed:
-                    self._catch_up(following)
+            for subscription in tuple(self._followers):
+                if subscription.failed:
+                    self._catch_up(subscription)
 
-    def _notify(self, following: _Following, events: Sequence[Event]) -> bool:
+    def _notify(self, subscription: _Subscription, events: Sequence[Event]) -> bool:
         try:
-            following.notify(events)
+            subscription.notify(events)
         except Exception:
             logger.exception(
-                "a follower of the feed failed after offset %d: %r", following.handled, following.notify
+                "a follower of the feed failed after offset %d: %r", subscription.handled, subscription.notify
             )
-            following.failed = True
+            subscription.failed = True
             self._failed.unpark_all()
             return False
-        following.handled = events[-1].offset
+        subscription.handled = events[-1].offset
         return True
 
-    def _catch_up(self, following: _Following) -> None:
+    def _catch_up(self, subscription: _Subscription) -> None:
         try:
-            missed = self._since(following.handled)
+            missed = self._since(subscription.handled)
             while events := list(islice(missed, CATCH_UP_EVENTS)):
-                if not self._notify(following, events):
+                if not self._notify(subscription, events):
                     return
         except Exception:
-            logger.exception("the journal could not be read for a follower of the feed: %r", following.notify)
+            logger.exception(
+                "the journal could not be read for a follower of the feed: %r", subscription.notify
+            )
             return
-        following.failed = False
+        subscription.failed = False
 
     def _since(self, offset: int) -> Iterator[Event]:
         """Up to the head of the feed: the journal may be ahead of it by a batch that is not published yet."""

@@ -1,7 +1,7 @@
-"""How far back the API may be asked: the watch history window, measured in offsets.
+"""The oldest resourceVersion that watches, exact lists and continue tokens may use: the watch history, in offsets.
 
-`floor()` is the newest version that was already there when the window begins. Anything older is refused with
-410, even though the journal may still hold it for explicit time travel.
+`floor()` is the newest version at the begin of the window. Requests for older versions get 410, even though the journal
+may still have them for debugging.
 """
 
 from __future__ import annotations

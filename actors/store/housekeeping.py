@@ -1,7 +1,6 @@
-"""What the journal needs now and then: snapshots for fast rebuilding, and the retention floor moved on.
+"""Periodic maintenance of the journal: takes snapshots for fast replay, and advances the retention floor.
 
-One task; all writing goes through the committer's thread in small steps, so that no write ever waits for more
-than one of them.
+One task; the committer performs all its writes in small steps, so that no commit waits for more than one step.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from journal.log import Journal
 logger = logging.getLogger(__name__)
 
 INTERVAL = 30.0
-# A retention of seconds wants a closer look: within a tenth of it, but never a busy loop.
+# A short retention needs a shorter interval: a tenth of it, but not less than the shortest.
 SHARE, SHORTEST = 10, 0.1
-# Events looked at in one transaction of compaction: a few milliseconds.
+# Events per transaction of compaction: a few milliseconds.
 STEP = 500
-# A far-back version costs at most this many events to replay; keeping several lets debugging jump about.
+# An old version takes at most this many events to replay; several snapshots make it fast to switch between versions.
 SNAPSHOT_EVERY, SNAPSHOTS = 100_000, 8
 
 
@@ -39,17 +38,17 @@ class Housekeeping:
         while True:
             await trio.sleep(self._interval)
             try:
-                await self.tidy()
+                await self.run_once()
             except JournalError as error:
                 logger.warning("housekeeping put off: %s", error)
 
-    async def tidy(self) -> None:
+    async def run_once(self) -> None:
         await self.recover()
         await self.take_snapshot_when_due()
         await self.advance_floor()
 
     async def recover(self) -> None:
-        """After a refused write: a server that gets no more of them must still learn that the disk has room."""
+        """Test the disk after a failed write, so that the health check recovers without another write."""
         if self._committer.last_failure:
             await self._committer.perform(self._journal.probe)
             self._committer.last_failure = ""

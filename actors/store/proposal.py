@@ -1,6 +1,6 @@
-"""A proposed event: what an actor decided, before the committer has given it a place in the log.
+"""A proposed event: what an actor decided, before the committer has assigned an offset.
 
-The offset, and with it the resourceVersion in the body, is known when the committer orders the batch; until then
+The offset, which is also the resourceVersion in the body, is known when the committer orders the batch; until then
 `body` has an empty resourceVersion, and `previous` may be a proposal itself.
 """
 
@@ -11,7 +11,7 @@ from journal.records import Event
 
 
 class Proposal:
-    """Made by an actor, ordered once by the committer. Not a dataclass: one is made for every write."""
+    """An actor creates it, the committer orders it once. Not a dataclass: every write creates one."""
 
     __slots__ = (
         "body",
@@ -36,7 +36,7 @@ class Proposal:
         name: str,
         previous: int | Proposal,  # the event of this object before this one; 0 when it did not exist
         removed: bool,
-        time: int,  # microseconds since 1970; the event's own is never before that of the event in front of it
+        time: int,  # microseconds since 1970; the committer may raise it to that of the previous event
         user: str,
         manager: str,
         facts: bytes,
@@ -75,7 +75,7 @@ class Proposal:
 
 
 def offset_of(written: int | Proposal) -> int:
-    """The offset of an event, which is in the log or at least ordered."""
+    """The offset of a stored event or of an ordered proposal."""
     if isinstance(written, int):
         return written
     assert written.event is not None

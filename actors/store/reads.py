@@ -1,8 +1,8 @@
-"""Gets and lists, straight from the journal: no actor, no parsing, bytes as stored.
+"""Gets and lists, directly from the journal: no actor, no parsing, bytes as stored.
 
-Every answer comes from one consistent state: the newest, or exactly an older version. A list without a limit is
-read in slices so that a huge one never holds up other requests; slices after the first read the version of the
-first, the same way the pages of a client do.
+Every result comes from one consistent state: the current one, or exactly an older version. A list without a limit is
+read in batches, so that a long one does not block other requests; batches after the first read the version of the
+first, as the pages of a client do.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from actors.clock import Clock
 from actors.errors import BadRequest, Expired, VersionTooLarge
 from actors.kinds.declaration.definition import Definition
 from actors.selectors import FieldSelector, LabelSelector, matcher
-from actors.store.addressing import missing
+from actors.store.addressing import not_found
 from actors.store.continue_token import CURRENT, Token, parse_token
 from actors.store.feed import Feed
 from actors.store.horizon import Horizon
@@ -27,12 +27,12 @@ from journal.records import Row
 from journal.state import Page
 from journal.view import View
 
-# How long a read waits for a version this server has not reached before it answers 504.
-PATIENCE = 3.0
-# About three milliseconds of work between two turns of the event loop.
-SLICE = 2500
+# How long a read waits for a version that this server has not reached, before it raises VersionTooLarge.
+VERSION_WAIT = 3.0
+# About three milliseconds of work between two checkpoints.
+BATCH_ROWS = 2500
 
-TOO_OLD = "The resourceVersion for the provided list is too old."
+VERSION_TOO_OLD = "The resourceVersion for the provided list is too old."
 TOKEN_TOO_OLD = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list "
     "without the continue parameter, or use the continue token in this response to retrieve the remainder of "
@@ -43,8 +43,8 @@ TOKEN_TOO_OLD = (
 Match = Callable[[bytes], bool]
 
 
-class State(Protocol):
-    """The newest state or an older one: both are asked the same way."""
+class VersionedState(Protocol):
+    """The current state or an older one; both have the same interface."""
 
     def get(self, type_id: int, namespace: str, name: str) -> Row | None: ...
 
@@ -63,7 +63,7 @@ class State(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    """As the client sent them; `actors.resource.options` has checked that they go together."""
+    """As the client sent them; `actors.resource.options` has validated the combination."""
 
     resource_version: str = ""
     match: str = ""
@@ -78,7 +78,7 @@ class Listing:
     bodies: list[bytes]
     version: int
     token: str = ""
-    remaining: int = 0  # 0: complete, or not told
+    remaining: int = 0  # 0: complete, or unknown
 
 
 class Reads:
@@ -88,13 +88,13 @@ class Reads:
         self._horizon = horizon
         self._clock = clock
 
-    async def reach(self, version: str) -> None:
-        """Wait for a version that a client has seen elsewhere, before the newest state is read."""
+    async def wait_for_version(self, version: str) -> None:
+        """Wait until this server has reached a version, before the current state is read."""
         if version not in ("", "0"):
-            await self._reach(parse_version(version))
+            await self._wait_for(parse_version(version))
 
     def check_reached(self, options: ListOptions) -> None:
-        """Refuses a list whose time was up before the version that it asks for was reached."""
+        """Raise VersionTooLarge if the list asks for a version that this server has not reached."""
         version = options.resource_version
         wanted = parse_token(options.token).version if options.token else parse_version(version or "0")
         if wanted > self._feed.head:
@@ -104,7 +104,7 @@ class Reads:
         journal = self._journal
         body = journal.body(journal.type_id(definition.type_name), namespace, name)
         if body is None:
-            raise missing(definition, name)
+            raise not_found(definition, name)
         return body
 
     async def listing(self, definition: Definition, namespace: str | None, options: ListOptions) -> Listing:
@@ -121,7 +121,7 @@ class Reads:
     def _single(
         self, definition: Definition, namespace: str, name: str, match: Match | None, version: int | None
     ) -> Listing:
-        """A list narrowed to one name, as those who wait for one object ask for: no scan."""
+        """A list with a field selector for one name, as clients that wait for one object send: no scan."""
         with self._journal.read() as view:
             row = self._state(view, version).get(self._journal.type_id(definition.type_name), namespace, name)
             version = view.head if version is None else version
@@ -129,14 +129,14 @@ class Reads:
         return Listing([row.body] if row is not None and found else [], version)
 
     async def _starting_version(self, options: ListOptions) -> int | None:
-        """The exact version asked for, or None for the newest."""
+        """The exact version that the list reads, or None for the current one."""
         if options.resource_version in ("", "0"):
             return None
         version = parse_version(options.resource_version)
-        await self._reach(version)
+        await self._wait_for(version)
         if options.match == "Exact" or (options.limit and options.match != "NotOlderThan"):
             if version < self._horizon.floor():
-                raise Expired(TOO_OLD)
+                raise Expired(VERSION_TOO_OLD)
             return version
         return None
 
@@ -149,7 +149,7 @@ class Reads:
         if token.version == CURRENT:
             start = _Start(None, token, -1)
             return await self._read(definition, namespace, options.limit, match, start)
-        await self._reach(token.version)
+        await self._wait_for(token.version)
         expired = self._clock.now() - token.issued > self._horizon.window
         if expired or token.version < self._horizon.floor():
             raise Expired(TOKEN_TOO_OLD, fresh=str(_fresh(token)))
@@ -164,7 +164,7 @@ class Reads:
         bodies: list[bytes] = []
         version, after, more, total = start.version, start.after, True, start.remaining
         while more:
-            wanted = min(limit - len(bodies), SLICE) if limit > 0 else SLICE
+            wanted = min(limit - len(bodies), BATCH_ROWS) if limit > 0 else BATCH_ROWS
             with self._journal.read() as view:
                 state = self._state(view, version)
                 version = view.head if version is None else version
@@ -180,9 +180,9 @@ class Reads:
         assert version is not None
         if not more or after is None:
             return Listing(bodies, version)
-        return self._unfinished(bodies, version, after, total, start)
+        return self._with_token(bodies, version, after, total, start)
 
-    def _unfinished(
+    def _with_token(
         self, bodies: list[bytes], version: int, after: tuple[str, str], total: int | None, start: _Start
     ) -> Listing:
         remaining = -1 if total is None or total < 0 else total - len(bodies)
@@ -190,22 +190,22 @@ class Reads:
         token = Token(version, issued, after[0], after[1], remaining)
         return Listing(bodies, version, str(token), max(remaining, 0))
 
-    def _state(self, view: View, version: int | None) -> State:
+    def _state(self, view: View, version: int | None) -> VersionedState:
         if version is None or version == view.head:
             return view
         try:
             return view.at(version)
         except Compacted:
-            raise Expired(TOO_OLD) from None
+            raise Expired(VERSION_TOO_OLD) from None
 
-    def token_behind(self, version: int, namespace: str, name: str) -> str:
-        """Where a list at a version goes on behind one of its objects, for who could not use all of a page."""
+    def token_after(self, version: int, namespace: str, name: str) -> str:
+        """A token to continue a list after one of its objects, for a caller that did not use the whole page."""
         return str(Token(version, self._clock.now(), namespace, name, -1))
 
-    async def _reach(self, version: int) -> None:
+    async def _wait_for(self, version: int) -> None:
         if version <= self._feed.head:
             return
-        with trio.move_on_after(PATIENCE):
+        with trio.move_on_after(VERSION_WAIT):
             await self._feed.reached(version)
             return
         raise VersionTooLarge(version, self._feed.head)
@@ -213,9 +213,9 @@ class Reads:
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    version: int | None  # None: the newest
+    version: int | None  # None: the current one
     token: Token | None
-    remaining: int | None  # items after this point; None: not yet counted, -1: not to be told
+    remaining: int | None  # items after this point; None: not yet counted, -1: unknown
 
     @property
     def after(self) -> tuple[str, str] | None:

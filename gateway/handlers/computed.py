@@ -12,7 +12,7 @@ import orjson
 from actors.kinds.declaration.definition import Definition
 from actors.messages import Object
 from actors.selectors import matcher
-from actors.store.addressing import missing
+from actors.store.addressing import not_found
 from actors.store.document import facts_of
 from actors.store.reads import Listing, ListOptions
 
@@ -27,7 +27,7 @@ class ComputedObjects:
         for one in self._sources[definition.type_name]():
             if one["metadata"]["name"] == name:
                 return orjson.dumps(one)
-        raise missing(definition, name)
+        raise not_found(definition, name)
 
     def listing(self, definition: Definition, options: ListOptions) -> Listing:
         """All matching objects by name. There are no pages: objects are few, and have no resourceVersion to page at."""

@@ -21,7 +21,7 @@ from actors.resource import options
 from actors.resource.collection import delete_collection
 from actors.resource.directory import Directory
 from actors.resource.evictions import Evictions
-from actors.store.addressing import check_name, settle_namespace
+from actors.store.addressing import check_name, check_namespace
 from actors.store.reads import ListOptions, Reads
 from actors.write_context import WriteContexts
 from gateway.handlers.bodies import decode_body, decode_delete_options
@@ -136,7 +136,7 @@ class Dispatch:
         if context.parameters:
             if context.parameters.boolean("export"):
                 raise BadRequest("the export parameter, deprecated since v1.14, is no longer supported")
-            await self._reads.reach(context.parameters.first("resourceVersion") or "")
+            await self._reads.wait_for_version(context.parameters.first("resourceVersion") or "")
         view = definition
         if route.subresource:
             view, body = self._get_subresource(definition, route)
@@ -195,7 +195,7 @@ class Dispatch:
                 context, definition, write, self._write_contexts.new(context.user, context.manager)
             )
         body = await decode_body(context, definition, self._names, write.field_validation)
-        settle_namespace(_namespace(definition, context.route), body.object)
+        check_namespace(_namespace(definition, context.route), body.object)
         metadata = body.object["metadata"]
         generates = bool(metadata.get("generateName")) and not metadata.get("name")
         write_context = self._write_contexts.new(context.user, context.manager, suffix=generates)
@@ -224,7 +224,7 @@ class Dispatch:
         view = definition.definition_at(context.route.subresource)
         encoder = self._encoders.of(context, view)
         body = await decode_body(context, view, self._names, write.field_validation)
-        settle_namespace(_namespace(definition, context.route), body.object)
+        check_namespace(_namespace(definition, context.route), body.object)
         check_name(context.route.name, body.object)
         command = Replace(
             definition.api_version,

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Awaitable
 
-from actors.access.anonymous import NOBODY
+from actors.access.anonymous import ANONYMOUS_USER
 from actors.access.attributes import Attributes
 from actors.access.authenticate import Authenticated, Authenticator
 from actors.access.authorize import Authorizer, Decision, forbidden
@@ -70,7 +70,7 @@ class Pipeline:
 
     async def handle(self, request: Request) -> Response:
         began = time.perf_counter()
-        context = RequestContext(request, NO_ROUTE, EMPTY, NOBODY)
+        context = RequestContext(request, NO_ROUTE, EMPTY, ANONYMOUS_USER)
         try:
             watch = False
             if request.query:

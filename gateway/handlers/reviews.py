@@ -15,7 +15,7 @@ from actors.names import Names
 from actors.patch.managed_fields.field_view import FieldViews
 from actors.patch.managed_fields.ownership import owned_after
 from actors.resource import options
-from actors.store.addressing import settle_namespace
+from actors.store.addressing import check_namespace
 from gateway.handlers.bodies import decode_body
 from gateway.requests import render
 from gateway.requests.context import RequestContext
@@ -40,7 +40,7 @@ class ReviewHandler:
         decoded = await decode_body(context, definition, self._names, write.field_validation)
         review = decoded.object
         review.pop("status", None)
-        settle_namespace(context.route.namespace, review)
+        check_namespace(context.route.namespace, review)
         if definition.namespaced:
             review["metadata"]["namespace"] = context.route.namespace
         status = await self._reviews.status(definition, review, context.user)

@@ -16,7 +16,7 @@ from actors.names import Names
 from actors.resource import options
 from actors.resource.directory import Directory
 from actors.resource.evictions import Evictions
-from actors.store.addressing import impossible, settle_namespace
+from actors.store.addressing import check_namespace, invalid_name
 from actors.store.document import decode
 from actors.store.reads import Reads
 from gateway.handlers.bodies import decode_body
@@ -44,7 +44,7 @@ class SubresourceHandler:
         view = definition.definition_at(subresource.name)
         body = await decode_body(context, view, self._names, write.field_validation)
         namespace, sent = context.route.namespace, body.object
-        settle_namespace(namespace, sent)
+        check_namespace(namespace, sent)
         if subresource.unimplemented_message:
             await self._validate(context, definition, view, sent)
             raise Unimplemented(subresource.unimplemented_message)
@@ -108,7 +108,7 @@ def _object_name(context: RequestContext, view: Definition, sent: Object) -> str
         raise BadRequest(f"name in URL does not match name in {view.kind} object")
     if not name:
         raise BadRequest("Name parameter required.")
-    if refusal := impossible(name):
+    if refusal := invalid_name(name):
         raise refusal
     return name
 

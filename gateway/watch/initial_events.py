@@ -58,7 +58,7 @@ class InitialEvents:
             if last_sent is None:
                 return version
             # A client's continue token expires with time; this one lives as long as its version is in the journal.
-            token = self._reads.token_behind(version, *last_sent)
+            token = self._reads.token_after(version, *last_sent)
             await trio.lowlevel.checkpoint()
 
     async def _page(self, token: str, limit: int) -> Listing:

@@ -7,4 +7,4 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def commits_in_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.store.committer.QUICK", math.inf)
+    monkeypatch.setattr("actors.store.committer.SLOW_COMMIT", math.inf)

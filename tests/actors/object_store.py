@@ -199,7 +199,7 @@ class Store:
         definition = self.definition(plural)
         where = namespace if definition.namespaced else ""
         with _refusals():
-            await self.reads.reach(str(query.get("resourceVersion", "")))
+            await self.reads.wait_for_version(str(query.get("resourceVersion", "")))
             return _document(self.reads.get(definition, where, name))
 
     async def list(self, plural: str, namespace: str | None = "default", **query: Any) -> Document:

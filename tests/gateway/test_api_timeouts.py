@@ -31,7 +31,7 @@ async def after(api: Api, clock: MockClock, seconds: float, method: str, **query
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.store.reads.PATIENCE", float("inf"))
+    monkeypatch.setattr("actors.store.reads.VERSION_WAIT", float("inf"))
 
 
 @pytest.mark.usefixtures("patient")

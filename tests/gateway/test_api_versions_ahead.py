@@ -13,13 +13,13 @@ AHEAD = 1_000_000
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.store.reads.PATIENCE", 0.01)
+    monkeypatch.setattr("actors.store.reads.VERSION_WAIT", 0.01)
 
 
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """As long as it takes: such a read is answered by an event or never."""
-    monkeypatch.setattr("actors.store.reads.PATIENCE", float("inf"))
+    monkeypatch.setattr("actors.store.reads.VERSION_WAIT", float("inf"))
 
 
 @everywhere

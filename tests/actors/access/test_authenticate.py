@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from actors.access.anonymous import NOBODY
-from actors.access.authenticate import EXTRA_SPACE, SUBJECTS_KEPT, Authenticated, Authenticator
+from actors.access.anonymous import ANONYMOUS_USER
+from actors.access.authenticate import EXTRA_SPACE, MAX_CACHED_SUBJECTS, Authenticated, Authenticator
 from actors.errors import Unauthorized
 from actors.identity import User
 
@@ -18,7 +18,7 @@ ADMIN_CERTIFICATE = {
 
 
 def known(authenticator: Authenticator, header: bytes | None, certificate: Any = None) -> Authenticated:
-    """What is known is returned at once, not awaited."""
+    """The result, which is returned without an awaitable."""
     found = authenticator.authenticate(header, certificate)
     assert isinstance(found, Authenticated)
     return found
@@ -39,7 +39,7 @@ def authenticator() -> Authenticator:
         b"Bearer alicetoken x",
     ],
 )
-def test_a_known_token_is_its_user(authenticator: Authenticator, header: bytes) -> None:
+def test_static_token_authenticates_its_user(authenticator: Authenticator, header: bytes) -> None:
     assert known(authenticator, header, None) == SIGNED_IN
 
 
@@ -47,7 +47,7 @@ def test_a_known_token_is_its_user(authenticator: Authenticator, header: bytes) 
     "header",
     [b"Bearer AliceToken", b"Bearer alicetoke", b"Bearer alicetoken,alice", b"bearer x", b"Bearer \xff"],
 )
-def test_an_unknown_token_is_refused_although_anonymous_is_allowed(
+def test_unknown_token_is_refused_even_if_anonymous_is_allowed(
     authenticator: Authenticator, header: bytes
 ) -> None:
     with pytest.raises(Unauthorized):
@@ -58,41 +58,41 @@ def test_an_unknown_token_is_refused_although_anonymous_is_allowed(
     "header",
     [None, b"", b"Bearer", b"Bearer ", b"alicetoken", b"Basic YWRtaW46YWRtaW50b2tlbg==", b"Token alicetoken"],
 )
-def test_no_credentials_are_nobody(authenticator: Authenticator, header: bytes | None) -> None:
-    assert known(authenticator, header, None) == Authenticated(NOBODY)
+def test_request_without_credentials_is_anonymous(authenticator: Authenticator, header: bytes | None) -> None:
+    assert known(authenticator, header, None) == Authenticated(ANONYMOUS_USER)
 
 
 @pytest.mark.parametrize("header", [b"Bearer  alicetoken", b"Bearer  no-such-token", b"bearer   x"])
-def test_two_spaces_before_the_token_are_nobody_with_a_warning(
+def test_extra_space_before_the_token_is_anonymous_with_a_warning(
     authenticator: Authenticator, header: bytes
 ) -> None:
-    assert known(authenticator, header, None) == Authenticated(NOBODY, (EXTRA_SPACE,))
+    assert known(authenticator, header, None) == Authenticated(ANONYMOUS_USER, (EXTRA_SPACE,))
 
 
 @pytest.mark.parametrize("header", [None, b"Basic eA==", b"Bearer  alicetoken"])
-def test_nobody_is_refused_where_anonymous_is_off(header: bytes | None) -> None:
+def test_anonymous_request_is_refused_if_anonymous_is_off(header: bytes | None) -> None:
     with pytest.raises(Unauthorized):
         Authenticator({"alicetoken": ALICE}, anonymous=False).authenticate(header, None)
 
 
-def test_a_certificate_stands_before_the_header(authenticator: Authenticator) -> None:
+def test_client_certificate_takes_precedence_over_the_header(authenticator: Authenticator) -> None:
     admin = Authenticated(User("admin", groups=("system:masters", "system:authenticated")))
     assert known(authenticator, b"Bearer alicetoken", ADMIN_CERTIFICATE) == admin
     assert known(authenticator, b"Bearer unknown", ADMIN_CERTIFICATE) == admin
 
 
-def test_more_certificates_than_are_kept_do_no_harm(authenticator: Authenticator) -> None:
-    for turn in range(2 * SUBJECTS_KEPT + 1):
+def test_more_certificates_than_the_cache_holds_authenticate(authenticator: Authenticator) -> None:
+    for turn in range(2 * MAX_CACHED_SUBJECTS + 1):
         certificate = {"subject": ((("commonName", f"user-{turn}"),),)}
         assert known(authenticator, None, certificate).user.name == f"user-{turn}"
 
 
-def test_a_certificate_that_names_nobody_leaves_it_to_the_header(authenticator: Authenticator) -> None:
+def test_certificate_without_common_name_falls_back_to_the_header(authenticator: Authenticator) -> None:
     nameless = {"subject": ((("organizationName", "devs"),),)}
     assert known(authenticator, b"Bearer alicetoken", nameless) == SIGNED_IN
-    assert known(authenticator, None, nameless) == Authenticated(NOBODY)
+    assert known(authenticator, None, nameless) == Authenticated(ANONYMOUS_USER)
 
 
-def test_nobody_does_not_become_somebody_by_a_token_of_that_name() -> None:
+def test_token_of_the_anonymous_user_gets_no_authenticated_group() -> None:
     authenticator = Authenticator({"t": User("system:anonymous")}, anonymous=True)
     assert known(authenticator, b"Bearer t", None).user.groups == ()

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from actors.access.anonymous import NOBODY
+from actors.access.anonymous import ANONYMOUS_USER
 from actors.access.attributes import Attributes
 from actors.access.authorize import Decision, forbidden
 from actors.access.modes import MODES, authorizer
@@ -27,37 +27,37 @@ def allowed(mode: str, attributes: Attributes) -> bool:
 @pytest.mark.parametrize(
     "asked", [Attributes(ADMIN, "delete", resource="nodes", name="a"), path("post", "/x", ADMIN)]
 )
-def test_masters_may_do_everything(mode: str, asked: Attributes) -> None:
+def test_system_masters_are_allowed_everything(mode: str, asked: Attributes) -> None:
     assert allowed(mode, asked)
 
 
 @pytest.mark.parametrize("mode", ["RBAC", "Node,RBAC"])
-@pytest.mark.parametrize("user", [ALICE, NOBODY])
-def test_others_may_touch_no_resource(mode: str, user: User) -> None:
+@pytest.mark.parametrize("user", [ALICE, ANONYMOUS_USER])
+def test_other_users_get_no_access_to_resources(mode: str, user: User) -> None:
     asked = Attributes(user, "get", resource="configmaps", namespace="x", name="a", path="/version")
     assert not allowed(mode, asked)
 
 
-def test_always_allow_allows_nobody_too() -> None:
-    assert allowed("AlwaysAllow", path("post", "/healthz", NOBODY))
+def test_always_allow_allows_anonymous_requests() -> None:
+    assert allowed("AlwaysAllow", path("post", "/healthz", ANONYMOUS_USER))
 
 
 @pytest.mark.parametrize("open_to_all", ["/healthz", "/livez", "/readyz", "/version", "/version/"])
-@pytest.mark.parametrize("user", [ALICE, NOBODY])
-def test_health_and_version_are_open_to_everyone(user: User, open_to_all: str) -> None:
+@pytest.mark.parametrize("user", [ALICE, ANONYMOUS_USER])
+def test_health_and_version_paths_are_allowed_to_everyone(user: User, open_to_all: str) -> None:
     assert allowed("RBAC", path("get", open_to_all, user))
     assert not allowed("RBAC", path("post", open_to_all, user))
 
 
 @pytest.mark.parametrize("discovery", ["/api", "/api/v1", "/apis", "/apis/apps/v1", "/openapi/v2"])
-def test_discovery_is_open_to_those_who_signed_in(discovery: str) -> None:
+def test_discovery_is_allowed_to_authenticated_users_only(discovery: str) -> None:
     assert allowed("RBAC", path("get", discovery, ALICE))
-    assert not allowed("RBAC", path("get", discovery, NOBODY))
+    assert not allowed("RBAC", path("get", discovery, ANONYMOUS_USER))
 
 
 @pytest.mark.parametrize("closed", ["/", "/metrics", "/livez/ping", "/healthz/", "/apisx", "/versions"])
-@pytest.mark.parametrize("user", [ALICE, NOBODY])
-def test_other_paths_are_closed(user: User, closed: str) -> None:
+@pytest.mark.parametrize("user", [ALICE, ANONYMOUS_USER])
+def test_other_paths_are_not_allowed(user: User, closed: str) -> None:
     assert not allowed("RBAC", path("get", closed, user))
 
 
@@ -82,10 +82,10 @@ def test_other_paths_are_closed(user: User, closed: str) -> None:
         ),
     ],
 )
-def test_a_refusal_says_who_what_and_where(asked: Attributes, text: str) -> None:
+def test_forbidden_message_names_user_verb_and_resource(asked: Attributes, text: str) -> None:
     assert forbidden(asked).message == text
 
 
-def test_a_refusal_ends_with_the_reason_where_there_is_one() -> None:
+def test_forbidden_message_ends_with_the_reason() -> None:
     asked = Attributes(ALICE, "get", resource="secrets", namespace="x", name="s")
     assert forbidden(asked, "no relationship found").message.endswith(": no relationship found")

@@ -1,4 +1,4 @@
-"""Authorizers in order: the first that allows or denies decides, and only who has to wait is awaited."""
+"""A chain of authorizers: the first that allows or denies decides, and only awaitables are awaited."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PATHS = Rules(paths=(PathRule(("get",), ("/x",)),))
 
 
 class Fixed:
-    """Knows its decision at once."""
+    """Returns its decision."""
 
     def __init__(self, decision: Decision, rules: Rules = PODS) -> None:
         self.decision = decision
@@ -36,7 +36,7 @@ class Fixed:
 
 
 class Slow(Fixed):
-    """Has to wait for it."""
+    """Returns an awaitable of its decision."""
 
     def authorize(self, attributes: Attributes) -> Awaitable[Decision]:
         self.asked += 1
@@ -58,7 +58,7 @@ async def decide(*authorizers: Authorizer) -> Decision:
 
 @pytest.mark.parametrize("decision", [ALLOWED, DENIED, Decision(Verdict.DENY, "because")])
 @pytest.mark.parametrize("kind", [Fixed, Slow])
-async def test_the_first_opinion_ends_the_chain(
+async def test_first_opinion_ends_the_chain(
     kind: type[Fixed], decision: Decision, autojump_clock: trio.testing.MockClock
 ) -> None:
     before, after = kind(unsure("not mine")), Fixed(ALLOWED)
@@ -75,18 +75,18 @@ async def test_the_first_opinion_ends_the_chain(
     ],
     ids=["known", "mixed", "slow"],
 )
-async def test_reasons_are_joined_when_nobody_has_an_opinion(
+async def test_reasons_are_joined_if_no_authorizer_has_an_opinion(
     authorizers: tuple[Fixed, ...], autojump_clock: trio.testing.MockClock
 ) -> None:
     assert await decide(*authorizers) == unsure("a\nb")
 
 
-def test_what_all_know_is_returned_without_a_coroutine() -> None:
+def test_known_decisions_need_no_coroutine() -> None:
     assert AuthorizerChain([Fixed(unsure("a")), Fixed(ALLOWED)]).authorize(ASKED) is ALLOWED
     assert AuthorizerChain([Fixed(NO_OPINION), Fixed(NO_OPINION)]).authorize(ASKED) is NO_OPINION
     assert AuthorizerChain([Fixed(ALLOWED), Slow(DENIED)]).authorize(ASKED) is ALLOWED
 
 
-def test_rules_are_those_of_all() -> None:
+def test_rules_of_all_authorizers_are_joined() -> None:
     chain = AuthorizerChain([Fixed(NO_OPINION), Fixed(NO_OPINION, PATHS)])
     assert chain.rules(ALICE, "default") == Rules(PODS.resources, PATHS.paths)

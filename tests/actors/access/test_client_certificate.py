@@ -22,5 +22,5 @@ from actors.identity import User
         ((), None),
     ],
 )
-def test_the_subject_is_the_user(subject: Any, user: User | None) -> None:
+def test_subject_of_the_certificate_is_the_user(subject: Any, user: User | None) -> None:
     assert user_of_certificate({"subject": subject}) == user

@@ -8,7 +8,7 @@ from actors.access.tokens import TokenFileError, parse_tokens, read_tokens
 from actors.identity import User
 
 
-def test_reads_users_with_and_without_groups(tmp_path: Path) -> None:
+def test_users_are_read_with_and_without_groups(tmp_path: Path) -> None:
     file = tmp_path / "tokens.csv"
     file.write_text(
         'admintoken,admin,uid-admin,"system:masters"\n\nalicetoken,alice,uid-alice,"devs,testers"\r\nbobtoken,bob,\n'
@@ -31,18 +31,18 @@ def test_reads_users_with_and_without_groups(tmp_path: Path) -> None:
         ('a,alice,1,"devs"x\n', "line 1: "),
     ],
 )
-def test_a_mistake_is_told_with_its_line(text: str, said: str) -> None:
+def test_error_names_the_line_of_a_mistake(text: str, said: str) -> None:
     with pytest.raises(TokenFileError) as refused:
         parse_tokens(text.splitlines(keepends=True), "tokens.csv")
     assert said in str(refused.value)
 
 
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+def test_error_names_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(TokenFileError, match=r"nowhere\.csv: No such file"):
         read_tokens(tmp_path / "nowhere.csv")
 
 
-def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+def test_error_names_a_file_that_is_not_text(tmp_path: Path) -> None:
     file = tmp_path / "tokens.csv"
     file.write_bytes(b"\xff\xfe,a,b\n")
     with pytest.raises(TokenFileError, match="is not UTF-8"):

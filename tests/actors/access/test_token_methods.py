@@ -1,4 +1,4 @@
-"""Bearer tokens that the token file does not list: methods in order, at once or awaited; the first success wins."""
+"""Bearer tokens that are not static: methods in order, with or without awaiting; the first success wins."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SIGNED_IN = User("bob", "7", ("ops", "system:authenticated"), (("scopes", ("read
 
 
 class Known:
-    """Accepts one token, at once."""
+    """Accepts one token, without an awaitable."""
 
     def __init__(self, token: bytes, user: User = BOB) -> None:
         self.token = token
@@ -53,25 +53,25 @@ async def authenticate(header: bytes, *methods: TokenMethod) -> Authenticated:
 
 
 @pytest.mark.parametrize("kind", [Known, Slow])
-async def test_the_first_success_wins(kind: type[Known], autojump_clock: trio.testing.MockClock) -> None:
+async def test_first_success_wins(kind: type[Known], autojump_clock: trio.testing.MockClock) -> None:
     first, second, third = kind(b"other"), kind(b"t"), kind(b"t", User("carol"))
     assert (await authenticate(b"Bearer t", first, second, third)).user == SIGNED_IN
     assert (len(first.asked), len(second.asked), len(third.asked)) == (1, 1, 0)
 
 
 @pytest.mark.parametrize("kind", [Known, Slow])
-async def test_a_token_that_no_method_accepts_is_refused(
+async def test_token_that_no_method_accepts_is_refused(
     kind: type[Known], autojump_clock: trio.testing.MockClock
 ) -> None:
     with pytest.raises(Unauthorized):
         await authenticate(b"Bearer unknown", kind(b"t"), Known(b"u"))
 
 
-async def test_a_method_after_a_slow_one_is_asked(autojump_clock: trio.testing.MockClock) -> None:
+async def test_method_after_a_slow_one_is_called(autojump_clock: trio.testing.MockClock) -> None:
     assert (await authenticate(b"Bearer t", Slow(b"other"), Known(b"t"))).user == SIGNED_IN
 
 
-def test_what_is_known_is_returned_without_a_coroutine() -> None:
+def test_known_token_needs_no_coroutine() -> None:
     slow = Slow(b"t")
     assert isinstance(authenticator(slow).authenticate(b"Bearer static", None), Authenticated)
     assert isinstance(authenticator(Known(b"t"), slow).authenticate(b"bearer t", None), Authenticated)
@@ -79,7 +79,7 @@ def test_what_is_known_is_returned_without_a_coroutine() -> None:
     assert slow.asked == []
 
 
-async def test_audiences_are_asked_for_and_returned() -> None:
+async def test_audiences_are_passed_to_methods_and_returned() -> None:
     method = Known(b"static")
     found = authenticator(method).by_token(b"static", ("vault",))
     assert found == Authenticated(SIGNED_IN, audiences=("vault",)), "static tokens are for this server alone"

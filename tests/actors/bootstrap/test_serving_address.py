@@ -59,7 +59,7 @@ async def test_start_at_the_same_address_writes_nothing() -> None:
         assert store.journal.head == head
 
 
-async def test_only_the_address_is_set_again() -> None:
+async def test_start_updates_only_the_address() -> None:
     async with open_store() as store:
         await start(store, "192.0.2.7", 6443)
         changed = await store.get("endpoints", "kubernetes")

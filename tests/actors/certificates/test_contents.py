@@ -23,7 +23,7 @@ def loaded(certificates: Certificates, name: str) -> x509.Certificate:
     return x509.load_pem_x509_certificate(certificates.certificate(name).read_bytes())
 
 
-def test_first_start_makes_all_three(certificates: Certificates) -> None:
+def test_first_start_creates_all_three_certificates(certificates: Certificates) -> None:
     assert certificates.made == ("ca", "server", "admin")
 
 

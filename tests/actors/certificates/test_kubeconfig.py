@@ -15,7 +15,9 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     return prepare(tmp_path_factory.mktemp("data") / "pki", ("localhost",), 1_800_000_000.0)
 
 
-def test_contains_address_ca_certificate_and_key(certificates: Certificates, tmp_path: Path) -> None:
+def test_kubeconfig_contains_address_ca_certificate_and_key(
+    certificates: Certificates, tmp_path: Path
+) -> None:
     file = tmp_path / "admin.kubeconfig"
     assert write_kubeconfig(file, "https://127.0.0.1:6443", certificates.authority, certificates)
     config = yaml.safe_load(file.read_text())
@@ -29,7 +31,9 @@ def test_contains_address_ca_certificate_and_key(certificates: Certificates, tmp
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
-def test_is_written_only_when_something_changed(certificates: Certificates, tmp_path: Path) -> None:
+def test_kubeconfig_is_written_only_when_its_contents_change(
+    certificates: Certificates, tmp_path: Path
+) -> None:
     file = tmp_path / "admin.kubeconfig"
     assert write_kubeconfig(file, "https://127.0.0.1:6443", certificates.authority, certificates)
     assert not write_kubeconfig(file, "https://127.0.0.1:6443", certificates.authority, certificates)

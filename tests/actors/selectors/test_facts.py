@@ -18,7 +18,7 @@ filled = st.dictionaries(st.text(), st.text(min_size=1))
 
 
 @given(words, filled, st.text(), st.lists(st.text()))
-def test_what_is_packed_comes_back(
+def test_packed_facts_are_unpacked_unchanged(
     labels: dict[str, str], fields: dict[str, str], uid: str, owners: list[str]
 ) -> None:
     packed = pack_facts(labels, fields, uid, owners)
@@ -28,7 +28,7 @@ def test_what_is_packed_comes_back(
 
 
 @given(words, filled, st.text(), st.lists(st.text()))
-def test_owners_are_seen_without_unpacking(
+def test_has_owners_decides_without_unpacking(
     labels: dict[str, str], fields: dict[str, str], uid: str, owners: list[str]
 ) -> None:
     # A uid is ASCII; a text may end in any byte that UTF-8 continues with.
@@ -36,16 +36,16 @@ def test_owners_are_seen_without_unpacking(
     assert has_owners(pack_facts(labels, fields, uid, uids)) == bool(owners)
 
 
-def test_a_field_without_a_value_is_left_out() -> None:
+def test_empty_field_is_left_out() -> None:
     assert pack_facts({"a": ""}, {"b": ""}, "u", []) == pack_facts({"a": ""}, {}, "u", [])
 
 
-def test_the_bytes_are_those_of_every_earlier_release() -> None:
+def test_bytes_equal_those_of_earlier_releases() -> None:
     packed = pack_facts({"app": "web"}, {"metadata.name": "a"}, "u-1", ["u-0"])
     assert packed.hex() == "9493a3617070ffa377656293ad6d657461646174612e6e616d65fea161a3752d3191a3752d30"
 
 
-def test_items_that_a_later_layout_adds_are_passed_over() -> None:
+def test_items_of_a_later_layout_are_ignored() -> None:
     packed = msgpack.packb([["app", -1, "web"], [], "u-1", "from the future", 7, ["u-0"]])
     assert unpack_labels(packed) == {"app": "web"}
     assert unpack_uids(packed) == ("u-1", ("u-0",))
@@ -68,7 +68,7 @@ plain = st.sampled_from(["", "a", "aa", "metadata.name"])
     plain,
     plain,
 )
-def test_a_label_or_field_is_there_exactly_if_its_bytes_are(
+def test_facts_contain_the_bytes_of_exactly_the_labels_and_fields(
     labels: dict[str, str], fields: dict[str, str], uid: str, owners: list[str], key: str, value: str
 ) -> None:
     packed = pack_facts(labels, fields, uid, owners)

@@ -23,7 +23,7 @@ from actors.selectors import FieldSelector
         (" a = b ", [(" a ", "=", " b ")]),
     ],
 )
-def test_reads(text: str, requirements: list[tuple[str, str, str]]) -> None:
+def test_valid_selector_is_parsed(text: str, requirements: list[tuple[str, str, str]]) -> None:
     assert FieldSelector.parse(text).requirements == tuple(requirements)
 
 
@@ -42,19 +42,19 @@ def test_reads(text: str, requirements: list[tuple[str, str, str]]) -> None:
         ("a=b=c", "invalid field selector: unescaped character in value: 61"),
     ],
 )
-def test_refuses(text: str, message: str) -> None:
+def test_invalid_selector_is_refused(text: str, message: str) -> None:
     with pytest.raises(BadRequest) as refused:
         FieldSelector.parse(text)
     assert refused.value.message == message
 
 
-def test_a_missing_field_counts_as_empty() -> None:
+def test_missing_field_counts_as_empty() -> None:
     assert FieldSelector.parse("spec.nodeName=").matches({})
     assert not FieldSelector.parse("spec.nodeName!=").matches({})
     assert FieldSelector.parse("spec.nodeName!=a").matches({})
 
 
-def test_tells_the_only_value_it_leaves_for_a_field() -> None:
+def test_exact_returns_the_required_value() -> None:
     selector = FieldSelector.parse("metadata.name=a,type!=b")
     assert selector.exact("metadata.name") == "a"
     assert selector.exact("type") is None
@@ -62,5 +62,5 @@ def test_tells_the_only_value_it_leaves_for_a_field() -> None:
 
 
 @pytest.mark.parametrize("text", [r"a=x\,y\=z\\,b!=2", ""])
-def test_prints_what_it_was_made_of(text: str) -> None:
+def test_printed_selector_parses_to_the_same_selector(text: str) -> None:
     assert str(FieldSelector.parse(text)) == text

@@ -41,7 +41,7 @@ def refusal(text: str) -> str:
         ("a in (b) c", "found 'c', expected: ',' or 'end of string'"),
     ],
 )
-def test_between_requirements(text: str, message: str) -> None:
+def test_mistake_between_requirements_is_reported(text: str, message: str) -> None:
     assert refusal(text) == message
 
 
@@ -66,7 +66,7 @@ def test_between_requirements(text: str, message: str) -> None:
         ("a in (web,(", "found '(', expected: ',', or identifier"),
     ],
 )
-def test_inside_a_requirement(text: str, message: str) -> None:
+def test_mistake_inside_a_requirement_is_reported(text: str, message: str) -> None:
     assert refusal(text) == f"unable to parse requirement: {message}"
 
 
@@ -88,7 +88,7 @@ def test_inside_a_requirement(text: str, message: str) -> None:
         ),
     ],
 )
-def test_a_key_that_no_label_can_have(key: str, why: str) -> None:
+def test_invalid_key_is_reported(key: str, why: str) -> None:
     assert refusal(f"{key}=x") == f'unable to parse requirement: <nil>: Invalid value: "{key}": {why}'
 
 
@@ -122,9 +122,9 @@ def test_a_key_that_no_label_can_have(key: str, why: str) -> None:
         ("a>-1", f'values[0][a]: Invalid value: "-1": {VALUE_RULE}'),
     ],
 )
-def test_a_value_that_no_label_can_have(text: str, message: str) -> None:
+def test_invalid_value_is_reported(text: str, message: str) -> None:
     assert refusal(text) == f"unable to parse requirement: {message}"
 
 
-def test_blanks_without_end_are_read_once() -> None:
+def test_many_trailing_blanks_are_parsed_in_linear_time() -> None:
     assert not LabelSelector.parse(" " * 1_000_000)

@@ -48,7 +48,7 @@ NONE: dict[str, str] = {}
         ("example.com/part-of=A_b.c-d", [{"example.com/part-of": "A_b.c-d"}], [{"part-of": "A_b.c-d"}]),
     ],
 )
-def test_selects(text: str, taken: list[dict[str, str]], left: list[dict[str, str]]) -> None:
+def test_selector_matches_labels(text: str, taken: list[dict[str, str]], left: list[dict[str, str]]) -> None:
     selector = LabelSelector.parse(text)
     assert all(selector.matches(labels) for labels in taken)
     assert not any(selector.matches(labels) for labels in left)
@@ -66,16 +66,16 @@ def test_selects(text: str, taken: list[dict[str, str]], left: list[dict[str, st
         ("a in ()", "a="),
     ],
 )
-def test_the_same_question_in_other_words_is_the_same_selector(one: str, other: str) -> None:
+def test_equivalent_texts_parse_to_the_same_selector(one: str, other: str) -> None:
     assert LabelSelector.parse(one) == LabelSelector.parse(other)
     assert str(LabelSelector.parse(one)) == str(LabelSelector.parse(other))
 
 
 @pytest.mark.parametrize("text", ["a,!b,c=1,d!=2,e in (1,2),f notin (,3),g>1,h<2,i="])
-def test_prints_what_it_was_made_of(text: str) -> None:
+def test_printed_selector_parses_to_the_same_selector(text: str) -> None:
     assert str(LabelSelector.parse(text)) == text
 
 
-def test_an_empty_selector_is_false() -> None:
+def test_empty_selector_is_false() -> None:
     assert not LabelSelector.parse("")
     assert LabelSelector.parse("a")

@@ -1,4 +1,4 @@
-"""The matcher over facts bytes against the plainest possible evaluation of the same selectors."""
+"""The matcher gives the same results as a naive evaluation of the same selectors."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def escaped(value: str) -> str:
 
 
 @given(st.lists(label_requirements, max_size=4), labels_of_objects, blanks)
-def test_labels_are_selected_as_a_naive_reading_would(
+def test_label_selector_equals_naive_evaluation(
     requirements: list[Requirement], labels: dict[str, str], blank: str
 ) -> None:
     selector = LabelSelector.parse(",".join(written(requirement, blank) for requirement in requirements))
@@ -100,7 +100,7 @@ def test_labels_are_selected_as_a_naive_reading_would(
 )
 @example([("a", "=", ["b"])], [], {"b": "a"}, {"a": "b"}, "u", [])
 @example([("a", "!", [])], [], {"b": "a"}, {}, "a", ["a"])
-def test_facts_are_matched_as_a_naive_reading_would(
+def test_matcher_equals_naive_evaluation(
     of_labels: list[Requirement],
     of_fields: list[tuple[str, str, str]],
     labels: dict[str, str],
@@ -117,12 +117,12 @@ def test_facts_are_matched_as_a_naive_reading_would(
     assert (match is None or match(pack_facts(labels, fields, uid, owners))) == expected
 
 
-def test_nothing_asked_is_no_matcher() -> None:
+def test_empty_selectors_need_no_matcher() -> None:
     assert matcher(None, None) is None
     assert matcher(LabelSelector.parse(""), FieldSelector.parse("")) is None
 
 
-def test_contradicting_requirements_select_nothing() -> None:
+def test_contradicting_requirements_match_nothing() -> None:
     match = matcher(LabelSelector.parse("a=1,a=2"), None)
     assert match is not None
     assert not any(match(pack_facts({"a": value}, {}, "u", [])) for value in ("1", "2", ""))

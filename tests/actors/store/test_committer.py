@@ -1,4 +1,4 @@
-"""The committer gathers batches, answers after durability, and refuses all that hangs on a failed batch."""
+"""The committer commits batches, calls back when they are durable, and fails every proposal after a failed batch."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def journal(tmp_path):
 
 
 class Log:
-    """Stands where the journal stands: remembers batches, and fails when told to."""
+    """A journal that only remembers batches, and raises the error that a test sets."""
 
     head = time = 0
 
@@ -46,7 +46,7 @@ class Log:
         self.events += events
 
 
-async def test_events_are_durable_when_done_is_called(journal):
+async def test_events_are_durable_when_the_callback_runs(journal):
     feed = Feed(journal.head)
     committer = Committer(journal, feed)
     seen: list[tuple[Exception | None, int]] = []
@@ -59,7 +59,7 @@ async def test_events_are_durable_when_done_is_called(journal):
     assert feed.head == 1
 
 
-async def test_what_is_submitted_together_is_one_commit():
+async def test_proposals_submitted_together_are_one_commit():
     log = Log()
     committer = Committer(log, Feed(0))
     async with trio.open_nursery() as nursery:
@@ -73,7 +73,7 @@ async def test_what_is_submitted_together_is_one_commit():
     assert committer.statistics().largest_batch == 3
 
 
-async def test_an_empty_submission_waits_for_those_before_it():
+async def test_empty_submission_waits_for_earlier_ones():
     log = Log()
     committer = Committer(log, Feed(0))
     order: list[str] = []
@@ -86,7 +86,7 @@ async def test_an_empty_submission_waits_for_those_before_it():
     assert order == ["a", "nothing"]
 
 
-async def test_a_failed_batch_is_told_and_offsets_are_not_reused():
+async def test_failed_batch_is_reported_and_its_offsets_are_not_reused():
     log = Log()
     log.failing = True
     committer = Committer(log, Feed(0))
@@ -118,12 +118,12 @@ async def committed(*proposals: Proposal) -> list[Event]:
     return log.events
 
 
-async def test_time_never_goes_back_along_the_log():
+async def test_event_times_never_decrease():
     events = await committed(*(proposal("a", time) for time in (5, 3, 9)))
     assert [(event.offset, event.time) for event in events] == [(1, 5), (2, 5), (3, 9)]
 
 
-async def test_bodies_and_predecessors_get_the_offsets_of_the_order():
+async def test_ordering_sets_the_offset_in_bodies_and_previous_offsets():
     first = proposal("a")
     events = await committed(proposal("b"), first, proposal("a", previous=first), proposal("c", previous=7))
     assert [event.previous for event in events] == [0, 0, 2, 7]
@@ -132,14 +132,14 @@ async def test_bodies_and_predecessors_get_the_offsets_of_the_order():
     ]
 
 
-async def test_nothing_has_an_offset_before_the_batch_is_ordered():
+async def test_proposal_has_no_offset_before_its_batch_is_ordered():
     committer, submitted = Committer(Log(), Feed(0)), proposal("a")
     committer.submit([submitted], lambda failure: None)
     assert submitted.event is None
 
 
-async def test_a_slow_disk_moves_commits_to_a_thread(monkeypatch):
-    monkeypatch.setattr("actors.store.committer.QUICK", 0.0)
+async def test_slow_disk_moves_commits_to_a_worker_thread(monkeypatch):
+    monkeypatch.setattr("actors.store.committer.SLOW_COMMIT", 0.0)
     log = Log()
     committer = Committer(log, Feed(0))
     async with trio.open_nursery() as nursery:

@@ -1,4 +1,4 @@
-"""A follower of the feed that fails takes no answer with it: what is durable is told to those who wrote it."""
+"""A follower of the feed that raises does not keep writers from getting their replies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def refuse(_: Sequence[Event]) -> None:
     raise RuntimeError("a mistake in a follower")
 
 
-async def test_writers_are_answered_and_the_committer_goes_on(
+async def test_writers_get_replies_and_the_committer_goes_on(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
     journal = Journal.open(tmp_path)

@@ -1,4 +1,4 @@
-"""A committer goes on where the journal ends: offsets and times never go back, whatever the clock says now."""
+"""A committer continues at the head of the journal: offsets and times never decrease, whatever the clock says."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LATE, EARLY = 9_000, 1_000
 
 
 async def write(folder: Path, name: str, time: int) -> tuple[int, int]:
-    """One write by a server that is started for it, at a time that its clock gives."""
+    """Start a committer and write one event at this time."""
     journal = Journal.open(folder)
     committer = Committer(journal, Feed(journal.head))
     type_id, body = journal.register_type("things"), b'{"metadata":{"resourceVersion":""}}'
@@ -31,7 +31,7 @@ async def write(folder: Path, name: str, time: int) -> tuple[int, int]:
     return proposal.event.offset, proposal.event.time
 
 
-async def test_a_clock_that_was_set_back_does_not_reach_the_log(tmp_path: Path) -> None:
+async def test_clock_set_back_between_starts_does_not_decrease_event_times(tmp_path: Path) -> None:
     assert await write(tmp_path, "a", LATE) == (1, LATE)
     assert await write(tmp_path, "b", EARLY) == (2, LATE)
     assert await write(tmp_path, "c", LATE + 1) == (3, LATE + 1)

@@ -1,4 +1,4 @@
-"""A follower of the feed that raises: nobody else notices, and it misses nothing."""
+"""A follower of the feed that raises does not affect the others, and misses no event."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.actors.object_store import Store, open_store
 
 
 class Follower:
-    """Notes offsets; fails while told to, in the middle of a batch."""
+    """Records offsets; raises in the middle of a batch while a test demands it."""
 
     def __init__(self) -> None:
         self.offsets: list[int] = []
@@ -42,7 +42,7 @@ async def write(store: Store, *names: str) -> list[int]:
     return [int(one["metadata"]["resourceVersion"]) for one in made]
 
 
-async def test_later_followers_and_waiters_go_on(caplog: pytest.LogCaptureFixture) -> None:
+async def test_later_followers_and_waiters_get_the_batch(caplog: pytest.LogCaptureFixture) -> None:
     async with followed() as (store, first, second):
         first.failing = True
         waited = trio.Event()
@@ -60,7 +60,7 @@ async def test_later_followers_and_waiters_go_on(caplog: pytest.LogCaptureFixtur
         assert "a follower of the feed failed" in caplog.text
 
 
-async def test_it_gets_what_it_missed_before_anything_new() -> None:
+async def test_failed_follower_gets_missed_events_first() -> None:
     async with followed() as (store, first, second):
         versions = await write(store, "a")
         first.failing = True
@@ -71,7 +71,7 @@ async def test_it_gets_what_it_missed_before_anything_new() -> None:
         assert first.offsets == second.offsets == versions
 
 
-async def test_it_is_brought_up_to_date_when_nothing_new_comes(autojump_clock: MockClock) -> None:
+async def test_failed_follower_gets_missed_events_without_a_new_batch(autojump_clock: MockClock) -> None:
     async with followed() as (store, first, _), trio.open_nursery() as nursery:
         nursery.start_soon(store.feed.run)
         first.failing = True
@@ -84,7 +84,7 @@ async def test_it_is_brought_up_to_date_when_nothing_new_comes(autojump_clock: M
         nursery.cancel_scope.cancel()
 
 
-async def test_one_that_is_far_behind_gets_everything_in_order() -> None:
+async def test_follower_far_behind_gets_all_events_in_order() -> None:
     async with followed() as (store, first, second):
         first.failing = True
         total = CATCH_UP_EVENTS + 200
@@ -97,7 +97,7 @@ async def test_one_that_is_far_behind_gets_everything_in_order() -> None:
         assert len(first.offsets) == total + 1
 
 
-async def test_one_that_unfollows_is_forgotten() -> None:
+async def test_follower_that_unfollows_gets_no_more_events() -> None:
     async with followed() as (store, first, second):
         first.failing = True
         await write(store, "a")

@@ -1,4 +1,4 @@
-"""Housekeeping keeps pace with a short retention, and does not hurry for a long one."""
+"""Housekeeping runs more often for a short retention than for a long one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def floor_of(journal: Journal) -> int:
 
 
 @pytest.mark.parametrize(("keep", "waited"), [(2, 2.5), (300, 331), (None, 0)])
-async def test_retention_is_late_by_a_tenth_at_most(
+async def test_retention_is_late_by_at_most_a_tenth(
     tmp_path: Path, autojump_clock: MockClock, keep: int | None, waited: float
 ) -> None:
     journal = Journal.open(tmp_path)

@@ -1,4 +1,4 @@
-"""A full disk that has room again is noticed, whether or not anybody writes."""
+"""Housekeeping notices that a full disk has room again, even without writes."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ class Full(Journal):
         super().probe()
 
 
-async def test_the_failure_is_forgotten_once_a_write_succeeds(tmp_path):
+async def test_failure_is_cleared_once_a_write_succeeds(tmp_path):
     journal = Full.open(tmp_path)
     committer = Committer(journal, Feed(journal.head))
     housekeeping = Housekeeping(journal, committer, WallClock(), None)
@@ -30,17 +30,17 @@ async def test_the_failure_is_forgotten_once_a_write_succeeds(tmp_path):
     async with trio.open_nursery() as nursery:
         nursery.start_soon(committer.run)
         with pytest.raises(StorageFull):
-            await housekeeping.tidy()
+            await housekeeping.run_once()
         assert committer.last_failure == "full"
         journal.full = False
-        await housekeeping.tidy()
+        await housekeeping.run_once()
         assert committer.last_failure == ""
         assert journal.head == 0
         nursery.cancel_scope.cancel()
     journal.close()
 
 
-async def test_a_probe_leaves_nothing_behind(tmp_path):
+async def test_probe_stores_nothing(tmp_path):
     journal = Journal.open(tmp_path)
     before = journal.statistics()["head"], journal.types()
     journal.probe()

@@ -1,4 +1,4 @@
-"""How far back the API may be asked, as the journal grows and time passes."""
+"""The oldest readable version, as the journal grows and time passes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.actors.object_store import open_store
 SECOND = 1_000_000
 
 
-async def test_the_floor_is_the_version_in_which_the_window_begins() -> None:
+async def test_floor_is_the_version_at_the_begin_of_the_window() -> None:
     async with open_store() as store:
         horizon = Horizon(store.journal, store.clock, 100 * SECOND)
         versions = []
@@ -25,19 +25,19 @@ async def test_the_floor_is_the_version_in_which_the_window_begins() -> None:
         assert horizon.floor() == versions[2]
 
 
-async def test_an_old_journal_at_rest_can_still_be_asked_about_its_newest_version() -> None:
+async def test_current_version_of_an_idle_journal_stays_readable() -> None:
     async with open_store() as store:
         horizon = Horizon(store.journal, store.clock, 100 * SECOND)
         store.clock.advance(1_000_000)
         assert horizon.floor() == store.journal.head
 
 
-async def test_a_young_journal_has_no_floor() -> None:
+async def test_journal_younger_than_the_window_has_no_floor() -> None:
     async with open_store() as store:
         assert Horizon(store.journal, store.clock, 100 * SECOND).floor() == 0
 
 
-async def test_it_never_moves_back_though_the_clock_may() -> None:
+async def test_floor_never_decreases_with_the_clock() -> None:
     async with open_store() as store:
         horizon = Horizon(store.journal, store.clock, 100 * SECOND)
         await store.create("configmaps", {"metadata": {"name": "a"}})
@@ -50,7 +50,7 @@ async def test_it_never_moves_back_though_the_clock_may() -> None:
         assert horizon.floor() == floor
 
 
-async def test_compaction_raises_it() -> None:
+async def test_compaction_raises_the_floor() -> None:
     async with open_store() as store:
         horizon = Horizon(store.journal, store.clock, 100 * SECOND)
         for number in range(3):

@@ -1,4 +1,4 @@
-"""A long list lets others have their turn between its slices, and shows one state all the same."""
+"""A long list runs checkpoints between its batches, and still reads one state."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from actors.store.reads import ListOptions
 from tests.actors.object_store import open_store
 
 
-async def test_writes_between_the_slices_of_one_list_are_not_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.store.reads.SLICE", 2)
+async def test_list_does_not_contain_writes_between_its_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actors.store.reads.BATCH_ROWS", 2)
     async with open_store() as store:
         for number in range(9):
             await store.create("configmaps", {"metadata": {"name": f"c{number}"}})

@@ -94,7 +94,7 @@ async def test_pages_have_one_version() -> None:
 
 async def test_commits_in_a_thread_are_neither_lost_nor_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     """The journal then has a commit before the feed: initial events may be of a version that is still to be swept."""
-    monkeypatch.setattr(committer, "QUICK", -1.0)
+    monkeypatch.setattr(committer, "SLOW_COMMIT", -1.0)
     async with served() as api:
         for number in range(40):
             await api.create("configmaps", config_map(f"m-{number:02}"))
