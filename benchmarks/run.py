@@ -152,7 +152,7 @@ def write(report: Report) -> list[str]:
     options.out.mkdir(parents=True, exist_ok=True)
     name = options.save or "latest"
     files = {f"{name}.json": json.dumps(report.document(), indent=1) + "\n"}
-    files |= {f"{name}{ending}.svg": chart for ending, chart in charts(report).items()}
+    files |= {f"{name}{suffix}.svg": chart for suffix, chart in charts(report).items()}
     for file, content in files.items():
         (options.out / file).write_text(content)
     return [os.path.relpath(options.out / file) for file in files]

@@ -32,13 +32,13 @@ PAGES = ("page-small-first", "page-small-deep", "page-first", "page-middle", "pa
 
 def charts(report: Report) -> dict[str, str]:
     """SVG by the suffix of the file name; the first chart has none."""
-    drawn = {
+    drawings = {
         "": against_reference(report),
         "-pages": by_page(report),
         "-baselines": above_baselines(report),
         "-watchers": against_watchers(report),
     }
-    return {ending: chart for ending, chart in drawn.items() if chart}
+    return {suffix: chart for suffix, chart in drawings.items() if chart}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +65,8 @@ def against_reference(report: Report) -> str:
     bottom = _TOP + _ROW * len(pairs)
     drawing.text(_LEFT + _SPAN * 0.2, _TOP - 8, "a fifth", "mark small", "middle")
     drawing.text(WIDTH - 24, _TOP - 8, "Rewound / reference", "quiet small", "end")
-    for place, pair in enumerate(pairs):
-        _draw_pair(drawing, _TOP + _ROW * place, pair)
+    for index, pair in enumerate(pairs):
+        _draw_pair(drawing, _TOP + _ROW * index, pair)
     drawing.dashed(_LEFT + _SPAN * 0.2, _TOP - 4, bottom - 6)
     drawing.text(24, bottom + 18, _footnote(reference, report), "quiet small")
     return drawing.finish(bottom + 34)
@@ -118,8 +118,8 @@ def by_page(report: Report) -> str:
     drawing = Drawing("A page of 100 costs the same everywhere", "Server CPU per page, TLS, 1 kB objects")
     at = _LEFT + _SPAN * limit / scale
     drawing.text(at, _TOP - 8, f"target: {show('cpu_us', limit)}", "mark small", "middle")
-    for place, work in enumerate(found):
-        top, value = _TOP + _ROW * place, _figures(ours, work)["cpu_us"]
+    for index, work in enumerate(found):
+        top, value = _TOP + _ROW * index, _figures(ours, work)["cpu_us"]
         drawing.text(_LEFT - 12, top + 15, report.titles[work], "ink", "end")
         drawing.box(_LEFT, top + 3, _SPAN * value / scale, 16, "bar")
         drawing.text(WIDTH - 24, top + 15, show("cpu_us", value), "ink", "end")
@@ -135,7 +135,7 @@ def _figures(subject: SubjectResults, work: str) -> dict[str, float]:
 class _Stack:
     title: str
     parts: tuple[tuple[str, float], ...]  # CSS class of the colour, microseconds
-    words: str
+    label: str
 
 
 def above_baselines(report: Report) -> str:
@@ -144,17 +144,17 @@ def above_baselines(report: Report) -> str:
         return ""
     drawing = Drawing("CPU above the baseline", "Server CPU per operation, all measured in the same run")
     scale = max(sum(value for _, value in stack.parts) for stack in stacks)
-    for place, stack in enumerate(stacks):
-        _draw_stack(drawing, _TOP + _ROW * place, stack, scale)
+    for index, stack in enumerate(stacks):
+        _draw_stack(drawing, _TOP + _ROW * index, stack, scale)
     bottom = _TOP + _ROW * len(stacks)
     x = 24.0
-    for classes, words in (
+    for classes, label in (
         ("base", "bare echo (httptools on trio)"),
         ("second", "bare LMDB commit, batches of 16"),
         ("bar", "Rewound's own work"),
     ):
         drawing.box(x, bottom + 9, 10, 10, classes)
-        drawing.text(x + 16, bottom + 18, words, "quiet small")
+        drawing.text(x + 16, bottom + 18, label, "quiet small")
         x += 230
     return drawing.finish(bottom + 34)
 
@@ -177,8 +177,8 @@ def _stack(title: str, each: Measurement) -> _Stack:
     total, baselines = each.figures["cpu_us"], each.notes["floors"]
     parts = [("base" if name.startswith("echo") else "second", cpu) for name, cpu in baselines.items()]
     parts.append(("bar", max(0.0, total - sum(baselines.values()))))
-    words = f"{show('cpu_us', total)}  ({each.figures['floor_ratio']:.1f}x)"
-    return _Stack(title, tuple(parts), words)
+    label = f"{show('cpu_us', total)}  ({each.figures['floor_ratio']:.1f}x)"
+    return _Stack(title, tuple(parts), label)
 
 
 def _draw_stack(drawing: Drawing, top: float, stack: _Stack, scale: float) -> None:
@@ -188,4 +188,4 @@ def _draw_stack(drawing: Drawing, top: float, stack: _Stack, scale: float) -> No
         if value:
             drawing.box(x, top + 3, _SPAN * value / scale, 16, classes)
             x += _SPAN * value / scale
-    drawing.text(WIDTH - 24, top + 15, stack.words, "ink", "end")
+    drawing.text(WIDTH - 24, top + 15, stack.label, "ink", "end")

@@ -42,7 +42,7 @@ def _subject_table(subject: SubjectResults, titles: Mapping[str, str]) -> str:
     ]
     lines = [f"{subject.name} {subject.version}".strip()]
     lines += [grid(HEADINGS, rows)] if rows else []
-    lines += [narrowed(WATCH_HEADINGS, watched)] if watched else []
+    lines += [without_empty_columns(WATCH_HEADINGS, watched)] if watched else []
     lines += [f"  skipped: {titles[work]} ({why})" for work, why in subject.skipped.items()]
     return "\n".join(lines)
 
@@ -114,7 +114,7 @@ def _microseconds(value: float) -> str:
     return f"{value:.0f} us" if value >= 20 else f"{value:.1f} us"
 
 
-def narrowed(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def without_empty_columns(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
     """A table without its empty columns."""
     used = [column for column in range(len(headings)) if not column or any(line[column] for line in rows)]
     return grid(

@@ -63,8 +63,8 @@ TARGETS = (
     Target("stalled-plain", "grown_mb", 20, "memory for 1,000 stalled watchers, plain"),
     Target("stalled", "p99_ratio", 1.1, "healthy watchers beside 1,000 stalled ones, over alone"),
     Target("stalled", "grown_mb", 20, "memory for 1,000 stalled watchers"),
-    Target("idle-plain", "kb", 12, "memory of a watcher at rest, plain"),
-    Target("idle", "kb", 30, "memory of a watcher at rest"),
+    Target("idle-plain", "kb", 12, "memory of an idle watcher, plain"),
+    Target("idle", "kb", 30, "memory of an idle watcher"),
 )
 
 

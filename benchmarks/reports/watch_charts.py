@@ -32,8 +32,8 @@ def against_watchers(report: Report) -> str:
         "Server CPU per event and watcher, one event at a time, all measured in the same run",
     )
     scale = max(each.figures["cpu_us"] for each in found)
-    for place, each in enumerate(found):
-        _draw(drawing, _TOP + _ROW * place, report.titles[each.work], each, scale)
+    for index, each in enumerate(found):
+        _draw(drawing, _TOP + _ROW * index, report.titles[each.work], each, scale)
     bottom = _TOP + _ROW * len(found)
     _draw_legend(drawing, bottom)
     return drawing.finish(bottom + 54)
@@ -56,20 +56,20 @@ def _draw(drawing: Drawing, top: float, title: str, each: Measurement, scale: fl
         width = _SPAN * max(value, 0.0) / scale
         drawing.box(at, top + 3, width, 16, classes)
         at += width
-    words = f"{show('delivery_us', delivery)}  ({figures['floor_ratio']:.2f}x)"
-    drawing.text(WIDTH - 24, top + 15, words, "ink", "end")
+    label = f"{show('delivery_us', delivery)}  ({figures['floor_ratio']:.2f}x)"
+    drawing.text(WIDTH - 24, top + 15, label, "ink", "end")
 
 
 def _draw_legend(drawing: Drawing, bottom: float) -> None:
     x = 24.0
-    for classes, words in (
+    for classes, label in (
         ("base", "bare loop of sends"),
         ("bar", "Rewound's own work (figures: with the loop)"),
         ("second", "share of the write"),
     ):
         drawing.box(x, bottom + 9, 10, 10, classes)
-        drawing.text(x + 16, bottom + 18, words, "quiet small")
-        x += 60 + 6.2 * len(words)
+        drawing.text(x + 16, bottom + 18, label, "quiet small")
+        x += 60 + 6.2 * len(label)
     theirs = recorded()
     cost = show("cpu_us", theirs.figure("fanout", "cpu_us"))
     text = f"{theirs.server}, 1,000 watchers over TLS: {cost} with the write."

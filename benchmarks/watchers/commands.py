@@ -41,13 +41,8 @@ class Release:
     """Let stalled watchers read until they have all events."""
 
 
-@dataclass(frozen=True, slots=True)
-class Close:
-    """Close all watches."""
-
-
-Command = Open | Deliver | Release | Close
-_COMMANDS: dict[str, Any] = {each.__name__: each for each in (Open, Deliver, Release, Close)}
+Command = Open | Deliver | Release
+_COMMANDS: dict[str, Any] = {each.__name__: each for each in (Open, Deliver, Release)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from benchmarks.loads.connection import Connection, client_context
 from benchmarks.loads.http1 import request
 from benchmarks.loads.latency import summary
 from benchmarks.servers.cpu import cpu_seconds
-from benchmarks.watchers.commands import Assignment, Close, Command, CommandResult, Deliver, Open, Release
+from benchmarks.watchers.commands import Assignment, Command, CommandResult, Deliver, Open, Release
 from benchmarks.watchers.watcher import MARK, NotServed, Watcher
 
 STALL_TIMEOUT = 30.0  # seconds without a byte on any connection before the pool gives up
@@ -57,8 +57,6 @@ class WatcherPool:
                 latencies = self._deliver(command)
             case Release():
                 latencies = self._release()
-            case Close():
-                latencies = self._close()
         seconds = time.perf_counter() - begin
         server_cpu, generator_cpu = self._server_cpu() - cpu, time.process_time() - own
         self._close_writers()
@@ -234,13 +232,6 @@ class WatcherPool:
         self._behind = sum(watcher.got < self._expected for watcher in stalled)
         self._poll_until_complete()
         return {"latency_ms": [moment - begin for moment in self._completed_at]}
-
-    def _close(self) -> dict[str, list[float]]:
-        for watcher in self._watchers.values():
-            watcher.close()
-        self._watchers.clear()
-        self._behind = 0
-        return {}
 
 
 def _watch_request(path: str, token: str, websocket: bool) -> bytes:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import select
 import socket
 import ssl
-import struct
 from collections.abc import Iterator
 
 from benchmarks.servers.endpoint import Endpoint
@@ -19,8 +18,6 @@ from benchmarks.servers.endpoint import Endpoint
 MARK = b"^"
 # Bytes; a receive window that is full after a few events, so that a watcher that does not read soon blocks the sender.
 _SMALL_WINDOW = 4096
-# SO_LINGER that resets on close: thousands of sockets in TIME_WAIT would use up the ports.
-_RESET = struct.pack("ii", 1, 0)
 # Connections per source address; the ephemeral port range has about three times as many.
 _PER_ADDRESS = 8192
 _STREAM = b"HTTP/1.1 200 "
@@ -111,10 +108,6 @@ class Watcher:
         if not head.startswith(self._expected):
             raise NotServed(f"the response to a watch was {head.decode(errors='replace')!r}")
         self.opened = True
-
-    def close(self) -> None:
-        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
-        self.sock.close()
 
 
 def _socket(index: int, endpoint: Endpoint, *, small: bool) -> socket.socket:

@@ -17,19 +17,19 @@ from benchmarks.workloads.pages import PAGES
 from benchmarks.workloads.patches import PATCHES
 from benchmarks.workloads.reads import READS
 from benchmarks.workloads.slow_watchers import SLOW_WATCHERS
-from benchmarks.workloads.start_and_memory import AFTER, BEFORE, BETWEEN
+from benchmarks.workloads.start_and_memory import AFTER_PAGES, AFTER_READS, ON_IDLE_SERVER
 from benchmarks.workloads.workload import Workload
 from benchmarks.workloads.writes import WRITES
 
 WATCHES: tuple[Workload[MeasuredServer], ...] = (*FANOUTS, *SLOW_WATCHERS, *CONNECTING)
 SERVER_WORKLOADS: tuple[Workload[MeasuredServer], ...] = (
-    *BEFORE,
+    *ON_IDLE_SERVER,
     *WRITES,
     *PATCHES,
     *READS,
-    *BETWEEN,
+    *AFTER_READS,
     *PAGES,
-    *AFTER,
+    *AFTER_PAGES,
     *WATCHES,
 )
 JOURNAL_WORKLOADS: tuple[Workload[LargeJournal], ...] = JOURNAL
@@ -41,9 +41,11 @@ class NoSuchWorkload(ValueError):
 
 
 def titles(options: Options) -> dict[str, str]:
-    served = {each.name: each.title_for(options.sizes) for each in SERVER_WORKLOADS}
-    alone = {each.name: each.title_for(options.sizes) for each in (*JOURNAL_WORKLOADS, *OWNERSHIP_WORKLOADS)}
-    return served | alone
+    of_servers = {each.name: each.title_for(options.sizes) for each in SERVER_WORKLOADS}
+    of_components = {
+        each.name: each.title_for(options.sizes) for each in (*JOURNAL_WORKLOADS, *OWNERSHIP_WORKLOADS)
+    }
+    return of_servers | of_components
 
 
 def chosen(options: Options) -> frozenset[str]:

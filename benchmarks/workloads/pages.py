@@ -35,7 +35,7 @@ def _tokens(server: MeasuredServer, path: str, size: int) -> list[str]:
             tokens.append(token)
 
 
-def _around(tokens: list[str], share: float) -> list[str]:
+def _up_to(tokens: list[str], share: float) -> list[str]:
     last = round((len(tokens) - 1) * share)
     return tokens[max(0, last - TOKENS + 1) : last + 1]
 
@@ -49,14 +49,14 @@ def page(server: MeasuredServer, *, work: str, large: bool, share: float) -> Mea
     """The page at this share of the collection; the first page needs no token."""
     size = server.sizes.large if large else server.sizes.objects
     path = server.collection(size)
-    tokens = _around(_at_least_one(_tokens(server, path, size)), share) if share else []
+    tokens = _up_to(_at_least_one(_tokens(server, path, size)), share) if share else []
     return _measure(server, work, path, tokens)
 
 
 def page_behind(server: MeasuredServer) -> Measurement:
     size = server.sizes.large
     path = server.collection(size)
-    tokens = _around(_at_least_one(_tokens(server, path, size)), 1.0)
+    tokens = _up_to(_at_least_one(_tokens(server, path, size)), 1.0)
     plan = {"plan": "update", "path": path, "name": "o-000001"}
     run_job(Job(server.endpoint, plan, 1, seconds=600.0, count=server.sizes.behind))
     return _measure(server, "page-behind", path, tokens)

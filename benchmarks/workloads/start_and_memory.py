@@ -68,14 +68,14 @@ def _memory(server: MeasuredServer, work: str) -> Measurement:
     return Measurement(work, {"mb": now.pss_mb, "anonymous_mb": now.anonymous_mb})
 
 
-BEFORE: tuple[Workload[MeasuredServer], ...] = (
+ON_IDLE_SERVER: tuple[Workload[MeasuredServer], ...] = (
     Workload("memory-idle", "memory, idle", memory_idle),
     Workload("start", "start to ready, empty folder", start_fresh),
     Workload("restart", "start to ready, existing folder", start_again),
 )
-BETWEEN: tuple[Workload[MeasuredServer], ...] = (
+AFTER_READS: tuple[Workload[MeasuredServer], ...] = (
     Workload("memory-worked", "memory, after writes and lists", memory_worked),
 )
-AFTER: tuple[Workload[MeasuredServer], ...] = (
+AFTER_PAGES: tuple[Workload[MeasuredServer], ...] = (
     Workload("memory-large", "memory, with {large} objects", memory_large),
 )
