@@ -1,4 +1,4 @@
-"""The catalog: every kind at its address, with the names of either dialect."""
+"""The catalog: every kind by group, version and plural, with the names of either dialect."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.actors.kinds.declared import Declared
 CORE = {"configmaps", "endpoints", "events", "namespaces", "nodes", "secrets", "serviceaccounts"}
 
 
-def test_kinds_are_found_by_address(catalog: Catalog, names: Names) -> None:
+def test_find_returns_the_kind_at_group_version_and_plural(catalog: Catalog, names: Names) -> None:
     found = catalog.find(names.group("coordination"), "v1", "leases")
     assert found is not None and found.kind == "Lease"
     assert found.api_version == f"{names.group('coordination')}/v1"
@@ -19,7 +19,7 @@ def test_kinds_are_found_by_address(catalog: Catalog, names: Names) -> None:
     assert catalog.find("", "v2", "configmaps") is None
 
 
-def test_groups_and_versions(catalog: Catalog, names: Names) -> None:
+def test_groups_list_their_versions(catalog: Catalog, names: Names) -> None:
     groups = catalog.groups()
     assert groups[""] == ("v1",)
     for group in ("coordination", "events", "scheduling", "rbac.authorization"):
@@ -27,7 +27,7 @@ def test_groups_and_versions(catalog: Catalog, names: Names) -> None:
     assert catalog.group_exists("") and not catalog.group_exists("nowhere")
 
 
-def test_objects_are_stored_under_one_name(catalog: Catalog, names: Names) -> None:
+def test_each_stored_type_has_one_storage_definition(catalog: Catalog, names: Names) -> None:
     stored = {definition.type_name for definition in catalog.definitions}
     assert stored >= CORE
     assert f"leases.{names.group('coordination')}" in stored
@@ -38,7 +38,7 @@ def test_objects_are_stored_under_one_name(catalog: Catalog, names: Names) -> No
         assert own is definition if not definition.storage.stored_as else own.storage.conversion is None
 
 
-def test_what_discovery_tells(kinds: Declared) -> None:
+def test_definitions_have_short_names_verbs_and_subresources(kinds: Declared) -> None:
     assert kinds["configmaps"].names.short_names == ("cm",)
     assert "deletecollection" in kinds["configmaps"].verbs
     assert "deletecollection" not in kinds["namespaces"].verbs
@@ -50,8 +50,8 @@ def test_what_discovery_tells(kinds: Declared) -> None:
     assert kinds["nodes"].subresource("status") and kinds["nodes"].subresource("scale") is None
 
 
-def test_kinds_that_an_update_creates(kinds: Declared) -> None:
-    creating = {"endpoints", "events", "events.new", "leases"}
+def test_which_kinds_allow_create_on_update(kinds: Declared) -> None:
+    allowed = {"endpoints", "events", "events.new", "leases"}
     others = {
         "configmaps",
         "secrets",
@@ -61,18 +61,18 @@ def test_kinds_that_an_update_creates(kinds: Declared) -> None:
         "priorityclasses",
         "storageclasses",
     }
-    assert all(kinds[plural].strategy.allow_create_on_update for plural in creating)
+    assert all(kinds[plural].strategy.allow_create_on_update for plural in allowed)
     assert not any(kinds[plural].strategy.allow_create_on_update for plural in others)
 
 
-def test_who_answers_a_delete_with_the_object(kinds: Declared) -> None:
-    answering = {"serviceaccounts", "namespaces", "storageclasses"}
+def test_which_kinds_return_the_object_on_delete(kinds: Declared) -> None:
+    returning = {"serviceaccounts", "namespaces", "storageclasses"}
     others = {"configmaps", "secrets", "nodes", "events", "endpoints", "leases", "priorityclasses"}
-    assert all(kinds[plural].deletion.returns_object for plural in answering)
+    assert all(kinds[plural].deletion.returns_object for plural in returning)
     assert not any(kinds[plural].deletion.returns_object for plural in others)
 
 
-def test_selectors_of_plain_kinds(kinds: Declared) -> None:
+def test_most_kinds_select_by_name_and_namespace_only(kinds: Declared) -> None:
     for plural in ("configmaps", "storageclasses"):
         definition = kinds[plural]
         assert definition.selects("metadata.name") and definition.selects("metadata.namespace")

@@ -1,4 +1,4 @@
-"""Catalogs are snapshots: the next one is derived, the one before stays as it is."""
+"""Catalogs are immutable snapshots: a change returns the next one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from actors.kinds.declaration.definition import Storage
 from tests.actors.kinds.crontabs import GROUP, TYPE, crontabs
 
 
-def test_an_added_kind_is_found_every_way_and_the_snapshot_before_is_unchanged(catalog: Catalog) -> None:
+def test_added_kind_is_found_in_the_new_snapshot_only(catalog: Catalog) -> None:
     kind = crontabs()
     following = catalog.adding([kind])
     assert following.find(GROUP, "v1", "crontabs") is kind
@@ -26,7 +26,7 @@ def test_an_added_kind_is_found_every_way_and_the_snapshot_before_is_unchanged(c
     assert not catalog.group_exists(GROUP) and catalog.stored_type(TYPE) is None
 
 
-def test_only_what_changed_is_made_anew(catalog: Catalog) -> None:
+def test_unchanged_group_versions_are_shared_with_the_snapshot_before(catalog: Catalog) -> None:
     following = catalog.adding([crontabs()])
     assert following.changed_since(catalog) == [TYPE] == catalog.changed_since(following)
     for group, versions in catalog.groups().items():
@@ -34,7 +34,7 @@ def test_only_what_changed_is_made_anew(catalog: Catalog) -> None:
             assert following.of_version(group, version) is catalog.of_version(group, version)
 
 
-def test_definitions_are_all_there_are_of_their_type(catalog: Catalog) -> None:
+def test_adding_a_type_again_replaces_all_its_versions(catalog: Catalog) -> None:
     old, new, newer = crontabs(), crontabs(), crontabs("v2")
     both = catalog.adding([old]).adding([new, newer])
     assert both.find(GROUP, "v1", "crontabs") is new and not both.holds(old)
@@ -45,7 +45,7 @@ def test_definitions_are_all_there_are_of_their_type(catalog: Catalog) -> None:
     assert one.by_short_name("ct") == (new,)
 
 
-def test_a_retired_kind_is_declared_and_not_served(catalog: Catalog) -> None:
+def test_retired_kind_is_declared_but_not_served(catalog: Catalog) -> None:
     kind = crontabs()
     retired = catalog.adding([kind]).retiring(TYPE)
     assert retired.find(GROUP, "v1", "crontabs") is None
@@ -55,7 +55,7 @@ def test_a_retired_kind_is_declared_and_not_served(catalog: Catalog) -> None:
     assert retired.of_kind(f"{GROUP}/v1", "CronTab") is kind
 
 
-def test_a_removed_kind_leaves_nothing(catalog: Catalog) -> None:
+def test_removed_kind_leaves_nothing_behind(catalog: Catalog) -> None:
     removed = catalog.adding([crontabs("v2"), crontabs()]).without(TYPE)
     assert removed.definitions == catalog.definitions
     assert removed.declared == catalog.declared
@@ -63,14 +63,14 @@ def test_a_removed_kind_leaves_nothing(catalog: Catalog) -> None:
     assert removed.by_short_name("ct") == () == catalog.by_short_name("ct")
 
 
-def test_some_versions_may_be_declared_and_not_served(catalog: Catalog) -> None:
-    stored, shown = crontabs(), crontabs("v2")
-    following = catalog.adding([stored, shown], lambda one: one is shown)
+def test_versions_may_be_declared_but_not_served(catalog: Catalog) -> None:
+    stored, served = crontabs(), crontabs("v2")
+    following = catalog.adding([stored, served], lambda one: one is served)
     assert following.groups()[GROUP] == ("v2",)
     assert following.storage(TYPE) is stored
 
 
-def test_two_types_cannot_have_one_address(catalog: Catalog) -> None:
+def test_two_types_cannot_share_group_version_and_plural(catalog: Catalog) -> None:
     other = replace(crontabs(), group="", plural="configmaps", storage=Storage(stored_as=TYPE))
     with pytest.raises(ValueError, match="configmaps of v1 is configmaps already"):
         catalog.adding([other])

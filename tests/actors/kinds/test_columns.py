@@ -7,8 +7,8 @@ from actors.kinds.declaration.columns import SECOND, human_duration, since
 from actors.kinds.values.times import micros_of
 from actors.names import NAMES
 
-BORN = "2026-01-01T00:00:00Z"
-NOW = micros_of(BORN) + 90 * SECOND
+CREATED = "2026-01-01T00:00:00Z"
+NOW = micros_of(CREATED) + 90 * SECOND
 
 
 @pytest.mark.parametrize(
@@ -35,23 +35,23 @@ NOW = micros_of(BORN) + 90 * SECOND
         (9 * 365 * 86_400 + 86_400, "9y"),
     ],
 )
-def test_durations_as_people_say_them(seconds, text):
+def test_durations_are_rounded_for_people(seconds, text):
     assert human_duration(seconds) == text
 
 
-def test_no_time_is_unknown():
+def test_missing_time_is_unknown():
     assert since(None, NOW) == "<unknown>"
-    assert since(BORN, NOW) == "90s"
+    assert since(CREATED, NOW) == "90s"
 
 
-def cells(plural, made, dialect="cluster"):
+def cells(plural, stored, dialect="cluster"):
     [definition] = [
         one
         for one in built_in(NAMES[dialect]).definitions
         if one.plural == plural and not one.storage.stored_as
     ]
-    made = {**made, "metadata": {"name": "x", "creationTimestamp": BORN, **made.get("metadata", {})}}
-    return [column.cell(made, NOW) for column in definition.table.columns]
+    stored = {**stored, "metadata": {"name": "x", "creationTimestamp": CREATED, **stored.get("metadata", {})}}
+    return [column.cell(stored, NOW) for column in definition.table.columns]
 
 
 def test_config_maps_and_secrets_count_entries():
@@ -60,10 +60,10 @@ def test_config_maps_and_secrets_count_entries():
     assert cells("serviceaccounts", {"secrets": [{"name": "s"}]}) == ["x", 1, "90s"]
 
 
-def test_endpoints_show_three_at_most():
+def test_endpoints_list_three_addresses_at_most():
     addresses = [{"ip": f"10.0.0.{n}"} for n in range(1, 6)]
-    shown = cells("endpoints", {"subsets": [{"addresses": addresses, "ports": [{"port": 80}]}]})
-    assert shown == ["x", "10.0.0.1:80,10.0.0.2:80,10.0.0.3:80 + 2 more...", "90s"]
+    row = cells("endpoints", {"subsets": [{"addresses": addresses, "ports": [{"port": 80}]}]})
+    assert row == ["x", "10.0.0.1:80,10.0.0.2:80,10.0.0.3:80 + 2 more...", "90s"]
     assert cells("endpoints", {})[1] == "<none>"
     assert cells("endpoints", {"subsets": [{"addresses": addresses[:1]}]})[1] == "10.0.0.1"
     assert cells("endpoints", {"subsets": [{"notReadyAddresses": addresses}]})[1] == ""
@@ -72,7 +72,7 @@ def test_endpoints_show_three_at_most():
 
 
 @pytest.mark.parametrize("dialect", ["cluster", "kubernetes"])
-def test_nodes_show_status_and_roles(dialect):
+def test_node_cells(dialect):
     names = NAMES[dialect]
     labels = {names.key("worker", prefix="node-role"): "", names.key("role"): "extra"}
     node = {
@@ -90,7 +90,7 @@ def test_nodes_show_status_and_roles(dialect):
     assert cells("nodes", {"status": {"conditions": [{"type": "Ready", "status": "False"}]}})[1] == "NotReady"
 
 
-def test_events_show_who_what_and_when():
+def test_event_cells():
     event = {
         "involvedObject": {"kind": "Pod", "name": "p", "fieldPath": "spec.containers{c}"},
         "reason": "Started",
@@ -98,7 +98,7 @@ def test_events_show_who_what_and_when():
         "source": {"component": "agent", "host": "h1"},
         "message": "it runs\n",
         "count": 4,
-        "firstTimestamp": BORN,
+        "firstTimestamp": CREATED,
         "lastTimestamp": "2026-01-01T00:01:00Z",
     }
     assert cells("events", event) == [
@@ -113,18 +113,22 @@ def test_events_show_who_what_and_when():
         4,
         "x",
     ]
-    assert cells("events", {"series": {"count": 7, "lastObservedTime": BORN}})[8] == 7
+    assert cells("events", {"series": {"count": 7, "lastObservedTime": CREATED}})[8] == 7
 
 
 @pytest.mark.parametrize("dialect", ["cluster", "kubernetes"])
-def test_the_default_storage_class_is_marked(dialect):
-    mark = NAMES[dialect].key("is-default-class", prefix="storageclass")
-    made = {"metadata": {"annotations": {mark: "true"}}, "provisioner": "p", "allowVolumeExpansion": True}
-    assert cells("storageclasses", made, dialect) == ["x (default)", "p", "Delete", "<unset>", True, "90s"]
+def test_default_storage_class_is_marked(dialect):
+    annotation = NAMES[dialect].key("is-default-class", prefix="storageclass")
+    stored = {
+        "metadata": {"annotations": {annotation: "true"}},
+        "provisioner": "p",
+        "allowVolumeExpansion": True,
+    }
+    assert cells("storageclasses", stored, dialect) == ["x (default)", "p", "Delete", "<unset>", True, "90s"]
 
 
-def test_every_kind_has_columns_that_work_on_almost_nothing():
+def test_columns_of_every_kind_handle_a_minimal_object():
     for definition in built_in(NAMES["cluster"]).definitions:
-        made = definition.schema.decode_object({"metadata": {"name": "x"}}).object
+        stored = definition.schema.decode_object({"metadata": {"name": "x"}}).object
         for column in definition.table.columns:
-            column.cell(made, NOW)
+            column.cell(stored, NOW)

@@ -16,9 +16,11 @@ NOW = micros_of("2020-01-01T00:01:30Z")
 def cells(kinds: Declared, plural: str, document: Any, **stored: Any) -> list[Any]:
     """Those between the name and the age; `stored` replaces parts of the object as stored."""
     definition = kinds[plural]
-    made = {**kinds.stored(plural, {"metadata": {"name": "a"}, **document}), **stored}
+    with_fields = {**kinds.stored(plural, {"metadata": {"name": "a"}, **document}), **stored}
     return [
-        column.cell(made, NOW) for column in definition.table.columns if column.name not in ("Name", "Age")
+        column.cell(with_fields, NOW)
+        for column in definition.table.columns
+        if column.name not in ("Name", "Age")
     ]
 
 

@@ -10,7 +10,7 @@ from actors.kinds.declaration.conditions import condition_rules
 from actors.kinds.validation.field_errors import collect
 from tests.actors.kinds.declared import causes_of
 
-GOOD = {
+VALID = {
     "type": "Ready",
     "status": "True",
     "lastTransitionTime": "2020-01-01T00:00:00Z",
@@ -19,8 +19,8 @@ GOOD = {
 }
 
 
-def test_a_good_one() -> None:
-    assert collect(condition_rules, [GOOD, {**GOOD, "type": "example.com/Other"}], "c") == []
+def test_valid_conditions_are_accepted() -> None:
+    assert collect(condition_rules, [VALID, {**VALID, "type": "example.com/Other"}], "c") == []
 
 
 @pytest.mark.parametrize(
@@ -42,22 +42,22 @@ def test_a_good_one() -> None:
         ({"message": "m" * 32769}, "message", "Too long: must have at most 32768 bytes"),
     ],
 )
-def test_what_each_part_must_be(parts: Any, field: str, message: str) -> None:
-    assert causes_of(collect(condition_rules, [{**GOOD, **parts}], "c")) == [(f"c[0].{field}", message)]
+def test_condition_fields_are_validated(parts: Any, field: str, message: str) -> None:
+    assert causes_of(collect(condition_rules, [{**VALID, **parts}], "c")) == [(f"c[0].{field}", message)]
 
 
-def test_types_are_qualified_names_and_not_repeated() -> None:
-    assert [field for field, _ in causes_of(collect(condition_rules, [{**GOOD, "type": "not ok"}], "c"))] == [
-        "c[0].type"
-    ]
-    assert causes_of(collect(condition_rules, [GOOD, GOOD], "c")) == [
+def test_types_are_qualified_names_and_unique() -> None:
+    assert [
+        field for field, _ in causes_of(collect(condition_rules, [{**VALID, "type": "not ok"}], "c"))
+    ] == ["c[0].type"]
+    assert causes_of(collect(condition_rules, [VALID, VALID], "c")) == [
         ("c[1].type", 'Duplicate value: "Ready"')
     ]
 
 
 def test_reasons_are_identifiers() -> None:
     for reason in ("A", "a_b", "A,B", "A:B_"):
-        assert collect(condition_rules, [{**GOOD, "reason": reason}], "c") == []
+        assert collect(condition_rules, [{**VALID, "reason": reason}], "c") == []
     for reason in ("1a", "a b", "a,"):
-        [(field, message)] = causes_of(collect(condition_rules, [{**GOOD, "reason": reason}], "c"))
+        [(field, message)] = causes_of(collect(condition_rules, [{**VALID, "reason": reason}], "c"))
         assert field == "c[0].reason" and "a condition reason must start with" in message

@@ -9,16 +9,16 @@ import pytest
 from tests.actors.kinds.declared import Declared, once
 
 NAMED = {"metadata": {"name": "a"}}
-FROZEN = "Forbidden: field is immutable when `immutable` is set"
+IMMUTABLE = "Forbidden: field is immutable when `immutable` is set"
 MEBIBYTE = 1024 * 1024
 
 
 @pytest.mark.parametrize("contents", [{}, {"data": {".hidden": "1", "a..b": "2", "k" * 253: "3"}}])
-def test_what_is_fine(kinds: Declared, contents: Any) -> None:
+def test_valid_keys_are_accepted(kinds: Declared, contents: Any) -> None:
     assert kinds.created("configmaps", {**NAMED, **contents}) == []
 
 
-def test_keys_are_file_names_in_both_maps(kinds: Declared) -> None:
+def test_keys_of_both_maps_are_validated(kinds: Declared) -> None:
     causes = kinds.created("configmaps", {**NAMED, "data": {"...": "1"}, "binaryData": {"..": ""}})
     assert causes == [
         ("data[...]", "Invalid value: \"...\": must not start with '..'"),
@@ -26,7 +26,7 @@ def test_keys_are_file_names_in_both_maps(kinds: Declared) -> None:
     ]
 
 
-def test_a_key_stands_in_one_map(kinds: Declared) -> None:
+def test_key_cannot_be_in_both_maps(kinds: Declared) -> None:
     causes = kinds.created("configmaps", {**NAMED, "data": {"k": "v"}, "binaryData": {"k": "AA=="}})
     assert causes == [("data[k]", 'Invalid value: "k": duplicate of key present in binaryData')]
 
@@ -42,7 +42,7 @@ def test_a_key_stands_in_one_map(kinds: Declared) -> None:
         ({"data": {"k": "ü" * (MEBIBYTE // 2) + "x"}}, False),
     ],
 )
-def test_one_mebibyte_of_values(kinds: Declared, contents: Any, fits: bool) -> None:
+def test_values_are_limited_to_one_mebibyte_in_total(kinds: Declared, contents: Any, fits: bool) -> None:
     causes = kinds.created("configmaps", {**NAMED, **contents})
     assert causes == ([] if fits else [("[]", "Too long: must have at most 1048576 bytes")])
 
@@ -57,18 +57,20 @@ def test_one_mebibyte_of_values(kinds: Declared, contents: Any, fits: bool) -> N
         ({}, ["immutable", "data"]),
     ],
 )
-def test_immutable_holds_for_contents_and_itself(kinds: Declared, after: Any, fields: list[str]) -> None:
+def test_immutable_config_map_keeps_its_contents_and_stays_immutable(
+    kinds: Declared, after: Any, fields: list[str]
+) -> None:
     before = {**NAMED, "data": {"k": "v"}, "immutable": True}
     _, causes = kinds.replaced("configmaps", before, {**NAMED, **after})
-    assert causes == [(field, FROZEN) for field in fields]
+    assert causes == [(field, IMMUTABLE) for field in fields]
 
 
-def test_an_immutable_one_still_takes_labels(kinds: Declared) -> None:
+def test_labels_of_an_immutable_config_map_can_change(kinds: Declared) -> None:
     before = {**NAMED, "data": {"k": "v"}, "immutable": True}
     after = {**before, "metadata": {"name": "a", "labels": {"x": "y"}}}
     assert kinds.replaced("configmaps", before, after)[1] == []
 
 
-def test_an_update_has_the_rules_of_a_create(kinds: Declared) -> None:
+def test_update_is_validated_like_create(kinds: Declared) -> None:
     _, causes = kinds.replaced("configmaps", NAMED, {**NAMED, "data": {"..": ""}})
     assert once(causes) == [("data[..]", "Invalid value: \"..\": must not be '..'")]

@@ -31,11 +31,11 @@ CASES: list[tuple[str, Any, Any]] = [
 
 
 @pytest.mark.parametrize(("plural", "document", "expected"), CASES)
-def test_defaults(kinds: Declared, plural: str, document: Any, expected: Any) -> None:
+def test_decoding_sets_defaults(kinds: Declared, plural: str, document: Any, expected: Any) -> None:
     assert expected.items() <= kinds.decode(plural, document).items()
 
 
-def test_capacity_can_all_be_used(kinds: Declared) -> None:
+def test_allocatable_of_a_node_defaults_to_its_capacity(kinds: Declared) -> None:
     status = kinds.decode("nodes", {"status": {"capacity": {"cpu": "4"}}})["status"]
     assert status["allocatable"] == {"cpu": "4"}
     assert list(status)[:2] == ["capacity", "allocatable"]
@@ -46,7 +46,7 @@ def test_a_namespace_is_labelled_with_its_name(kinds: Declared, names: Any) -> N
     assert decoded["metadata"]["labels"] == {names.key("metadata.name"): "a", "z": "1"}
 
 
-def test_defaults_stand_where_they_are_declared(kinds: Declared) -> None:
+def test_defaults_are_in_declared_order(kinds: Declared) -> None:
     decoded = kinds.decode("storageclasses", {"allowedTopologies": [{}], "provisioner": "p"})
     assert list(decoded) == [
         "metadata",
@@ -64,7 +64,7 @@ def test_defaults_are_never_shared_between_objects(kinds: Declared) -> None:
 
 
 @pytest.mark.parametrize("plural", ["secrets", "namespaces", "storageclasses", "endpoints", "nodes"])
-def test_a_document_can_be_decoded_without_them(kinds: Declared, plural: str) -> None:
+def test_document_can_be_decoded_without_defaults(kinds: Declared, plural: str) -> None:
     document = {"metadata": {"name": "a"}}
     schema = kinds[plural].schema
     from_text = schema.decode_json(orjson.dumps(document), defaults=False)

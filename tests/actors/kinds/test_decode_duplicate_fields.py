@@ -34,7 +34,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("plural", "raw", "expected", "problems"), CASES)
-def test_duplicates_are_named_and_the_last_counts(
+def test_duplicates_are_reported_and_the_last_value_counts(
     kinds: Declared, plural: str, raw: bytes, expected: dict[str, object], problems: list[str]
 ) -> None:
     decoded = kinds[plural].schema.decode_json(raw)
@@ -42,7 +42,7 @@ def test_duplicates_are_named_and_the_last_counts(
     assert {"metadata": {}, **expected}.items() <= decoded.object.items()
 
 
-def test_problems_stand_in_document_order(kinds: Declared) -> None:
+def test_problems_are_in_document_order(kinds: Declared) -> None:
     raw = (
         b'{"metadata": {"name": "a", "nmae": "b", "labels": {"l": "1", "l": "2"}},'
         b' "tpye": "x", "type": "Opaque", "type": "Opaque"}'
@@ -66,5 +66,5 @@ def test_problems_stand_in_document_order(kinds: Declared) -> None:
         b'{"data":{"a":"x: \\"y\\": z","a":"1"}}',
     ],
 )
-def test_no_escape_hides_a_duplicate(kinds: Declared, raw: bytes) -> None:
+def test_escaped_duplicates_are_reported(kinds: Declared, raw: bytes) -> None:
     assert len(kinds["configmaps"].schema.decode_json(raw).problems) == 1

@@ -21,7 +21,7 @@ CASES: list[tuple[str, Any, Any]] = [
 
 
 @pytest.mark.parametrize(("plural", "document", "expected"), CASES)
-def test_null_says_nothing(kinds: Declared, plural: str, document: Any, expected: Any) -> None:
+def test_null_is_decoded_as_absent(kinds: Declared, plural: str, document: Any, expected: Any) -> None:
     assert {"metadata": {}, **expected}.items() <= kinds.decode(plural, document).items()
 
 

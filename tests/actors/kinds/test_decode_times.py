@@ -30,30 +30,30 @@ BROKEN = [
 
 
 @pytest.mark.parametrize(("sent", "stored"), SECONDS)
-def test_whole_seconds(kinds: Declared, sent: str, stored: str | None) -> None:
+def test_times_are_stored_in_whole_seconds(kinds: Declared, sent: str, stored: str | None) -> None:
     assert kinds.decode("events", {"firstTimestamp": sent})["firstTimestamp"] == stored
 
 
 @pytest.mark.parametrize(("sent", "stored"), MICROS)
-def test_six_digits(kinds: Declared, sent: str, stored: str) -> None:
+def test_micro_times_are_stored_with_six_digits(kinds: Declared, sent: str, stored: str) -> None:
     assert kinds.decode("leases", {"spec": {"renewTime": sent}})["spec"]["renewTime"] == stored
 
 
 @pytest.mark.parametrize(
     "sent", [*BROKEN, "2020-01-02T03:04:05", "2020-01-02 03:04:05Z", "9999-12-31T23:59:59-01:00"]
 )
-def test_what_is_no_time_is_refused(kinds: Declared, sent: str) -> None:
+def test_invalid_times_are_refused(kinds: Declared, sent: str) -> None:
     with pytest.raises(NotDecodable, match="parsing time"):
         kinds.decode("events", {"firstTimestamp": sent})
 
 
 @pytest.mark.parametrize("sent", [*BROKEN, "2020-01-02T03:04:05Z", "2020-01-02T03:04:05.5Z"])
-def test_the_six_digits_must_be_there(kinds: Declared, sent: str) -> None:
+def test_micro_times_need_six_digits(kinds: Declared, sent: str) -> None:
     with pytest.raises(NotDecodable, match="parsing time"):
         kinds.decode("leases", {"spec": {"renewTime": sent}})
 
 
-def test_the_clock_of_the_server_is_shown_alike() -> None:
+def test_times_of_the_server_have_the_same_format() -> None:
     moment = 1_577_934_245_000_006
     assert seconds_text(moment) == "2020-01-02T03:04:05Z"
     assert micros_text(moment) == "2020-01-02T03:04:05.000006Z"

@@ -39,7 +39,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("plural", "raw", "text"), CASES)
-def test_the_field_and_the_types_are_named(kinds: Declared, plural: str, raw: bytes, text: str) -> None:
+def test_error_names_the_field_and_both_types(kinds: Declared, plural: str, raw: bytes, text: str) -> None:
     kind = kinds[plural].kind
     with pytest.raises(NotDecodable) as refused:
         kinds[plural].schema.decode_json(raw)
@@ -48,11 +48,11 @@ def test_the_field_and_the_types_are_named(kinds: Declared, plural: str, raw: by
     )
 
 
-def test_a_wrong_type_counts_more_than_unknown_fields(kinds: Declared) -> None:
+def test_wrong_type_takes_precedence_over_unknown_fields(kinds: Declared) -> None:
     with pytest.raises(NotDecodable, match=r"ConfigMap\.data of type"):
         kinds["configmaps"].schema.decode_json(b'{"bogus":1,"data":5}')
 
 
-def test_the_first_of_several_is_reported(kinds: Declared) -> None:
+def test_first_of_several_wrong_types_is_reported(kinds: Declared) -> None:
     with pytest.raises(NotDecodable, match=r"ConfigMap\.immutable"):
         kinds["configmaps"].schema.decode_json(b'{"immutable":5,"data":5}')

@@ -27,11 +27,13 @@ CASES: list[tuple[str, Any, Any]] = [
 
 
 @pytest.mark.parametrize(("plural", "document", "expected"), CASES)
-def test_zero_values(kinds: Declared, plural: str, document: Any, expected: Any) -> None:
+def test_zero_values_are_omitted_or_kept_by_field(
+    kinds: Declared, plural: str, document: Any, expected: Any
+) -> None:
     assert kinds.decode(plural, document) == (expected or {"metadata": {}, **document})
 
 
-def test_an_event_shows_what_it_has_no_way_to_leave_out(kinds: Declared) -> None:
+def test_event_keeps_fields_that_go_cannot_omit(kinds: Declared) -> None:
     assert kinds.decode("events", {"count": 0}) == {
         "metadata": {},
         "involvedObject": {},
@@ -44,26 +46,26 @@ def test_an_event_shows_what_it_has_no_way_to_leave_out(kinds: Declared) -> None
     }
 
 
-def test_a_node_shows_an_empty_machine(kinds: Declared) -> None:
+def test_node_keeps_empty_node_info(kinds: Declared) -> None:
     status = kinds.decode("nodes", {})["status"]
     assert status["daemonEndpoints"] == {"kubeletEndpoint": {"Port": 0}}
     assert set(status["nodeInfo"].values()) == {""} and len(status["nodeInfo"]) == 10
 
 
-def test_a_list_that_is_always_shown_is_null_when_empty(kinds: Declared) -> None:
+def test_empty_list_that_is_never_omitted_is_null(kinds: Declared) -> None:
     expression = {"matchLabelExpressions": [{"key": "z", "values": []}]}
     decoded = kinds.decode("storageclasses", {"allowedTopologies": [expression]})
     assert decoded["allowedTopologies"] == [{"matchLabelExpressions": [{"key": "z", "values": None}]}]
 
 
-def test_the_metadata_of_a_template_shows_that_it_was_never_created() -> None:
+def test_creation_timestamp_of_template_metadata_is_null() -> None:
     schema = Schema(Struct("test.v1.Thing", Field("template", TEMPLATE_META, 1)), "v1", "Thing")
     expected = {"template": {"name": "a", "creationTimestamp": None}}
     for raw in (b'{"template":{"name":"a"}}', b'{"template":{"name":"a","creationTimestamp":null}}'):
         assert schema.decode_json(raw).object == expected
 
 
-def test_times_in_lists_of_structs_are_shown_as_null() -> None:
+def test_missing_times_in_lists_of_structs_are_null() -> None:
     condition = Struct("test.v1.Condition", Field("type", STRING, 1, always=True), Field("at", TIME, 2))
     schema = Schema(Struct("test.v1.Thing", Field("conditions", ListOf(condition), 1)), "v1", "Thing")
     assert schema.decode_json(b'{"conditions":[{}]}').object == {"conditions": [{"type": "", "at": None}]}

@@ -17,9 +17,9 @@ from actors.names import CLUSTER
 from tests.actors.kinds.documents import Documents
 
 DEFINITIONS = built_in(CLUSTER).definitions
-MODEST = settings(max_examples=150, deadline=None)
+FEW_EXAMPLES = settings(max_examples=150, deadline=None)
 SEEDS = st.integers(0, 2**32)
-SPELLINGS = st.sampled_from(["compact", "spaced", "indented", "escaped"])
+FORMATS = st.sampled_from(["compact", "spaced", "indented", "escaped"])
 
 
 def exactly(definition: Definition, raw: bytes) -> Decoded | str:
@@ -37,25 +37,25 @@ def as_served(definition: Definition, raw: bytes) -> Decoded | str:
 
 
 def order(value: Any) -> Any:
-    """Members in order, so that objects equal but for their order are told apart."""
+    """Members as ordered pairs, so that a comparison includes their order."""
     if isinstance(value, dict):
         return [(name, order(member)) for name, member in value.items()]
     return [order(item) for item in value] if isinstance(value, list) else value
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda d: f"{d.plural}.{d.group}")
-@MODEST
-@given(SEEDS, SPELLINGS)
-def test_any_document_decodes_the_same(definition: Definition, seed: int, spelling: str) -> None:
-    raw = SPELL[spelling](Documents(seed).of(definition.fields))
+@FEW_EXAMPLES
+@given(SEEDS, FORMATS)
+def test_decoders_agree_on_random_documents(definition: Definition, seed: int, format_name: str) -> None:
+    raw = FORMATTERS[format_name](Documents(seed).of(definition.fields))
     assert as_served(definition, raw) == exactly(definition, raw)
     assert order(as_served(definition, raw)) == order(exactly(definition, raw))
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda d: f"{d.plural}.{d.group}")
-@MODEST
+@FEW_EXAMPLES
 @given(SEEDS)
-def test_trees_decode_like_their_text(definition: Definition, seed: int) -> None:
+def test_decoded_objects_decode_like_their_json(definition: Definition, seed: int) -> None:
     document = Documents(seed).of(definition.fields)
     try:
         from_tree: Decoded | str = definition.schema.decode_object(document)
@@ -65,9 +65,9 @@ def test_trees_decode_like_their_text(definition: Definition, seed: int) -> None
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=lambda d: f"{d.plural}.{d.group}")
-@MODEST
+@FEW_EXAMPLES
 @given(SEEDS)
-def test_what_comes_out_goes_in_again_unchanged(definition: Definition, seed: int) -> None:
+def test_decoding_is_idempotent(definition: Definition, seed: int) -> None:
     decoded = as_served(definition, compact(Documents(seed, luck=400).of(definition.fields)))
     if isinstance(decoded, Decoded):
         again = as_served(definition, orjson.dumps(decoded.object))
@@ -75,9 +75,9 @@ def test_what_comes_out_goes_in_again_unchanged(definition: Definition, seed: in
 
 
 @pytest.mark.parametrize("plural", ["configmaps", "secrets", "namespaces"])
-@MODEST
+@FEW_EXAMPLES
 @given(SEEDS, st.integers(0, 9), st.integers(0, 9), st.sampled_from([b",", b" ,\n"]))
-def test_no_repeated_member_goes_unnoticed(
+def test_every_duplicate_member_is_reported(
     plural: str, seed: int, which: int, where: int, comma: bytes
 ) -> None:
     definition = next(d for d in DEFINITIONS if d.plural == plural)
@@ -91,7 +91,7 @@ def test_no_repeated_member_goes_unnoticed(
         assert f'duplicate field "{repeated[0]}"' in decoded.problems
 
 
-def test_ordinary_documents_take_the_fast_path() -> None:
+def test_common_documents_take_the_fast_path() -> None:
     fast = {
         "configmaps": {"metadata": {"name": "a", "labels": {"b": "1", "a": "2"}}, "data": {"k": "v"}},
         "secrets": {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "data": {"k": "dg=="}},
@@ -101,8 +101,8 @@ def test_ordinary_documents_take_the_fast_path() -> None:
     }
     for definition in DEFINITIONS:
         if definition.plural in fast:
-            for spell in (compact, spaced, indented):
-                assert definition.schema._pydantic.from_json(spell(fast[definition.plural])) is not None
+            for format_json in (compact, spaced, indented):
+                assert definition.schema._pydantic.from_json(format_json(fast[definition.plural])) is not None
 
 
 def compact(document: Any) -> bytes:
@@ -124,4 +124,4 @@ def escaped(document: Any) -> bytes:
     return json.dumps(document).encode().replace(b"<", b"\\u003c")
 
 
-SPELL = {"compact": compact, "spaced": spaced, "indented": indented, "escaped": escaped}
+FORMATTERS = {"compact": compact, "spaced": spaced, "indented": indented, "escaped": escaped}

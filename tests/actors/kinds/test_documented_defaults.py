@@ -11,14 +11,14 @@ from tests.actors.kinds.documented import at, valid_document
 
 VOLUME = "spec.volumes.0"
 
-# kind, path, what was said besides, the default
+# kind, path, other fields of the document, the default
 DEFAULTS: list[tuple[str, str, dict[str, Any], Any]] = [
     ("statefulsets", "spec.replicas", {}, 1),
     ("statefulsets", "spec.updateStrategy.type", {}, "RollingUpdate"),
     ("statefulsets", "spec.updateStrategy.rollingUpdate.partition", {}, 0),
     ("statefulsets", "spec.podManagementPolicy", {}, "OrderedReady"),
     ("statefulsets", "spec.revisionHistoryLimit", {}, 10),
-    ("statefulsets", "spec.minReadySeconds", {}, None),  # 0, which is not shown
+    ("statefulsets", "spec.minReadySeconds", {}, None),  # 0, which is omitted
     ("configmaps", "immutable", {}, None),
     ("secrets", "type", {}, "Opaque"),
     ("secrets", "immutable", {}, None),
@@ -33,7 +33,7 @@ DEFAULTS: list[tuple[str, str, dict[str, Any], Any]] = [
     ),
     (
         "pods",
-        f"{VOLUME}.projected.sources.0.serviceAccountToken.audience",  # this server, said by nothing
+        f"{VOLUME}.projected.sources.0.serviceAccountToken.audience",  # absent: the audience of this server
         {"volumes": {"projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}},
         None,
     ),
@@ -86,12 +86,14 @@ DEFAULTS: list[tuple[str, str, dict[str, Any], Any]] = [
 
 
 @pytest.mark.parametrize(
-    ("plural", "path", "said", "default"),
+    ("plural", "path", "given", "default"),
     [pytest.param(*case, id=f"{case[0]}-{case[1]}") for case in DEFAULTS],
 )
-def test_default(kinds: Declared, plural: str, path: str, said: dict[str, Any], default: Any) -> None:
+def test_field_gets_its_documented_default(
+    kinds: Declared, plural: str, path: str, given: dict[str, Any], default: Any
+) -> None:
     document = valid_document(plural)
-    if "volumes" in said:
-        document["spec"]["volumes"] = [{"name": "v", **said["volumes"]}]
+    if "volumes" in given:
+        document["spec"]["volumes"] = [{"name": "v", **given["volumes"]}]
     assert at(kinds.stored(plural, document), path) == default
     assert kinds.created(plural, document) == []

@@ -13,7 +13,7 @@ from tests.actors.kinds.documented import CLAIM, LABELS, TERM, at, valid_documen
 RANGES = {"rule": "MustRunAs", "ranges": [{"min": 1, "max": 2}]}
 KEY = {"key": "k", "path": "p/q", "mode": 0o400}
 
-KEPT: list[tuple[str, str, Any]] = [
+FIELDS: list[tuple[str, str, Any]] = [
     ("clusterroles", "aggregationRule", {"clusterRoleSelectors": [LABELS]}),
     ("clusterroles", "rules", [{"verbs": ["get"], "apiGroups": ["", "*"], "resources": ["*"]}]),
     (
@@ -213,9 +213,9 @@ KEPT: list[tuple[str, str, Any]] = [
 
 
 @pytest.mark.parametrize(
-    ("plural", "path", "value"), [pytest.param(*case, id=f"{case[0]}-{case[1]}") for case in KEPT]
+    ("plural", "path", "value"), [pytest.param(*case, id=f"{case[0]}-{case[1]}") for case in FIELDS]
 )
-def test_field_is_kept(kinds: Declared, plural: str, path: str, value: Any) -> None:
+def test_documented_field_is_stored_as_sent(kinds: Declared, plural: str, path: str, value: Any) -> None:
     changes = {path: value}
     if (plural, path) == ("persistentvolumes", "spec.volumeMode"):
         changes["spec.local"] = {"path": "/d"}
@@ -269,7 +269,7 @@ STATUS: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("plural", "status"), [pytest.param(*case, id=case[0]) for case in STATUS])
-def test_status_is_kept_on_its_own_path(kinds: Declared, plural: str, status: Any) -> None:
+def test_status_subresource_stores_the_status_as_sent(kinds: Declared, plural: str, status: Any) -> None:
     before = valid_document(plural)
     stored, causes = kinds.replaced(plural, before, {**before, "status": status}, "status")
     assert (stored["status"], causes) == (status, [])
@@ -281,12 +281,12 @@ def test_conditions_are_merged_by_type(kinds: Declared, plural: str) -> None:
     assert (conditions.patch, conditions.merge_key) == ("merge", "type")
 
 
-def test_drivers_of_a_node_are_merged_by_name(kinds: Declared) -> None:
+def test_drivers_of_csi_node_are_merged_by_name(kinds: Declared) -> None:
     drivers = field(kinds["csinodes"].fields, "spec", "drivers")
     assert (drivers.patch, drivers.merge_key) == ("merge", "name")
 
 
-def test_token_requests_are_one_value(kinds: Declared) -> None:
+def test_token_requests_are_atomic(kinds: Declared) -> None:
     assert field(kinds["csidrivers"].fields, "spec", "tokenRequests").list_type == "atomic"
 
 

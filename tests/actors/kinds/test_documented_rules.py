@@ -18,15 +18,15 @@ def volume(**source: Any) -> dict[str, Any]:
     return {"spec.volumes": [{"name": "v", **source}]}
 
 
-def token(**said: Any) -> dict[str, Any]:
-    return volume(projected={"sources": [{"serviceAccountToken": said}]})
+def token(**fields: Any) -> dict[str, Any]:
+    return volume(projected={"sources": [{"serviceAccountToken": fields}]})
 
 
 def policy(path: str, value: Any) -> tuple[str, dict[str, Any]]:
     return "podsecuritypolicies", {f"spec.{path}": value}
 
 
-# what the document says, kind, what is changed in a sound document, the field that is refused
+# rule of the documentation, kind, changes that make a valid document violate it, the refused field
 RULES: list[tuple[str, str, dict[str, Any], str]] = [
     (
         "verbs are required",
@@ -299,7 +299,9 @@ RULES: list[tuple[str, str, dict[str, Any], str]] = [
     ("plural", "changes", "field"),
     [pytest.param(*case[1:], id=f"{case[1]}-{case[0]}".replace(" ", "_")) for case in RULES],
 )
-def test_rule(kinds: Declared, plural: str, changes: dict[str, Any], field: str) -> None:
+def test_violation_of_documented_rule_is_refused_at_its_field(
+    kinds: Declared, plural: str, changes: dict[str, Any], field: str
+) -> None:
     fields = [
         one.removeprefix("spec.volumes[0].")
         for one, _ in kinds.created(plural, valid_document(plural, changes))
@@ -307,7 +309,7 @@ def test_rule(kinds: Declared, plural: str, changes: dict[str, Any], field: str)
     assert any(one.startswith(field) for one in fields), fields
 
 
-FIXED: list[tuple[str, str, Any, Any]] = [
+IMMUTABLE: list[tuple[str, str, Any, Any]] = [
     ("statefulsets", "spec.selector", LABELS, {"matchLabels": {"app": "y"}}),
     ("statefulsets", "spec.serviceName", "s", "t"),
     ("csidrivers", "spec.attachRequired", True, False),
@@ -322,9 +324,12 @@ FIXED: list[tuple[str, str, Any, Any]] = [
 
 
 @pytest.mark.parametrize(
-    ("plural", "path", "before", "after"), [pytest.param(*case, id=f"{case[0]}-{case[1]}") for case in FIXED]
+    ("plural", "path", "before", "after"),
+    [pytest.param(*case, id=f"{case[0]}-{case[1]}") for case in IMMUTABLE],
 )
-def test_field_is_immutable(kinds: Declared, plural: str, path: str, before: Any, after: Any) -> None:
+def test_documented_immutable_field_cannot_change(
+    kinds: Declared, plural: str, path: str, before: Any, after: Any
+) -> None:
     _, causes = kinds.replaced(
         plural, valid_document(plural, {path: before}), valid_document(plural, {path: after})
     )
@@ -332,7 +337,7 @@ def test_field_is_immutable(kinds: Declared, plural: str, path: str, before: Any
 
 
 @pytest.mark.parametrize("plural", ["configmaps", "secrets"])
-def test_immutable_data_stays_and_metadata_does_not(kinds: Declared, plural: str) -> None:
+def test_immutable_objects_keep_their_data_but_not_their_metadata(kinds: Declared, plural: str) -> None:
     before = valid_document(plural, {"data": {"k": "AA=="}, "immutable": True})
     _, causes = kinds.replaced(plural, before, {**before, "data": {"k": "AQ=="}})
     assert [field for field, _ in causes] == ["data"]
@@ -340,12 +345,12 @@ def test_immutable_data_stays_and_metadata_does_not(kinds: Declared, plural: str
     assert kinds.replaced(plural, before, labelled)[1] == []
 
 
-def test_storage_capacity_is_mutable(kinds: Declared) -> None:
+def test_storage_capacity_of_csi_driver_is_mutable(kinds: Declared) -> None:
     before, after = valid_document("csidrivers"), valid_document("csidrivers", {"spec.storageCapacity": True})
     assert kinds.replaced("csidrivers", before, after)[1] == []
 
 
-def test_one_data_source_becomes_both(kinds: Declared) -> None:
+def test_create_copies_the_data_source_to_both_fields(kinds: Declared) -> None:
     for path, other in (("spec.dataSource", "dataSourceRef"), ("spec.dataSourceRef", "dataSource")):
         stored = kinds.stored(
             "persistentvolumeclaims", valid_document("persistentvolumeclaims", {path: OTHER_CLAIM})
@@ -353,20 +358,20 @@ def test_one_data_source_becomes_both(kinds: Declared) -> None:
         assert stored["spec"][other] == {"apiGroup": None, **OTHER_CLAIM}
 
 
-def test_the_older_data_source_drops_what_is_not_allowed(kinds: Declared) -> None:
+def test_data_source_of_another_kind_is_dropped(kinds: Declared) -> None:
     document = valid_document(
         "persistentvolumeclaims", {"spec.dataSource": {"kind": "ConfigMap", "name": "c"}}
     )
     assert "dataSource" not in kinds.stored("persistentvolumeclaims", document)["spec"]
 
 
-def test_string_data_is_merged_into_data_and_never_shown(kinds: Declared) -> None:
+def test_string_data_is_merged_into_data_and_never_stored(kinds: Declared) -> None:
     document = valid_document("secrets", {"data": {"a": "AA==", "b": "AA=="}, "stringData": {"b": "x"}})
     stored = kinds.stored("secrets", document)
     assert stored["data"] == {"a": "AA==", "b": "eA=="} and "stringData" not in stored
 
 
-def test_a_policy_that_says_any_needs_no_ranges(kinds: Declared) -> None:
+def test_run_as_any_needs_no_ranges(kinds: Declared) -> None:
     assert (
         kinds.created("podsecuritypolicies", valid_document("podsecuritypolicies", {"spec.runAsGroup": ANY}))
         == []

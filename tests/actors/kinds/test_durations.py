@@ -8,12 +8,12 @@ from actors.kinds.values.durations import duration_error
 
 
 @pytest.mark.parametrize("text", ["0", "-0", "1s", "+1.5h", "1.s", ".5ms", "1h2m3s4ms5us6µs7ns", "-1h30m"])
-def test_durations(text: str) -> None:
+def test_valid_durations(text: str) -> None:
     assert duration_error(text) == ""
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    ("text", "message"),
     [
         ("", 'invalid duration ""'),
         ("-", 'invalid duration "-"'),
@@ -30,5 +30,5 @@ def test_durations(text: str) -> None:
         ("1h.s", 'invalid duration "1h.s"'),
     ],
 )
-def test_other_texts(text: str, why: str) -> None:
-    assert duration_error(text) == f"time: {why}"
+def test_invalid_durations_have_the_error_texts_of_go(text: str, message: str) -> None:
+    assert duration_error(text) == f"time: {message}"

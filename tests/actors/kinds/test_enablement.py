@@ -56,7 +56,7 @@ APPS = resources("", "apps/v1")
         ("imagepolicy.cluster.io/v1alpha1=true", EVERY),
     ],
 )
-def test_versions_that_are_served(text: str, versions: set[str]) -> None:
+def test_served_versions(text: str, versions: set[str]) -> None:
     assert served(text) == versions
     parse_enablement(text).refuse_unknown(ALL.declared, CLUSTER)
 
@@ -71,7 +71,7 @@ def test_versions_that_are_served(text: str, versions: set[str]) -> None:
         ("api/all=false,v1", set()),
     ],
 )
-def test_resources_that_are_served(text: str, plurals: set[str]) -> None:
+def test_served_resources(text: str, plurals: set[str]) -> None:
     assert resources(text, "apps/v1") == plurals
 
 
@@ -97,12 +97,12 @@ def test_resources_that_are_served(text: str, plurals: set[str]) -> None:
         ("apps/v1/pods=false", "there is no 'pods' in apps/v1; there are controllerrevisions, "),
     ],
 )
-def test_what_makes_no_sense(text: str, why: str) -> None:
+def test_invalid_keys_and_values_are_refused(text: str, why: str) -> None:
     with pytest.raises(ValueError, match="^" + why):
         parse_enablement(text).refuse_unknown(ALL.declared, CLUSTER)
 
 
-def test_stored_kinds_stay_declared(names: Names) -> None:
+def test_disabled_stored_kinds_stay_declared(names: Names) -> None:
     catalog = built_in(names, enabled=parse_enablement("apps/v1=false"))
     assert catalog.find("apps", "v1", "deployments") is None and not catalog.group_exists("apps")
     assert catalog.storage("deployments.apps").kind == "Deployment"

@@ -9,8 +9,8 @@ import pytest
 from actors.names import Names
 from tests.actors.kinds.declared import Declared
 
-STRAY = "does not match event.namespace"
-WHOLE = {
+OTHER_NAMESPACE = "does not match event.namespace"
+COMPLETE = {
     "metadata": {"name": "a"},
     "involvedObject": {"kind": "Pod", "name": "p", "namespace": "ns"},
     "eventTime": "2020-01-02T03:04:05.000006Z",
@@ -22,51 +22,59 @@ WHOLE = {
 
 
 @pytest.mark.parametrize(
-    ("about", "namespace", "fine"),
+    ("about", "namespace", "valid"),
     [("ns", "ns", True), ("other", "ns", False), ("", "ns", False), ("", "default", True)],
 )
-def test_old_events_lie_with_their_object(kinds: Declared, about: str, namespace: str, fine: bool) -> None:
+def test_event_without_event_time_is_in_the_namespace_of_its_object(
+    kinds: Declared, about: str, namespace: str, valid: bool
+) -> None:
     document = {"metadata": {"name": "a"}, "involvedObject": {"namespace": about}}
     causes = kinds.created("events", document, namespace)
-    assert causes == ([] if fine else [("involvedObject.namespace", f'Invalid value: "{about}": {STRAY}')])
+    assert causes == (
+        [] if valid else [("involvedObject.namespace", f'Invalid value: "{about}": {OTHER_NAMESPACE}')]
+    )
 
 
-def test_new_events_of_no_namespace_lie_in_two_places(kinds: Declared, names: Names) -> None:
-    document = {**WHOLE, "involvedObject": {"kind": "Node", "name": "n"}}
+def test_event_about_a_cluster_scoped_object_is_in_the_default_or_system_namespace(
+    kinds: Declared, names: Names
+) -> None:
+    document = {**COMPLETE, "involvedObject": {"kind": "Node", "name": "n"}}
     assert kinds.created("events", document, "default") == []
     assert kinds.created("events", document, names.system_namespace) == []
-    assert kinds.created("events", document) == [("involvedObject.namespace", f'Invalid value: "": {STRAY}')]
+    assert kinds.created("events", document) == [
+        ("involvedObject.namespace", f'Invalid value: "": {OTHER_NAMESPACE}')
+    ]
 
 
 @pytest.mark.parametrize("part", ["reportingInstance", "action", "reason"])
-def test_new_events_are_complete(kinds: Declared, part: str) -> None:
-    assert kinds.created("events", {**WHOLE, part: ""}) == [(part, "Required value")]
-    assert kinds.created("events", {**WHOLE, part: "x" * 129}) == [
+def test_event_with_event_time_needs_instance_action_and_reason(kinds: Declared, part: str) -> None:
+    assert kinds.created("events", {**COMPLETE, part: ""}) == [(part, "Required value")]
+    assert kinds.created("events", {**COMPLETE, part: "x" * 129}) == [
         (part, 'Invalid value: "": can have at most 128 characters')
     ]
 
 
-def test_the_reporter_is_a_qualified_name(kinds: Declared) -> None:
-    fields = [field for field, _ in kinds.created("events", {**WHOLE, "reportingComponent": ""})]
+def test_reporting_component_and_message_are_validated(kinds: Declared) -> None:
+    fields = [field for field, _ in kinds.created("events", {**COMPLETE, "reportingComponent": ""})]
     assert fields == ["reportingComponent"] * 3
-    assert kinds.created("events", {**WHOLE, "message": "x" * 1025}) == [
+    assert kinds.created("events", {**COMPLETE, "message": "x" * 1025}) == [
         ("message", 'Invalid value: "": can have at most 1024 characters')
     ]
 
 
 @pytest.mark.parametrize(("name", "count"), [("Any_Name", 0), ("a/b", 1)])
-def test_names_need_only_fit_a_path(kinds: Declared, name: str, count: int) -> None:
-    assert len(kinds.created("events", {**WHOLE, "metadata": {"name": name}})) == count
+def test_name_is_any_path_segment(kinds: Declared, name: str, count: int) -> None:
+    assert len(kinds.created("events", {**COMPLETE, "metadata": {"name": name}})) == count
 
 
-def test_everything_may_change(kinds: Declared) -> None:
-    assert kinds.replaced("events", WHOLE, {**WHOLE, "reason": "Other", "count": 3})[1] == []
+def test_update_may_change_all_fields(kinds: Declared) -> None:
+    assert kinds.replaced("events", COMPLETE, {**COMPLETE, "reason": "Other", "count": 3})[1] == []
     assert kinds["events"].strategy.allow_create_on_update
 
 
-def test_selectors(kinds: Declared) -> None:
+def test_selectable_fields(kinds: Declared) -> None:
     definition = kinds["events"]
-    stored = kinds.stored("events", {**WHOLE, "type": "Normal"})
+    stored = kinds.stored("events", {**COMPLETE, "type": "Normal"})
     read: dict[str, Any] = {label: get(stored) for label, get in definition.selection.fields.items()}
     assert read["involvedObject.kind"] == "Pod" and read["involvedObject.uid"] == ""
     assert read["source"] == read["reportingComponent"] == "example.com/c"

@@ -20,16 +20,16 @@ from actors.kinds.features import ALPHA, ON_BY_DEFAULT, parse_features
         ("AllAlpha=false", set()),
     ],
 )
-def test_features_that_are_on(text: str, on: set[str]) -> None:
+def test_flag_enables_features(text: str, on: set[str]) -> None:
     assert parse_features(text) == on | ON_BY_DEFAULT
 
 
-def test_a_usual_one_may_be_switched_off() -> None:
+def test_feature_on_by_default_can_be_disabled() -> None:
     assert parse_features("APIListChunking=false") == set()
 
 
 @pytest.mark.parametrize("text", ["AllAlpha=true,ProcMountType=false", "ProcMountType=false,AllAlpha=true"])
-def test_one_feature_stands_before_all_of_them(text: str) -> None:
+def test_single_feature_takes_precedence_over_all_alpha(text: str) -> None:
     assert parse_features(text) == ON_BY_DEFAULT | ALPHA - {"ProcMountType"}
 
 
@@ -45,6 +45,6 @@ def test_one_feature_stands_before_all_of_them(text: str) -> None:
         ("AllBeta=false", "AllBeta cannot be switched off"),
     ],
 )
-def test_what_makes_no_sense(text: str, why: str) -> None:
+def test_invalid_names_and_values_are_refused(text: str, why: str) -> None:
     with pytest.raises(ValueError, match="^" + why.replace("?", r"\?")):
         parse_features(text)

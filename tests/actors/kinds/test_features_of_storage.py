@@ -24,8 +24,8 @@ def decoded(definition: Definition, **parts: Any) -> dict[str, Any]:
 
 def stored(definition: Definition, **parts: Any) -> dict[str, Any]:
     """An object as it is stored once a controller has set its status."""
-    made, _ = create(definition, decoded(definition, **parts))
-    return {**made, "status": parts["status"]} if "status" in parts else made
+    new, _ = create(definition, decoded(definition, **parts))
+    return {**new, "status": parts["status"]} if "status" in parts else new
 
 
 def sized(size: str) -> dict[str, Any]:

@@ -77,7 +77,7 @@ def test_added_by_returns_only_what_the_rules_added() -> None:
     assert errors.added_by(break_rules, 0) == []
 
 
-def test_errors_of_rules_are_not_swallowed() -> None:
+def test_exceptions_of_rules_propagate() -> None:
     def broken(_: FieldErrors) -> None:
         raise KeyError("bug")
 

@@ -89,7 +89,9 @@ CASES: list[tuple[Callable[[str], list[str]], str, list[str]]] = [
 
 
 @pytest.mark.parametrize(("check", "value", "texts"), CASES)
-def test_format(check: Callable[[str], list[str]], value: str, texts: list[str]) -> None:
+def test_format_check_returns_error_texts(
+    check: Callable[[str], list[str]], value: str, texts: list[str]
+) -> None:
     assert check(value) == texts
 
 
@@ -106,13 +108,13 @@ def test_format(check: Callable[[str], list[str]], value: str, texts: list[str])
         (checks.name_is_path_segment, "..", True, 0),
     ],
 )
-def test_prefixes_are_checked_as_if_letters_followed(
+def test_generate_name_prefix_is_checked_as_if_letters_followed(
     check: checks.CheckName, name: str, prefix: bool, count: int
 ) -> None:
     assert len(check(name, prefix)) == count
 
 
-def test_networks() -> None:
+def test_parse_network_accepts_cidr_only() -> None:
     assert str(checks.parse_network("10.1.0.0/16")) == "10.1.0.0/16"
     assert all(
         checks.parse_network(text) is None

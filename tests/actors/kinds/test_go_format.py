@@ -40,11 +40,11 @@ NO_REQUIREMENTS = "MatchExpressions:[]v1.LabelSelectorRequirement(nil)"
         ),
     ],
 )
-def test_shown(value: object, text: str) -> None:
+def test_values_are_formatted_as_in_go(value: object, text: str) -> None:
     assert format_value(value) == text
 
 
-def test_what_looks_like_any_other_map() -> None:
+def test_labels_and_selectors_are_formatted_as_in_go() -> None:
     assert format_value(format_labels(None)) == "map[string]string(nil)"
     assert format_value(format_labels({})) == "map[string]string{}"
     assert (

@@ -13,13 +13,13 @@ from actors.kinds.declaration.int_or_percent import (
 from actors.kinds.validation.field_errors import collect
 
 
-@pytest.mark.parametrize(("share", "worth"), [(3, 3), ("25%", 25), ("7", 7), ("x", 0), ("%", 0), ("", 0)])
-def test_amounts(share: IntOrPercent, worth: int) -> None:
-    assert number_in(share) == worth
+@pytest.mark.parametrize(("share", "amount"), [(3, 3), ("25%", 25), ("7", 7), ("x", 0), ("%", 0), ("", 0)])
+def test_number_in_returns_the_number_or_zero(share: IntOrPercent, amount: int) -> None:
+    assert number_in(share) == amount
 
 
 @pytest.mark.parametrize("share", [0, 5, "0%", "100%", "250%"])
-def test_right_ones(share: IntOrPercent) -> None:
+def test_valid_values_are_accepted(share: IntOrPercent) -> None:
     assert collect(int_or_percent_rules, share, "f") == []
 
 
@@ -34,11 +34,11 @@ def test_right_ones(share: IntOrPercent) -> None:
         ),
     ],
 )
-def test_wrong_ones(share: IntOrPercent, message: str) -> None:
+def test_invalid_values_are_refused(share: IntOrPercent, message: str) -> None:
     assert [error.message for error in collect(int_or_percent_rules, share, "f")] == [message]
 
 
-def test_no_more_than_all() -> None:
+def test_percentages_above_100_are_refused() -> None:
     assert (
         collect(at_most_100_percent, "100%", "f")
         == collect(at_most_100_percent, 1000, "f")

@@ -13,14 +13,14 @@ END = "unexpected end of JSON input"
     "text",
     ["", " ", "{", '{"a"', '{"a":', '{"a":1', "[1,", "[", '"abc', '"\\', '"\\u12', "nul", "-", '{"a":{ '],
 )
-def test_what_ends_too_soon(text: str) -> None:
-    with pytest.raises(NotJson) as told:
+def test_truncated_json(text: str) -> None:
+    with pytest.raises(NotJson) as raised:
         parse_tree(text.encode())
-    assert told.value.reason == END
+    assert raised.value.reason == END
 
 
 @pytest.mark.parametrize(
-    ("text", "letter", "place"),
+    ("text", "character", "context"),
     [
         ("x", "x", "looking for beginning of value"),
         ("[1,]", "]", "looking for beginning of value"),
@@ -38,12 +38,12 @@ def test_what_ends_too_soon(text: str) -> None:
         ("-x", "x", "in numeric literal"),
     ],
 )
-def test_the_letter_that_does_not_fit(text: str, letter: str, place: str) -> None:
-    with pytest.raises(NotJson) as told:
+def test_error_names_the_invalid_character(text: str, character: str, context: str) -> None:
+    with pytest.raises(NotJson) as raised:
         parse_tree(text.encode())
-    assert told.value.reason == f"invalid character '{letter}' {place}"
+    assert raised.value.reason == f"invalid character '{character}' {context}"
 
 
-def test_the_offset_is_reported() -> None:
+def test_error_has_the_offset() -> None:
     with pytest.raises(NotJson, match=r"^invalid character 'x' after array element at offset 3$"):
         parse_tree(b"[1 x]")

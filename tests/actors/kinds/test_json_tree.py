@@ -24,16 +24,18 @@ VALUES = st.recursive(
 
 @settings(deadline=None)
 @given(VALUES, st.sampled_from([None, (",", ":")]), st.booleans())
-def test_as_the_scanner_reads(value: Any, separators: tuple[str, str] | None, plain_text: bool) -> None:
+def test_fast_parser_agrees_with_the_exact_parser(
+    value: Any, separators: tuple[str, str] | None, plain_text: bool
+) -> None:
     raw = json.dumps(value, separators=separators, ensure_ascii=plain_text).encode("utf-8", "surrogatepass")
-    found, doubled = parse_values(raw)
+    found, has_duplicates = parse_values(raw)
     assert repr(found) == repr(plain(parse_tree(raw)))
-    assert not doubled
+    assert not has_duplicates
 
 
 @settings(deadline=None)
 @given(st.binary(max_size=20) | st.text('{}[],:"0123456789.-eE truefalsn\\ud8', max_size=12).map(str.encode))
-def test_what_one_refuses_so_does_the_other(raw: bytes) -> None:
+def test_both_parsers_refuse_the_same_documents(raw: bytes) -> None:
     try:
         expected = plain(parse_tree(raw))
     except NotJson:
@@ -44,7 +46,7 @@ def test_what_one_refuses_so_does_the_other(raw: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("raw", "value", "doubled"),
+    ("raw", "value", "has_duplicates"),
     [
         (b'{"a":1,"a":2}', {"a": 2}, True),
         (b'{"b":[{"a":1,"a":1}]}', {"b": [{"a": 1}]}, True),
@@ -52,5 +54,5 @@ def test_what_one_refuses_so_does_the_other(raw: bytes) -> None:
         (b'{"a":{"a":1}}', {"a": {"a": 1}}, False),
     ],
 )
-def test_what_stands_there_twice(raw: bytes, value: Any, doubled: bool) -> None:
-    assert parse_values(raw) == (value, doubled)
+def test_duplicate_members_are_reported(raw: bytes, value: Any, has_duplicates: bool) -> None:
+    assert parse_values(raw) == (value, has_duplicates)

@@ -14,41 +14,43 @@ def limits(*items: Any) -> dict[str, Any]:
     return {"metadata": {"name": "a"}, "spec": {"limits": list(items)}}
 
 
-def of(kind: str, **amounts: Any) -> dict[str, Any]:
+def limit(kind: str, **amounts: Any) -> dict[str, Any]:
     return limits({"type": kind, **amounts})
 
 
-def filled(kinds: Declared, document: Any) -> dict[str, Any]:
+def decoded_item(kinds: Declared, document: Any) -> dict[str, Any]:
     item: dict[str, Any] = kinds.decode("limitranges", document)["spec"]["limits"][0]
     return item
 
 
-def test_containers_get_what_they_may_have(kinds: Declared) -> None:
-    item = filled(kinds, of("Container", max={"cpu": "2"}, min={"memory": "1Mi"}))
+def test_container_defaults_come_from_max_and_min(kinds: Declared) -> None:
+    item = decoded_item(kinds, limit("Container", max={"cpu": "2"}, min={"memory": "1Mi"}))
     assert item["default"] == {"cpu": "2"}
     assert item["defaultRequest"] == {"cpu": "2", "memory": "1Mi"}
     assert list(item) == ["type", "max", "min", "default", "defaultRequest"]
 
 
-def test_given_values_are_kept(kinds: Declared) -> None:
-    item = filled(kinds, of("Container", max={"cpu": "4"}, default={"cpu": "2"}, defaultRequest={"cpu": "1"}))
+def test_explicit_defaults_are_kept(kinds: Declared) -> None:
+    item = decoded_item(
+        kinds, limit("Container", max={"cpu": "4"}, default={"cpu": "2"}, defaultRequest={"cpu": "1"})
+    )
     assert item["default"] == {"cpu": "2"} and item["defaultRequest"] == {"cpu": "1"}
-    item = filled(kinds, of("Container", max={"cpu": "4"}, min={"cpu": "1"}, default={"cpu": "2"}))
+    item = decoded_item(kinds, limit("Container", max={"cpu": "4"}, min={"cpu": "1"}, default={"cpu": "2"}))
     assert item["defaultRequest"] == {"cpu": "2"}
 
 
-def test_others_get_nothing(kinds: Declared) -> None:
+def test_only_containers_with_limits_get_defaults(kinds: Declared) -> None:
     for kind in ("Pod", "PersistentVolumeClaim"):
-        assert filled(kinds, of(kind, max={"cpu": "4"})) == {"type": kind, "max": {"cpu": "4"}}
-    assert filled(kinds, of("Container")) == {"type": "Container"}
+        assert decoded_item(kinds, limit(kind, max={"cpu": "4"})) == {"type": kind, "max": {"cpu": "4"}}
+    assert decoded_item(kinds, limit("Container")) == {"type": "Container"}
     assert kinds.decode("limitranges", {"metadata": {"name": "a"}})["spec"] == {"limits": None}
 
 
-def test_amounts_are_kept_in_thousandths(kinds: Declared) -> None:
-    assert filled(kinds, of("Pod", max={"cpu": "1500u"}))["max"] == {"cpu": "2m"}
+def test_amounts_are_rounded_up_to_a_thousandth(kinds: Declared) -> None:
+    assert decoded_item(kinds, limit("Pod", max={"cpu": "1500u"}))["max"] == {"cpu": "2m"}
 
 
-def test_it_needs_no_name(kinds: Declared) -> None:
+def test_create_without_a_name_uses_the_uid(kinds: Declared) -> None:
     stored = kinds.stored("limitranges", {"spec": {"limits": []}})
     assert stored["metadata"]["name"] == stored["metadata"]["uid"]
     assert kinds.created("limitranges", limits()) == []
@@ -56,57 +58,57 @@ def test_it_needs_no_name(kinds: Declared) -> None:
 
 CASES: list[tuple[dict[str, Any], str, str]] = [
     (
-        of("Planet"),
+        limit("Planet"),
         "type",
         'Invalid value: "Planet": must be a standard limit type or fully qualified',
     ),
     (
-        of("Pod", default={"cpu": "1"}),
+        limit("Pod", default={"cpu": "1"}),
         "default",
         "Forbidden: may not be specified when `type` is 'Pod'",
     ),
     (
-        of("Pod", defaultRequest={"cpu": "1"}),
+        limit("Pod", defaultRequest={"cpu": "1"}),
         "defaultRequest",
         "Forbidden: may not be specified when `type` is 'Pod'",
     ),
     (
-        of("PersistentVolumeClaim", max={"cpu": "1"}),
+        limit("PersistentVolumeClaim", max={"cpu": "1"}),
         "limits",
         "Required value: either minimum or maximum storage value is required, but neither was provided",
     ),
     (
-        of("Pod", max={"cpu": "1"}, min={"cpu": "2"}),
+        limit("Pod", max={"cpu": "1"}, min={"cpu": "2"}),
         "min[cpu]",
         'Invalid value: "2": min value 2 is greater than max value 1',
     ),
     (
-        of("Container", min={"cpu": "2"}, defaultRequest={"cpu": "1"}),
+        limit("Container", min={"cpu": "2"}, defaultRequest={"cpu": "1"}),
         "defaultRequest[cpu]",
         'Invalid value: "1": min value 2 is greater than default request value 1',
     ),
     (
-        of("Container", max={"cpu": "1"}, default={"cpu": "1"}, defaultRequest={"cpu": "1500m"}),
+        limit("Container", max={"cpu": "1"}, default={"cpu": "1"}, defaultRequest={"cpu": "1500m"}),
         "defaultRequest[cpu]",
         'Invalid value: "1500m": default request value 1500m is greater than max value 1',
     ),
     (
-        of("Pod", maxLimitRequestRatio={"cpu": "500m"}),
+        limit("Pod", maxLimitRequestRatio={"cpu": "500m"}),
         "maxLimitRequestRatio[cpu]",
         'Invalid value: "500m": ratio 500m is less than 1',
     ),
     (
-        of("Pod", min={"cpu": "1"}, max={"cpu": "2"}, maxLimitRequestRatio={"cpu": "3"}),
+        limit("Pod", min={"cpu": "1"}, max={"cpu": "2"}, maxLimitRequestRatio={"cpu": "3"}),
         "maxLimitRequestRatio[cpu]",
         'Invalid value: "3": ratio 3 is greater than max/min = 2.000000',
     ),
     (
-        of("Container", default={"hugepages-2Mi": "4Mi"}, defaultRequest={"hugepages-2Mi": "2Mi"}),
+        limit("Container", default={"hugepages-2Mi": "4Mi"}, defaultRequest={"hugepages-2Mi": "2Mi"}),
         "defaultRequest[hugepages-2Mi]",
         'Invalid value: "2Mi": default value 4Mi must equal to defaultRequest value 2Mi in hugepages-2Mi',
     ),
     (
-        of("Pod", max={"pods": "1"}),
+        limit("Pod", max={"pods": "1"}),
         "max[pods]",
         'Invalid value: "pods": must be a standard resource for containers',
     ),
@@ -114,12 +116,14 @@ CASES: list[tuple[dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("document", "field", "message"), CASES)
-def test_create(kinds: Declared, document: Any, field: str, message: str) -> None:
+def test_create_reports_invalid_limits(kinds: Declared, document: Any, field: str, message: str) -> None:
     assert kinds.created("limitranges", document)[0] == (f"spec.limits[0].{field}", message)
 
 
-def test_order_of_defaults(kinds: Declared) -> None:
-    causes = kinds.created("limitranges", of("Container", default={"cpu": "1"}, defaultRequest={"cpu": "2"}))
+def test_defaults_are_between_min_and_max(kinds: Declared) -> None:
+    causes = kinds.created(
+        "limitranges", limit("Container", default={"cpu": "1"}, defaultRequest={"cpu": "2"})
+    )
     assert causes == [
         (
             "spec.limits[0].defaultRequest[cpu]",
@@ -127,34 +131,34 @@ def test_order_of_defaults(kinds: Declared) -> None:
         )
     ]
     causes = kinds.created(
-        "limitranges", of("Container", min={"cpu": "2"}, default={"cpu": "1"}, defaultRequest={"cpu": "2"})
+        "limitranges", limit("Container", min={"cpu": "2"}, default={"cpu": "1"}, defaultRequest={"cpu": "2"})
     )
     assert (
         "spec.limits[0].default[cpu]",
         'Invalid value: "1": min value 2 is greater than default value 1',
     ) in causes
-    causes = kinds.created("limitranges", of("Container", max={"cpu": "1"}, default={"cpu": "2"}))
+    causes = kinds.created("limitranges", limit("Container", max={"cpu": "1"}, default={"cpu": "2"}))
     assert (
         "spec.limits[0].default[cpu]",
         'Invalid value: "2": default value 2 is greater than max value 1',
     ) in causes
 
 
-def test_types_are_there_once(kinds: Declared) -> None:
+def test_types_are_unique(kinds: Declared) -> None:
     assert kinds.created("limitranges", limits({"type": "Pod"}, {"type": "Pod"})) == [
         ("spec.limits[1].type", 'Duplicate value: "Pod"')
     ]
 
 
-def test_resources_and_types_of_others(kinds: Declared, names: Names) -> None:
-    assert kinds.created("limitranges", of("example.com/Thing", max={"pods": "1"})) == []
-    assert kinds.created("limitranges", of("Pod", max={"example.com/gpu": "1", names.key("x"): "1"})) == []
+def test_qualified_types_and_extended_resources_are_accepted(kinds: Declared, names: Names) -> None:
+    assert kinds.created("limitranges", limit("example.com/Thing", max={"pods": "1"})) == []
+    assert kinds.created("limitranges", limit("Pod", max={"example.com/gpu": "1", names.key("x"): "1"})) == []
 
 
-def test_an_update_has_the_rules_of_a_create(kinds: Declared) -> None:
-    before = of("Pod", max={"cpu": "1"})
-    assert kinds.replaced("limitranges", before, of("Pod", max={"cpu": "2"}))[1] == []
-    _, causes = kinds.replaced("limitranges", before, of("Planet"))
+def test_update_is_validated_like_create(kinds: Declared) -> None:
+    before = limit("Pod", max={"cpu": "1"})
+    assert kinds.replaced("limitranges", before, limit("Pod", max={"cpu": "2"}))[1] == []
+    _, causes = kinds.replaced("limitranges", before, limit("Planet"))
     assert [field for field, _ in causes] == ["spec.limits[0].type"]
     assert (
         kinds["limitranges"].strategy.allow_create_on_update

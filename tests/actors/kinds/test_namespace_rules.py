@@ -1,4 +1,4 @@
-"""Namespace: its name is a label and has a label, and finalizers and status change at their own paths only."""
+"""Namespace: its name is a DNS label and the value of a label; only subresources change finalizers and status."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ NAMED = {"metadata": {"name": "a"}}
 LONG = "n" * 64
 
 
-def test_a_new_one_is_active_and_held_by_its_finalizer(kinds: Declared) -> None:
+def test_create_sets_the_active_phase_and_the_finalizer(kinds: Declared) -> None:
     stored = kinds.stored("namespaces", {**NAMED, "status": {"phase": "Terminating", "conditions": []}})
     assert stored["spec"] == {"finalizers": ["kubernetes"]}
     assert stored["status"] == {"phase": "Active"}
     assert kinds["namespaces"].has_finalizers(stored)
 
 
-def test_finalizers_that_were_sent_are_kept(kinds: Declared) -> None:
+def test_create_keeps_sent_finalizers(kinds: Declared) -> None:
     stored = kinds.stored("namespaces", {**NAMED, "spec": {"finalizers": ["example.com/x"]}})
     assert stored["spec"]["finalizers"] == ["example.com/x", "kubernetes"]
 
@@ -32,20 +32,20 @@ def test_the_name_label_cannot_be_overridden(kinds: Declared, names: Names) -> N
     assert kinds.replaced("namespaces", NAMED, NAMED)[0]["metadata"]["labels"] == {label: "a"}
 
 
-def test_a_long_name_is_wrong_as_name_and_as_label(kinds: Declared) -> None:
+def test_long_name_is_invalid_as_name_and_as_label(kinds: Declared) -> None:
     text = f'Invalid value: "{LONG}": must be no more than 63 characters'
     causes = kinds.created("namespaces", {"metadata": {"name": LONG}})
     assert causes == [("metadata.name", text), ("metadata.labels", text)]
 
 
-def test_a_replace_changes_neither_finalizers_nor_status(kinds: Declared) -> None:
+def test_update_keeps_finalizers_and_status(kinds: Declared) -> None:
     after = {**NAMED, "spec": {"finalizers": []}, "status": {"phase": "Terminating"}}
     new, causes = kinds.replaced("namespaces", NAMED, after)
     assert causes == []
     assert new["spec"] == {"finalizers": ["kubernetes"]} and new["status"] == {"phase": "Active"}
 
 
-def test_status_leaves_finalizers_alone(kinds: Declared) -> None:
+def test_status_update_keeps_finalizers(kinds: Declared) -> None:
     condition = {"type": "T", "status": "True"}
     after = {**NAMED, "spec": {"finalizers": ["example.com/x"]}, "status": {"conditions": [condition]}}
     new, causes = kinds.replaced("namespaces", NAMED, after, "status")
@@ -54,14 +54,14 @@ def test_status_leaves_finalizers_alone(kinds: Declared) -> None:
     assert new["status"] == {"phase": "Active", "conditions": [{**condition, "lastTransitionTime": None}]}
 
 
-def test_finalize_leaves_status_alone(kinds: Declared) -> None:
+def test_finalize_keeps_the_status(kinds: Declared) -> None:
     after = {**NAMED, "spec": {"finalizers": ["example.com/keep"]}, "status": {"phase": "Terminating"}}
     new, causes = kinds.replaced("namespaces", NAMED, after, "finalize")
     assert causes == []
     assert new["spec"] == {"finalizers": ["example.com/keep"]} and new["status"] == {"phase": "Active"}
 
 
-def test_finalize_checks_each_name(kinds: Declared) -> None:
+def test_finalize_validates_finalizer_names(kinds: Declared) -> None:
     _, causes = kinds.replaced(
         "namespaces", NAMED, {**NAMED, "spec": {"finalizers": ["bad name!"]}}, "finalize"
     )
@@ -79,7 +79,9 @@ def test_finalize_checks_each_name(kinds: Declared) -> None:
         ("Active", True, "may only be 'Terminating' if `deletionTimestamp` is not empty"),
     ],
 )
-def test_the_phase_follows_the_deletion(kinds: Declared, phase: str, terminating: bool, text: str) -> None:
+def test_phase_is_terminating_if_and_only_if_the_namespace_is_deleted(
+    kinds: Declared, phase: str, terminating: bool, text: str
+) -> None:
     old = kinds.stored("namespaces", NAMED)
     if terminating:
         old["metadata"]["deletionTimestamp"] = "2020-01-01T00:00:00Z"
@@ -89,7 +91,7 @@ def test_the_phase_follows_the_deletion(kinds: Declared, phase: str, terminating
     assert once(causes) == expected
 
 
-def test_deletion_starts_termination_without_a_grace_period(kinds: Declared) -> None:
+def test_delete_sets_the_terminating_phase_without_a_grace_period(kinds: Declared) -> None:
     marked = kinds.stored("namespaces", NAMED)
     marked["metadata"].update(deletionTimestamp="2020-01-01T00:00:00Z", deletionGracePeriodSeconds=0)
     kinds["namespaces"].deletion.mark_deleted(marked)
@@ -97,13 +99,13 @@ def test_deletion_starts_termination_without_a_grace_period(kinds: Declared) -> 
     assert "deletionGracePeriodSeconds" not in marked["metadata"]
 
 
-def test_it_goes_when_nobody_holds_it(kinds: Declared) -> None:
-    held = kinds["namespaces"].has_finalizers
-    assert not held({"metadata": {}, "spec": {}})
-    assert held({"metadata": {"finalizers": ["example.com/x"]}, "spec": {}})
+def test_has_finalizers_counts_those_of_metadata_and_spec(kinds: Declared) -> None:
+    has_finalizers = kinds["namespaces"].has_finalizers
+    assert not has_finalizers({"metadata": {}, "spec": {}})
+    assert has_finalizers({"metadata": {"finalizers": ["example.com/x"]}, "spec": {}})
 
 
-def test_namespaces_are_selected_by_phase(kinds: Declared) -> None:
+def test_phase_is_selectable(kinds: Declared) -> None:
     definition = kinds["namespaces"]
     assert definition.selects("status.phase")
     assert not definition.selects("name") and not definition.selects("metadata.namespace")

@@ -16,19 +16,19 @@ def causes_of(kinds: Declared, **parts: Any) -> list[tuple[str, str]]:
     return kinds.created("nodes", {**NAMED, **parts})
 
 
-def test_status_is_kept_on_create_and_spec_is_kept_on_status(kinds: Declared) -> None:
+def test_create_keeps_the_status_and_updates_change_spec_or_status(kinds: Declared) -> None:
     created = kinds.stored(
         "nodes", {**NAMED, "status": {"phase": "Running"}, "spec": {"unschedulable": True}}
     )
     assert created["status"]["phase"] == "Running"
     after = {**NAMED, "spec": {"unschedulable": True}, "status": {"phase": "Pending"}}
-    through_status, _ = kinds.replaced("nodes", NAMED, after, "status")
-    assert through_status["spec"] == {} and through_status["status"]["phase"] == "Pending"
-    through_object, _ = kinds.replaced("nodes", NAMED, after)
-    assert through_object["spec"] == {"unschedulable": True} and "phase" not in through_object["status"]
+    status_update, _ = kinds.replaced("nodes", NAMED, after, "status")
+    assert status_update["spec"] == {} and status_update["status"]["phase"] == "Pending"
+    update, _ = kinds.replaced("nodes", NAMED, after)
+    assert update["spec"] == {"unschedulable": True} and "phase" not in update["status"]
 
 
-def test_taints(kinds: Declared) -> None:
+def test_taints_are_validated(kinds: Declared) -> None:
     taints = [
         {"key": "a b", "effect": "NoSchedule", "value": "x y"},
         {"key": "k"},
@@ -71,7 +71,7 @@ def test_taints(kinds: Declared) -> None:
         ),
     ],
 )
-def test_pod_networks(kinds: Declared, networks: list[str], texts: list[str]) -> None:
+def test_pod_cidrs_are_validated(kinds: Declared, networks: list[str], texts: list[str]) -> None:
     causes = causes_of(kinds, spec={"podCIDRs": networks})
     assert [message.endswith(text) for (_, message), text in zip(causes, texts, strict=True)] == [True] * len(
         texts
@@ -86,7 +86,7 @@ def test_pod_networks(kinds: Declared, networks: list[str], texts: list[str]) ->
         ({"podCIDR": "10.9.0.0/24", "podCIDRs": ["10.0.0.0/24", "fd00::/64"]}, ["10.9.0.0/24"]),
     ],
 )
-def test_the_old_field_and_the_first_of_the_new_agree(kinds: Declared, sent: Any, stored: list[str]) -> None:
+def test_pod_cidr_is_the_first_of_pod_cidrs(kinds: Declared, sent: Any, stored: list[str]) -> None:
     spec = kinds.decode("nodes", {"spec": sent})["spec"]
     assert spec == {"podCIDR": stored[0], "podCIDRs": stored}
 
@@ -102,12 +102,14 @@ def test_the_old_field_and_the_first_of_the_new_agree(kinds: Declared, sent: Any
         ({}, {"externalID": "x"}, "spec.externalID"),
     ],
 )
-def test_set_once(kinds: Declared, before: Any, after: Any, field: str) -> None:
+def test_pod_cidr_and_provider_id_can_be_set_once(
+    kinds: Declared, before: Any, after: Any, field: str
+) -> None:
     _, causes = kinds.replaced("nodes", {**NAMED, "spec": before}, {**NAMED, "spec": after})
     assert [found for found, _ in once(causes)] == ([field] if field else [])
 
 
-def test_resources(kinds: Declared, names: Names) -> None:
+def test_resource_amounts_are_validated(kinds: Declared, names: Names) -> None:
     capacity = {
         "cpu": "500m",
         "memory": "-1",
@@ -124,12 +126,12 @@ def test_resources(kinds: Declared, names: Names) -> None:
     ]
 
 
-def test_amounts_are_kept_in_thousandths(kinds: Declared) -> None:
+def test_amounts_are_rounded_up_to_a_thousandth(kinds: Declared) -> None:
     status = kinds.stored("nodes", {**NAMED, "status": {"capacity": {"cpu": "1500u"}}})["status"]
     assert (status["capacity"], status["allocatable"]) == ({"cpu": "2m"}, {"cpu": "2m"})
 
 
-def test_addresses_stand_once(kinds: Declared) -> None:
+def test_addresses_are_unique(kinds: Declared) -> None:
     address = {"type": "InternalIP", "address": "10.0.0.9"}
     _, causes = kinds.replaced(
         "nodes", NAMED, {**NAMED, "status": {"addresses": [address, address]}}, "status"
@@ -137,7 +139,7 @@ def test_addresses_stand_once(kinds: Declared) -> None:
     assert causes == [("status.addresses[1]", 'Duplicate value: {"type":"InternalIP","address":"10.0.0.9"}')]
 
 
-def test_sources_of_a_feature_that_is_gone_are_dropped(kinds: Declared) -> None:
+def test_config_source_of_a_removed_feature_is_dropped(kinds: Declared) -> None:
     source = {"configMap": {"namespace": "a", "name": "b", "kubeletConfigKey": "c"}}
     document = {**NAMED, "spec": {"configSource": source}, "status": {"config": {"assigned": source}}}
     assert "configSource" not in kinds.stored("nodes", document)["spec"]
@@ -146,7 +148,7 @@ def test_sources_of_a_feature_that_is_gone_are_dropped(kinds: Declared) -> None:
     assert "config" not in kinds.replaced("nodes", NAMED, document, "status")[0]["status"]
 
 
-def test_old_annotations_must_parse(kinds: Declared, names: Names) -> None:
+def test_taints_and_avoided_pods_in_annotations_are_validated(kinds: Declared, names: Names) -> None:
     def annotated(key: str, text: str) -> list[tuple[str, str]]:
         return kinds.created("nodes", {"metadata": {"name": "a", "annotations": {key: text}}})
 
@@ -163,7 +165,7 @@ def test_old_annotations_must_parse(kinds: Declared, names: Names) -> None:
     assert len(annotated(avoid, "[]")) == 1
 
 
-def test_nodes_are_selected_by_schedulability(kinds: Declared) -> None:
+def test_unschedulable_is_selectable(kinds: Declared) -> None:
     definition = kinds["nodes"]
     read = definition.selection.fields["spec.unschedulable"]
     assert read(kinds.stored("nodes", NAMED)) == "false"

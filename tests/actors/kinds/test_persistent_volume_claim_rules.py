@@ -23,7 +23,7 @@ def bound(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "status": {"phase": "Bound", "capacity": {"storage": "1Gi"}}}
 
 
-def test_defaults(kinds: Declared) -> None:
+def test_create_sets_defaults(kinds: Declared) -> None:
     stored = kinds.stored(PLURAL, {**claim(), "status": {"phase": "Bound"}})
     assert stored["spec"] == {
         "accessModes": ["ReadWriteOnce"],
@@ -62,7 +62,7 @@ def test_defaults(kinds: Declared) -> None:
         ),
     ],
 )
-def test_create(kinds: Declared, spec: Any, field: str, message: str) -> None:
+def test_create_reports_invalid_fields(kinds: Declared, spec: Any, field: str, message: str) -> None:
     assert kinds.created(PLURAL, claim(**spec)) == [(f"spec.{field}", message)]
 
 
@@ -71,7 +71,7 @@ def sources(kinds: Declared, **spec: Any) -> tuple[Any, Any]:
     return stored.get("dataSource"), stored.get("dataSourceRef")
 
 
-def test_one_source_becomes_both(kinds: Declared, names: Names) -> None:
+def test_create_copies_the_data_source_to_both_fields(kinds: Declared, names: Names) -> None:
     snapshot = {"apiGroup": f"snapshot.{names.group('storage')}", "kind": "VolumeSnapshot", "name": "s"}
     for source in (OTHER_CLAIM, snapshot):
         assert sources(kinds, dataSource=source) == (source, source)
@@ -81,13 +81,13 @@ def test_one_source_becomes_both(kinds: Declared, names: Names) -> None:
     assert list(stored)[-2:] == ["dataSource", "dataSourceRef"] and stored["dataSource"] == CUSTOM
 
 
-def test_the_older_field_drops_what_it_never_took(kinds: Declared) -> None:
+def test_data_source_of_another_kind_is_dropped(kinds: Declared) -> None:
     assert sources(kinds, dataSource=CUSTOM) == (None, None)
     assert sources(kinds, dataSource={"kind": "Pod", "name": "p"}) == (None, None)
     assert sources(kinds, dataSource=CUSTOM, dataSourceRef=CUSTOM) == (CUSTOM, CUSTOM)
 
 
-def test_the_newer_field_refuses_instead(kinds: Declared) -> None:
+def test_invalid_data_source_ref_is_refused(kinds: Declared) -> None:
     causes = kinds.created(PLURAL, claim(dataSourceRef={"kind": "Pod", "name": "p"}))
     assert [field for field, _ in causes] == ["spec.dataSource", "spec.dataSourceRef"]
     causes = kinds.created(PLURAL, claim(dataSourceRef={"apiGroup": "example.com"}))
@@ -99,21 +99,21 @@ def test_the_newer_field_refuses_instead(kinds: Declared) -> None:
     ]
 
 
-def test_both_must_agree(kinds: Declared) -> None:
+def test_data_source_and_data_source_ref_must_match(kinds: Declared) -> None:
     causes = kinds.created(PLURAL, claim(dataSource=OTHER_CLAIM, dataSourceRef=CUSTOM))
     assert [(field, text.rpartition(": ")[2]) for field, text in causes] == [
         ("spec", "must match dataSourceRef")
     ]
 
 
-def test_an_older_client_that_knows_one_source_changes_nothing(kinds: Declared) -> None:
+def test_update_with_one_of_the_two_data_sources_changes_nothing(kinds: Declared) -> None:
     before = claim(dataSourceRef=CUSTOM)
     for after in (claim(dataSource=CUSTOM), claim(dataSourceRef=CUSTOM)):
         new, causes = kinds.replaced(PLURAL, before, after)
         assert causes == [] and new["spec"]["dataSource"] == new["spec"]["dataSourceRef"] == CUSTOM
 
 
-FIXED = "Forbidden: spec is immutable after creation except resources.requests for bound claims"
+IMMUTABLE = "Forbidden: spec is immutable after creation except resources.requests for bound claims"
 
 
 @pytest.mark.parametrize(
@@ -126,49 +126,49 @@ FIXED = "Forbidden: spec is immutable after creation except resources.requests f
         {"size": "2Gi"},
     ],
 )
-def test_the_spec_stays(kinds: Declared, spec: Any) -> None:
-    assert kinds.replaced(PLURAL, claim(), claim(**spec))[1] == [("spec", FIXED)]
+def test_spec_is_immutable(kinds: Declared, spec: Any) -> None:
+    assert kinds.replaced(PLURAL, claim(), claim(**spec))[1] == [("spec", IMMUTABLE)]
 
 
-def test_the_same_size_in_other_units_is_no_change(kinds: Declared) -> None:
+def test_same_size_in_other_units_is_no_change(kinds: Declared) -> None:
     assert kinds.replaced(PLURAL, claim("1Gi"), claim("1073741824"))[1] == []
 
 
-def test_the_volume_mode_is_reported_twice(kinds: Declared) -> None:
+def test_change_of_volume_mode_has_two_causes(kinds: Declared) -> None:
     assert kinds.replaced(PLURAL, claim(), claim(volumeMode="Block"))[1] == [
-        ("spec", FIXED),
+        ("spec", IMMUTABLE),
         ("volumeMode", 'Invalid value: "Block": field is immutable'),
     ]
 
 
-def test_a_volume_is_named_once(kinds: Declared) -> None:
+def test_volume_name_can_be_set_once(kinds: Declared) -> None:
     assert kinds.replaced(PLURAL, claim(), claim(volumeName="v"))[1] == []
-    assert kinds.replaced(PLURAL, claim(volumeName="v"), claim(volumeName="w"))[1] == [("spec", FIXED)]
-    assert kinds.replaced(PLURAL, claim(volumeName="v"), claim())[1] == [("spec", FIXED)]
+    assert kinds.replaced(PLURAL, claim(volumeName="v"), claim(volumeName="w"))[1] == [("spec", IMMUTABLE)]
+    assert kinds.replaced(PLURAL, claim(volumeName="v"), claim())[1] == [("spec", IMMUTABLE)]
 
 
-def grown(kinds: Declared, before: Any, after: Any) -> list[tuple[str, str]]:
+def resize_causes(kinds: Declared, before: Any, after: Any) -> list[tuple[str, str]]:
     old = kinds.stored(PLURAL, before)
     old["status"] = bound(before)["status"]
     return replace(kinds[PLURAL], kinds.stored(PLURAL, after), old)[1]
 
 
-def test_bound_claims_only_grow(kinds: Declared) -> None:
-    assert grown(kinds, claim("1Gi"), claim("2Gi")) == []
-    assert grown(kinds, claim("2Gi"), claim("1Gi")) == [
+def test_bound_claim_can_only_grow(kinds: Declared) -> None:
+    assert resize_causes(kinds, claim("1Gi"), claim("2Gi")) == []
+    assert resize_causes(kinds, claim("2Gi"), claim("1Gi")) == [
         ("spec.resources.requests.storage", "Forbidden: field can not be less than previous value")
     ]
-    assert grown(kinds, claim("1Gi"), claim("2Gi", storageClassName="x")) == [("spec", FIXED)]
+    assert resize_causes(kinds, claim("1Gi"), claim("2Gi", storageClassName="x")) == [("spec", IMMUTABLE)]
 
 
-def test_unbound_claims_do_not_shrink_either(kinds: Declared) -> None:
+def test_unbound_claim_cannot_shrink(kinds: Declared) -> None:
     assert [field for field, _ in kinds.replaced(PLURAL, claim("2Gi"), claim("1Gi"))[1]] == [
         "spec",
         "spec.resources.requests.storage",
     ]
 
 
-def test_the_class_may_move_from_the_annotation_into_the_spec(kinds: Declared, names: Names) -> None:
+def test_storage_class_can_move_from_the_annotation_to_the_spec(kinds: Declared, names: Names) -> None:
     key = names.key("storage-class", "volume.beta")
 
     def annotated(name: str, **spec: Any) -> dict[str, Any]:
@@ -177,13 +177,13 @@ def test_the_class_may_move_from_the_annotation_into_the_spec(kinds: Declared, n
     before = annotated("c")
     assert kinds.replaced(PLURAL, before, annotated("c", storageClassName="c"))[1] == []
     assert kinds.replaced(PLURAL, before, claim(storageClassName="c"))[1] == []
-    assert kinds.replaced(PLURAL, before, annotated("c", storageClassName="d"))[1] == [("spec", FIXED)]
+    assert kinds.replaced(PLURAL, before, annotated("c", storageClassName="d"))[1] == [("spec", IMMUTABLE)]
     assert kinds.replaced(PLURAL, before, annotated("d"))[1] == [
         (f"metadata.annotations.{key}", 'Invalid value: "d": field is immutable')
     ]
 
 
-def test_status_has_its_own_path(kinds: Declared) -> None:
+def test_status_subresource_changes_only_the_status(kinds: Declared) -> None:
     found = {
         **claim("9Gi"),
         "status": {
@@ -210,5 +210,5 @@ def test_status_has_its_own_path(kinds: Declared) -> None:
     ]
 
 
-def test_deleting_one_answers_with_it(kinds: Declared) -> None:
+def test_delete_returns_the_object(kinds: Declared) -> None:
     assert kinds[PLURAL].deletion.returns_object

@@ -25,7 +25,7 @@ def volume(**spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": "a"}, "spec": {k: v for k, v in whole.items() if v is not None}}
 
 
-def test_defaults(kinds: Declared) -> None:
+def test_create_sets_defaults(kinds: Declared) -> None:
     stored = kinds.stored(PLURAL, {**volume(), "status": {"phase": "Bound"}})
     assert stored["spec"] == {
         "capacity": {"storage": "1Gi"},
@@ -90,11 +90,11 @@ def test_defaults(kinds: Declared) -> None:
         ),
     ],
 )
-def test_create(kinds: Declared, spec: Any, expected: list[tuple[str, str]]) -> None:
+def test_create_reports_invalid_fields(kinds: Declared, spec: Any, expected: list[tuple[str, str]]) -> None:
     assert kinds.created(PLURAL, volume(**spec)) == [(f"spec.{field}", text) for field, text in expected]
 
 
-def test_capacity_is_storage_and_nothing_else(kinds: Declared) -> None:
+def test_capacity_has_only_storage(kinds: Declared) -> None:
     assert [text.split(":")[0] for _, text in kinds.created(PLURAL, volume(capacity=None))] == [
         "Required value",
         "Unsupported value",
@@ -104,13 +104,13 @@ def test_capacity_is_storage_and_nothing_else(kinds: Declared) -> None:
         assert field == "spec.capacity" and text.endswith('supported values: "storage"')
 
 
-def test_capacity_is_kept_in_thousandths(kinds: Declared) -> None:
+def test_capacity_is_rounded_up_to_a_thousandth(kinds: Declared) -> None:
     assert kinds.decode(PLURAL, volume(capacity={"storage": "1500u"}))["spec"]["capacity"] == {
         "storage": "2m"
     }
 
 
-def test_the_class_is_a_domain_name(kinds: Declared) -> None:
+def test_storage_class_name_is_a_dns_subdomain(kinds: Declared) -> None:
     assert [field for field, _ in kinds.created(PLURAL, volume(storageClassName="Bad_"))] == [
         "spec.storageClassName"
     ]
@@ -127,11 +127,11 @@ def test_the_class_is_a_domain_name(kinds: Declared) -> None:
         ),
     ],
 )
-def test_node_affinity(kinds: Declared, affinity: Any, field: str, message: str) -> None:
+def test_node_affinity_is_validated(kinds: Declared, affinity: Any, field: str, message: str) -> None:
     assert kinds.created(PLURAL, volume(nodeAffinity=affinity)) == [(f"spec.nodeAffinity.{field}", message)]
 
 
-def test_mount_options_in_the_old_annotation(kinds: Declared, names: Names) -> None:
+def test_mount_options_annotation_needs_a_source_that_supports_it(kinds: Declared, names: Names) -> None:
     key = names.key("mount-options", "volume.beta")
 
     def annotated(**spec: Any) -> dict[str, Any]:
@@ -146,7 +146,7 @@ def test_mount_options_in_the_old_annotation(kinds: Declared, names: Names) -> N
     assert kinds.created(PLURAL, annotated(hostPath=None, nfs={"server": "s", "path": "/"})) == []
 
 
-def test_what_stays(kinds: Declared) -> None:
+def test_source_volume_mode_and_node_affinity_are_immutable(kinds: Declared) -> None:
     fixed = "Forbidden: spec.persistentvolumesource is immutable after creation"
     for spec in ({"hostPath": {"path": "/b"}}, {"hostPath": None, "nfs": {"server": "s", "path": "/"}}):
         assert kinds.replaced(PLURAL, volume(), volume(**spec))[1] == [("spec.persistentvolumesource", fixed)]
@@ -157,7 +157,7 @@ def test_what_stays(kinds: Declared) -> None:
     assert causes == [("nodeAffinity", 'Invalid value: "null": field is immutable')]
 
 
-def test_what_may_change(kinds: Declared) -> None:
+def test_update_of_mutable_field_is_valid(kinds: Declared) -> None:
     changed = volume(
         storageClassName="c",
         capacity={"storage": "5Gi"},
@@ -177,27 +177,29 @@ def csi(**source: Any) -> dict[str, Any]:
     return volume(hostPath=None, csi={"driver": "d.example.com", "volumeHandle": "h", **source})
 
 
-def test_the_secret_for_expansion_may_be_named_later(kinds: Declared) -> None:
+def test_controller_expand_secret_can_be_set_once(kinds: Declared) -> None:
     secret = {"name": "s", "namespace": "n"}
     assert kinds.replaced(PLURAL, csi(), csi(controllerExpandSecretRef=secret))[1] == []
     _, causes = kinds.replaced(PLURAL, csi(controllerExpandSecretRef=secret), csi())
     assert [field for field, _ in causes] == ["spec.persistentvolumesource"]
 
 
-def test_a_feature_that_is_off_is_dropped(kinds: Declared) -> None:
+def test_node_expand_secret_is_dropped_while_its_feature_is_disabled(kinds: Declared) -> None:
     secret = {"name": "s", "namespace": "n"}
     assert "nodeExpandSecretRef" not in kinds.stored(PLURAL, csi(nodeExpandSecretRef=secret))["spec"]["csi"]
     new, _ = kinds.replaced(PLURAL, csi(), csi(nodeExpandSecretRef=secret))
     assert "nodeExpandSecretRef" not in new["spec"]["csi"]
 
 
-def test_older_volumes_may_name_secrets_in_the_wider_format(kinds: Declared) -> None:
-    loose = csi(nodePublishSecretRef={"name": "a.b", "namespace": "n"})
-    assert [field for field, _ in kinds.created(PLURAL, loose)] == ["spec.csi.nodePublishSecretRef.name"]
-    assert kinds.replaced(PLURAL, loose, loose)[1] == []
+def test_update_may_keep_stored_subdomain_secret_names(kinds: Declared) -> None:
+    with_subdomain = csi(nodePublishSecretRef={"name": "a.b", "namespace": "n"})
+    assert [field for field, _ in kinds.created(PLURAL, with_subdomain)] == [
+        "spec.csi.nodePublishSecretRef.name"
+    ]
+    assert kinds.replaced(PLURAL, with_subdomain, with_subdomain)[1] == []
 
 
-def test_status_has_its_own_path(kinds: Declared) -> None:
+def test_status_subresource_changes_only_the_status(kinds: Declared) -> None:
     found = {**volume(storageClassName="z"), "status": {"phase": "Available", "message": "m", "reason": "R"}}
     new, causes = kinds.replaced(PLURAL, volume(), found, "status")
     assert causes == [] and "storageClassName" not in new["spec"]
@@ -205,7 +207,7 @@ def test_status_has_its_own_path(kinds: Declared) -> None:
     assert kinds.replaced(PLURAL, volume(), found)[0]["status"] == {"phase": "Pending"}
 
 
-def test_old_labels_of_nodes_are_warned_of(kinds: Declared, names: Names) -> None:
+def test_create_warns_about_deprecated_node_labels(kinds: Declared, names: Names) -> None:
     old = names.key("arch", "beta")
     affinity = {
         "required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": old, "operator": "Exists"}]}]}
@@ -217,5 +219,5 @@ def test_old_labels_of_nodes_are_warned_of(kinds: Declared, names: Names) -> Non
     ]
 
 
-def test_deleting_one_answers_with_it(kinds: Declared) -> None:
+def test_delete_returns_the_object(kinds: Declared) -> None:
     assert kinds[PLURAL].deletion.returns_object

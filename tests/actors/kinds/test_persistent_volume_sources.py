@@ -19,7 +19,7 @@ def volume(**sources: Any) -> dict[str, Any]:
     return {"metadata": {"name": "a"}, "spec": spec}
 
 
-GOOD: list[tuple[dict[str, Any], dict[str, Any]]] = [
+VALID: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"iscsi": ISCSI}, {"iscsiInterface": "default"}),
     (
         {"rbd": {"monitors": ["m"], "image": "i"}},
@@ -53,14 +53,14 @@ GOOD: list[tuple[dict[str, Any], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("source", "defaults"), GOOD, ids=lambda value: "-".join(value))
-def test_good_ones_and_their_defaults(kinds: Declared, source: Any, defaults: Any) -> None:
+@pytest.mark.parametrize(("source", "defaults"), VALID, ids=lambda value: "-".join(value))
+def test_create_accepts_valid_sources_and_sets_defaults(kinds: Declared, source: Any, defaults: Any) -> None:
     [(name, given)] = source.items()
     assert kinds.decode(PLURAL, volume(**source))["spec"][name] == {**given, **defaults}
     assert kinds.created(PLURAL, volume(**source)) == []
 
 
-NEEDED: list[tuple[str, dict[str, Any], list[str]]] = [
+MISSING: list[tuple[str, dict[str, Any], list[str]]] = [
     ("hostPath", {}, ["path"]),
     ("gcePersistentDisk", {}, ["pdName"]),
     ("awsElasticBlockStore", {}, ["volumeID"]),
@@ -96,17 +96,17 @@ NEEDED: list[tuple[str, dict[str, Any], list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "source", "missing"), NEEDED)
-def test_what_each_needs(kinds: Declared, name: str, source: Any, missing: list[str]) -> None:
-    spoken = {"gcePersistentDisk": "persistentDisk"}.get(name, name)
+@pytest.mark.parametrize(("name", "source", "missing"), MISSING)
+def test_create_reports_missing_fields(kinds: Declared, name: str, source: Any, missing: list[str]) -> None:
+    reported = {"gcePersistentDisk": "persistentDisk"}.get(name, name)
     assert kinds.created(PLURAL, volume(**{name: source})) == [
-        (f"spec.{spoken}.{part}", "Required value") for part in missing
+        (f"spec.{reported}.{part}", "Required value") for part in missing
     ]
 
 
 LONG_PORTAL = "p" * 63
 
-WRONG: list[tuple[str, dict[str, Any], str, str]] = [
+INVALID: list[tuple[str, dict[str, Any], str, str]] = [
     ("iscsi", {**ISCSI, "iqn": "no"}, "iqn", 'Invalid value: "no": must be valid format'),
     ("iscsi", {**ISCSI, "lun": 256}, "lun", "Invalid value: 256: must be between 0 and 255, inclusive"),
     (
@@ -133,40 +133,42 @@ WRONG: list[tuple[str, dict[str, Any], str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "source", "field", "message"), WRONG)
-def test_what_is_wrong_with_them(kinds: Declared, name: str, source: Any, field: str, message: str) -> None:
+@pytest.mark.parametrize(("name", "source", "field", "message"), INVALID)
+def test_create_reports_invalid_fields(
+    kinds: Declared, name: str, source: Any, field: str, message: str
+) -> None:
     causes = kinds.created(PLURAL, volume(**{name: source}))
     assert causes[0] == (f"spec.{name}.{field}", message)
 
 
-def test_names_in_other_formats(kinds: Declared) -> None:
-    wrong = volume(storageos={"volumeName": "Bad_", "volumeNamespace": "Bad_"})
-    assert [field for field, _ in kinds.created(PLURAL, wrong)] == [
+def test_names_in_sources_are_validated(kinds: Declared) -> None:
+    invalid = volume(storageos={"volumeName": "Bad_", "volumeNamespace": "Bad_"})
+    assert [field for field, _ in kinds.created(PLURAL, invalid)] == [
         "spec.storageos.volumeName",
         "spec.storageos.volumeNamespace",
     ]
-    wrong = volume(glusterfs={"endpoints": "e", "path": "p", "endpointsNamespace": "Bad_"})
-    assert [field for field, _ in kinds.created(PLURAL, wrong)] == ["spec.glusterfs.endpointsNamespace"]
-    wrong = volume(
+    invalid = volume(glusterfs={"endpoints": "e", "path": "p", "endpointsNamespace": "Bad_"})
+    assert [field for field, _ in kinds.created(PLURAL, invalid)] == ["spec.glusterfs.endpointsNamespace"]
+    invalid = volume(
         csi={
             "driver": "d",
             "volumeHandle": "h",
             "nodePublishSecretRef": {"name": "Bad_", "namespace": "Bad_"},
         }
     )
-    assert [field for field, _ in kinds.created(PLURAL, wrong)] == [
+    assert [field for field, _ in kinds.created(PLURAL, invalid)] == [
         "spec.csi.nodePublishSecretRef.name",
         "spec.csi.nodePublishSecretRef.namespace",
     ]
 
 
-def test_options_of_the_apis_own(kinds: Declared, names: Names) -> None:
+def test_flex_volume_options_under_api_domains_are_reserved(kinds: Declared, names: Names) -> None:
     key = names.key("x")
     [(field, message)] = kinds.created(PLURAL, volume(flexVolume={"driver": "d", "options": {key: "v"}}))
     assert field == f"spec.flexVolume.options[{key}]" and message.endswith("namespaces are reserved")
 
 
-def test_there_is_exactly_one(kinds: Declared) -> None:
+def test_volume_has_exactly_one_source(kinds: Declared) -> None:
     assert kinds.created(PLURAL, volume()) == [("spec", "Required value: must specify a volume type")]
     many = volume(
         hostPath={"path": "/x"}, cephfs={"monitors": ["m"]}, local={"path": "/x"}, csi={"driver": "d"}
@@ -177,7 +179,7 @@ def test_there_is_exactly_one(kinds: Declared) -> None:
     ]
 
 
-def test_local_volumes_need_to_know_their_nodes(kinds: Declared) -> None:
+def test_local_volume_needs_node_affinity(kinds: Declared) -> None:
     assert kinds.created(PLURAL, volume(local={"path": "/mnt"})) == [
         ("spec.nodeAffinity", "Required value: Local volume requires node affinity")
     ]

@@ -1,4 +1,4 @@
-"""Pod: environment variables with values, from fields, keys and resources, and from whole sources."""
+"""Pod: environment variables with values, from fields, keys and resources, and from all keys of a source."""
 
 from __future__ import annotations
 

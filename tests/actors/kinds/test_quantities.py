@@ -40,16 +40,16 @@ CANONICAL = [
 ]
 
 
-@pytest.mark.parametrize(("sent", "shown"), CANONICAL)
-def test_one_form(sent: str, shown: str) -> None:
-    assert canonical_quantity(sent) == shown
-    assert canonical_quantity(shown) == shown
+@pytest.mark.parametrize(("sent", "canonical"), CANONICAL)
+def test_quantity_has_one_canonical_form(sent: str, canonical: str) -> None:
+    assert canonical_quantity(sent) == canonical
+    assert canonical_quantity(canonical) == canonical
 
 
 @pytest.mark.parametrize(
     "text", ["", "x", "1x", "1 Gi", "1.2.3", "--1", "Gi", "1ki", "1e", "1e9999", "9" * 70, "1_000"]
 )
-def test_what_is_no_amount(text: str) -> None:
+def test_invalid_quantities_are_refused(text: str) -> None:
     with pytest.raises(NotAQuantity):
         canonical_quantity(text)
 
@@ -58,7 +58,7 @@ def test_amounts_compare_whatever_their_suffix() -> None:
     assert nanos_of("1Gi") == nanos_of("1024Mi") > nanos_of("1G")
 
 
-def test_documents_may_say_numbers(kinds: Declared) -> None:
+def test_quantity_may_be_a_json_number(kinds: Declared) -> None:
     decoded = kinds["nodes"].schema.decode_json(b'{"status":{"capacity":{"cpu":4,"pods":1.10e2}}}')
     assert decoded.object["status"]["capacity"] == {"cpu": "4", "pods": "110"}
     with pytest.raises(NotDecodable, match="quantities must match"):

@@ -21,7 +21,7 @@ def create_causes(kinds: Declared, spec: Any = None, pods: Any = None) -> list[t
     return once(kinds.created("replicationcontrollers", controller(spec, pods)))
 
 
-def test_labels_come_from_the_template(kinds: Declared) -> None:
+def test_labels_and_selector_default_to_the_labels_of_the_template(kinds: Declared) -> None:
     decoded = kinds.decode("replicationcontrollers", controller())
     assert decoded["metadata"]["labels"] == decoded["spec"]["selector"] == LABELS
     assert decoded["spec"]["replicas"] == 1
@@ -32,13 +32,13 @@ def test_labels_come_from_the_template(kinds: Declared) -> None:
     assert (decoded["metadata"]["labels"], decoded["spec"]["selector"]) == ({"c": "d"}, {"a": "b"})
 
 
-def test_status_and_generation(kinds: Declared) -> None:
-    made = kinds.stored("replicationcontrollers", controller(status={"replicas": 5}))
-    assert made["status"] == {"replicas": 0} and made["metadata"]["generation"] == 1
+def test_updates_change_generation_or_status(kinds: Declared) -> None:
+    stored = kinds.stored("replicationcontrollers", controller(status={"replicas": 5}))
+    assert stored["status"] == {"replicas": 0} and stored["metadata"]["generation"] == 1
     more, causes = kinds.replaced("replicationcontrollers", controller(), controller({"replicas": 2}))
     assert causes == [] and more["metadata"]["generation"] == 2
-    told = controller({"replicas": 9}, status={"replicas": 2})
-    status, causes = kinds.replaced("replicationcontrollers", controller(), told, "status")
+    sent = controller({"replicas": 9}, status={"replicas": 2})
+    status, causes = kinds.replaced("replicationcontrollers", controller(), sent, "status")
     assert causes == []
     assert (status["spec"]["replicas"], status["status"]["replicas"]) == (1, 2)
 
@@ -70,25 +70,25 @@ def test_status_and_generation(kinds: Declared) -> None:
         ),
     ],
 )
-def test_rules(kinds: Declared, spec: Any, causes: list[tuple[str, str]]) -> None:
+def test_create_reports_invalid_fields(kinds: Declared, spec: Any, causes: list[tuple[str, str]]) -> None:
     assert create_causes(kinds, spec) == causes
 
 
-def test_pods_it_may_make(kinds: Declared) -> None:
-    place = "spec.template.spec"
+def test_pods_of_the_template_are_validated(kinds: Declared) -> None:
+    path = "spec.template.spec"
     assert create_causes(kinds, pods={"restartPolicy": "Never"}) == [
-        (f"{place}.restartPolicy", 'Unsupported value: "Never": supported values: "Always"')
+        (f"{path}.restartPolicy", 'Unsupported value: "Never": supported values: "Always"')
     ]
     assert create_causes(kinds, pods={"activeDeadlineSeconds": 5}) == [
         (
-            f"{place}.activeDeadlineSeconds",
+            f"{path}.activeDeadlineSeconds",
             "Forbidden: activeDeadlineSeconds in ReplicationController is not Supported",
         )
     ]
     disk = {"volumes": [{"name": "v", "gcePersistentDisk": {"pdName": "d"}}]}
     assert create_causes(kinds, pods=disk) == []
     ((field, text),) = create_causes(kinds, {"replicas": 2}, disk)
-    assert field == f"{place}.volumes[0].gcePersistentDisk.readOnly"
+    assert field == f"{path}.volumes[0].gcePersistentDisk.readOnly"
     assert text.startswith("Invalid value: false: must be true for replicated pods > 1;")
 
 
@@ -107,6 +107,6 @@ def test_pods_it_may_make(kinds: Declared) -> None:
         ({"replicas": 0, "observedGeneration": -1}, ["observedGeneration"]),
     ],
 )
-def test_counts(kinds: Declared, status: Any, causes: list[str]) -> None:
+def test_status_update_validates_counts(kinds: Declared, status: Any, causes: list[str]) -> None:
     _, found = kinds.replaced("replicationcontrollers", controller(), controller(status=status), "status")
     assert [field for field, _ in found] == [f"status.{part}" for part in causes]

@@ -15,12 +15,12 @@ def quota(**spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": "a"}, "spec": spec}
 
 
-def selecting(scope: str, operator: str = "Exists", *values: str, **hard: str) -> dict[str, Any]:
+def with_scope_selector(scope: str, operator: str = "Exists", *values: str, **hard: str) -> dict[str, Any]:
     requirement = {"scopeName": scope, "operator": operator, "values": list(values)}
     return quota(hard=hard or {"pods": "1"}, scopeSelector={"matchExpressions": [requirement]})
 
 
-def test_good_ones(kinds: Declared) -> None:
+def test_valid_quotas_are_accepted(kinds: Declared) -> None:
     hard = {
         "pods": "4",
         "requests.cpu": "1",
@@ -32,7 +32,7 @@ def test_good_ones(kinds: Declared) -> None:
     }
     assert kinds.created(PLURAL, quota(hard=hard)) == []
     assert kinds.created(PLURAL, quota(hard={"pods": "4"}, scopes=["NotTerminating", "BestEffort"])) == []
-    assert kinds.created(PLURAL, selecting("PriorityClass", "In", "high")) == []
+    assert kinds.created(PLURAL, with_scope_selector("PriorityClass", "In", "high")) == []
     assert kinds.created(PLURAL, {"metadata": {"name": "a"}}) == []
 
 
@@ -51,7 +51,7 @@ def test_good_ones(kinds: Declared) -> None:
         ({"storage": "1Gi"}, ['Invalid value: "storage": must be a standard resource for quota']),
     ],
 )
-def test_amounts(kinds: Declared, hard: Any, messages: list[str]) -> None:
+def test_names_and_amounts_are_validated(kinds: Declared, hard: Any, messages: list[str]) -> None:
     [name] = hard
     expected = [(f"spec.hard[{name}]", message) for message in messages]
     assert kinds.created(PLURAL, quota(hard=hard)) == expected
@@ -74,7 +74,7 @@ def scopes(*listed: str) -> str:
         ("cpu", ["BestEffort"], "unsupported scope applied to resource"),
     ],
 )
-def test_scopes(kinds: Declared, hard: str, listed: list[str], why: str) -> None:
+def test_scopes_are_validated(kinds: Declared, hard: str, listed: list[str], why: str) -> None:
     assert kinds.created(PLURAL, quota(hard={hard: "1"}, scopes=listed)) == [
         ("spec.scopes", f"{scopes(*listed)}: {why}")
     ]
@@ -86,21 +86,21 @@ EXPRESSIONS = "spec.scopeSelector.matchExpressions"
 @pytest.mark.parametrize(
     ("document", "field", "why"),
     [
-        (selecting("Odd"), ".scopeName", "unsupported scope"),
-        (selecting("BestEffort", cpu="1"), "", "unsupported scope applied to resource"),
+        (with_scope_selector("Odd"), ".scopeName", "unsupported scope"),
+        (with_scope_selector("BestEffort", cpu="1"), "", "unsupported scope applied to resource"),
         (
-            selecting("PriorityClass", "In"),
+            with_scope_selector("PriorityClass", "In"),
             ".values",
             "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector",
         ),
         (
-            selecting("PriorityClass", "Exists", "x"),
+            with_scope_selector("PriorityClass", "Exists", "x"),
             ".values",
             "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector",
         ),
-        (selecting("PriorityClass", "Near"), ".operator", "not a valid selector operator"),
+        (with_scope_selector("PriorityClass", "Near"), ".operator", "not a valid selector operator"),
         (
-            selecting("Terminating", "DoesNotExist"),
+            with_scope_selector("Terminating", "DoesNotExist"),
             ".operator",
             "must be 'Exist' when scope is any of ResourceQuotaScopeTerminating, "
             "ResourceQuotaScopeNotTerminating, ResourceQuotaScopeBestEffort, ResourceQuotaScopeNotBestEffort "
@@ -108,18 +108,18 @@ EXPRESSIONS = "spec.scopeSelector.matchExpressions"
         ),
     ],
 )
-def test_selected_scopes(kinds: Declared, document: Any, field: str, why: str) -> None:
-    [(where, message)] = kinds.created(PLURAL, document)
-    assert where == EXPRESSIONS + field and message.endswith(f": {why}")
+def test_scope_selector_is_validated(kinds: Declared, document: Any, field: str, why: str) -> None:
+    [(path, message)] = kinds.created(PLURAL, document)
+    assert path == EXPRESSIONS + field and message.endswith(f": {why}")
 
 
-def test_contrary_scopes_in_a_selector(kinds: Declared) -> None:
+def test_scope_selector_cannot_have_conflicting_scopes(kinds: Declared) -> None:
     both = [{"scopeName": one, "operator": "Exists"} for one in ("BestEffort", "NotBestEffort")]
     document = quota(hard={"pods": "1"}, scopeSelector={"matchExpressions": both})
     assert kinds.created(PLURAL, document) == [(EXPRESSIONS, f"{scopes()}: conflicting scopes")]
 
 
-def test_scopes_stay(kinds: Declared) -> None:
+def test_scopes_are_immutable(kinds: Declared) -> None:
     before = quota(hard={"pods": "1"}, scopes=["NotTerminating"])
     after = quota(hard={"pods": "1"}, scopes=["Terminating"])
     assert kinds.replaced(PLURAL, before, after)[1] == [
@@ -128,7 +128,7 @@ def test_scopes_stay(kinds: Declared) -> None:
     assert kinds.replaced(PLURAL, before, quota(hard={"pods": "2"}, scopes=["NotTerminating"]))[1] == []
 
 
-def test_status_has_its_own_path(kinds: Declared) -> None:
+def test_status_subresource_changes_only_the_status(kinds: Declared) -> None:
     found = {**quota(hard={"pods": "9"}), "status": {"hard": {"pods": "1"}, "used": {"pods": "0"}}}
     assert kinds.stored(PLURAL, found)["status"] == {}
     new, causes = kinds.replaced(PLURAL, quota(hard={"pods": "1"}), found, "status")
@@ -136,5 +136,5 @@ def test_status_has_its_own_path(kinds: Declared) -> None:
     assert kinds.replaced(PLURAL, quota(), found)[0]["status"] == {}
 
 
-def test_deleting_one_answers_with_it(kinds: Declared) -> None:
+def test_delete_returns_the_object(kinds: Declared) -> None:
     assert kinds[PLURAL].deletion.returns_object and not kinds[PLURAL].strategy.allow_create_on_update

@@ -12,19 +12,19 @@ NAMED = {"metadata": {"name": "a"}}
 
 
 @pytest.mark.parametrize(("part", "value"), [("data", "eA=="), ("stringData", "x")])
-def test_keys_are_file_names_wherever_they_come_from(kinds: Declared, part: str, value: str) -> None:
+def test_keys_of_data_and_string_data_are_validated(kinds: Declared, part: str, value: str) -> None:
     causes = kinds.created("secrets", {**NAMED, part: {"..x": value}})
     assert causes == [("data[..x]", "Invalid value: \"..x\": must not start with '..'")]
 
 
-def test_one_mebibyte_of_decoded_values(kinds: Declared) -> None:
+def test_decoded_values_are_limited_to_one_mebibyte(kinds: Declared) -> None:
     text = "x" * (1024 * 1024)
     assert kinds.created("secrets", {**NAMED, "stringData": {"k": text}}) == []
     causes = kinds.created("secrets", {**NAMED, "stringData": {"k": text, "l": "x"}})
     assert causes == [("data", "Too long: must have at most 1048576 bytes")]
 
 
-def test_the_type_is_fixed(kinds: Declared) -> None:
+def test_type_is_immutable(kinds: Declared) -> None:
     _, causes = kinds.replaced("secrets", NAMED, {**NAMED, "type": "example.com/x"})
     assert causes == [("type", 'Invalid value: "example.com/x": field is immutable')]
 
@@ -38,13 +38,13 @@ def test_the_type_is_fixed(kinds: Declared) -> None:
         ({"data": {"k": "dg=="}}, ["immutable"]),
     ],
 )
-def test_immutable_holds_for_data_however_written(kinds: Declared, after: Any, fields: list[str]) -> None:
+def test_immutable_secret_keeps_its_data(kinds: Declared, after: Any, fields: list[str]) -> None:
     before = {**NAMED, "stringData": {"k": "v"}, "immutable": True}
     _, causes = kinds.replaced("secrets", before, {**NAMED, **after})
     assert [field for field, _ in once(causes)] == fields
 
 
-def test_secrets_are_selected_by_type(kinds: Declared) -> None:
+def test_type_is_selectable(kinds: Declared) -> None:
     definition = kinds["secrets"]
     assert definition.selects("type") and definition.selects("metadata.namespace")
     assert definition.selection.fields["type"](kinds.stored("secrets", NAMED)) == "Opaque"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.actors.kinds.declared import Declared
 
 
-def test_it_becomes_data(kinds: Declared) -> None:
+def test_create_merges_string_data_into_data(kinds: Declared) -> None:
     stored = kinds.stored(
         "secrets", {"stringData": {"k": "new", "ü": "ü"}, "data": {"k": "b2xk", "l": ""}, "type": "t"}
     )
@@ -14,7 +14,7 @@ def test_it_becomes_data(kinds: Declared) -> None:
     assert list(stored["data"]) == ["k", "l", "ü"]
 
 
-def test_it_does_so_on_replace_too(kinds: Declared) -> None:
+def test_update_merges_string_data_into_data(kinds: Declared) -> None:
     new, causes = kinds.replaced(
         "secrets", {"metadata": {"name": "a"}}, {"metadata": {"name": "a"}, "stringData": {"k": "v"}}
     )
@@ -22,5 +22,5 @@ def test_it_does_so_on_replace_too(kinds: Declared) -> None:
     assert new["data"] == {"k": "dg=="} and "stringData" not in new
 
 
-def test_an_empty_one_leaves_no_trace(kinds: Declared) -> None:
+def test_empty_string_data_is_dropped(kinds: Declared) -> None:
     assert set(kinds.stored("secrets", {"stringData": {}})) == {"metadata", "type"}

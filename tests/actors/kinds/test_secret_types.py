@@ -20,17 +20,19 @@ REQUIRED = [
     ("tls", {}, ["data[tls.crt]", "data[tls.key]"]),
     ("tls", {"data": {"tls.crt": "eA=="}}, ["data[tls.key]"]),
     ("tls", {"data": {"tls.crt": "", "tls.key": ""}}, []),
-    ("unheard-of", {}, []),
+    ("unknown", {}, []),
 ]
 
 
 @pytest.mark.parametrize(("type_", "contents", "fields"), REQUIRED)
-def test_required_keys(kinds: Declared, names: Names, type_: str, contents: Any, fields: list[str]) -> None:
+def test_type_requires_its_keys(
+    kinds: Declared, names: Names, type_: str, contents: Any, fields: list[str]
+) -> None:
     document = {"metadata": {"name": "a"}, "type": names.key(type_), **contents}
     assert kinds.created("secrets", document) == [(field, "Required value") for field in fields]
 
 
-def test_an_account_token_names_its_account(kinds: Declared, names: Names) -> None:
+def test_service_account_token_needs_the_account_annotation(kinds: Declared, names: Names) -> None:
     key = names.key("service-account.name")
     document: dict[str, Any] = {"metadata": {"name": "a"}, "type": names.key("service-account-token")}
     assert kinds.created("secrets", document) == [(f"metadata.annotations[{key}]", "Required value")]
@@ -39,14 +41,14 @@ def test_an_account_token_names_its_account(kinds: Declared, names: Names) -> No
 
 
 @pytest.mark.parametrize(
-    ("text", "fine"), [("{}", True), ("null", True), ("[]", False), ("{", False), ("", False)]
+    ("text", "valid"), [("{}", True), ("null", True), ("[]", False), ("{", False), ("", False)]
 )
-def test_registry_credentials_are_json_and_stay_out_of_messages(
-    kinds: Declared, names: Names, text: str, fine: bool
+def test_registry_credentials_are_json_and_redacted_in_messages(
+    kinds: Declared, names: Names, text: str, valid: bool
 ) -> None:
     document = {"metadata": {"name": "a"}, "type": names.key("dockercfg"), "stringData": {".dockercfg": text}}
     causes = kinds.created("secrets", document)
-    assert fine == (causes == [])
+    assert valid == (causes == [])
     for field, message in causes:
         assert field == "data[.dockercfg]"
         assert message.startswith('Invalid value: "<secret contents redacted>": ')
@@ -59,8 +61,8 @@ def test_registry_credentials_are_json_and_stay_out_of_messages(
         ("[]", "json: cannot unmarshal array into Go value of type map[string]interface {}"),
     ],
 )
-def test_errors_of_registry_credentials(kinds: Declared, names: Names, text: str, what: str) -> None:
+def test_error_texts_of_registry_credentials(kinds: Declared, names: Names, text: str, what: str) -> None:
     key = ".dockerconfigjson"
     document = {"metadata": {"name": "a"}, "type": names.key("dockerconfigjson"), "stringData": {key: text}}
-    said = f'Invalid value: "<secret contents redacted>": {what}'
-    assert kinds.created("secrets", document) == [(f"data[{key}]", said)]
+    message = f'Invalid value: "<secret contents redacted>": {what}'
+    assert kinds.created("secrets", document) == [(f"data[{key}]", message)]

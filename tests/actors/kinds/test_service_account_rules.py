@@ -10,15 +10,15 @@ SENT = {
 }
 
 
-def test_references_are_cut_to_names(kinds: Declared) -> None:
+def test_secret_references_are_reduced_to_names(kinds: Declared) -> None:
     assert kinds.stored("serviceaccounts", SENT)["secrets"] == [{"name": "s"}, {}]
     assert kinds.replaced("serviceaccounts", SENT, SENT)[0]["secrets"] == [{"name": "s"}, {}]
 
 
-def test_deleting_one_answers_with_it(kinds: Declared) -> None:
+def test_delete_returns_the_object(kinds: Declared) -> None:
     assert kinds["serviceaccounts"].deletion.returns_object
 
 
-def test_false_is_kept_apart_from_nothing(kinds: Declared) -> None:
+def test_automount_false_is_kept(kinds: Declared) -> None:
     document = {"metadata": {"name": "a"}, "automountServiceAccountToken": False}
     assert kinds.decode("serviceaccounts", document)["automountServiceAccountToken"] is False

@@ -74,11 +74,11 @@ NOT_AN_IP = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
         ),
     ],
 )
-def test_create(kinds: Declared, document: Any, field: str, message: str) -> None:
+def test_create_reports_invalid_addresses(kinds: Declared, document: Any, field: str, message: str) -> None:
     assert kinds.created("services", document) == [(field, message)]
 
 
-def test_three_addresses_are_too_many(kinds: Declared) -> None:
+def test_service_has_at_most_two_addresses(kinds: Declared) -> None:
     ((_, text),) = kinds.created("services", service("10.0.0.1", "fd00::1", "fd00::2"))
     assert text.endswith("may only hold up to 2 values")
 
@@ -123,6 +123,8 @@ TWO = service("10.0.0.1", "fd00::1", families=["IPv4", "IPv6"], policy="RequireD
         (service("None"), ONE, [(f"{IPS}[0]", "may not change once set")]),
     ],
 )
-def test_changes(kinds: Declared, before: Any, after: Any, expected: list[tuple[str, str]]) -> None:
+def test_update_of_addresses_and_families_is_validated(
+    kinds: Declared, before: Any, after: Any, expected: list[tuple[str, str]]
+) -> None:
     _, causes = kinds.replaced("services", before, after)
     assert [(field, text.rpartition(": ")[2]) for field, text in causes] == expected

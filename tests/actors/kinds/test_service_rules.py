@@ -15,15 +15,15 @@ def service(**spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": "a"}, "spec": {k: v for k, v in whole.items() if v is not None}}
 
 
-def balanced(**spec: Any) -> dict[str, Any]:
+def load_balancer(**spec: Any) -> dict[str, Any]:
     return service(type="LoadBalancer", **spec)
 
 
-def external(**spec: Any) -> dict[str, Any]:
+def external_name(**spec: Any) -> dict[str, Any]:
     return service(**{"type": "ExternalName", "ports": None, "externalName": "x.example.com", **spec})
 
 
-def test_defaults(kinds: Declared) -> None:
+def test_create_sets_defaults(kinds: Declared) -> None:
     stored = kinds.stored("services", service())
     assert stored["spec"] == {
         "ports": [{"protocol": "TCP", "port": 80, "targetPort": 80}],
@@ -35,37 +35,37 @@ def test_defaults(kinds: Declared) -> None:
     assert kinds.created("services", service()) == []
 
 
-def test_defaults_of_other_types(kinds: Declared) -> None:
+def test_defaults_of_each_type(kinds: Declared) -> None:
     spec = kinds.decode("services", service(type="NodePort"))["spec"]
     assert (spec["externalTrafficPolicy"], spec["internalTrafficPolicy"]) == ("Cluster", "Cluster")
-    spec = kinds.decode("services", balanced())["spec"]
+    spec = kinds.decode("services", load_balancer())["spec"]
     assert spec["allocateLoadBalancerNodePorts"] is True and spec["externalTrafficPolicy"] == "Cluster"
     assert list(spec)[-2:] == ["allocateLoadBalancerNodePorts", "internalTrafficPolicy"]
-    assert kinds.stored("services", external())["spec"] == {
+    assert kinds.stored("services", external_name())["spec"] == {
         "type": "ExternalName",
         "sessionAffinity": "None",
         "externalName": "x.example.com",
     }
 
 
-def test_names_have_no_traffic_inside(kinds: Declared) -> None:
-    stored = kinds.stored("services", external(internalTrafficPolicy="Local"))
+def test_external_name_service_drops_internal_traffic_policy(kinds: Declared) -> None:
+    stored = kinds.stored("services", external_name(internalTrafficPolicy="Local"))
     assert "internalTrafficPolicy" not in stored["spec"]
 
 
-def test_ports_go_to_themselves(kinds: Declared) -> None:
+def test_target_port_defaults_to_port(kinds: Declared) -> None:
     sent = service(ports=[{"port": 80, "targetPort": "http"}, {"port": 81, "targetPort": ""}, {"port": 82}])
     ports = kinds.decode("services", sent)["spec"]["ports"]
     assert [port["targetPort"] for port in ports] == ["http", 81, 82]
 
 
-def test_affinity_by_client(kinds: Declared) -> None:
+def test_client_ip_affinity_has_a_default_timeout(kinds: Declared) -> None:
     spec = kinds.decode("services", service(sessionAffinity="ClientIP"))["spec"]
     assert spec["sessionAffinityConfig"] == {"clientIP": {"timeoutSeconds": 10800}}
-    kept = {"clientIP": {"timeoutSeconds": 5}}
-    spec = kinds.decode("services", service(sessionAffinity="ClientIP", sessionAffinityConfig=kept))["spec"]
-    assert spec["sessionAffinityConfig"] == kept
-    spec = kinds.decode("services", service(sessionAffinityConfig=kept))["spec"]
+    config = {"clientIP": {"timeoutSeconds": 5}}
+    spec = kinds.decode("services", service(sessionAffinity="ClientIP", sessionAffinityConfig=config))["spec"]
+    assert spec["sessionAffinityConfig"] == config
+    spec = kinds.decode("services", service(sessionAffinityConfig=config))["spec"]
     assert "sessionAffinityConfig" not in spec
 
 
@@ -74,7 +74,7 @@ def with_port(**port: Any) -> dict[str, Any]:
 
 
 POSITIVE = "must be greater than 0 and less than 86400"
-BALANCED = "Forbidden: may only be used when `type` is 'LoadBalancer'"
+LOAD_BALANCER_ONLY = "Forbidden: may only be used when `type` is 'LoadBalancer'"
 
 CASES: list[tuple[dict[str, Any], str, str]] = [
     (service(ports=None), "spec.ports", "Required value"),
@@ -181,36 +181,40 @@ CASES: list[tuple[dict[str, Any], str, str]] = [
         "Invalid value: 30000: may only be set when `type` is 'LoadBalancer' and "
         "`externalTrafficPolicy` is 'Local'",
     ),
-    (balanced(externalTrafficPolicy="Local"), "spec.healthCheckNodePort", "Required value"),
+    (load_balancer(externalTrafficPolicy="Local"), "spec.healthCheckNodePort", "Required value"),
     (
-        balanced(externalTrafficPolicy="Local", healthCheckNodePort=70000),
+        load_balancer(externalTrafficPolicy="Local", healthCheckNodePort=70000),
         "spec.healthCheckNodePort",
         "Invalid value: 70000: must be between 1 and 65535, inclusive",
     ),
-    (service(allocateLoadBalancerNodePorts=False), "spec.allocateLoadBalancerNodePorts", BALANCED),
-    (service(loadBalancerClass="example.com/c"), "spec.loadBalancerClass", BALANCED),
-    (service(loadBalancerSourceRanges=["10.0.0.0/8"]), "spec.LoadBalancerSourceRanges", BALANCED),
+    (service(allocateLoadBalancerNodePorts=False), "spec.allocateLoadBalancerNodePorts", LOAD_BALANCER_ONLY),
+    (service(loadBalancerClass="example.com/c"), "spec.loadBalancerClass", LOAD_BALANCER_ONLY),
+    (service(loadBalancerSourceRanges=["10.0.0.0/8"]), "spec.LoadBalancerSourceRanges", LOAD_BALANCER_ONLY),
     (
-        balanced(loadBalancerSourceRanges=["10.0.0.0/8", "no"]),
+        load_balancer(loadBalancerSourceRanges=["10.0.0.0/8", "no"]),
         "spec.LoadBalancerSourceRanges",
         'Invalid value: "[10.0.0.0/8 no]": must be a list of IP ranges. '
         "For example, 10.240.0.0/24,10.250.0.0/24 ",
     ),
     (
-        balanced(ports=[{"port": 10250}]),
+        load_balancer(ports=[{"port": 10250}]),
         "spec.ports[0]",
         "Invalid value: 10250: may not expose port 10250 externally since it is used by kubelet",
     ),
-    (external(externalName=""), "spec.externalName", "Required value"),
-    (external(externalName="."), "spec.externalName", "Required value"),
+    (external_name(externalName=""), "spec.externalName", "Required value"),
+    (external_name(externalName="."), "spec.externalName", "Required value"),
     (
-        external(ipFamilyPolicy="SingleStack"),
+        external_name(ipFamilyPolicy="SingleStack"),
         "spec.ipFamilyPolicy",
         "Forbidden: may not be set for ExternalName services",
     ),
-    (external(ipFamilies=["IPv4"]), "spec.ipFamilies", "Forbidden: may not be set for ExternalName services"),
     (
-        external(clusterIP="1.2.3.4", clusterIPs=["1.2.3.4"]),
+        external_name(ipFamilies=["IPv4"]),
+        "spec.ipFamilies",
+        "Forbidden: may not be set for ExternalName services",
+    ),
+    (
+        external_name(clusterIP="1.2.3.4", clusterIPs=["1.2.3.4"]),
         "spec.clusterIPs",
         "Forbidden: may not be set for ExternalName services",
     ),
@@ -220,7 +224,7 @@ CASES: list[tuple[dict[str, Any], str, str]] = [
         "Invalid value: \"None\": may not be set to 'None' for NodePort services",
     ),
     (
-        balanced(clusterIP="None", clusterIPs=["None"]),
+        load_balancer(clusterIP="None", clusterIPs=["None"]),
         "spec.clusterIPs[0]",
         "Invalid value: \"None\": may not be set to 'None' for LoadBalancer services",
     ),
@@ -228,7 +232,7 @@ CASES: list[tuple[dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("document", "field", "message"), CASES)
-def test_create(kinds: Declared, document: Any, field: str, message: str) -> None:
+def test_create_reports_invalid_fields(kinds: Declared, document: Any, field: str, message: str) -> None:
     assert kinds.created("services", document) == [(field, message)]
 
 
@@ -236,14 +240,14 @@ def test_create(kinds: Declared, document: Any, field: str, message: str) -> Non
     "document",
     [
         service(clusterIP="None", clusterIPs=["None"], ports=None),
-        external(externalName="x.example.com."),
-        balanced(loadBalancerClass="example.com/c", loadBalancerSourceRanges=["10.0.0.0/8"]),
-        balanced(externalTrafficPolicy="Local", healthCheckNodePort=30000),
+        external_name(externalName="x.example.com."),
+        load_balancer(loadBalancerClass="example.com/c", loadBalancerSourceRanges=["10.0.0.0/8"]),
+        load_balancer(externalTrafficPolicy="Local", healthCheckNodePort=30000),
         service(ports=[{"name": "a", "port": 53}, {"name": "b", "port": 53, "protocol": "UDP"}]),
         service(selector={"a": "b"}, externalIPs=["1.2.3.4"], publishNotReadyAddresses=True),
     ],
 )
-def test_good_ones(kinds: Declared, document: Any) -> None:
+def test_valid_services_are_accepted(kinds: Declared, document: Any) -> None:
     assert kinds.created("services", document) == []
 
 
@@ -251,19 +255,21 @@ def fields(causes: list[tuple[str, str]]) -> list[str]:
     return [field for field, _ in causes]
 
 
-def test_other_formats(kinds: Declared) -> None:
+def test_names_and_labels_are_validated(kinds: Declared) -> None:
     assert fields(kinds.created("services", service(selector={"bad key": "v"}))) == ["spec.selector"]
     assert fields(kinds.created("services", with_port(name="Bad_"))) == ["spec.ports[0].name"]
     assert fields(kinds.created("services", with_port(appProtocol="a b"))) == ["spec.ports[0].appProtocol"]
-    assert fields(kinds.created("services", external(externalName="Bad_!"))) == ["spec.externalName"]
-    assert fields(kinds.created("services", balanced(loadBalancerClass="a b"))) == ["spec.loadBalancerClass"]
+    assert fields(kinds.created("services", external_name(externalName="Bad_!"))) == ["spec.externalName"]
+    assert fields(kinds.created("services", load_balancer(loadBalancerClass="a b"))) == [
+        "spec.loadBalancerClass"
+    ]
     for name in ("1a", "a.b", "a" * 64):
         assert fields(kinds.created("services", {**service(), "metadata": {"name": name}})) == [
             "metadata.name"
         ]
 
 
-def test_ranges_in_the_old_annotation(kinds: Declared, names: Names) -> None:
+def test_source_ranges_annotation_is_validated(kinds: Declared, names: Names) -> None:
     key = names.key("load-balancer-source-ranges", "service.beta")
 
     def annotated(document: dict[str, Any], ranges: str) -> list[tuple[str, str]]:
@@ -271,12 +277,12 @@ def test_ranges_in_the_old_annotation(kinds: Declared, names: Names) -> None:
         return kinds.created("services", {**document, "metadata": metadata})
 
     field = f"metadata.annotations[{key}]"
-    assert annotated(balanced(), "10.0.0.0/8, 11.0.0.0/8") == annotated(balanced(), " ") == []
-    assert annotated(service(), "10.0.0.0/8") == [(field, BALANCED)]
-    assert fields(annotated(balanced(), "no")) == [field]
+    assert annotated(load_balancer(), "10.0.0.0/8, 11.0.0.0/8") == annotated(load_balancer(), " ") == []
+    assert annotated(service(), "10.0.0.0/8") == [(field, LOAD_BALANCER_ONLY)]
+    assert fields(annotated(load_balancer(), "no")) == [field]
 
 
-def test_what_is_common(kinds: Declared) -> None:
+def test_update_may_create_and_delete_returns_the_object(kinds: Declared) -> None:
     definition = kinds["services"]
     assert definition.strategy.allow_create_on_update and definition.deletion.returns_object
     assert definition.names.categories == ("all",) and definition.has_status

@@ -1,4 +1,4 @@
-"""A service that changes its type loses fields that the new type does not use, unless they were changed too."""
+"""A change of a service's type drops fields that the new type does not use, unless the update changes them too."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ADDRESS = {
     "ipFamilies": ["IPv4"],
     "ipFamilyPolicy": "SingleStack",
 }
-BALANCED = service(
+LOAD_BALANCER = service(
     **ADDRESS,
     type="LoadBalancer",
     ports=[{"port": 80, "nodePort": 30000}],
@@ -28,14 +28,16 @@ BALANCED = service(
 )
 
 
-def changed(document: dict[str, Any], **spec: Any) -> dict[str, Any]:
+def with_changes(document: dict[str, Any], **spec: Any) -> dict[str, Any]:
     whole = {**document["spec"], **spec}
     return {**document, "spec": {k: v for k, v in whole.items() if v is not None}}
 
 
-def test_to_a_name(kinds: Declared) -> None:
+def test_change_to_external_name_drops_addresses(kinds: Declared) -> None:
     new, causes = kinds.replaced(
-        "services", service(**ADDRESS), changed(service(**ADDRESS), type="ExternalName", externalName="x.com")
+        "services",
+        service(**ADDRESS),
+        with_changes(service(**ADDRESS), type="ExternalName", externalName="x.com"),
     )
     assert causes == []
     assert new["spec"] == {
@@ -46,9 +48,9 @@ def test_to_a_name(kinds: Declared) -> None:
     }
 
 
-def test_to_a_plain_address(kinds: Declared) -> None:
-    after = changed(BALANCED, type="ClusterIP", allocateLoadBalancerNodePorts=True)
-    new, causes = kinds.replaced("services", BALANCED, after)
+def test_change_to_cluster_ip_drops_load_balancer_fields(kinds: Declared) -> None:
+    after = with_changes(LOAD_BALANCER, type="ClusterIP", allocateLoadBalancerNodePorts=True)
+    new, causes = kinds.replaced("services", LOAD_BALANCER, after)
     assert causes == []
     assert new["spec"] == {
         "ports": [{"protocol": "TCP", "port": 80, "targetPort": 80}],
@@ -59,9 +61,9 @@ def test_to_a_plain_address(kinds: Declared) -> None:
     }
 
 
-def test_what_was_changed_too_is_refused(kinds: Declared) -> None:
-    after = changed(
-        BALANCED,
+def test_change_of_type_and_of_unused_fields_is_refused(kinds: Declared) -> None:
+    after = with_changes(
+        LOAD_BALANCER,
         type="ClusterIP",
         ports=[{"port": 80, "nodePort": 30005}],
         externalTrafficPolicy="Cluster",
@@ -69,7 +71,7 @@ def test_what_was_changed_too_is_refused(kinds: Declared) -> None:
         loadBalancerClass="example.com/d",
         allocateLoadBalancerNodePorts=False,
     )
-    _, causes = kinds.replaced("services", BALANCED, after)
+    _, causes = kinds.replaced("services", LOAD_BALANCER, after)
     assert {field for field, _ in causes} == {
         "spec.ports[0].nodePort",
         "spec.externalTrafficPolicy",
@@ -79,8 +81,8 @@ def test_what_was_changed_too_is_refused(kinds: Declared) -> None:
     }
 
 
-def test_a_name_with_another_address_is_refused(kinds: Declared) -> None:
-    after = changed(
+def test_change_to_external_name_with_another_address_is_refused(kinds: Declared) -> None:
+    after = with_changes(
         service(**ADDRESS),
         type="ExternalName",
         externalName="x.com",
@@ -91,26 +93,32 @@ def test_a_name_with_another_address_is_refused(kinds: Declared) -> None:
     assert [field for field, _ in causes] == ["spec.clusterIPs"]
 
 
-def test_what_stays_with_a_load_balancer(kinds: Declared) -> None:
-    _, causes = kinds.replaced("services", BALANCED, changed(BALANCED, loadBalancerClass="example.com/d"))
+def test_load_balancer_class_and_health_check_port_are_immutable(kinds: Declared) -> None:
+    _, causes = kinds.replaced(
+        "services", LOAD_BALANCER, with_changes(LOAD_BALANCER, loadBalancerClass="example.com/d")
+    )
     assert causes == [("spec.loadBalancerClass", 'Invalid value: "example.com/d": may not change once set')]
-    _, causes = kinds.replaced("services", BALANCED, changed(BALANCED, healthCheckNodePort=30007))
+    _, causes = kinds.replaced(
+        "services", LOAD_BALANCER, with_changes(LOAD_BALANCER, healthCheckNodePort=30007)
+    )
     assert causes == [("spec.healthCheckNodePort", "Forbidden: field is immutable")]
 
 
-def test_status_has_its_own_path_and_goes_with_the_type(kinds: Declared) -> None:
-    found = {**BALANCED, "status": {"loadBalancer": {"ingress": [{"ip": "1.2.3.4"}]}}}
-    new, causes = kinds.replaced("services", BALANCED, found, "status")
+def test_status_subresource_changes_the_status_and_change_of_type_clears_it(kinds: Declared) -> None:
+    found = {**LOAD_BALANCER, "status": {"loadBalancer": {"ingress": [{"ip": "1.2.3.4"}]}}}
+    new, causes = kinds.replaced("services", LOAD_BALANCER, found, "status")
     assert causes == [] and new["status"] == found["status"]
-    assert kinds.replaced("services", BALANCED, found)[0]["status"] == {"loadBalancer": {}}
+    assert kinds.replaced("services", LOAD_BALANCER, found)[0]["status"] == {"loadBalancer": {}}
     definition = kinds["services"]
-    old = kinds.stored("services", BALANCED)
+    old = kinds.stored("services", LOAD_BALANCER)
     old["status"] = found["status"]
-    kept, _ = replace(definition, kinds.decode("services", BALANCED), old)
+    kept, _ = replace(definition, kinds.decode("services", LOAD_BALANCER), old)
     assert kept["status"] == found["status"]
-    plain, _ = replace(definition, kinds.decode("services", changed(BALANCED, type="ClusterIP")), old)
+    plain, _ = replace(
+        definition, kinds.decode("services", with_changes(LOAD_BALANCER, type="ClusterIP")), old
+    )
     assert plain["status"] == {"loadBalancer": {}}
-    wrong = {**BALANCED, "status": {"loadBalancer": {"ingress": [{"ip": "no"}]}}}
-    assert [field for field, _ in kinds.replaced("services", BALANCED, wrong, "status")[1]] == [
+    wrong = {**LOAD_BALANCER, "status": {"loadBalancer": {"ingress": [{"ip": "no"}]}}}
+    assert [field for field, _ in kinds.replaced("services", LOAD_BALANCER, wrong, "status")[1]] == [
         "status.loadBalancer.ingress[0].ip"
     ]

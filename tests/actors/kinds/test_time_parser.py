@@ -30,7 +30,7 @@ MICROS = "2006-01-02T15:04:05.000000Z07:00"
         ('2020"', '"', "-"),
     ],
 )
-def test_what_cannot_be_read(text: str, rest: str, element: str) -> None:
+def test_unparsable_times_have_the_error_texts_of_go(text: str, rest: str, element: str) -> None:
     with pytest.raises(NotATime) as caught:
         parse_time(text, MICROS)
     quoted, left = (one.replace('"', '\\"') for one in (text, rest))
@@ -55,7 +55,7 @@ def test_what_cannot_be_read(text: str, rest: str, element: str) -> None:
         ("2020-02-03T05:00:00Zx", 'extra text: "x"'),
     ],
 )
-def test_what_there_cannot_be(text: str, why: str) -> None:
+def test_times_out_of_range_or_with_extra_text_are_refused(text: str, why: str) -> None:
     with pytest.raises(NotATime) as caught:
         parse_time(text, SECONDS)
     assert str(caught.value) == f'parsing time "{text}": {why}'

@@ -17,7 +17,7 @@ API_SERVICE = {
 
 
 @pytest.mark.parametrize(
-    ("plural", "document", "taken"),
+    ("plural", "document", "accepted"),
     [
         (f"mutating{HOOKS}", NAMED, True),
         (f"validating{HOOKS}", NAMED, True),
@@ -29,7 +29,9 @@ API_SERVICE = {
         ("roles", NAMED, False),
     ],
 )
-def test_unqualified_names(kinds: Declared, plural: str, document: Any, taken: bool) -> None:
-    expected = set() if taken else {"metadata.finalizers[0]"}
+def test_which_kinds_accept_unqualified_finalizers(
+    kinds: Declared, plural: str, document: Any, accepted: bool
+) -> None:
+    expected = set() if accepted else {"metadata.finalizers[0]"}
     assert {field for field, _ in kinds.created(plural, document)} == expected
     assert {field for field, _ in kinds.replaced(plural, document, document)[1]} == expected

@@ -35,20 +35,20 @@ def objects(definition: Definition) -> list[dict[str, Any]]:
     for seed in range(DOCUMENTS):
         document = Documents(seed, luck=400).of(definition.fields)
         try:
-            made = definition.schema.decode_object(document).object
+            decoded = definition.schema.decode_object(document).object
         except NotDecodable:
             continue
-        metadata = {"name": "x", **made["metadata"]}
-        made["metadata"] = {key: value for key, value in metadata.items() if key != "resourceVersion"}
-        found.append(made)
+        metadata = {"name": "x", **decoded["metadata"]}
+        decoded["metadata"] = {key: value for key, value in metadata.items() if key != "resourceVersion"}
+        found.append(decoded)
     return found
 
 
 @pytest.mark.parametrize("definition", KINDS, ids=repr)
-def test_random_documents(definition: Definition) -> None:
-    made = objects(definition)
-    assert made
-    for new, old in zip(made, made[1:] + made[:1], strict=True):
+def test_random_documents_cause_no_crash(definition: Definition) -> None:
+    decoded = objects(definition)
+    assert decoded
+    for new, old in zip(decoded, decoded[1:] + decoded[:1], strict=True):
         first, _ = create(definition, copy.deepcopy(new))
         stored, _ = create(definition, copy.deepcopy(old))
         definition.strategy.warnings(first, None)

@@ -1,11 +1,11 @@
-"""Cells of kinds around pods, and of components."""
+"""Table cells of pod templates, replication controllers and component statuses."""
 
 from __future__ import annotations
 
 from tests.actors.kinds.declared import Declared
 
 
-def test_cells_of_templates_and_controllers(kinds: Declared) -> None:
+def test_pod_template_and_replication_controller_cells(kinds: Declared) -> None:
     pods = {
         "metadata": {"labels": {"app": "x"}},
         "spec": {"containers": [{"name": "c", "image": "i"}, {"name": "d", "image": "j"}]},
@@ -16,16 +16,16 @@ def test_cells_of_templates_and_controllers(kinds: Declared) -> None:
     controller = kinds.stored(
         "replicationcontrollers", {"metadata": {"name": "a"}, "spec": {"template": pods}}
     )
-    told = {
+    cells = {
         column.name: column.cell(controller, 0) for column in kinds["replicationcontrollers"].table.columns
     }
-    assert (told["Desired"], told["Current"], told["Ready"]) == (1, 0, 0)
-    assert (told["Containers"], told["Images"], told["Selector"]) == ("c,d", "i,j", "app=x")
+    assert (cells["Desired"], cells["Current"], cells["Ready"]) == (1, 0, 0)
+    assert (cells["Containers"], cells["Images"], cells["Selector"]) == ("c,d", "i,j", "app=x")
 
 
-def test_cells_of_components(kinds: Declared) -> None:
+def test_component_status_cells(kinds: Declared) -> None:
     columns = kinds["componentstatuses"].table.columns
     conditions = [{"type": "Healthy", "status": "False", "message": "m", "error": "e"}]
     assert [one.cell({"metadata": {"name": "a"}}, 0) for one in columns] == ["a", "Unknown", "", ""]
-    told = {"metadata": {"name": "a"}, "conditions": conditions}
-    assert [one.cell(told, 0) for one in columns] == ["a", "Unhealthy", "m", "e"]
+    unhealthy = {"metadata": {"name": "a"}, "conditions": conditions}
+    assert [one.cell(unhealthy, 0) for one in columns] == ["a", "Unhealthy", "m", "e"]

@@ -14,25 +14,25 @@ from actors.kinds.validation.formats import (
 )
 from tests.actors.kinds.declared import causes_of
 
-OLD_LABEL = (
+DNS_1035_LABEL = (
     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character,"
     " and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is"
     " '[a-z]([-a-z0-9]*[a-z0-9])?')"
 )
 
 
-def test_old_labels() -> None:
+def test_dns_1035_labels() -> None:
     assert dns_1035_label("a-1") == []
-    assert dns_1035_label("1a") == dns_1035_label("a.b") == dns_1035_label("") == [OLD_LABEL]
+    assert dns_1035_label("1a") == dns_1035_label("a.b") == dns_1035_label("") == [DNS_1035_LABEL]
     assert dns_1035_label("a" * 64) == ["must be no more than 63 characters"]
     assert name_is_1035_label("a-", True) == []
-    assert name_is_1035_label("a-", False) == [OLD_LABEL]
+    assert name_is_1035_label("a-", False) == [DNS_1035_LABEL]
 
 
-def test_wildcards() -> None:
+def test_wildcard_subdomains() -> None:
     assert wildcard_subdomain("*.example.com") == []
-    for wrong in ("*", "*.*.com", "a*.com", "example.com", "*.Example.com"):
-        assert len(wildcard_subdomain(wrong)) == 1
+    for invalid in ("*", "*.*.com", "a*.com", "example.com", "*.Example.com"):
+        assert len(wildcard_subdomain(invalid)) == 1
     assert wildcard_subdomain("*." + "a." * 126 + "a")[0] == "must be no more than 253 characters"
 
 
@@ -64,9 +64,9 @@ def test_domain_prefixed_paths() -> None:
     assert collect(domain_prefixed_path, "f", "example.com/a-b/c") == []
     assert causes_of(collect(domain_prefixed_path, "f", "")) == [("f", "Required value")]
     plain = 'must be a domain-prefixed path (such as "acme.io/foo")'
-    for wrong in ("example.com", "example.com/", "/a"):
-        assert causes_of(collect(domain_prefixed_path, "f", wrong)) == [
-            ("f", f'Invalid value: "{wrong}": {plain}')
+    for invalid in ("example.com", "example.com/", "/a"):
+        assert causes_of(collect(domain_prefixed_path, "f", invalid)) == [
+            ("f", f'Invalid value: "{invalid}": {plain}')
         ]
     assert [
         message.split(":")[1] for _, message in causes_of(collect(domain_prefixed_path, "f", "A/a b"))

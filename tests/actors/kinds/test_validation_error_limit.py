@@ -31,7 +31,7 @@ POD = {"containers": [{"name": "c", "image": "i"}]}
         ),
     ],
 )
-def test_judging_ends_early(plural: str, document: dict[str, Any], fields: str) -> None:
+def test_validation_stops_after_many_errors(plural: str, document: dict[str, Any], fields: str) -> None:
     definition = CATALOG.find("", "v1", plural)
     assert definition is not None
     document["metadata"]["name"] = "a"

@@ -36,11 +36,11 @@ from actors.kinds.values.go_format import format_value
         ([{"a": 1}], '[{"a":1}]'),
     ],
 )
-def test_values(value: Any, text: str) -> None:
+def test_values_are_formatted_without_loss(value: Any, text: str) -> None:
     assert format_value(value) == text
 
 
-def test_errors_read_as_clients_know_them() -> None:
+def test_errors_have_the_texts_of_kubernetes() -> None:
     errors = [
         invalid("a", "x", "no"),
         invalid("a", "x", ""),

@@ -18,5 +18,5 @@ assert "schema" in vars(used) and "schema" not in vars(unused)
 """
 
 
-def test_kinds_compile_when_first_asked_for() -> None:
+def test_schema_compiles_on_first_use() -> None:
     subprocess.run([sys.executable, "-c", PROGRAM], check=True)
