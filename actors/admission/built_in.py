@@ -1,4 +1,4 @@
-"""Which admission plugins a server runs, in the order in which they see a write."""
+"""The admission plugins of this server, in the order in which they run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def plugins(
         DefaultTolerationSeconds(names),
         StorageObjectInUseProtection(names),
         PersistentVolumeClaimResize(names, journal),
-        # What the server itself fills in; no flag disables these.
+        # Completions by the server itself; no flag disables these.
         ServiceAllocation(AllocatedItems(journal, feed), ranges),
         SigningRequests(names),
     )

@@ -1,8 +1,8 @@
-"""Asynchronous admission steps under way, of all resource types of a server.
+"""Runs the asynchronous admission steps of all resource types.
 
-Each runs in a task of its own and calls back with its outcome, or with the error that refuses the write. Their number
-is bounded: a write above it is refused at once, so that a plugin that never returns cannot fill the memory. A call that
-is cancelled, by its client or with the server, ends with ShuttingDown, which no client that has gone can see.
+Each step runs in its own task and calls back with its outcome, or with the error that refuses the write. Their number
+is bounded: further writes are refused at once, so that a plugin that never returns cannot exhaust the memory. A step
+that is cancelled, because its client disconnected or the server stops, ends with ShuttingDown.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from actors.admission.plugin import Admitted, AsyncPlugin
 from actors.admission.request import AdmissionRequest
 from actors.errors import Overloaded, ShuttingDown
 
-# As many as a mailbox holds: what waits here is some kilobytes a write.
-MOST_CALLS = 4096
+# As many as a mailbox holds: each waiting write takes some kilobytes.
+MAX_CALLS = 4096
 
 Done = Callable[[Admitted | Exception], None]
 
@@ -31,13 +31,13 @@ class CallStatistics:
 
 
 class AdmissionCalls:
-    def __init__(self, nursery: trio.Nursery, limit: int = MOST_CALLS) -> None:
+    def __init__(self, nursery: trio.Nursery, limit: int = MAX_CALLS) -> None:
         self._nursery = nursery
         self._limit = limit
         self._running = self._started = self._refused = 0
 
     def start(self, plugin: AsyncPlugin, request: AdmissionRequest, done: Done) -> trio.CancelScope:
-        """`done` is called exactly once, after this returns. Overloaded when too many calls are under way."""
+        """Calls `done` exactly once, after this returns. Raises Overloaded if too many calls are running."""
         if self._running >= self._limit:
             self._refused += 1
             raise Overloaded

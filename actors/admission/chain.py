@@ -1,9 +1,9 @@
-"""Admission: plugins that may change a write, then what the server fills in, then plugins that may refuse it.
+"""Admission: mutating plugins, then completion by the server, then validating plugins.
 
 The steps that concern one (resource, operation, subresource) are compiled into a `Chain` once, in the order in which
-the plugins are listed; a write that concerns no plugin has an empty chain and pays for nothing. The actor calls
-`admit` before it prepares an object and `validate` after the object was found valid. Either returns early at a step
-that is asynchronous, with the place of that step, and is called again to go on behind it.
+the plugins are listed; a write that concerns no plugin has an empty chain and no cost. The actor calls `admit` before
+it prepares an object and `validate` after it has validated the object. Either returns early at an asynchronous step,
+with the index of that step, and is called again to continue after it.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ Step = TypeVar("Step", Change, Check)
 class Chain:
     changes: tuple[Change | AsyncPlugin, ...] = ()  # mutations, then completions
     checks: tuple[Check | AsyncPlugin, ...] = ()
-    asynchronous: bool = False  # some step is
-    repeated: tuple[Change, ...] = ()  # what may refuse a write also when it comes back from such a step
+    asynchronous: bool = False  # at least one step is
+    repeated: tuple[Change, ...] = ()  # run again when a write continues after an asynchronous step
 
     def __bool__(self) -> bool:
         return bool(self.changes or self.checks)
 
     def admit(self, request: AdmissionRequest, first: int = 0) -> int | None:
-        """Change the object; the place of an asynchronous step that must come next, or None at the end."""
-        for place in range(first, len(self.changes)):
-            change = self.changes[place]
+        """Change the object; returns the index of the asynchronous step that comes next, or None at the end."""
+        for index in range(first, len(self.changes)):
+            change = self.changes[index]
             if isinstance(change, AsyncPlugin):
-                return place
+                return index
             changed = change(request)
             if changed is not None:
                 request.object = changed
         return None
 
     def validate(self, request: AdmissionRequest, first: int = 0) -> int | None:
-        """As `admit`, of the steps that only refuse."""
-        for place in range(first, len(self.checks)):
-            check = self.checks[place]
+        """Like `admit`, for the validating steps."""
+        for index in range(first, len(self.checks)):
+            check = self.checks[index]
             if isinstance(check, AsyncPlugin):
-                return place
+                return index
             check(request)
         return None
 
@@ -61,7 +61,7 @@ class Admission:
         self._plugins = tuple(plugins)
 
     def chain(self, definition: Definition, operation: str, subresource: str) -> Chain:
-        """Compiled anew with every call: callers keep it as long as they keep the definition."""
+        """Compiles a chain with every call: callers cache it as long as the definition."""
 
         def concerned(rules: tuple[Rule, ...]) -> bool:
             return any(rule.covers(definition, operation, subresource) for rule in rules)

@@ -1,8 +1,8 @@
-"""Which namespaces exist and which are going: asked on every create, so kept in memory.
+"""Caches which namespaces exist and which are terminating, because every create needs it.
 
-Fed by the committed feed; a name not yet seen is looked up in the journal once. Admission reads it without
-waiting, so an object may slip in while its namespace is being marked: the namespace controller finds it, because
-it empties a namespace until nothing is left.
+The feed keeps it up to date; an unknown name is looked up in the journal once. Admission reads it without waiting, so a
+create may be admitted while its namespace gets a deletionTimestamp: the namespace controller deletes that object too,
+because it continues until the namespace is empty.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Namespaces:
         feed.follow(self._committed)
 
     def terminating(self, name: str) -> bool | None:
-        """None when there is no such namespace."""
+        """None if there is no such namespace."""
         known = self._terminating.get(name)
         return known if known is not None else self._look_up(name)
 

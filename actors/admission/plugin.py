@@ -1,12 +1,12 @@
-"""What an admission plugin declares: its name, and which writes it changes, fills in or may refuse.
+"""The interface of admission plugins: a name, and rules for the writes that a plugin mutates, completes or validates.
 
-A plugin has up to three steps, each with rules that say which writes it concerns, as those of webhooks do; without
-any the plugin has no such step. Steps are pure lookups over what the server knows. `mutate` and `complete` return the
-changed object, a copy that shares what stays the same with the one in the request, which nobody changes; None means
-no change. Any step refuses a write by raising a RequestError.
+A plugin has up to three steps, each with rules that select writes, as those of webhooks do; without rules the plugin
+does not have the step. Steps only read what the server has in memory or in the journal. `mutate` and `complete` return
+the changed object, a copy that shares its unchanged parts with the one in the request, which no plugin changes; None
+means no change. A step refuses a write by raising a RequestError.
 
-A plugin that has to ask somebody outside is an `AsyncPlugin`. Its step runs in a task of its own, while the actor goes
-on with other commands; the write is decided again when the outcome is there.
+A plugin that calls another process is an `AsyncPlugin`. Its step runs in its own task, while the actor goes on with
+other commands; the actor decides the write again when the step has its outcome.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from actors.messages import Object
 
 
 class Rule(NamedTuple):
-    """Which writes concern a step; `None` stands for all resources or subresources."""
+    """Selects the writes of a step; `None` stands for all resources or subresources."""
 
     operations: frozenset[str]
     resources: frozenset[Resource] | None = None
@@ -55,9 +55,9 @@ def rule(
 class Plugin:
     name: ClassVar[str]  # as in --enable-admission-plugins
     mutates: tuple[Rule, ...] = ()
-    completes: tuple[Rule, ...] = ()  # what the server itself fills in, after everybody's changes
+    completes: tuple[Rule, ...] = ()  # values that the server sets, after all mutating plugins
     validates: tuple[Rule, ...] = ()
-    # Its `mutate` only refuses, and does so too when a write comes back from an asynchronous step.
+    # Its `mutate` only refuses, and runs again when a write continues after an asynchronous step.
     repeats: ClassVar[bool] = False
 
     def mutate(self, request: AdmissionRequest) -> Object | None:
@@ -74,7 +74,7 @@ class Plugin:
 class Admitted:
     """The outcome of an asynchronous step; a refusal is an exception."""
 
-    object: Object | None = None  # what the step made of the object; None: no change
+    object: Object | None = None  # the changed object; None: no change
     warnings: tuple[str, ...] = ()
 
 
@@ -82,5 +82,5 @@ class AsyncPlugin(Plugin):
     """Has one step: it either `mutates` or `validates`."""
 
     async def admit(self, request: AdmissionRequest) -> Admitted:
-        """Must change nothing in the request; may be cancelled, and asked again when the object has moved."""
+        """Must not change the request; may be cancelled, and called again if the object has changed."""
         raise NotImplementedError

@@ -13,22 +13,22 @@ CREATE, UPDATE, DELETE = "CREATE", "UPDATE", "DELETE"
 
 @dataclass(slots=True)
 class AdmissionRequest:
-    """The chain alone sets `object`, to what a plugin returned; plugins change nothing in here."""
+    """Only the chain sets `object`, to the result of a plugin; plugins change nothing in the request."""
 
     operation: str  # CREATE, UPDATE or DELETE
     definition: Definition
     namespace: str
-    name: str  # "" of a create that leaves the name to the server
+    name: str  # "" for a create with generateName
     subresource: str
-    object: Object | None  # None of a delete
+    object: Object | None  # None for a delete
     old: Object | None
     user: str
     dry_run: bool
     context: WriteContext | None = None
-    # Called once with whether the write became durable; for what a plugin reserves until then.
+    # Called once with whether the write became durable; plugins release reservations there.
     callbacks: list[Callable[[bool], None]] = field(default_factory=list)
 
-    warnings: list[str] = field(default_factory=list)  # of plugins, for the client
+    warnings: list[str] = field(default_factory=list)  # for the client
 
     def complete(self, durable: bool) -> None:
         for callback in self.callbacks:

@@ -1,8 +1,8 @@
-"""Which addresses and node ports are allocated: read from the services in the journal and kept in step with it.
+"""The ClusterIPs and node ports that are allocated, according to the services in the journal.
 
-Nothing of this is stored anywhere else: what is allocated to a service is written in the service. The journal is read
-once, before the first lookup, and followed from there. What is reserved for a write that is not yet durable counts
-as allocated until the write is complete, so that two writes of one batch never get the same address.
+The services are the only record of allocations. The journal is read once, before the first lookup; after that, the feed
+keeps this up to date. Items that are reserved for a write count as allocated until the write is complete, so that two
+writes of one batch never get the same address.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Key = tuple[str, str]
 
 
 def items_of(service: Object) -> frozenset[str]:
-    """Everything allocated to a service, addresses and ports alike, as text."""
+    """All addresses and ports that are allocated to a service, as text."""
     spec = service["spec"]
     items = {str(ip) for ip in spec.get("clusterIPs", ()) if ip != HEADLESS}
     items |= {str(port) for port in node_ports(spec)}
@@ -34,7 +34,9 @@ class AllocatedItems:
     def __init__(self, journal: Journal, feed: Feed) -> None:
         self._journal = journal
         self._type_id = journal.type_id("services")
-        self._of: dict[Key, tuple[int, frozenset[str]]] = {}  # with the offset of the event that wrote it
+        self._by_service: dict[
+            Key, tuple[int, frozenset[str]]
+        ] = {}  # with the offset of the event that wrote it
         self._counts: Counter[str] = Counter()
         self._reserved: Counter[str] = Counter()
         self._read = False
@@ -45,7 +47,7 @@ class AllocatedItems:
         return not self._counts[item] and not self._reserved[item]
 
     def reserve(self, items: Iterable[str]) -> Callable[[bool], None]:
-        """Reserve these for a write; the caller calls what is returned once the write is durable or lost."""
+        """Reserve items for a write; the caller calls the returned function once the write is durable or failed."""
         reserved = tuple(items)
         self._reserved.update(reserved)
 
@@ -64,21 +66,21 @@ class AllocatedItems:
         self._read = True
         with self._journal.read() as view:
             for namespace, name, row in view.rows(self._type_id, None):
-                self._note((namespace, name), row.offset, items_of(decode(row.body)))
+                self._record((namespace, name), row.offset, items_of(decode(row.body)))
 
     def _committed(self, events: Sequence[Event]) -> None:
         for event in events:
             if event.type_id == self._type_id and self._read:
                 items = frozenset[str]() if event.removed else items_of(decode(event.body))
-                self._note((event.namespace, event.name), event.offset, items)
+                self._record((event.namespace, event.name), event.offset, items)
 
-    def _note(self, key: Key, offset: int, items: frozenset[str]) -> None:
-        known, before = self._of.get(key, (0, frozenset[str]()))
+    def _record(self, key: Key, offset: int, items: frozenset[str]) -> None:
+        known, before = self._by_service.get(key, (0, frozenset[str]()))
         if offset <= known:
             return
         self._counts.subtract(before)
         self._counts.update(items)
         if items:
-            self._of[key] = (offset, items)
+            self._by_service[key] = (offset, items)
         else:
-            self._of.pop(key, None)
+            self._by_service.pop(key, None)

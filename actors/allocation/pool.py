@@ -1,10 +1,10 @@
-"""Pools that services are allocated from: addresses of a network, ports of every node.
+"""The ranges that services are allocated from: addresses of a network, and node ports.
 
-A pool knows its range and in which order to try, not what is allocated: that is in `allocated`. Free ones are found
-one after the other, so that one just released is the last to be allocated again. The first part of a network is
-tried last: people who choose an address themselves choose a low one.
+A pool knows its range and the order in which to try, not what is allocated (see `allocated`). It tries items in
+ascending order, so that an item just released is the last to be allocated again. The lower part of a network comes
+last, as in Kubernetes, because it is meant for static ClusterIPs.
 
-    AddressPool("10.0.0.0/24")   10.0.0.17 to 10.0.0.254, then 10.0.0.2 to 10.0.0.16; 10.0.0.1 is the API's own
+    AddressPool("10.0.0.0/24")   10.0.0.17 to 10.0.0.254, then 10.0.0.2 to 10.0.0.16; 10.0.0.1 is that of the API server
     PortPool(30000, 32767)
 """
 
@@ -17,13 +17,13 @@ from actors.kinds.validation.checks import Address, parse_ip
 
 IsFree = Callable[[str], bool]
 
-# Addresses kept for people: a sixteenth of the network, within these bounds.
-FEWEST_KEPT, MOST_KEPT = 16, 256
+# Addresses for static assignment: a sixteenth of the network, within these bounds.
+MIN_STATIC, MAX_STATIC = 16, 256
 LARGEST_IPV6_RANGE = 65536
 
 
 class NotInRange(ValueError):
-    """What a client requests is outside the range of the pool."""
+    """The requested item is outside the range of the pool."""
 
 
 class AddressPool:
@@ -33,13 +33,13 @@ class AddressPool:
         size = self._network.num_addresses
         broadcast = 1 if self._network.version == 4 else 0
         self._last = (size if broadcast else min(size, LARGEST_IPV6_RANGE)) - 1 - broadcast
-        kept = 0 if size <= FEWEST_KEPT else min(max(FEWEST_KEPT, size // 16), MOST_KEPT)
-        self._walk = _Walk(first=2, start=kept + 1, last=self._last)
+        static = 0 if size <= MIN_STATIC else min(max(MIN_STATIC, size // 16), MAX_STATIC)
+        self._cursor = _Cursor(first=2, start=static + 1, last=self._last)
 
     def check(self, text: str) -> str:
-        """The address as it is kept, if it is one of these."""
+        """The canonical text of the address; raises NotInRange."""
         address = parse_ip(text)
-        if address is None or address not in self._network or not 1 <= self._place(address) <= self._last:
+        if address is None or address not in self._network or not 1 <= self._offset(address) <= self._last:
             raise NotInRange(
                 f"the provided IP ({text}) is not in the valid range. "
                 f"The range of valid IPs is {self._network}"
@@ -47,16 +47,16 @@ class AddressPool:
         return str(address)
 
     def next(self, is_free: IsFree) -> str | None:
-        return self._walk.next(lambda place: str(self._network[place]), is_free)
+        return self._cursor.next(lambda number: str(self._network[number]), is_free)
 
-    def _place(self, address: Address) -> int:
+    def _offset(self, address: Address) -> int:
         return int(address) - int(self._network.network_address)
 
 
 class PortPool:
     def __init__(self, first: int, last: int) -> None:
         self._first, self._last = first, last
-        self._walk = _Walk(first=first, start=first, last=last)
+        self._cursor = _Cursor(first=first, start=first, last=last)
 
     def check(self, port: int) -> str:
         if not self._first <= port <= self._last:
@@ -67,22 +67,22 @@ class PortPool:
         return str(port)
 
     def next(self, is_free: IsFree) -> int | None:
-        found = self._walk.next(str, is_free)
+        found = self._cursor.next(str, is_free)
         return None if found is None else int(found)
 
 
-class _Walk:
-    """Goes on from where it last found something; the part before `start` comes after everything else."""
+class _Cursor:
+    """Tries numbers from the last allocated one on; those before `start` come last."""
 
     def __init__(self, *, first: int, start: int, last: int) -> None:
         self._first, self._start, self._last = first, max(first, start), last
         self._next = self._start
 
-    def next(self, shown: Callable[[int], str], is_free: IsFree) -> str | None:
-        for place in self._order():
-            item = shown(place)
+    def next(self, text_of: Callable[[int], str], is_free: IsFree) -> str | None:
+        for number in self._order():
+            item = text_of(number)
             if is_free(item):
-                self._next = place + 1
+                self._next = number + 1
                 return item
         return None
 

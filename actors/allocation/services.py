@@ -1,6 +1,6 @@
-"""Which addresses and node ports a service gets, by what it requests and what others have.
+"""Allocates ClusterIPs and node ports for a service.
 
-Nothing is reserved here: the caller reserves `Allocated.items` for as long as the write is not durable.
+The caller reserves `Allocated.items` until the write is durable.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from actors.allocation.allocated import AllocatedItems, items_of
-from actors.allocation.families import Unfit, complete_families, keeps_preferred
-from actors.allocation.linked import align_addresses, keep_allocated
+from actors.allocation.ip_families import AllocationError, default_ip_families, stays_prefer_dual_stack
+from actors.allocation.normalize import keep_allocated_values, normalize_cluster_ips
 from actors.allocation.pool import AddressPool, NotInRange, PortPool
 from actors.allocation.ranges import ServiceRanges
 from actors.errors import Exhausted
@@ -45,7 +45,7 @@ class Allocated:
 def allocate(
     allocated: AllocatedItems, pools: ServicePools, service: Object, old: Object | None
 ) -> Allocated:
-    """A copy of the service with all that it needs. Raises Unfit or Exhausted."""
+    """A copy of the service with its allocated values. Raises AllocationError or Exhausted."""
     own = items_of(old) if old else frozenset[str]()
     allocation = _Allocation(allocated, pools, own)
     completed = allocation.completed(service, old)
@@ -53,7 +53,7 @@ def allocate(
 
 
 class _Allocation:
-    """Of one write. `own` is what is allocated to the service already."""
+    """The allocation of one write. `own` are the items that the service has already."""
 
     def __init__(self, allocated: AllocatedItems, pools: ServicePools, own: frozenset[str]) -> None:
         self._allocated, self._own = allocated, own
@@ -65,10 +65,10 @@ class _Allocation:
         if "ports" in spec:
             spec["ports"] = list(spec["ports"] or ())
         if before is not None:
-            keep_allocated(spec, before)
-        align_addresses(spec, before)
-        complete_families(spec, before, tuple(self._addresses))
-        if needs_address(spec) and not is_headless(spec) and not keeps_preferred(spec, before):
+            keep_allocated_values(spec, before)
+        normalize_cluster_ips(spec, before)
+        default_ip_families(spec, before, tuple(self._addresses))
+        if needs_address(spec) and not is_headless(spec) and not stays_prefer_dual_stack(spec, before):
             self._allocate_addresses(spec, before)
         if needs_node_ports(spec):
             self._allocate_node_ports(spec, share=before is None)
@@ -77,7 +77,7 @@ class _Allocation:
         return {**service, "spec": SPEC.arranged(spec)}
 
     def _allocate_addresses(self, spec: Object, before: Object | None) -> None:
-        """For every family one. Those that an update changes are left for validation to refuse."""
+        """Allocate one address per family. Validation refuses changes of existing addresses."""
         if before is not None and is_headless(before):
             return
         had = len(before.get("clusterIPs", ())) if before is not None and needs_address(before) else 0
@@ -101,10 +101,10 @@ class _Allocation:
         why = f"failed to allocate IP {wanted}"
         try:
             checked = pool.check(wanted)
-        except NotInRange as stray:
-            raise Unfit([invalid("spec.clusterIPs", ips, f"{why}: {stray}")]) from None
+        except NotInRange as error:
+            raise AllocationError([invalid("spec.clusterIPs", ips, f"{why}: {error}")]) from None
         if not self._is_free(checked):
-            raise Unfit([invalid("spec.clusterIPs", ips, f"{why}: {ADDRESS_TAKEN}")])
+            raise AllocationError([invalid("spec.clusterIPs", ips, f"{why}: {ADDRESS_TAKEN}")])
         self.items.append(checked)
         return wanted
 
@@ -114,24 +114,24 @@ class _Allocation:
         allocates_all = spec["type"] == "NodePort" or spec.get("allocateLoadBalancerNodePorts", True)
         ports = spec.get("ports", [])
         for index, port in enumerate(ports):
-            asked, field = port.get("nodePort", 0), f"spec.ports[{index}].nodePort"
-            if not asked and not allocates_all:
+            requested, field = port.get("nodePort", 0), f"spec.ports[{index}].nodePort"
+            if not requested and not allocates_all:
                 continue
             if share:
                 number = self._shared_port(port, ports, by_port, field)
-            elif asked:
-                if str(asked) not in self.items:
-                    self._take_port(asked, field)
-                number = asked
+            elif requested:
+                if str(requested) not in self.items:
+                    self._take_port(requested, field)
+                number = requested
             else:
                 number = self._next_port("nodePort")
             ports[index] = PORT.arranged({**port, "nodePort": number})
 
     def _shared_port(self, port: Object, ports: list[Object], by_port: dict[int, int], field: str) -> int:
-        asked, known = port.get("nodePort", 0), by_port.get(port["port"], 0)
-        if known and asked in (0, known):
+        requested, known = port.get("nodePort", 0), by_port.get(port["port"], 0)
+        if known and requested in (0, known):
             return known
-        wanted = asked if known else _requested(port["port"], ports)
+        wanted = requested if known else _requested(port["port"], ports)
         if wanted:
             self._take_port(wanted, field)
         number = wanted or self._next_port("nodePort")
@@ -139,9 +139,9 @@ class _Allocation:
         return number
 
     def _allocate_health_check_port(self, spec: Object) -> None:
-        asked = spec.get("healthCheckNodePort", 0)
-        if asked:
-            self._take_port(asked, "spec.healthCheckNodePort")
+        requested = spec.get("healthCheckNodePort", 0)
+        if requested:
+            self._take_port(requested, "spec.healthCheckNodePort")
         else:
             spec["healthCheckNodePort"] = self._next_port("HealthCheck NodePort")
 
@@ -157,10 +157,10 @@ class _Allocation:
             return
         try:
             checked = self._ports.check(number)
-        except NotInRange as stray:
-            raise Unfit([invalid(field, number, str(stray))]) from None
+        except NotInRange as error:
+            raise AllocationError([invalid(field, number, str(error))]) from None
         if not self._is_free(checked):
-            raise Unfit([invalid(field, number, PORT_TAKEN)])
+            raise AllocationError([invalid(field, number, PORT_TAKEN)])
         self.items.append(checked)
 
     def _is_free(self, item: str) -> bool:

@@ -1,8 +1,8 @@
-"""The actor that owns one resource type: takes commands in order, decides, and proposes events to the committer.
+"""The actor of one resource type: takes commands in order, decides them, and submits proposals to the committer.
 
-Invariant: a command is decided on the newest state there is, committed or pending. `_pending` holds what was
-proposed but is not yet durable; a reply that depends on it waits for it. When a commit fails, everything
-pending is forgotten and the journal is the truth again, which is also what a restart after a crash amounts to.
+Invariant: the actor decides a command on the newest state, committed or pending. `_pending` has the proposals that are
+not durable yet; a reply that depends on one waits for it. When a commit fails, the actor discards all pending proposals
+and reads the journal again; so does a restart after a crash.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from actors.store.proposal import Proposal
 from journal.log import Journal
 from journal.view import View
 
-# A command waits for at most one fsync in front of it; at a few thousand writes a second this is about a second
-# of work, and beyond that a client had better come back later.
+# A command waits for at most one earlier fsync; at a few thousand writes a second this is about a second of work, and
+# beyond that a client had better retry later.
 MAILBOX_CAPACITY = 4096
-# How often admission begins anew because the object has changed meanwhile: as often as Kubernetes repeats a patch.
-MOST_RETRIES = 5
+# How often admission starts again because the object has changed meanwhile: as often as Kubernetes retries a patch.
+MAX_RETRIES = 5
 
 Key = tuple[str, str]
 
@@ -41,7 +41,7 @@ Key = tuple[str, str]
 class ResourceActor:
     def __init__(
         self,
-        declared: StoredType,
+        stored_type: StoredType,
         journal: Journal,
         committer: Committer,
         admission: Admission,
@@ -51,30 +51,30 @@ class ResourceActor:
         self._committer = committer
         self._admission = admission
         self._calls = calls
-        self.take_over(declared)
+        self.update_definitions(stored_type)
         self.type_id = journal.type_id(self.name)
         assert self.type_id, f"{self.name} was never registered"
         self._mailbox: Mailbox[Envelope] = Mailbox(MAILBOX_CAPACITY)
-        self._outside: set[Envelope] = set()  # commands whose admission has an asynchronous step under way
-        self._pending: dict[Key, Proposal] = {}  # the last one of each object
+        self._awaiting_admission: set[Envelope] = set()  # commands with a running asynchronous admission step
+        self._pending: dict[Key, Proposal] = {}  # the last proposal of each object
 
     @property
     def name(self) -> str:
         return self._storage.type_name
 
-    def take_over(self, declared: StoredType) -> None:
-        """Use these definitions from the next command on, also for those that wait already."""
-        definitions = {one.api_version: one for one in declared.definitions}
-        self._storage = declared.storage
+    def update_definitions(self, stored_type: StoredType) -> None:
+        """Use these definitions from the next command on, including commands that wait in the mailbox."""
+        definitions = {one.api_version: one for one in stored_type.definitions}
+        self._storage = stored_type.storage
         self._commands = Commands(definitions, self._storage, self._admission, self._current)
         self._retired = False
 
     def retire(self) -> None:
-        """Refuse what waits, as any path that nothing is served at; end once nothing is left to do."""
+        """Refuse all waiting commands with NoSuchResource; `run` returns when all commits are complete."""
         self._retired = True
         for envelope in self._mailbox.take():
             envelope.fail(NoSuchResource())
-        for envelope in self._outside:
+        for envelope in self._awaiting_admission:
             envelope.reply.fail(NoSuchResource())
             _cancel(envelope)
         self._mailbox.wake()
@@ -89,25 +89,25 @@ class ResourceActor:
             raise
 
     async def run(self) -> None:
-        """Until the actor is retired and has come to the end of its work."""
-        await self._forget_undecided()
+        """Handle commands until the actor is retired and idle."""
+        await self._wait_for_pending_commits()
         while True:
-            if self._retired and not self._mailbox and not self._outside:
+            if self._retired and not self._mailbox and not self._awaiting_admission:
                 if not self._pending:
                     self._mailbox.close(NoSuchResource)
                     return
-                await self._forget_undecided()
+                await self._wait_for_pending_commits()
                 continue
             envelopes = await self._mailbox.drain()
             try:
                 self.handle(envelopes)
             except BaseException as crash:
                 for envelope in envelopes:
-                    envelope.fail(crash)  # where it has no reply yet
+                    envelope.fail(crash)  # unless it has a reply already
                 raise
 
-    async def _forget_undecided(self) -> None:
-        """After a crash: once all that was submitted is durable or lost, the journal is the truth again."""
+    async def _wait_for_pending_commits(self) -> None:
+        """After a crash: wait until all submitted proposals are durable or failed, then read the journal again."""
         if self._pending:
             done = trio.Event()
             self._committer.submit([], lambda _: done.set())
@@ -118,7 +118,7 @@ class ResourceActor:
         return self._mailbox.statistics()
 
     def handle(self, envelopes: list[Envelope]) -> None:
-        """Decide a batch and submit it. Every envelope gets a reply, whatever happens to its neighbours."""
+        """Decide a batch and submit it. Every envelope gets a reply, even if others fail."""
         proposals: list[Proposal] = []
         replies: list[PendingReply] = []
         try:
@@ -133,7 +133,7 @@ class ResourceActor:
     def _decide_all(
         self, envelopes: list[Envelope], proposals: list[Proposal], replies: list[PendingReply]
     ) -> None:
-        """Add what is proposed, and the replies that wait for a commit; the others are completed."""
+        """Append proposals, and replies that wait for a commit; complete the other replies."""
         with self._journal.read() as view:
             for envelope in envelopes:
                 before = len(proposals)
@@ -146,9 +146,9 @@ class ResourceActor:
                     reply.complete(None)
 
     def _execute(self, view: View, envelope: Envelope, proposals: list[Proposal]) -> PendingReply | None:
-        """Decide one command; None if it leaves for an asynchronous admission step.
+        """Decide one command; None if it waits for an asynchronous admission step.
 
-        Unless it proposes something, its admission is complete.
+        Without a proposal, its admission request is complete.
         """
         if envelope.abandoned and envelope.progress is not None:
             envelope.fail(ShuttingDown())
@@ -159,7 +159,7 @@ class ResourceActor:
             decided = self._commands.decide(attempt)
             body = self._propose(decided, command, proposals)
         except Paused as paused:
-            return self._leave(envelope, attempt, paused.progress)
+            return self._start_admission_call(envelope, attempt, paused.progress)
         except Exception as error:
             reply = PendingReply(envelope, None, b"", error)
         else:
@@ -175,28 +175,32 @@ class ResourceActor:
                 attempt.request.complete(False)
         return reply
 
-    def _leave(self, envelope: Envelope, attempt: Attempt, progress: Progress) -> PendingReply | None:
-        """Have an asynchronous step called. The command comes back to the mailbox with its outcome."""
+    def _start_admission_call(
+        self, envelope: Envelope, attempt: Attempt, progress: Progress
+    ) -> PendingReply | None:
+        """Start an asynchronous step. The command returns to the mailbox with its outcome."""
         envelope.progress = None
         try:
             if envelope.abandoned:
                 raise ShuttingDown
-            if attempt.resumed is not None:  # for another state of the object
+            if attempt.resumed is not None:  # it was valid for an older state of the object
                 attempt.resumed.request.complete(False)
                 envelope.retries += 1
-                if envelope.retries > MOST_RETRIES:
+                if envelope.retries > MAX_RETRIES:
                     definition, request = attempt.definition, progress.request
                     raise Conflict(definition.resource, request.name, STALE)
-            done = partial(self._come_back, envelope, progress)
+            done = partial(self._admission_call_done, envelope, progress)
             envelope.call = self._calls.start(progress.plugin, progress.request, done)
         except RequestError as error:
             progress.request.complete(False)
             return PendingReply(envelope, None, b"", error)
-        self._outside.add(envelope)
+        self._awaiting_admission.add(envelope)
         return None
 
-    def _come_back(self, envelope: Envelope, progress: Progress, outcome: Admitted | Exception) -> None:
-        self._outside.discard(envelope)
+    def _admission_call_done(
+        self, envelope: Envelope, progress: Progress, outcome: Admitted | Exception
+    ) -> None:
+        self._awaiting_admission.discard(envelope)
         envelope.call, envelope.progress = None, progress
         try:
             if isinstance(outcome, Exception):
@@ -217,13 +221,13 @@ class ResourceActor:
                 assert current is not None
                 return current.proposal or encode(current.object, current.offset)
             case Store(object=new) if command.dry_run:
-                return _shown(new, current)
+                return _body(new, current)
             case Store(object=new):
                 return self._record(new, current.written if current else 0, command, decided.verb, proposals)
             case Remove(last=dict(last)):
                 assert current is not None
                 if command.dry_run:
-                    return _shown(last, current)
+                    return _body(last, current)
                 stored = self._record(last, current.written, command, decided.verb, proposals)
                 self._record(last, stored, command, decided.verb, proposals, removed=True)
                 return stored
@@ -232,7 +236,7 @@ class ResourceActor:
                 if not command.dry_run:
                     written = current.written
                     self._record(current.object, written, command, decided.verb, proposals, removed=True)
-                return _shown(returned or current.object, current)
+                return _body(returned or current.object, current)
 
     def _record(
         self,
@@ -271,7 +275,7 @@ class ResourceActor:
         return Current(row.offset, _parse(row.body)) if row is not None else None
 
     def _committed(self, proposals: list[Proposal], failure: Exception | None) -> None:
-        """A commit has ended: what was pending is durable, or lost."""
+        """Drop the proposals of a completed commit from `_pending`, or all if it failed."""
         if failure is not None:
             self._pending.clear()
             return
@@ -287,8 +291,8 @@ def _cancel(envelope: Envelope) -> None:
         envelope.call.cancel()
 
 
-def _shown(stored: Object, current: Current | None) -> Body:
-    """The body of an object at the version of the current one; without a current one it has none."""
+def _body(stored: Object, current: Current | None) -> Body:
+    """The body of an object with the version of the current one, or without a version if there is none."""
     if current is None:
         return encode(stored, 0)
     if current.proposal is None:

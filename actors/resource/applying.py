@@ -1,7 +1,7 @@
-"""What an apply makes of an object, or of none: the merged configuration, decoded like any body. Pure.
+"""Server-side apply: merges the applied configuration into an object, or creates one, and decodes the result. Pure.
 
-Defaults are filled in after the merge, so that what an applier leaves out goes back to its default, and so that
-nobody owns a default by applying something else.
+Defaulting happens after the merge, so that fields which an applier leaves out get their default again, and so that no
+manager owns a default that it did not apply.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from actors.store.document import decode, encode, null_empty_lists
 def apply_object(
     views: FieldViews, definition: Definition, current: Current | None, command: Patch
 ) -> Object:
-    """The object that the command asks for, in storage form and with its owners."""
+    """The object to store, in the storage version and with its managedFields."""
     config = command.patch
     sent = config.get("metadata") or {}
     _check_address(command, sent, creating=current is None)
@@ -85,6 +85,6 @@ def _decoded(view: FieldView, merged: Object) -> Object:
 
 
 def _copied(current: Current | None) -> Object:
-    """An object that the kind's hooks may change."""
+    """A copy that the strategy of the kind may change."""
     assert current is not None
     return decode(encode(current.object, current.offset))

@@ -1,9 +1,8 @@
-"""Deleting a collection: what a list with the same options shows, each object by a command of its own.
+"""Deletes a collection: lists it with the given options, then deletes each object with a separate command.
 
-Being a list first, it takes a limit, a token and a version as a list does: whoever asks to delete ten gets no
-more than ten deleted, and the token of that page says where the next DELETE goes on. There is no transaction over
-several objects in this API: every object is deleted (or marked) by itself, those that went meanwhile are passed
-over, and a time limit leaves the rest alone.
+It takes a limit, a continue token and a resourceVersion as a list does: a limit of ten deletes at most ten objects, and
+the token of that page continues with the next DELETE. This API has no transaction over several objects: each object is
+deleted separately, objects that were removed meanwhile are skipped, and after a timeout the rest stays.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from actors.messages import Delete, DeleteOptions, WriteContext
 from actors.resource.directory import Directory
 from actors.store.reads import Listing, ListOptions, Reads
 
-# Commands sent before waiting for their replies: one commit's worth, far below a mailbox's capacity.
-TOGETHER = 256
+# Commands sent before waiting for their replies: as many as one commit should carry, far below a mailbox's capacity.
+BATCH = 256
 
 Key = tuple[str, str]
 
@@ -32,12 +31,12 @@ async def delete_collection(
     options: DeleteOptions,
     context: WriteContext,
 ) -> Listing:
-    """Returns the page of objects that were to be deleted, as it was listed before."""
+    """Returns the page of objects as listed before they were deleted."""
     listing = await reads.listing(definition, namespace, listed)
     bodies = listing.bodies
-    for first in range(0, len(bodies), TOGETHER):
-        keys = [_key(body) for body in bodies[first : first + TOGETHER]]
-        await _delete_some(directory, definition, keys, options, context)
+    for first in range(0, len(bodies), BATCH):
+        keys = [_key(body) for body in bodies[first : first + BATCH]]
+        await _delete_batch(directory, definition, keys, options, context)
     return listing
 
 
@@ -46,7 +45,7 @@ def _key(body: bytes) -> Key:
     return metadata.get("namespace", ""), metadata["name"]
 
 
-async def _delete_some(
+async def _delete_batch(
     directory: Directory,
     definition: Definition,
     keys: list[Key],

@@ -1,9 +1,9 @@
-"""What one command becomes: patching, mutating admission, preparation, validation, validating admission, decision.
+"""Takes one command through patching, mutating admission, preparation, validation, validating admission and decision.
 
-Called by the actor for each command of a batch. Nothing is stored here, and nobody gets a response: the result is a
-`Decided`, or the error that refuses the command, or `Paused` where an asynchronous admission step must come first.
-Commands are never changed, so that one can be decided again: every function below works on copies. What one attempt
-must remember (its admission request) is in its `Attempt`.
+The actor calls `decide` for each command of a batch. It stores nothing and sends no response: the result is a
+`Decided`, or an error that refuses the command, or `Paused` if an asynchronous admission step must come first. No
+function changes a command, so that it can be decided again: they work on copies. The state of one attempt is in its
+`Attempt`.
 """
 
 from __future__ import annotations
@@ -24,46 +24,46 @@ from actors.resource.applying import apply_object
 from actors.resource.decide import (
     Current,
     Decision,
+    check_uid,
+    check_unchanged_version,
     decide_create,
     decide_delete,
     decide_replace,
     decide_submit,
-    disregard_system_metadata,
+    drop_system_metadata,
     generate_name,
     may_not_create,
     prepare_create,
     prepare_replace,
-    refuse_other_uid,
-    refuse_stale,
     working_copy,
 )
-from actors.resource.owners import AFTER_ADMISSION, SENT, drop_repeated_owners
+from actors.resource.owner_references import AFTER_ADMISSION, SENT, drop_duplicate_owner_references
 from actors.resource.patching import patch_object
 from actors.store.addressing import not_found
 from actors.store.document import null_empty_lists
 from actors.store.proposal import Proposal
 from journal.view import View
 
-Find = Callable[[View, str, str], Current | None]  # (view, namespace, name) -> the object as it stands
+Find = Callable[[View, str, str], Current | None]  # (view, namespace, name) -> the current object
 
 
 @dataclass(slots=True)
 class Progress:
-    """How far the admission of a command had come when it left the actor for an asynchronous step.
+    """How far the admission of a command is while an asynchronous step runs outside the actor.
 
-    It holds for one state of the object: when that has changed, admission begins anew.
+    It is valid for one state of the object: if the object has changed, admission starts again.
     """
 
     request: AdmissionRequest
     chain: Chain
-    place: int  # of the step
-    validating: bool  # the step is one of those that only refuse
-    object: Object | None  # as changed so far; while validating, as it was before it was prepared
-    written: int | Proposal  # what wrote the object that is to be changed; 0 for one that is to be created
+    index: int  # of the step in its chain
+    validating: bool  # the step validates; it cannot change the object
+    object: Object | None  # after the steps so far; while validating, before preparation
+    written: int | Proposal  # the event that wrote the current object; 0 for a create
 
     @property
     def plugin(self) -> AsyncPlugin:
-        step = (self.chain.checks if self.validating else self.chain.changes)[self.place]
+        step = (self.chain.checks if self.validating else self.chain.changes)[self.index]
         assert isinstance(step, AsyncPlugin)
         return step
 
@@ -81,13 +81,13 @@ class Attempt:
 
     command: Command
     view: View
-    resumed: Progress | None = None  # until it is found to hold, or not to
+    resumed: Progress | None = None  # None once it is used
     definition: Definition = field(init=False)
-    request: AdmissionRequest | None = None  # where a plugin is concerned
+    request: AdmissionRequest | None = None  # None if no plugin is concerned
     chain: Chain = EMPTY
     written: int | Proposal = 0
-    first_check: int = 0  # checks before it have been made
-    admitted: Object | None = None  # before it is prepared; only where a check is asynchronous
+    first_check: int = 0  # earlier checks have run
+    admitted: Object | None = None  # the object before preparation; only if a check is asynchronous
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class Commands:
         self, definitions: dict[str, Definition], storage: Definition, admission: Admission, find: Find
     ) -> None:
         self._find = find
-        self._definitions = definitions  # by the served version a command names
+        self._definitions = definitions  # by served version
         self._storage = storage
         self._admission = admission
         self._views = FieldViews(definitions)
@@ -115,7 +115,7 @@ class Commands:
     def decide(self, attempt: Attempt) -> Decided:
         definition = self._definitions.get(attempt.command.version)
         if definition is None:
-            raise NoSuchResource  # the version went while the command waited
+            raise NoSuchResource  # the version was removed while the command waited
         attempt.definition = definition
         match attempt.command:
             case Create() as create:
@@ -132,9 +132,9 @@ class Commands:
     def _create(self, attempt: Attempt, command: Create, verb: str = "create") -> Decided:
         definition, new = attempt.definition, working_copy(command.object)
         metadata = new["metadata"]
-        warnings = drop_repeated_owners(metadata, SENT)
+        warnings = drop_duplicate_owner_references(metadata, SENT)
         if verb != "apply":
-            disregard_system_metadata(metadata)
+            drop_system_metadata(metadata)
             self._set_managers(command, new, None)
         new = self._admit(attempt, CREATE, metadata.get("name", ""), new, None)
         name = generate_name(new["metadata"], command.context.suffix)
@@ -149,7 +149,7 @@ class Commands:
         current = self._find(attempt.view, command.namespace, command.name)
         if current is None:
             return self._create_by_replace(attempt, command)
-        refuse_other_uid(attempt.definition, command, current)
+        check_uid(attempt.definition, command, current)
         return self._update(attempt, current, command, "update")
 
     def _create_by_replace(self, attempt: Attempt, command: Replace) -> Decided:
@@ -158,7 +158,7 @@ class Commands:
             raise not_found(definition, command.name)
         if not command.may_create:
             raise may_not_create(definition, command)
-        refuse_other_uid(definition, command, None)
+        check_uid(definition, command, None)
         metadata = {
             key: value for key, value in command.object["metadata"].items() if key != "resourceVersion"
         }
@@ -174,7 +174,7 @@ class Commands:
         if current is None:
             raise not_found(definition, command.name)
         patched = patch_object(definition.definition_at(command.subresource), current, command)
-        replace = _replacing(command, patched.object)
+        replace = _as_replace(command, patched.object)
         try:
             decided = self._update(attempt, current, replace, "patch")
         except Invalid as error:
@@ -195,23 +195,23 @@ class Commands:
         if current is None:
             create = Create(command.version, command.namespace, wanted, command.context, command.dry_run)
             return self._create(attempt, create, "apply")
-        return self._update(attempt, current, _replacing(command, wanted), "apply")
+        return self._update(attempt, current, _as_replace(command, wanted), "apply")
 
     def _update(self, attempt: Attempt, current: Current, command: Replace, verb: str) -> Decided:
         definition, new = attempt.definition, working_copy(command.object)
         attempt.written = current.written
         if attempt.resumed is not None:
-            refuse_stale(definition, current, command)
-        seen = definition.definition_at(command.subresource)
-        warnings = drop_repeated_owners(new["metadata"], SENT) if verb == "update" else ()
-        if verb != "apply" and seen is definition:
+            check_unchanged_version(definition, current, command)
+        viewed = definition.definition_at(command.subresource)
+        warnings = drop_duplicate_owner_references(new["metadata"], SENT) if verb == "update" else ()
+        if verb != "apply" and viewed is definition:
             self._set_managers(command, new, current.object)
         new = self._admit(attempt, UPDATE, command.name, new, current.object)
-        warnings += drop_repeated_owners(new["metadata"], AFTER_ADMISSION)
+        warnings += drop_duplicate_owner_references(new["metadata"], AFTER_ADMISSION)
         prepared = prepare_replace(definition, current, command, new, patched=verb != "update")
         self._validate(attempt, new)
         decision = decide_replace(definition, current, prepared)
-        warnings = (*warnings, *seen.strategy.warnings(new, current.object))
+        warnings = (*warnings, *viewed.strategy.warnings(new, current.object))
         return Decided(decision, current, verb, warnings=warnings)
 
     def _submit(self, attempt: Attempt, command: Submit) -> Decided:
@@ -226,14 +226,14 @@ class Commands:
         definition = attempt.definition
         current = self._find(attempt.view, command.namespace, command.name)
         attempt.written = current.written if current else 0
-        self._ask(attempt, DELETE, command.name, None, current.object if current else None)
+        self._run_admission(attempt, DELETE, command.name, None, current.object if current else None)
         if current is None:
             raise not_found(definition, command.name)
         self._validate(attempt, None)
         return Decided(decide_delete(definition, current, command), current, command.verb)
 
     def _set_managers(self, command: Create | Replace, new: Object, before: Object | None) -> None:
-        """Set metadata.managedFields to who owns what once this is written."""
+        """Set metadata.managedFields as it is after this write."""
         context, metadata = command.context, new["metadata"]
         subresource = command.subresource if isinstance(command, Replace) else ""
         view = self._views(command.version, subresource)
@@ -244,13 +244,13 @@ class Commands:
             metadata["managedFields"] = entries
 
     def _admit(self, attempt: Attempt, operation: str, name: str, new: Object, old: Object | None) -> Object:
-        """What mutating plugins and the server itself make of the object."""
-        request = self._ask(attempt, operation, name, new, old)
+        """The object after mutating admission and completion by the server."""
+        request = self._run_admission(attempt, operation, name, new, old)
         if request is None or request.object is None:
             return new
         return request.object
 
-    def _ask(
+    def _run_admission(
         self, attempt: Attempt, operation: str, name: str, new: Object | None, old: Object | None
     ) -> AdmissionRequest | None:
         command = attempt.command
@@ -258,7 +258,7 @@ class Commands:
         chain = self._chain(attempt.definition, operation, subresource)
         if not chain:
             return None
-        if attempt.resumed is not None and _holds(attempt, attempt.resumed, chain):
+        if attempt.resumed is not None and _is_current(attempt, attempt.resumed, chain):
             return self._resume(attempt, attempt.resumed)
         context = command.context
         request = AdmissionRequest(
@@ -274,33 +274,33 @@ class Commands:
             context,
         )
         attempt.request, attempt.chain = request, chain
-        self._change(attempt, request, 0)
+        self._run_changes(attempt, request, 0)
         return request
 
     def _resume(self, attempt: Attempt, progress: Progress) -> AdmissionRequest:
-        """Go on behind the step whose outcome is there."""
+        """Continue after the asynchronous step that has its outcome."""
         request = progress.request
         attempt.request, attempt.chain, attempt.resumed = request, progress.chain, None
         request.object = progress.object
         for check in progress.chain.repeated:
             check(request)
         if progress.validating:
-            attempt.first_check = progress.place + 1
+            attempt.first_check = progress.index + 1
             self._keep_admitted(attempt, request)
         else:
-            self._change(attempt, request, progress.place + 1)
+            self._run_changes(attempt, request, progress.index + 1)
         return request
 
-    def _change(self, attempt: Attempt, request: AdmissionRequest, first: int) -> None:
+    def _run_changes(self, attempt: Attempt, request: AdmissionRequest, first: int) -> None:
         chain = attempt.chain
-        place = chain.admit(request, first)
-        if place is not None:
-            raise Paused(Progress(request, chain, place, False, request.object, attempt.written))
+        index = chain.admit(request, first)
+        if index is not None:
+            raise Paused(Progress(request, chain, index, False, request.object, attempt.written))
         if chain.asynchronous:
             self._keep_admitted(attempt, request)
 
     def _keep_admitted(self, attempt: Attempt, request: AdmissionRequest) -> None:
-        """Keep the object as it is now: what prepares it changes the one in the request."""
+        """Remember the object before preparation, and let preparation change a copy."""
         attempt.admitted = request.object
         if request.object is not None:
             request.object = working_copy(request.object)
@@ -310,9 +310,9 @@ class Commands:
         if request is not None:
             request.object = prepared
             chain = attempt.chain
-            place = chain.validate(request, attempt.first_check)
-            if place is not None:
-                raise Paused(Progress(request, chain, place, True, attempt.admitted, attempt.written))
+            index = chain.validate(request, attempt.first_check)
+            if index is not None:
+                raise Paused(Progress(request, chain, index, True, attempt.admitted, attempt.written))
 
     def _chain(self, definition: Definition, operation: str, subresource: str) -> Chain:
         address = definition.api_version, operation, subresource
@@ -322,8 +322,8 @@ class Commands:
         return chain
 
 
-def _holds(attempt: Attempt, progress: Progress, chain: Chain) -> bool:
-    """Whether the object is as it was, and so are the definitions that the chain was compiled for."""
+def _is_current(attempt: Attempt, progress: Progress, chain: Chain) -> bool:
+    """Whether the object and the compiled chain are the same as when the command was paused."""
     if progress.chain is not chain:
         return False
     now, then = attempt.written, progress.written
@@ -333,7 +333,7 @@ def _holds(attempt: Attempt, progress: Progress, chain: Chain) -> bool:
     return then.event is not None and now == then.event.offset
 
 
-def _replacing(command: Patch, new: Object) -> Replace:
+def _as_replace(command: Patch, new: Object) -> Replace:
     return Replace(
         command.version,
         command.namespace,

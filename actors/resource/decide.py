@@ -1,11 +1,11 @@
-"""What a command makes of the object as it stands: pure functions of (definition, current, command).
+"""Decides what a command changes: pure functions of (definition, current object, command).
 
 No clock, no randomness, no trio: time, uid and random letters are in the command's context, so that a command decided
-again on the same state gives the same bytes. The order of the steps is the order in which a client learns of its
-errors: preconditions, then what the kind prepares, then validation (`prepare_*`), then validating admission, then
-whether the name is free (`decide_*`). Commands are never changed: what is prepared is a working copy.
+again on the same state gives the same bytes. The order of the steps decides which error a client gets first:
+preconditions, then preparation by the strategy of the kind, then validation (`prepare_*`), then validating admission,
+then whether the name is free (`decide_*`). No function changes a command: they prepare a working copy.
 
-An object here has no kind, apiVersion or resourceVersion: the actor adds the version when it has an offset.
+Objects here have no kind, apiVersion or resourceVersion: the version is added when the offset is known.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from actors.kinds.values.times import micros_of, seconds_text
 from actors.messages import Create, Delete, Object, Patch, Replace, Submit
 from actors.patch.managed_fields.managers import same_but_for_times
 from actors.resource.metadata import validate_metadata_create, validate_metadata_update
-from actors.resource.preconditions import check_delete, check_given_version, check_sent
+from actors.resource.preconditions import check_delete, check_sent_uid, check_version_precondition
 from actors.store.addressing import not_found
 from actors.store.proposal import Proposal
 
@@ -29,14 +29,14 @@ LONGEST_GENERATED_BASE = 58  # 63 characters less the five random ones
 
 @dataclass(frozen=True, slots=True)
 class Current:
-    """An object as it stands: its content and the offset of the event that wrote it.
+    """The current object and the offset of the event that wrote it.
 
-    While that event is not committed its offset counts as unknown, and is 0: no client can name it yet.
+    Until that event is committed, the offset is unknown, and 0 here: no client can name it yet.
     """
 
     offset: int
     object: Object
-    proposal: Proposal | None = None  # the event that is not committed yet
+    proposal: Proposal | None = None  # of the event, while it is not committed
 
     @property
     def version(self) -> str | None:
@@ -55,9 +55,9 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """The object is removed. `returned` is what the client gets, when not the object as last stored.
+    """Remove the object. `returned` is the object in the response, if it is not the one last stored.
 
-    `last` is stored before that: watchers see the object marked as deleted, and then that it is gone.
+    `last` is stored first: watchers see the object with a deletionTimestamp before its removal.
     """
 
     returned: Object | None = None
@@ -66,19 +66,19 @@ class Remove:
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """Nothing changes."""
+    """Change nothing."""
 
 
 Decision = Store | Remove | Keep
 
 
 def working_copy(sent: Object) -> Object:
-    """The object of a command, to be changed at its top level and in the maps directly below it."""
+    """A copy that may be changed at its top level and in the maps directly below it."""
     return {key: dict(value) if type(value) is dict else value for key, value in sent.items()}
 
 
 def prepare_create(definition: Definition, command: Create, new: Object) -> None:
-    """Make `new`, a working copy, what would be stored; raise what is wrong with it."""
+    """Turn `new`, a working copy, into the object to store; raise if it is invalid."""
     metadata = new["metadata"]
     _refuse_version_on_create(metadata)
     _fill_metadata(definition, metadata, command)
@@ -91,8 +91,10 @@ def decide_create(definition: Definition, current: Current | None, prepared: Obj
     if current is not None:
         metadata = prepared["metadata"]
         generated = bool(metadata.get("generateName"))
-        ending = "deletionTimestamp" in current.object["metadata"]
-        raise AlreadyExists(definition.resource, metadata["name"], generated=generated, terminating=ending)
+        terminating = "deletionTimestamp" in current.object["metadata"]
+        raise AlreadyExists(
+            definition.resource, metadata["name"], generated=generated, terminating=terminating
+        )
     definition.strategy.canonicalize(prepared)
     return Store(prepared, created=True)
 
@@ -105,9 +107,9 @@ def _validate_new(errors: FieldErrors, definition: Definition, created: Object) 
 def prepare_replace(
     definition: Definition, current: Current, command: Replace, new: Object, *, patched: bool = False
 ) -> Object:
-    """What would be stored: `new`, a working copy, or the current object changed by what a view of it says.
+    """The object to store: `new`, a working copy, or the current object changed by a subresource such as scale.
 
-    Something `patched` that has no version means the current one where that is unknown.
+    A `patched` object without a version is checked against no version while that of the current object is unknown.
     """
     old, version = current.object, new["metadata"].pop("resourceVersion", "")
     if version or not patched or current.proposal is None:
@@ -126,42 +128,44 @@ def prepare_replace(
 def decide_replace(definition: Definition, current: Current, prepared: Object) -> Decision:
     old = current.object
     definition.strategy.canonicalize(prepared)
-    ending = "deletionTimestamp" in old["metadata"]
-    if ending and not definition.has_finalizers(prepared) and not _time_left(old["metadata"]):
+    terminating = "deletionTimestamp" in old["metadata"]
+    if terminating and not definition.has_finalizers(prepared) and not _grace_seconds(old["metadata"]):
         return Remove(returned=prepared)
     return Keep() if _same(prepared, old) else Store(prepared, created=False)
 
 
 def _same(new: Object, old: Object) -> bool:
-    """Equal, or different in nothing but the times at which owners wrote what they own."""
+    """Whether the objects are equal, except for the times in managedFields."""
     if new == old:
         return True
     entries, others = (one["metadata"].get("managedFields", []) for one in (new, old))
-    return _disowned(new) == _disowned(old) and same_but_for_times(entries, others)
+    return _without_managed_fields(new) == _without_managed_fields(old) and same_but_for_times(
+        entries, others
+    )
 
 
-def _disowned(one: Object) -> Object:
+def _without_managed_fields(one: Object) -> Object:
     return {**one, "metadata": {**one["metadata"], "managedFields": None}}
 
 
 def decide_submit(
     definition: Definition, current: Current | None, command: Submit, document: Object
 ) -> Store:
-    """`document` is validated before it is known whether there is an object to submit it to."""
+    """`document` is validated even if there is no object: its errors come before NotFound."""
     subresource = definition.subresource(command.subresource)
     assert subresource is not None and subresource.submit is not None
     metadata = document["metadata"]
     _validate_sent(subresource, document)
     if current is None:
         raise not_found(definition, command.name)
-    check_sent(definition, command.name, metadata.get("uid"), current.object["metadata"]["uid"])
-    check_given_version(definition, command.name, metadata.get("resourceVersion"), current.version)
+    check_sent_uid(definition, command.name, metadata.get("uid"), current.object["metadata"]["uid"])
+    check_version_precondition(definition, command.name, metadata.get("resourceVersion"), current.version)
     new = subresource.submit(document, working_copy(current.object), command.context.time)
     return Store(new, created=False)
 
 
 def _validate_sent(subresource: Subresource, sent: Object) -> None:
-    """Of what has a form of its own: the rules of that form."""
+    """Validate an object of a subresource that has its own kind."""
     view = subresource.view
     if view is not None:
         errors = collect(view.strategy.validate_create, sent)
@@ -173,16 +177,16 @@ def decide_delete(definition: Definition, current: Current, command: Delete) -> 
         raise Forbidden(definition.resource, command.name, definition.deletion.undeletable[command.name])
     options, metadata = command.options, current.object["metadata"]
     check_delete(definition, command.name, options, metadata["uid"], current.version)
-    asked = options.grace_period_seconds
+    requested = options.grace_period_seconds
     finalizers = _finalizers_for(_policy_of(definition, command, metadata), metadata.get("finalizers", []))
     if "deletionTimestamp" in metadata:
-        if left := _time_left(metadata):
-            return _hurry(definition, current.object, finalizers, left, asked)
-        return _think_again(definition, current.object, finalizers)
+        if left := _grace_seconds(metadata):
+            return _shorten_grace_period(definition, current.object, finalizers, left, requested)
+        return _delete_while_finalizing(definition, current.object, finalizers)
     grace_period = definition.deletion.grace_period
-    seconds = grace_period(current.object, asked) if grace_period else 0
-    marked = _mark(definition, current.object, finalizers, command.context.time, seconds)
-    return _ended(definition, marked)
+    seconds = grace_period(current.object, requested) if grace_period else 0
+    deleted = _with_deletion_timestamp(definition, current.object, finalizers, command.context.time, seconds)
+    return _store_or_remove(definition, deleted)
 
 
 def _refuse_version_on_create(metadata: Object) -> None:
@@ -191,22 +195,22 @@ def _refuse_version_on_create(metadata: Object) -> None:
 
 
 def _fill_metadata(definition: Definition, metadata: Object, command: Create) -> None:
-    """System-owned metadata is the server's, whatever the client sent."""
-    disregard_system_metadata(metadata)
+    """Set the metadata that only the server sets, and drop what the client sent for it."""
+    drop_system_metadata(metadata)
     if definition.namespaced:
         metadata["namespace"] = command.namespace
     metadata["uid"] = command.context.uid
     metadata["creationTimestamp"] = seconds_text(command.context.time)
 
 
-def disregard_system_metadata(metadata: Object) -> None:
-    """Drop what only the server may set."""
+def drop_system_metadata(metadata: Object) -> None:
+    """Drop metadata that only the server may set."""
     for system in ("selfLink", "generation", "deletionTimestamp", "deletionGracePeriodSeconds"):
         metadata.pop(system, None)
 
 
 def generate_name(metadata: Object, suffix: str) -> str:
-    """The name of the object to be made, set here where the client leaves it to the server; "" without any."""
+    """The name of the new object, from generateName if it has none; "" without either."""
     base = metadata.get("generateName", "")
     if base and not metadata.get("name"):
         metadata["name"] = base[:LONGEST_GENERATED_BASE] + suffix
@@ -214,7 +218,7 @@ def generate_name(metadata: Object, suffix: str) -> str:
 
 
 def _inherit_metadata(metadata: Object, old: Object) -> None:
-    """What no update may change is taken over silently; the rest is for validation to judge."""
+    """Copy the metadata that no update may change; validation checks the rest."""
     metadata.pop("selfLink", None)
     metadata["uid"] = metadata.get("uid") or old["uid"]
     metadata["creationTimestamp"] = old["creationTimestamp"]
@@ -240,17 +244,17 @@ def _prepare_and_validate(
         definition.strategy.validate_update(errors, new, old)
 
 
-def refuse_other_uid(definition: Definition, command: Replace, current: Current | None) -> None:
-    """A replace that names a uid means that very object, and no other of its name.
+def check_uid(definition: Definition, command: Replace, current: Current | None) -> None:
+    """Raise Conflict if a replace has the uid of another object of that name.
 
-    A patch does not: it is laid over whatever is there, and a uid in it is a change that nobody may make.
+    A patch is not checked: it merges into the current object, and validation refuses a changed uid.
     """
     actual = current.object["metadata"]["uid"] if current is not None else ""
-    check_sent(definition, command.name, command.object["metadata"].get("uid"), actual)
+    check_sent_uid(definition, command.name, command.object["metadata"].get("uid"), actual)
 
 
-def refuse_stale(definition: Definition, current: Current, command: Replace) -> None:
-    """Of an object that has moved since the command was first decided: one that names a version means another."""
+def check_unchanged_version(definition: Definition, current: Current, command: Replace) -> None:
+    """Raise Conflict if the object has changed since the command was first decided and the command has a version."""
     version = command.object["metadata"].get("resourceVersion")
     if version and version != current.version:
         raise Conflict(definition.resource, command.name, STALE)
@@ -275,7 +279,7 @@ def _check_version(definition: Definition, name: str, version: str, current: Cur
 
 
 def may_not_create(definition: Definition, command: Replace | Patch) -> Forbidden:
-    """Of a replace or apply that would create: patching and updating are rights of their own."""
+    """The error for a replace or apply that would create without the right to create."""
     why = f'User "{command.context.user}" cannot create this object'
     return Forbidden(definition.resource, command.name, why)
 
@@ -286,12 +290,12 @@ def _raise_invalid(definition: Definition, name: str, errors: list[FieldError]) 
 
 
 def _policy_of(definition: Definition, command: Delete, metadata: Object) -> str:
-    """What becomes of dependents: as asked, as its finalizers say already, or as is usual for the kind."""
+    """The propagation policy: of the request, or else of the finalizers, or else the default of the kind."""
     if not definition.deletion.has_dependents:
         return "Background"
     decided = not {ORPHAN, FOREGROUND}.isdisjoint(metadata.get("finalizers", ()))
-    usual = "Orphan" if definition.deletion.orphans_by_default and not decided else ""
-    return command.options.propagation_policy or usual
+    default = "Orphan" if definition.deletion.orphans_by_default and not decided else ""
+    return command.options.propagation_policy or default
 
 
 def _finalizers_for(policy: str, finalizers: list[str]) -> list[str]:
@@ -303,14 +307,14 @@ def _finalizers_for(policy: str, finalizers: list[str]) -> list[str]:
     return [*kept, FOREGROUND] if policy == "Foreground" else kept
 
 
-def _time_left(metadata: Object) -> int:
-    """Seconds that a deleted object was given to end by itself."""
+def _grace_seconds(metadata: Object) -> int:
+    """The grace period of an object that is being deleted, in seconds."""
     seconds: int = metadata.get("deletionGracePeriodSeconds", 0)
     return seconds
 
 
-def _think_again(definition: Definition, current: Object, finalizers: list[str]) -> Decision:
-    """Of an object that waits for its finalizers: what becomes of dependents may still be asked otherwise."""
+def _delete_while_finalizing(definition: Definition, current: Object, finalizers: list[str]) -> Decision:
+    """Delete an object that waits for its finalizers: a request may still change the propagation policy."""
     metadata = current["metadata"]
     unchanged = set(finalizers) == set(metadata.get("finalizers", ()))
     if unchanged or definition.deletion.has_own_finalizers(current):
@@ -320,11 +324,11 @@ def _think_again(definition: Definition, current: Object, finalizers: list[str])
     return Store({**current, "metadata": {**metadata, "finalizers": finalizers}}, created=False)
 
 
-def _hurry(
-    definition: Definition, current: Object, finalizers: list[str], left: int, asked: int | None
+def _shorten_grace_period(
+    definition: Definition, current: Object, finalizers: list[str], left: int, requested: int | None
 ) -> Decision:
-    """An object that is ending already can only be given less time for it."""
-    wanted = 1 if asked is not None and asked < 0 else asked
+    """Delete an object in its grace period: a request can only shorten it."""
+    wanted = 1 if requested is not None and requested < 0 else requested
     if wanted is None or wanted >= left:
         return Keep()
     metadata = dict(current["metadata"])
@@ -334,19 +338,21 @@ def _hurry(
     metadata.pop("finalizers", None)
     if finalizers:
         metadata["finalizers"] = finalizers
-    return _ended(definition, {**current, "metadata": metadata})
+    return _store_or_remove(definition, {**current, "metadata": metadata})
 
 
-def _ended(definition: Definition, marked: Object) -> Decision:
-    if definition.has_finalizers(marked) or _time_left(marked["metadata"]):
-        return Store(marked, created=False)
-    return Remove(last=marked if definition.deletion.grace_period else None)
+def _store_or_remove(definition: Definition, deleted: Object) -> Decision:
+    if definition.has_finalizers(deleted) or _grace_seconds(deleted["metadata"]):
+        return Store(deleted, created=False)
+    return Remove(last=deleted if definition.deletion.grace_period else None)
 
 
-def _mark(definition: Definition, current: Object, finalizers: list[str], time: int, seconds: int) -> Object:
-    """The object with the mark of deletion on it; the current one is left alone."""
+def _with_deletion_timestamp(
+    definition: Definition, current: Object, finalizers: list[str], time: int, seconds: int
+) -> Object:
+    """A copy of the object with deletionTimestamp, grace period and finalizers."""
     metadata = dict(current["metadata"])
-    marked = {**current, "metadata": metadata}
+    deleted = {**current, "metadata": metadata}
     metadata["deletionTimestamp"] = seconds_text(time + seconds * 1_000_000)
     metadata["deletionGracePeriodSeconds"] = seconds
     metadata.pop("finalizers", None)
@@ -354,5 +360,5 @@ def _mark(definition: Definition, current: Object, finalizers: list[str], time: 
         metadata["finalizers"] = finalizers
     if metadata.get("generation"):
         metadata["generation"] += 1
-    definition.deletion.mark_deleted(marked)
-    return marked
+    definition.deletion.mark_deleted(deleted)
+    return deleted

@@ -1,9 +1,9 @@
-"""Who owns what: one actor per stored resource type, started when first needed and retired when its type goes.
+"""The actors of all resource types: starts one when its type is first written to, retires it when its type is removed.
 
-The gateway finds the actor of a definition here and sends it commands. Types nobody writes to have no actor, no
-mailbox and no compiled schema. The directory follows the registry: an actor whose type got other definitions takes
-them over with its next command; the actor of a type that is no longer served refuses what waits in its mailbox and
-ends once its commits have. Controllers may still write to such a type (`ask`), clients may not (`ask_served`).
+The gateway sends commands to the actor of a definition through the directory. Types without writes have no actor, no
+mailbox and no compiled schema. The directory follows the registry: an actor whose definitions changed uses the new ones
+from its next command on; the actor of a type that is no longer served refuses the commands in its mailbox and ends
+after its last commit. Controllers may still write to such a type (`ask`), clients may not (`ask_served`).
 """
 
 from __future__ import annotations
@@ -42,20 +42,18 @@ class Directory:
         self._supervisor = supervisor
         self._nursery = nursery
         self._served: dict[str, ResourceActor] = {}
-        self._unserved: dict[
-            str, ResourceActor
-        ] = {}  # of types that clients are not served; each ends when idle
+        self._unserved: dict[str, ResourceActor] = {}  # of types that are not served; each ends when idle
         registry.follow(self._kinds_changed)
 
     async def ask_served(self, definition: Definition, command: Command) -> Outcome:
-        """For clients: NoSuchResource when the type has gone since the request was read."""
+        """Send a client's command; raises NoSuchResource if the type is no longer served."""
         actor = self._served.get(definition.type_name)
         if actor is None:
             actor = self._start_served(definition.type_name)
         return await actor.ask(command)
 
     async def ask(self, definition: Definition, command: Command) -> Outcome:
-        """For the server's own writes, also to types that are declared and not served."""
+        """Send a command of the server itself, also to types that are declared but not served."""
         return await self.actor(definition).ask(command)
 
     def actor(self, definition: Definition) -> ResourceActor:
@@ -93,7 +91,7 @@ class Directory:
 
         async def until_idle() -> None:
             await actor.run()
-            # In one step with the end of `run`, so that nobody finds an actor that has ended.
+            # No checkpoint since the end of `run`, so that no caller gets an actor that has ended.
             del self._unserved[actor.name]
             self._supervisor.forget(task)
 
@@ -107,7 +105,7 @@ class Directory:
             found = following.stored_type(type_name)
             if found is not None and found.served:
                 self._served[type_name] = actor
-                actor.take_over(found)
+                actor.update_definitions(found)
             else:
                 self._unserved[type_name] = actor
                 actor.retire()

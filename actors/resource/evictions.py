@@ -1,9 +1,9 @@
-"""Evictions: a pod goes if the budgets that protect it allow, and the budget pays before it goes.
+"""Evictions: deletes a pod if its PodDisruptionBudget allows that, after counting the disruption in the budget.
 
-Two actors are involved, the one of budgets and the one of pods, and neither waits for the other. A budget is
-charged with a write that names the version it was judged by; when somebody else was faster, everything is read and
-judged anew. A pod that could not be deleted after all stays in the budget's list until its controller forgets it,
-which errs on the side of the pods.
+Two actors are involved, that of budgets and that of pods, and neither waits for the other. The write to the budget has
+the resourceVersion on which the decision was made as its precondition; after a Conflict, everything is read and decided
+again. If the pod cannot be deleted after all, it stays in the budget's disruptedPods until the disruption controller
+removes it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from actors.write_context import SERVER_MANAGER
 from journal.log import Journal
 from journal.view import View
 
-ATTEMPTS = 20  # against others who charge the same budget; each of them has got on
+ATTEMPTS = 20  # every Conflict means that another eviction has made progress
 
 
 class Evictions:
@@ -38,7 +38,7 @@ class Evictions:
             try:
                 return await self._attempt(pods, namespace, name, options, context)
             except Conflict:
-                # A version that the client named is the client's to give up on.
+                # A precondition of the client does not hold: a retry would not help.
                 if options.resource_version is not None or options.uid is not None:
                     raise
         why = "The disruption budget is still being processed by the server."
@@ -50,7 +50,7 @@ class Evictions:
         pod, budgets = self._read(pods, namespace, name)
         allowed = may_evict(pod, budgets, context.time)
         if allowed.budget_status is not None and not options.dry_run:
-            await self._charge(namespace, budgets[0], allowed, context)
+            await self._count_disruption(namespace, budgets[0], allowed, context)
         version = options.resource_version
         if allowed.if_unchanged and version is None:
             version = pod["metadata"]["resourceVersion"]
@@ -60,7 +60,7 @@ class Evictions:
         await self._directory.ask_served(pods, Delete(pods.api_version, namespace, name, context, chosen))
 
     def _read(self, pods: Definition, namespace: str, name: str) -> tuple[Object, list[Object]]:
-        """The pod and the budgets that protect it, of one moment."""
+        """The pod and the budgets that select it, from one view."""
         with self._journal.read() as view:
             row = view.get(self._journal.type_id(pods.type_name), namespace, name)
             if row is None:
@@ -71,21 +71,21 @@ class Evictions:
     def _budgets(self, view: View, namespace: str, labels: dict[str, str]) -> list[Object]:
         type_id = self._journal.type_id(self._budget.type_name)
         budgets = (decode(row.body) for _, _, row in view.rows(type_id, namespace))
-        return [one for one in budgets if _protects(one, labels)]
+        return [one for one in budgets if _selects(one, labels)]
 
-    async def _charge(
+    async def _count_disruption(
         self, namespace: str, budget: Object, allowed: AllowedEviction, context: WriteContext
     ) -> None:
         assert allowed.budget_status is not None
         name = budget["metadata"]["name"]
-        charged = {**budget, "status": allowed.budget_status}
-        # The budget is charged on the server's account: whoever evicts need not have a right to budgets.
-        own = replace(context, manager=SERVER_MANAGER)
-        command = Replace(self._budget.api_version, namespace, name, charged, own, "status")
+        updated = {**budget, "status": allowed.budget_status}
+        # The server writes to the budget: a user that may evict needs no access to budgets.
+        server_context = replace(context, manager=SERVER_MANAGER)
+        command = Replace(self._budget.api_version, namespace, name, updated, server_context, "status")
         await self._directory.ask(self._budget, command)
 
 
-def _protects(budget: Object, labels: dict[str, str]) -> bool:
-    """A budget that names nothing protects nothing, not everything."""
+def _selects(budget: Object, labels: dict[str, str]) -> bool:
+    """An empty selector selects nothing here, not everything."""
     selector = budget["spec"].get("selector")
     return bool(selector) and matches(selector, labels)

@@ -1,7 +1,7 @@
-"""The rules that metadata of every object must keep, whatever its kind.
+"""Validates the metadata of objects of all kinds.
 
-On create the kind's own name format counts. On update both passes that all kinds share are made here; a
-kind adds its own passes, and the order of the causes, in its `validate_update`.
+On create the name format of the kind applies. On update both passes that all kinds share run here; a kind adds its own
+passes in its `validate_update`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What may be asked for beside an object: options of lists, writes and deletes, checked before all else.
+"""Parses and validates the options of lists, writes, patches and deletes.
 
-Dispatch calls these with what the query (or the body of a DELETE) held and gets parsed options, or an error
-that names every option at fault. Pure functions. Each rule is spelled once, so that creates, updates and
-deletes refuse the same value with the same words.
+Dispatch calls these pure functions with the query parameters (or the body of a DELETE) and gets parsed options, or an
+error that names every wrong option. Each rule is written once, so that creates, updates and deletes refuse the same
+value with the same text.
 """
 
 from __future__ import annotations
@@ -28,48 +28,48 @@ from actors.kinds.values.go_format import format_value, quoted
 from actors.messages import DeleteOptions
 from actors.names import Names
 
-MANAGER_BYTES = 128  # of a field manager's name
+MANAGER_BYTES = 128  # of the name of a field manager
 
 _MATCHES = ("Exact", "NotOlderThan", "")
 _VALIDATIONS = ("", "Ignore", "Strict", "Warn")
 _PROPAGATIONS = ("Foreground", "Background", "Orphan")
 _INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 _INT64 = 1 << 63
-# Enough of a bad value to recognise it by; a message never grows with the request.
-_SHOWN = 64
+# Enough to recognise a bad value; the length of a message does not grow with the request.
+_QUOTED = 64
 
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
     dry_run: bool = False
     field_validation: str = "Warn"  # or "Ignore", "Strict"
-    force: bool = False  # of an apply
+    force: bool = False  # server-side apply only
 
 
 PLAIN_WRITE = WriteOptions()
 
 
 def integer(name: str, text: str) -> int:
-    """The value of an integer option; an empty one is a mistake, not a zero."""
+    """The value of an integer option; an empty one is an error, not zero."""
     if _INTEGER.fullmatch(text):
         value = int(text)
         if -_INT64 <= value < _INT64:
             return value
-    sent = text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
+    sent = text if len(text) <= _QUOTED else text[:_QUOTED] + "..."
     raise BadRequest(f"{name}: Invalid value: {quoted(sent)}: must be a 64-bit integer")
 
 
 def boolean(text: str) -> bool:
-    """Every value but two switches an option on, also the empty one of a bare `?watch`."""
+    """True for every value except "false" and "0", also for the empty value of `?watch`."""
     return text.lower() not in ("false", "0")
 
 
 def list_options(
     names: Names, resource_version: str, match: str, limit: int, token: str, *, watch: bool = False
 ) -> None:
-    """Refuses versions, matches and tokens that do not go together.
+    """Raise if resourceVersion, resourceVersionMatch and continue token do not fit together.
 
-    A limit goes with every combination. A watch has no pages: it heeds neither limit nor token.
+    A limit fits every combination. A watch has no pages: it ignores limit and token.
     """
     if match:
         errors = collect(_validate_match, resource_version, match, token, watch)
@@ -97,7 +97,7 @@ def _validate_match(errors: FieldErrors, resource_version: str, match: str, toke
 def write_options(
     names: Names, kind: str, dry_run: Sequence[str], field_validation: str, field_manager: str
 ) -> WriteOptions:
-    """`kind` (CreateOptions, UpdateOptions) is what an error says was broken."""
+    """`kind` (CreateOptions, UpdateOptions) is the kind that an error names as invalid."""
     errors = collect(_validate_write, dry_run, field_validation, field_manager)
     _raise_invalid(names, kind, errors)
     return WriteOptions("All" in dry_run, field_validation or "Warn")
@@ -112,7 +112,7 @@ def patch_options(
     *,
     applies: bool,
 ) -> WriteOptions:
-    """Of a patch. An apply says by whom it is, and may be forced; of any other the force is refused."""
+    """Options of a patch. A server-side apply requires a field manager and may be forced; others may not."""
     errors = collect(_validate_patch, dry_run, field_validation, field_manager, force, applies)
     _raise_invalid(names, "PatchOptions", errors)
     forced = force is not None and boolean(force)
@@ -157,7 +157,7 @@ def _validate_manager(errors: FieldErrors, manager: str) -> None:
 
 
 def _validate_dry_run(errors: FieldErrors, values: Sequence[str]) -> None:
-    """A bare `?dryRun` has the value "" and asks for nothing: an ordinary write."""
+    """`?dryRun` without a value has the value "" and means a persisted write."""
     if all(value in ("", "All") for value in values):
         return
     text = f'Unsupported value: {format_value(list(values))}: supported values: "All"'
@@ -170,13 +170,13 @@ def _raise_invalid(names: Names, kind: str, errors: Sequence[FieldError]) -> Non
 
 
 def orphan_dependents(body: Mapping[str, Any] | None, query: Mapping[str, Sequence[str]]) -> bool | None:
-    """The deprecated option of that name, from where `delete_options` takes it; None where it was not sent."""
-    return _asked_in_query(query).orphan if body is None else _asked_in_body(body).orphan
+    """The deprecated option of that name, from the body or the query like `delete_options`; None if not sent."""
+    return _parameters_in_query(query).orphan if body is None else _parameters_in_body(body).orphan
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """The options of a delete as they were sent; None where they were not."""
+class _DeleteParameters:
+    """The options of a delete as sent; None for each that was not."""
 
     grace: int | None
     policy: str | None
@@ -189,39 +189,39 @@ class _Asked:
 def delete_options(
     names: Names, body: Mapping[str, Any] | None, query: Mapping[str, Sequence[str]], *, many: bool = False
 ) -> DeleteOptions:
-    """Options come from the body or, without one, from the query; a dry run counts wherever it is asked for.
+    """Options come from the body or, without one, from the query; `dryRun` counts in either.
 
-    Clients are used to a body that hides the query. But to overlook `?dryRun=All` because a body came along
-    would delete what somebody only wanted to try. Of `many`, a version in the query says which list is meant.
+    As in Kubernetes, a body hides the query. But ignoring `?dryRun=All` because of a body would really delete what the
+    client wanted to try. For deletecollection (`many`), a resourceVersion in the query belongs to the list.
     """
     if body is None:
-        asked = _asked_in_query(query)
-        asked = replace(asked, version=None) if many else asked
+        sent = _parameters_in_query(query)
+        sent = replace(sent, version=None) if many else sent
     else:
-        asked = _asked_in_body(body)
-        asked = replace(asked, dry_run=(*asked.dry_run, *query.get("dryRun", ())))
-    _raise_invalid(names, "DeleteOptions", collect(_validate_delete, asked))
-    policy = asked.policy or ""
-    if asked.orphan is not None:
-        policy = "Orphan" if asked.orphan else "Background"
-    return DeleteOptions(asked.grace, policy, asked.uid, asked.version, "All" in asked.dry_run)
+        sent = _parameters_in_body(body)
+        sent = replace(sent, dry_run=(*sent.dry_run, *query.get("dryRun", ())))
+    _raise_invalid(names, "DeleteOptions", collect(_validate_delete, sent))
+    policy = sent.policy or ""
+    if sent.orphan is not None:
+        policy = "Orphan" if sent.orphan else "Background"
+    return DeleteOptions(sent.grace, policy, sent.uid, sent.version, "All" in sent.dry_run)
 
 
-def _validate_delete(errors: FieldErrors, asked: _Asked) -> None:
-    if asked.policy is not None and asked.orphan is not None:
+def _validate_delete(errors: FieldErrors, sent: _DeleteParameters) -> None:
+    if sent.policy is not None and sent.orphan is not None:
         why = "orphanDependents and deletionPropagation cannot be both set"
-        errors.add(invalid("propagationPolicy", asked.policy, why))
-    if asked.policy is not None and asked.policy not in _PROPAGATIONS:
-        errors.add(not_supported("propagationPolicy", asked.policy, (*_PROPAGATIONS, "nil")))
-    _validate_dry_run(errors, asked.dry_run)
+        errors.add(invalid("propagationPolicy", sent.policy, why))
+    if sent.policy is not None and sent.policy not in _PROPAGATIONS:
+        errors.add(not_supported("propagationPolicy", sent.policy, (*_PROPAGATIONS, "nil")))
+    _validate_dry_run(errors, sent.dry_run)
 
 
-def _asked_in_query(query: Mapping[str, Sequence[str]]) -> _Asked:
+def _parameters_in_query(query: Mapping[str, Sequence[str]]) -> _DeleteParameters:
     grace, policy, orphan, uid, version = (
         query[name][0] if query.get(name) else None
         for name in ("gracePeriodSeconds", "propagationPolicy", "orphanDependents", "uid", "resourceVersion")
     )
-    return _Asked(
+    return _DeleteParameters(
         grace=None if grace is None else integer("gracePeriodSeconds", grace),
         policy=policy,
         orphan=None if orphan is None else boolean(orphan),
@@ -231,7 +231,7 @@ def _asked_in_query(query: Mapping[str, Sequence[str]]) -> _Asked:
     )
 
 
-def _asked_in_body(body: Mapping[str, Any]) -> _Asked:
+def _parameters_in_body(body: Mapping[str, Any]) -> _DeleteParameters:
     if body.get("kind") not in (None, "", "DeleteOptions"):
         raise BadRequest(
             f"the body of a delete must be of kind DeleteOptions, not {format_value(body['kind'])}"
@@ -241,7 +241,7 @@ def _asked_in_body(body: Mapping[str, Any]) -> _Asked:
     if grace is not None and not -_INT64 <= grace < _INT64:
         raise _wrong_type("gracePeriodSeconds", "a 64-bit integer", "a larger number")
     preconditions = _take(body, "preconditions", dict, "an object") or {}
-    return _Asked(
+    return _DeleteParameters(
         grace=grace,
         policy=_take(body, "propagationPolicy", str, "a string"),
         orphan=_take(body, "orphanDependents", bool, "true or false"),
@@ -261,7 +261,7 @@ def _dry_run_in(body: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _take(options: Mapping[str, Any], name: str, wanted: type, described: str, prefix: str = "") -> Any:
     value = options.get(name)
-    # A bool is an int to Python, but not to anybody who wrote a document.
+    # In Python, a bool is an int; in JSON it is not.
     if value is None or (isinstance(value, wanted) and isinstance(value, bool) == (wanted is bool)):
         return value
     raise _wrong_type(prefix + name, described, _type_name(value))

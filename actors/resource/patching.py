@@ -1,7 +1,7 @@
-"""What a patch makes of an object: the patched document, decoded like any body. Pure.
+"""Applies a patch to an object and decodes the result like any body. Pure.
 
-The document that is patched is what a client would read: in the served version, with kind, apiVersion and
-resourceVersion, so that a patch that names a version is conditional on it.
+The patch applies to the document that a client would read: in the served version, with kind, apiVersion and
+resourceVersion, so that a patch with a resourceVersion has it as its precondition.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from actors.resource.decide import Current
 from actors.store.addressing import check_name, check_namespace
 from actors.store.document import decode, encode
 
-LONGEST_QUOTE = 4096  # of a patch, inside the error about it
+LONGEST_QUOTE = 4096  # of the patch, in an error message
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,9 @@ class Patched:
 
 
 def patch_object(definition: Definition, current: Current, command: Patch) -> Patched:
-    decoded = _decode(definition, _transformed(definition, _shown(definition, current), command), command)
+    decoded = _decode(
+        definition, _transformed(definition, _served_document(definition, current), command), command
+    )
     patched = decoded.object
     patched.setdefault("metadata", {})
     check_namespace(command.namespace, patched)
@@ -45,12 +47,12 @@ def patch_object(definition: Definition, current: Current, command: Patch) -> Pa
     return Patched(patched, problems, problems if command.field_validation == "Warn" else ())
 
 
-def _named_as(definition: Definition, patched: Object) -> Object:
+def _with_type(definition: Definition, patched: Object) -> Object:
     """A strategic merge patch merges into a typed object, whose kind and apiVersion are not data."""
     return {**patched, "kind": definition.kind, "apiVersion": definition.api_version}
 
 
-def _shown(definition: Definition, current: Current) -> Object:
+def _served_document(definition: Definition, current: Current) -> Object:
     document = decode(encode(current.object, current.offset))
     if definition.storage.conversion is not None:
         document = definition.storage.conversion.from_storage(document)
@@ -60,7 +62,7 @@ def _shown(definition: Definition, current: Current) -> Object:
 def _transformed(definition: Definition, document: Object, command: Patch) -> object:
     try:
         patched = transform(command.format, document, command.patch, definition.fields)
-        return _named_as(definition, patched) if command.format == "strategic" else patched
+        return _with_type(definition, patched) if command.format == "strategic" else patched
     except PatchTooLarge as error:
         raise TooLarge(f"Request entity too large: {error}") from None
     except MalformedPatch as error:
@@ -75,6 +77,6 @@ def _decode(definition: Definition, document: object, command: Patch) -> Decoded
     try:
         return definition.schema.decode_object(document, command.problems)
     except NotDecodable as error:
-        shown = quoted(orjson.dumps(command.patch).decode()[:LONGEST_QUOTE])
-        cause = Cause("FieldValueInvalid", f"Invalid value: {shown}: {error}", "patch")
+        patch_text = quoted(orjson.dumps(command.patch).decode()[:LONGEST_QUOTE])
+        cause = Cause("FieldValueInvalid", f"Invalid value: {patch_text}: {error}", "patch")
         raise Invalid("", "", "", [cause]) from None

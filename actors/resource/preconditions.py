@@ -1,8 +1,8 @@
-"""Which object a request means: its uid and its version, as far as the client says.
+"""Preconditions of a request: the uid and the resourceVersion that the client expects.
 
-Asked by `decide` before anything else is. A replace and what is submitted say it in the object they send, where an
-empty uid says nothing; a delete says it in its options, where an empty uid is one that no object has. The texts are
-those that clients know: of a delete they name the kind and the record, of everything else the resource.
+`decide` checks them first. Replaces and POSTs to subresources have them in the object, where an empty uid is no
+precondition; deletes have them in their options, where an empty uid matches no object. The texts are those of
+Kubernetes: for deletes they have the kind and say "record", for all others the resource.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ from actors.messages import DeleteOptions
 UNCOMMITTED = "not committed yet"
 
 
-def check_sent(definition: Definition, name: str, uid: str | None, actual: str) -> None:
-    """The uid in an object that was sent."""
+def check_sent_uid(definition: Definition, name: str, uid: str | None, actual: str) -> None:
+    """Check the uid in a sent object."""
     if uid:
         _check_uid(definition, name, uid, actual)
 
 
-def check_given_version(definition: Definition, name: str, version: str | None, actual: str | None) -> None:
+def check_version_precondition(
+    definition: Definition, name: str, version: str | None, actual: str | None
+) -> None:
     """`actual` is None while the object's last write is not committed: no client can name its version yet."""
     if version is not None and version != actual:
         meta = actual or UNCOMMITTED
@@ -31,11 +33,11 @@ def check_given_version(definition: Definition, name: str, version: str | None, 
 def check_delete(
     definition: Definition, name: str, options: DeleteOptions, uid: str, actual: str | None
 ) -> None:
-    """`uid` and `actual` are the uid and the version of the object that is there."""
+    """`uid` and `actual` are the uid and the version of the current object."""
     if definition.deletion.conflicts_as_update:
         if options.uid is not None:
             _check_uid(definition, name, options.uid, uid)
-        check_given_version(definition, name, options.resource_version, actual)
+        check_version_precondition(definition, name, options.resource_version, actual)
         return
     kind = Resource(definition.error_group, definition.kind)
     if options.uid is not None and options.uid != uid:

@@ -1,8 +1,8 @@
-"""Replies that wait: what an actor responds once everything that the response depends on is durable.
+"""Pending replies of an actor: each is sent once everything that it depends on is durable.
 
-The actor makes one `PendingReply` a command and gives those of a batch to the committer as one `CommitCallback`;
-a reply that has nothing to wait for is completed at once. Bodies are made then, because only then offsets are known.
-Invariant: every reply is completed once, also when the commit fails.
+The actor creates one `PendingReply` per command and passes those of a batch to the committer as one `CommitCallback`;
+it completes a reply that has nothing to wait for at once. Bodies are encoded on completion, because the offsets are
+only known then. Invariant: every reply is completed once, even if the commit fails.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from actors.resource.decide import Remove
 from actors.store.document import at_version
 from actors.store.proposal import Proposal, offset_of
 
-# Of a response: as it is, as an event has it, or unversioned together with the event whose version it shows.
+# The body of a response: complete, that of a proposed event, or without a version and with the event that has it.
 Body = bytes | Proposal | tuple[bytes, Proposal]
 
 
@@ -28,10 +28,10 @@ Body = bytes | Proposal | tuple[bytes, Proposal]
 class Envelope:
     command: Command
     reply: Reply[Outcome]
-    progress: Progress | None = None  # of a command that comes back from an asynchronous admission step
-    retries: int = 0  # how often admission began anew because the object had changed
-    call: trio.CancelScope | None = None  # of the step under way
-    abandoned: bool = False  # nobody waits for the reply any more
+    progress: Progress | None = None  # set after an asynchronous admission step
+    retries: int = 0  # how often admission started again because the object had changed
+    call: trio.CancelScope | None = None  # of the running admission step
+    abandoned: bool = False  # the caller no longer waits for the reply
 
     def fail(self, error: BaseException) -> None:
         if self.progress is not None:
@@ -45,7 +45,7 @@ class PendingReply:
     decided: Decided | None
     body: Body
     error: Exception | None
-    request: AdmissionRequest | None = None  # of a write that is to become durable
+    request: AdmissionRequest | None = None  # of a write that is not durable yet
 
     def complete(self, failure: Exception | None) -> None:
         if self.request is not None:
@@ -62,8 +62,8 @@ def _outcome(command: Command, decided: Decided, body: bytes) -> Outcome:
     if not isinstance(command, Delete):
         return Written(body, decided.created, decided.warnings)
     assert decided.current is not None
-    gone = isinstance(decided.decision, Remove)
-    return Deleted(body, command.name, decided.current.object["metadata"]["uid"], removed=gone)
+    removed = isinstance(decided.decision, Remove)
+    return Deleted(body, command.name, decided.current.object["metadata"]["uid"], removed=removed)
 
 
 def _resolved(body: Body) -> bytes:
@@ -77,7 +77,7 @@ def _resolved(body: Body) -> bytes:
 
 
 class CommitCallback:
-    """Called by the committer when a batch of one actor is durable or lost; the actor is notified first."""
+    """The committer calls it when a batch of one actor is durable or failed; it notifies the actor first."""
 
     __slots__ = ("_committed", "_proposals", "_replies")
 

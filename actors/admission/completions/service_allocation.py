@@ -1,7 +1,7 @@
-"""Addresses and node ports of services, allocated after everybody's changes and before validation.
+"""Allocates ClusterIPs and node ports of services, after mutating plugins and before validation.
 
-A part of every write of a service, which nobody can disable. What is allocated is reserved until the write is durable
-or lost; from then on the journal says who holds what.
+It is part of every write of a service and cannot be disabled. Allocated values are reserved until the write is durable
+or failed; after that, the services in the journal show what is allocated.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from actors.admission.plugin import Plugin, rule
 from actors.admission.request import CREATE, UPDATE, AdmissionRequest
 from actors.allocation.allocated import AllocatedItems
-from actors.allocation.families import Unfit
+from actors.allocation.ip_families import AllocationError
 from actors.allocation.ranges import ServiceRanges
 from actors.allocation.services import ServicePools, allocate
 from actors.errors import Invalid, Resource
@@ -30,8 +30,8 @@ class ServiceAllocation(Plugin):
         assert request.object is not None
         try:
             allocated = allocate(self._allocated, self._pools, request.object, request.old)
-        except Unfit as unfit:
-            raise Invalid("", "Service", request.name, [error.cause() for error in unfit.errors]) from None
+        except AllocationError as error:
+            raise Invalid("", "Service", request.name, [one.cause() for one in error.errors]) from None
         if not request.dry_run:
             request.callbacks.append(self._allocated.reserve(allocated.items))
         return allocated.service

@@ -28,30 +28,32 @@ class SigningRequests(Plugin):
         new, context = request.object, request.context
         assert new is not None and context is not None
         if request.operation == CREATE:
-            return {**new, "spec": _by(context, new["spec"])}
+            return {**new, "spec": _with_requesting_user(context, new["spec"])}
         assert request.old is not None
         status = _with_times(new["status"], request.old["status"], seconds_text(context.time))
         return {**new, "status": status}
 
 
-def _by(context: WriteContext, spec: Object) -> Object:
+def _with_requesting_user(context: WriteContext, spec: Object) -> Object:
     caller = context.caller
-    said = {part: value for part, value in spec.items() if part not in ("username", "uid", "groups", "extra")}
-    known: Object = {"username": context.user}
+    sent = {part: value for part, value in spec.items() if part not in ("username", "uid", "groups", "extra")}
+    identity: Object = {"username": context.user}
     if caller is not None:
-        known["uid"] = caller.uid
-        known["groups"] = list(caller.groups)
-        known["extra"] = {key: list(values) for key, values in caller.extra}
-    return SPEC.arranged({**said, **{part: value for part, value in known.items() if value}})
+        identity["uid"] = caller.uid
+        identity["groups"] = list(caller.groups)
+        identity["extra"] = {key: list(values) for key, values in caller.extra}
+    return SPEC.arranged({**sent, **{part: value for part, value in identity.items() if value}})
 
 
 def _with_times(status: Object, before: Object, now: str) -> Object:
     if not status.get("conditions"):
         return status
-    held = {(one["type"], one["status"]): one["lastTransitionTime"] for one in before.get("conditions", ())}
+    old_times = {
+        (one["type"], one["status"]): one["lastTransitionTime"] for one in before.get("conditions", ())
+    }
     conditions = []
     for condition in status["conditions"]:
-        since = held.get((condition["type"], condition["status"])) or now
+        since = old_times.get((condition["type"], condition["status"])) or now
         times = {
             "lastUpdateTime": condition["lastUpdateTime"] or now,
             "lastTransitionTime": condition["lastTransitionTime"] or since,

@@ -1,6 +1,4 @@
-"""DefaultTolerationSeconds: pods stay on a node that is not ready or out of reach for five minutes, if they say
-nothing else.
-"""
+"""DefaultTolerationSeconds: by default, pods tolerate a node that is not ready or unreachable for five minutes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NamespaceLifecycle: nothing is made in a namespace that is missing or going, and three are never deleted."""
+"""NamespaceLifecycle: refuses creates in missing or terminating namespaces, and deletes of three system namespaces."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NAMESPACES = Resource("", "namespaces")
 
 class NamespaceLifecycle(Plugin):
     name = "NamespaceLifecycle"
-    repeats = True  # a namespace may go while a write waits
+    repeats = True  # a namespace may be deleted while a write waits
     mutates = (rule(CREATE, subresources=None, namespaced_only=True), rule(DELETE, of=(NAMESPACES,)))
 
     def __init__(self, names: Names, namespaces: Namespaces) -> None:
@@ -22,7 +22,7 @@ class NamespaceLifecycle(Plugin):
         self._protected = frozenset({"default", names.system_namespace, names.public_namespace})
 
     def mutate(self, request: AdmissionRequest) -> Object | None:
-        """Refuse before any other plugin runs: a client must not learn of an object's other errors first."""
+        """Refuses here, not in `validate`, because this error comes before all other errors of the object."""
         if request.operation == DELETE:
             self._refuse_deleting_protected(request)
         else:

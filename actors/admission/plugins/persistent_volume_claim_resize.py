@@ -1,4 +1,4 @@
-"""PersistentVolumeClaimResize: a claim grows only when it is bound and its storage class lets its volumes grow."""
+"""PersistentVolumeClaimResize: a claim may grow only if it is bound and its storage class allows expansion."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class PersistentVolumeClaimResize(Plugin):
         return row is not None and bool(decode(row.body).get("allowVolumeExpansion"))
 
     def _class_of(self, claim: Object) -> str:
-        """Named in the spec, or in the annotation that came before it."""
+        """The class in the older annotation, or else in the spec."""
         annotated = claim["metadata"].get("annotations", {}).get(self._class_key)
         return str(annotated if annotated is not None else claim["spec"].get("storageClassName", ""))
 

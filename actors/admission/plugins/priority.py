@@ -1,6 +1,6 @@
-"""Priority: the number behind a pod's priority class, and at most one class that is everybody's default.
+"""Priority: sets the priority of a pod from its priority class, and allows only one default class.
 
-Classes are few and every pod needs one, so they are kept in memory and follow the committed feed.
+Classes are few and every pod needs one, so they are cached in memory; the feed keeps the cache up to date.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class PriorityClasses:
         return self._all().get(name)
 
     def default(self) -> Object | None:
-        """Should there be several by accident, the least important one."""
+        """The default class; if there are several, that with the lowest value."""
         marked = [one for one in self._all().values() if one.get("globalDefault")]
         return min(marked, key=_value, default=None)
 
@@ -119,7 +119,7 @@ class Priority(Plugin):
 
 
 def _keep(pod: Object, old: Object, *parts: str) -> Object | None:
-    """Clients that do not know a field leave it out; that does not clear it."""
+    """Keep fields that an update leaves out: clients that do not know them must not clear them."""
     kept = {part: old["spec"][part] for part in parts if part in old["spec"] and part not in pod["spec"]}
     if not kept:
         return None

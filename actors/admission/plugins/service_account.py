@@ -1,7 +1,7 @@
-"""ServiceAccount: every pod runs as an account of its namespace and gets that account's token to hand.
+"""ServiceAccount: every pod runs as a service account of its namespace and gets that account's token in a volume.
 
-Pods that nodes run on their own account (mirrors) get nothing and may refer to nothing. The account `default` is
-made with every namespace a moment after it; a pod that is faster finds it as it will be.
+Mirror pods of static pods get no service account and may not reference any, nor secrets. The service account controller
+creates the account `default` shortly after the namespace; a pod that is created before that is admitted with it too.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from journal.log import Journal
 
 PODS: Final = Resource("", "pods")
 DEFAULT: Final = "default"
-TOKEN_SECONDS: Final = 3607  # an hour, and a sign by which tokens of this volume are known
+TOKEN_SECONDS: Final = 3607  # an hour; the extra seconds identify tokens of this volume, as in Kubernetes
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
 
 
@@ -63,7 +63,7 @@ class ServiceAccount(Plugin):
             self._refuse_unlisted(pod, request)
 
     def _refuse_unlisted(self, pod: Object, request: AdmissionRequest) -> None:
-        """Refuse secrets that the account does not list, where it is annotated to list all of them."""
+        """Refuse secrets that the account does not list, if its annotation enforces mountable secrets."""
         account = self._account(pod["spec"].get("serviceAccountName", ""), request)
         if _is_true(account["metadata"].get("annotations", {}).get(self._enforce, "")):
             why = _unlisted(pod["spec"], account, added=bool(request.subresource))
@@ -103,7 +103,7 @@ class ServiceAccount(Plugin):
         return {**pod, "spec": POD_SPEC.arranged(spec)}
 
     def _mount_token(self, spec: Object, seed: str) -> None:
-        """In every container that has nothing mounted there. `spec` is the caller's own, its lists are not."""
+        """Mount the token in every container that has no mount at that path. Copies lists before changing them."""
         volumes = spec.get("volumes", [])
         found = next((one["name"] for one in volumes if one["name"].startswith(self._volume_prefix)), "")
         name = found or self._volume_prefix + _suffix(seed)
@@ -138,7 +138,7 @@ class ServiceAccount(Plugin):
 
 
 def _suffix(seed: str) -> str:
-    """Five letters that are the same for the same pod, however often its create is decided."""
+    """Five letters that depend only on the pod, so that a create which is decided again gets the same."""
     number = zlib.crc32(seed.encode())
     letters = []
     for _ in range(5):
@@ -168,7 +168,7 @@ def _projected(volume: Object) -> list[Object]:
 
 
 def _secrets(spec: Object) -> Iterator[str]:
-    """Names of all secrets that a pod refers to, wherever it does."""
+    """Names of all secrets that a pod references."""
     for reference in spec.get("imagePullSecrets", ()):
         yield reference.get("name", "")
     for container, _ in containers_of(spec, ""):
@@ -203,7 +203,7 @@ def _variables(container: Object) -> Iterator[tuple[str, str]]:
 
 
 def _unlisted(spec: Object, account: Object, *, added: bool) -> str:
-    """What the pod uses that its account does not list; "" when there is nothing."""
+    """Why a secret of the pod is refused because its account does not list it; "" if none is."""
     name = account["metadata"]["name"]
     listed = {one.get("name") for one in account.get("secrets", ())}
     no_secret = f"is not allowed because service account {name} does not reference that secret"

@@ -1,4 +1,4 @@
-"""StorageObjectInUseProtection: new claims and volumes get a finalizer, so that none goes while it is in use."""
+"""StorageObjectInUseProtection: new claims and volumes get a finalizer, so that none is removed while it is in use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TaintNodesByCondition: nothing is put on a new node until somebody has found it ready and takes the taint away."""
+"""TaintNodesByCondition: new nodes get the NoSchedule taint `not-ready`, which the node controller removes."""
 
 from __future__ import annotations
 

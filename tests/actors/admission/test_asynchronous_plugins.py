@@ -15,7 +15,7 @@ from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
 from actors.errors import Forbidden, NotFound, RequestError, Resource, ShuttingDown
 from actors.mailbox import Reply
 from actors.messages import Create, Delete, DeleteOptions, Patch, Replace
-from actors.resource.actor import MOST_RETRIES
+from actors.resource.actor import MAX_RETRIES
 from actors.resource.replies import Envelope
 from tests.actors.object_store import Refused, Store, open_store
 
@@ -148,7 +148,7 @@ async def test_it_is_prepared_again_a_few_times_only(autojump_clock: MockClock) 
         with pytest.raises(Refused, match="the object has been modified") as refused:
             await store.replace("configmaps", slow())
         assert refused.value.reason == "Conflict"
-        assert len(outside.asked) == MOST_RETRIES + 1
+        assert len(outside.asked) == MAX_RETRIES + 1
 
 
 async def test_a_write_that_names_a_version_is_not_repeated(autojump_clock: MockClock) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.allocation.families import Unfit, complete_families
+from actors.allocation.ip_families import AllocationError, default_ip_families
 
 ONE, TWO = ("IPv4",), ("IPv4", "IPv6")
 
@@ -15,14 +15,14 @@ def completed(
     spec: dict[str, Any], configured: tuple[str, ...] = ONE, before: dict[str, Any] | None = None
 ) -> tuple[Any, Any]:
     spec = {"type": "ClusterIP", **spec}
-    complete_families(spec, {"type": "ClusterIP", **before} if before is not None else None, configured)
+    default_ip_families(spec, {"type": "ClusterIP", **before} if before is not None else None, configured)
     return spec.get("ipFamilyPolicy"), spec.get("ipFamilies")
 
 
 def refused(
     spec: dict[str, Any], configured: tuple[str, ...] = ONE, before: dict[str, Any] | None = None
 ) -> list[tuple[str, str]]:
-    with pytest.raises(Unfit) as unfit:
+    with pytest.raises(AllocationError) as unfit:
         completed(spec, configured, before)
     return [(error.field, error.message.rpartition(": ")[2]) for error in unfit.value.errors]
 
@@ -56,7 +56,7 @@ def test_services_without_addresses() -> None:
 
 def test_names_have_no_family() -> None:
     spec = {"type": "ExternalName"}
-    complete_families(spec, None, ONE)
+    default_ip_families(spec, None, ONE)
     assert spec == {"type": "ExternalName"}
 
 
@@ -95,7 +95,7 @@ def test_an_update_keeps_the_policy_it_does_not_name() -> None:
 
 def test_saying_single_is_enough_to_give_the_second_back() -> None:
     spec = {"type": "ClusterIP", **DUAL, "ipFamilyPolicy": "SingleStack"}
-    complete_families(spec, {"type": "ClusterIP", **DUAL}, TWO)
+    default_ip_families(spec, {"type": "ClusterIP", **DUAL}, TWO)
     assert spec["clusterIPs"] == ["10.0.0.1"] and spec["ipFamilies"] == ["IPv4"]
 
 

@@ -12,9 +12,9 @@ from actors.messages import Replace, WriteContext
 from actors.resource.decide import (
     Current,
     Store,
+    check_uid,
     decide_replace,
     prepare_replace,
-    refuse_other_uid,
     working_copy,
 )
 from tests.actors.kinds.declared import Declared
@@ -33,7 +33,7 @@ def put(kinds: Declared, replicas: int, **metadata: str) -> dict[str, Any]:
     sent = {"metadata": {"name": "a", **metadata}, "spec": {"replicas": replicas}, "status": {"replicas": 0}}
     command = Replace(definition.api_version, "ns", "a", sent, CONTEXT, "scale")
     current = Current(7, stored(kinds))
-    refuse_other_uid(definition, command, current)
+    check_uid(definition, command, current)
     prepared = prepare_replace(definition, current, command, working_copy(sent))
     decision = decide_replace(definition, current, prepared)
     assert isinstance(decision, Store)

@@ -120,7 +120,7 @@ async def test_waiting_commands_are_decided_with_the_definitions_that_take_over(
             await store.registry.register(crontabs(), newer)
             found = store.registry.current.stored_type(TYPE)
             assert found is not None
-            actor.take_over(found)
+            actor.update_definitions(found)
             nursery.start_soon(ask, newer, "b", {"image": "x"})
             nursery.start_soon(actor.run)
             await wait_all_tasks_blocked()

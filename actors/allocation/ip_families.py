@@ -1,7 +1,7 @@
-"""Which families of addresses a service wants, made out from what its client said and left unsaid. Pure.
+"""Defaults ipFamilies and ipFamilyPolicy of a service, as Kubernetes does. Pure.
 
-The rules are those of clusters that have one family or two. `configured` holds the families this cluster has,
-the preferred one first. Every function completes `spec` or raises what is wrong with it.
+`configured` has the one or two IP families of this cluster, the preferred one first. Every function changes `spec` or
+collects its errors.
 """
 
 from __future__ import annotations
@@ -16,37 +16,39 @@ from actors.messages import Object
 _POLICY = "spec.ipFamilyPolicy"
 
 
-class Unfit(Exception):
-    """The families cannot be had; the errors say why."""
+class AllocationError(Exception):
+    """The service cannot get what it requests; the errors say why."""
 
     def __init__(self, errors: list[FieldError]) -> None:
         super().__init__(errors)
         self.errors = errors
 
 
-def complete_families(spec: Object, before: Object | None, configured: Sequence[str]) -> None:
-    if not needs_address(spec) or keeps_preferred(spec, before):
+def default_ip_families(spec: Object, before: Object | None, configured: Sequence[str]) -> None:
+    if not needs_address(spec) or stays_prefer_dual_stack(spec, before):
         return
     if "ipFamilyPolicy" not in spec:
-        spec["ipFamilyPolicy"] = _usual_policy(spec, before)
-    _refuse(collect(address_rules, spec))
-    _refuse(collect(_fit, spec, before, configured))
+        spec["ipFamilyPolicy"] = _default_policy(spec, before)
+    _raise_if(collect(address_rules, spec))
+    _raise_if(collect(_infer_families, spec, before, configured))
     if spec.get("clusterIP") == HEADLESS and not spec.get("selector"):
-        _complete_unselected(spec, configured)
+        _default_without_selector(spec, configured)
         return
-    _refuse(collect(_unavailable, spec, configured))
+    _raise_if(collect(_check_configured, spec, configured))
     families = spec.setdefault("ipFamilies", [configured[0]])
     if spec["ipFamilyPolicy"] != "SingleStack" and len(families) == 1 and len(configured) == 2:
         spec["ipFamilies"] = [*families, _other(families[0])]
 
 
-def _fit(errors: FieldErrors, spec: Object, before: Object | None, configured: Sequence[str]) -> None:
-    _fit_to_policy(errors, spec, before)
+def _infer_families(
+    errors: FieldErrors, spec: Object, before: Object | None, configured: Sequence[str]
+) -> None:
+    _check_policy(errors, spec, before)
     _infer_from_addresses(errors, spec, configured)
 
 
-def keeps_preferred(spec: Object, before: Object | None) -> bool:
-    """A service that merely prefers two families stays as it is while nobody changes that."""
+def stays_prefer_dual_stack(spec: Object, before: Object | None) -> bool:
+    """Whether an update leaves a service with PreferDualStack as it is."""
     if before is None or before["type"] != spec["type"]:
         return False
     return (
@@ -56,28 +58,28 @@ def keeps_preferred(spec: Object, before: Object | None) -> bool:
     )
 
 
-def _usual_policy(spec: Object, before: Object | None) -> str:
+def _default_policy(spec: Object, before: Object | None) -> str:
     if before is not None and "ipFamilyPolicy" in before:
         return str(before["ipFamilyPolicy"])
     unselected = spec.get("clusterIP") == HEADLESS and not spec.get("selector")
     return "RequireDualStack" if unselected else "SingleStack"
 
 
-def _fit_to_policy(errors: FieldErrors, spec: Object, before: Object | None) -> None:
+def _check_policy(errors: FieldErrors, spec: Object, before: Object | None) -> None:
     policy = spec["ipFamilyPolicy"]
     if policy != "SingleStack":
-        _not_reduced(errors, spec, before or {}, policy)
+        _check_not_reduced(errors, spec, before or {}, policy)
         return
     for part, what in (("clusterIPs", "cluster IPs"), ("ipFamilies", "IP families")):
         values = spec.get(part, [])
         if before is not None and len(values) > 1 and same(part, spec, before):
-            spec[part] = values[:1]  # saying so is clear enough
+            spec[part] = values[:1]  # the client asks for SingleStack: drop the second
         elif len(values) == 2:
             text = f"must be 'RequireDualStack' or 'PreferDualStack' when multiple {what} are specified"
             errors.add(invalid(_POLICY, policy, text))
 
 
-def _not_reduced(errors: FieldErrors, spec: Object, before: Object, policy: str) -> None:
+def _check_not_reduced(errors: FieldErrors, spec: Object, before: Object, policy: str) -> None:
     for part, what in (("clusterIPs", "cluster IP"), ("ipFamilies", "IP family")):
         if 0 < len(spec.get(part, [])) < len(before.get(part, [])):
             text = f"must be 'SingleStack' to release the secondary {what}"
@@ -97,14 +99,14 @@ def _infer_from_addresses(errors: FieldErrors, spec: Object, configured: Sequenc
             errors.add(invalid(f"spec.clusterIPs[{index}]", ips, text))
 
 
-def _complete_unselected(spec: Object, configured: Sequence[str]) -> None:
-    """Nobody but its endpoints knows the families of a service without addresses and selector."""
+def _default_without_selector(spec: Object, configured: Sequence[str]) -> None:
+    """A headless service without selector may have both families, whatever the cluster has."""
     families = spec.setdefault("ipFamilies", [configured[0]])
     if len(families) < 2 and spec["ipFamilyPolicy"] != "SingleStack":
         spec["ipFamilies"] = [*families, _other(families[0])]
 
 
-def _unavailable(errors: FieldErrors, spec: Object, configured: Sequence[str]) -> None:
+def _check_configured(errors: FieldErrors, spec: Object, configured: Sequence[str]) -> None:
     if spec["ipFamilyPolicy"] == "RequireDualStack" and len(configured) < 2:
         text = "this cluster is not configured for dual-stack services"
         errors.add(invalid(_POLICY, spec["ipFamilyPolicy"], text))
@@ -117,6 +119,6 @@ def _other(family: str) -> str:
     return "IPv6" if family == "IPv4" else "IPv4"
 
 
-def _refuse(errors: list[FieldError]) -> None:
+def _raise_if(errors: list[FieldError]) -> None:
     if errors:
-        raise Unfit(errors)
+        raise AllocationError(errors)

@@ -1,7 +1,6 @@
-"""Fields of a service that say one thing together, put in step with what the client meant. Pure.
+"""Keeps allocated values on update, and clusterIP and clusterIPs of a service consistent. Pure.
 
-Clients that know only the older of two fields, or send a manifest again without what was allocated, must not
-lose anything by it.
+Clients that know only clusterIP, or that send a manifest without the allocated values again, must not lose any.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from actors.kinds.core.services.traits import (
 from actors.messages import Object
 
 
-def keep_allocated(spec: Object, before: Object) -> None:
-    """What was allocated for the service, where an update leaves it out."""
+def keep_allocated_values(spec: Object, before: Object) -> None:
+    """Copy allocated values that an update leaves out."""
     if needs_address(spec) and needs_address(before):
         for part in ("clusterIP", "clusterIPs"):
             if not spec.get(part) and before.get(part):
@@ -29,7 +28,7 @@ def keep_allocated(spec: Object, before: Object) -> None:
 
 
 def _keep_node_ports(spec: Object, before: Object) -> None:
-    """Ports are known again by their names."""
+    """Match ports by their names."""
     used = set(node_ports(before)) & set(node_ports(spec))
     by_name = {port.get("name", ""): port.get("nodePort", 0) for port in before.get("ports", ())}
     for index, port in enumerate(spec.get("ports", ())):
@@ -38,8 +37,8 @@ def _keep_node_ports(spec: Object, before: Object) -> None:
             spec["ports"][index] = {**port, "nodePort": known}
 
 
-def align_addresses(spec: Object, before: Object | None) -> None:
-    """The list of addresses follows the single one, which older clients know alone."""
+def normalize_cluster_ips(spec: Object, before: Object | None) -> None:
+    """Update clusterIPs if the client changed only clusterIP."""
     ip = spec.get("clusterIP", "")
     if before is None:
         if ip and not spec.get("clusterIPs"):

@@ -1,8 +1,8 @@
-"""Owners that an object names twice: the second entry says nothing new and is dropped, with a warning.
+"""Drops duplicate owner references, with a warning.
 
-Only entries that are equal in everything count as repeated; two that share a uid and differ otherwise are both kept.
-A write is looked at as it was sent, so that nobody comes to own what is dropped. A patch is looked at once it has met
-its object, because only then the list is whole.
+Only equal entries are duplicates; two that have the same uid and differ otherwise both stay. Creates and replaces are
+checked as they were sent, so that no field manager owns what is dropped. A patch is checked after it was applied,
+because only then the list is complete.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ AFTER_ADMISSION: Final = (
 )
 
 
-def drop_repeated_owners(metadata: Object, warning: str) -> tuple[str, ...]:
-    """The warning, if there were any."""
+def drop_duplicate_owner_references(metadata: Object, warning: str) -> tuple[str, ...]:
+    """Returns the warning if there were duplicates."""
     owners = metadata.get("ownerReferences")
     if not owners or len(owners) == 1 or len({owner["uid"] for owner in owners}) == len(owners):
         return ()
     kept: dict[str, list[Object]] = {}
     left: list[Object] = []
-    repeated: list[str] = []
+    duplicates: list[str] = []
     for owner in owners:
         same = kept.setdefault(owner["uid"], [])
         if owner in same:
-            repeated.append(owner["uid"])
+            duplicates.append(owner["uid"])
         else:
             same.append(owner)
             left.append(owner)
-    if not repeated:
+    if not duplicates:
         return ()
     metadata["ownerReferences"] = left
-    return (warning.format(uids=", ".join(repeated)),)
+    return (warning.format(uids=", ".join(duplicates)),)
