@@ -4,6 +4,9 @@
 group share. The group's sweep and the member's own tasks send frames and parts of frames; a control frame is sent
 only between events (`_mid_event`), and nothing follows a control frame that was sent in part, or a close frame.
 
+wsproto reads the client's frames and makes the control frames; the frames of events are ours, because wsproto makes
+one for each connection (docs/decisions/0006-websocket.md).
+
 Idle peers are pinged, and disconnected when they send no pong. A peer with unread bytes before the ping is slow, not
 dead: it stays, and TCP keepalive monitors it.
 """
@@ -16,10 +19,10 @@ import termios
 from math import inf
 
 import trio
+from wsproto.frame_protocol import CloseReason, FrameProtocol, Opcode, ParseFailed
 
 from gateway.connections.metering import Meter, frame_head
 from gateway.connections.transport import Transport
-from gateway.connections.websocket import frames as wire
 from gateway.requests.exchange import Exchange
 from gateway.requests.request import EndReason, Stream
 from gateway.watch.broadcast import one_by_one
@@ -33,10 +36,10 @@ PING_AFTER = 30.0
 PONG_TIMEOUT = 30.0
 
 _CODES = {
-    EndReason.TIME_UP: wire.NORMAL,
-    EndReason.STOPPING: wire.GOING_AWAY,
-    EndReason.TOO_OLD: wire.POLICY,
-    EndReason.FAILED: wire.INTERNAL_ERROR,
+    EndReason.TIME_UP: CloseReason.NORMAL_CLOSURE,
+    EndReason.STOPPING: CloseReason.GOING_AWAY,
+    EndReason.TOO_OLD: CloseReason.POLICY_VIOLATION,
+    EndReason.FAILED: CloseReason.INTERNAL_ERROR,
 }
 
 
@@ -52,7 +55,7 @@ class WebSocket:
         "_next",
         "_ping_at",
         "_pinged",
-        "_reader",
+        "_protocol",
         "_transport",
     )
 
@@ -61,7 +64,7 @@ class WebSocket:
         self._exchange = exchange
         self._meter = None if exchange is None else Meter(frame_head)
         self._ahead = ahead  # bytes received together with the handshake
-        self._reader = wire.Reader()
+        self._protocol = FrameProtocol(client=False, extensions=[])
         self._mid_event = False  # part of an event has been sent
         self._control = b""  # the unsent part of a control frame
         self._next = b""  # the control frame after it; a newer one replaces it
@@ -86,7 +89,7 @@ class WebSocket:
         except Exception as error:
             logger.exception("a watch failed")
             self._panic(error)
-            await self._close(wire.INTERNAL_ERROR)
+            await self._close(CloseReason.INTERNAL_ERROR)
         else:
             if finished.reason is EndReason.FAILED:
                 self._panic(None)
@@ -162,16 +165,20 @@ class WebSocket:
     # Frames of the client.
 
     def _process(self, data: bytes) -> None:
+        protocol = self._protocol
+        protocol.receive_bytes(data)
         try:
-            for frame in self._reader.feed(data):
+            for frame in protocol.received_frames():
                 if self._closing:
                     return
-                if frame.opcode == wire.PING:
-                    self._queue(wire.control_frame(wire.PONG, frame.payload))
-                elif frame.opcode == wire.CLOSE:
-                    self._start_close(wire.close_frame(wire.close_code(frame.payload)))
-        except wire.Violation as violation:
-            self._start_close(wire.close_frame(violation.code, str(violation)))
+                if frame.opcode is Opcode.PING:
+                    assert isinstance(frame.payload, bytes)
+                    self._queue(bytes(protocol.pong(frame.payload)))
+                elif frame.opcode is Opcode.CLOSE:
+                    assert isinstance(frame.payload, tuple)
+                    self._start_close(bytes(protocol.close(frame.payload[0])))
+        except ParseFailed as failure:
+            self._start_close(bytes(protocol.close(failure.code, str(failure))))
 
     def _queue(self, frame: bytes) -> None:
         self._next = frame
@@ -212,7 +219,7 @@ class WebSocket:
         self._ping_at = now + PONG_TIMEOUT
         if not self._slow():
             self._pinged = True
-            self._queue(wire.control_frame(wire.PING))
+            self._queue(bytes(self._protocol.ping()))
 
     def _slow(self) -> bool:
         """Whether bytes for this peer are still unsent or unacknowledged."""
@@ -226,7 +233,7 @@ class WebSocket:
 
     # Close.
 
-    async def _close(self, code: int) -> None:
+    async def _close(self, code: CloseReason) -> None:
         """Send the close frame, then wait a while for the peer's: a reset could destroy what was sent."""
         if self._mid_event or self._closing:
             raise ConnectionResetError("the client disconnected")
@@ -236,7 +243,7 @@ class WebSocket:
             await self.flush()
             if trio.current_time() >= transport.deadline:
                 raise ConnectionResetError("the client does not read")
-        await transport.send(wire.close_frame(code))
+        await transport.send(bytes(self._protocol.close(code)))
         self._closing = True
         transport.deadline = trio.current_time() + transport.limits.linger_seconds
         try:
@@ -246,9 +253,9 @@ class WebSocket:
 
     async def _closed_by_peer(self) -> None:
         while data := await self._transport.receive():
+            self._protocol.receive_bytes(data)
             try:
-                frames = self._reader.feed(data)
-            except wire.Violation:
-                return
-            if any(frame.opcode == wire.CLOSE for frame in frames):
+                if any(frame.opcode is Opcode.CLOSE for frame in self._protocol.received_frames()):
+                    return
+            except ParseFailed:
                 return

@@ -14,7 +14,8 @@ import base64
 import binascii
 from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
-from hashlib import sha1
+
+from wsproto.utilities import generate_accept_token
 
 from actors.errors import Unauthorized
 from actors.names import Names
@@ -24,7 +25,6 @@ VERSION = b"13"
 REFUSAL_HEADERS = [(b"sec-websocket-version", VERSION), (b"upgrade", b"websocket")]
 PROTOCOLS = b"sec-websocket-protocol"
 _KEY_BYTES = 16
-_ACCEPT = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"  # the constant of the standard
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +55,7 @@ def accept_websocket(headers: Mapping[bytes, bytes]) -> Accepted | Fault:
     if not _is_key(key):
         return Fault(400, "Sec-WebSocket-Key is not the base64 form of 16 bytes")
     offered = _protocols(headers)
-    accept = base64.b64encode(sha1(key + _ACCEPT, usedforsecurity=False).digest())
-    return Accepted(accept, offered[0] if offered else b"")
+    return Accepted(generate_accept_token(key), offered[0] if offered else b"")
 
 
 def bearer_prefix(names: Names) -> bytes:

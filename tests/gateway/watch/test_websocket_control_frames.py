@@ -73,6 +73,7 @@ async def test_close_frame_is_echoed_with_its_code(payload: bytes) -> None:
         (masked(CLOSE, struct.pack("!H", 999)), 1002),
         (masked(CLOSE, struct.pack("!H", 5000)), 1002),
         (masked(CLOSE, b"\x03\xe8\xff\xfe"), 1007),
+        (masked(TEXT, b"\xff\xfe"), 1007),
     ],
 )
 async def test_violations_close_the_connection(sent: bytes, code: int) -> None:

@@ -1,82 +1,101 @@
-"""The frames of a WebSocket client are read equally, in whatever pieces they arrive."""
+"""What clients send on a WebSocket is read the same, in whatever pieces it arrives."""
 
 from __future__ import annotations
 
-from contextlib import suppress
+from typing import Any
 
-import pytest
+import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gateway.connections.websocket.frames import (
-    CLOSE,
-    PING,
-    PONG,
-    Control,
-    Reader,
-    Violation,
-    close_code,
-    close_frame,
-)
-from tests.gateway.watch.websocket_client import masked
+from gateway.connections.websocket.connection import WebSocket
+from tests.gateway.watch.websocket_client import CLOSE, PING, PONG, masked
 
-controls = st.builds(
-    lambda opcode, payload: (masked(opcode, payload), [Control(opcode, payload)]),
-    st.sampled_from([PING, PONG, CLOSE]),
-    st.binary(max_size=125),
+Sent = tuple[bytes, list[bytes]]  # a client's frame, and the payloads of the pongs to it
+
+pings: st.SearchStrategy[Sent] = st.builds(
+    lambda payload: (masked(PING, payload), [payload]), st.binary(max_size=125)
 )
-LARGE = (masked(2, b"x" * 70_000), [])
-messages = st.builds(
-    lambda opcode, payload, mask: (masked(opcode, payload, mask=mask), []),
-    st.sampled_from([1, 2]),
+pongs: st.SearchStrategy[Sent] = st.builds(
+    lambda payload: (masked(PONG, payload), []), st.binary(max_size=125)
+)
+messages: st.SearchStrategy[Sent] = st.builds(
+    lambda payload, mask: (masked(2, payload, mask=mask), []),
     st.binary(max_size=200),
     st.binary(min_size=4, max_size=4),
 )
+LARGE: Sent = (masked(2, b"x" * 70_000), [])
+
+
+class MemoryTransport:
+    """Takes whatever is sent."""
+
+    def __init__(self) -> None:
+        self.sent = b""
+
+    def transmit(self, data: bytes) -> int:
+        self.sent += data
+        return len(data)
+
+
+def replies(*pieces: bytes) -> bytes:
+    """The frames that a watch sends to a client that sends these bytes."""
+    transport: Any = MemoryTransport()
+
+    async def receive() -> None:
+        websocket = WebSocket(transport, b"")
+        for piece in pieces:
+            websocket._process(piece)
+
+    trio.run(receive)
+    sent: bytes = transport.sent
+    return sent
+
+
+def pong(payload: bytes) -> bytes:
+    return bytes((0x80 | PONG, len(payload))) + payload
+
+
+def cut(data: bytes, sizes: list[int]) -> list[bytes]:
+    pieces = []
+    for size in sizes:
+        pieces.append(data[:size])
+        data = data[size:]
+    return [*pieces, data]
 
 
 @given(
-    st.lists(st.one_of(controls, messages, st.just(LARGE)), max_size=8),
+    st.lists(st.one_of(pings, pongs, messages, st.just(LARGE)), max_size=8),
     st.lists(st.integers(1, 60), max_size=40),
 )
-def test_frames_are_read_equally_in_any_pieces(
-    frames: list[tuple[bytes, list[Control]]], cuts: list[int]
-) -> None:
-    reader = Reader()
+def test_each_ping_gets_a_pong_in_whatever_pieces_it_arrives(frames: list[Sent], sizes: list[int]) -> None:
     data = b"".join(sent for sent, _ in frames)
-    found: list[Control] = []
-    for cut in cuts:
-        found += reader.feed(data[:cut])
-        data = data[cut:]
-    found += reader.feed(data)
-    assert found == [control for _, expected in frames for control in expected]
-    assert reader._buffer == b""
+    expected = b"".join(pong(payload) for _, payloads in frames for payload in payloads)
+    assert replies(*cut(data, sizes)) == expected
 
 
 @given(st.lists(st.binary(max_size=30), min_size=1, max_size=6), st.data())
-def test_pings_between_fragments_are_read(parts: list[bytes], data: st.DataObject) -> None:
-    reader, sent, expected = Reader(), b"", []
+def test_pings_between_fragments_of_a_message_get_pongs(parts: list[bytes], data: st.DataObject) -> None:
+    sent, expected = b"", b""
     for place, part in enumerate(parts):
-        sent += masked(0 if place else 1, part, fin=place == len(parts) - 1)
+        sent += masked(0 if place else 2, part, fin=place == len(parts) - 1)
         if data.draw(st.booleans()):
             sent += masked(PING, b"%d" % place)
-            expected.append(Control(PING, b"%d" % place))
-    assert reader.feed(sent) == expected
-    assert reader.feed(masked(2, b"another")) == []
+            expected += pong(b"%d" % place)
+    assert replies(sent, masked(2, b"another")) == expected
 
 
 @given(st.binary(max_size=300))
-def test_any_bytes_are_frames_or_a_violation(data: bytes) -> None:
-    reader = Reader()
-    with suppress(Violation):
-        for place in range(0, len(data), 7):
-            reader.feed(data[place : place + 7])
-    assert len(reader._buffer) <= 140
+def test_arbitrary_bytes_get_pongs_or_a_close_frame(data: bytes) -> None:
+    sent = replies(*cut(data, [7] * (len(data) // 7)))
+    while sent:
+        opcode, size = sent[0], sent[1]
+        assert opcode in (0x80 | PONG, 0x80 | CLOSE)
+        assert len(sent) >= 2 + size
+        sent = sent[2 + size :]
 
 
-@pytest.mark.parametrize("code", [1000, 1001, 1008, 1011, 3000, 4999])
-def test_close_codes_survive_a_round_trip(code: int) -> None:
-    assert close_code(close_frame(code, "why")[2:]) == code
-
-
-def test_long_close_reason_is_truncated() -> None:
-    assert len(close_frame(1002, "x" * 500)) == 127
+def test_close_frame_names_the_violation_within_its_size() -> None:
+    sent = replies(b"\x81\x05hello")
+    assert sent[:4] == bytes((0x80 | CLOSE, len(sent) - 2)) + (1002).to_bytes(2, "big")
+    assert len(sent) <= 127
