@@ -1,39 +1,26 @@
 """Fills in what a document omits: the second step of the pydantic decoder.
 
-A declaration is compiled into one Python function for each struct that has defaults, at any depth:
-
-    def fill(value):
-        if "ports" in value:
-            for one in value["ports"] or ():
-                inner_0(one)
-        missing = False
-        if "protocol" not in value:
-            value["protocol"] = made_0
-            missing = True
-        if missing:
-            if "hostIP" in value:
-                value["hostIP"] = value.pop("hostIP")
-
-Fields stay in declared order: after one is filled in, those behind it are removed and inserted again. pydantic-core
-could fill in defaults itself, but calls a function for each of them, and a pod has hundreds; loops over the
-declaration took two and a half times as long as this.
+For each struct that has defaults, at any depth, there is one function over two tables: the members to enter, and the
+fields from the first that has a default, with that default. Fields stay in declared order: after one is filled in,
+those behind it are removed and inserted again. pydantic-core could fill in defaults itself, but calls a function for
+each of them, and a pod has hundreds. Rejected: Python source generated for each struct, which saves 1 to 2% of the
+create of a pod (docs/decisions/0011-defaults.md).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, Final
 
 from actors.kinds.schema.fields import NOTHING, Field, ListOf, MapOf, Struct, absent_value
 
 Fill = Callable[[dict[str, Any]], None]
+Visit = Callable[[Any, Fill], None]  # calls a function with each dict inside a member
+Row = tuple[
+    str, Any, Callable[[], Any] | None
+]  # name, default, and how to create one that objects cannot share
 
 _SHARED: Final = (str, int, bool, type(None))  # values that all objects may share
-_EACH: Final = {
-    Struct: ("one = value[{name}]", "if one is not None:", "    {inner}(one)"),
-    ListOf: ("for one in value[{name}] or ():", "    {inner}(one)"),
-    MapOf: ("for one in (value[{name}] or {{}}).values():", "    {inner}(one)"),
-}
 
 
 def must_be_given(field: Field) -> bool:
@@ -41,98 +28,79 @@ def must_be_given(field: Field) -> bool:
     return field.required and field.always and field.default is None
 
 
-def compile_defaults(struct: Struct) -> Fill:
-    return _Compiler().of(struct) or _nothing
+def fill_of(struct: Struct) -> Fill:
+    """The function that fills in the defaults of a struct and of everything in it."""
+    return _Fills().of(struct) or _nothing
 
 
 def _nothing(_: dict[str, Any]) -> None:
     """For structs without defaults."""
 
 
-class _Compiler:
+class _Fills:
     def __init__(self) -> None:
         self._made: dict[Struct, Fill | None] = {}
 
     def of(self, struct: Struct) -> Fill | None:
         if struct not in self._made:
-            # A struct inside itself calls its own function, which is compiled below.
-            self._made[struct] = lambda value: _call(self._made[struct], value)
-            self._made[struct] = self._compile(struct)
+            # A struct inside itself calls its own function, which is made below.
+            self._made[struct] = lambda value: (self._made[struct] or _nothing)(value)
+            self._made[struct] = self._make(struct)
         return self._made[struct]
 
-    def _compile(self, struct: Struct) -> Fill | None:
-        found: dict[str, Any] = {}
-        lines = [*self._members(struct, found), *_defaults(struct, found)]
-        if not lines:
-            return None
-        source = "\n".join(("def fill(value):", *(f"    {line}" for line in lines)))
-        exec(compile(source, f"<defaults of {struct.of}>", "exec"), found)
-        made: Fill = found["fill"]
-        return made
-
-    def _members(self, struct: Struct, found: dict[str, Any]) -> Iterator[str]:
-        for at, field in enumerate(struct.fields):
-            inner = self.of(type_) if isinstance(type_ := _inside(field), Struct) else None
+    def _make(self, struct: Struct) -> Fill | None:
+        members: list[tuple[str, Visit, Fill]] = []
+        for field in struct.fields:
+            visit, type_ = _inside(field)
+            inner = self.of(type_) if isinstance(type_, Struct) else None
             if inner is not None:
-                found[f"inner_{at}"] = inner
-                yield f"if {field.name!r} in value:"
-                for line in _EACH[type(field.type)]:
-                    yield "    " + line.format(name=repr(field.name), inner=f"inner_{at}")
+                members.append((field.name, visit, inner))
+        rows = [_row(field) for field in struct.fields]
+        while rows and rows[0][1] is NOTHING:
+            del rows[0]
+        return _fill(members, rows) if members or rows else None
 
 
-def _inside(field: Field) -> Any:
+def _fill(members: list[tuple[str, Visit, Fill]], rows: list[Row]) -> Fill:
+    def fill(value: dict[str, Any]) -> None:
+        for name, visit, inner in members:
+            if name in value:
+                visit(value[name], inner)
+        moved = False
+        for name, default, create in rows:
+            if name in value:
+                if moved:
+                    value[name] = value.pop(name)
+            elif default is not NOTHING:
+                value[name] = default if create is None else create()
+                moved = True
+
+    return fill
+
+
+def _row(field: Field) -> Row:
+    default = NOTHING if must_be_given(field) else absent_value(field, defaults=True)
+    if default is NOTHING or isinstance(default, _SHARED):
+        return field.name, default, None
+    return field.name, default, dict if default == {} else lambda: absent_value(field, defaults=True)
+
+
+def _inside(field: Field) -> tuple[Visit, Any]:
     if isinstance(field.type, ListOf):
-        return field.type.item
-    return field.type.value if isinstance(field.type, MapOf) else field.type
+        return _each_item, field.type.item
+    return (_each_value, field.type.value) if isinstance(field.type, MapOf) else (_struct, field.type)
 
 
-def _call(fill: Fill | None, value: dict[str, Any]) -> None:
-    if fill is not None:
+def _struct(value: dict[str, Any] | None, fill: Fill) -> None:
+    if value is not None:
         fill(value)
 
 
-def _defaults(struct: Struct, found: dict[str, Any]) -> Iterator[str]:
-    absent = {
-        at
-        for at, field in enumerate(struct.fields)
-        if not must_be_given(field) and absent_value(field, defaults=True) is not NOTHING
-    }
-    if not absent:
-        return
-    yield "missing = False"
-    between: list[str] = []
-    for at in range(min(absent), len(struct.fields)):
-        field = struct.fields[at]
-        if at not in absent:
-            between.append(repr(field.name))
-            continue
-        yield from _moved(between)
-        between.clear()
-        name = repr(field.name)
-        yield f"if {name} not in value:"
-        yield f"    value[{name}] = {_made(field, at, found)}"
-        yield "    missing = True"
-        yield "elif missing:"
-        yield f"    value[{name}] = value.pop({name})"
-    yield from _moved(between)
+def _each_item(values: list[dict[str, Any]] | None, fill: Fill) -> None:
+    for value in values or ():
+        fill(value)
 
 
-def _moved(names: list[str]) -> Iterator[str]:
-    """Fields without defaults between two that have some."""
-    if names:
-        yield "if missing:"
-    for name in names:
-        yield f"    if {name} in value:"
-        yield f"        value[{name}] = value.pop({name})"
-
-
-def _made(field: Field, at: int, found: dict[str, Any]) -> str:
-    """A value that all objects share, or a call that creates one for each."""
-    absent = absent_value(field, defaults=True)
-    if isinstance(absent, _SHARED):
-        found[f"made_{at}"] = absent
-        return f"made_{at}"
-    if absent == {}:
-        return "{}"
-    found[f"made_{at}"] = lambda: absent_value(field, defaults=True)
-    return f"made_{at}()"
+def _each_value(values: dict[str, dict[str, Any]] | None, fill: Fill) -> None:
+    for value in (values or {}).values():
+        fill(value)

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import orjson
 
-from actors.kinds.schema.defaulting import compile_defaults, must_be_given
+from actors.kinds.schema.defaulting import fill_of, must_be_given
 from actors.kinds.schema.fields import (
     ANY_JSON,
     BOOL,
@@ -69,7 +69,7 @@ class PydanticDecoder:
         from pydantic_core import SchemaValidator, ValidationError
 
         self._failed = ValidationError
-        self._fill_defaults = compile_defaults(struct)
+        self._fill_defaults = fill_of(struct)
         self._often_null = [
             (field.name, inner.name)
             for field in struct.fields
