@@ -3,8 +3,7 @@
 The server runs one `Http2Connection` after ALPN chose h2, or when the client sends HTTP/2's preface first. Requests
 reach the same handler via `app`. The overrides add what Hypercorn 0.18 lacks: a GOAWAY when closing, refused streams
 that clients may retry, senders that wait for slow readers, and no exceptions in its loop for unexpected frames.
-Rejected: driving h2 ourselves, because the heavy traffic (gets, watches of controllers) is HTTP/1.1, which is
-cheaper.
+docs/decisions/0007-hypercorn.md lists the private names that this relies on, and what it costs.
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@ import inspect
 
 import hypercorn.config
 import pytest
-from hypercorn.protocol.h2 import H2Protocol
+from hypercorn.protocol.h2 import H2Protocol, StreamBuffer
 from hypercorn.trio.task_group import TaskGroup
 from hypercorn.trio.tcp_server import TCPServer
-from hypercorn.trio.worker_context import TrioSingleTask, WorkerContext
+from hypercorn.trio.worker_context import EventWrapper, TrioSingleTask, WorkerContext
 
 from gateway.connections.http2 import Http2Connection, Http2Protocol
 from gateway.connections.limits import Limits
@@ -38,6 +38,8 @@ PARAMETERS = {
     H2Protocol.handle: ["self", "event"],
     TCPServer.protocol_send: ["self", "event"],
     H2Protocol._send_data: ["self", "stream_id"],
+    H2Protocol._close_stream: ["self", "stream_id"],
+    StreamBuffer.close: ["self"],
     TrioSingleTask.restart: ["self", "task_group", "action"],
     TrioSingleTask.stop: ["self"],
     TaskGroup.spawn_app: ["self", "app", "config", "scope", "send"],
@@ -74,6 +76,13 @@ def test_methods_that_we_override_exist_and_are_called() -> None:
     assert "_handle_events" in inspect.getsource(H2Protocol.handle)
     assert "_send_data" in inspect.getsource(H2Protocol.send_task)
     assert "stream_send" in inspect.getsource(H2Protocol._create_stream)
+
+
+def test_stream_buffers_have_the_attributes_that_senders_wait_on() -> None:
+    buffer = StreamBuffer(EventWrapper)
+    assert len(buffer.buffer) == 0
+    assert buffer._complete is False
+    assert isinstance(buffer._paused, EventWrapper)
 
 
 @pytest.mark.parametrize("name", SETTINGS)
