@@ -15,7 +15,7 @@ from actors.names import CLUSTER
 from actors.store.feed import Feed
 from journal.log import Journal
 from tests.actors.admission.admitted import admitted
-from tests.actors.kinds.documents import Documents
+from tests.actors.kinds.documents import RandomDocuments
 from tests.actors.object_store import memory_folder
 
 SERVICES = built_in(CLUSTER).find("", "v1", "services")
@@ -27,7 +27,7 @@ def odd_services() -> list[Object]:
     assert SERVICES is not None
     found: list[Object] = []
     for seed in range(300):
-        document = Documents(seed, luck=400).of(SERVICES.fields)
+        document = RandomDocuments(seed, junk_one_in=400).of(SERVICES.fields)
         document.setdefault("spec", {})
         if isinstance(document["spec"], dict):
             document["spec"]["type"] = ("ClusterIP", "NodePort", "LoadBalancer", "ExternalName")[seed % 4]

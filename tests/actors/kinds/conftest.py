@@ -8,7 +8,7 @@ from actors.kinds.built_in import built_in
 from actors.kinds.catalog import Catalog
 from actors.kinds.enablement import Enablement
 from actors.names import NAMES, Names
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 
 
 @pytest.fixture(params=sorted(NAMES), scope="session")
@@ -22,5 +22,5 @@ def catalog(names: Names) -> Catalog:
 
 
 @pytest.fixture(scope="session")
-def kinds(catalog: Catalog) -> Declared:
-    return Declared(catalog)
+def kinds(catalog: Catalog) -> Definitions:
+    return Definitions(catalog)

@@ -42,13 +42,13 @@ def valid_document(plural: str, changes: dict[str, Any] | None = None) -> dict[s
     """A valid document with other values at some paths; `...` removes a field."""
     document = copy.deepcopy({"metadata": {"name": "a"}, **VALID[plural]})
     for path, value in (changes or {}).items():
-        put(document, path, value)
+        set_at(document, path, value)
     return document
 
 
-def put(document: Any, path: str, value: Any) -> None:
-    *around, name = path.split("/") if "/" in path else path.split(".")
-    for part in around:
+def set_at(document: Any, path: str, value: Any) -> None:
+    *parents, name = path.split("/") if "/" in path else path.split(".")
+    for part in parents:
         document = document[int(part)] if part.isdigit() else document.setdefault(part, {})
     if value is ...:
         del document[name]
@@ -56,7 +56,7 @@ def put(document: Any, path: str, value: Any) -> None:
         document[name] = value
 
 
-def at(document: Any, path: str) -> Any:
+def value_at(document: Any, path: str) -> Any:
     """The value at a path; None where there is none."""
     for part in path.split("/") if "/" in path else path.split("."):
         if isinstance(document, list):

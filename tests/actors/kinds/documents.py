@@ -58,22 +58,22 @@ SCALARS: dict[Scalar, tuple[Any, ...]] = {
 
 
 # Values that do not decode.
-UNREADABLE: tuple[Any, ...] = (2**31, 2**63, "AAA", "2021-02-29T00:00:00Z")
+UNDECODABLE: tuple[Any, ...] = (2**31, 2**63, "AAA", "2021-02-29T00:00:00Z")
 VALID = {
-    scalar: tuple(value for value in values if value not in UNREADABLE or (scalar, value) == (INT64, 2**31))
+    scalar: tuple(value for value in values if value not in UNDECODABLE or (scalar, value) == (INT64, 2**31))
     for scalar, values in SCALARS.items()
 }
 
 
 class Documents:
-    """Generates documents; of every `luck` values one is junk and one is null.
+    """Generates documents; one in `junk_one_in` values is junk, and one is null.
 
-    `valid` ones only have values that decode: random pods are large, and one bad value would spoil each of them.
+    With `valid` all values decode: random pods are so large that nearly each would have an undecodable value.
     """
 
-    def __init__(self, seed: int, luck: int = 40, *, valid: bool = False) -> None:
+    def __init__(self, seed: int, junk_one_in: int = 40, *, valid: bool = False) -> None:
         self._random = Random(seed)
-        self._luck = luck
+        self._junk_one_in = junk_one_in
         self._scalars = VALID if valid else SCALARS
 
     def of(self, struct: Struct) -> dict[str, Any]:
@@ -82,14 +82,14 @@ class Documents:
             self._random.shuffle(fields)
         share = self._random.choice((0.1, 0.4, 0.9))
         document = {field.name: self._value(field.type) for field in fields if self._random.random() < share}
-        if self._random.randrange(self._luck) == 0:
+        if self._random.randrange(self._junk_one_in) == 0:
             document["unknown"] = self._random.choice(JUNK)
         return document
 
     def _value(self, type_: Type) -> Any:
-        luck = self._random.randrange(self._luck)
-        if luck < 2:
-            return self._random.choice(JUNK) if luck else None
+        roll = self._random.randrange(self._junk_one_in)
+        if roll < 2:
+            return self._random.choice(JUNK) if roll else None
         if isinstance(type_, Struct):
             return self.of(type_)
         if isinstance(type_, ListOf):

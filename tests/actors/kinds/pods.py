@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.actors.kinds.declared import Causes, Declared
+from tests.actors.kinds.definitions import Causes, Definitions
 
 CONTAINER = {"name": "c", "image": "img:1"}
 LABEL = (
@@ -32,22 +32,22 @@ def pod(*, metadata: Any = None, status: Any = None, **spec: Any) -> dict[str, A
     return {**document, "status": status} if status else document
 
 
-def create_causes(kinds: Declared, **parts: Any) -> Causes:
+def create_causes(kinds: Definitions, **parts: Any) -> Causes:
     """The causes for which a create of a pod with these parts is refused; empty if it is valid."""
-    return kinds.created("pods", pod(**parts))
+    return kinds.create_causes("pods", pod(**parts))
 
 
-def container_causes(kinds: Declared, **parts: Any) -> Causes:
+def container_causes(kinds: Definitions, **parts: Any) -> Causes:
     """The causes about a pod's only container, with fields relative to it."""
     causes = create_causes(kinds, containers=[{**CONTAINER, **parts}])
     return [(field.removeprefix("spec.containers[0]."), text) for field, text in causes]
 
 
-def volume_causes(kinds: Declared, **source: Any) -> Causes:
+def volume_causes(kinds: Definitions, **source: Any) -> Causes:
     """The causes about a pod's only volume, with fields relative to it."""
     causes = create_causes(kinds, volumes=[{"name": "v", **source}])
     return [(field.removeprefix("spec.volumes[0]").removeprefix("."), text) for field, text in causes]
 
 
-def update_causes(kinds: Declared, before: Any, after: Any, subresource: str = "") -> Causes:
-    return list(dict.fromkeys(kinds.replaced("pods", before, after, subresource)[1]))
+def update_causes(kinds: Definitions, before: Any, after: Any, subresource: str = "") -> Causes:
+    return list(dict.fromkeys(kinds.update("pods", before, after, subresource)[1]))

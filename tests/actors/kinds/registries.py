@@ -1,4 +1,4 @@
-"""A registry without a journal, for what only looks kinds up."""
+"""A registry without a journal, for tests that only look up kinds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from actors.names import Names
 
 
 async def without_numbers(_: Sequence[str]) -> None:
-    """Nothing is stored, so no type needs a number."""
+    """Allocate nothing: these tests store no objects, so no type needs an id."""
 
 
 def registry_of(names: Names) -> Registry:

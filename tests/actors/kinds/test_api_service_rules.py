@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 
 PLURAL = "apiservices"
 
@@ -27,7 +27,7 @@ def remote(reference: Any = None, **spec: Any) -> dict[str, Any]:
     return service(service={"namespace": "n", "name": "s"} if reference is None else reference, **spec)
 
 
-def test_local_api_service_is_available_from_creation(kinds: Declared) -> None:
+def test_local_api_service_is_available_from_creation(kinds: Definitions) -> None:
     stored = kinds.stored(PLURAL, service())
     assert stored["status"]["conditions"] == [
         {
@@ -38,28 +38,28 @@ def test_local_api_service_is_available_from_creation(kinds: Declared) -> None:
             "message": "Local APIServices are always available",
         }
     ]
-    assert kinds.created(PLURAL, service()) == []
+    assert kinds.create_causes(PLURAL, service()) == []
 
 
-def test_remote_api_service_is_created_without_conditions(kinds: Declared) -> None:
+def test_remote_api_service_is_created_without_conditions(kinds: Definitions) -> None:
     stored = kinds.stored(PLURAL, remote())
     assert stored["status"] == {} and stored["spec"]["service"]["port"] == 443
-    assert kinds.created(PLURAL, remote(caBundle="AAAA")) == []
+    assert kinds.create_causes(PLURAL, remote(caBundle="AAAA")) == []
 
 
-def test_name_must_be_version_and_group(kinds: Declared) -> None:
+def test_name_must_be_version_and_group(kinds: Definitions) -> None:
     misnamed = {**service(), "metadata": {"name": "x"}}
     message = 'Invalid value: "x": must be `spec.version+"."+spec.group`: "v1.example.com"'
-    assert kinds.created(PLURAL, misnamed) == [("metadata.name", message)]
+    assert kinds.create_causes(PLURAL, misnamed) == [("metadata.name", message)]
     slashed = {**service(), "metadata": {"name": "a/b"}}
-    assert kinds.created(PLURAL, slashed) == [
+    assert kinds.create_causes(PLURAL, slashed) == [
         ("metadata.name", "Invalid value: \"a/b\": may not contain '/'")
     ]
 
 
-def test_only_v1_may_have_an_empty_group(kinds: Declared) -> None:
-    assert kinds.created(PLURAL, service(group="")) == []
-    assert kinds.created(PLURAL, service(group="", version="v2")) == [
+def test_only_v1_may_have_an_empty_group(kinds: Definitions) -> None:
+    assert kinds.create_causes(PLURAL, service(group="")) == []
+    assert kinds.create_causes(PLURAL, service(group="", version="v2")) == [
         ("spec.group", "Required value: only v1 may have an empty group and it better be legacy kube")
     ]
 
@@ -106,22 +106,22 @@ def test_only_v1_may_have_an_empty_group(kinds: Declared) -> None:
         ),
     ],
 )
-def test_create_reports_invalid_fields(kinds: Declared, spec: Any, field: str, message: str) -> None:
-    assert kinds.created(PLURAL, service(**spec)) == [(f"spec.{field}", message)]
+def test_create_reports_invalid_fields(kinds: Definitions, spec: Any, field: str, message: str) -> None:
+    assert kinds.create_causes(PLURAL, service(**spec)) == [(f"spec.{field}", message)]
 
 
-def test_group_and_version_formats_are_validated(kinds: Declared) -> None:
-    assert [field for field, _ in kinds.created(PLURAL, service(group="Bad_"))] == ["spec.group"]
-    assert [field for field, _ in kinds.created(PLURAL, service(version="1a"))] == ["spec.version"]
+def test_group_and_version_formats_are_validated(kinds: Definitions) -> None:
+    assert [field for field, _ in kinds.create_causes(PLURAL, service(group="Bad_"))] == ["spec.group"]
+    assert [field for field, _ in kinds.create_causes(PLURAL, service(version="1a"))] == ["spec.version"]
 
 
-def test_status_subresource_changes_only_the_status(kinds: Declared) -> None:
+def test_status_subresource_changes_only_the_status(kinds: Definitions) -> None:
     found = {**remote(), "status": {"conditions": [{"type": "Available", "status": "True"}]}}
-    new, causes = kinds.replaced(PLURAL, remote(), found, "status")
+    new, causes = kinds.update(PLURAL, remote(), found, "status")
     assert causes == [] and new["status"]["conditions"][0]["status"] == "True"
-    assert kinds.replaced(PLURAL, remote(), found)[0]["status"] == {}
+    assert kinds.update(PLURAL, remote(), found)[0]["status"] == {}
     maybe = {**remote(), "status": {"conditions": [{"type": "Available", "status": "Maybe"}]}}
-    assert kinds.replaced(PLURAL, remote(), maybe, "status")[1] == [
+    assert kinds.update(PLURAL, remote(), maybe, "status")[1] == [
         (
             "status.conditions[0].status",
             'Unsupported value: "Maybe": supported values: "True", "False", "Unknown"',
@@ -129,10 +129,10 @@ def test_status_subresource_changes_only_the_status(kinds: Declared) -> None:
     ]
 
 
-def test_update_is_validated_and_needs_a_resource_version(kinds: Declared) -> None:
+def test_update_is_validated_and_needs_a_resource_version(kinds: Definitions) -> None:
     assert not kinds[PLURAL].strategy.allow_unconditional_update and kinds[PLURAL].names.categories == (
         "api-extensions",
     )
-    assert kinds.replaced(PLURAL, service(), service(versionPriority=16))[1] == []
-    _, causes = kinds.replaced(PLURAL, service(), service(versionPriority=0))
+    assert kinds.update(PLURAL, service(), service(versionPriority=16))[1] == []
+    _, causes = kinds.update(PLURAL, service(), service(versionPriority=0))
     assert [field for field, _ in causes] == ["spec.versionPriority"]

@@ -10,7 +10,7 @@ from actors.kinds.autoscaling import horizontal_pod_autoscaler
 from actors.kinds.autoscaling.horizontal_pod_autoscaler import COLUMNS, SCALE_TO_ZERO
 from actors.kinds.features import CONTAINER_METRICS
 from actors.names import Names
-from tests.actors.kinds.declared import Declared, create, replace
+from tests.actors.kinds.definitions import Definitions, create, replace
 from tests.actors.kinds.workload import with_status
 
 PLURAL = "horizontalpodautoscalers"
@@ -29,7 +29,7 @@ def metric(kind: str, **source: Any) -> dict[str, Any]:
     return {"type": kind, kind[0].lower() + kind[1:]: source}
 
 
-def test_create_sets_defaults(kinds: Declared) -> None:
+def test_create_sets_defaults(kinds: Definitions) -> None:
     stored = kinds.stored(PLURAL, with_status(autoscaler(), currentReplicas=2))
     assert stored["spec"] == {
         "scaleTargetRef": TARGET,
@@ -38,10 +38,10 @@ def test_create_sets_defaults(kinds: Declared) -> None:
         "metrics": [CPU],
     }
     assert stored["status"] == {"desiredReplicas": 0, "currentMetrics": None}
-    assert "generation" not in stored["metadata"] and kinds.created(PLURAL, autoscaler()) == []
+    assert "generation" not in stored["metadata"] and kinds.create_causes(PLURAL, autoscaler()) == []
 
 
-def test_partial_behavior_gets_defaults(kinds: Declared) -> None:
+def test_partial_behavior_gets_defaults(kinds: Definitions) -> None:
     assert kinds.stored(PLURAL, autoscaler(behavior={}))["spec"]["behavior"] == {
         "scaleUp": {
             "stabilizationWindowSeconds": 0,
@@ -105,8 +105,10 @@ def test_partial_behavior_gets_defaults(kinds: Declared) -> None:
         ),
     ],
 )
-def test_create_reports_invalid_fields(kinds: Declared, spec: Any, expected: list[tuple[str, str]]) -> None:
-    causes = kinds.created(PLURAL, autoscaler(**spec))
+def test_create_reports_invalid_fields(
+    kinds: Definitions, spec: Any, expected: list[tuple[str, str]]
+) -> None:
+    causes = kinds.create_causes(PLURAL, autoscaler(**spec))
     assert [field for field, _ in causes] == [f"spec.{field}" for field, _ in expected]
     assert all(text.endswith(end) for (_, text), (_, end) in zip(causes, expected, strict=True)), causes
 
@@ -153,14 +155,14 @@ AVERAGE = {"type": "AverageValue", "averageValue": "5"}
         ),
     ],
 )
-def test_create_reports_invalid_metrics(kinds: Declared, measured: Any, expected: list[str]) -> None:
-    causes = kinds.created(PLURAL, autoscaler(metrics=[measured]))
+def test_create_reports_invalid_metrics(kinds: Definitions, measured: Any, expected: list[str]) -> None:
+    causes = kinds.create_causes(PLURAL, autoscaler(metrics=[measured]))
     assert [field for field, _ in causes] == [f"spec.metrics[0].{field}" for field in expected]
 
 
-def test_container_metrics_need_their_feature(kinds: Declared, names: Names) -> None:
+def test_container_metrics_need_their_feature(kinds: Definitions, names: Names) -> None:
     sent = autoscaler(metrics=[metric("ContainerResource", name="cpu", container="c", target=AVERAGE)])
-    assert kinds.created(PLURAL, sent)[0][1].endswith(
+    assert kinds.create_causes(PLURAL, sent)[0][1].endswith(
         "(only allowed when HPAContainerMetrics feature is enabled)"
     )
     definition = horizontal_pod_autoscaler.define(names, frozenset((CONTAINER_METRICS,)))[0]
@@ -173,7 +175,7 @@ def test_container_metrics_need_their_feature(kinds: Declared, names: Names) -> 
     ]
 
 
-def test_scaling_to_zero_needs_its_feature(kinds: Declared, names: Names) -> None:
+def test_scaling_to_zero_needs_its_feature(kinds: Definitions, names: Names) -> None:
     definition = horizontal_pod_autoscaler.define(names, frozenset((SCALE_TO_ZERO,)))[0]
     outside = [metric("External", metric=NAMED, target=VALUE)]
     zero = definition.schema.decode_object(autoscaler(minReplicas=0, metrics=outside)).object
@@ -184,13 +186,13 @@ def test_scaling_to_zero_needs_its_feature(kinds: Declared, names: Names) -> Non
     assert replace(ordinary, stored, stored)[1] == []
 
 
-def test_status_subresource_changes_only_the_status(kinds: Declared) -> None:
+def test_status_subresource_changes_only_the_status(kinds: Definitions) -> None:
     found = with_status(autoscaler(maxReplicas=9), currentReplicas=2, desiredReplicas=3)
-    new, causes = kinds.replaced(PLURAL, autoscaler(), found, "status")
+    new, causes = kinds.update(PLURAL, autoscaler(), found, "status")
     assert causes == [] and new["spec"]["maxReplicas"] == 3
     assert new["status"] == {"currentReplicas": 2, "desiredReplicas": 3, "currentMetrics": None}
     wrong = with_status(autoscaler(), currentReplicas=-1, desiredReplicas=-1)
-    assert [field for field, _ in kinds.replaced(PLURAL, autoscaler(), wrong, "status")[1]] == [
+    assert [field for field, _ in kinds.update(PLURAL, autoscaler(), wrong, "status")[1]] == [
         "status.currentReplicas",
         "status.desiredReplicas",
     ]
@@ -224,7 +226,7 @@ def test_status_subresource_changes_only_the_status(kinds: Declared) -> None:
     ],
 )
 def test_table_cells_are_computed_from_the_object(
-    kinds: Declared, metrics: Any, found: Any, text: str
+    kinds: Definitions, metrics: Any, found: Any, text: str
 ) -> None:
     stored = kinds.stored(PLURAL, autoscaler(metrics=metrics))
     stored["status"]["currentMetrics"] = found

@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from actors.names import Names
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.test_autoscaler_rules import AVERAGE, CPU, NAMED, TARGET, VALUE, autoscaler, metric
 
 PLURAL = "horizontalpodautoscalers"
@@ -22,13 +22,13 @@ CURRENT_METRICS = [
 CONDITIONS = [{"type": "AbleToScale", "status": "True", "lastTransitionTime": None, "reason": "r"}]
 
 
-def from_storage(kinds: Declared, version: str, stored: dict[str, Any]) -> dict[str, Any]:
+def from_storage(kinds: Definitions, version: str, stored: dict[str, Any]) -> dict[str, Any]:
     conversion = kinds[version].storage.conversion
     assert conversion is not None
     return conversion.from_storage(stored)
 
 
-def to_storage(kinds: Declared, version: str, document: dict[str, Any]) -> dict[str, Any]:
+def to_storage(kinds: Definitions, version: str, document: dict[str, Any]) -> dict[str, Any]:
     conversion = kinds[version].storage.conversion
     assert conversion is not None
     decoded = kinds[version].schema.decode_json(orjson.dumps(document))
@@ -36,7 +36,7 @@ def to_storage(kinds: Declared, version: str, document: dict[str, Any]) -> dict[
     return conversion.to_storage(decoded.object)
 
 
-def full(kinds: Declared, *metrics: Any) -> dict[str, Any]:
+def full(kinds: Definitions, *metrics: Any) -> dict[str, Any]:
     behavior = {"scaleDown": {"stabilizationWindowSeconds": 9}}
     stored = kinds.stored(PLURAL, autoscaler(metrics=list(metrics), behavior=behavior))
     stored["status"] = {
@@ -49,7 +49,7 @@ def full(kinds: Declared, *metrics: Any) -> dict[str, Any]:
     return stored
 
 
-def test_v1_shows_cpu_utilization_as_a_field(kinds: Declared) -> None:
+def test_v1_shows_cpu_utilization_as_a_field(kinds: Definitions) -> None:
     seen = from_storage(kinds, V1, kinds.stored(PLURAL, autoscaler()))
     assert seen["spec"] == {
         "scaleTargetRef": TARGET,
@@ -61,7 +61,7 @@ def test_v1_shows_cpu_utilization_as_a_field(kinds: Declared) -> None:
     assert "annotations" not in seen["metadata"]
 
 
-def test_v1_shows_other_metrics_in_annotations(kinds: Declared, names: Names) -> None:
+def test_v1_shows_other_metrics_in_annotations(kinds: Definitions, names: Names) -> None:
     seen = from_storage(kinds, V1, full(kinds, metric("Pods", metric=NAMED, target=AVERAGE), CPU))
     converted = {
         key.rpartition("/")[2]: orjson.loads(text) for key, text in seen["metadata"]["annotations"].items()
@@ -100,7 +100,7 @@ def test_v1_shows_other_metrics_in_annotations(kinds: Declared, names: Names) ->
         [metric("Resource", name="memory", target=AVERAGE)],
     ],
 )
-def test_writing_back_what_was_read_changes_nothing(kinds: Declared, metrics: Any) -> None:
+def test_writing_back_what_was_read_changes_nothing(kinds: Definitions, metrics: Any) -> None:
     stored = full(kinds, *metrics)
     # v1 cannot represent the difference between zero and an absent value.
     stored["status"]["currentMetrics"] = [CURRENT_METRICS[0], CURRENT_METRICS[1], CURRENT_METRICS[3]]
@@ -109,7 +109,7 @@ def test_writing_back_what_was_read_changes_nothing(kinds: Declared, metrics: An
         assert again == stored and list(again["spec"]) == list(stored["spec"])
 
 
-def test_create_in_v1_stores_the_same_as_in_v2(kinds: Declared) -> None:
+def test_create_in_v1_stores_the_same_as_in_v2(kinds: Definitions) -> None:
     minimal = to_storage(kinds, V1, autoscaler())
     assert minimal["spec"] == kinds.stored(PLURAL, autoscaler())["spec"]
     half = to_storage(kinds, V1, autoscaler(targetCPUUtilizationPercentage=50))
@@ -120,7 +120,7 @@ def test_create_in_v1_stores_the_same_as_in_v2(kinds: Declared) -> None:
     ]
 
 
-def test_undecodable_annotations_are_dropped(kinds: Declared, names: Names) -> None:
+def test_undecodable_annotations_are_dropped(kinds: Definitions, names: Names) -> None:
     broken = {
         names.key("metrics", "autoscaling.alpha"): "{",
         names.key("current-metrics", "autoscaling.alpha"): '{"a": 1}',
@@ -136,7 +136,7 @@ def test_undecodable_annotations_are_dropped(kinds: Declared, names: Names) -> N
         assert kinds.stored(version, document)["metadata"]["annotations"] == {"mine": "1"}
 
 
-def test_v2beta2_shows_empty_status_fields_as_null(kinds: Declared) -> None:
+def test_v2beta2_shows_empty_status_fields_as_null(kinds: Definitions) -> None:
     seen = from_storage(kinds, V2BETA2, kinds.stored(PLURAL, autoscaler()))
     assert seen["status"] == {
         "currentReplicas": 0,
@@ -150,24 +150,26 @@ def test_v2beta2_shows_empty_status_fields_as_null(kinds: Declared) -> None:
     assert not kinds[V1].deprecation_warning and not kinds[PLURAL].deprecation_warning
 
 
-def test_all_versions_have_the_same_validation(kinds: Declared) -> None:
+def test_all_versions_have_the_same_validation(kinds: Definitions) -> None:
     for version in (PLURAL, V1, V2BETA2):
-        assert [field for field, _ in kinds.created(version, autoscaler(maxReplicas=0, minReplicas=1))] == [
+        assert [
+            field for field, _ in kinds.create_causes(version, autoscaler(maxReplicas=0, minReplicas=1))
+        ] == [
             "spec.maxReplicas",
             "spec.maxReplicas",
         ]
-    assert [field for field, _ in kinds.created(V1, autoscaler(targetCPUUtilizationPercentage=0))] == [
+    assert [field for field, _ in kinds.create_causes(V1, autoscaler(targetCPUUtilizationPercentage=0))] == [
         "spec.metrics[0].resource.target.averageUtilization"
     ]
 
 
-def canonicalized(kinds: Declared, *metrics: Any, **spec: Any) -> dict[str, Any]:
+def canonicalized(kinds: Definitions, *metrics: Any, **spec: Any) -> dict[str, Any]:
     stored = kinds.stored(PLURAL, autoscaler(metrics=list(metrics), **spec))
     kinds[PLURAL].strategy.canonicalize(stored)
     return stored
 
 
-def test_canonicalize_moves_the_cpu_metric_to_the_end(kinds: Declared) -> None:
+def test_canonicalize_moves_the_cpu_metric_to_the_end(kinds: Definitions) -> None:
     pods = metric("Pods", metric=NAMED, target=AVERAGE)
     again = metric("Resource", name="cpu", target={"type": "Utilization", "averageUtilization": 9})
     assert canonicalized(kinds, CPU, pods, again)["spec"]["metrics"] == [pods, CPU]
@@ -181,7 +183,7 @@ def test_canonicalize_moves_the_cpu_metric_to_the_end(kinds: Declared) -> None:
     ],
 )
 def test_canonicalize_derives_the_target_type_from_its_values(
-    kinds: Declared, source: Any, sent: Any, stored_as: Any
+    kinds: Definitions, source: Any, sent: Any, stored_as: Any
 ) -> None:
     [converted] = canonicalized(kinds, metric("Object", **source, metric=NAMED, target=sent))["spec"][
         "metrics"
@@ -189,7 +191,7 @@ def test_canonicalize_derives_the_target_type_from_its_values(
     assert converted["object"]["target"] == stored_as
 
 
-def test_canonicalize_changes_nothing_else(kinds: Declared) -> None:
+def test_canonicalize_changes_nothing_else(kinds: Definitions) -> None:
     stored = full(kinds, metric("Pods", metric=NAMED, target=AVERAGE), CPU)
     before = orjson.loads(orjson.dumps(stored))
     kinds[PLURAL].strategy.canonicalize(stored)
@@ -198,10 +200,10 @@ def test_canonicalize_changes_nothing_else(kinds: Declared) -> None:
     assert {**stored["status"], "currentMetrics": None} == {**before["status"], "currentMetrics": None}
 
 
-def test_v1_behavior_without_policies_is_invalid(kinds: Declared, names: Names) -> None:
+def test_v1_behavior_without_policies_is_invalid(kinds: Definitions, names: Names) -> None:
     behavior = orjson.dumps({"ScaleUp": {"SelectPolicy": "Max"}}).decode()
     document = {
         "metadata": {"name": "a", "annotations": {names.key("behavior", "autoscaling.alpha"): behavior}},
         "spec": {"scaleTargetRef": TARGET, "maxReplicas": 3},
     }
-    assert [field for field, _ in kinds.created(V1, document)] == ["spec.behavior.scaleUp.policies"]
+    assert [field for field, _ in kinds.create_causes(V1, document)] == ["spec.behavior.scaleUp.policies"]

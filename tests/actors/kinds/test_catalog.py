@@ -5,7 +5,7 @@ from __future__ import annotations
 from actors.errors import Resource
 from actors.kinds.catalog import Catalog
 from actors.names import Names
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 
 CORE = {"configmaps", "endpoints", "events", "namespaces", "nodes", "secrets", "serviceaccounts"}
 
@@ -38,7 +38,7 @@ def test_each_stored_type_has_one_storage_definition(catalog: Catalog, names: Na
         assert own is definition if not definition.storage.stored_as else own.storage.conversion is None
 
 
-def test_definitions_have_short_names_verbs_and_subresources(kinds: Declared) -> None:
+def test_definitions_have_short_names_verbs_and_subresources(kinds: Definitions) -> None:
     assert kinds["configmaps"].names.short_names == ("cm",)
     assert "deletecollection" in kinds["configmaps"].verbs
     assert "deletecollection" not in kinds["namespaces"].verbs
@@ -50,7 +50,7 @@ def test_definitions_have_short_names_verbs_and_subresources(kinds: Declared) ->
     assert kinds["nodes"].subresource("status") and kinds["nodes"].subresource("scale") is None
 
 
-def test_which_kinds_allow_create_on_update(kinds: Declared) -> None:
+def test_which_kinds_allow_create_on_update(kinds: Definitions) -> None:
     allowed = {"endpoints", "events", "events.new", "leases"}
     others = {
         "configmaps",
@@ -65,14 +65,14 @@ def test_which_kinds_allow_create_on_update(kinds: Declared) -> None:
     assert not any(kinds[plural].strategy.allow_create_on_update for plural in others)
 
 
-def test_which_kinds_return_the_object_on_delete(kinds: Declared) -> None:
+def test_which_kinds_return_the_object_on_delete(kinds: Definitions) -> None:
     returning = {"serviceaccounts", "namespaces", "storageclasses"}
     others = {"configmaps", "secrets", "nodes", "events", "endpoints", "leases", "priorityclasses"}
     assert all(kinds[plural].deletion.returns_object for plural in returning)
     assert not any(kinds[plural].deletion.returns_object for plural in others)
 
 
-def test_most_kinds_select_by_name_and_namespace_only(kinds: Declared) -> None:
+def test_most_kinds_select_by_name_and_namespace_only(kinds: Definitions) -> None:
     for plural in ("configmaps", "storageclasses"):
         definition = kinds[plural]
         assert definition.selects("metadata.name") and definition.selects("metadata.namespace")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 
 
-def test_pod_template_and_replication_controller_cells(kinds: Declared) -> None:
+def test_pod_template_and_replication_controller_cells(kinds: Definitions) -> None:
     pods = {
         "metadata": {"labels": {"app": "x"}},
         "spec": {"containers": [{"name": "c", "image": "i"}, {"name": "d", "image": "j"}]},
@@ -23,7 +23,7 @@ def test_pod_template_and_replication_controller_cells(kinds: Declared) -> None:
     assert (cells["Containers"], cells["Images"], cells["Selector"]) == ("c,d", "i,j", "app=x")
 
 
-def test_component_status_cells(kinds: Declared) -> None:
+def test_component_status_cells(kinds: Definitions) -> None:
     columns = kinds["componentstatuses"].table.columns
     conditions = [{"type": "Healthy", "status": "False", "message": "m", "error": "e"}]
     assert [one.cell({"metadata": {"name": "a"}}, 0) for one in columns] == ["a", "Unknown", "", ""]

@@ -8,12 +8,12 @@ import pytest
 
 from actors.kinds.values.times import micros_of
 from actors.names import Names
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 
 NOW = micros_of("2020-01-01T00:01:30Z")
 
 
-def cells(kinds: Declared, plural: str, document: Any, **stored: Any) -> list[Any]:
+def cells(kinds: Definitions, plural: str, document: Any, **stored: Any) -> list[Any]:
     """Those between the name and the age; `stored` replaces parts of the object as stored."""
     definition = kinds[plural]
     with_fields = {**kinds.stored(plural, {"metadata": {"name": "a"}, **document}), **stored}
@@ -54,12 +54,12 @@ PORTS = [{"name": "a", "port": 80}, {"name": "b", "port": 53, "protocol": "UDP",
         ),
     ],
 )
-def test_service_cells(kinds: Declared, spec: Any, status: Any, expected: list[str]) -> None:
+def test_service_cells(kinds: Definitions, spec: Any, status: Any, expected: list[str]) -> None:
     found = {"status": {"loadBalancer": status}}
     assert cells(kinds, "services", {"spec": spec}, **found) == expected
 
 
-def test_ingress_cells(kinds: Declared) -> None:
+def test_ingress_cells(kinds: Definitions) -> None:
     def hosts(*names: str) -> str:
         rules = [{"host": name} if name else {} for name in names]
         return str(cells(kinds, "ingresses", {"spec": {"rules": rules}})[1])
@@ -73,7 +73,7 @@ def test_ingress_cells(kinds: Declared) -> None:
     assert hosts("a", "b", "c", "d", "e") == "a,b,c + 2 more..."
 
 
-def test_ingress_class_and_network_policy_cells(kinds: Declared) -> None:
+def test_ingress_class_and_network_policy_cells(kinds: Definitions) -> None:
     spec: dict[str, Any] = {"controller": "example.com/c"}
     assert cells(kinds, "ingressclasses", {"spec": spec}) == ["example.com/c", "<none>"]
     spec["parameters"] = {"apiGroup": "example.com", "kind": "K", "name": "n"}
@@ -85,7 +85,7 @@ def test_ingress_class_and_network_policy_cells(kinds: Declared) -> None:
     assert cells(kinds, "networkpolicies", {"spec": useless}) == ["<error>"]
 
 
-def test_endpoint_slice_cells(kinds: Declared) -> None:
+def test_endpoint_slice_cells(kinds: Definitions) -> None:
     assert cells(kinds, "endpointslices", {"addressType": "IPv4"}) == ["IPv4", "<unset>", "<unset>"]
     whole = {
         "addressType": "IPv4",
@@ -95,7 +95,7 @@ def test_endpoint_slice_cells(kinds: Declared) -> None:
     assert cells(kinds, "endpointslices", whole) == ["IPv4", "80,p", "1.1.1.1,2.2.2.2,3.3.3.3 + 1 more..."]
 
 
-def test_persistent_volume_cells(kinds: Declared, names: Names) -> None:
+def test_persistent_volume_cells(kinds: Definitions, names: Names) -> None:
     spec = {
         "capacity": {"storage": "1Gi"},
         "accessModes": ["ReadWriteMany", "ReadWriteOnce"],
@@ -114,7 +114,7 @@ def test_persistent_volume_cells(kinds: Declared, names: Names) -> None:
     ]
 
 
-def test_persistent_volume_claim_cells(kinds: Declared) -> None:
+def test_persistent_volume_claim_cells(kinds: Definitions) -> None:
     assert cells(kinds, "persistentvolumeclaims", {}) == ["Pending", "", "", "", "", "Filesystem"]
     status = {"phase": "Bound", "accessModes": ["ReadOnlyMany"], "capacity": {"storage": "2Gi"}}
     bound = {"spec": {"volumeName": "v", "storageClassName": "c"}}
@@ -123,7 +123,7 @@ def test_persistent_volume_claim_cells(kinds: Declared) -> None:
     ]
 
 
-def test_csi_driver_and_node_cells(kinds: Declared) -> None:
+def test_csi_driver_and_node_cells(kinds: Definitions) -> None:
     assert cells(kinds, "csidrivers", {}) == [True, False, False, "<unset>", False, "Persistent"]
     spec = {"tokenRequests": [{"audience": "a"}, {"audience": "b"}]}
     assert cells(kinds, "csidrivers", {"spec": spec})[3] == "a,b"
@@ -133,13 +133,13 @@ def test_csi_driver_and_node_cells(kinds: Declared) -> None:
     assert cells(kinds, "volumeattachments", {"spec": spec}) == ["d", "v", "n", False]
 
 
-def test_resource_quota_cells(kinds: Declared) -> None:
+def test_resource_quota_cells(kinds: Definitions) -> None:
     status = {"hard": {"pods": "2", "limits.cpu": "4", "cpu": "1"}, "used": {"pods": "1"}}
     assert cells(kinds, "resourcequotas", {}) == ["", ""]
     assert cells(kinds, "resourcequotas", {}, status=status) == ["cpu: 0/1, pods: 1/2", "limits.cpu: 0/4"]
 
 
-def test_role_binding_cells(kinds: Declared) -> None:
+def test_role_binding_cells(kinds: Definitions) -> None:
     subjects = [
         {"kind": "User", "name": "u"},
         {"kind": "Group", "name": "g"},
@@ -151,7 +151,7 @@ def test_role_binding_cells(kinds: Declared) -> None:
         assert cells(kinds, plural, document) == ["ClusterRole/r", "u", "g, h", "n/s"]
 
 
-def test_certificate_signing_request_cells(kinds: Declared) -> None:
+def test_certificate_signing_request_cells(kinds: Definitions) -> None:
     def request_cells(*types: str, certificate: str = "") -> list[Any]:
         conditions = [{"type": kind, "status": "True"} for kind in types]
         found = {"conditions": conditions, "certificate": certificate}
@@ -164,7 +164,7 @@ def test_certificate_signing_request_cells(kinds: Declared) -> None:
     assert cells(kinds, "certificatesigningrequests", {"spec": {}})[2] == "<none>"
 
 
-def test_api_service_cells(kinds: Declared) -> None:
+def test_api_service_cells(kinds: Definitions) -> None:
     assert cells(kinds, "apiservices", {"spec": {"version": "v1"}}) == ["Local", "True"]
     remote = {"spec": {"service": {"namespace": "n", "name": "s"}}}
     assert cells(kinds, "apiservices", remote) == ["n/s", "Unknown"]
@@ -173,7 +173,7 @@ def test_api_service_cells(kinds: Declared) -> None:
         assert cells(kinds, "apiservices", remote, status=found)[1] == expected
 
 
-def test_flow_schema_and_priority_level_cells(kinds: Declared) -> None:
+def test_flow_schema_and_priority_level_cells(kinds: Definitions) -> None:
     spec = {"priorityLevelConfiguration": {"name": "l"}, "distinguisherMethod": {"type": "ByUser"}}
     assert cells(kinds, "flowschemas", {"spec": spec}) == ["l", 1000, "ByUser", "?"]
     found = {"conditions": [{"type": "Dangling", "status": "False"}]}
@@ -184,7 +184,7 @@ def test_flow_schema_and_priority_level_cells(kinds: Declared) -> None:
     assert cells(kinds, plural, {"spec": queued}) == ["Limited", 30, 64, 8, 50]
 
 
-def test_cells_of_further_kinds(kinds: Declared) -> None:
+def test_cells_of_further_kinds(kinds: Definitions) -> None:
     assert cells(kinds, "runtimeclasses", {"handler": "h"}) == ["h"]
     for plural in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
         assert cells(kinds, plural, {}) == [0]

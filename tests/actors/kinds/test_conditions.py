@@ -8,7 +8,7 @@ import pytest
 
 from actors.kinds.declaration.conditions import condition_rules
 from actors.kinds.validation.field_errors import collect
-from tests.actors.kinds.declared import causes_of
+from tests.actors.kinds.definitions import causes_of
 
 VALID = {
     "type": "Ready",

@@ -8,7 +8,7 @@ import pytest
 
 from actors.kinds.batch.cron_job import COLUMNS
 from actors.names import Names
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.workload import template, with_status
 
 PLURAL = "cronjobs"
@@ -19,7 +19,7 @@ def cron_job(name: str = "a", schedule: str = "* * * * *", job: Any = None, **sp
     return {"metadata": {"name": name}, "spec": {"schedule": schedule, "jobTemplate": {"spec": of}, **spec}}
 
 
-def test_create_sets_defaults(kinds: Declared) -> None:
+def test_create_sets_defaults(kinds: Definitions) -> None:
     stored = kinds.stored(PLURAL, with_status(cron_job(), lastScheduleTime="2020-01-01T00:00:00Z"))
     spec = stored["spec"]
     assert list(spec) == [
@@ -31,7 +31,7 @@ def test_create_sets_defaults(kinds: Declared) -> None:
     assert stored["status"] == {} and stored["metadata"]["generation"] == 1
     assert spec["jobTemplate"]["metadata"] == {"creationTimestamp": None}
     assert list(spec["jobTemplate"]["spec"]) == ["template"]
-    assert kinds.created(PLURAL, cron_job()) == []
+    assert kinds.create_causes(PLURAL, cron_job()) == []
 
 
 @pytest.mark.parametrize(
@@ -57,38 +57,40 @@ def test_create_sets_defaults(kinds: Declared) -> None:
         (cron_job("a" * 53), ["metadata.name"]),
     ],
 )
-def test_create_reports_invalid_fields(kinds: Declared, document: Any, wrong: list[str]) -> None:
-    assert [field for field, _ in kinds.created(PLURAL, document)] == wrong
+def test_create_reports_invalid_fields(kinds: Definitions, document: Any, wrong: list[str]) -> None:
+    assert [field for field, _ in kinds.create_causes(PLURAL, document)] == wrong
 
 
-def test_errors_have_the_texts_of_kubernetes(kinds: Declared) -> None:
-    assert kinds.created(PLURAL, cron_job("a" * 53))[0][1].endswith("must be no more than 52 characters")
-    assert kinds.created(PLURAL, cron_job(job={"manualSelector": True}))[0][1] == (
+def test_errors_have_the_texts_of_kubernetes(kinds: Definitions) -> None:
+    assert kinds.create_causes(PLURAL, cron_job("a" * 53))[0][1].endswith(
+        "must be no more than 52 characters"
+    )
+    assert kinds.create_causes(PLURAL, cron_job(job={"manualSelector": True}))[0][1] == (
         'Unsupported value: true: supported values: "nil", "false"'
     )
-    assert kinds.created(PLURAL, cron_job(timeZone="local"))[0][1] == (
+    assert kinds.create_causes(PLURAL, cron_job(timeZone="local"))[0][1] == (
         'Invalid value: "local": timeZone must be an explicit time zone as defined in '
         "https://www.iana.org/time-zones"
     )
 
 
-def test_update_tolerates_a_long_name_and_an_unknown_time_zone(kinds: Declared) -> None:
-    new, causes = kinds.replaced(PLURAL, cron_job("a" * 60), cron_job("a" * 60, "0 0 * * *"))
+def test_update_tolerates_a_long_name_and_an_unknown_time_zone(kinds: Definitions) -> None:
+    new, causes = kinds.update(PLURAL, cron_job("a" * 60), cron_job("a" * 60, "0 0 * * *"))
     assert causes == [] and new["metadata"]["generation"] == 2
     old_zone = cron_job(timeZone="No/Where")
     assert (
-        kinds.replaced(PLURAL, old_zone, {**old_zone, "spec": {**old_zone["spec"], "suspend": True}})[1] == []
+        kinds.update(PLURAL, old_zone, {**old_zone, "spec": {**old_zone["spec"], "suspend": True}})[1] == []
     )
 
 
-def test_status_subresource_changes_only_the_status(kinds: Declared) -> None:
+def test_status_subresource_changes_only_the_status(kinds: Definitions) -> None:
     found = with_status(cron_job(schedule="1 1 1 1 1"), active=[{"kind": "Job", "name": "j"}])
-    new, causes = kinds.replaced(PLURAL, cron_job(), found, "status")
+    new, causes = kinds.update(PLURAL, cron_job(), found, "status")
     assert causes == [] and new["spec"]["schedule"] == "* * * * *"
     assert new["status"] == {"active": [{"kind": "Job", "name": "j"}]}
 
 
-def test_time_zone_in_schedule_causes_a_warning(kinds: Declared, names: Names) -> None:
+def test_time_zone_in_schedule_causes_a_warning(kinds: Definitions, names: Names) -> None:
     definition = kinds[PLURAL]
     with_zone = kinds.stored(PLURAL, cron_job(schedule="TZ=UTC * * * * *"))
     assert definition.strategy.warnings(with_zone, None) == [
@@ -99,7 +101,7 @@ def test_time_zone_in_schedule_causes_a_warning(kinds: Declared, names: Names) -
     assert len(definition.strategy.warnings({**with_zone, "spec": dict(with_zone["spec"])}, with_zone)) == 1
 
 
-def test_table_cells_are_computed_from_the_object(kinds: Declared) -> None:
+def test_table_cells_are_computed_from_the_object(kinds: Definitions) -> None:
     stored = kinds.stored(PLURAL, cron_job())
     now = 1_600_000_000_000_000
     cells = {column.name: column.cell(stored, now) for column in COLUMNS}

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 
 
 def driver(**spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": "d.example.com"}, "spec": spec}
 
 
-def test_create_sets_defaults(kinds: Declared) -> None:
+def test_create_sets_defaults(kinds: Definitions) -> None:
     stored = kinds.stored("csidrivers", {"metadata": {"name": "a"}})
     assert stored["spec"] == {
         "attachRequired": True,
@@ -24,12 +24,12 @@ def test_create_sets_defaults(kinds: Declared) -> None:
         "requiresRepublish": False,
     }
     assert "generation" not in stored["metadata"]
-    assert kinds.created("csidrivers", driver()) == []
+    assert kinds.create_causes("csidrivers", driver()) == []
 
 
-def test_se_linux_mount_is_dropped_while_its_feature_is_disabled(kinds: Declared) -> None:
+def test_se_linux_mount_is_dropped_while_its_feature_is_disabled(kinds: Definitions) -> None:
     assert "seLinuxMount" not in kinds.stored("csidrivers", driver(seLinuxMount=True))["spec"]
-    new, _ = kinds.replaced("csidrivers", driver(), driver(seLinuxMount=True))
+    new, _ = kinds.update("csidrivers", driver(), driver(seLinuxMount=True))
     assert "seLinuxMount" not in new["spec"] and "generation" not in new["metadata"]
 
 
@@ -58,9 +58,9 @@ def test_se_linux_mount_is_dropped_while_its_feature_is_disabled(kinds: Declared
     ],
 )
 def test_create_reports_unsupported_values(
-    kinds: Declared, spec: Any, expected: list[tuple[str, str]]
+    kinds: Definitions, spec: Any, expected: list[tuple[str, str]]
 ) -> None:
-    assert kinds.created("csidrivers", driver(**spec)) == expected
+    assert kinds.create_causes("csidrivers", driver(**spec)) == expected
 
 
 @pytest.mark.parametrize(
@@ -81,21 +81,21 @@ def test_create_reports_unsupported_values(
     ],
 )
 def test_create_reports_invalid_token_requests(
-    kinds: Declared, requests: Any, field: str, message: str
+    kinds: Definitions, requests: Any, field: str, message: str
 ) -> None:
     wrong = (f"spec.tokenRequests{field}", message)
-    assert kinds.created("csidrivers", driver(tokenRequests=requests)) == [wrong]
-    _, causes = kinds.replaced("csidrivers", driver(), driver(tokenRequests=requests))
+    assert kinds.create_causes("csidrivers", driver(tokenRequests=requests)) == [wrong]
+    _, causes = kinds.update("csidrivers", driver(), driver(tokenRequests=requests))
     assert causes == [wrong, wrong]
 
 
-def test_token_expiration_at_its_limits_is_valid(kinds: Declared) -> None:
+def test_token_expiration_at_its_limits_is_valid(kinds: Definitions) -> None:
     requests = [
         {"audience": "", "expirationSeconds": 600},
         {"audience": "a", "expirationSeconds": 2**32},
         {"audience": "b"},
     ]
-    assert kinds.created("csidrivers", driver(tokenRequests=requests)) == []
+    assert kinds.create_causes("csidrivers", driver(tokenRequests=requests)) == []
 
 
 @pytest.mark.parametrize(
@@ -110,19 +110,21 @@ def test_token_expiration_at_its_limits_is_valid(kinds: Declared) -> None:
         ),
     ],
 )
-def test_update_of_immutable_field_is_refused(kinds: Declared, spec: Any, expected: tuple[str, str]) -> None:
-    assert kinds.replaced("csidrivers", driver(), driver(**spec))[1] == [expected]
+def test_update_of_immutable_field_is_refused(
+    kinds: Definitions, spec: Any, expected: tuple[str, str]
+) -> None:
+    assert kinds.update("csidrivers", driver(), driver(**spec))[1] == [expected]
 
 
-def test_generation_counts_only_changes_of_certain_fields(kinds: Declared) -> None:
-    new, causes = kinds.replaced("csidrivers", driver(), driver(storageCapacity=True))
+def test_generation_counts_only_changes_of_certain_fields(kinds: Definitions) -> None:
+    new, causes = kinds.update("csidrivers", driver(), driver(storageCapacity=True))
     assert causes == [] and "generation" not in new["metadata"]
     for spec in ({"requiresRepublish": True}, {"tokenRequests": [{"audience": "a"}]}):
-        new, causes = kinds.replaced("csidrivers", driver(), driver(**spec))
+        new, causes = kinds.update("csidrivers", driver(), driver(**spec))
         assert causes == [] and new["metadata"]["generation"] == 1
 
 
-def test_update_needs_a_resource_version_and_delete_returns_the_object(kinds: Declared) -> None:
+def test_update_needs_a_resource_version_and_delete_returns_the_object(kinds: Definitions) -> None:
     assert (
         kinds["csidrivers"].deletion.returns_object
         and not kinds["csidrivers"].strategy.allow_unconditional_update

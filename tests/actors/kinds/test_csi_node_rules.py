@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 
 DRIVER = {"name": "d.example.com", "nodeID": "n"}
 
@@ -15,7 +15,7 @@ def node(*drivers: Any) -> dict[str, Any]:
     return {"metadata": {"name": "a"}, "spec": {"drivers": list(drivers)}}
 
 
-def test_empty_lists_are_null(kinds: Declared) -> None:
+def test_empty_lists_are_null(kinds: Definitions) -> None:
     assert kinds.decode("csinodes", {"metadata": {"name": "a"}})["spec"] == {"drivers": None}
     assert kinds.decode("csinodes", node(DRIVER))["spec"]["drivers"] == [{**DRIVER, "topologyKeys": None}]
 
@@ -40,17 +40,19 @@ def test_empty_lists_are_null(kinds: Declared) -> None:
         ({"name": "d" * 64}, [(".name", "Too long: must have at most 63 bytes")]),
     ],
 )
-def test_create_reports_invalid_drivers(kinds: Declared, parts: Any, expected: list[tuple[str, str]]) -> None:
-    assert kinds.created("csinodes", node({**DRIVER, **parts})) == [
+def test_create_reports_invalid_drivers(
+    kinds: Definitions, parts: Any, expected: list[tuple[str, str]]
+) -> None:
+    assert kinds.create_causes("csinodes", node({**DRIVER, **parts})) == [
         (f"spec.drivers[0]{field}", message) for field, message in expected
     ]
 
 
-def test_formats_of_names_and_topology_keys_are_validated(kinds: Declared) -> None:
-    causes = kinds.created("csinodes", node({**DRIVER, "name": ""}))
+def test_formats_of_names_and_topology_keys_are_validated(kinds: Definitions) -> None:
+    causes = kinds.create_causes("csinodes", node({**DRIVER, "name": ""}))
     assert [field for field, _ in causes] == ["spec.drivers[0].name"] * 2
     assert causes[0][1] == "Required value"
-    causes = kinds.created("csinodes", node({**DRIVER, "topologyKeys": [""]}))
+    causes = kinds.create_causes("csinodes", node({**DRIVER, "topologyKeys": [""]}))
     assert [message.split(":")[0] for _, message in causes] == [
         "Required value",
         "Invalid value",
@@ -58,24 +60,24 @@ def test_formats_of_names_and_topology_keys_are_validated(kinds: Declared) -> No
     ]
 
 
-def test_driver_names_are_unique(kinds: Declared) -> None:
-    assert kinds.created("csinodes", node(DRIVER, DRIVER)) == [
+def test_driver_names_are_unique(kinds: Definitions) -> None:
+    assert kinds.create_causes("csinodes", node(DRIVER, DRIVER)) == [
         ("spec.drivers[1].name", 'Duplicate value: "d.example.com"')
     ]
 
 
-def test_drivers_can_be_added_and_removed_but_not_changed(kinds: Declared) -> None:
+def test_drivers_can_be_added_and_removed_but_not_changed(kinds: Definitions) -> None:
     other = {**DRIVER, "name": "e.example.com"}
-    assert kinds.replaced("csinodes", node(DRIVER), node(other))[1] == []
-    assert kinds.replaced("csinodes", node(DRIVER), node(DRIVER, other))[1] == []
-    _, causes = kinds.replaced("csinodes", node(DRIVER), node({**DRIVER, "nodeID": "m"}))
+    assert kinds.update("csinodes", node(DRIVER), node(other))[1] == []
+    assert kinds.update("csinodes", node(DRIVER), node(DRIVER, other))[1] == []
+    _, causes = kinds.update("csinodes", node(DRIVER), node({**DRIVER, "nodeID": "m"}))
     assert [field for field, _ in causes] == ["CSINodeDriver"]
     assert causes[0][1].endswith(": field is immutable")
-    _, causes = kinds.replaced("csinodes", node(DRIVER), node({**other, "nodeID": ""}))
+    _, causes = kinds.update("csinodes", node(DRIVER), node({**other, "nodeID": ""}))
     assert causes == [("spec.drivers[0].nodeID", "Required value")] * 2
 
 
-def test_update_needs_a_resource_version_and_delete_returns_the_object(kinds: Declared) -> None:
+def test_update_needs_a_resource_version_and_delete_returns_the_object(kinds: Definitions) -> None:
     assert (
         kinds["csinodes"].deletion.returns_object
         and not kinds["csinodes"].strategy.allow_unconditional_update

@@ -8,7 +8,7 @@ import pytest
 
 from actors.kinds.catalog import Catalog
 from actors.names import Names
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 
 PLURAL = "csistoragecapacities"
 
@@ -18,33 +18,33 @@ def capacity(**parts: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("plural", [PLURAL, f"{PLURAL}.new"])
-def test_errors_of_a_create_are_reported_twice(kinds: Declared, plural: str) -> None:
-    assert kinds.created(plural, capacity(capacity="0", maximumVolumeSize="5", nodeTopology={})) == []
+def test_errors_of_a_create_are_reported_twice(kinds: Definitions, plural: str) -> None:
+    assert kinds.create_causes(plural, capacity(capacity="0", maximumVolumeSize="5", nodeTopology={})) == []
     assert (
-        kinds.created(plural, capacity(capacity="-1"))
+        kinds.create_causes(plural, capacity(capacity="-1"))
         == [("capacity", 'Invalid value: "-1": must be greater than or equal to 0')] * 2
     )
-    wrong = kinds.created(plural, capacity(storageClassName=""))
+    wrong = kinds.create_causes(plural, capacity(storageClassName=""))
     assert [field for field, _ in wrong] == ["storageClassName"] * 2
-    wrong = kinds.created(plural, capacity(nodeTopology={"matchLabels": {"bad key": "x"}}))
+    wrong = kinds.create_causes(plural, capacity(nodeTopology={"matchLabels": {"bad key": "x"}}))
     assert [field for field, _ in wrong] == ["nodeTopology.matchLabels"] * 2
-    wrong = kinds.created(plural, {**capacity(), "metadata": {"name": "Bad_"}})
+    wrong = kinds.create_causes(plural, {**capacity(), "metadata": {"name": "Bad_"}})
     assert [field for field, _ in wrong] == ["metadata.name"] * 2
 
 
-def test_topology_and_class_are_immutable(kinds: Declared) -> None:
+def test_topology_and_class_are_immutable(kinds: Definitions) -> None:
     before = capacity(nodeTopology={"matchLabels": {"a": "b"}}, capacity="1Gi")
     same = {"nodeTopology": before["nodeTopology"]}
-    assert kinds.replaced(PLURAL, before, capacity(**same, capacity="2Gi", maximumVolumeSize="1Gi"))[1] == []
-    assert kinds.replaced(PLURAL, before, capacity(**same, storageClassName="slow"))[1] == [
+    assert kinds.update(PLURAL, before, capacity(**same, capacity="2Gi", maximumVolumeSize="1Gi"))[1] == []
+    assert kinds.update(PLURAL, before, capacity(**same, storageClassName="slow"))[1] == [
         ("storageClassName", 'Invalid value: "slow": field is immutable')
     ]
-    assert kinds.replaced(PLURAL, before, capacity())[1] == [
+    assert kinds.update(PLURAL, before, capacity())[1] == [
         ("nodeTopology", 'Invalid value: "null": field is immutable')
     ]
 
 
-def test_deprecated_node_labels_cause_warnings(kinds: Declared, names: Names) -> None:
+def test_deprecated_node_labels_cause_warnings(kinds: Definitions, names: Names) -> None:
     old, newer = names.key("zone", "failure-domain.beta"), names.key("zone", "topology")
     topology = {"matchLabels": {old: "z"}, "matchExpressions": [{"key": old, "operator": "Exists"}]}
     advice = f'deprecated since v1.17; use "{newer}" instead'
@@ -54,7 +54,7 @@ def test_deprecated_node_labels_cause_warnings(kinds: Declared, names: Names) ->
     ]
 
 
-def test_v1beta1_is_converted_from_stored_v1(catalog: Catalog, kinds: Declared, names: Names) -> None:
+def test_v1beta1_is_converted_from_stored_v1(catalog: Catalog, kinds: Definitions, names: Names) -> None:
     group = names.group("storage")
     beta = catalog.find(group, "v1beta1", PLURAL)
     assert beta is not None and beta.type_name == f"{PLURAL}.{group}"
@@ -68,5 +68,5 @@ def test_v1beta1_is_converted_from_stored_v1(catalog: Catalog, kinds: Declared, 
     assert not kinds[PLURAL].deprecation_warning
 
 
-def test_update_needs_a_resource_version_and_delete_returns_a_status(kinds: Declared) -> None:
+def test_update_needs_a_resource_version_and_delete_returns_a_status(kinds: Definitions) -> None:
     assert not kinds[PLURAL].deletion.returns_object and not kinds[PLURAL].strategy.allow_unconditional_update

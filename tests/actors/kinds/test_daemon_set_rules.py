@@ -8,7 +8,7 @@ import pytest
 
 from actors.kinds.apps.daemon_set import COLUMNS, TEMPLATE_GENERATION
 from actors.kinds.schema.decoder import NotDecodable
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.workload import template, with_status, workload
 
 PLURAL = "daemonsets"
@@ -24,7 +24,7 @@ def generations(stored: dict[str, Any]) -> tuple[int, str]:
     return metadata["generation"], metadata["annotations"][TEMPLATE_GENERATION]
 
 
-def test_create_sets_defaults(kinds: Declared) -> None:
+def test_create_sets_defaults(kinds: Definitions) -> None:
     stored = kinds.stored(PLURAL, with_status(workload(), numberReady=3))
     assert stored["spec"]["updateStrategy"] == {
         "type": "RollingUpdate",
@@ -37,10 +37,10 @@ def test_create_sets_defaults(kinds: Declared) -> None:
         "desiredNumberScheduled": 0,
         "numberReady": 0,
     }
-    assert kinds.created(PLURAL, workload()) == []
+    assert kinds.create_causes(PLURAL, workload()) == []
 
 
-def test_rolling_update_gets_defaults_even_for_on_delete(kinds: Declared) -> None:
+def test_rolling_update_gets_defaults_even_for_on_delete(kinds: Definitions) -> None:
     for sent, stored in (
         ({"type": "OnDelete"}, {}),
         ({"type": "OnDelete", "rollingUpdate": {}}, {"maxUnavailable": 0, "maxSurge": 0}),
@@ -54,7 +54,7 @@ def test_rolling_update_gets_defaults_even_for_on_delete(kinds: Declared) -> Non
         assert strategy.get("rollingUpdate", {}) == stored
 
 
-def test_template_generation_counts_changes_of_the_template(kinds: Declared) -> None:
+def test_template_generation_counts_changes_of_the_template(kinds: Definitions) -> None:
     other = template(containers=[{"name": "c", "image": "img:2"}])
     for after, expected in (
         (annotated("9"), (1, "1")),
@@ -62,14 +62,14 @@ def test_template_generation_counts_changes_of_the_template(kinds: Declared) -> 
         (workload(template=other), (2, "2")),
         (workload(minReadySeconds=1), (2, "1")),
     ):
-        new, causes = kinds.replaced(PLURAL, workload(), after)
+        new, causes = kinds.update(PLURAL, workload(), after)
         assert causes == [] and generations(new) == expected
     assert generations(kinds.stored(PLURAL, annotated("5"))) == (1, "5")
     assert generations(kinds.stored(PLURAL, annotated("-5"))) == (1, "1")
-    assert generations(kinds.replaced(PLURAL, annotated("5"), annotated("2"), "status")[0]) == (1, "5")
+    assert generations(kinds.update(PLURAL, annotated("5"), annotated("2"), "status")[0]) == (1, "5")
 
 
-def test_template_generation_that_is_no_number_cannot_be_decoded(kinds: Declared) -> None:
+def test_template_generation_that_is_no_number_cannot_be_decoded(kinds: Definitions) -> None:
     with pytest.raises(NotDecodable, match='parsing "x": invalid syntax'):
         kinds.decode(PLURAL, annotated("x"))
 
@@ -88,9 +88,9 @@ def test_template_generation_that_is_no_number_cannot_be_decoded(kinds: Declared
     ],
 )
 def test_create_reports_invalid_update_strategies(
-    kinds: Declared, strategy: Any, expected: list[str]
+    kinds: Definitions, strategy: Any, expected: list[str]
 ) -> None:
-    causes = kinds.created(PLURAL, workload(updateStrategy=strategy))
+    causes = kinds.create_causes(PLURAL, workload(updateStrategy=strategy))
     assert [field for field, _ in causes] == [f"spec.updateStrategy{part}" for part in expected]
 
 
@@ -110,38 +110,38 @@ def test_create_reports_invalid_update_strategies(
         ),
     ],
 )
-def test_create_reports_invalid_fields(kinds: Declared, spec: Any, wrong: list[str]) -> None:
-    causes = kinds.created(PLURAL, workload(**spec))
+def test_create_reports_invalid_fields(kinds: Definitions, spec: Any, wrong: list[str]) -> None:
+    causes = kinds.create_causes(PLURAL, workload(**spec))
     assert [field for field, _ in causes] == [f"spec.{part}" for part in wrong]
 
 
-def test_selector_is_immutable(kinds: Declared) -> None:
+def test_selector_is_immutable(kinds: Definitions) -> None:
     labels = {"b": "c"}
     after = workload(selector={"matchLabels": labels}, template=template(labels))
-    assert [field for field, _ in kinds.replaced(PLURAL, workload(), after)[1]] == ["spec.selector"]
+    assert [field for field, _ in kinds.update(PLURAL, workload(), after)[1]] == ["spec.selector"]
 
 
-def test_status_update_validates_counts(kinds: Declared) -> None:
+def test_status_update_validates_counts(kinds: Definitions) -> None:
     right = with_status(workload(minReadySeconds=9), numberReady=3, desiredNumberScheduled=1)
-    new, causes = kinds.replaced(PLURAL, workload(), right, "status")
+    new, causes = kinds.update(PLURAL, workload(), right, "status")
     assert causes == [] and "minReadySeconds" not in new["spec"] and new["status"]["numberReady"] == 3
     wrong = with_status(workload(), numberReady=-1, numberUnavailable=-1, collisionCount=-1)
-    assert [field for field, _ in kinds.replaced(PLURAL, workload(), wrong, "status")[1]] == [
+    assert [field for field, _ in kinds.update(PLURAL, workload(), wrong, "status")[1]] == [
         *("status.numberReady", "status.numberUnavailable", "status.collisionCount")
     ]
 
 
-def test_only_a_changed_template_causes_warnings(kinds: Declared) -> None:
+def test_only_a_changed_template_causes_warnings(kinds: Definitions) -> None:
     with_git_repo = workload(template=template(volumes=[{"name": "v", "gitRepo": {"repository": "r"}}]))
     definition = kinds[PLURAL]
-    new, _ = kinds.replaced(
+    new, _ = kinds.update(
         PLURAL, with_git_repo, {**with_git_repo, "spec": {**with_git_repo["spec"], "minReadySeconds": 1}}
     )
     assert definition.strategy.warnings(new, kinds.stored(PLURAL, with_git_repo)) == []
     assert len(definition.strategy.warnings(new, None)) == 1
 
 
-def test_table_cells_are_computed_from_the_object(kinds: Declared) -> None:
+def test_table_cells_are_computed_from_the_object(kinds: Definitions) -> None:
     stored = kinds.stored(PLURAL, workload(template=template(nodeSelector={"no": "where"})))
     cells = {column.name: column.cell(stored, 0) for column in COLUMNS}
     assert [cells[name] for name in ("Desired", "Current", "Ready", "Up-to-date", "Available")] == [0] * 5

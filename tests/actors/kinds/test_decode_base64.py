@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from actors.kinds.schema.decoder import NotDecodable
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 
 
 @pytest.mark.parametrize(
     ("sent", "stored"),
     [("", ""), ("dg==", "dg=="), ("dh==", "dg=="), ("AAAA\nAAAA", "AAAAAAAA"), ("+/8=", "+/8=")],
 )
-def test_base64_is_stored_in_canonical_form(kinds: Declared, sent: str, stored: str) -> None:
+def test_base64_is_stored_in_canonical_form(kinds: Definitions, sent: str, stored: str) -> None:
     assert kinds.decode("secrets", {"data": {"k": sent}})["data"] == {"k": stored}
 
 
@@ -23,6 +23,6 @@ def test_base64_is_stored_in_canonical_form(kinds: Declared, sent: str, stored: 
         *[("A", 0), ("AA", 0), ("AAAAAAA", 4), ("dg==dg==", 4), ("dg=", 3), ("dg=x", 2), ("AAA=A", 4)],
     ],
 )
-def test_invalid_base64_is_refused(kinds: Declared, sent: str, at: int) -> None:
+def test_invalid_base64_is_refused(kinds: Definitions, sent: str, at: int) -> None:
     with pytest.raises(NotDecodable, match=f"illegal base64 data at input byte {at}$"):
         kinds.decode("secrets", {"data": {"k": sent}})

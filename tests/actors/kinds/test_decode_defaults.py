@@ -1,4 +1,4 @@
-"""Declared defaults are filled in, in declared order, unless the caller wants the document without them."""
+"""Definitions defaults are filled in, in declared order, unless the caller wants the document without them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 
 CASES: list[tuple[str, Any, Any]] = [
     ("secrets", {}, {"type": "Opaque"}),
@@ -31,22 +31,22 @@ CASES: list[tuple[str, Any, Any]] = [
 
 
 @pytest.mark.parametrize(("plural", "document", "expected"), CASES)
-def test_decoding_sets_defaults(kinds: Declared, plural: str, document: Any, expected: Any) -> None:
+def test_decoding_sets_defaults(kinds: Definitions, plural: str, document: Any, expected: Any) -> None:
     assert expected.items() <= kinds.decode(plural, document).items()
 
 
-def test_allocatable_of_a_node_defaults_to_its_capacity(kinds: Declared) -> None:
+def test_allocatable_of_a_node_defaults_to_its_capacity(kinds: Definitions) -> None:
     status = kinds.decode("nodes", {"status": {"capacity": {"cpu": "4"}}})["status"]
     assert status["allocatable"] == {"cpu": "4"}
     assert list(status)[:2] == ["capacity", "allocatable"]
 
 
-def test_a_namespace_is_labelled_with_its_name(kinds: Declared, names: Any) -> None:
+def test_a_namespace_is_labelled_with_its_name(kinds: Definitions, names: Any) -> None:
     decoded = kinds.decode("namespaces", {"metadata": {"name": "a", "labels": {"z": "1"}}})
     assert decoded["metadata"]["labels"] == {names.key("metadata.name"): "a", "z": "1"}
 
 
-def test_defaults_are_in_declared_order(kinds: Declared) -> None:
+def test_defaults_are_in_declared_order(kinds: Definitions) -> None:
     decoded = kinds.decode("storageclasses", {"allowedTopologies": [{}], "provisioner": "p"})
     assert list(decoded) == [
         "metadata",
@@ -57,14 +57,14 @@ def test_defaults_are_in_declared_order(kinds: Declared) -> None:
     ]
 
 
-def test_defaults_are_never_shared_between_objects(kinds: Declared) -> None:
+def test_defaults_are_never_shared_between_objects(kinds: Definitions) -> None:
     first, second = (kinds.decode("nodes", {}) for _ in range(2))
     first["status"]["nodeInfo"]["bootID"] = "x"
     assert second["status"]["nodeInfo"]["bootID"] == ""
 
 
 @pytest.mark.parametrize("plural", ["secrets", "namespaces", "storageclasses", "endpoints", "nodes"])
-def test_document_can_be_decoded_without_defaults(kinds: Declared, plural: str) -> None:
+def test_document_can_be_decoded_without_defaults(kinds: Definitions, plural: str) -> None:
     document = {"metadata": {"name": "a"}}
     schema = kinds[plural].schema
     from_text = schema.decode_json(orjson.dumps(document), defaults=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 
 CASES = [
     ("secrets", b'{"type":"a","type":"b"}', {"type": "b"}, ['duplicate field "type"']),
@@ -35,14 +35,14 @@ CASES = [
 
 @pytest.mark.parametrize(("plural", "raw", "expected", "problems"), CASES)
 def test_duplicates_are_reported_and_the_last_value_counts(
-    kinds: Declared, plural: str, raw: bytes, expected: dict[str, object], problems: list[str]
+    kinds: Definitions, plural: str, raw: bytes, expected: dict[str, object], problems: list[str]
 ) -> None:
     decoded = kinds[plural].schema.decode_json(raw)
     assert list(decoded.problems) == problems
     assert {"metadata": {}, **expected}.items() <= decoded.object.items()
 
 
-def test_problems_are_in_document_order(kinds: Declared) -> None:
+def test_problems_are_in_document_order(kinds: Definitions) -> None:
     raw = (
         b'{"metadata": {"name": "a", "nmae": "b", "labels": {"l": "1", "l": "2"}},'
         b' "tpye": "x", "type": "Opaque", "type": "Opaque"}'
@@ -66,5 +66,5 @@ def test_problems_are_in_document_order(kinds: Declared) -> None:
         b'{"data":{"a":"x: \\"y\\": z","a":"1"}}',
     ],
 )
-def test_escaped_duplicates_are_reported(kinds: Declared, raw: bytes) -> None:
+def test_escaped_duplicates_are_reported(kinds: Definitions, raw: bytes) -> None:
     assert len(kinds["configmaps"].schema.decode_json(raw).problems) == 1

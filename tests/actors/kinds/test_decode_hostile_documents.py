@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.kinds.schema.decoder import NotDecodable
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 
 DEEP = 100_000
 
@@ -30,7 +30,7 @@ DEEP = 100_000
         b"\xff\xfe",
     ],
 )
-def test_body_that_is_no_json_object_is_refused(kinds: Declared, raw: bytes) -> None:
+def test_body_that_is_no_json_object_is_refused(kinds: Definitions, raw: bytes) -> None:
     with pytest.raises(NotDecodable, match="json parse error"):
         kinds["priorityclasses"].schema.decode_json(raw)
 
@@ -44,12 +44,12 @@ def test_body_that_is_no_json_object_is_refused(kinds: Declared, raw: bytes) -> 
         b'{"metadata":{"managedFields":[{"fieldsV1":' + b'{"a":' * DEEP + b"{}" + b"}" * DEEP + b"}]}}",
     ],
 )
-def test_deep_documents_are_refused(kinds: Declared, raw: bytes) -> None:
+def test_deep_documents_are_refused(kinds: Definitions, raw: bytes) -> None:
     with pytest.raises(NotDecodable, match="exceeded max depth"):
         kinds["configmaps"].schema.decode_json(raw)
 
 
-def test_owned_fields_may_nest_as_deep_as_the_encoder_allows(kinds: Declared) -> None:
+def test_owned_fields_may_nest_as_deep_as_the_encoder_allows(kinds: Definitions) -> None:
     def body(depth: int) -> bytes:
         return (
             b'{"metadata":{"managedFields":[{"fieldsV1":' + b'{"a":' * depth + b"{}" + b"}" * depth + b"}]}}"
@@ -60,7 +60,7 @@ def test_owned_fields_may_nest_as_deep_as_the_encoder_allows(kinds: Declared) ->
         kinds["configmaps"].schema.decode_json(body(250))
 
 
-def test_numbers_in_free_form_values_have_64_bits(kinds: Declared) -> None:
+def test_numbers_in_free_form_values_have_64_bits(kinds: Definitions) -> None:
     def owned(number: bytes) -> object:
         raw = b'{"metadata":{"managedFields":[{"fieldsV1":{"a":%s}}]}}' % number
         decoded = kinds["configmaps"].schema.decode_json(raw)
@@ -84,5 +84,5 @@ def test_numbers_in_free_form_values_have_64_bits(kinds: Declared) -> None:
         ('{"data":{"k":"\u00fc\u4e16"}}'.encode(), "\u00fc\u4e16"),
     ],
 )
-def test_invalid_unicode_is_replaced(kinds: Declared, raw: bytes, text: str) -> None:
+def test_invalid_unicode_is_replaced(kinds: Definitions, raw: bytes, text: str) -> None:
     assert kinds["configmaps"].schema.decode_json(raw).object["data"] == {"k": text}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 
 CASES: list[tuple[str, Any, Any]] = [
     ("configmaps", {"data": None, "immutable": None, "binaryData": None}, {}),
@@ -21,11 +21,11 @@ CASES: list[tuple[str, Any, Any]] = [
 
 
 @pytest.mark.parametrize(("plural", "document", "expected"), CASES)
-def test_null_is_decoded_as_absent(kinds: Declared, plural: str, document: Any, expected: Any) -> None:
+def test_null_is_decoded_as_absent(kinds: Definitions, plural: str, document: Any, expected: Any) -> None:
     assert {"metadata": {}, **expected}.items() <= kinds.decode(plural, document).items()
 
 
-def test_every_field_of_metadata_may_be_null(kinds: Declared) -> None:
+def test_every_field_of_metadata_may_be_null(kinds: Definitions) -> None:
     fields = kinds["configmaps"].fields.by_name["metadata"].type
     document = {"metadata": {field.name: None for field in fields.fields}}  # type: ignore[union-attr]
     assert kinds.decode("configmaps", document) == {"metadata": {}}

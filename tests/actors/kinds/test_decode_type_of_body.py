@@ -6,13 +6,13 @@ import pytest
 
 from actors.kinds.schema.decoder import NotDecodable
 from actors.names import Names
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 
 
 @pytest.mark.parametrize(
     "typed", [{}, {"kind": "ConfigMap"}, {"apiVersion": "v1"}, {"kind": "", "apiVersion": ""}]
 )
-def test_matching_types_are_accepted_and_not_stored(kinds: Declared, typed: dict[str, str]) -> None:
+def test_matching_types_are_accepted_and_not_stored(kinds: Definitions, typed: dict[str, str]) -> None:
     assert kinds.decode("configmaps", {**typed, "data": {"k": "v"}}) == {"metadata": {}, "data": {"k": "v"}}
 
 
@@ -31,12 +31,12 @@ def test_matching_types_are_accepted_and_not_stored(kinds: Declared, typed: dict
         ({"kind": 5}, "apiVersion and kind must be strings"),
     ],
 )
-def test_other_types_are_refused(kinds: Declared, typed: dict[str, object], text: str) -> None:
+def test_other_types_are_refused(kinds: Definitions, typed: dict[str, object], text: str) -> None:
     with pytest.raises(NotDecodable, match=text):
         kinds.decode("configmaps", typed)
 
 
-def test_api_version_includes_the_group(kinds: Declared, names: Names) -> None:
+def test_api_version_includes_the_group(kinds: Definitions, names: Names) -> None:
     kinds.decode("leases", {"kind": "Lease", "apiVersion": f"{names.group('coordination')}/v1"})
     with pytest.raises(NotDecodable, match="does not match the expected API version"):
         kinds.decode("leases", {"kind": "Lease", "apiVersion": "v1"})

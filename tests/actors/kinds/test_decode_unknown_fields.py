@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 
 CASES = [
     ("configmaps", b'{"bogus":1}', ['unknown field "bogus"']),
@@ -31,19 +31,19 @@ CASES = [
 
 @pytest.mark.parametrize(("plural", "raw", "problems"), CASES)
 def test_unknown_fields_are_reported_with_their_paths(
-    kinds: Declared, plural: str, raw: bytes, problems: list[str]
+    kinds: Definitions, plural: str, raw: bytes, problems: list[str]
 ) -> None:
     decoded = kinds[plural].schema.decode_json(raw)
     assert list(decoded.problems) == problems
     assert "bogus" not in decoded.object
 
 
-def test_decoded_objects_report_the_problems_of_their_parser_first(kinds: Declared) -> None:
+def test_decoded_objects_report_the_problems_of_their_parser_first(kinds: Definitions) -> None:
     decoded = kinds["configmaps"].schema.decode_object({"a": 1}, ('duplicate field "data.k"',))
     assert decoded.problems == ('duplicate field "data.k"', 'unknown field "a"')
 
 
-def test_fifty_unknown_fields_are_named_and_the_others_counted(kinds: Declared) -> None:
+def test_fifty_unknown_fields_are_named_and_the_others_counted(kinds: Definitions) -> None:
     document = {f"field-{number}": 1 for number in range(5000)}
     *named, last = kinds["configmaps"].schema.decode_object(document).problems
     assert (len(named), last) == (50, "and 4950 more such problems")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.kinds.schema.decoder import NotDecodable
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 
 CASES = [
     ("configmaps", b'{"data":"x"}', "string into Go struct field ConfigMap.data of type map[string]string"),
@@ -39,7 +39,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("plural", "raw", "text"), CASES)
-def test_error_names_the_field_and_both_types(kinds: Declared, plural: str, raw: bytes, text: str) -> None:
+def test_error_names_the_field_and_both_types(kinds: Definitions, plural: str, raw: bytes, text: str) -> None:
     kind = kinds[plural].kind
     with pytest.raises(NotDecodable) as refused:
         kinds[plural].schema.decode_json(raw)
@@ -48,11 +48,11 @@ def test_error_names_the_field_and_both_types(kinds: Declared, plural: str, raw:
     )
 
 
-def test_wrong_type_takes_precedence_over_unknown_fields(kinds: Declared) -> None:
+def test_wrong_type_takes_precedence_over_unknown_fields(kinds: Definitions) -> None:
     with pytest.raises(NotDecodable, match=r"ConfigMap\.data of type"):
         kinds["configmaps"].schema.decode_json(b'{"bogus":1,"data":5}')
 
 
-def test_first_of_several_wrong_types_is_reported(kinds: Declared) -> None:
+def test_first_of_several_wrong_types_is_reported(kinds: Definitions) -> None:
     with pytest.raises(NotDecodable, match=r"ConfigMap\.immutable"):
         kinds["configmaps"].schema.decode_json(b'{"immutable":5,"data":5}')

@@ -9,7 +9,7 @@ import pytest
 from actors.kinds.declaration.meta import TEMPLATE_META
 from actors.kinds.schema.decoder import Schema
 from actors.kinds.schema.fields import STRING, TIME, Field, ListOf, Struct
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 
 CASES: list[tuple[str, Any, Any]] = [
     ("configmaps", {"data": {}, "binaryData": {}}, {"metadata": {}}),
@@ -28,12 +28,12 @@ CASES: list[tuple[str, Any, Any]] = [
 
 @pytest.mark.parametrize(("plural", "document", "expected"), CASES)
 def test_zero_values_are_omitted_or_kept_by_field(
-    kinds: Declared, plural: str, document: Any, expected: Any
+    kinds: Definitions, plural: str, document: Any, expected: Any
 ) -> None:
     assert kinds.decode(plural, document) == (expected or {"metadata": {}, **document})
 
 
-def test_event_keeps_fields_that_go_cannot_omit(kinds: Declared) -> None:
+def test_event_keeps_fields_that_go_cannot_omit(kinds: Definitions) -> None:
     assert kinds.decode("events", {"count": 0}) == {
         "metadata": {},
         "involvedObject": {},
@@ -46,13 +46,13 @@ def test_event_keeps_fields_that_go_cannot_omit(kinds: Declared) -> None:
     }
 
 
-def test_node_keeps_empty_node_info(kinds: Declared) -> None:
+def test_node_keeps_empty_node_info(kinds: Definitions) -> None:
     status = kinds.decode("nodes", {})["status"]
     assert status["daemonEndpoints"] == {"kubeletEndpoint": {"Port": 0}}
     assert set(status["nodeInfo"].values()) == {""} and len(status["nodeInfo"]) == 10
 
 
-def test_empty_list_that_is_never_omitted_is_null(kinds: Declared) -> None:
+def test_empty_list_that_is_never_omitted_is_null(kinds: Definitions) -> None:
     expression = {"matchLabelExpressions": [{"key": "z", "values": []}]}
     decoded = kinds.decode("storageclasses", {"allowedTopologies": [expression]})
     assert decoded["allowedTopologies"] == [{"matchLabelExpressions": [{"key": "z", "values": None}]}]

@@ -14,7 +14,7 @@ from actors.kinds.built_in import built_in
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.schema.decoder import Decoded, NotDecodable
 from actors.names import CLUSTER
-from tests.actors.kinds.documents import Documents
+from tests.actors.kinds.documents import RandomDocuments
 
 DEFINITIONS = built_in(CLUSTER).definitions
 FEW_EXAMPLES = settings(max_examples=150, deadline=None)
@@ -47,7 +47,7 @@ def order(value: Any) -> Any:
 @FEW_EXAMPLES
 @given(SEEDS, FORMATS)
 def test_decoders_agree_on_random_documents(definition: Definition, seed: int, format_name: str) -> None:
-    raw = FORMATTERS[format_name](Documents(seed).of(definition.fields))
+    raw = FORMATTERS[format_name](RandomDocuments(seed).of(definition.fields))
     assert as_served(definition, raw) == exactly(definition, raw)
     assert order(as_served(definition, raw)) == order(exactly(definition, raw))
 
@@ -56,7 +56,7 @@ def test_decoders_agree_on_random_documents(definition: Definition, seed: int, f
 @FEW_EXAMPLES
 @given(SEEDS)
 def test_decoded_objects_decode_like_their_json(definition: Definition, seed: int) -> None:
-    document = Documents(seed).of(definition.fields)
+    document = RandomDocuments(seed).of(definition.fields)
     try:
         from_tree: Decoded | str = definition.schema.decode_object(document)
     except NotDecodable as error:
@@ -68,7 +68,7 @@ def test_decoded_objects_decode_like_their_json(definition: Definition, seed: in
 @FEW_EXAMPLES
 @given(SEEDS)
 def test_decoding_is_idempotent(definition: Definition, seed: int) -> None:
-    decoded = as_served(definition, compact(Documents(seed, luck=400).of(definition.fields)))
+    decoded = as_served(definition, compact(RandomDocuments(seed, junk_one_in=400).of(definition.fields)))
     if isinstance(decoded, Decoded):
         again = as_served(definition, orjson.dumps(decoded.object))
         assert isinstance(again, Decoded) and order(again.object) == order(decoded.object)
@@ -81,7 +81,7 @@ def test_every_duplicate_member_is_reported(
     plural: str, seed: int, which: int, where: int, comma: bytes
 ) -> None:
     definition = next(d for d in DEFINITIONS if d.plural == plural)
-    members = list(Documents(seed).of(definition.fields).items()) or [("metadata", {})]
+    members = list(RandomDocuments(seed).of(definition.fields).items()) or [("metadata", {})]
     repeated = members[which % len(members)]
     members.insert(where % len(members), repeated)
     raw = b"{" + comma.join(b'"%s":%s' % (name.encode(), compact(member)) for name, member in members) + b"}"

@@ -8,7 +8,7 @@ import pytest
 
 from actors.kinds.apps.deployment import COLUMNS, ROLLBACK
 from actors.kinds.schema.decoder import NotDecodable
-from tests.actors.kinds.declared import Declared, replace
+from tests.actors.kinds.definitions import Definitions, replace
 from tests.actors.kinds.workload import template, with_status, workload
 
 PLURAL = "deployments"
@@ -18,7 +18,7 @@ def annotated(text: str) -> dict[str, Any]:
     return {**workload(), "metadata": {"name": "a", "annotations": {ROLLBACK: text}}}
 
 
-def test_create_sets_defaults(kinds: Declared) -> None:
+def test_create_sets_defaults(kinds: Definitions) -> None:
     stored = kinds.stored(PLURAL, with_status(workload(), replicas=3))
     spec = stored["spec"]
     assert list(spec) == [
@@ -30,16 +30,16 @@ def test_create_sets_defaults(kinds: Declared) -> None:
         "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"},
     }
     assert stored["status"] == {} and stored["metadata"]["generation"] == 1
-    assert kinds.created(PLURAL, workload()) == []
+    assert kinds.create_causes(PLURAL, workload()) == []
     assert kinds.stored(PLURAL, workload(replicas=0))["spec"]["replicas"] == 0
 
 
-def test_recreate_strategy_forbids_rolling_update(kinds: Declared) -> None:
+def test_recreate_strategy_forbids_rolling_update(kinds: Definitions) -> None:
     assert kinds.stored(PLURAL, workload(strategy={"type": "Recreate"}))["spec"]["strategy"] == {
         "type": "Recreate"
     }
     strategy = {"type": "Recreate", "rollingUpdate": {"maxSurge": 1}}
-    assert kinds.created(PLURAL, workload(strategy=strategy)) == [
+    assert kinds.create_causes(PLURAL, workload(strategy=strategy)) == [
         (
             "spec.strategy.rollingUpdate",
             "Forbidden: may not be specified when strategy `type` is 'Recreate'",
@@ -61,9 +61,9 @@ def test_recreate_strategy_forbids_rolling_update(kinds: Declared) -> None:
     ],
 )
 def test_create_reports_invalid_rolling_updates(
-    kinds: Declared, rolling_update: Any, wrong: list[str]
+    kinds: Definitions, rolling_update: Any, wrong: list[str]
 ) -> None:
-    causes = kinds.created(PLURAL, workload(strategy={"rollingUpdate": rolling_update}))
+    causes = kinds.create_causes(PLURAL, workload(strategy={"rollingUpdate": rolling_update}))
     assert [field for field, _ in causes] == [f"spec.strategy.rollingUpdate.{part}" for part in wrong]
 
 
@@ -89,22 +89,22 @@ def test_create_reports_invalid_rolling_updates(
         ({"template": template(containers=[])}, ["template.spec.containers"]),
     ],
 )
-def test_create_reports_invalid_fields(kinds: Declared, spec: Any, wrong: list[str]) -> None:
-    causes = kinds.created(PLURAL, workload(**spec))
+def test_create_reports_invalid_fields(kinds: Definitions, spec: Any, wrong: list[str]) -> None:
+    causes = kinds.create_causes(PLURAL, workload(**spec))
     assert [field for field, _ in causes] == [f"spec.{part}" for part in wrong]
 
 
-def test_several_replicas_need_read_only_disks(kinds: Declared) -> None:
+def test_several_replicas_need_read_only_disks(kinds: Definitions) -> None:
     volume = {"name": "v", "gcePersistentDisk": {"pdName": "d"}}
-    assert kinds.created(PLURAL, workload(template=template(volumes=[volume]))) == []
-    causes = kinds.created(PLURAL, workload(replicas=2, template=template(volumes=[volume])))
+    assert kinds.create_causes(PLURAL, workload(template=template(volumes=[volume]))) == []
+    causes = kinds.create_causes(PLURAL, workload(replicas=2, template=template(volumes=[volume])))
     assert [field for field, _ in causes] == ["spec.template.spec.volumes[0].gcePersistentDisk.readOnly"]
 
 
-def test_selector_is_immutable(kinds: Declared) -> None:
+def test_selector_is_immutable(kinds: Definitions) -> None:
     labels = {"b": "c"}
     after = workload(selector={"matchLabels": labels}, template=template(labels))
-    _, causes = kinds.replaced(PLURAL, workload(), after)
+    _, causes = kinds.update(PLURAL, workload(), after)
     formatted = (
         'v1.LabelSelector{MatchLabels:map[string]string{"b":"c"}, '
         "MatchExpressions:[]v1.LabelSelectorRequirement(nil)}"
@@ -112,26 +112,26 @@ def test_selector_is_immutable(kinds: Declared) -> None:
     assert causes == [("spec.selector", f"Invalid value: {formatted}: field is immutable")]
 
 
-def test_generation_counts_changes_of_spec_and_annotations(kinds: Declared) -> None:
+def test_generation_counts_changes_of_spec_and_annotations(kinds: Definitions) -> None:
     labelled = {**workload(), "metadata": {"name": "a", "labels": {"l": "1"}}}
     annotated_workload = {**workload(), "metadata": {"name": "a", "annotations": {"n": "1"}}}
     for after, generation in ((labelled, 1), (annotated_workload, 2), (workload(minReadySeconds=3), 2)):
-        new, causes = kinds.replaced(PLURAL, workload(), after)
+        new, causes = kinds.update(PLURAL, workload(), after)
         assert causes == [] and new["metadata"]["generation"] == generation
 
 
-def test_status_subresource_changes_only_the_status(kinds: Declared) -> None:
+def test_status_subresource_changes_only_the_status(kinds: Definitions) -> None:
     found = with_status(workload(replicas=7), replicas=2, readyReplicas=1, collisionCount=0)
     found["metadata"] = {"name": "a", "labels": {"l": "1"}}
-    new, causes = kinds.replaced(PLURAL, workload(), found, "status")
+    new, causes = kinds.update(PLURAL, workload(), found, "status")
     assert causes == [] and new["spec"]["replicas"] == 1 and "labels" not in new["metadata"]
     assert new["status"] == {"replicas": 2, "readyReplicas": 1, "collisionCount": 0}
-    assert kinds.replaced(PLURAL, workload(), found)[0]["status"] == {}
+    assert kinds.update(PLURAL, workload(), found)[0]["status"] == {}
 
 
-def test_absent_status_counts_are_validated_as_zero(kinds: Declared) -> None:
+def test_absent_status_counts_are_validated_as_zero(kinds: Definitions) -> None:
     wrong = with_status(workload(), replicas=-1, readyReplicas=-1)
-    assert kinds.replaced(PLURAL, workload(), wrong, "status")[1] == [
+    assert kinds.update(PLURAL, workload(), wrong, "status")[1] == [
         ("status.replicas", "Invalid value: -1: must be greater than or equal to 0"),
         ("status.readyReplicas", "Invalid value: -1: must be greater than or equal to 0"),
         ("status.updatedReplicas", "Invalid value: 0: cannot be greater than status.replicas"),
@@ -140,11 +140,11 @@ def test_absent_status_counts_are_validated_as_zero(kinds: Declared) -> None:
     ]
 
 
-def test_status_update_validates_counts(kinds: Declared) -> None:
+def test_status_update_validates_counts(kinds: Definitions) -> None:
     wrong = with_status(
         workload(), replicas=1, updatedReplicas=2, readyReplicas=2, availableReplicas=3, collisionCount=-1
     )
-    assert kinds.replaced(PLURAL, workload(), wrong, "status")[1] == [
+    assert kinds.update(PLURAL, workload(), wrong, "status")[1] == [
         ("status.collisionCount", "Invalid value: -1: must be greater than or equal to 0"),
         ("status.updatedReplicas", "Invalid value: 2: cannot be greater than status.replicas"),
         ("status.readyReplicas", "Invalid value: 2: cannot be greater than status.replicas"),
@@ -153,7 +153,7 @@ def test_status_update_validates_counts(kinds: Declared) -> None:
     ]
 
 
-def test_collision_count_cannot_decrease(kinds: Declared) -> None:
+def test_collision_count_cannot_decrease(kinds: Definitions) -> None:
     old, new = kinds.stored(PLURAL, workload()), kinds.stored(PLURAL, workload())
     old["status"] = {"collisionCount": 2}
     new["status"] = {}
@@ -161,15 +161,15 @@ def test_collision_count_cannot_decrease(kinds: Declared) -> None:
     assert [message for _, message in causes] == ["Invalid value: 0: cannot be decremented"]
 
 
-def test_rollback_annotation_of_older_versions_is_kept_and_validated(kinds: Declared) -> None:
+def test_rollback_annotation_of_older_versions_is_kept_and_validated(kinds: Definitions) -> None:
     assert kinds.stored(PLURAL, annotated("3"))["metadata"]["annotations"] == {ROLLBACK: "3"}
     assert "annotations" not in kinds.stored(PLURAL, annotated(""))["metadata"]
-    assert [field for field, _ in kinds.created(PLURAL, annotated("-3"))] == ["spec.rollback.version"]
+    assert [field for field, _ in kinds.create_causes(PLURAL, annotated("-3"))] == ["spec.rollback.version"]
     with pytest.raises(NotDecodable, match="failed to parse annotation"):
         kinds.decode(PLURAL, annotated("x"))
 
 
-def test_table_cells_are_computed_from_the_object(kinds: Declared) -> None:
+def test_table_cells_are_computed_from_the_object(kinds: Definitions) -> None:
     stored = kinds.stored(PLURAL, workload(replicas=3))
     stored["status"] = {"replicas": 3, "readyReplicas": 2, "updatedReplicas": 1, "availableReplicas": 1}
     cells = {column.name: column.cell(stored, 0) for column in COLUMNS}
@@ -177,7 +177,7 @@ def test_table_cells_are_computed_from_the_object(kinds: Declared) -> None:
     assert (cells["Containers"], cells["Images"], cells["Selector"]) == ("c", "img:1", "app=x")
 
 
-def test_template_causes_warnings_on_create_only(kinds: Declared) -> None:
+def test_template_causes_warnings_on_create_only(kinds: Definitions) -> None:
     with_git_repo = workload(template=template(volumes=[{"name": "v", "gitRepo": {"repository": "r"}}]))
     definition = kinds[PLURAL]
     new = kinds.stored(PLURAL, with_git_repo)
@@ -187,7 +187,7 @@ def test_template_causes_warnings_on_create_only(kinds: Declared) -> None:
     assert definition.strategy.warnings(new, new) == []
 
 
-def test_scale_subresource_reads_and_sets_replicas(kinds: Declared) -> None:
+def test_scale_subresource_reads_and_sets_replicas(kinds: Definitions) -> None:
     scale = kinds[PLURAL].subresource("scale")
     assert scale is not None and scale.view is not None and scale.update_object is not None
     stored = kinds.stored(PLURAL, workload(replicas=2))

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.actors.kinds.declared import Declared
-from tests.actors.kinds.documented import at, valid_document
+from tests.actors.kinds.definitions import Definitions
+from tests.actors.kinds.documented import valid_document, value_at
 
 VOLUME = "spec.volumes.0"
 
@@ -90,10 +90,10 @@ DEFAULTS: list[tuple[str, str, dict[str, Any], Any]] = [
     [pytest.param(*case, id=f"{case[0]}-{case[1]}") for case in DEFAULTS],
 )
 def test_field_gets_its_documented_default(
-    kinds: Declared, plural: str, path: str, given: dict[str, Any], default: Any
+    kinds: Definitions, plural: str, path: str, given: dict[str, Any], default: Any
 ) -> None:
     document = valid_document(plural)
     if "volumes" in given:
         document["spec"]["volumes"] = [{"name": "v", **given["volumes"]}]
-    assert at(kinds.stored(plural, document), path) == default
-    assert kinds.created(plural, document) == []
+    assert value_at(kinds.stored(plural, document), path) == default
+    assert kinds.create_causes(plural, document) == []

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from actors.kinds.schema.fields import Field, ListOf, Struct, Type
-from tests.actors.kinds.declared import Declared
-from tests.actors.kinds.documented import CLAIM, LABELS, TERM, at, valid_document
+from tests.actors.kinds.definitions import Definitions
+from tests.actors.kinds.documented import CLAIM, LABELS, TERM, valid_document, value_at
 
 RANGES = {"rule": "MustRunAs", "ranges": [{"min": 1, "max": 2}]}
 KEY = {"key": "k", "path": "p/q", "mode": 0o400}
@@ -215,13 +215,13 @@ FIELDS: list[tuple[str, str, Any]] = [
 @pytest.mark.parametrize(
     ("plural", "path", "value"), [pytest.param(*case, id=f"{case[0]}-{case[1]}") for case in FIELDS]
 )
-def test_documented_field_is_stored_as_sent(kinds: Declared, plural: str, path: str, value: Any) -> None:
+def test_documented_field_is_stored_as_sent(kinds: Definitions, plural: str, path: str, value: Any) -> None:
     changes = {path: value}
     if (plural, path) == ("persistentvolumes", "spec.volumeMode"):
         changes["spec.local"] = {"path": "/d"}
     document = valid_document(plural, changes)
-    assert kinds.created(plural, document) == []
-    assert at(kinds.stored(plural, document), path) == value
+    assert kinds.create_causes(plural, document) == []
+    assert value_at(kinds.stored(plural, document), path) == value
 
 
 STATUS: list[tuple[str, Any]] = [
@@ -269,24 +269,24 @@ STATUS: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("plural", "status"), [pytest.param(*case, id=case[0]) for case in STATUS])
-def test_status_subresource_stores_the_status_as_sent(kinds: Declared, plural: str, status: Any) -> None:
+def test_status_subresource_stores_the_status_as_sent(kinds: Definitions, plural: str, status: Any) -> None:
     before = valid_document(plural)
-    stored, causes = kinds.replaced(plural, before, {**before, "status": status}, "status")
+    stored, causes = kinds.update(plural, before, {**before, "status": status}, "status")
     assert (stored["status"], causes) == (status, [])
 
 
 @pytest.mark.parametrize("plural", ["statefulsets", "persistentvolumeclaims"])
-def test_conditions_are_merged_by_type(kinds: Declared, plural: str) -> None:
+def test_conditions_are_merged_by_type(kinds: Definitions, plural: str) -> None:
     conditions = field(kinds[plural].fields, "status", "conditions")
     assert (conditions.patch, conditions.merge_key) == ("merge", "type")
 
 
-def test_drivers_of_csi_node_are_merged_by_name(kinds: Declared) -> None:
+def test_drivers_of_csi_node_are_merged_by_name(kinds: Definitions) -> None:
     drivers = field(kinds["csinodes"].fields, "spec", "drivers")
     assert (drivers.patch, drivers.merge_key) == ("merge", "name")
 
 
-def test_token_requests_are_atomic(kinds: Declared) -> None:
+def test_token_requests_are_atomic(kinds: Definitions) -> None:
     assert field(kinds["csidrivers"].fields, "spec", "tokenRequests").list_type == "atomic"
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.documented import ANY, CLAIM, LABELS, valid_document
 
 MEBIBYTE = 1024 * 1024
@@ -300,11 +300,11 @@ RULES: list[tuple[str, str, dict[str, Any], str]] = [
     [pytest.param(*case[1:], id=f"{case[1]}-{case[0]}".replace(" ", "_")) for case in RULES],
 )
 def test_violation_of_documented_rule_is_refused_at_its_field(
-    kinds: Declared, plural: str, changes: dict[str, Any], field: str
+    kinds: Definitions, plural: str, changes: dict[str, Any], field: str
 ) -> None:
     fields = [
         one.removeprefix("spec.volumes[0].")
-        for one, _ in kinds.created(plural, valid_document(plural, changes))
+        for one, _ in kinds.create_causes(plural, valid_document(plural, changes))
     ]
     assert any(one.startswith(field) for one in fields), fields
 
@@ -328,29 +328,29 @@ IMMUTABLE: list[tuple[str, str, Any, Any]] = [
     [pytest.param(*case, id=f"{case[0]}-{case[1]}") for case in IMMUTABLE],
 )
 def test_documented_immutable_field_cannot_change(
-    kinds: Declared, plural: str, path: str, before: Any, after: Any
+    kinds: Definitions, plural: str, path: str, before: Any, after: Any
 ) -> None:
-    _, causes = kinds.replaced(
+    _, causes = kinds.update(
         plural, valid_document(plural, {path: before}), valid_document(plural, {path: after})
     )
     assert causes and all(path.startswith(field.split(".")[0]) for field, _ in causes)
 
 
 @pytest.mark.parametrize("plural", ["configmaps", "secrets"])
-def test_immutable_objects_keep_their_data_but_not_their_metadata(kinds: Declared, plural: str) -> None:
+def test_immutable_objects_keep_their_data_but_not_their_metadata(kinds: Definitions, plural: str) -> None:
     before = valid_document(plural, {"data": {"k": "AA=="}, "immutable": True})
-    _, causes = kinds.replaced(plural, before, {**before, "data": {"k": "AQ=="}})
+    _, causes = kinds.update(plural, before, {**before, "data": {"k": "AQ=="}})
     assert [field for field, _ in causes] == ["data"]
     labelled = {**before, "metadata": {"name": "a", "labels": {"x": "y"}}}
-    assert kinds.replaced(plural, before, labelled)[1] == []
+    assert kinds.update(plural, before, labelled)[1] == []
 
 
-def test_storage_capacity_of_csi_driver_is_mutable(kinds: Declared) -> None:
+def test_storage_capacity_of_csi_driver_is_mutable(kinds: Definitions) -> None:
     before, after = valid_document("csidrivers"), valid_document("csidrivers", {"spec.storageCapacity": True})
-    assert kinds.replaced("csidrivers", before, after)[1] == []
+    assert kinds.update("csidrivers", before, after)[1] == []
 
 
-def test_create_copies_the_data_source_to_both_fields(kinds: Declared) -> None:
+def test_create_copies_the_data_source_to_both_fields(kinds: Definitions) -> None:
     for path, other in (("spec.dataSource", "dataSourceRef"), ("spec.dataSourceRef", "dataSource")):
         stored = kinds.stored(
             "persistentvolumeclaims", valid_document("persistentvolumeclaims", {path: OTHER_CLAIM})
@@ -358,21 +358,23 @@ def test_create_copies_the_data_source_to_both_fields(kinds: Declared) -> None:
         assert stored["spec"][other] == {"apiGroup": None, **OTHER_CLAIM}
 
 
-def test_data_source_of_another_kind_is_dropped(kinds: Declared) -> None:
+def test_data_source_of_another_kind_is_dropped(kinds: Definitions) -> None:
     document = valid_document(
         "persistentvolumeclaims", {"spec.dataSource": {"kind": "ConfigMap", "name": "c"}}
     )
     assert "dataSource" not in kinds.stored("persistentvolumeclaims", document)["spec"]
 
 
-def test_string_data_is_merged_into_data_and_never_stored(kinds: Declared) -> None:
+def test_string_data_is_merged_into_data_and_never_stored(kinds: Definitions) -> None:
     document = valid_document("secrets", {"data": {"a": "AA==", "b": "AA=="}, "stringData": {"b": "x"}})
     stored = kinds.stored("secrets", document)
     assert stored["data"] == {"a": "AA==", "b": "eA=="} and "stringData" not in stored
 
 
-def test_run_as_any_needs_no_ranges(kinds: Declared) -> None:
+def test_run_as_any_needs_no_ranges(kinds: Definitions) -> None:
     assert (
-        kinds.created("podsecuritypolicies", valid_document("podsecuritypolicies", {"spec.runAsGroup": ANY}))
+        kinds.create_causes(
+            "podsecuritypolicies", valid_document("podsecuritypolicies", {"spec.runAsGroup": ANY})
+        )
         == []
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 
 
 def endpoint_slice(kind: str = "IPv4", **parts: Any) -> dict[str, Any]:
@@ -17,7 +17,7 @@ def with_addresses(kind: str, *addresses: str) -> dict[str, Any]:
     return endpoint_slice(kind, endpoints=[{"addresses": list(addresses)}])
 
 
-def test_create_sets_defaults(kinds: Declared) -> None:
+def test_create_sets_defaults(kinds: Definitions) -> None:
     sent = endpoint_slice(ports=[{}, {"name": "p", "port": 80, "protocol": "UDP"}])
     stored = kinds.stored("endpointslices", sent)
     assert stored["ports"] == [
@@ -30,10 +30,10 @@ def test_create_sets_defaults(kinds: Declared) -> None:
     ]
 
 
-def test_deprecated_topology_is_dropped(kinds: Declared) -> None:
+def test_deprecated_topology_is_dropped(kinds: Definitions) -> None:
     old_form = endpoint_slice(endpoints=[{"addresses": ["1.2.3.4"], "deprecatedTopology": {"a": "b"}}])
     assert "deprecatedTopology" not in kinds.stored("endpointslices", old_form)["endpoints"][0]
-    new, _ = kinds.replaced("endpointslices", with_addresses("IPv4", "1.2.3.4"), old_form)
+    new, _ = kinds.update("endpointslices", with_addresses("IPv4", "1.2.3.4"), old_form)
     assert "deprecatedTopology" not in new["endpoints"][0]
     assert new["metadata"]["generation"] == 2  # sending the field counts as a change, although it is dropped
 
@@ -68,58 +68,58 @@ def test_deprecated_topology_is_dropped(kinds: Declared) -> None:
     ],
 )
 def test_create_reports_invalid_addresses(
-    kinds: Declared, kind: str, address: str, messages: list[str]
+    kinds: Definitions, kind: str, address: str, messages: list[str]
 ) -> None:
-    assert kinds.created("endpointslices", with_addresses(kind, address)) == [
+    assert kinds.create_causes("endpointslices", with_addresses(kind, address)) == [
         ("endpoints[0].addresses[0]", message) for message in messages
     ]
 
 
-def test_fqdn_address_is_made_of_dns_labels(kinds: Declared) -> None:
+def test_fqdn_address_is_made_of_dns_labels(kinds: Definitions) -> None:
     for wrong in ("Bad_.example.com", "a" * 64 + ".com"):
-        assert [field for field, _ in kinds.created("endpointslices", with_addresses("FQDN", wrong))] == [
-            "endpoints[0].addresses[0]"
-        ]
+        assert [
+            field for field, _ in kinds.create_causes("endpointslices", with_addresses("FQDN", wrong))
+        ] == ["endpoints[0].addresses[0]"]
 
 
-def test_address_type_is_required_and_immutable(kinds: Declared) -> None:
-    assert kinds.created("endpointslices", endpoint_slice("")) == [("addressType", "Required value")]
-    assert kinds.created("endpointslices", endpoint_slice("MAC")) == [
+def test_address_type_is_required_and_immutable(kinds: Definitions) -> None:
+    assert kinds.create_causes("endpointslices", endpoint_slice("")) == [("addressType", "Required value")]
+    assert kinds.create_causes("endpointslices", endpoint_slice("MAC")) == [
         ("addressType", 'Unsupported value: "MAC": supported values: "FQDN", "IPv4", "IPv6"')
     ]
-    _, causes = kinds.replaced("endpointslices", endpoint_slice("IPv4"), endpoint_slice("IPv6"))
+    _, causes = kinds.update("endpointslices", endpoint_slice("IPv4"), endpoint_slice("IPv6"))
     assert causes == [("addressType", 'Invalid value: "IPv6": field is immutable')]
 
 
-def test_numbers_of_endpoints_addresses_and_ports_are_limited(kinds: Declared) -> None:
+def test_numbers_of_endpoints_addresses_and_ports_are_limited(kinds: Definitions) -> None:
     one = {"addresses": ["1.2.3.4"]}
-    assert kinds.created("endpointslices", endpoint_slice(endpoints=[one] * 1001)) == [
+    assert kinds.create_causes("endpointslices", endpoint_slice(endpoints=[one] * 1001)) == [
         ("endpoints", "Too many: 1001: must have at most 1000 items")
     ]
-    assert kinds.created("endpointslices", with_addresses("IPv4", *["1.2.3.4"] * 101)) == [
+    assert kinds.create_causes("endpointslices", with_addresses("IPv4", *["1.2.3.4"] * 101)) == [
         ("endpoints[0].addresses", "Too many: 101: must have at most 100 items")
     ]
-    assert kinds.created("endpointslices", endpoint_slice(endpoints=[{"addresses": []}])) == [
+    assert kinds.create_causes("endpointslices", endpoint_slice(endpoints=[{"addresses": []}])) == [
         ("endpoints[0].addresses", "Required value: must contain at least 1 address")
     ]
-    assert kinds.created("endpointslices", endpoint_slice(ports=[{}] * 20001)) == [
+    assert kinds.create_causes("endpointslices", endpoint_slice(ports=[{}] * 20001)) == [
         ("ports", "Too many: 20001: must have at most 20000 items")
     ]
 
 
-def test_node_name_and_hostname_are_validated(kinds: Declared) -> None:
+def test_node_name_and_hostname_are_validated(kinds: Definitions) -> None:
     wrong = endpoint_slice(endpoints=[{"addresses": ["1.2.3.4"], "hostname": "a.b", "nodeName": "Bad_"}])
-    assert [field for field, _ in kinds.created("endpointslices", wrong)] == [
+    assert [field for field, _ in kinds.create_causes("endpointslices", wrong)] == [
         "endpoints[0].nodeName",
         "endpoints[0].hostname",
     ]
 
 
-def test_zone_hints_are_validated(kinds: Declared) -> None:
+def test_zone_hints_are_validated(kinds: Definitions) -> None:
     def hinted(*zones: str) -> list[tuple[str, str]]:
         hints = {"forZones": [{"name": zone} for zone in zones]}
         sent = endpoint_slice(endpoints=[{"addresses": ["1.2.3.4"], "hints": hints}])
-        return kinds.created("endpointslices", sent)
+        return kinds.create_causes("endpointslices", sent)
 
     field = "endpoints[0].hints.forZones"
     assert hinted("a", "b") == []
@@ -139,27 +139,27 @@ def test_zone_hints_are_validated(kinds: Declared) -> None:
         ),
     ],
 )
-def test_create_reports_invalid_ports(kinds: Declared, port: Any, expected: list[tuple[str, str]]) -> None:
+def test_create_reports_invalid_ports(kinds: Definitions, port: Any, expected: list[tuple[str, str]]) -> None:
     sent = endpoint_slice(ports=[{"name": "p"}, port])
-    assert kinds.created("endpointslices", sent) == [
+    assert kinds.create_causes("endpointslices", sent) == [
         (f"ports[1].{field}", message) for field, message in expected
     ]
 
 
-def test_formats_of_port_names_and_app_protocols_are_validated(kinds: Declared) -> None:
+def test_formats_of_port_names_and_app_protocols_are_validated(kinds: Definitions) -> None:
     sent = endpoint_slice(ports=[{"name": "Bad_", "appProtocol": "/"}])
-    assert {field for field, _ in kinds.created("endpointslices", sent)} == {
+    assert {field for field, _ in kinds.create_causes("endpointslices", sent)} == {
         "ports[0].name",
         "ports[0].appProtocol",
     }
 
 
-def test_generation_counts_changes_of_contents_and_labels(kinds: Declared) -> None:
+def test_generation_counts_changes_of_contents_and_labels(kinds: Definitions) -> None:
     before = endpoint_slice()
-    assert kinds.replaced("endpointslices", before, before)[0]["metadata"]["generation"] == 1
+    assert kinds.update("endpointslices", before, before)[0]["metadata"]["generation"] == 1
     labelled = {**before, "metadata": {"name": "a", "labels": {"a": "b"}}}
     annotated = {**before, "metadata": {"name": "a", "annotations": {"a": "b"}}}
-    assert kinds.replaced("endpointslices", before, labelled)[0]["metadata"]["generation"] == 2
-    assert kinds.replaced("endpointslices", before, annotated)[0]["metadata"]["generation"] == 1
+    assert kinds.update("endpointslices", before, labelled)[0]["metadata"]["generation"] == 2
+    assert kinds.update("endpointslices", before, annotated)[0]["metadata"]["generation"] == 1
     changed = endpoint_slice(ports=[{}])
-    assert kinds.replaced("endpointslices", before, changed)[0]["metadata"]["generation"] == 2
+    assert kinds.update("endpointslices", before, changed)[0]["metadata"]["generation"] == 2

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors.names import Names
-from tests.actors.kinds.declared import Declared, once
+from tests.actors.kinds.definitions import Definitions, distinct
 
 COMPLETE = {
     "metadata": {"name": "a"},
@@ -21,7 +21,7 @@ COMPLETE = {
 }
 
 
-def test_event_is_stored_as_a_core_event(kinds: Declared) -> None:
+def test_event_is_stored_as_a_core_event(kinds: Definitions) -> None:
     view = kinds["events.new"]
     assert view.type_name == kinds["events"].type_name == "events"
     stored = kinds.stored("events.new", {**COMPLETE, "note": "m", "series": {"count": 2}})
@@ -32,7 +32,7 @@ def test_event_is_stored_as_a_core_event(kinds: Declared) -> None:
     assert list(stored) == [name for name in kinds["events"].fields.by_name if name in stored]
 
 
-def test_core_event_is_converted_to_the_new_field_names(kinds: Declared) -> None:
+def test_core_event_is_converted_to_the_new_field_names(kinds: Definitions) -> None:
     conversion = kinds["events.new"].storage.conversion
     assert conversion is not None
     involved = {"kind": "Pod", "namespace": "ns", "name": "p"}
@@ -53,10 +53,10 @@ def test_core_event_is_converted_to_the_new_field_names(kinds: Declared) -> None
     assert conversion.to_storage(converted) == stored
 
 
-def test_create_requires_event_time_and_a_known_type(kinds: Declared) -> None:
-    assert kinds.created("events.new", COMPLETE) == []
+def test_create_requires_event_time_and_a_known_type(kinds: Definitions) -> None:
+    assert kinds.create_causes("events.new", COMPLETE) == []
     causes = dict(
-        kinds.created(
+        kinds.create_causes(
             "events.new", {"metadata": {"name": "a"}, "regarding": {"namespace": "ns"}, "type": "X"}
         )
     )
@@ -76,9 +76,9 @@ def test_create_requires_event_time_and_a_known_type(kinds: Declared) -> None:
     ],
 )
 def test_create_reports_deprecated_and_invalid_fields(
-    kinds: Declared, parts: Any, expected: list[str]
+    kinds: Definitions, parts: Any, expected: list[str]
 ) -> None:
-    assert [field for field, _ in kinds.created("events.new", {**COMPLETE, **parts})] == expected
+    assert [field for field, _ in kinds.create_causes("events.new", {**COMPLETE, **parts})] == expected
 
 
 @pytest.mark.parametrize(
@@ -94,12 +94,12 @@ def test_create_reports_deprecated_and_invalid_fields(
         ({"metadata": {"name": "a", "labels": {"x": "y"}}}, []),
     ],
 )
-def test_only_the_series_is_mutable(kinds: Declared, parts: Any, expected: list[str]) -> None:
-    _, causes = kinds.replaced("events.new", COMPLETE, {**COMPLETE, **parts})
-    assert [field for field, _ in once(causes)] == expected
+def test_only_the_series_is_mutable(kinds: Definitions, parts: Any, expected: list[str]) -> None:
+    _, causes = kinds.update("events.new", COMPLETE, {**COMPLETE, **parts})
+    assert [field for field, _ in distinct(causes)] == expected
 
 
-def test_field_selectors_have_the_new_field_names(kinds: Declared, names: Names) -> None:
+def test_field_selectors_have_the_new_field_names(kinds: Definitions, names: Names) -> None:
     view = kinds["events.new"]
     assert view.group == names.group("events")
     assert view.stored_field("regarding.kind") == "involvedObject.kind"

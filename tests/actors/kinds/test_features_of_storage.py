@@ -9,7 +9,7 @@ from actors.kinds.declaration.definition import Definition
 from actors.kinds.networking import network_policy
 from actors.kinds.storage import csi_driver
 from actors.names import CLUSTER
-from tests.actors.kinds.declared import Causes, create, replace
+from tests.actors.kinds.definitions import Causes, create, replace
 
 CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "2Gi"}}}
 

@@ -9,7 +9,7 @@ import pytest
 from actors.kinds import apps, batch
 from actors.kinds.declaration.definition import Definition
 from actors.names import Names
-from tests.actors.kinds.declared import create, replace
+from tests.actors.kinds.definitions import create, replace
 from tests.actors.kinds.workload import template, workload
 
 FEATURE = "UserNamespacesStatelessPodsSupport"

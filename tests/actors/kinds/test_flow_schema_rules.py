@@ -9,7 +9,7 @@ import pytest
 from actors.kinds.catalog import Catalog
 from actors.kinds.flowcontrol.flow_schema import MANDATORY
 from actors.names import Names
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 
 PLURAL = "flowschemas"
 USER = {"kind": "User", "user": {"name": "u"}}
@@ -26,11 +26,11 @@ def ruled(**rule: Any) -> dict[str, Any]:
     return schema(rules=[{k: v for k, v in whole.items() if v is not None}])
 
 
-def test_create_sets_defaults(kinds: Declared) -> None:
+def test_create_sets_defaults(kinds: Definitions) -> None:
     stored = kinds.stored(PLURAL, {**schema(), "status": {"conditions": [{"type": "Dangling"}]}})
     assert stored["spec"]["matchingPrecedence"] == 1000 and stored["status"] == {}
     assert stored["metadata"]["generation"] == 1
-    assert kinds.created(PLURAL, ruled(nonResourceRules=[URLS])) == []
+    assert kinds.create_causes(PLURAL, ruled(nonResourceRules=[URLS])) == []
 
 
 @pytest.mark.parametrize(
@@ -70,8 +70,8 @@ def test_create_sets_defaults(kinds: Declared) -> None:
         ),
     ],
 )
-def test_create_reports_invalid_fields(kinds: Declared, document: Any, field: str, message: str) -> None:
-    assert kinds.created(PLURAL, document) == [(f"spec.{field}", message)]
+def test_create_reports_invalid_fields(kinds: Definitions, document: Any, field: str, message: str) -> None:
+    assert kinds.create_causes(PLURAL, document) == [(f"spec.{field}", message)]
 
 
 @pytest.mark.parametrize(
@@ -96,9 +96,9 @@ def test_create_reports_invalid_fields(kinds: Declared, document: Any, field: st
     ],
 )
 def test_create_reports_invalid_subjects(
-    kinds: Declared, subject: Any, expected: list[tuple[str, str]]
+    kinds: Definitions, subject: Any, expected: list[tuple[str, str]]
 ) -> None:
-    assert kinds.created(PLURAL, ruled(subjects=[USER, subject])) == [
+    assert kinds.create_causes(PLURAL, ruled(subjects=[USER, subject])) == [
         (f"spec.rules[0].subjects[1].{field}", message) for field, message in expected
     ]
 
@@ -129,15 +129,19 @@ STAR = "if '*' is present, must not specify other"
         ({"namespaces": ["*", "a"]}, "namespaces", f'Invalid value: []string{{"*", "a"}}: {STAR} namespaces'),
     ],
 )
-def test_create_reports_invalid_resource_rules(kinds: Declared, parts: Any, field: str, message: str) -> None:
+def test_create_reports_invalid_resource_rules(
+    kinds: Definitions, parts: Any, field: str, message: str
+) -> None:
     sent = ruled(resourceRules=[{**RESOURCES, **parts}])
-    assert kinds.created(PLURAL, sent) == [(f"spec.rules[0].resourceRules[0].{field}", message)]
+    assert kinds.create_causes(PLURAL, sent) == [(f"spec.rules[0].resourceRules[0].{field}", message)]
 
 
-def test_cluster_scoped_rules_need_no_namespace(kinds: Declared) -> None:
+def test_cluster_scoped_rules_need_no_namespace(kinds: Definitions) -> None:
     clusterwide = {**RESOURCES, "clusterScope": True, "namespaces": []}
-    assert kinds.created(PLURAL, ruled(resourceRules=[clusterwide])) == []
-    [(field, message)] = kinds.created(PLURAL, ruled(resourceRules=[{**RESOURCES, "namespaces": ["a.b"]}]))
+    assert kinds.create_causes(PLURAL, ruled(resourceRules=[clusterwide])) == []
+    [(field, message)] = kinds.create_causes(
+        PLURAL, ruled(resourceRules=[{**RESOURCES, "namespaces": ["a.b"]}])
+    )
     assert field == "spec.rules[0].resourceRules[0].namespaces[0]"
     assert "each member of this list must be '*' or a DNS-1123 label; a lowercase" in message
 
@@ -156,36 +160,36 @@ def test_cluster_scoped_rules_need_no_namespace(kinds: Declared) -> None:
     ],
 )
 def test_create_reports_invalid_non_resource_urls(
-    kinds: Declared, urls: list[str], field: str, message: str
+    kinds: Definitions, urls: list[str], field: str, message: str
 ) -> None:
     sent = ruled(nonResourceRules=[{**URLS, "nonResourceURLs": urls}])
-    assert kinds.created(PLURAL, sent) == [
+    assert kinds.create_causes(PLURAL, sent) == [
         (f"spec.rules[0].nonResourceRules[0].nonResourceURLs{field}", message)
     ]
 
 
 @pytest.mark.parametrize("name", ["exempt", "catch-all"])
-def test_specs_of_mandatory_objects_are_immutable(kinds: Declared, name: str) -> None:
+def test_specs_of_mandatory_objects_are_immutable(kinds: Definitions, name: str) -> None:
     fixed = {"metadata": {"name": name}, "spec": MANDATORY[name]}
-    assert kinds.created(PLURAL, fixed) == []
+    assert kinds.create_causes(PLURAL, fixed) == []
     changed = {**fixed, "spec": {**MANDATORY[name], "distinguisherMethod": {"type": "ByNamespace"}}}
-    [(field, message)] = kinds.created(PLURAL, changed)
+    [(field, message)] = kinds.create_causes(PLURAL, changed)
     assert field == "spec" and message.endswith(f"spec of '{name}' must equal the fixed value")
 
 
-def test_update_changes_generation_and_status_subresource_changes_status(kinds: Declared) -> None:
+def test_update_changes_generation_and_status_subresource_changes_status(kinds: Definitions) -> None:
     found = {
         **schema(matchingPrecedence=5),
         "metadata": {"name": "a", "labels": {"a": "b"}},
         "status": {"conditions": [{"type": "Dangling", "status": "False"}]},
     }
-    new, causes = kinds.replaced(PLURAL, schema(), found)
+    new, causes = kinds.update(PLURAL, schema(), found)
     assert causes == [] and new["metadata"]["generation"] == 2 and new["status"] == {}
-    new, causes = kinds.replaced(PLURAL, schema(), found, "status")
+    new, causes = kinds.update(PLURAL, schema(), found, "status")
     assert causes == [] and new["spec"]["matchingPrecedence"] == 1000 and "labels" not in new["metadata"]
     assert new["status"]["conditions"][0]["type"] == "Dangling"
     twice = {**schema(), "status": {"conditions": [{"type": "A"}, {"type": "A"}, {}]}}
-    assert kinds.replaced(PLURAL, schema(), twice, "status")[1] == [
+    assert kinds.update(PLURAL, schema(), twice, "status")[1] == [
         ("status.conditions[1].type", 'Duplicate value: "A"'),
         ("status.conditions[2].type", "Required value: must not be empty"),
     ]

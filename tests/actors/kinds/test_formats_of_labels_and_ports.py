@@ -12,7 +12,7 @@ from actors.kinds.validation.formats import (
     port_name,
     wildcard_subdomain,
 )
-from tests.actors.kinds.declared import causes_of
+from tests.actors.kinds.definitions import causes_of
 
 DNS_1035_LABEL = (
     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character,"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 
 
 def ingress_class(controller: str = "example.com/c", **parameters: Any) -> dict[str, Any]:
@@ -16,7 +16,7 @@ def ingress_class(controller: str = "example.com/c", **parameters: Any) -> dict[
     return {"metadata": {"name": "a"}, "spec": spec}
 
 
-def test_scope_of_parameters_defaults_to_cluster(kinds: Declared) -> None:
+def test_scope_of_parameters_defaults_to_cluster(kinds: Definitions) -> None:
     stored = kinds.stored("ingressclasses", ingress_class(apiGroup="example.com"))
     assert stored["spec"]["parameters"] == {
         "apiGroup": "example.com",
@@ -35,8 +35,8 @@ def test_scope_of_parameters_defaults_to_cluster(kinds: Declared) -> None:
         ("example.com/" + "c" * 239, "Too long: must have at most 250 bytes"),
     ],
 )
-def test_create_reports_invalid_controllers(kinds: Declared, controller: str, message: str) -> None:
-    assert kinds.created("ingressclasses", ingress_class(controller)) == [("spec.controller", message)]
+def test_create_reports_invalid_controllers(kinds: Definitions, controller: str, message: str) -> None:
+    assert kinds.create_causes("ingressclasses", ingress_class(controller)) == [("spec.controller", message)]
 
 
 @pytest.mark.parametrize(
@@ -61,20 +61,22 @@ def test_create_reports_invalid_controllers(kinds: Declared, controller: str, me
     ],
 )
 def test_create_reports_invalid_parameters(
-    kinds: Declared, parameters: Any, expected: list[tuple[str, str]]
+    kinds: Definitions, parameters: Any, expected: list[tuple[str, str]]
 ) -> None:
-    assert kinds.created("ingressclasses", ingress_class(**parameters)) == [
+    assert kinds.create_causes("ingressclasses", ingress_class(**parameters)) == [
         (f"spec.parameters.{field}", message) for field, message in expected
     ]
 
 
-def test_namespace_of_parameters_must_be_a_dns_label(kinds: Declared) -> None:
+def test_namespace_of_parameters_must_be_a_dns_label(kinds: Definitions) -> None:
     wrong = ingress_class(scope="Namespace", namespace="a.b")
-    assert [field for field, _ in kinds.created("ingressclasses", wrong)] == ["spec.parameters.namespace"]
+    assert [field for field, _ in kinds.create_causes("ingressclasses", wrong)] == [
+        "spec.parameters.namespace"
+    ]
 
 
-def test_controller_is_immutable(kinds: Declared) -> None:
-    new, causes = kinds.replaced("ingressclasses", ingress_class(), ingress_class("example.com/d"))
+def test_controller_is_immutable(kinds: Definitions) -> None:
+    new, causes = kinds.update("ingressclasses", ingress_class(), ingress_class("example.com/d"))
     assert causes == [("spec.controller", 'Invalid value: "example.com/d": field is immutable')]
-    new, causes = kinds.replaced("ingressclasses", ingress_class(), ingress_class(scope="Cluster"))
+    new, causes = kinds.update("ingressclasses", ingress_class(), ingress_class(scope="Cluster"))
     assert causes == [] and new["metadata"]["generation"] == 2

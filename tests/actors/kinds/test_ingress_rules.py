@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors.names import Names
-from tests.actors.kinds.declared import Declared, once
+from tests.actors.kinds.definitions import Definitions, distinct
 
 BACKEND = {"service": {"name": "s", "port": {"number": 80}}}
 
@@ -25,7 +25,7 @@ def with_host(host: str) -> dict[str, Any]:
     return ingress(rules=[{"host": host}])
 
 
-def test_all_fields_are_stored_as_sent(kinds: Declared) -> None:
+def test_all_fields_are_stored_as_sent(kinds: Definitions) -> None:
     whole = ingress(
         ingressClassName="c",
         defaultBackend={"resource": {"apiGroup": "example.com", "kind": "Bucket", "name": "b"}},
@@ -46,11 +46,11 @@ def test_all_fields_are_stored_as_sent(kinds: Declared) -> None:
         ],
     )
     assert kinds.decode("ingresses", whole)["spec"] == whole["spec"]
-    assert kinds.created("ingresses", whole) == []
+    assert kinds.create_causes("ingresses", whole) == []
 
 
-def test_default_backend_or_rules_are_required(kinds: Declared) -> None:
-    assert kinds.created("ingresses", ingress()) == [
+def test_default_backend_or_rules_are_required(kinds: Definitions) -> None:
+    assert kinds.create_causes("ingresses", ingress()) == [
         (
             "spec",
             "Invalid value: []networking.IngressRule(nil): either `defaultBackend` or `rules` must be specified",
@@ -93,21 +93,21 @@ def test_default_backend_or_rules_are_required(kinds: Declared) -> None:
         ),
     ],
 )
-def test_create_reports_invalid_backends(kinds: Declared, backend: Any, field: str, message: str) -> None:
+def test_create_reports_invalid_backends(kinds: Definitions, backend: Any, field: str, message: str) -> None:
     path = "spec.rules[0].http.paths[0].backend"
-    assert kinds.created("ingresses", with_path(backend=backend)) == [(path + field, message)]
-    assert kinds.created("ingresses", ingress(defaultBackend=backend)) == [
+    assert kinds.create_causes("ingresses", with_path(backend=backend)) == [(path + field, message)]
+    assert kinds.create_causes("ingresses", ingress(defaultBackend=backend)) == [
         (f"spec.defaultBackend{field}", message)
     ]
 
 
-def test_formats_of_service_names_and_api_groups_are_validated(kinds: Declared) -> None:
+def test_formats_of_service_names_and_api_groups_are_validated(kinds: Definitions) -> None:
     service = {"service": {"name": "1a", "port": {"number": 1}}}
-    assert [field for field, _ in kinds.created("ingresses", ingress(defaultBackend=service))] == [
+    assert [field for field, _ in kinds.create_causes("ingresses", ingress(defaultBackend=service))] == [
         "spec.defaultBackend.service.name"
     ]
     resource = {"resource": {"apiGroup": "Bad_Group", "kind": "K", "name": "n"}}
-    assert [field for field, _ in kinds.created("ingresses", ingress(defaultBackend=resource))] == [
+    assert [field for field, _ in kinds.create_causes("ingresses", ingress(defaultBackend=resource))] == [
         "spec.defaultBackend.resource.apiGroup"
     ]
 
@@ -142,84 +142,86 @@ def test_formats_of_service_names_and_api_groups_are_validated(kinds: Declared) 
         ),
     ],
 )
-def test_create_reports_invalid_paths(kinds: Declared, path: Any, expected: list[tuple[str, str]]) -> None:
-    assert kinds.created("ingresses", with_path(**path)) == [
+def test_create_reports_invalid_paths(kinds: Definitions, path: Any, expected: list[tuple[str, str]]) -> None:
+    assert kinds.create_causes("ingresses", with_path(**path)) == [
         (f"spec.rules[0].http.paths[0].{field}", message) for field, message in expected
     ]
 
 
-def test_create_reports_invalid_hosts(kinds: Declared) -> None:
-    assert kinds.created("ingresses", with_host("*.example.com")) == []
-    assert kinds.created("ingresses", with_host("10.0.0.1")) == [
+def test_create_reports_invalid_hosts(kinds: Definitions) -> None:
+    assert kinds.create_causes("ingresses", with_host("*.example.com")) == []
+    assert kinds.create_causes("ingresses", with_host("10.0.0.1")) == [
         ("spec.rules[0].host", 'Invalid value: "10.0.0.1": must be a DNS name, not an IP address')
     ]
     for wrong in ("*", "a.*.com", "Bad_Host"):
-        assert [field for field, _ in kinds.created("ingresses", with_host(wrong))] == ["spec.rules[0].host"]
+        assert [field for field, _ in kinds.create_causes("ingresses", with_host(wrong))] == [
+            "spec.rules[0].host"
+        ]
 
 
-def test_http_rule_requires_paths(kinds: Declared) -> None:
+def test_http_rule_requires_paths(kinds: Definitions) -> None:
     empty = ingress(rules=[{"http": {"paths": []}}])
     assert kinds.decode("ingresses", empty)["spec"]["rules"] == [{"http": {"paths": None}}]
-    assert kinds.created("ingresses", empty) == [("spec.rules[0].http.paths", "Required value")]
+    assert kinds.create_causes("ingresses", empty) == [("spec.rules[0].http.paths", "Required value")]
 
 
-def test_create_reports_invalid_tls_hosts_and_secrets(kinds: Declared) -> None:
+def test_create_reports_invalid_tls_hosts_and_secrets(kinds: Definitions) -> None:
     wrong = ingress(defaultBackend=BACKEND, tls=[{"hosts": ["ok", "Bad_", "a*"], "secretName": "Bad_"}])
-    assert [field for field, _ in kinds.created("ingresses", wrong)] == [
+    assert [field for field, _ in kinds.create_causes("ingresses", wrong)] == [
         "spec.tls[0].hosts[1]",
         "spec.tls[0].hosts[2]",
         "spec.tls[0].secretName",
     ]
 
 
-def test_class_annotation_and_class_field_exclude_each_other(kinds: Declared, names: Names) -> None:
+def test_class_annotation_and_class_field_exclude_each_other(kinds: Definitions, names: Names) -> None:
     key = names.key("ingress.class")
     both = ingress(defaultBackend=BACKEND, ingressClassName="c")
     both["metadata"]["annotations"] = {key: "d"}
-    assert kinds.created("ingresses", both) == [
+    assert kinds.create_causes("ingresses", both) == [
         (f"annotations.{key}", 'Invalid value: "d": can not be set when the class field is also set')
     ]
-    assert kinds.replaced("ingresses", both, both)[1] == []
+    assert kinds.update("ingresses", both, both)[1] == []
     named = ingress(defaultBackend=BACKEND, ingressClassName="Bad_")
-    assert [field for field, _ in kinds.created("ingresses", named)] == ["spec.ingressClassName"]
+    assert [field for field, _ in kinds.create_causes("ingresses", named)] == ["spec.ingressClassName"]
 
 
-def test_update_may_keep_violations_of_later_rules(kinds: Declared) -> None:
+def test_update_may_keep_violations_of_later_rules(kinds: Definitions) -> None:
     secret = ingress(defaultBackend=BACKEND, tls=[{"secretName": "Bad_"}])
     other = ingress(defaultBackend=BACKEND, tls=[{"secretName": "Worse_"}])
-    assert kinds.replaced("ingresses", secret, other)[1] == []
+    assert kinds.update("ingresses", secret, other)[1] == []
     wildcard = ingress(rules=[{"host": "*.a.com", "http": {"paths": []}}])
     worse = ingress(rules=[{"host": "*.a.com", "http": {"paths": [{"path": "x"}]}}])
-    assert kinds.replaced("ingresses", wildcard, worse)[1] == []
+    assert kinds.update("ingresses", wildcard, worse)[1] == []
     plain = ingress(rules=[{"host": "a.com", "http": {"paths": []}}])
-    assert once(kinds.replaced("ingresses", plain, plain)[1]) == [
+    assert distinct(kinds.update("ingresses", plain, plain)[1]) == [
         ("spec.rules[0].http.paths", "Required value")
     ]
 
 
-def test_generation_counts_changes_of_the_spec(kinds: Declared) -> None:
+def test_generation_counts_changes_of_the_spec(kinds: Definitions) -> None:
     before = {**ingress(defaultBackend=BACKEND), "status": {"loadBalancer": {"ingress": [{"ip": "1.2.3.4"}]}}}
     assert kinds.stored("ingresses", before)["metadata"]["generation"] == 1
     assert kinds.stored("ingresses", before)["status"] == {"loadBalancer": {}}
-    new, causes = kinds.replaced("ingresses", before, before)
+    new, causes = kinds.update("ingresses", before, before)
     assert causes == [] and new["metadata"]["generation"] == 1 and new["status"] == {"loadBalancer": {}}
-    new, _ = kinds.replaced("ingresses", before, ingress(defaultBackend=BACKEND, ingressClassName="c"))
+    new, _ = kinds.update("ingresses", before, ingress(defaultBackend=BACKEND, ingressClassName="c"))
     assert new["metadata"]["generation"] == 2
 
 
-def test_status_subresource_changes_only_the_status(kinds: Declared) -> None:
+def test_status_subresource_changes_only_the_status(kinds: Definitions) -> None:
     before = ingress(defaultBackend=BACKEND)
 
     def found(**ingress_point: Any) -> dict[str, Any]:
         return {**with_path(), "status": {"loadBalancer": {"ingress": [ingress_point]}}}
 
-    new, causes = kinds.replaced("ingresses", before, found(ip="1.2.3.4", hostname="a.com"), "status")
+    new, causes = kinds.update("ingresses", before, found(ip="1.2.3.4", hostname="a.com"), "status")
     assert causes == [] and new["spec"] == before["spec"] and new["metadata"]["generation"] == 1
     assert new["status"]["loadBalancer"] == {"ingress": [{"ip": "1.2.3.4", "hostname": "a.com"}]}
     field = "status.loadBalancer.ingress[0]"
-    assert kinds.replaced("ingresses", before, found(ip="no"), "status")[1] == [
+    assert kinds.update("ingresses", before, found(ip="no"), "status")[1] == [
         (f"{field}.ip", 'Invalid value: "no": must be a valid IP address')
     ]
-    assert kinds.replaced("ingresses", before, found(hostname="1.2.3.4"), "status")[1] == [
+    assert kinds.update("ingresses", before, found(hostname="1.2.3.4"), "status")[1] == [
         (f"{field}.hostname", 'Invalid value: "1.2.3.4": must be a DNS name, not an IP address')
     ]

@@ -9,7 +9,7 @@ import pytest
 from actors.kinds.batch import job
 from actors.kinds.batch.job import FAILURE_POLICY
 from actors.names import Names
-from tests.actors.kinds.declared import Declared, create
+from tests.actors.kinds.definitions import Definitions, create
 from tests.actors.kinds.workload import template
 
 CODES = {"operator": "In", "values": [1, 2]}
@@ -30,7 +30,7 @@ def causes_of_create(names: Names, document: Any) -> list[tuple[str, str]]:
     return [(field.removeprefix(start), text) for field, text in causes]
 
 
-def test_pod_failure_policy_is_dropped_while_its_feature_is_disabled(kinds: Declared) -> None:
+def test_pod_failure_policy_is_dropped_while_its_feature_is_disabled(kinds: Definitions) -> None:
     stored = kinds.stored("jobs", with_rules({"action": "Count", "onExitCodes": CODES}))
     assert "podFailurePolicy" not in stored["spec"]
 

@@ -9,7 +9,7 @@ import pytest
 
 from actors.kinds.batch.job import COLUMNS
 from actors.names import Names
-from tests.actors.kinds.declared import Declared, replace
+from tests.actors.kinds.definitions import Definitions, replace
 from tests.actors.kinds.workload import template, with_status
 
 PLURAL = "jobs"
@@ -21,7 +21,7 @@ def job(name: str = "a", labels: Any = None, pods: Any = None, **spec: Any) -> d
     return {"metadata": {"name": name}, "spec": {"template": made, **spec}}
 
 
-def changed(kinds: Declared, before: Any, **status: Any) -> Any:
+def changed(kinds: Definitions, before: Any, **status: Any) -> Any:
     """A function that takes a change and returns the fields of the causes of a replace of the stored job with it."""
     definition = kinds[PLURAL]
     old = kinds.stored(PLURAL, before)
@@ -35,7 +35,7 @@ def changed(kinds: Declared, before: Any, **status: Any) -> Any:
     return attempt
 
 
-def test_create_sets_defaults(kinds: Declared, names: Names) -> None:
+def test_create_sets_defaults(kinds: Definitions, names: Names) -> None:
     stored = kinds.stored(PLURAL, with_status(job(), active=3))
     spec = stored["spec"]
     assert list(spec) == [
@@ -45,12 +45,12 @@ def test_create_sets_defaults(kinds: Declared, names: Names) -> None:
     assert (spec["completionMode"], spec["suspend"]) == ("NonIndexed", False)
     assert stored["status"] == {} and stored["metadata"]["generation"] == 1
     assert stored["metadata"]["annotations"] == {names.key("job-tracking", "batch"): ""}
-    assert kinds.created(PLURAL, job()) == []
+    assert kinds.create_causes(PLURAL, job()) == []
     assert "completions" not in kinds.stored(PLURAL, job(parallelism=2))["spec"]
     assert kinds.stored(PLURAL, job(completions=2))["spec"]["parallelism"] == 1
 
 
-def test_selector_and_labels_are_generated_from_the_uid(kinds: Declared) -> None:
+def test_selector_and_labels_are_generated_from_the_uid(kinds: Definitions) -> None:
     stored = kinds.stored(PLURAL, job())
     assert stored["spec"]["selector"] == {"matchLabels": {"controller-uid": "u-1"}}
     assert stored["metadata"]["labels"] == stored["spec"]["template"]["metadata"]["labels"] == GENERATED
@@ -63,10 +63,10 @@ def test_selector_and_labels_are_generated_from_the_uid(kinds: Declared) -> None
     assert kinds.stored(PLURAL, named)["metadata"]["labels"] == {"mine": "1"}
 
 
-def test_sent_selector_is_invalid_without_manual_selector(kinds: Declared) -> None:
-    causes = kinds.created(PLURAL, job(selector={"matchLabels": {"a": "b"}}))
+def test_sent_selector_is_invalid_without_manual_selector(kinds: Definitions) -> None:
+    causes = kinds.create_causes(PLURAL, job(selector={"matchLabels": {"a": "b"}}))
     assert [field for field, _ in causes] == ["spec.selector", "spec.template.metadata.labels"]
-    causes = kinds.created(PLURAL, job(labels={"job-name": "other", "controller-uid": "u-2"}))
+    causes = kinds.create_causes(PLURAL, job(labels={"job-name": "other", "controller-uid": "u-2"}))
     assert [field for field, _ in causes] == [
         "spec.template.metadata.labels[controller-uid]",
         "spec.template.metadata.labels[job-name]",
@@ -74,13 +74,13 @@ def test_sent_selector_is_invalid_without_manual_selector(kinds: Declared) -> No
     ]
 
 
-def test_sent_selector_is_kept_with_manual_selector(kinds: Declared) -> None:
+def test_sent_selector_is_kept_with_manual_selector(kinds: Definitions) -> None:
     by_hand = job(labels={"a": "b"}, selector={"matchLabels": {"a": "b"}}, manualSelector=True)
     stored = kinds.stored(PLURAL, by_hand)
     assert stored["spec"]["selector"] == {"matchLabels": {"a": "b"}}
     assert stored["metadata"]["labels"] == {"a": "b"}
-    assert kinds.created(PLURAL, by_hand) == []
-    assert [field for field, _ in kinds.created(PLURAL, job(manualSelector=True))] == [
+    assert kinds.create_causes(PLURAL, by_hand) == []
+    assert [field for field, _ in kinds.create_causes(PLURAL, job(manualSelector=True))] == [
         "spec.selector",
         "spec.template.metadata.labels",
     ]
@@ -118,14 +118,14 @@ def test_sent_selector_is_kept_with_manual_selector(kinds: Declared) -> None:
         ),
     ],
 )
-def test_create_reports_invalid_fields(kinds: Declared, spec: Any, field: str, message: str) -> None:
-    assert kinds.created(PLURAL, job(**spec)) == [(f"spec.{field}", message)]
+def test_create_reports_invalid_fields(kinds: Definitions, spec: Any, field: str, message: str) -> None:
+    assert kinds.create_causes(PLURAL, job(**spec)) == [(f"spec.{field}", message)]
 
 
-def test_names_of_indexed_pods_must_be_dns_labels(kinds: Declared) -> None:
+def test_names_of_indexed_pods_must_be_dns_labels(kinds: Definitions) -> None:
     long = "a" * 62
-    assert kinds.created(PLURAL, job(long)) == []
-    causes = kinds.created(PLURAL, job(long, completionMode="Indexed", completions=11))
+    assert kinds.create_causes(PLURAL, job(long)) == []
+    causes = kinds.create_causes(PLURAL, job(long, completionMode="Indexed", completions=11))
     assert causes == [
         (
             "metadata.name",
@@ -134,7 +134,7 @@ def test_names_of_indexed_pods_must_be_dns_labels(kinds: Declared) -> None:
     ]
 
 
-def test_update_of_immutable_field_is_refused(kinds: Declared) -> None:
+def test_update_of_immutable_field_is_refused(kinds: Definitions) -> None:
     attempt = changed(kinds, job())
     assert attempt(lambda new: new["spec"].update(completions=2)) == ["spec.completions"]
     assert attempt(lambda new: new["spec"].update(completionMode="Indexed")) == ["spec.completionMode"]
@@ -148,11 +148,11 @@ def test_update_of_immutable_field_is_refused(kinds: Declared) -> None:
 @pytest.mark.parametrize(
     "spec", [{"parallelism": 3}, {"backoffLimit": 1}, {"suspend": True}, {"ttlSecondsAfterFinished": 5}]
 )
-def test_update_of_mutable_field_is_valid(kinds: Declared, spec: Any) -> None:
+def test_update_of_mutable_field_is_valid(kinds: Definitions, spec: Any) -> None:
     assert changed(kinds, job())(lambda new: new["spec"].update(spec)) == []
 
 
-def test_scheduling_directives_are_mutable_while_suspended_and_never_started(kinds: Declared) -> None:
+def test_scheduling_directives_are_mutable_while_suspended_and_never_started(kinds: Definitions) -> None:
     required = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "k", "operator": "Exists"}]}]}
     near = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
     changes = ({"nodeSelector": {"a": "b"}}, {"tolerations": [{"operator": "Exists"}]}, {"affinity": near})
@@ -170,7 +170,7 @@ def test_scheduling_directives_are_mutable_while_suspended_and_never_started(kin
     assert suspended(lambda new: new["spec"]["template"]["metadata"].update(annotations={"n": "1"})) == []
 
 
-def test_update_cannot_add_the_tracking_annotation(kinds: Declared, names: Names) -> None:
+def test_update_cannot_add_the_tracking_annotation(kinds: Definitions, names: Names) -> None:
     old = kinds.stored(PLURAL, job())
     new = copy.deepcopy(old)
     del old["metadata"]["annotations"]
@@ -180,9 +180,9 @@ def test_update_cannot_add_the_tracking_annotation(kinds: Declared, names: Names
     ]
 
 
-def test_status_update_validates_counts(kinds: Declared) -> None:
+def test_status_update_validates_counts(kinds: Definitions) -> None:
     right = with_status(job(), active=1, ready=0, uncountedTerminatedPods={"failed": ["u"]})
-    new, causes = kinds.replaced(PLURAL, job(), right, "status")
+    new, causes = kinds.update(PLURAL, job(), right, "status")
     assert causes == [] and new["status"] == {
         "active": 1,
         "uncountedTerminatedPods": {"failed": ["u"]},
@@ -191,7 +191,7 @@ def test_status_update_validates_counts(kinds: Declared) -> None:
     wrong = with_status(
         job(), failed=-1, ready=-1, uncountedTerminatedPods={"succeeded": ["u", ""], "failed": ["u"]}
     )
-    assert kinds.replaced(PLURAL, job(), wrong, "status")[1] == [
+    assert kinds.update(PLURAL, job(), wrong, "status")[1] == [
         ("status.failed", "Invalid value: -1: must be greater than or equal to 0"),
         ("status.ready", "Invalid value: -1: must be greater than or equal to 0"),
         ("status.uncountedTerminatedPods.succeeded[1]", 'Invalid value: "": must not be empty'),
@@ -199,7 +199,7 @@ def test_status_update_validates_counts(kinds: Declared) -> None:
     ]
 
 
-def test_field_selector_status_successful(kinds: Declared) -> None:
+def test_field_selector_status_successful(kinds: Definitions) -> None:
     definition = kinds[PLURAL]
     assert definition.selection.fields["status.successful"]({"status": {"succeeded": 2}}) == "2"
     assert definition.selects("status.successful") and not definition.selects("status.failed")
@@ -223,7 +223,7 @@ def test_field_selector_status_successful(kinds: Declared) -> None:
     ],
 )
 def test_table_cells_are_computed_from_the_object(
-    kinds: Declared, spec: Any, status: Any, completions: str, duration: str
+    kinds: Definitions, spec: Any, status: Any, completions: str, duration: str
 ) -> None:
     stored = {**kinds.stored(PLURAL, job(**spec)), "status": status}
     cells = {column.name: column.cell(stored, 1_600_000_000_000_000) for column in COLUMNS}

@@ -8,7 +8,7 @@ import pytest
 
 from actors.kinds.declaration.label_selector import label_selector_rules
 from actors.kinds.validation.field_errors import collect
-from tests.actors.kinds.declared import causes_of
+from tests.actors.kinds.definitions import causes_of
 
 
 def selector_of(operator: str, *values: str, key: str = "k") -> dict[str, Any]:

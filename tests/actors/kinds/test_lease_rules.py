@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 
 NAMED = {"metadata": {"name": "a"}}
 
 
-def test_create_reports_invalid_duration_and_transitions(kinds: Declared) -> None:
+def test_create_reports_invalid_duration_and_transitions(kinds: Definitions) -> None:
     assert (
-        kinds.created("leases", {**NAMED, "spec": {"leaseDurationSeconds": 15, "leaseTransitions": 0}}) == []
+        kinds.create_causes("leases", {**NAMED, "spec": {"leaseDurationSeconds": 15, "leaseTransitions": 0}})
+        == []
     )
-    assert kinds.created(
+    assert kinds.create_causes(
         "leases", {**NAMED, "spec": {"leaseDurationSeconds": 0, "leaseTransitions": -1}}
     ) == [
         ("spec.leaseDurationSeconds", "Invalid value: 0: must be greater than 0"),
@@ -19,8 +20,8 @@ def test_create_reports_invalid_duration_and_transitions(kinds: Declared) -> Non
     ]
 
 
-def test_update_is_validated_may_create_and_needs_a_resource_version(kinds: Declared) -> None:
-    _, causes = kinds.replaced("leases", NAMED, {**NAMED, "spec": {"leaseDurationSeconds": -1}})
+def test_update_is_validated_may_create_and_needs_a_resource_version(kinds: Definitions) -> None:
+    _, causes = kinds.update("leases", NAMED, {**NAMED, "spec": {"leaseDurationSeconds": -1}})
     assert len(causes) == 1
     assert (
         kinds["leases"].strategy.allow_create_on_update
@@ -28,5 +29,5 @@ def test_update_is_validated_may_create_and_needs_a_resource_version(kinds: Decl
     )
 
 
-def test_unqualified_finalizers_are_valid(kinds: Declared) -> None:
-    assert kinds.created("leases", {"metadata": {"name": "a", "finalizers": ["plain"]}}) == []
+def test_unqualified_finalizers_are_valid(kinds: Definitions) -> None:
+    assert kinds.create_causes("leases", {"metadata": {"name": "a", "finalizers": ["plain"]}}) == []

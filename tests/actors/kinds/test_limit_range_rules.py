@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors.names import Names
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 
 
 def limits(*items: Any) -> dict[str, Any]:
@@ -18,19 +18,19 @@ def limit(kind: str, **amounts: Any) -> dict[str, Any]:
     return limits({"type": kind, **amounts})
 
 
-def decoded_item(kinds: Declared, document: Any) -> dict[str, Any]:
+def decoded_item(kinds: Definitions, document: Any) -> dict[str, Any]:
     item: dict[str, Any] = kinds.decode("limitranges", document)["spec"]["limits"][0]
     return item
 
 
-def test_container_defaults_come_from_max_and_min(kinds: Declared) -> None:
+def test_container_defaults_come_from_max_and_min(kinds: Definitions) -> None:
     item = decoded_item(kinds, limit("Container", max={"cpu": "2"}, min={"memory": "1Mi"}))
     assert item["default"] == {"cpu": "2"}
     assert item["defaultRequest"] == {"cpu": "2", "memory": "1Mi"}
     assert list(item) == ["type", "max", "min", "default", "defaultRequest"]
 
 
-def test_explicit_defaults_are_kept(kinds: Declared) -> None:
+def test_explicit_defaults_are_kept(kinds: Definitions) -> None:
     item = decoded_item(
         kinds, limit("Container", max={"cpu": "4"}, default={"cpu": "2"}, defaultRequest={"cpu": "1"})
     )
@@ -39,21 +39,21 @@ def test_explicit_defaults_are_kept(kinds: Declared) -> None:
     assert item["defaultRequest"] == {"cpu": "2"}
 
 
-def test_only_containers_with_limits_get_defaults(kinds: Declared) -> None:
+def test_only_containers_with_limits_get_defaults(kinds: Definitions) -> None:
     for kind in ("Pod", "PersistentVolumeClaim"):
         assert decoded_item(kinds, limit(kind, max={"cpu": "4"})) == {"type": kind, "max": {"cpu": "4"}}
     assert decoded_item(kinds, limit("Container")) == {"type": "Container"}
     assert kinds.decode("limitranges", {"metadata": {"name": "a"}})["spec"] == {"limits": None}
 
 
-def test_amounts_are_rounded_up_to_a_thousandth(kinds: Declared) -> None:
+def test_amounts_are_rounded_up_to_a_thousandth(kinds: Definitions) -> None:
     assert decoded_item(kinds, limit("Pod", max={"cpu": "1500u"}))["max"] == {"cpu": "2m"}
 
 
-def test_create_without_a_name_uses_the_uid(kinds: Declared) -> None:
+def test_create_without_a_name_uses_the_uid(kinds: Definitions) -> None:
     stored = kinds.stored("limitranges", {"spec": {"limits": []}})
     assert stored["metadata"]["name"] == stored["metadata"]["uid"]
-    assert kinds.created("limitranges", limits()) == []
+    assert kinds.create_causes("limitranges", limits()) == []
 
 
 CASES: list[tuple[dict[str, Any], str, str]] = [
@@ -116,12 +116,12 @@ CASES: list[tuple[dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("document", "field", "message"), CASES)
-def test_create_reports_invalid_limits(kinds: Declared, document: Any, field: str, message: str) -> None:
-    assert kinds.created("limitranges", document)[0] == (f"spec.limits[0].{field}", message)
+def test_create_reports_invalid_limits(kinds: Definitions, document: Any, field: str, message: str) -> None:
+    assert kinds.create_causes("limitranges", document)[0] == (f"spec.limits[0].{field}", message)
 
 
-def test_defaults_are_between_min_and_max(kinds: Declared) -> None:
-    causes = kinds.created(
+def test_defaults_are_between_min_and_max(kinds: Definitions) -> None:
+    causes = kinds.create_causes(
         "limitranges", limit("Container", default={"cpu": "1"}, defaultRequest={"cpu": "2"})
     )
     assert causes == [
@@ -130,35 +130,38 @@ def test_defaults_are_between_min_and_max(kinds: Declared) -> None:
             'Invalid value: "2": default request value 2 is greater than default limit value 1',
         )
     ]
-    causes = kinds.created(
+    causes = kinds.create_causes(
         "limitranges", limit("Container", min={"cpu": "2"}, default={"cpu": "1"}, defaultRequest={"cpu": "2"})
     )
     assert (
         "spec.limits[0].default[cpu]",
         'Invalid value: "1": min value 2 is greater than default value 1',
     ) in causes
-    causes = kinds.created("limitranges", limit("Container", max={"cpu": "1"}, default={"cpu": "2"}))
+    causes = kinds.create_causes("limitranges", limit("Container", max={"cpu": "1"}, default={"cpu": "2"}))
     assert (
         "spec.limits[0].default[cpu]",
         'Invalid value: "2": default value 2 is greater than max value 1',
     ) in causes
 
 
-def test_types_are_unique(kinds: Declared) -> None:
-    assert kinds.created("limitranges", limits({"type": "Pod"}, {"type": "Pod"})) == [
+def test_types_are_unique(kinds: Definitions) -> None:
+    assert kinds.create_causes("limitranges", limits({"type": "Pod"}, {"type": "Pod"})) == [
         ("spec.limits[1].type", 'Duplicate value: "Pod"')
     ]
 
 
-def test_qualified_types_and_extended_resources_are_accepted(kinds: Declared, names: Names) -> None:
-    assert kinds.created("limitranges", limit("example.com/Thing", max={"pods": "1"})) == []
-    assert kinds.created("limitranges", limit("Pod", max={"example.com/gpu": "1", names.key("x"): "1"})) == []
+def test_qualified_types_and_extended_resources_are_accepted(kinds: Definitions, names: Names) -> None:
+    assert kinds.create_causes("limitranges", limit("example.com/Thing", max={"pods": "1"})) == []
+    assert (
+        kinds.create_causes("limitranges", limit("Pod", max={"example.com/gpu": "1", names.key("x"): "1"}))
+        == []
+    )
 
 
-def test_update_is_validated_like_create(kinds: Declared) -> None:
+def test_update_is_validated_like_create(kinds: Definitions) -> None:
     before = limit("Pod", max={"cpu": "1"})
-    assert kinds.replaced("limitranges", before, limit("Pod", max={"cpu": "2"}))[1] == []
-    _, causes = kinds.replaced("limitranges", before, limit("Planet"))
+    assert kinds.update("limitranges", before, limit("Pod", max={"cpu": "2"}))[1] == []
+    _, causes = kinds.update("limitranges", before, limit("Planet"))
     assert [field for field, _ in causes] == ["spec.limits[0].type"]
     assert (
         kinds["limitranges"].strategy.allow_create_on_update

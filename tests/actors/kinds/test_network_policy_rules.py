@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 
 
 def policy(**spec: Any) -> dict[str, Any]:
@@ -22,25 +22,25 @@ def policy(**spec: Any) -> dict[str, Any]:
         ({"egress": [{}], "policyTypes": ["Egress"]}, ["Egress"]),
     ],
 )
-def test_policy_types_default_to_the_rules_given(kinds: Declared, spec: Any, types: list[str]) -> None:
+def test_policy_types_default_to_the_rules_given(kinds: Definitions, spec: Any, types: list[str]) -> None:
     stored = kinds.stored("networkpolicies", policy(**spec))
     assert stored["spec"]["policyTypes"] == types
     assert stored["status"] == {} and stored["metadata"]["generation"] == 1
 
 
-def test_ports_default_to_tcp(kinds: Declared) -> None:
+def test_ports_default_to_tcp(kinds: Definitions) -> None:
     sent = policy(egress=[{"ports": [{"port": 53}, {"port": "dns", "protocol": "UDP"}, {}]}])
     assert kinds.decode("networkpolicies", sent)["spec"]["egress"][0]["ports"] == [
         {"protocol": "TCP", "port": 53},
         {"protocol": "UDP", "port": "dns"},
         {"protocol": "TCP"},
     ]
-    assert kinds.created("networkpolicies", sent) == []
+    assert kinds.create_causes("networkpolicies", sent) == []
 
 
-def test_create_reports_an_invalid_pod_selector(kinds: Declared) -> None:
+def test_create_reports_an_invalid_pod_selector(kinds: Definitions) -> None:
     wrong = policy(podSelector={"matchExpressions": [{"key": "k", "operator": "Near"}]})
-    assert kinds.created("networkpolicies", wrong) == [
+    assert kinds.create_causes("networkpolicies", wrong) == [
         (
             "spec.podSelector.matchExpressions[0].operator",
             'Invalid value: "Near": not a valid selector operator',
@@ -86,16 +86,16 @@ def test_create_reports_an_invalid_pod_selector(kinds: Declared) -> None:
         ),
     ],
 )
-def test_create_reports_invalid_peers(kinds: Declared, peer: Any, field: str, message: str) -> None:
+def test_create_reports_invalid_peers(kinds: Definitions, peer: Any, field: str, message: str) -> None:
     for direction, peers in (("ingress", "from"), ("egress", "to")):
-        assert kinds.created("networkpolicies", policy(**{direction: [{peers: [peer]}]})) == [
+        assert kinds.create_causes("networkpolicies", policy(**{direction: [{peers: [peer]}]})) == [
             (f"spec.{direction}[0].{peers}[0]{field}", message)
         ]
 
 
-def test_peer_may_have_pod_selector_and_namespace_selector(kinds: Declared) -> None:
+def test_peer_may_have_pod_selector_and_namespace_selector(kinds: Definitions) -> None:
     both = policy(ingress=[{"from": [{"podSelector": {}, "namespaceSelector": {}}]}])
-    assert kinds.created("networkpolicies", both) == []
+    assert kinds.create_causes("networkpolicies", both) == []
 
 
 @pytest.mark.parametrize(
@@ -129,17 +129,17 @@ def test_peer_may_have_pod_selector_and_namespace_selector(kinds: Declared) -> N
         ({"port": 20, "endPort": 20}, []),
     ],
 )
-def test_create_reports_invalid_ports(kinds: Declared, port: Any, expected: list[tuple[str, str]]) -> None:
-    assert kinds.created("networkpolicies", policy(ingress=[{"ports": [port]}])) == [
+def test_create_reports_invalid_ports(kinds: Definitions, port: Any, expected: list[tuple[str, str]]) -> None:
+    assert kinds.create_causes("networkpolicies", policy(ingress=[{"ports": [port]}])) == [
         (f"spec.ingress[0].ports[0].{field}", message) for field, message in expected
     ]
 
 
-def test_create_reports_invalid_policy_types(kinds: Declared) -> None:
-    assert kinds.created("networkpolicies", policy(policyTypes=["Egress", "Sideways"])) == [
+def test_create_reports_invalid_policy_types(kinds: Definitions) -> None:
+    assert kinds.create_causes("networkpolicies", policy(policyTypes=["Egress", "Sideways"])) == [
         ("spec.policyTypes[1]", 'Unsupported value: "Sideways": supported values: "Ingress", "Egress"')
     ]
-    assert kinds.created("networkpolicies", policy(policyTypes=["Egress"] * 3)) == [
+    assert kinds.create_causes("networkpolicies", policy(policyTypes=["Egress"] * 3)) == [
         (
             "spec.policyTypes",
             'Invalid value: []networking.PolicyType{"Egress", "Egress", "Egress"}: '
@@ -148,15 +148,15 @@ def test_create_reports_invalid_policy_types(kinds: Declared) -> None:
     ]
 
 
-def test_update_reports_errors_twice_and_increments_the_generation(kinds: Declared) -> None:
+def test_update_reports_errors_twice_and_increments_the_generation(kinds: Definitions) -> None:
     wrong = policy(policyTypes=["Sideways"])
-    _, causes = kinds.replaced("networkpolicies", policy(), wrong)
+    _, causes = kinds.update("networkpolicies", policy(), wrong)
     assert [field for field, _ in causes] == ["spec.policyTypes[0]"] * 2
-    new, _ = kinds.replaced("networkpolicies", policy(), policy(egress=[{}]))
+    new, _ = kinds.update("networkpolicies", policy(), policy(egress=[{}]))
     assert new["metadata"]["generation"] == 2
 
 
-def test_status_is_stored_as_created_and_can_only_be_cleared(kinds: Declared) -> None:
+def test_status_is_stored_as_created_and_can_only_be_cleared(kinds: Definitions) -> None:
     condition = {
         "type": "Accepted",
         "status": "True",
@@ -166,8 +166,8 @@ def test_status_is_stored_as_created_and_can_only_be_cleared(kinds: Declared) ->
     }
     found = {**policy(), "status": {"conditions": [condition]}}
     assert kinds.stored("networkpolicies", found)["status"] == found["status"]
-    assert kinds.replaced("networkpolicies", policy(), found)[0]["status"] == found["status"]
-    assert kinds.replaced("networkpolicies", found, policy())[0]["status"] == found["status"]
-    assert kinds.replaced("networkpolicies", found, policy(), "status")[0]["status"] == {}
-    new, causes = kinds.replaced("networkpolicies", policy(), found, "status")
+    assert kinds.update("networkpolicies", policy(), found)[0]["status"] == found["status"]
+    assert kinds.update("networkpolicies", found, policy())[0]["status"] == found["status"]
+    assert kinds.update("networkpolicies", found, policy(), "status")[0]["status"] == {}
+    new, causes = kinds.update("networkpolicies", policy(), found, "status")
     assert causes == [] and new["status"] == {}

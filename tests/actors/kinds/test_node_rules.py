@@ -7,28 +7,28 @@ from typing import Any
 import pytest
 
 from actors.names import Names
-from tests.actors.kinds.declared import Declared, once
+from tests.actors.kinds.definitions import Definitions, distinct
 
 NAMED = {"metadata": {"name": "a"}}
 
 
-def causes_of(kinds: Declared, **parts: Any) -> list[tuple[str, str]]:
-    return kinds.created("nodes", {**NAMED, **parts})
+def causes_of(kinds: Definitions, **parts: Any) -> list[tuple[str, str]]:
+    return kinds.create_causes("nodes", {**NAMED, **parts})
 
 
-def test_create_keeps_the_status_and_updates_change_spec_or_status(kinds: Declared) -> None:
+def test_create_keeps_the_status_and_updates_change_spec_or_status(kinds: Definitions) -> None:
     created = kinds.stored(
         "nodes", {**NAMED, "status": {"phase": "Running"}, "spec": {"unschedulable": True}}
     )
     assert created["status"]["phase"] == "Running"
     after = {**NAMED, "spec": {"unschedulable": True}, "status": {"phase": "Pending"}}
-    status_update, _ = kinds.replaced("nodes", NAMED, after, "status")
+    status_update, _ = kinds.update("nodes", NAMED, after, "status")
     assert status_update["spec"] == {} and status_update["status"]["phase"] == "Pending"
-    update, _ = kinds.replaced("nodes", NAMED, after)
+    update, _ = kinds.update("nodes", NAMED, after)
     assert update["spec"] == {"unschedulable": True} and "phase" not in update["status"]
 
 
-def test_taints_are_validated(kinds: Declared) -> None:
+def test_taints_are_validated(kinds: Definitions) -> None:
     taints = [
         {"key": "a b", "effect": "NoSchedule", "value": "x y"},
         {"key": "k"},
@@ -71,7 +71,7 @@ def test_taints_are_validated(kinds: Declared) -> None:
         ),
     ],
 )
-def test_pod_cidrs_are_validated(kinds: Declared, networks: list[str], texts: list[str]) -> None:
+def test_pod_cidrs_are_validated(kinds: Definitions, networks: list[str], texts: list[str]) -> None:
     causes = causes_of(kinds, spec={"podCIDRs": networks})
     assert [message.endswith(text) for (_, message), text in zip(causes, texts, strict=True)] == [True] * len(
         texts
@@ -86,7 +86,7 @@ def test_pod_cidrs_are_validated(kinds: Declared, networks: list[str], texts: li
         ({"podCIDR": "10.9.0.0/24", "podCIDRs": ["10.0.0.0/24", "fd00::/64"]}, ["10.9.0.0/24"]),
     ],
 )
-def test_pod_cidr_is_the_first_of_pod_cidrs(kinds: Declared, sent: Any, stored: list[str]) -> None:
+def test_pod_cidr_is_the_first_of_pod_cidrs(kinds: Definitions, sent: Any, stored: list[str]) -> None:
     spec = kinds.decode("nodes", {"spec": sent})["spec"]
     assert spec == {"podCIDR": stored[0], "podCIDRs": stored}
 
@@ -103,13 +103,13 @@ def test_pod_cidr_is_the_first_of_pod_cidrs(kinds: Declared, sent: Any, stored: 
     ],
 )
 def test_pod_cidr_and_provider_id_can_be_set_once(
-    kinds: Declared, before: Any, after: Any, field: str
+    kinds: Definitions, before: Any, after: Any, field: str
 ) -> None:
-    _, causes = kinds.replaced("nodes", {**NAMED, "spec": before}, {**NAMED, "spec": after})
-    assert [found for found, _ in once(causes)] == ([field] if field else [])
+    _, causes = kinds.update("nodes", {**NAMED, "spec": before}, {**NAMED, "spec": after})
+    assert [found for found, _ in distinct(causes)] == ([field] if field else [])
 
 
-def test_resource_amounts_are_validated(kinds: Declared, names: Names) -> None:
+def test_resource_amounts_are_validated(kinds: Definitions, names: Names) -> None:
     capacity = {
         "cpu": "500m",
         "memory": "-1",
@@ -126,31 +126,29 @@ def test_resource_amounts_are_validated(kinds: Declared, names: Names) -> None:
     ]
 
 
-def test_amounts_are_rounded_up_to_a_thousandth(kinds: Declared) -> None:
+def test_amounts_are_rounded_up_to_a_thousandth(kinds: Definitions) -> None:
     status = kinds.stored("nodes", {**NAMED, "status": {"capacity": {"cpu": "1500u"}}})["status"]
     assert (status["capacity"], status["allocatable"]) == ({"cpu": "2m"}, {"cpu": "2m"})
 
 
-def test_addresses_are_unique(kinds: Declared) -> None:
+def test_addresses_are_unique(kinds: Definitions) -> None:
     address = {"type": "InternalIP", "address": "10.0.0.9"}
-    _, causes = kinds.replaced(
-        "nodes", NAMED, {**NAMED, "status": {"addresses": [address, address]}}, "status"
-    )
+    _, causes = kinds.update("nodes", NAMED, {**NAMED, "status": {"addresses": [address, address]}}, "status")
     assert causes == [("status.addresses[1]", 'Duplicate value: {"type":"InternalIP","address":"10.0.0.9"}')]
 
 
-def test_config_source_of_a_removed_feature_is_dropped(kinds: Declared) -> None:
+def test_config_source_of_a_removed_feature_is_dropped(kinds: Definitions) -> None:
     source = {"configMap": {"namespace": "a", "name": "b", "kubeletConfigKey": "c"}}
     document = {**NAMED, "spec": {"configSource": source}, "status": {"config": {"assigned": source}}}
     assert "configSource" not in kinds.stored("nodes", document)["spec"]
     assert "config" not in kinds.stored("nodes", document)["status"]
-    assert "configSource" not in kinds.replaced("nodes", NAMED, document)[0]["spec"]
-    assert "config" not in kinds.replaced("nodes", NAMED, document, "status")[0]["status"]
+    assert "configSource" not in kinds.update("nodes", NAMED, document)[0]["spec"]
+    assert "config" not in kinds.update("nodes", NAMED, document, "status")[0]["status"]
 
 
-def test_taints_and_avoided_pods_in_annotations_are_validated(kinds: Declared, names: Names) -> None:
+def test_taints_and_avoided_pods_in_annotations_are_validated(kinds: Definitions, names: Names) -> None:
     def annotated(key: str, text: str) -> list[tuple[str, str]]:
-        return kinds.created("nodes", {"metadata": {"name": "a", "annotations": {key: text}}})
+        return kinds.create_causes("nodes", {"metadata": {"name": "a", "annotations": {key: text}}})
 
     taints, avoid = (names.key(key, "scheduler.alpha") for key in ("taints", "preferAvoidPods"))
     assert annotated(taints, '[{"key":"k","effect":"NoSchedule"}]') == []
@@ -165,7 +163,7 @@ def test_taints_and_avoided_pods_in_annotations_are_validated(kinds: Declared, n
     assert len(annotated(avoid, "[]")) == 1
 
 
-def test_unschedulable_is_selectable(kinds: Declared) -> None:
+def test_unschedulable_is_selectable(kinds: Definitions) -> None:
     definition = kinds["nodes"]
     read = definition.selection.fields["spec.unschedulable"]
     assert read(kinds.stored("nodes", NAMED)) == "false"

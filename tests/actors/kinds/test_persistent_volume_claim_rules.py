@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors.names import Names
-from tests.actors.kinds.declared import Declared, replace
+from tests.actors.kinds.definitions import Definitions, replace
 
 PLURAL = "persistentvolumeclaims"
 OTHER_CLAIM = {"apiGroup": None, "kind": "PersistentVolumeClaim", "name": "other"}
@@ -23,7 +23,7 @@ def bound(document: dict[str, Any]) -> dict[str, Any]:
     return {**document, "status": {"phase": "Bound", "capacity": {"storage": "1Gi"}}}
 
 
-def test_create_sets_defaults(kinds: Declared) -> None:
+def test_create_sets_defaults(kinds: Definitions) -> None:
     stored = kinds.stored(PLURAL, {**claim(), "status": {"phase": "Bound"}})
     assert stored["spec"] == {
         "accessModes": ["ReadWriteOnce"],
@@ -31,7 +31,7 @@ def test_create_sets_defaults(kinds: Declared) -> None:
         "volumeMode": "Filesystem",
     }
     assert stored["status"] == {"phase": "Pending"}
-    assert kinds.created(PLURAL, claim()) == []
+    assert kinds.create_causes(PLURAL, claim()) == []
 
 
 @pytest.mark.parametrize(
@@ -62,35 +62,35 @@ def test_create_sets_defaults(kinds: Declared) -> None:
         ),
     ],
 )
-def test_create_reports_invalid_fields(kinds: Declared, spec: Any, field: str, message: str) -> None:
-    assert kinds.created(PLURAL, claim(**spec)) == [(f"spec.{field}", message)]
+def test_create_reports_invalid_fields(kinds: Definitions, spec: Any, field: str, message: str) -> None:
+    assert kinds.create_causes(PLURAL, claim(**spec)) == [(f"spec.{field}", message)]
 
 
-def sources(kinds: Declared, **spec: Any) -> tuple[Any, Any]:
+def sources(kinds: Definitions, **spec: Any) -> tuple[Any, Any]:
     stored = kinds.stored(PLURAL, claim(**spec))["spec"]
     return stored.get("dataSource"), stored.get("dataSourceRef")
 
 
-def test_create_copies_the_data_source_to_both_fields(kinds: Declared, names: Names) -> None:
+def test_create_copies_the_data_source_to_both_fields(kinds: Definitions, names: Names) -> None:
     snapshot = {"apiGroup": f"snapshot.{names.group('storage')}", "kind": "VolumeSnapshot", "name": "s"}
     for source in (OTHER_CLAIM, snapshot):
         assert sources(kinds, dataSource=source) == (source, source)
         assert sources(kinds, dataSourceRef=source) == (source, source)
-        assert kinds.created(PLURAL, claim(dataSource=source)) == []
+        assert kinds.create_causes(PLURAL, claim(dataSource=source)) == []
     stored = kinds.stored(PLURAL, claim(dataSourceRef=CUSTOM))["spec"]
     assert list(stored)[-2:] == ["dataSource", "dataSourceRef"] and stored["dataSource"] == CUSTOM
 
 
-def test_data_source_of_another_kind_is_dropped(kinds: Declared) -> None:
+def test_data_source_of_another_kind_is_dropped(kinds: Definitions) -> None:
     assert sources(kinds, dataSource=CUSTOM) == (None, None)
     assert sources(kinds, dataSource={"kind": "Pod", "name": "p"}) == (None, None)
     assert sources(kinds, dataSource=CUSTOM, dataSourceRef=CUSTOM) == (CUSTOM, CUSTOM)
 
 
-def test_invalid_data_source_ref_is_refused(kinds: Declared) -> None:
-    causes = kinds.created(PLURAL, claim(dataSourceRef={"kind": "Pod", "name": "p"}))
+def test_invalid_data_source_ref_is_refused(kinds: Definitions) -> None:
+    causes = kinds.create_causes(PLURAL, claim(dataSourceRef={"kind": "Pod", "name": "p"}))
     assert [field for field, _ in causes] == ["spec.dataSource", "spec.dataSourceRef"]
-    causes = kinds.created(PLURAL, claim(dataSourceRef={"apiGroup": "example.com"}))
+    causes = kinds.create_causes(PLURAL, claim(dataSourceRef={"apiGroup": "example.com"}))
     assert [field for field, _ in causes] == [
         "spec.dataSource.name",
         "spec.dataSource.kind",
@@ -99,17 +99,17 @@ def test_invalid_data_source_ref_is_refused(kinds: Declared) -> None:
     ]
 
 
-def test_data_source_and_data_source_ref_must_match(kinds: Declared) -> None:
-    causes = kinds.created(PLURAL, claim(dataSource=OTHER_CLAIM, dataSourceRef=CUSTOM))
+def test_data_source_and_data_source_ref_must_match(kinds: Definitions) -> None:
+    causes = kinds.create_causes(PLURAL, claim(dataSource=OTHER_CLAIM, dataSourceRef=CUSTOM))
     assert [(field, text.rpartition(": ")[2]) for field, text in causes] == [
         ("spec", "must match dataSourceRef")
     ]
 
 
-def test_update_with_one_of_the_two_data_sources_changes_nothing(kinds: Declared) -> None:
+def test_update_with_one_of_the_two_data_sources_changes_nothing(kinds: Definitions) -> None:
     before = claim(dataSourceRef=CUSTOM)
     for after in (claim(dataSource=CUSTOM), claim(dataSourceRef=CUSTOM)):
-        new, causes = kinds.replaced(PLURAL, before, after)
+        new, causes = kinds.update(PLURAL, before, after)
         assert causes == [] and new["spec"]["dataSource"] == new["spec"]["dataSourceRef"] == CUSTOM
 
 
@@ -126,34 +126,34 @@ IMMUTABLE = "Forbidden: spec is immutable after creation except resources.reques
         {"size": "2Gi"},
     ],
 )
-def test_spec_is_immutable(kinds: Declared, spec: Any) -> None:
-    assert kinds.replaced(PLURAL, claim(), claim(**spec))[1] == [("spec", IMMUTABLE)]
+def test_spec_is_immutable(kinds: Definitions, spec: Any) -> None:
+    assert kinds.update(PLURAL, claim(), claim(**spec))[1] == [("spec", IMMUTABLE)]
 
 
-def test_same_size_in_other_units_is_no_change(kinds: Declared) -> None:
-    assert kinds.replaced(PLURAL, claim("1Gi"), claim("1073741824"))[1] == []
+def test_same_size_in_other_units_is_no_change(kinds: Definitions) -> None:
+    assert kinds.update(PLURAL, claim("1Gi"), claim("1073741824"))[1] == []
 
 
-def test_change_of_volume_mode_has_two_causes(kinds: Declared) -> None:
-    assert kinds.replaced(PLURAL, claim(), claim(volumeMode="Block"))[1] == [
+def test_change_of_volume_mode_has_two_causes(kinds: Definitions) -> None:
+    assert kinds.update(PLURAL, claim(), claim(volumeMode="Block"))[1] == [
         ("spec", IMMUTABLE),
         ("volumeMode", 'Invalid value: "Block": field is immutable'),
     ]
 
 
-def test_volume_name_can_be_set_once(kinds: Declared) -> None:
-    assert kinds.replaced(PLURAL, claim(), claim(volumeName="v"))[1] == []
-    assert kinds.replaced(PLURAL, claim(volumeName="v"), claim(volumeName="w"))[1] == [("spec", IMMUTABLE)]
-    assert kinds.replaced(PLURAL, claim(volumeName="v"), claim())[1] == [("spec", IMMUTABLE)]
+def test_volume_name_can_be_set_once(kinds: Definitions) -> None:
+    assert kinds.update(PLURAL, claim(), claim(volumeName="v"))[1] == []
+    assert kinds.update(PLURAL, claim(volumeName="v"), claim(volumeName="w"))[1] == [("spec", IMMUTABLE)]
+    assert kinds.update(PLURAL, claim(volumeName="v"), claim())[1] == [("spec", IMMUTABLE)]
 
 
-def resize_causes(kinds: Declared, before: Any, after: Any) -> list[tuple[str, str]]:
+def resize_causes(kinds: Definitions, before: Any, after: Any) -> list[tuple[str, str]]:
     old = kinds.stored(PLURAL, before)
     old["status"] = bound(before)["status"]
     return replace(kinds[PLURAL], kinds.stored(PLURAL, after), old)[1]
 
 
-def test_bound_claim_can_only_grow(kinds: Declared) -> None:
+def test_bound_claim_can_only_grow(kinds: Definitions) -> None:
     assert resize_causes(kinds, claim("1Gi"), claim("2Gi")) == []
     assert resize_causes(kinds, claim("2Gi"), claim("1Gi")) == [
         ("spec.resources.requests.storage", "Forbidden: field can not be less than previous value")
@@ -161,29 +161,29 @@ def test_bound_claim_can_only_grow(kinds: Declared) -> None:
     assert resize_causes(kinds, claim("1Gi"), claim("2Gi", storageClassName="x")) == [("spec", IMMUTABLE)]
 
 
-def test_unbound_claim_cannot_shrink(kinds: Declared) -> None:
-    assert [field for field, _ in kinds.replaced(PLURAL, claim("2Gi"), claim("1Gi"))[1]] == [
+def test_unbound_claim_cannot_shrink(kinds: Definitions) -> None:
+    assert [field for field, _ in kinds.update(PLURAL, claim("2Gi"), claim("1Gi"))[1]] == [
         "spec",
         "spec.resources.requests.storage",
     ]
 
 
-def test_storage_class_can_move_from_the_annotation_to_the_spec(kinds: Declared, names: Names) -> None:
+def test_storage_class_can_move_from_the_annotation_to_the_spec(kinds: Definitions, names: Names) -> None:
     key = names.key("storage-class", "volume.beta")
 
     def annotated(name: str, **spec: Any) -> dict[str, Any]:
         return {**claim(**spec), "metadata": {"name": "a", "annotations": {key: name}}}
 
     before = annotated("c")
-    assert kinds.replaced(PLURAL, before, annotated("c", storageClassName="c"))[1] == []
-    assert kinds.replaced(PLURAL, before, claim(storageClassName="c"))[1] == []
-    assert kinds.replaced(PLURAL, before, annotated("c", storageClassName="d"))[1] == [("spec", IMMUTABLE)]
-    assert kinds.replaced(PLURAL, before, annotated("d"))[1] == [
+    assert kinds.update(PLURAL, before, annotated("c", storageClassName="c"))[1] == []
+    assert kinds.update(PLURAL, before, claim(storageClassName="c"))[1] == []
+    assert kinds.update(PLURAL, before, annotated("c", storageClassName="d"))[1] == [("spec", IMMUTABLE)]
+    assert kinds.update(PLURAL, before, annotated("d"))[1] == [
         (f"metadata.annotations.{key}", 'Invalid value: "d": field is immutable')
     ]
 
 
-def test_status_subresource_changes_only_the_status(kinds: Declared) -> None:
+def test_status_subresource_changes_only_the_status(kinds: Definitions) -> None:
     found = {
         **claim("9Gi"),
         "status": {
@@ -194,7 +194,7 @@ def test_status_subresource_changes_only_the_status(kinds: Declared) -> None:
             "resizeStatus": "NodeExpansionPending",
         },
     }
-    new, causes = kinds.replaced(PLURAL, claim(), found, "status")
+    new, causes = kinds.update(PLURAL, claim(), found, "status")
     assert causes == [] and new["spec"]["resources"] == {"requests": {"storage": "1Gi"}}
     assert new["status"] == {
         "phase": "Bound",
@@ -203,12 +203,12 @@ def test_status_subresource_changes_only_the_status(kinds: Declared) -> None:
             {"type": "Resizing", "status": "True", "lastProbeTime": None, "lastTransitionTime": None}
         ],
     }
-    assert kinds.replaced(PLURAL, claim(), found)[0]["status"] == {"phase": "Pending"}
+    assert kinds.update(PLURAL, claim(), found)[0]["status"] == {"phase": "Pending"}
     negative = {**claim(), "status": {"capacity": {"storage": "-1"}}}
-    assert kinds.replaced(PLURAL, claim(), negative, "status")[1] == [
+    assert kinds.update(PLURAL, claim(), negative, "status")[1] == [
         ("status.capacity[storage]", "Invalid value: -1: must be a valid resource quantity")
     ]
 
 
-def test_delete_returns_the_object(kinds: Declared) -> None:
+def test_delete_returns_the_object(kinds: Definitions) -> None:
     assert kinds[PLURAL].deletion.returns_object

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors.names import Names
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 
 PLURAL = "persistentvolumes"
 SECRET = {"name": "s", "namespace": "n"}
@@ -54,10 +54,12 @@ VALID: list[tuple[dict[str, Any], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("source", "defaults"), VALID, ids=lambda value: "-".join(value))
-def test_create_accepts_valid_sources_and_sets_defaults(kinds: Declared, source: Any, defaults: Any) -> None:
+def test_create_accepts_valid_sources_and_sets_defaults(
+    kinds: Definitions, source: Any, defaults: Any
+) -> None:
     [(name, given)] = source.items()
     assert kinds.decode(PLURAL, volume(**source))["spec"][name] == {**given, **defaults}
-    assert kinds.created(PLURAL, volume(**source)) == []
+    assert kinds.create_causes(PLURAL, volume(**source)) == []
 
 
 MISSING: list[tuple[str, dict[str, Any], list[str]]] = [
@@ -97,9 +99,11 @@ MISSING: list[tuple[str, dict[str, Any], list[str]]] = [
 
 
 @pytest.mark.parametrize(("name", "source", "missing"), MISSING)
-def test_create_reports_missing_fields(kinds: Declared, name: str, source: Any, missing: list[str]) -> None:
+def test_create_reports_missing_fields(
+    kinds: Definitions, name: str, source: Any, missing: list[str]
+) -> None:
     reported = {"gcePersistentDisk": "persistentDisk"}.get(name, name)
-    assert kinds.created(PLURAL, volume(**{name: source})) == [
+    assert kinds.create_causes(PLURAL, volume(**{name: source})) == [
         (f"spec.{reported}.{part}", "Required value") for part in missing
     ]
 
@@ -135,20 +139,22 @@ INVALID: list[tuple[str, dict[str, Any], str, str]] = [
 
 @pytest.mark.parametrize(("name", "source", "field", "message"), INVALID)
 def test_create_reports_invalid_fields(
-    kinds: Declared, name: str, source: Any, field: str, message: str
+    kinds: Definitions, name: str, source: Any, field: str, message: str
 ) -> None:
-    causes = kinds.created(PLURAL, volume(**{name: source}))
+    causes = kinds.create_causes(PLURAL, volume(**{name: source}))
     assert causes[0] == (f"spec.{name}.{field}", message)
 
 
-def test_names_in_sources_are_validated(kinds: Declared) -> None:
+def test_names_in_sources_are_validated(kinds: Definitions) -> None:
     invalid = volume(storageos={"volumeName": "Bad_", "volumeNamespace": "Bad_"})
-    assert [field for field, _ in kinds.created(PLURAL, invalid)] == [
+    assert [field for field, _ in kinds.create_causes(PLURAL, invalid)] == [
         "spec.storageos.volumeName",
         "spec.storageos.volumeNamespace",
     ]
     invalid = volume(glusterfs={"endpoints": "e", "path": "p", "endpointsNamespace": "Bad_"})
-    assert [field for field, _ in kinds.created(PLURAL, invalid)] == ["spec.glusterfs.endpointsNamespace"]
+    assert [field for field, _ in kinds.create_causes(PLURAL, invalid)] == [
+        "spec.glusterfs.endpointsNamespace"
+    ]
     invalid = volume(
         csi={
             "driver": "d",
@@ -156,36 +162,39 @@ def test_names_in_sources_are_validated(kinds: Declared) -> None:
             "nodePublishSecretRef": {"name": "Bad_", "namespace": "Bad_"},
         }
     )
-    assert [field for field, _ in kinds.created(PLURAL, invalid)] == [
+    assert [field for field, _ in kinds.create_causes(PLURAL, invalid)] == [
         "spec.csi.nodePublishSecretRef.name",
         "spec.csi.nodePublishSecretRef.namespace",
     ]
 
 
-def test_flex_volume_options_under_api_domains_are_reserved(kinds: Declared, names: Names) -> None:
+def test_flex_volume_options_under_api_domains_are_reserved(kinds: Definitions, names: Names) -> None:
     key = names.key("x")
-    [(field, message)] = kinds.created(PLURAL, volume(flexVolume={"driver": "d", "options": {key: "v"}}))
+    [(field, message)] = kinds.create_causes(
+        PLURAL, volume(flexVolume={"driver": "d", "options": {key: "v"}})
+    )
     assert field == f"spec.flexVolume.options[{key}]" and message.endswith("namespaces are reserved")
 
 
-def test_volume_has_exactly_one_source(kinds: Declared) -> None:
-    assert kinds.created(PLURAL, volume()) == [("spec", "Required value: must specify a volume type")]
+def test_volume_has_exactly_one_source(kinds: Definitions) -> None:
+    assert kinds.create_causes(PLURAL, volume()) == [("spec", "Required value: must specify a volume type")]
     many = volume(
         hostPath={"path": "/x"}, cephfs={"monitors": ["m"]}, local={"path": "/x"}, csi={"driver": "d"}
     )
-    assert kinds.created(PLURAL, many) == [
+    assert kinds.create_causes(PLURAL, many) == [
         (f"spec.{name}", "Forbidden: may not specify more than 1 volume type")
         for name in ("cephFS", "local", "csi")
     ]
 
 
-def test_local_volume_needs_node_affinity(kinds: Declared) -> None:
-    assert kinds.created(PLURAL, volume(local={"path": "/mnt"})) == [
+def test_local_volume_needs_node_affinity(kinds: Definitions) -> None:
+    assert kinds.create_causes(PLURAL, volume(local={"path": "/mnt"})) == [
         ("spec.nodeAffinity", "Required value: Local volume requires node affinity")
     ]
     affinity = {
         "required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "h", "operator": "Exists"}]}]}
     }
     assert (
-        kinds.created(PLURAL, volume(local={"path": "/mnt", "fsType": "ext4"}, nodeAffinity=affinity)) == []
+        kinds.create_causes(PLURAL, volume(local={"path": "/mnt", "fsType": "ext4"}, nodeAffinity=affinity))
+        == []
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import LABEL, QUALIFIED, SUBDOMAIN, create_causes
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -14,7 +14,7 @@ PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 WEIGHT = "must be in the range 1-100"
 
 
-def node_affinity_causes(kinds: Declared, **affinity: Any) -> list[tuple[str, str]]:
+def node_affinity_causes(kinds: Definitions, **affinity: Any) -> list[tuple[str, str]]:
     causes = create_causes(kinds, affinity={"nodeAffinity": affinity})
     return [(field.removeprefix("spec.affinity.nodeAffinity."), text) for field, text in causes]
 
@@ -57,7 +57,7 @@ def node_affinity_causes(kinds: Declared, **affinity: Any) -> list[tuple[str, st
     ],
 )
 def test_node_label_requirements_are_validated(
-    kinds: Declared, requirement: Any, causes: list[tuple[str, str]]
+    kinds: Definitions, requirement: Any, causes: list[tuple[str, str]]
 ) -> None:
     term = {"matchExpressions": [requirement]}
     path = f"{REQUIRED}.nodeSelectorTerms[0].matchExpressions[0]"
@@ -93,7 +93,7 @@ def test_node_label_requirements_are_validated(
     ],
 )
 def test_node_field_requirements_are_validated(
-    kinds: Declared, requirement: Any, causes: list[tuple[str, str]]
+    kinds: Definitions, requirement: Any, causes: list[tuple[str, str]]
 ) -> None:
     terms = {"nodeSelectorTerms": [{"matchFields": [requirement]}]}
     path = f"{REQUIRED}.nodeSelectorTerms[0].matchFields[0]"
@@ -101,7 +101,7 @@ def test_node_field_requirements_are_validated(
     assert node_affinity_causes(kinds, **{REQUIRED: terms}) == expected
 
 
-def test_required_node_affinity_needs_a_term(kinds: Declared) -> None:
+def test_required_node_affinity_needs_a_term(kinds: Definitions) -> None:
     assert node_affinity_causes(kinds, **{REQUIRED: {}}) == [
         (
             f"{REQUIRED}.nodeSelectorTerms",
@@ -111,7 +111,7 @@ def test_required_node_affinity_needs_a_term(kinds: Declared) -> None:
 
 
 @pytest.mark.parametrize("weight", [0, 101])
-def test_weights_are_between_1_and_100(kinds: Declared, weight: int) -> None:
+def test_weights_are_between_1_and_100(kinds: Definitions, weight: int) -> None:
     expected = [(f"{PREFERRED}[0].weight", f"Invalid value: {weight}: {WEIGHT}")]
     assert node_affinity_causes(kinds, **{PREFERRED: [{"weight": weight, "preference": {}}]}) == expected
     weighted = [{"weight": weight, "podAffinityTerm": {"topologyKey": "a"}}]
@@ -152,7 +152,7 @@ def test_weights_are_between_1_and_100(kinds: Declared, weight: int) -> None:
     ],
 )
 def test_pod_affinity_terms_are_validated(
-    kinds: Declared, part: str, term: Any, causes: list[tuple[str, str]]
+    kinds: Definitions, part: str, term: Any, causes: list[tuple[str, str]]
 ) -> None:
     path = f"spec.affinity.{part}.{REQUIRED}[0]"
     expected = [(f"{path}.{field}", text) for field, text in causes]

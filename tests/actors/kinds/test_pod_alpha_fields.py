@@ -9,7 +9,7 @@ import pytest
 from actors.kinds.core.pod import define
 from actors.kinds.core.pods.disabled_fields import without_disabled_fields
 from actors.names import CLUSTER
-from tests.actors.kinds.declared import Declared, create
+from tests.actors.kinds.definitions import Definitions, create
 from tests.actors.kinds.pods import CONTAINER, pod
 
 SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
@@ -21,7 +21,7 @@ ALL = frozenset(
 )
 
 
-def alpha(kinds: Declared) -> dict[str, Any]:
+def alpha(kinds: Definitions) -> dict[str, Any]:
     spread = {**SPREAD, "minDomains": 2, "nodeTaintsPolicy": "Honor", "nodeAffinityPolicy": "Ignore"}
     spread["matchLabelKeys"] = ["a"]
     container = {**CONTAINER, "securityContext": {"procMount": "Unmasked"}}
@@ -30,24 +30,24 @@ def alpha(kinds: Declared) -> dict[str, Any]:
     return decoded
 
 
-def test_create_drops_fields_of_disabled_features(kinds: Declared) -> None:
+def test_create_drops_fields_of_disabled_features(kinds: Definitions) -> None:
     new, _ = create(kinds["pods"], alpha(kinds))
     assert "hostUsers" not in new["spec"]
     assert new["spec"]["topologySpreadConstraints"] == [SPREAD]
     assert new["spec"]["containers"][0]["securityContext"] == {"procMount": "Default"}
 
 
-def test_fields_of_disabled_features_stay_if_the_old_object_has_them(kinds: Declared) -> None:
+def test_fields_of_disabled_features_stay_if_the_old_object_has_them(kinds: Definitions) -> None:
     new, old = alpha(kinds)["spec"], alpha(kinds)["spec"]
     assert without_disabled_fields(new, old, frozenset()) == old
 
 
-def test_fields_of_enabled_features_are_kept(kinds: Declared) -> None:
+def test_fields_of_enabled_features_are_kept(kinds: Definitions) -> None:
     new = alpha(kinds)
     assert without_disabled_fields(new["spec"], None, ALL) == alpha(kinds)["spec"]
 
 
-def causes_with_features(kinds: Declared, **spec: Any) -> list[tuple[str, str]]:
+def causes_with_features(kinds: Definitions, **spec: Any) -> list[tuple[str, str]]:
     return create(define(CLUSTER, ALL), kinds.decode("pods", pod(**spec)))[1]
 
 
@@ -131,6 +131,6 @@ def causes_with_features(kinds: Declared, **spec: Any) -> list[tuple[str, str]]:
     ],
 )
 def test_fields_of_enabled_features_are_validated(
-    kinds: Declared, spec: Any, causes: list[tuple[str, str]]
+    kinds: Definitions, spec: Any, causes: list[tuple[str, str]]
 ) -> None:
     assert causes_with_features(kinds, **spec) == causes

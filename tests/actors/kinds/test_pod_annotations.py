@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 from actors.names import Names
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import CONTAINER, create_causes, pod, update_causes
 
 ANNOTATIONS = "metadata.annotations"
 
 
-def annotation_causes(kinds: Declared, key: str, value: str, **spec: Any) -> list[tuple[str, str]]:
+def annotation_causes(kinds: Definitions, key: str, value: str, **spec: Any) -> list[tuple[str, str]]:
     return create_causes(kinds, metadata={"annotations": {key: value}}, **spec)
 
 
-def test_mirror_pod_needs_a_node_name(kinds: Declared, names: Names) -> None:
+def test_mirror_pod_needs_a_node_name(kinds: Definitions, names: Names) -> None:
     key = names.key("config.mirror")
     assert annotation_causes(kinds, key, "x", nodeName="n") == []
     assert annotation_causes(kinds, key, "x") == [
@@ -28,7 +28,7 @@ def test_mirror_pod_needs_a_node_name(kinds: Declared, names: Names) -> None:
     ]
 
 
-def test_tolerations_in_the_annotation_are_validated(kinds: Declared, names: Names) -> None:
+def test_tolerations_in_the_annotation_are_validated(kinds: Definitions, names: Names) -> None:
     key = names.key("tolerations", "scheduler.alpha")
     assert annotation_causes(kinds, key, '[{"key":"a","operator":"Exists"}]') == []
     assert [field for field, _ in annotation_causes(kinds, key, "[{}]")] == [
@@ -47,7 +47,7 @@ def test_tolerations_in_the_annotation_are_validated(kinds: Declared, names: Nam
     ],
 )
 def test_deletion_cost_is_a_32_bit_integer_unless_it_is_stored_already(
-    kinds: Declared, names: Names, cost: str, valid: bool
+    kinds: Definitions, names: Names, cost: str, valid: bool
 ) -> None:
     key = names.key("pod-deletion-cost", "controller")
     expected = [(f"{ANNOTATIONS}[{key}]", f'Invalid value: "{cost}": must be a 32bit integer')]
@@ -68,7 +68,7 @@ def test_deletion_cost_is_a_32_bit_integer_unless_it_is_stored_already(
     ],
 )
 def test_seccomp_profiles_in_annotations_are_validated(
-    kinds: Declared, names: Names, profile: str, text: str
+    kinds: Definitions, names: Names, profile: str, text: str
 ) -> None:
     for key in (
         names.key("pod", "seccomp.security.alpha"),
@@ -79,7 +79,7 @@ def test_seccomp_profiles_in_annotations_are_validated(
         assert own == ([(f"{ANNOTATIONS}.{key}", text)] if text else [])
 
 
-def test_create_copies_seccomp_profiles_from_annotations_to_fields(kinds: Declared, names: Names) -> None:
+def test_create_copies_seccomp_profiles_from_annotations_to_fields(kinds: Definitions, names: Names) -> None:
     annotations = {
         names.key("pod", "seccomp.security.alpha"): "runtime/default",
         names.key("c", "container.seccomp.security.alpha"): "localhost/p",
@@ -104,7 +104,7 @@ def test_create_copies_seccomp_profiles_from_annotations_to_fields(kinds: Declar
     ],
 )
 def test_seccomp_annotation_and_field_must_match(
-    kinds: Declared, names: Names, profile: Any, annotation: str, cause: str | None
+    kinds: Definitions, names: Names, profile: Any, annotation: str, cause: str | None
 ) -> None:
     context, path = {"seccompProfile": profile}, "securityContext.seccompProfile"
     what = "type" if cause == "type" else "profile"
@@ -118,7 +118,7 @@ def test_seccomp_annotation_and_field_must_match(
     assert annotation_causes(kinds, key, annotation, containers=[container]) == expected
 
 
-def test_apparmor_annotation_names_a_container_and_a_profile(kinds: Declared, names: Names) -> None:
+def test_apparmor_annotation_names_a_container_and_a_profile(kinds: Definitions, names: Names) -> None:
     prefix = "container.apparmor.security.beta"
     assert annotation_causes(kinds, names.key("c", prefix), "localhost/x") == []
     assert annotation_causes(kinds, names.key("c", prefix), "runtime/default") == []
@@ -129,7 +129,7 @@ def test_apparmor_annotation_names_a_container_and_a_profile(kinds: Declared, na
     ]
 
 
-def test_update_cannot_change_apparmor_and_mirror_annotations(kinds: Declared, names: Names) -> None:
+def test_update_cannot_change_apparmor_and_mirror_annotations(kinds: Definitions, names: Names) -> None:
     for key, what in (
         (names.key("c", "container.apparmor.security.beta"), "AppArmor annotations"),
         (names.key("config.mirror"), "mirror pod annotation"),

@@ -9,14 +9,14 @@ import pytest
 from actors.errors import Conflict, Invalid
 from actors.messages import Submit, WriteContext
 from actors.resource.decide import Current, decide_submit
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import pod
 
 NOW = 1_600_000_000_000_000
 CONTEXT = WriteContext(time=NOW, user="u", manager="m", uid="", suffix="")
 
 
-def bind(kinds: Declared, stored: dict[str, Any], target: Any = None, **metadata: Any) -> dict[str, Any]:
+def bind(kinds: Definitions, stored: dict[str, Any], target: Any = None, **metadata: Any) -> dict[str, Any]:
     view = kinds["pods"].definition_at("binding")
     sent = {"metadata": {"name": "a", **metadata}, "target": target or {"kind": "Node", "name": "n"}}
     document = view.schema.decode_object(sent).object
@@ -24,7 +24,7 @@ def bind(kinds: Declared, stored: dict[str, Any], target: Any = None, **metadata
     return decide_submit(kinds["pods"], Current(7, stored), command, document).object
 
 
-def test_binding_sets_the_node_and_the_scheduled_condition(kinds: Declared) -> None:
+def test_binding_sets_the_node_and_the_scheduled_condition(kinds: Definitions) -> None:
     before = kinds.stored("pods", pod(metadata={"annotations": {"b": "1"}}))
     after = bind(kinds, before, annotations={"a": "2"})
     assert after["spec"]["nodeName"] == "n" and "nodeName" not in before["spec"]
@@ -42,7 +42,7 @@ def test_binding_sets_the_node_and_the_scheduled_condition(kinds: Declared) -> N
     assert fields.index("nodeName") < fields.index("securityContext")
 
 
-def test_binding_replaces_an_existing_condition(kinds: Declared) -> None:
+def test_binding_replaces_an_existing_condition(kinds: Definitions) -> None:
     before = kinds.stored("pods", pod())
     for status, since in (("True", "2019-01-01T00:00:00Z"), ("False", "2020-09-13T12:26:40Z")):
         existing = {"type": "PodScheduled", "status": status, "lastTransitionTime": "2019-01-01T00:00:00Z"}
@@ -59,7 +59,7 @@ def test_binding_replaces_an_existing_condition(kinds: Declared) -> None:
         ({"name": "n"}, ""),
     ],
 )
-def test_target_must_be_a_named_node(kinds: Declared, target: Any, text: str) -> None:
+def test_target_must_be_a_named_node(kinds: Definitions, target: Any, text: str) -> None:
     before = kinds.stored("pods", pod())
     if not text:
         assert bind(kinds, before, target)["spec"]["nodeName"] == "n"
@@ -69,7 +69,7 @@ def test_target_must_be_a_named_node(kinds: Declared, target: Any, text: str) ->
     assert text in str(refused.value)
 
 
-def test_bound_or_deleted_pod_cannot_be_bound(kinds: Declared) -> None:
+def test_bound_or_deleted_pod_cannot_be_bound(kinds: Definitions) -> None:
     with pytest.raises(Conflict) as refused:
         bind(kinds, kinds.stored("pods", pod(nodeName="x")))
     assert str(refused.value) == (
@@ -81,7 +81,7 @@ def test_bound_or_deleted_pod_cannot_be_bound(kinds: Declared) -> None:
         bind(kinds, deleted)
 
 
-def test_binding_checks_uid_and_resource_version(kinds: Declared) -> None:
+def test_binding_checks_uid_and_resource_version(kinds: Definitions) -> None:
     before = kinds.stored("pods", pod())
     for metadata in ({"uid": "other"}, {"resourceVersion": "6"}):
         with pytest.raises(Conflict, match="Precondition failed"):

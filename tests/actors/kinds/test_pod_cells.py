@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import CONTAINER, pod
 
 NOW = 1_600_000_000_000_000  # 2020-09-13T12:26:40Z
@@ -19,7 +19,7 @@ def container(state: Any, *, ready: bool = False, restarts: int = 0, **more: Any
     return {**status, "state": state, **more}
 
 
-def cells(kinds: Declared, status: Any, metadata: Any = None, **spec: Any) -> dict[str, Any]:
+def cells(kinds: Definitions, status: Any, metadata: Any = None, **spec: Any) -> dict[str, Any]:
     stored = kinds.stored("pods", pod(**spec))
     stored["metadata"].update(metadata or {})
     stored["status"] = kinds.decode("pods", pod(status=status))["status"]
@@ -93,7 +93,7 @@ RUNNING = container({"running": {}}, ready=True)
     ],
 )
 def test_status_ready_and_restarts_summarize_the_containers(
-    kinds: Declared, status: Any, text: str, ready: str, restarts: str
+    kinds: Definitions, status: Any, text: str, ready: str, restarts: str
 ) -> None:
     found = cells(kinds, status)
     assert (found["Status"], found["Ready"], found["Restarts"]) == (text, ready, restarts)
@@ -112,7 +112,7 @@ def test_status_ready_and_restarts_summarize_the_containers(
     ],
 )
 def test_status_is_that_of_the_first_unfinished_init_container(
-    kinds: Declared, states: Any, text: str
+    kinds: Definitions, states: Any, text: str
 ) -> None:
     init_statuses = [container(state, restarts=1) for state in states]
     status = {"phase": "Running", "initContainerStatuses": init_statuses, "containerStatuses": [RUNNING]}
@@ -122,13 +122,15 @@ def test_status_is_that_of_the_first_unfinished_init_container(
 
 
 @pytest.mark.parametrize(("reason", "text"), [("", "Terminating"), ("NodeLost", "Unknown")])
-def test_status_of_a_deleted_pod_is_terminating_or_unknown(kinds: Declared, reason: str, text: str) -> None:
+def test_status_of_a_deleted_pod_is_terminating_or_unknown(
+    kinds: Definitions, reason: str, text: str
+) -> None:
     status = {"phase": "Running", "reason": reason, "containerStatuses": [RUNNING]}
     found = cells(kinds, status, {"deletionTimestamp": "2020-01-01T00:00:00Z"})
     assert (found["Status"], found["Ready"]) == (text, "1/1")
 
 
-def test_addresses_nodes_and_readiness_gates(kinds: Declared) -> None:
+def test_addresses_nodes_and_readiness_gates(kinds: Definitions) -> None:
     empty = cells(kinds, {"phase": "Pending"})
     assert [empty[name] for name in ("IP", "Node", "Nominated Node", "Readiness Gates")] == ["<none>"] * 4
     gates = [{"conditionType": "a.b/c"}, {"conditionType": "a.b/d"}]
@@ -142,7 +144,7 @@ def test_addresses_nodes_and_readiness_gates(kinds: Declared) -> None:
     assert [found[name] for name in names] == ["a", "10.0.0.1", "n", "m", "1/2"]
 
 
-def test_rows_of_terminated_pods_have_a_condition(kinds: Declared) -> None:
+def test_rows_of_terminated_pods_have_a_condition(kinds: Definitions) -> None:
     conditions = kinds["pods"].table.row_conditions
     assert conditions is not None
     assert conditions({"status": {"phase": "Running"}}) == []
@@ -152,7 +154,7 @@ def test_rows_of_terminated_pods_have_a_condition(kinds: Declared) -> None:
         ]
 
 
-def test_cells_of_pod_templates_and_replication_controllers(kinds: Declared) -> None:
+def test_cells_of_pod_templates_and_replication_controllers(kinds: Definitions) -> None:
     template = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [CONTAINER]}}
     stored = kinds.stored("podtemplates", {"metadata": {"name": "t"}, "template": template})
     row = [column.cell(stored, NOW) for column in kinds["podtemplates"].table.columns]

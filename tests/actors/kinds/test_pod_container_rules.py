@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import CONTAINER, LABEL, container_causes, create_causes, pod
 
 
@@ -42,17 +42,17 @@ from tests.actors.kinds.pods import CONTAINER, LABEL, container_causes, create_c
         ),
     ],
 )
-def test_container_fields_are_validated(kinds: Declared, parts: dict[str, Any], causes: Any) -> None:
+def test_container_fields_are_validated(kinds: Definitions, parts: dict[str, Any], causes: Any) -> None:
     assert container_causes(kinds, **parts) == causes
 
 
-def test_a_pod_needs_a_container(kinds: Declared) -> None:
+def test_a_pod_needs_a_container(kinds: Definitions) -> None:
     assert create_causes(kinds, containers=[]) == [("spec.containers", "Required value")]
     document: Any = {"metadata": {"name": "a"}}
-    assert kinds.created("pods", document) == [("spec.containers", "Required value")]
+    assert kinds.create_causes("pods", document) == [("spec.containers", "Required value")]
 
 
-def test_names_are_unique_among_main_and_init_containers(kinds: Declared) -> None:
+def test_names_are_unique_among_main_and_init_containers(kinds: Definitions) -> None:
     other = {"name": "d", "image": "x:1"}
     assert create_causes(kinds, containers=[CONTAINER, CONTAINER]) == [
         ("spec.containers[1].name", 'Duplicate value: "c"')
@@ -63,14 +63,14 @@ def test_names_are_unique_among_main_and_init_containers(kinds: Declared) -> Non
     ]
 
 
-def test_images_in_templates_may_have_surrounding_whitespace(kinds: Declared) -> None:
+def test_images_in_templates_may_have_surrounding_whitespace(kinds: Definitions) -> None:
     container = {**CONTAINER, "image": " "}
     template = {"metadata": {"name": "a"}, "template": {"spec": {"containers": [container]}}}
-    assert kinds.created("podtemplates", template) == []
+    assert kinds.create_causes("podtemplates", template) == []
 
 
 @pytest.mark.parametrize("part", ["livenessProbe", "readinessProbe", "startupProbe", "lifecycle"])
-def test_init_containers_have_no_probes_and_no_lifecycle(kinds: Declared, part: str) -> None:
+def test_init_containers_have_no_probes_and_no_lifecycle(kinds: Definitions, part: str) -> None:
     probe = {"exec": {"command": ["x"]}}
     container = {"name": "i", "image": "x:1", part: {"preStop": probe} if part == "lifecycle" else probe}
     assert create_causes(kinds, initContainers=[container]) == [
@@ -78,7 +78,7 @@ def test_init_containers_have_no_probes_and_no_lifecycle(kinds: Declared, part: 
     ]
 
 
-def test_init_containers_may_use_the_same_host_port(kinds: Declared) -> None:
+def test_init_containers_may_use_the_same_host_port(kinds: Definitions) -> None:
     ports = [{"containerPort": 80, "hostPort": 80}]
     containers = [{"name": name, "image": "x:1", "ports": ports} for name in ("i", "j")]
     assert create_causes(kinds, initContainers=containers) == []
@@ -88,12 +88,14 @@ def test_init_containers_may_use_the_same_host_port(kinds: Declared) -> None:
     ]
 
 
-def test_create_refuses_ephemeral_containers(kinds: Declared) -> None:
+def test_create_refuses_ephemeral_containers(kinds: Definitions) -> None:
     assert create_causes(kinds, ephemeralContainers=[{"name": "d", "image": "x"}]) == [
         ("spec.ephemeralContainers", "Forbidden: cannot be set on create")
     ]
 
 
-def test_pod_name_is_a_dns_subdomain(kinds: Declared) -> None:
-    assert kinds.created("pods", pod(metadata={"name": "a.b-c"})) == []
-    assert [field for field, _ in kinds.created("pods", pod(metadata={"name": "A"}))] == ["metadata.name"]
+def test_pod_name_is_a_dns_subdomain(kinds: Definitions) -> None:
+    assert kinds.create_causes("pods", pod(metadata={"name": "a.b-c"})) == []
+    assert [field for field, _ in kinds.create_causes("pods", pod(metadata={"name": "A"}))] == [
+        "metadata.name"
+    ]

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import SUBDOMAIN, create_causes, pod
 
 ADDRESS = "must be valid IP address"
 
 
-def test_dns_policy_is_validated(kinds: Declared) -> None:
+def test_dns_policy_is_validated(kinds: Definitions) -> None:
     assert create_causes(kinds, dnsPolicy="Mine") == [
         (
             "spec.dnsPolicy",
@@ -22,7 +22,7 @@ def test_dns_policy_is_validated(kinds: Declared) -> None:
     ]
 
 
-def test_dns_policy_none_needs_nameservers(kinds: Declared) -> None:
+def test_dns_policy_none_needs_nameservers(kinds: Definitions) -> None:
     assert create_causes(kinds, dnsPolicy="None") == [
         ("spec.dnsConfig", "Required value: must provide `dnsConfig` when `dnsPolicy` is None")
     ]
@@ -57,26 +57,26 @@ def test_dns_policy_none_needs_nameservers(kinds: Declared) -> None:
         ({"options": [{"value": "x"}]}, [("options[0]", "Required value: must not be empty")]),
     ],
 )
-def test_dns_config_is_validated(kinds: Declared, config: Any, causes: list[tuple[str, str]]) -> None:
+def test_dns_config_is_validated(kinds: Definitions, config: Any, causes: list[tuple[str, str]]) -> None:
     assert create_causes(kinds, dnsConfig=config) == [
         (f"spec.dnsConfig.{field}", text) for field, text in causes
     ]
 
 
-def test_search_lists_are_limited(kinds: Declared) -> None:
+def test_search_lists_are_limited(kinds: Definitions) -> None:
     ((_, text),) = create_causes(kinds, dnsConfig={"searches": ["a"] * 7})
     assert text.endswith(": must not have more than 6 search paths")
     ((_, text),) = create_causes(kinds, dnsConfig={"searches": ["a" * 60] * 5})
     assert text.endswith(": must not have more than 256 characters (including spaces) in the search list")
 
 
-def test_update_may_keep_a_stored_long_search_list(kinds: Declared) -> None:
+def test_update_may_keep_a_stored_long_search_list(kinds: Definitions) -> None:
     long = pod(dnsConfig={"searches": ["a"] * 7})
-    _, causes = kinds.replaced("pods", long, long)
+    _, causes = kinds.update("pods", long, long)
     assert causes == []
 
 
-def test_host_aliases_are_validated(kinds: Declared) -> None:
+def test_host_aliases_are_validated(kinds: Definitions) -> None:
     aliases = [{"ip": "1.2.3.4", "hostnames": ["a.b"]}, {"ip": "x", "hostnames": ["A"]}]
     assert create_causes(kinds, hostAliases=aliases) == [
         ("spec.hostAliases.ip", f'Invalid value: "x": {ADDRESS}'),

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import SUBDOMAIN, container_causes
 
 VARIABLE = (
@@ -32,7 +32,7 @@ BYTES = "1, 1k, 1M, 1G, 1T, 1P, 1E, 1Ki, 1Mi, 1Gi, 1Ti, 1Pi, 1Ei"
         ("../a", [VARIABLE, "must not start with '..'"]),
     ],
 )
-def test_variable_names_and_prefixes_are_validated(kinds: Declared, name: str, texts: list[str]) -> None:
+def test_variable_names_and_prefixes_are_validated(kinds: Definitions, name: str, texts: list[str]) -> None:
     causes = [("env[0].name", f'Invalid value: "{name}": {text}') for text in texts]
     assert container_causes(kinds, env=[{"name": name}]) == causes
     prefixes = [("envFrom[0].prefix", text) for _, text in causes]
@@ -40,7 +40,7 @@ def test_variable_names_and_prefixes_are_validated(kinds: Declared, name: str, t
     assert container_causes(kinds, envFrom=sources) == prefixes
 
 
-def test_variable_needs_a_name(kinds: Declared) -> None:
+def test_variable_needs_a_name(kinds: Definitions) -> None:
     assert container_causes(kinds, env=[{"value": "x"}]) == [("env[0].name", "Required value")]
 
 
@@ -154,12 +154,12 @@ def test_variable_needs_a_name(kinds: Declared) -> None:
         ),
     ],
 )
-def test_value_sources_are_validated(kinds: Declared, source: Any, causes: list[tuple[str, str]]) -> None:
+def test_value_sources_are_validated(kinds: Definitions, source: Any, causes: list[tuple[str, str]]) -> None:
     expected = [(f"env[0].valueFrom{field}", text) for field, text in causes]
     assert container_causes(kinds, env=[{"name": "A", "valueFrom": source}]) == expected
 
 
-def test_variable_has_a_value_or_a_source_but_not_both(kinds: Declared) -> None:
+def test_variable_has_a_value_or_a_source_but_not_both(kinds: Definitions) -> None:
     env = [{"name": "A", "value": "x", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]
     assert container_causes(kinds, env=env) == [
         ("env[0].valueFrom", 'Invalid value: "": may not be specified when `value` is not empty')
@@ -182,5 +182,7 @@ def test_variable_has_a_value_or_a_source_but_not_both(kinds: Declared) -> None:
         ),
     ],
 )
-def test_env_from_sources_are_validated(kinds: Declared, source: Any, causes: list[tuple[str, str]]) -> None:
+def test_env_from_sources_are_validated(
+    kinds: Definitions, source: Any, causes: list[tuple[str, str]]
+) -> None:
     assert container_causes(kinds, envFrom=[source]) == causes

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.actors.kinds.declared import Declared, replace
+from tests.actors.kinds.definitions import Definitions, replace
 from tests.actors.kinds.pods import CONTAINER, pod
 
 DEBUG = {"name": "d", "image": "dbg"}
@@ -14,7 +14,7 @@ FORBIDDEN = "Forbidden: cannot be set for an Ephemeral Container"
 
 
 def replace_ephemeral_containers(
-    kinds: Declared, *containers: dict[str, Any], before: Any = (), **spec: Any
+    kinds: Definitions, *containers: dict[str, Any], before: Any = (), **spec: Any
 ) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     """Replace the ephemeral containers `before` of a pod by others: the new pod, and the causes of a refusal."""
     old = kinds.stored("pods", pod(**spec))
@@ -28,7 +28,7 @@ def replace_ephemeral_containers(
     return replace(kinds["pods"], new, old, "ephemeralcontainers")
 
 
-def test_subresource_changes_only_ephemeral_containers(kinds: Declared) -> None:
+def test_subresource_changes_only_ephemeral_containers(kinds: Definitions) -> None:
     new, causes = replace_ephemeral_containers(kinds, {**DEBUG, "targetContainerName": "c", "tty": True})
     assert causes == []
     assert "labels" not in new["metadata"] and "hostname" not in new["spec"]
@@ -47,7 +47,7 @@ def test_subresource_changes_only_ephemeral_containers(kinds: Declared) -> None:
     assert list(new["spec"])[:2] == ["containers", "ephemeralContainers"]
 
 
-def test_existing_ephemeral_containers_cannot_be_changed_or_removed(kinds: Declared) -> None:
+def test_existing_ephemeral_containers_cannot_be_changed_or_removed(kinds: Definitions) -> None:
     field = "spec.ephemeralContainers"
     assert replace_ephemeral_containers(kinds, DEBUG, before=[DEBUG])[1] == []
     assert replace_ephemeral_containers(kinds, {**DEBUG, "name": "e"}, DEBUG, before=[DEBUG])[1] == []
@@ -86,13 +86,13 @@ def test_existing_ephemeral_containers_cannot_be_changed_or_removed(kinds: Decla
     ],
 )
 def test_ephemeral_containers_have_no_ports_probes_or_resources(
-    kinds: Declared, container: Any, causes: list[tuple[str, str]]
+    kinds: Definitions, container: Any, causes: list[tuple[str, str]]
 ) -> None:
     expected = [(f"spec.ephemeralContainers[0].{field}", text) for field, text in causes]
     assert replace_ephemeral_containers(kinds, container, volumes=[{"name": "v"}])[1] == expected
 
 
-def test_names_are_unique_among_ephemeral_containers(kinds: Declared) -> None:
+def test_names_are_unique_among_ephemeral_containers(kinds: Definitions) -> None:
     assert replace_ephemeral_containers(kinds, DEBUG, DEBUG, initContainers=[{**CONTAINER, "name": "i"}])[
         1
     ] == [("spec.ephemeralContainers[1].name", 'Duplicate value: "d"')]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import CONTAINER, create_causes
 
 VOLUMES = [
@@ -19,7 +19,7 @@ VOLUMES = [
 
 
 def mount_causes(
-    kinds: Declared, mounts: Any = (), devices: Any = (), **context: Any
+    kinds: Definitions, mounts: Any = (), devices: Any = (), **context: Any
 ) -> list[tuple[str, str]]:
     container = {**CONTAINER, "volumeMounts": list(mounts), "volumeDevices": list(devices), **context}
     causes = create_causes(kinds, volumes=VOLUMES, containers=[container])
@@ -80,16 +80,16 @@ def mount_causes(
         ),
     ],
 )
-def test_mount_fields_are_validated(kinds: Declared, mount: Any, causes: list[tuple[str, str]]) -> None:
+def test_mount_fields_are_validated(kinds: Definitions, mount: Any, causes: list[tuple[str, str]]) -> None:
     assert mount_causes(kinds, [mount]) == [(f"volumeMounts{field}", text) for field, text in causes]
 
 
-def test_privileged_containers_may_use_bidirectional_propagation(kinds: Declared) -> None:
+def test_privileged_containers_may_use_bidirectional_propagation(kinds: Definitions) -> None:
     mount = {"name": "v", "mountPath": "/v", "mountPropagation": "Bidirectional"}
     assert mount_causes(kinds, [mount], securityContext={"privileged": True}) == []
 
 
-def test_mount_paths_are_unique(kinds: Declared) -> None:
+def test_mount_paths_are_unique(kinds: Definitions) -> None:
     mounts = [{"name": "v", "mountPath": "/v"}, {"name": "w", "mountPath": "/v"}]
     assert mount_causes(kinds, mounts) == [
         ("volumeMounts[1].mountPath", 'Invalid value: "/v": must be unique')
@@ -127,13 +127,13 @@ def test_mount_paths_are_unique(kinds: Declared) -> None:
         ),
     ],
 )
-def test_device_fields_are_validated(kinds: Declared, device: Any, causes: list[tuple[str, str]]) -> None:
+def test_device_fields_are_validated(kinds: Definitions, device: Any, causes: list[tuple[str, str]]) -> None:
     assert mount_causes(kinds, [], [device]) == [
         (f"volumeDevices[0].{field}", text) for field, text in causes
     ]
 
 
-def test_device_names_and_paths_are_unique(kinds: Declared) -> None:
+def test_device_names_and_paths_are_unique(kinds: Definitions) -> None:
     devices = [{"name": "p", "devicePath": "/p"}, {"name": "p", "devicePath": "/p"}]
     assert mount_causes(kinds, [], devices) == [
         ("volumeDevices[1].name", 'Invalid value: "p": must be unique'),
@@ -141,7 +141,7 @@ def test_device_names_and_paths_are_unique(kinds: Declared) -> None:
     ]
 
 
-def test_volumes_and_paths_are_mounts_or_devices_but_not_both(kinds: Declared) -> None:
+def test_volumes_and_paths_are_mounts_or_devices_but_not_both(kinds: Definitions) -> None:
     mounts = [{"name": "p", "mountPath": "/p"}, {"name": "v", "mountPath": "/q"}]
     devices = [{"name": "p", "devicePath": "/x"}, {"name": "q", "devicePath": "/q"}]
     assert mount_causes(kinds, mounts, devices) == [

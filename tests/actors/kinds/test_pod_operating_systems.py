@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import CONTAINER, SUBDOMAIN, container_causes, create_causes
 
 NOT_WINDOWS = "Forbidden: cannot be set for a windows pod"
 
 
-def test_os_name_is_linux_or_windows(kinds: Declared) -> None:
+def test_os_name_is_linux_or_windows(kinds: Definitions) -> None:
     assert create_causes(kinds, os={"name": "linux"}) == create_causes(kinds, os={"name": "windows"}) == []
     assert create_causes(kinds, os={}) == [("spec.os.name", "Required value: cannot be empty")]
     assert create_causes(kinds, os={"name": "plan9"}) == [
@@ -20,7 +20,7 @@ def test_os_name_is_linux_or_windows(kinds: Declared) -> None:
     ]
 
 
-def test_linux_pods_have_no_windows_options(kinds: Declared) -> None:
+def test_linux_pods_have_no_windows_options(kinds: Definitions) -> None:
     context = {"windowsOptions": {"runAsUserName": "a"}}
     text = "Forbidden: windows options cannot be set for a linux pod"
     container = {**CONTAINER, "securityContext": context}
@@ -44,7 +44,7 @@ def test_linux_pods_have_no_windows_options(kinds: Declared) -> None:
     ],
 )
 def test_security_contexts_of_windows_pods_have_no_linux_fields(
-    kinds: Declared, part: str, value: Any
+    kinds: Definitions, part: str, value: Any
 ) -> None:
     assert create_causes(kinds, os={"name": "windows"}, securityContext={part: value}) == [
         (f"spec.securityContext.{part}", NOT_WINDOWS)
@@ -52,7 +52,7 @@ def test_security_contexts_of_windows_pods_have_no_linux_fields(
 
 
 @pytest.mark.parametrize("part", ["hostPID", "hostIPC", "shareProcessNamespace"])
-def test_specs_of_windows_pods_have_no_host_namespaces(kinds: Declared, part: str) -> None:
+def test_specs_of_windows_pods_have_no_host_namespaces(kinds: Definitions, part: str) -> None:
     assert create_causes(kinds, os={"name": "windows"}, **{part: True}) == [(f"spec.{part}", NOT_WINDOWS)]
 
 
@@ -71,7 +71,7 @@ def test_specs_of_windows_pods_have_no_host_namespaces(kinds: Declared, part: st
     ],
 )
 def test_security_contexts_of_windows_containers_have_no_linux_fields(
-    kinds: Declared, part: str, value: Any
+    kinds: Definitions, part: str, value: Any
 ) -> None:
     container = {**CONTAINER, "securityContext": {part: value}}
     assert create_causes(kinds, os={"name": "windows"}, containers=[container]) == [
@@ -102,14 +102,14 @@ def test_security_contexts_of_windows_containers_have_no_linux_fields(
         ),
     ],
 )
-def test_windows_user_names_are_validated(kinds: Declared, user: str, texts: list[str]) -> None:
+def test_windows_user_names_are_validated(kinds: Definitions, user: str, texts: list[str]) -> None:
     causes = container_causes(kinds, securityContext={"windowsOptions": {"runAsUserName": user}})
     assert [field for field, _ in causes] == ["securityContext.windowsOptions.runAsUserName"] * len(texts)
     for (_, message), text in zip(causes, texts, strict=True):
         assert message.endswith(f": runAsUserName{text}")
 
 
-def test_gmsa_credential_specs_are_validated(kinds: Declared) -> None:
+def test_gmsa_credential_specs_are_validated(kinds: Definitions) -> None:
     path = "securityContext.windowsOptions"
     options = {"gmsaCredentialSpecName": "A", "gmsaCredentialSpec": ""}
     assert container_causes(kinds, securityContext={"windowsOptions": options}) == [
@@ -128,7 +128,7 @@ def host_process(value: bool) -> dict[str, Any]:
     return {"windowsOptions": {"hostProcess": value}}
 
 
-def test_host_process_needs_host_network(kinds: Declared) -> None:
+def test_host_process_needs_host_network(kinds: Definitions) -> None:
     inherited = create_causes(kinds, hostNetwork=True, securityContext=host_process(True))
     assert inherited == []
     assert create_causes(kinds, securityContext=host_process(True)) == [
@@ -139,7 +139,7 @@ def test_host_process_needs_host_network(kinds: Declared) -> None:
     ]
 
 
-def test_all_containers_are_host_processes_or_none(kinds: Declared) -> None:
+def test_all_containers_are_host_processes_or_none(kinds: Definitions) -> None:
     containers = [{**CONTAINER, "securityContext": host_process(True)}, {"name": "d", "image": "x:1"}]
     assert create_causes(kinds, hostNetwork=True, containers=containers) == [
         (
@@ -150,7 +150,7 @@ def test_all_containers_are_host_processes_or_none(kinds: Declared) -> None:
     ]
 
 
-def test_host_process_of_pod_and_container_must_match(kinds: Declared) -> None:
+def test_host_process_of_pod_and_container_must_match(kinds: Definitions) -> None:
     containers = [{**CONTAINER, "securityContext": host_process(False)}]
     assert create_causes(kinds, securityContext=host_process(True), containers=containers) == [
         (

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import LABEL, QUALIFIED, SUBDOMAIN, create_causes
 
 LABEL_VALUE = (
@@ -67,7 +67,9 @@ LABEL_VALUE = (
         ),
     ],
 )
-def test_tolerations_are_validated(kinds: Declared, toleration: Any, causes: list[tuple[str, str]]) -> None:
+def test_tolerations_are_validated(
+    kinds: Definitions, toleration: Any, causes: list[tuple[str, str]]
+) -> None:
     expected = [(f"spec.tolerations[0].{field}", text) for field, text in causes]
     assert create_causes(kinds, tolerations=[toleration]) == expected
 
@@ -94,13 +96,13 @@ SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedu
     ],
 )
 def test_topology_spread_constraints_are_validated(
-    kinds: Declared, parts: Any, causes: list[tuple[str, str]]
+    kinds: Definitions, parts: Any, causes: list[tuple[str, str]]
 ) -> None:
     expected = [(f"spec.topologySpreadConstraints[0].{field}", text) for field, text in causes]
     assert create_causes(kinds, topologySpreadConstraints=[{**SPREAD, **parts}]) == expected
 
 
-def test_spread_constraints_are_unique(kinds: Declared) -> None:
+def test_spread_constraints_are_unique(kinds: Definitions) -> None:
     constraints = [SPREAD, {**SPREAD, "whenUnsatisfiable": "ScheduleAnyway"}, {**SPREAD, "maxSkew": 2}]
     assert create_causes(kinds, topologySpreadConstraints=constraints) == [
         (
@@ -110,7 +112,7 @@ def test_spread_constraints_are_unique(kinds: Declared) -> None:
     ]
 
 
-def test_readiness_gates_are_validated(kinds: Declared) -> None:
+def test_readiness_gates_are_validated(kinds: Definitions) -> None:
     gates = [{"conditionType": "example.com/x"}, {"conditionType": "a b"}]
     assert create_causes(kinds, readinessGates=gates) == [
         ("spec.readinessGates[1].conditionType", f'Invalid value: "a b": {QUALIFIED}')
@@ -164,6 +166,6 @@ def test_readiness_gates_are_validated(kinds: Declared) -> None:
     ],
 )
 def test_policies_and_names_of_the_spec_are_validated(
-    kinds: Declared, parts: Any, causes: list[tuple[str, str]]
+    kinds: Definitions, parts: Any, causes: list[tuple[str, str]]
 ) -> None:
     assert create_causes(kinds, **parts) == [(f"spec.{field}", text) for field, text in causes]

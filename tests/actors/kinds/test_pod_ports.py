@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import CONTAINER, container_causes, create_causes
 
 RANGE = "must be between 1 and 65535, inclusive"
@@ -50,20 +50,20 @@ RANGE = "must be between 1 and 65535, inclusive"
     ],
 )
 def test_port_fields_are_validated(
-    kinds: Declared, port: dict[str, Any], causes: list[tuple[str, str]]
+    kinds: Definitions, port: dict[str, Any], causes: list[tuple[str, str]]
 ) -> None:
     expected = [(f"ports[0].{field}", text) for field, text in causes]
     assert container_causes(kinds, ports=[port]) == expected
 
 
-def test_port_names_are_unique_in_a_container(kinds: Declared) -> None:
+def test_port_names_are_unique_in_a_container(kinds: Definitions) -> None:
     ports = [{"containerPort": 1, "name": "a"}, {"containerPort": 2, "name": "a"}]
     assert container_causes(kinds, ports=ports) == [("ports[1].name", 'Duplicate value: "a"')]
     others = [{**CONTAINER, "name": "d", "ports": ports[:1]}, {**CONTAINER, "ports": ports[:1]}]
     assert create_causes(kinds, containers=others) == []
 
 
-def test_host_ports_are_unique_in_a_pod(kinds: Declared) -> None:
+def test_host_ports_are_unique_in_a_pod(kinds: Definitions) -> None:
     def listening(name: str, **port: Any) -> dict[str, Any]:
         return {**CONTAINER, "name": name, "ports": [{"containerPort": 1, "hostPort": 80, **port}]}
 
@@ -78,7 +78,7 @@ def test_host_ports_are_unique_in_a_pod(kinds: Declared) -> None:
     ]
 
 
-def test_host_port_equals_container_port_with_host_network(kinds: Declared) -> None:
+def test_host_port_equals_container_port_with_host_network(kinds: Definitions) -> None:
     containers = [{**CONTAINER, "ports": [{"containerPort": 80, "hostPort": 81}]}]
     assert create_causes(kinds, hostNetwork=True, containers=containers) == [
         (

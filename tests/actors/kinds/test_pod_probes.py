@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import container_causes
 
 ALIVE = {"exec": {"command": ["true"]}}
@@ -48,19 +48,19 @@ HANDLERS: list[tuple[Any, list[tuple[str, str]]]] = [
 
 @pytest.mark.parametrize(("handler", "causes"), HANDLERS)
 @pytest.mark.parametrize("part", ["livenessProbe", "readinessProbe", "startupProbe"])
-def test_probe_handlers_are_validated(kinds: Declared, part: str, handler: Any, causes: Any) -> None:
+def test_probe_handlers_are_validated(kinds: Definitions, part: str, handler: Any, causes: Any) -> None:
     expected = [(part + field, text) for field, text in causes]
     assert container_causes(kinds, **{part: handler}) == expected
 
 
 @pytest.mark.parametrize(("handler", "causes"), HANDLERS)
 @pytest.mark.parametrize("part", ["postStart", "preStop"])
-def test_lifecycle_handlers_are_validated(kinds: Declared, part: str, handler: Any, causes: Any) -> None:
+def test_lifecycle_handlers_are_validated(kinds: Definitions, part: str, handler: Any, causes: Any) -> None:
     expected = [(f"lifecycle.{part}{field}", text) for field, text in causes]
     assert container_causes(kinds, lifecycle={part: handler}) == expected
 
 
-def test_grpc_probe_needs_a_port_number(kinds: Declared) -> None:
+def test_grpc_probe_needs_a_port_number(kinds: Definitions) -> None:
     assert container_causes(kinds, livenessProbe={"grpc": {"port": 5}}) == []
     assert container_causes(kinds, livenessProbe={"grpc": {"port": 0}}) == [
         ("livenessProbe.grpc.port", f"Invalid value: 0: {RANGE}")
@@ -71,21 +71,21 @@ def test_grpc_probe_needs_a_port_number(kinds: Declared) -> None:
     "part",
     ["initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"],
 )
-def test_probe_timings_cannot_be_negative(kinds: Declared, part: str) -> None:
+def test_probe_timings_cannot_be_negative(kinds: Definitions, part: str) -> None:
     assert (f"readinessProbe.{part}", "Invalid value: -1: must be greater than or equal to 0") in (
         container_causes(kinds, readinessProbe={**ALIVE, part: -1})
     )
 
 
 @pytest.mark.parametrize("probe", ["livenessProbe", "startupProbe"])
-def test_success_threshold_of_liveness_and_startup_probes_is_1(kinds: Declared, probe: str) -> None:
+def test_success_threshold_of_liveness_and_startup_probes_is_1(kinds: Definitions, probe: str) -> None:
     assert container_causes(kinds, **{probe: {**ALIVE, "successThreshold": 2}}) == [
         (f"{probe}.successThreshold", "Invalid value: 2: must be 1")
     ]
     assert container_causes(kinds, readinessProbe={**ALIVE, "successThreshold": 2}) == []
 
 
-def test_termination_grace_period_of_probes_is_validated(kinds: Declared) -> None:
+def test_termination_grace_period_of_probes_is_validated(kinds: Definitions) -> None:
     part = "terminationGracePeriodSeconds"
     assert container_causes(kinds, livenessProbe={**ALIVE, part: 1}) == []
     assert container_causes(kinds, startupProbe={**ALIVE, part: 0}) == [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from actors.kinds.core.pods.images import is_latest
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import pod
 
 DIGEST = "sha256:" + "0" * 64
@@ -41,7 +41,7 @@ def test_missing_or_latest_tag_is_latest(image: str, latest: bool) -> None:
     assert is_latest(image) is latest
 
 
-def test_pull_policy_defaults_in_all_containers(kinds: Declared) -> None:
+def test_pull_policy_defaults_in_all_containers(kinds: Definitions) -> None:
     containers = [{"name": "a", "image": "img"}, {"name": "b", "image": "img", "imagePullPolicy": "Never"}]
     init = [{"name": "i", "image": "img:1"}]
     spec = kinds.decode("pods", pod(containers=containers, initContainers=init))["spec"]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import CONTAINER, pod
 
 FULL = {"cpu": "1", "memory": "1Gi"}
@@ -25,12 +25,12 @@ FULL = {"cpu": "1", "memory": "1Gi"}
         ({"limits": FULL, "requests": {"cpu": "500m"}}, "Burstable"),
     ],
 )
-def test_qos_class_of_one_container(kinds: Declared, resources: Any, expected: str) -> None:
+def test_qos_class_of_one_container(kinds: Definitions, resources: Any, expected: str) -> None:
     stored = kinds.stored("pods", pod(containers=[{**CONTAINER, "resources": resources}]))
     assert stored["status"] == {"phase": "Pending", "qosClass": expected}
 
 
-def test_qos_class_depends_on_all_containers(kinds: Declared) -> None:
+def test_qos_class_depends_on_all_containers(kinds: Definitions) -> None:
     guaranteed = {**CONTAINER, "resources": {"limits": FULL}}
     for spec in (
         {"containers": [guaranteed, {"name": "d", "image": "x"}]},

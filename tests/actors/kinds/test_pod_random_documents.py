@@ -16,8 +16,8 @@ from actors.kinds.declaration.definition import Definition
 from actors.kinds.schema.decoder import NotDecodable
 from actors.kinds.validation.field_errors import collect
 from actors.names import CLUSTER
-from tests.actors.kinds.declared import create, replace
-from tests.actors.kinds.documents import Documents
+from tests.actors.kinds.definitions import create, replace
+from tests.actors.kinds.documents import RandomDocuments
 
 KINDS = {d.plural: d for d in built_in(CLUSTER).definitions if not d.group and not d.storage.stored_as}
 WORKLOADS = ["pods", "podtemplates", "replicationcontrollers"]
@@ -28,7 +28,7 @@ SYSTEM = {"name": "a", "namespace": "ns", "uid": "u", "creationTimestamp": "2020
 
 def decoded(definition: Definition, seed: int) -> dict[str, Any] | None:
     """A well-formed object with random contents; None if they do not decode."""
-    documents = Documents(seed, luck=100_000, valid=True)
+    documents = RandomDocuments(seed, junk_one_in=100_000, valid=True)
     document = documents.of(definition.fields)
     if definition.plural == "pods":
         document["spec"] = documents.of(POD_SPEC)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import container_causes, create_causes
 
 IDS = "must be between 0 and 2147483647, inclusive"
@@ -50,7 +50,9 @@ SECCOMP: list[tuple[Any, list[tuple[str, str]]]] = [
 
 
 @pytest.mark.parametrize(("profile", "causes"), SECCOMP)
-def test_seccomp_profiles_are_validated(kinds: Declared, profile: Any, causes: list[tuple[str, str]]) -> None:
+def test_seccomp_profiles_are_validated(
+    kinds: Definitions, profile: Any, causes: list[tuple[str, str]]
+) -> None:
     path = "securityContext.seccompProfile"
     context = {"seccompProfile": profile}
     expected = [(f"{path}.{field}", text) for field, text in causes]
@@ -62,7 +64,7 @@ def test_seccomp_profiles_are_validated(kinds: Declared, profile: Any, causes: l
 
 @pytest.mark.parametrize("part", ["runAsUser", "runAsGroup"])
 @pytest.mark.parametrize("number", [-1, 2**31])
-def test_user_and_group_ids_are_validated(kinds: Declared, part: str, number: int) -> None:
+def test_user_and_group_ids_are_validated(kinds: Definitions, part: str, number: int) -> None:
     path = f"securityContext.{part}"
     expected = [(path, f"Invalid value: {number}: {IDS}")]
     assert container_causes(kinds, securityContext={part: number}) == expected
@@ -70,7 +72,7 @@ def test_user_and_group_ids_are_validated(kinds: Declared, part: str, number: in
     assert create_causes(kinds, securityContext={part: 0}) == []
 
 
-def test_groups_of_the_pod_are_validated(kinds: Declared) -> None:
+def test_groups_of_the_pod_are_validated(kinds: Definitions) -> None:
     context = {"fsGroup": -1, "supplementalGroups": [1, -2]}
     assert create_causes(kinds, securityContext=context) == [
         ("spec.securityContext.fsGroup", f"Invalid value: -1: {IDS}"),
@@ -85,7 +87,7 @@ def test_groups_of_the_pod_are_validated(kinds: Declared) -> None:
     ]
 
 
-def test_no_privilege_escalation_excludes_privileged_and_sys_admin(kinds: Declared) -> None:
+def test_no_privilege_escalation_excludes_privileged_and_sys_admin(kinds: Definitions) -> None:
     context = {"privileged": True, "allowPrivilegeEscalation": False, "capabilities": {"add": ["NET"]}}
     ((field, text),) = container_causes(kinds, securityContext=context)
     assert field == "securityContext"
@@ -97,7 +99,7 @@ def test_no_privilege_escalation_excludes_privileged_and_sys_admin(kinds: Declar
     )
 
 
-def test_share_process_namespace_excludes_host_pid(kinds: Declared) -> None:
+def test_share_process_namespace_excludes_host_pid(kinds: Definitions) -> None:
     assert create_causes(kinds, shareProcessNamespace=True) == []
     assert create_causes(kinds, shareProcessNamespace=True, hostPID=True) == [
         (
@@ -117,13 +119,13 @@ def test_share_process_namespace_excludes_host_pid(kinds: Declared) -> None:
         ("a" * 254, "must have at most 253 characters and match regex "),
     ],
 )
-def test_sysctl_names_are_validated(kinds: Declared, name: str, text: str) -> None:
+def test_sysctl_names_are_validated(kinds: Definitions, name: str, text: str) -> None:
     causes = create_causes(kinds, securityContext={"sysctls": [{"name": name, "value": "1"}]})
     assert [field for field, _ in causes] == (["spec.securityContext.sysctls[0].name"] if text else [])
     assert not text or text in causes[0][1]
 
 
-def test_sysctls_are_unique(kinds: Declared) -> None:
+def test_sysctls_are_unique(kinds: Definitions) -> None:
     sysctls = [{"name": "a.b", "value": "1"}, {"name": "a.b", "value": "2"}]
     assert create_causes(kinds, securityContext={"sysctls": sysctls}) == [
         ("spec.securityContext.sysctls[1].name", 'Duplicate value: "a.b"')

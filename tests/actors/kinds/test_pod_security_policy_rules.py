@@ -9,7 +9,7 @@ import pytest
 from actors.kinds.policy import pod_security_policy
 from actors.kinds.policy.pod_security_policy import PROC_MOUNT
 from actors.names import Names
-from tests.actors.kinds.declared import Declared, create
+from tests.actors.kinds.definitions import Definitions, create
 
 PLURAL = "podsecuritypolicies"
 ANY = {"rule": "RunAsAny"}
@@ -20,15 +20,15 @@ def policy(annotations: Any = None, **spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": "a", "annotations": annotations}, "spec": {**REQUIRED, **spec}}
 
 
-def test_create_sets_defaults(kinds: Declared) -> None:
+def test_create_sets_defaults(kinds: Definitions) -> None:
     stored = kinds.stored(PLURAL, policy())
     assert stored["spec"] == {**REQUIRED, "allowPrivilegeEscalation": True}
-    assert "generation" not in stored["metadata"] and kinds.created(PLURAL, policy()) == []
+    assert "generation" not in stored["metadata"] and kinds.create_causes(PLURAL, policy()) == []
     spec_of_false = kinds.stored(PLURAL, policy(allowPrivilegeEscalation=False))["spec"]
     assert spec_of_false["allowPrivilegeEscalation"] is False
 
 
-def test_table_cells_are_computed_from_the_object(kinds: Declared) -> None:
+def test_table_cells_are_computed_from_the_object(kinds: Definitions) -> None:
     spec = {"privileged": True, "allowedCapabilities": ["A", "B"], "volumes": ["emptyDir", "nfs"]}
     for document, expected in (
         (policy(), ["a", "false", "", *4 * ["RunAsAny"], False, ""]),
@@ -38,8 +38,8 @@ def test_table_cells_are_computed_from_the_object(kinds: Declared) -> None:
         assert [column.cell(stored, 0) for column in kinds[PLURAL].table.columns] == expected
 
 
-def test_strategies_are_required(kinds: Declared) -> None:
-    causes = kinds.created(PLURAL, {"metadata": {"name": "a"}})
+def test_strategies_are_required(kinds: Definitions) -> None:
+    causes = kinds.create_causes(PLURAL, {"metadata": {"name": "a"}})
     assert [field for field, _ in causes] == [
         *("spec.runAsUser.rule", "spec.seLinux.rule", "spec.supplementalGroups.rule", "spec.fsGroup.rule")
     ]
@@ -127,27 +127,29 @@ def ranges(rule: str, *pairs: tuple[int, int]) -> dict[str, Any]:
         ),
     ],
 )
-def test_create_reports_invalid_fields(kinds: Declared, spec: Any, expected: list[tuple[str, str]]) -> None:
-    causes = kinds.created(PLURAL, policy(**spec))
+def test_create_reports_invalid_fields(
+    kinds: Definitions, spec: Any, expected: list[tuple[str, str]]
+) -> None:
+    causes = kinds.create_causes(PLURAL, policy(**spec))
     assert [field for field, _ in causes] == [f"spec.{field}" for field, _ in expected]
     assert all(text.endswith(end) for (_, text), (_, end) in zip(causes, expected, strict=True)), causes
-    assert kinds.replaced(PLURAL, policy(), policy(**spec))[1] == causes
+    assert kinds.update(PLURAL, policy(), policy(**spec))[1] == causes
 
 
-def test_csi_driver_names_are_validated(kinds: Declared) -> None:
+def test_csi_driver_names_are_validated(kinds: Definitions) -> None:
     field = "spec.allowedCSIDrivers.allowedCSIDriver[0].name"
     for name, count in (("", 2), ("Bad_D", 1)):
-        causes = kinds.created(PLURAL, policy(allowedCSIDrivers=[{"name": name}]))
+        causes = kinds.create_causes(PLURAL, policy(allowedCSIDrivers=[{"name": name}]))
         assert [where for where, _ in causes] == [field] * count
 
 
-def test_required_drop_capabilities_cannot_be_added_or_allowed(kinds: Declared) -> None:
+def test_required_drop_capabilities_cannot_be_added_or_allowed(kinds: Definitions) -> None:
     spec = {
         "requiredDropCapabilities": ["KILL"],
         "defaultAddCapabilities": ["KILL"],
         "allowedCapabilities": ["KILL", "*"],
     }
-    assert kinds.created(PLURAL, policy(**spec)) == [
+    assert kinds.create_causes(PLURAL, policy(**spec)) == [
         (
             "requiredDropCapabilities",
             'Invalid value: []string{"KILL"}: must be empty when all capabilities are allowed by a wildcard',
@@ -159,19 +161,19 @@ def test_required_drop_capabilities_cannot_be_added_or_allowed(kinds: Declared) 
     ]
 
 
-def test_profiles_in_annotations_are_validated(kinds: Declared, names: Names) -> None:
+def test_profiles_in_annotations_are_validated(kinds: Definitions, names: Names) -> None:
     apparmor = names.key("allowedProfileNames", "apparmor.security.beta")
     seccomp = names.key("allowedProfileNames", "seccomp.security.alpha")
     default = names.key("defaultProfileName", "seccomp.security.alpha")
     right = {apparmor: "runtime/default,localhost/x", seccomp: "*,unconfined", default: "runtime/default"}
-    assert kinds.created(PLURAL, policy(right)) == []
+    assert kinds.create_causes(PLURAL, policy(right)) == []
     wrong = {apparmor: "runtime/default,no", seccomp: "no", default: "*"}
-    assert [field for field, _ in kinds.created(PLURAL, policy(wrong))] == [
+    assert [field for field, _ in kinds.create_causes(PLURAL, policy(wrong))] == [
         *(f"metadata.annotations[{key}]" for key in (apparmor, default, seccomp))
     ]
 
 
-def test_proc_mount_types_need_their_feature(kinds: Declared, names: Names) -> None:
+def test_proc_mount_types_need_their_feature(kinds: Definitions, names: Names) -> None:
     sent = policy(allowedProcMountTypes=["Default", "Odd"])
     assert "allowedProcMountTypes" not in kinds.stored(PLURAL, sent)["spec"]
     definition = pod_security_policy.define(names, frozenset((PROC_MOUNT,)))
@@ -181,7 +183,7 @@ def test_proc_mount_types_need_their_feature(kinds: Declared, names: Names) -> N
     ]
 
 
-def test_responses_have_a_warning_and_delete_returns_the_object(kinds: Declared) -> None:
+def test_responses_have_a_warning_and_delete_returns_the_object(kinds: Definitions) -> None:
     definition = kinds[PLURAL]
     assert definition.deprecation_warning.endswith("is deprecated in v1.21+, unavailable in v1.25+")
     assert definition.deletion.returns_object and "deletecollection" in definition.verbs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import pod
 
 
@@ -20,14 +20,14 @@ from tests.actors.kinds.pods import pod
         ("status.nominatedNodeName", ""),
     ],
 )
-def test_selectable_fields_have_stored_values(kinds: Declared, label: str, value: str) -> None:
+def test_selectable_fields_have_stored_values(kinds: Definitions, label: str, value: str) -> None:
     definition = kinds["pods"]
     stored = kinds.stored("pods", pod(nodeName="n", restartPolicy="Never", serviceAccountName="x"))
     assert definition.selects(label)
     assert definition.selection.fields[label](stored) == value
 
 
-def test_old_field_labels_are_still_selectable(kinds: Declared) -> None:
+def test_old_field_labels_are_still_selectable(kinds: Definitions) -> None:
     definition = kinds["pods"]
     assert definition.selects("spec.host") and definition.stored_field("spec.host") == "spec.nodeName"
     assert definition.selects("status.podIPs") and definition.selects("metadata.namespace")
@@ -35,6 +35,6 @@ def test_old_field_labels_are_still_selectable(kinds: Declared) -> None:
     assert definition.unsupported_field_text("spec.hostname") == "field label not supported: spec.hostname"
 
 
-def test_replication_controllers_are_selectable_by_replicas(kinds: Declared) -> None:
+def test_replication_controllers_are_selectable_by_replicas(kinds: Definitions) -> None:
     definition = kinds["replicationcontrollers"]
     assert definition.selection.fields["status.replicas"]({"status": {"replicas": 3}}) == "3"

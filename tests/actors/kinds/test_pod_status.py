@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from tests.actors.kinds.declared import Declared, replace
+from tests.actors.kinds.definitions import Definitions, replace
 from tests.actors.kinds.pods import QUALIFIED, SUBDOMAIN, pod, update_causes
 
 
-def status_causes(kinds: Declared, **status: Any) -> list[tuple[str, str]]:
+def status_causes(kinds: Definitions, **status: Any) -> list[tuple[str, str]]:
     return update_causes(kinds, pod(), pod(status=status), "status")
 
 
-def test_status_update_keeps_spec_and_owner_references(kinds: Declared) -> None:
+def test_status_update_keeps_spec_and_owner_references(kinds: Definitions) -> None:
     owner = {"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u"}
     sent = pod(metadata={"ownerReferences": [owner]}, hostname="h", status={"phase": "Running"})
-    new, causes = kinds.replaced("pods", pod(), sent, "status")
+    new, causes = kinds.update("pods", pod(), sent, "status")
     assert causes == []
     assert "ownerReferences" not in new["metadata"] and "hostname" not in new["spec"]
     assert new["status"] == {"phase": "Running"}
@@ -76,7 +76,7 @@ def test_status_update_keeps_spec_and_owner_references(kinds: Declared) -> None:
         ),
     ],
 )
-def test_status_fields_are_validated(kinds: Declared, status: Any, causes: list[tuple[str, str]]) -> None:
+def test_status_fields_are_validated(kinds: Definitions, status: Any, causes: list[tuple[str, str]]) -> None:
     assert status_causes(kinds, **status) == causes
 
 
@@ -96,7 +96,7 @@ FAILED = {"terminated": {"exitCode": 1}}
 )
 @pytest.mark.parametrize("part", ["containerStatuses", "initContainerStatuses"])
 def test_terminated_container_stays_terminated_unless_it_restarts(
-    kinds: Declared, part: str, policy: str, state: Any, is_final: bool
+    kinds: Definitions, part: str, policy: str, state: Any, is_final: bool
 ) -> None:
     def container_status(state: Any) -> dict[str, Any]:
         status = {"name": "c", "state": state, "ready": False, "restartCount": 0, "image": "", "imageID": ""}
@@ -111,7 +111,7 @@ def test_terminated_container_stays_terminated_unless_it_restarts(
     assert causes == expected
 
 
-def test_missing_times_of_conditions_are_null(kinds: Declared) -> None:
+def test_missing_times_of_conditions_are_null(kinds: Definitions) -> None:
     status = {"conditions": [{"type": "Ready", "status": "True"}]}
     decoded = kinds.decode("pods", pod(status=status))["status"]
     assert decoded["conditions"] == [

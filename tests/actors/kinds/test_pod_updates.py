@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import CONTAINER, pod, update_causes
 
 INIT = {"name": "i", "image": "x:1"}
@@ -20,7 +20,7 @@ MUTABLE_FIELDS = (
 
 
 def update_spec_causes(
-    kinds: Declared, before: dict[str, Any], after: dict[str, Any]
+    kinds: Definitions, before: dict[str, Any], after: dict[str, Any]
 ) -> list[tuple[str, str]]:
     return update_causes(kinds, pod(**before), pod(**after))
 
@@ -43,7 +43,7 @@ def update_spec_causes(
         ),
     ],
 )
-def test_update_of_mutable_field_is_valid(kinds: Declared, before: Any, after: Any) -> None:
+def test_update_of_mutable_field_is_valid(kinds: Definitions, before: Any, after: Any) -> None:
     assert update_spec_causes(kinds, before, after) == []
 
 
@@ -76,12 +76,12 @@ def test_update_of_mutable_field_is_valid(kinds: Declared, before: Any, after: A
     ],
 )
 def test_update_of_immutable_field_names_the_differences(
-    kinds: Declared, before: Any, after: Any, lines: str
+    kinds: Definitions, before: Any, after: Any, lines: str
 ) -> None:
     assert update_spec_causes(kinds, before, after) == [("spec", MUTABLE_FIELDS + lines)]
 
 
-def test_long_differences_are_truncated(kinds: Declared) -> None:
+def test_long_differences_are_truncated(kinds: Definitions) -> None:
     labels = {f"k{number}": "v" for number in range(100)}
     ((_, text),) = update_spec_causes(kinds, {}, {"nodeSelector": labels, "hostname": "h"})
     assert len(text) < 2000
@@ -90,7 +90,7 @@ def test_long_differences_are_truncated(kinds: Declared) -> None:
     assert text.endswith("  ...\n") and text.count("\n") < 50
 
 
-def test_update_cannot_add_or_remove_containers(kinds: Declared) -> None:
+def test_update_cannot_add_or_remove_containers(kinds: Definitions) -> None:
     two = {"containers": [CONTAINER, {**CONTAINER, "name": "d"}]}
     text = "Forbidden: pod updates may not add or remove containers"
     assert update_spec_causes(kinds, {}, two) == [("spec.containers", text)]
@@ -106,7 +106,7 @@ def test_update_cannot_add_or_remove_containers(kinds: Declared) -> None:
         (None, -1, "Invalid value: -1: must be between 0 and 2147483647, inclusive"),
     ],
 )
-def test_update_can_only_shorten_the_deadline(kinds: Declared, before: Any, after: Any, text: str) -> None:
+def test_update_can_only_shorten_the_deadline(kinds: Definitions, before: Any, after: Any, text: str) -> None:
     specs = [{} if value is None else {"activeDeadlineSeconds": value} for value in (before, after)]
     assert ("spec.activeDeadlineSeconds", text) in update_spec_causes(kinds, *specs)
 
@@ -114,7 +114,7 @@ def test_update_can_only_shorten_the_deadline(kinds: Declared, before: Any, afte
 @pytest.mark.parametrize(
     "after", [[], [{**TOLERATION, "key": "z"}], [{**TOLERATION, "operator": "Equal", "value": "x"}]]
 )
-def test_update_cannot_change_or_remove_tolerations(kinds: Declared, after: Any) -> None:
+def test_update_cannot_change_or_remove_tolerations(kinds: Definitions, after: Any) -> None:
     assert update_spec_causes(kinds, {"tolerations": [TOLERATION]}, {"tolerations": after}) == [
         (
             "spec.tolerations",
@@ -123,7 +123,7 @@ def test_update_cannot_change_or_remove_tolerations(kinds: Declared, after: Any)
     ]
 
 
-def test_update_validates_images(kinds: Declared) -> None:
+def test_update_validates_images(kinds: Definitions) -> None:
     causes = update_spec_causes(kinds, {}, {"containers": [{**CONTAINER, "image": "img:1 "}]})
     assert (
         "spec.containers[0].image",
@@ -131,6 +131,6 @@ def test_update_validates_images(kinds: Declared) -> None:
     ) in (causes)
 
 
-def test_update_ignores_the_status(kinds: Declared) -> None:
-    new, causes = kinds.replaced("pods", pod(), pod(status={"phase": "Failed"}))
+def test_update_ignores_the_status(kinds: Definitions) -> None:
+    new, causes = kinds.update("pods", pod(), pod(status={"phase": "Failed"}))
     assert causes == [] and new["status"] == {"phase": "Pending", "qosClass": "BestEffort"}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import SUBDOMAIN, create_causes, pod, volume_causes
 
 SPEC = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
@@ -18,12 +18,12 @@ def ephemeral(spec: Any = None, metadata: Any = None) -> dict[str, Any]:
     return {"volumeClaimTemplate": template}
 
 
-def test_valid_claim_template(kinds: Declared) -> None:
+def test_valid_claim_template(kinds: Definitions) -> None:
     metadata = {"labels": {"a": "b"}, "annotations": {"A/b": "c"}}
     assert volume_causes(kinds, ephemeral=ephemeral(metadata=metadata)) == []
 
 
-def test_claim_template_is_required(kinds: Declared) -> None:
+def test_claim_template_is_required(kinds: Definitions) -> None:
     assert volume_causes(kinds, ephemeral={}) == [(TEMPLATE, "Required value")]
 
 
@@ -38,14 +38,14 @@ def test_claim_template_is_required(kinds: Declared) -> None:
     ],
 )
 def test_template_metadata_has_only_labels_and_annotations(
-    kinds: Declared, part: str, value: Any, reported: str
+    kinds: Definitions, part: str, value: Any, reported: str
 ) -> None:
     assert volume_causes(kinds, ephemeral=ephemeral(metadata={part: value})) == [
         (f"{TEMPLATE}.metadata.{reported}", "Forbidden: cannot be set for an ephemeral volume")
     ]
 
 
-def test_labels_of_the_template_are_validated(kinds: Declared) -> None:
+def test_labels_of_the_template_are_validated(kinds: Definitions) -> None:
     causes = volume_causes(kinds, ephemeral=ephemeral(metadata={"labels": {"a b": "c"}}))
     assert [field for field, _ in causes] == [f"{TEMPLATE}.metadata.labels"]
 
@@ -105,25 +105,25 @@ def test_labels_of_the_template_are_validated(kinds: Declared) -> None:
         ),
     ],
 )
-def test_claim_spec_is_validated(kinds: Declared, spec: Any, causes: list[tuple[str, str]]) -> None:
+def test_claim_spec_is_validated(kinds: Definitions, spec: Any, causes: list[tuple[str, str]]) -> None:
     expected = [(f"{TEMPLATE}.spec{field}", text) for field, text in causes]
     assert volume_causes(kinds, ephemeral=ephemeral(spec)) == expected
 
 
-def test_pod_and_volume_name_form_a_valid_claim_name(kinds: Declared) -> None:
+def test_pod_and_volume_name_form_a_valid_claim_name(kinds: Definitions) -> None:
     name = "a" * 250
     document = pod(metadata={"name": name}, volumes=[{"name": "vol", "ephemeral": ephemeral()}])
-    assert kinds.created("pods", document) == [
+    assert kinds.create_causes("pods", document) == [
         (
             "spec.volumes[0].name",
             f'Invalid value: "vol": PVC name "{name}-vol": must be no more than 253 characters',
         )
     ]
     template = {"metadata": {"name": "a"}, "template": {"spec": document["spec"]}}
-    assert kinds.created("podtemplates", template) == []
+    assert kinds.create_causes("podtemplates", template) == []
 
 
-def test_other_volumes_cannot_use_the_claim_of_an_ephemeral_volume(kinds: Declared) -> None:
+def test_other_volumes_cannot_use_the_claim_of_an_ephemeral_volume(kinds: Definitions) -> None:
     volumes = [
         {"name": "v", "ephemeral": ephemeral()},
         {"name": "w", "persistentVolumeClaim": {"claimName": "a-v"}},

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import create_causes, volume_causes
 
 MODE = "must be a number between 0 and 0777 (octal), both inclusive"
@@ -15,7 +15,7 @@ KEYS = [("secret", {"secretName": "s"}), ("configMap", {"name": "m"})]
 
 
 @pytest.mark.parametrize(("kind", "source"), KEYS)
-def test_secret_and_config_map_need_a_name(kinds: Declared, kind: str, source: dict[str, str]) -> None:
+def test_secret_and_config_map_need_a_name(kinds: Definitions, kind: str, source: dict[str, str]) -> None:
     assert volume_causes(kinds, **{kind: {**source, "optional": True, "defaultMode": 0o777}}) == []
     (name,) = source
     assert volume_causes(kinds, **{kind: {}}) == [(f"{kind}.{name}", "Required value")]
@@ -31,7 +31,7 @@ def test_secret_and_config_map_need_a_name(kinds: Declared, kind: str, source: d
     ],
 )
 @pytest.mark.parametrize("mode", [-1, 0o1000])
-def test_file_modes_are_validated(kinds: Declared, source: dict[str, Any], mode: int) -> None:
+def test_file_modes_are_validated(kinds: Definitions, source: dict[str, Any], mode: int) -> None:
     ((kind, parts),) = source.items()
     assert volume_causes(kinds, **{kind: {**parts, "defaultMode": mode}}) == [
         (f"{kind}.defaultMode", f"Invalid value: {mode}: {MODE}")
@@ -58,7 +58,7 @@ def test_file_modes_are_validated(kinds: Declared, source: dict[str, Any], mode:
     ],
 )
 def test_items_are_validated(
-    kinds: Declared, kind: str, source: Any, item: Any, causes: list[tuple[str, str]]
+    kinds: Definitions, kind: str, source: Any, item: Any, causes: list[tuple[str, str]]
 ) -> None:
     expected = [(f"{kind}.items[0].{field}", text) for field, text in causes]
     assert volume_causes(kinds, **{kind: {**source, "items": [item]}}) == expected
@@ -106,7 +106,9 @@ def test_items_are_validated(
         ),
     ],
 )
-def test_downward_api_files_are_validated(kinds: Declared, file: Any, causes: list[tuple[str, str]]) -> None:
+def test_downward_api_files_are_validated(
+    kinds: Definitions, file: Any, causes: list[tuple[str, str]]
+) -> None:
     volume = {"items": [file]}
     expected = [(f"downwardAPI{field}", text) for field, text in causes]
     assert volume_causes(kinds, downwardAPI=volume) == expected
@@ -114,7 +116,7 @@ def test_downward_api_files_are_validated(kinds: Declared, file: Any, causes: li
     assert volume_causes(kinds, projected={"sources": [{"downwardAPI": volume}]}) == expected
 
 
-def test_projected_secret_and_config_map_need_a_name(kinds: Declared) -> None:
+def test_projected_secret_and_config_map_need_a_name(kinds: Definitions) -> None:
     sources = [{"secret": {}}, {"configMap": {}}]
     assert volume_causes(kinds, projected={"sources": sources}) == [
         ("projected.sources[0].secret.name", "Required value"),
@@ -122,14 +124,14 @@ def test_projected_secret_and_config_map_need_a_name(kinds: Declared) -> None:
     ]
 
 
-def test_projection_has_one_source(kinds: Declared) -> None:
+def test_projection_has_one_source(kinds: Definitions) -> None:
     sources = [{"secret": {"name": "s"}, "configMap": {"name": "m"}}]
     assert volume_causes(kinds, projected={"sources": sources}) == [
         ("projected.sources[0]", "Forbidden: may not specify more than 1 volume type")
     ]
 
 
-def test_projected_paths_are_unique(kinds: Declared) -> None:
+def test_projected_paths_are_unique(kinds: Definitions) -> None:
     items = [{"key": "k", "path": "p"}]
     sources = [
         {"secret": {"name": "s", "items": items}},
@@ -169,13 +171,15 @@ def test_projected_paths_are_unique(kinds: Declared) -> None:
         ({}, [("path", "Required value")]),
     ],
 )
-def test_projected_tokens_are_validated(kinds: Declared, token: Any, causes: list[tuple[str, str]]) -> None:
+def test_projected_tokens_are_validated(
+    kinds: Definitions, token: Any, causes: list[tuple[str, str]]
+) -> None:
     volumes = [{"name": "v", "projected": {"sources": [{"serviceAccountToken": token}]}}]
     expected = [(f"spec.volumes[0].projected.{field}", text) for field, text in causes]
     assert create_causes(kinds, volumes=volumes, serviceAccountName="x") == expected
 
 
-def test_projected_token_needs_a_service_account(kinds: Declared) -> None:
+def test_projected_token_needs_a_service_account(kinds: Definitions) -> None:
     volumes = [{"name": "v", "projected": {"sources": [{"serviceAccountToken": {"path": "t"}}]}}]
     assert create_causes(kinds, volumes=volumes) == [
         (

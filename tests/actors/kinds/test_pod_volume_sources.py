@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors.names import Names
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import LABEL, SUBDOMAIN, create_causes, volume_causes
 
 ONE_SOURCE = "Forbidden: may not specify more than 1 volume type"
@@ -49,7 +49,7 @@ VALID: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("source", VALID, ids=lambda source: next(iter(source)))
-def test_create_accepts_valid_sources(kinds: Declared, source: dict[str, Any]) -> None:
+def test_create_accepts_valid_sources(kinds: Definitions, source: dict[str, Any]) -> None:
     assert volume_causes(kinds, **source) == []
 
 
@@ -251,11 +251,13 @@ INVALID: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
 
 
 @pytest.mark.parametrize(("source", "causes"), INVALID, ids=lambda value: next(iter(value))[:12])
-def test_create_reports_invalid_sources(kinds: Declared, source: Any, causes: list[tuple[str, str]]) -> None:
+def test_create_reports_invalid_sources(
+    kinds: Definitions, source: Any, causes: list[tuple[str, str]]
+) -> None:
     assert volume_causes(kinds, **source) == causes
 
 
-def test_flex_volume_options_under_api_domains_are_reserved(kinds: Declared, names: Names) -> None:
+def test_flex_volume_options_under_api_domains_are_reserved(kinds: Definitions, names: Names) -> None:
     keys = [names.key("x"), names.key("x", "a.b"), names.group("C").upper() + "/x", names.key_domain]
     for key in keys:
         causes = volume_causes(kinds, flexVolume={"driver": "d", "options": {key: "1"}})
@@ -264,13 +266,13 @@ def test_flex_volume_options_under_api_domains_are_reserved(kinds: Declared, nam
     assert volume_causes(kinds, flexVolume={"driver": "d", "options": {f"x{names.key_domain}": "1"}}) == []
 
 
-def test_volume_has_one_source(kinds: Declared) -> None:
+def test_volume_has_one_source(kinds: Definitions) -> None:
     assert volume_causes(kinds, emptyDir={}, hostPath={"path": "/x"}) == [("hostPath", ONE_SOURCE)]
     several = {"cephfs": {}, "downwardAPI": {}, "gcePersistentDisk": {"pdName": "d"}}
     assert volume_causes(kinds, **several) == [("cephFS", ONE_SOURCE), ("downwarAPI", ONE_SOURCE)]
 
 
-def test_volume_names_are_unique_dns_labels(kinds: Declared) -> None:
+def test_volume_names_are_unique_dns_labels(kinds: Definitions) -> None:
     assert create_causes(kinds, volumes=[{"emptyDir": {}}]) == [("spec.volumes[0].name", "Required value")]
     assert create_causes(kinds, volumes=[{"name": "A"}]) == [
         ("spec.volumes[0].name", f'Invalid value: "A": {LABEL}')

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from actors.names import Names
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.pods import CONTAINER, pod
 
 
-def warnings(kinds: Declared, **parts: Any) -> list[str]:
+def warnings(kinds: Definitions, **parts: Any) -> list[str]:
     return kinds["pods"].strategy.warnings(kinds.stored("pods", pod(**parts)), None)
 
 
@@ -33,11 +33,11 @@ def warnings(kinds: Declared, **parts: Any) -> list[str]:
         ),
     ],
 )
-def test_create_warns_about_deprecated_volume_sources(kinds: Declared, source: Any, text: str) -> None:
+def test_create_warns_about_deprecated_volume_sources(kinds: Definitions, source: Any, text: str) -> None:
     assert warnings(kinds, volumes=[{"name": "v", **source}]) == [f"spec.volumes[0].{text}"]
 
 
-def test_create_warns_about_deprecated_node_labels(kinds: Declared, names: Names) -> None:
+def test_create_warns_about_deprecated_node_labels(kinds: Definitions, names: Names) -> None:
     old, new = names.key("arch", "beta"), names.key("arch")
     text = f'deprecated since v1.14; use "{new}" instead'
     term = {"matchExpressions": [{"key": old, "operator": "Exists"}]}
@@ -60,7 +60,7 @@ def test_create_warns_about_deprecated_node_labels(kinds: Declared, names: Names
     ]
 
 
-def test_create_warns_about_deprecated_annotations(kinds: Declared, names: Names) -> None:
+def test_create_warns_about_deprecated_annotations(kinds: Definitions, names: Names) -> None:
     critical, sysctls = names.key("critical-pod", "scheduler.alpha"), names.key("sysctls", "security.alpha")
     annotations = {critical: "", sysctls: "a=b"}
     assert warnings(kinds, metadata={"annotations": annotations}) == [
@@ -69,7 +69,7 @@ def test_create_warns_about_deprecated_annotations(kinds: Declared, names: Names
     ]
 
 
-def test_create_warns_about_duplicate_names(kinds: Declared) -> None:
+def test_create_warns_about_duplicate_names(kinds: Definitions) -> None:
     env = [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]
     assert warnings(kinds, containers=[{**CONTAINER, "env": env}]) == [
         'spec.containers[0].env[1].name: duplicate name "A"'
@@ -83,7 +83,7 @@ def test_create_warns_about_duplicate_names(kinds: Declared) -> None:
     ]
 
 
-def test_create_warns_about_fractional_bytes(kinds: Declared) -> None:
+def test_create_warns_about_fractional_bytes(kinds: Definitions) -> None:
     resources = {"limits": {"memory": "500m"}, "requests": {"memory": "500m"}}
     text = 'fractional byte value "500m" is invalid, must be an integer'
     found = warnings(kinds, overhead={"memory": "500m"}, containers=[{**CONTAINER, "resources": resources}])
@@ -94,12 +94,12 @@ def test_create_warns_about_fractional_bytes(kinds: Declared) -> None:
     ]
 
 
-def test_update_of_a_pod_has_no_warnings(kinds: Declared) -> None:
+def test_update_of_a_pod_has_no_warnings(kinds: Definitions) -> None:
     stored = kinds.stored("pods", pod(volumes=[{"name": "v", "gitRepo": {"repository": "r"}}]))
     assert kinds["pods"].strategy.warnings(stored, stored) == []
 
 
-def test_warnings_about_templates_have_their_path(kinds: Declared) -> None:
+def test_warnings_about_templates_have_their_path(kinds: Definitions) -> None:
     template = {
         "spec": {"containers": [CONTAINER], "volumes": [{"name": "v", "gitRepo": {"repository": "r"}}]}
     }

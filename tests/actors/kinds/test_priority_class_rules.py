@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 
 NAMED = {"metadata": {"name": "a"}, "value": 5}
 RESERVED = "Forbidden: priority class names with 'system-' prefix are reserved for system use only. error: "
@@ -49,8 +49,10 @@ CASES = [
 
 
 @pytest.mark.parametrize(("parts", "expected"), CASES)
-def test_create_reports_invalid_fields(kinds: Declared, parts: Any, expected: list[tuple[str, str]]) -> None:
-    assert kinds.created("priorityclasses", {**NAMED, **parts}) == expected
+def test_create_reports_invalid_fields(
+    kinds: Definitions, parts: Any, expected: list[tuple[str, str]]
+) -> None:
+    assert kinds.create_causes("priorityclasses", {**NAMED, **parts}) == expected
 
 
 @pytest.mark.parametrize(
@@ -62,10 +64,10 @@ def test_create_reports_invalid_fields(kinds: Declared, parts: Any, expected: li
     ],
 )
 def test_update_of_immutable_field_is_refused(
-    kinds: Declared, parts: Any, expected: list[tuple[str, str]]
+    kinds: Definitions, parts: Any, expected: list[tuple[str, str]]
 ) -> None:
-    assert kinds.replaced("priorityclasses", NAMED, {**NAMED, **parts})[1] == expected
+    assert kinds.update("priorityclasses", NAMED, {**NAMED, **parts})[1] == expected
 
 
-def test_generation_is_always_one(kinds: Declared) -> None:
+def test_generation_is_always_one(kinds: Definitions) -> None:
     assert kinds.stored("priorityclasses", NAMED)["metadata"]["generation"] == 1

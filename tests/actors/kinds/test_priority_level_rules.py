@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors.kinds.flowcontrol.priority_level import MANDATORY
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 
 PLURAL = "prioritylevelconfigurations"
 
@@ -20,14 +20,14 @@ def queued(**queuing: Any) -> dict[str, Any]:
     return level(limited={"limitResponse": {"type": "Queue", "queuing": queuing}})
 
 
-def test_create_sets_defaults(kinds: Declared) -> None:
+def test_create_sets_defaults(kinds: Definitions) -> None:
     stored = kinds.stored(PLURAL, queued())
     assert stored["spec"]["limited"] == {
         "assuredConcurrencyShares": 30,
         "limitResponse": {"type": "Queue", "queuing": {"queues": 64, "handSize": 8, "queueLengthLimit": 50}},
     }
     assert stored["status"] == {} and stored["metadata"]["generation"] == 1
-    assert kinds.created(PLURAL, queued()) == []
+    assert kinds.create_causes(PLURAL, queued()) == []
 
 
 LIMITED = "spec.limited"
@@ -83,38 +83,40 @@ QUEUING = "spec.limited.limitResponse.queuing"
         ),
     ],
 )
-def test_create_reports_invalid_fields(kinds: Declared, document: Any, field: str, message: str) -> None:
-    assert kinds.created(PLURAL, document) == [(field, message)]
+def test_create_reports_invalid_fields(kinds: Definitions, document: Any, field: str, message: str) -> None:
+    assert kinds.create_causes(PLURAL, document) == [(field, message)]
 
 
-def test_negative_queues_make_the_hand_size_invalid_too(kinds: Declared) -> None:
-    assert [field for field, _ in kinds.created(PLURAL, queued(queues=-1))] == [
+def test_negative_queues_make_the_hand_size_invalid_too(kinds: Definitions) -> None:
+    assert [field for field, _ in kinds.create_causes(PLURAL, queued(queues=-1))] == [
         f"{QUEUING}.queues",
         f"{QUEUING}.handSize",
     ]
 
 
-def test_type_exempt_is_only_for_the_level_named_exempt(kinds: Declared) -> None:
+def test_type_exempt_is_only_for_the_level_named_exempt(kinds: Definitions) -> None:
     text = "type must be 'Exempt' if and only if name is 'exempt'"
-    assert kinds.created(PLURAL, level(type="Exempt")) == [("spec.type", f'Invalid value: "Exempt": {text}')]
+    assert kinds.create_causes(PLURAL, level(type="Exempt")) == [
+        ("spec.type", f'Invalid value: "Exempt": {text}')
+    ]
     limited = {**MANDATORY["exempt"], "limited": {"limitResponse": {"type": "Reject"}}}
     assert [
-        field for field, _ in kinds.created(PLURAL, {"metadata": {"name": "exempt"}, "spec": limited})
+        field for field, _ in kinds.create_causes(PLURAL, {"metadata": {"name": "exempt"}, "spec": limited})
     ] == ["spec.limited", "spec"]
 
 
 @pytest.mark.parametrize("name", ["exempt", "catch-all"])
-def test_specs_of_mandatory_objects_are_immutable(kinds: Declared, name: str) -> None:
-    assert kinds.created(PLURAL, {"metadata": {"name": name}, "spec": MANDATORY[name]}) == []
+def test_specs_of_mandatory_objects_are_immutable(kinds: Definitions, name: str) -> None:
+    assert kinds.create_causes(PLURAL, {"metadata": {"name": name}, "spec": MANDATORY[name]}) == []
     changed = {"metadata": {"name": "catch-all"}, "spec": queued()["spec"]}
-    [(field, message)] = kinds.created(PLURAL, changed)
+    [(field, message)] = kinds.create_causes(PLURAL, changed)
     assert field == "spec" and message.endswith("spec of 'catch-all' must equal the fixed value")
 
 
-def test_update_changes_generation_and_status_subresource_changes_status(kinds: Declared) -> None:
+def test_update_changes_generation_and_status_subresource_changes_status(kinds: Definitions) -> None:
     found = {**queued(queues=32), "status": {"conditions": [{"type": "Ready", "status": "True"}]}}
-    new, causes = kinds.replaced(PLURAL, queued(), found)
+    new, causes = kinds.update(PLURAL, queued(), found)
     assert causes == [] and new["metadata"]["generation"] == 2 and new["status"] == {}
-    new, causes = kinds.replaced(PLURAL, queued(), found, "status")
+    new, causes = kinds.update(PLURAL, queued(), found, "status")
     assert causes == [] and new["status"]["conditions"][0]["type"] == "Ready"
     assert new["spec"] == kinds.stored(PLURAL, queued())["spec"]

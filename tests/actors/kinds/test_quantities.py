@@ -6,7 +6,7 @@ import pytest
 
 from actors.kinds.schema.decoder import NotDecodable
 from actors.kinds.values.quantity import NotAQuantity, canonical_quantity, nanos_of
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 
 CANONICAL = [
     ("0", "0"),
@@ -58,7 +58,7 @@ def test_amounts_compare_whatever_their_suffix() -> None:
     assert nanos_of("1Gi") == nanos_of("1024Mi") > nanos_of("1G")
 
 
-def test_quantity_may_be_a_json_number(kinds: Declared) -> None:
+def test_quantity_may_be_a_json_number(kinds: Definitions) -> None:
     decoded = kinds["nodes"].schema.decode_json(b'{"status":{"capacity":{"cpu":4,"pods":1.10e2}}}')
     assert decoded.object["status"]["capacity"] == {"cpu": "4", "pods": "110"}
     with pytest.raises(NotDecodable, match="quantities must match"):

@@ -11,8 +11,8 @@ from actors.kinds.built_in import built_in
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.schema.decoder import NotDecodable
 from actors.names import CLUSTER
-from tests.actors.kinds.declared import create, replace
-from tests.actors.kinds.documents import Documents
+from tests.actors.kinds.definitions import create, replace
+from tests.actors.kinds.documents import RandomDocuments
 
 DOCUMENTS = 40
 GROUPS = {
@@ -33,7 +33,7 @@ KINDS = [
 def objects(definition: Definition) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for seed in range(DOCUMENTS):
-        document = Documents(seed, luck=400).of(definition.fields)
+        document = RandomDocuments(seed, junk_one_in=400).of(definition.fields)
         try:
             decoded = definition.schema.decode_object(document).object
         except NotDecodable:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors.names import Names
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 
 
 def binding(role: Any = None, *subjects: Any) -> dict[str, Any]:
@@ -20,7 +20,7 @@ def group(names: Names) -> str:
     return names.group("rbac.authorization")
 
 
-def test_create_sets_defaults(kinds: Declared, group: str) -> None:
+def test_create_sets_defaults(kinds: Definitions, group: str) -> None:
     sent = binding(
         None,
         {"kind": "User", "name": "u"},
@@ -42,9 +42,11 @@ def test_create_sets_defaults(kinds: Declared, group: str) -> None:
     ("plural", "supported"),
     [("rolebindings", '"Role", "ClusterRole"'), ("clusterrolebindings", '"ClusterRole"')],
 )
-def test_create_reports_an_invalid_role_ref(kinds: Declared, group: str, plural: str, supported: str) -> None:
+def test_create_reports_an_invalid_role_ref(
+    kinds: Definitions, group: str, plural: str, supported: str
+) -> None:
     def causes_of_create(**role: str) -> list[tuple[str, str]]:
-        return kinds.created(plural, binding({"kind": "ClusterRole", "name": "r", **role}))
+        return kinds.create_causes(plural, binding({"kind": "ClusterRole", "name": "r", **role}))
 
     assert causes_of_create() == []
     assert causes_of_create(apiGroup="apps") == [
@@ -55,16 +57,16 @@ def test_create_reports_an_invalid_role_ref(kinds: Declared, group: str, plural:
     ]
     assert causes_of_create(name="") == [("roleRef.name", "Required value")]
     assert causes_of_create(name="a/b") == [("roleRef.name", "Invalid value: \"a/b\": may not contain '/'")]
-    assert [field for field, _ in kinds.created(plural, {"metadata": {"name": "a"}})] == [
+    assert [field for field, _ in kinds.create_causes(plural, {"metadata": {"name": "a"}})] == [
         "roleRef.kind",
         "roleRef.name",
     ]
 
 
-def test_only_role_bindings_may_refer_to_a_role(kinds: Declared) -> None:
+def test_only_role_bindings_may_refer_to_a_role(kinds: Definitions) -> None:
     refers = binding({"kind": "Role", "name": "r"})
-    assert kinds.created("rolebindings", refers) == []
-    assert kinds.created("clusterrolebindings", refers) == [
+    assert kinds.create_causes("rolebindings", refers) == []
+    assert kinds.create_causes("clusterrolebindings", refers) == [
         ("roleRef.kind", 'Unsupported value: "Role": supported values: "ClusterRole"')
     ]
 
@@ -86,36 +88,36 @@ SUPPORTED = 'supported values: "ServiceAccount", "User", "Group"'
     ],
 )
 def test_create_reports_invalid_subjects(
-    kinds: Declared, subject: Any, expected: list[tuple[str, str]]
+    kinds: Definitions, subject: Any, expected: list[tuple[str, str]]
 ) -> None:
     for plural in ("rolebindings", "clusterrolebindings"):
-        assert kinds.created(plural, binding(None, {"kind": "Group", "name": "g"}, subject)) == [
+        assert kinds.create_causes(plural, binding(None, {"kind": "Group", "name": "g"}, subject)) == [
             (f"subjects[1].{field}", message) for field, message in expected
         ]
 
 
-def test_service_account_subjects_are_validated(kinds: Declared) -> None:
+def test_service_account_subjects_are_validated(kinds: Definitions) -> None:
     without_namespace = binding(None, {"kind": "ServiceAccount", "name": "s"})
-    assert kinds.created("rolebindings", without_namespace) == []
-    assert kinds.created("clusterrolebindings", without_namespace) == [
+    assert kinds.create_causes("rolebindings", without_namespace) == []
+    assert kinds.create_causes("clusterrolebindings", without_namespace) == [
         ("subjects[0].namespace", "Required value")
     ]
     named = binding(None, {"kind": "ServiceAccount", "name": "No_Name", "namespace": "n"})
-    assert [field for field, _ in kinds.created("rolebindings", named)] == ["subjects[0].name"]
+    assert [field for field, _ in kinds.create_causes("rolebindings", named)] == ["subjects[0].name"]
 
 
-def test_users_and_groups_must_have_the_rbac_api_group(kinds: Declared, group: str) -> None:
+def test_users_and_groups_must_have_the_rbac_api_group(kinds: Definitions, group: str) -> None:
     for kind in ("User", "Group"):
         wrong = binding(None, {"kind": kind, "name": "x", "apiGroup": "apps"})
-        assert kinds.created("rolebindings", wrong) == [
+        assert kinds.create_causes("rolebindings", wrong) == [
             ("subjects[0].apiGroup", f'Unsupported value: "apps": supported values: "{group}"')
         ]
 
 
 @pytest.mark.parametrize("plural", ["rolebindings", "clusterrolebindings"])
-def test_role_ref_is_immutable_and_subjects_are_not(kinds: Declared, plural: str) -> None:
+def test_role_ref_is_immutable_and_subjects_are_not(kinds: Definitions, plural: str) -> None:
     before = binding(None, {"kind": "User", "name": "u"})
-    assert kinds.replaced(plural, before, binding(None, {"kind": "Group", "name": "g"}))[1] == []
-    _, causes = kinds.replaced(plural, before, binding({"kind": "ClusterRole", "name": "other"}))
+    assert kinds.update(plural, before, binding(None, {"kind": "Group", "name": "g"}))[1] == []
+    _, causes = kinds.update(plural, before, binding({"kind": "ClusterRole", "name": "other"}))
     assert [field for field, _ in causes] == ["roleRef"]
     assert causes[0][1].endswith(": cannot change roleRef")

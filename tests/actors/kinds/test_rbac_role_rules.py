@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.actors.kinds.declared import Declared, once
+from tests.actors.kinds.definitions import Definitions, distinct
 
 PODS = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}
 URLS = {"nonResourceURLs": ["/healthz", "/metrics/*"], "verbs": ["get"]}
@@ -18,7 +18,7 @@ def role(*rules: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("plural", ["roles", "clusterroles"])
-def test_rules_are_stored_as_sent(kinds: Declared, plural: str) -> None:
+def test_rules_are_stored_as_sent(kinds: Definitions, plural: str) -> None:
     rule = {
         "verbs": ["*"],
         "apiGroups": ["", "*"],
@@ -26,13 +26,13 @@ def test_rules_are_stored_as_sent(kinds: Declared, plural: str) -> None:
         "resourceNames": ["a", "b"],
     }
     assert kinds.decode(plural, role(rule)) == role(rule)
-    assert kinds.created(plural, role(rule)) == []
+    assert kinds.create_causes(plural, role(rule)) == []
 
 
 @pytest.mark.parametrize("plural", ["roles", "clusterroles"])
-def test_absent_rules_are_null(kinds: Declared, plural: str) -> None:
+def test_absent_rules_are_null(kinds: Definitions, plural: str) -> None:
     assert kinds.decode(plural, {"metadata": {"name": "a"}})["rules"] is None
-    assert kinds.created(plural, {"metadata": {"name": "system:x"}}) == []
+    assert kinds.create_causes(plural, {"metadata": {"name": "system:x"}}) == []
 
 
 @pytest.mark.parametrize(
@@ -59,45 +59,45 @@ def test_absent_rules_are_null(kinds: Declared, plural: str) -> None:
 )
 @pytest.mark.parametrize("plural", ["roles", "clusterroles"])
 def test_create_reports_invalid_rules(
-    kinds: Declared, plural: str, rule: Any, expected: list[tuple[str, str]]
+    kinds: Definitions, plural: str, rule: Any, expected: list[tuple[str, str]]
 ) -> None:
-    assert kinds.created(plural, role(PODS, rule)) == [
+    assert kinds.create_causes(plural, role(PODS, rule)) == [
         (f"rules[1].{field}", message) for field, message in expected
     ]
 
 
-def test_non_resource_urls_are_only_for_cluster_roles_and_exclude_resources(kinds: Declared) -> None:
-    assert kinds.created("clusterroles", role(URLS)) == []
-    assert kinds.created("clusterroles", role({**URLS, "verbs": []})) == [("rules[0].verbs", NO_VERBS)]
+def test_non_resource_urls_are_only_for_cluster_roles_and_exclude_resources(kinds: Definitions) -> None:
+    assert kinds.create_causes("clusterroles", role(URLS)) == []
+    assert kinds.create_causes("clusterroles", role({**URLS, "verbs": []})) == [("rules[0].verbs", NO_VERBS)]
     mixed = (
         "rules[0].nonResourceURLs",
         'Invalid value: []string{"/healthz", "/metrics/*"}: '
         "rules cannot apply to both regular resources and non-resource URLs",
     )
     named = {**URLS, "resourceNames": ["a"]}
-    assert kinds.created("clusterroles", role({**PODS, **URLS})) == [mixed]
-    assert kinds.created("clusterroles", role(named)) == [mixed]
+    assert kinds.create_causes("clusterroles", role({**PODS, **URLS})) == [mixed]
+    assert kinds.create_causes("clusterroles", role(named)) == [mixed]
     namespaced = (
         "rules[0].nonResourceURLs",
         'Invalid value: []string{"/healthz", "/metrics/*"}: '
         "namespaced rules cannot apply to non-resource URLs",
     )
-    assert kinds.created("roles", role(URLS)) == [namespaced]
-    assert kinds.created("roles", role({**PODS, **URLS})) == [namespaced, mixed]
+    assert kinds.create_causes("roles", role(URLS)) == [namespaced]
+    assert kinds.create_causes("roles", role({**PODS, **URLS})) == [namespaced, mixed]
 
 
 def aggregated(*selectors: Any) -> dict[str, Any]:
     return {"metadata": {"name": "a"}, "aggregationRule": {"clusterRoleSelectors": list(selectors)}}
 
 
-def test_aggregation_rule_is_validated(kinds: Declared) -> None:
+def test_aggregation_rule_is_validated(kinds: Definitions) -> None:
     field = "aggregationRule.clusterRoleSelectors"
-    assert kinds.created("clusterroles", aggregated({"matchLabels": {"a": "b"}})) == []
-    assert kinds.created("clusterroles", aggregated({})) == []
+    assert kinds.create_causes("clusterroles", aggregated({"matchLabels": {"a": "b"}})) == []
+    assert kinds.create_causes("clusterroles", aggregated({})) == []
     none = "Required value: at least one clusterRoleSelector required if aggregationRule is non-nil"
-    assert kinds.created("clusterroles", aggregated()) == [(field, none)]
+    assert kinds.create_causes("clusterroles", aggregated()) == [(field, none)]
     wrong = {"matchExpressions": [{"key": "a", "operator": "Exists", "values": ["x"]}]}
-    assert kinds.created("clusterroles", aggregated({}, wrong)) == [
+    assert kinds.create_causes("clusterroles", aggregated({}, wrong)) == [
         (
             f"{field}[1].matchExpressions[0].values",
             "Forbidden: may not be specified when `operator` is 'Exists' or 'DoesNotExist'",
@@ -105,31 +105,31 @@ def test_aggregation_rule_is_validated(kinds: Declared) -> None:
         (f"{field}[1]", 'Invalid value: "null": invalid label selector.'),
     ]
     value = {"matchExpressions": [{"key": "a", "operator": "In", "values": ["not a value"]}]}
-    assert kinds.created("clusterroles", aggregated(value)) == [
+    assert kinds.create_causes("clusterroles", aggregated(value)) == [
         (f"{field}[0]", 'Invalid value: "null": invalid label selector.')
     ]
 
 
 @pytest.mark.parametrize("plural", ["roles", "clusterroles"])
-def test_update_reports_errors_twice(kinds: Declared, plural: str) -> None:
-    _, causes = kinds.replaced(plural, role(PODS), role({**PODS, "verbs": []}))
+def test_update_reports_errors_twice(kinds: Definitions, plural: str) -> None:
+    _, causes = kinds.update(plural, role(PODS), role({**PODS, "verbs": []}))
     assert causes == [("rules[0].verbs", NO_VERBS)] * 2
-    assert kinds.replaced(plural, role(PODS), role())[1] == []
+    assert kinds.update(plural, role(PODS), role())[1] == []
 
 
 @pytest.mark.parametrize("name", ["system:node", "A_b", "a b"])
-def test_name_is_any_path_segment(kinds: Declared, name: str) -> None:
-    assert kinds.created("clusterroles", {"metadata": {"name": name}}) == []
+def test_name_is_any_path_segment(kinds: Definitions, name: str) -> None:
+    assert kinds.create_causes("clusterroles", {"metadata": {"name": name}}) == []
 
 
 @pytest.mark.parametrize("name", [".", "..", "a/b", "a%b"])
-def test_name_that_is_no_path_segment_is_invalid(kinds: Declared, name: str) -> None:
-    assert [field for field, _ in once(kinds.created("roles", {"metadata": {"name": name}}))] == [
+def test_name_that_is_no_path_segment_is_invalid(kinds: Definitions, name: str) -> None:
+    assert [field for field, _ in distinct(kinds.create_causes("roles", {"metadata": {"name": name}}))] == [
         "metadata.name"
     ]
 
 
-def test_update_may_create_and_delete_returns_a_status(kinds: Declared) -> None:
+def test_update_may_create_and_delete_returns_a_status(kinds: Definitions) -> None:
     for plural in ("roles", "clusterroles", "rolebindings", "clusterrolebindings"):
         assert (
             kinds[plural].strategy.allow_create_on_update

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.actors.kinds.declared import Declared, once
+from tests.actors.kinds.definitions import Definitions, distinct
 from tests.actors.kinds.pods import CONTAINER
 
 LABELS = {"app": "x"}
@@ -17,11 +17,11 @@ def controller(spec: Any = None, pods: Any = None, **parts: Any) -> dict[str, An
     return {"metadata": {"name": "a"}, "spec": {"template": template, **(spec or {})}, **parts}
 
 
-def create_causes(kinds: Declared, spec: Any = None, pods: Any = None) -> list[tuple[str, str]]:
-    return once(kinds.created("replicationcontrollers", controller(spec, pods)))
+def create_causes(kinds: Definitions, spec: Any = None, pods: Any = None) -> list[tuple[str, str]]:
+    return distinct(kinds.create_causes("replicationcontrollers", controller(spec, pods)))
 
 
-def test_labels_and_selector_default_to_the_labels_of_the_template(kinds: Declared) -> None:
+def test_labels_and_selector_default_to_the_labels_of_the_template(kinds: Definitions) -> None:
     decoded = kinds.decode("replicationcontrollers", controller())
     assert decoded["metadata"]["labels"] == decoded["spec"]["selector"] == LABELS
     assert decoded["spec"]["replicas"] == 1
@@ -32,13 +32,13 @@ def test_labels_and_selector_default_to_the_labels_of_the_template(kinds: Declar
     assert (decoded["metadata"]["labels"], decoded["spec"]["selector"]) == ({"c": "d"}, {"a": "b"})
 
 
-def test_updates_change_generation_or_status(kinds: Declared) -> None:
+def test_updates_change_generation_or_status(kinds: Definitions) -> None:
     stored = kinds.stored("replicationcontrollers", controller(status={"replicas": 5}))
     assert stored["status"] == {"replicas": 0} and stored["metadata"]["generation"] == 1
-    more, causes = kinds.replaced("replicationcontrollers", controller(), controller({"replicas": 2}))
+    more, causes = kinds.update("replicationcontrollers", controller(), controller({"replicas": 2}))
     assert causes == [] and more["metadata"]["generation"] == 2
     sent = controller({"replicas": 9}, status={"replicas": 2})
-    status, causes = kinds.replaced("replicationcontrollers", controller(), sent, "status")
+    status, causes = kinds.update("replicationcontrollers", controller(), sent, "status")
     assert causes == []
     assert (status["spec"]["replicas"], status["status"]["replicas"]) == (1, 2)
 
@@ -70,11 +70,11 @@ def test_updates_change_generation_or_status(kinds: Declared) -> None:
         ),
     ],
 )
-def test_create_reports_invalid_fields(kinds: Declared, spec: Any, causes: list[tuple[str, str]]) -> None:
+def test_create_reports_invalid_fields(kinds: Definitions, spec: Any, causes: list[tuple[str, str]]) -> None:
     assert create_causes(kinds, spec) == causes
 
 
-def test_pods_of_the_template_are_validated(kinds: Declared) -> None:
+def test_pods_of_the_template_are_validated(kinds: Definitions) -> None:
     path = "spec.template.spec"
     assert create_causes(kinds, pods={"restartPolicy": "Never"}) == [
         (f"{path}.restartPolicy", 'Unsupported value: "Never": supported values: "Always"')
@@ -107,6 +107,6 @@ def test_pods_of_the_template_are_validated(kinds: Declared) -> None:
         ({"replicas": 0, "observedGeneration": -1}, ["observedGeneration"]),
     ],
 )
-def test_status_update_validates_counts(kinds: Declared, status: Any, causes: list[str]) -> None:
-    _, found = kinds.replaced("replicationcontrollers", controller(), controller(status=status), "status")
+def test_status_update_validates_counts(kinds: Definitions, status: Any, causes: list[str]) -> None:
+    _, found = kinds.update("replicationcontrollers", controller(), controller(status=status), "status")
     assert [field for field, _ in found] == [f"status.{part}" for part in causes]

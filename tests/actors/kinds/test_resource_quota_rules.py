@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 
 PLURAL = "resourcequotas"
 
@@ -20,7 +20,7 @@ def with_scope_selector(scope: str, operator: str = "Exists", *values: str, **ha
     return quota(hard=hard or {"pods": "1"}, scopeSelector={"matchExpressions": [requirement]})
 
 
-def test_valid_quotas_are_accepted(kinds: Declared) -> None:
+def test_valid_quotas_are_accepted(kinds: Definitions) -> None:
     hard = {
         "pods": "4",
         "requests.cpu": "1",
@@ -30,10 +30,12 @@ def test_valid_quotas_are_accepted(kinds: Declared) -> None:
         "fast.storageclass.example.com/requests.storage": "1Gi",
         "requests.storage": "1Gi",
     }
-    assert kinds.created(PLURAL, quota(hard=hard)) == []
-    assert kinds.created(PLURAL, quota(hard={"pods": "4"}, scopes=["NotTerminating", "BestEffort"])) == []
-    assert kinds.created(PLURAL, with_scope_selector("PriorityClass", "In", "high")) == []
-    assert kinds.created(PLURAL, {"metadata": {"name": "a"}}) == []
+    assert kinds.create_causes(PLURAL, quota(hard=hard)) == []
+    assert (
+        kinds.create_causes(PLURAL, quota(hard={"pods": "4"}, scopes=["NotTerminating", "BestEffort"])) == []
+    )
+    assert kinds.create_causes(PLURAL, with_scope_selector("PriorityClass", "In", "high")) == []
+    assert kinds.create_causes(PLURAL, {"metadata": {"name": "a"}}) == []
 
 
 @pytest.mark.parametrize(
@@ -51,12 +53,12 @@ def test_valid_quotas_are_accepted(kinds: Declared) -> None:
         ({"storage": "1Gi"}, ['Invalid value: "storage": must be a standard resource for quota']),
     ],
 )
-def test_names_and_amounts_are_validated(kinds: Declared, hard: Any, messages: list[str]) -> None:
+def test_names_and_amounts_are_validated(kinds: Definitions, hard: Any, messages: list[str]) -> None:
     [name] = hard
     expected = [(f"spec.hard[{name}]", message) for message in messages]
-    assert kinds.created(PLURAL, quota(hard=hard)) == expected
+    assert kinds.create_causes(PLURAL, quota(hard=hard)) == expected
     found = {**quota(), "status": {"hard": hard, "used": {}}}
-    _, causes = kinds.replaced(PLURAL, quota(), found, "status")
+    _, causes = kinds.update(PLURAL, quota(), found, "status")
     assert causes == [(field.replace("spec", "status"), message) for field, message in expected]
 
 
@@ -74,8 +76,8 @@ def scopes(*listed: str) -> str:
         ("cpu", ["BestEffort"], "unsupported scope applied to resource"),
     ],
 )
-def test_scopes_are_validated(kinds: Declared, hard: str, listed: list[str], why: str) -> None:
-    assert kinds.created(PLURAL, quota(hard={hard: "1"}, scopes=listed)) == [
+def test_scopes_are_validated(kinds: Definitions, hard: str, listed: list[str], why: str) -> None:
+    assert kinds.create_causes(PLURAL, quota(hard={hard: "1"}, scopes=listed)) == [
         ("spec.scopes", f"{scopes(*listed)}: {why}")
     ]
 
@@ -108,33 +110,33 @@ EXPRESSIONS = "spec.scopeSelector.matchExpressions"
         ),
     ],
 )
-def test_scope_selector_is_validated(kinds: Declared, document: Any, field: str, why: str) -> None:
-    [(path, message)] = kinds.created(PLURAL, document)
+def test_scope_selector_is_validated(kinds: Definitions, document: Any, field: str, why: str) -> None:
+    [(path, message)] = kinds.create_causes(PLURAL, document)
     assert path == EXPRESSIONS + field and message.endswith(f": {why}")
 
 
-def test_scope_selector_cannot_have_conflicting_scopes(kinds: Declared) -> None:
+def test_scope_selector_cannot_have_conflicting_scopes(kinds: Definitions) -> None:
     both = [{"scopeName": one, "operator": "Exists"} for one in ("BestEffort", "NotBestEffort")]
     document = quota(hard={"pods": "1"}, scopeSelector={"matchExpressions": both})
-    assert kinds.created(PLURAL, document) == [(EXPRESSIONS, f"{scopes()}: conflicting scopes")]
+    assert kinds.create_causes(PLURAL, document) == [(EXPRESSIONS, f"{scopes()}: conflicting scopes")]
 
 
-def test_scopes_are_immutable(kinds: Declared) -> None:
+def test_scopes_are_immutable(kinds: Definitions) -> None:
     before = quota(hard={"pods": "1"}, scopes=["NotTerminating"])
     after = quota(hard={"pods": "1"}, scopes=["Terminating"])
-    assert kinds.replaced(PLURAL, before, after)[1] == [
+    assert kinds.update(PLURAL, before, after)[1] == [
         ("spec.scopes", f"{scopes('Terminating')}: field is immutable")
     ]
-    assert kinds.replaced(PLURAL, before, quota(hard={"pods": "2"}, scopes=["NotTerminating"]))[1] == []
+    assert kinds.update(PLURAL, before, quota(hard={"pods": "2"}, scopes=["NotTerminating"]))[1] == []
 
 
-def test_status_subresource_changes_only_the_status(kinds: Declared) -> None:
+def test_status_subresource_changes_only_the_status(kinds: Definitions) -> None:
     found = {**quota(hard={"pods": "9"}), "status": {"hard": {"pods": "1"}, "used": {"pods": "0"}}}
     assert kinds.stored(PLURAL, found)["status"] == {}
-    new, causes = kinds.replaced(PLURAL, quota(hard={"pods": "1"}), found, "status")
+    new, causes = kinds.update(PLURAL, quota(hard={"pods": "1"}), found, "status")
     assert causes == [] and new["spec"] == {"hard": {"pods": "1"}} and new["status"] == found["status"]
-    assert kinds.replaced(PLURAL, quota(), found)[0]["status"] == {}
+    assert kinds.update(PLURAL, quota(), found)[0]["status"] == {}
 
 
-def test_delete_returns_the_object(kinds: Declared) -> None:
+def test_delete_returns_the_object(kinds: Definitions) -> None:
     assert kinds[PLURAL].deletion.returns_object and not kinds[PLURAL].strategy.allow_create_on_update

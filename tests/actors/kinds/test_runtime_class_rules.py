@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors.names import Names
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 
 PLURAL = "runtimeclasses"
 
@@ -20,61 +20,61 @@ def scheduled(*tolerations: Any, **selector: str) -> dict[str, Any]:
     return runtime_class(scheduling={"nodeSelector": selector, "tolerations": list(tolerations)})
 
 
-def test_all_fields_are_stored_as_sent(kinds: Declared) -> None:
+def test_all_fields_are_stored_as_sent(kinds: Definitions) -> None:
     whole = runtime_class(
         overhead={"podFixed": {"cpu": "10m", "memory": "1Mi"}},
         scheduling={"nodeSelector": {"a": "b"}, "tolerations": [{"key": "k", "operator": "Exists"}]},
     )
     assert kinds.decode(PLURAL, whole) == whole
-    assert kinds.created(PLURAL, whole) == []
+    assert kinds.create_causes(PLURAL, whole) == []
 
 
 @pytest.mark.parametrize("handler", ["", "Bad_", "a.b", "a" * 64])
-def test_handler_must_be_a_dns_label(kinds: Declared, handler: str) -> None:
-    assert [field for field, _ in kinds.created(PLURAL, runtime_class(handler=handler))] == ["handler"]
+def test_handler_must_be_a_dns_label(kinds: Definitions, handler: str) -> None:
+    assert [field for field, _ in kinds.create_causes(PLURAL, runtime_class(handler=handler))] == ["handler"]
 
 
-def test_handler_is_immutable(kinds: Declared) -> None:
-    assert kinds.replaced(PLURAL, runtime_class(), runtime_class(handler="g"))[1] == [
+def test_handler_is_immutable(kinds: Definitions) -> None:
+    assert kinds.update(PLURAL, runtime_class(), runtime_class(handler="g"))[1] == [
         ("handler", 'Invalid value: "g": field is immutable')
     ]
     other = runtime_class(overhead={"podFixed": {"cpu": "1"}})
-    assert kinds.replaced(PLURAL, runtime_class(), other)[1] == []
+    assert kinds.update(PLURAL, runtime_class(), other)[1] == []
 
 
-def test_overhead_is_validated_as_container_resources(kinds: Declared) -> None:
+def test_overhead_is_validated_as_container_resources(kinds: Definitions) -> None:
     negative = runtime_class(overhead={"podFixed": {"cpu": "-1"}})
-    assert kinds.created(PLURAL, negative) == [
+    assert kinds.create_causes(PLURAL, negative) == [
         ("overhead.limits[cpu]", 'Invalid value: "-1": must be greater than or equal to 0')
     ]
     stray = runtime_class(overhead={"podFixed": {"pods": "1"}})
-    assert [field for field, _ in kinds.created(PLURAL, stray)] == ["overhead.limits[pods]"]
+    assert [field for field, _ in kinds.create_causes(PLURAL, stray)] == ["overhead.limits[pods]"]
     fine = runtime_class(overhead={"podFixed": {"cpu": "1500u"}})
     assert kinds.decode(PLURAL, fine)["overhead"]["podFixed"] == {"cpu": "1500u"}
 
 
-def test_create_reports_invalid_scheduling(kinds: Declared) -> None:
-    assert [field for field, _ in kinds.created(PLURAL, scheduled(**{"bad key": "v"}))] == [
+def test_create_reports_invalid_scheduling(kinds: Definitions) -> None:
+    assert [field for field, _ in kinds.create_causes(PLURAL, scheduled(**{"bad key": "v"}))] == [
         "scheduling.nodeSelector"
     ]
     one = {"key": "k", "operator": "Exists"}
-    [(field, message)] = kinds.created(PLURAL, scheduled(one, one))
+    [(field, message)] = kinds.create_causes(PLURAL, scheduled(one, one))
     assert field == "scheduling.tolerations[1]" and message.startswith("Duplicate value: ")
     longer = {"key": "k", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}
-    assert kinds.created(PLURAL, scheduled(one, longer)) == []
-    assert [field for field, _ in kinds.created(PLURAL, scheduled({"operator": "Equal"}))] == [
+    assert kinds.create_causes(PLURAL, scheduled(one, longer)) == []
+    assert [field for field, _ in kinds.create_causes(PLURAL, scheduled({"operator": "Equal"}))] == [
         "scheduling.tolerations.tolerations[0].operator"
     ]
 
 
-def test_deprecated_node_labels_cause_warnings(kinds: Declared, names: Names) -> None:
+def test_deprecated_node_labels_cause_warnings(kinds: Definitions, names: Names) -> None:
     stored = kinds.stored(PLURAL, scheduled(**{names.key("os", "beta"): "linux"}))
     assert kinds[PLURAL].strategy.warnings(stored, None) == [
         f'scheduling.nodeSelector: deprecated since v1.14; use "{names.key("os")}" instead'
     ]
 
 
-def test_update_may_create_and_needs_a_resource_version(kinds: Declared) -> None:
+def test_update_may_create_and_needs_a_resource_version(kinds: Definitions) -> None:
     assert (
         kinds[PLURAL].strategy.allow_create_on_update
         and not kinds[PLURAL].strategy.allow_unconditional_update

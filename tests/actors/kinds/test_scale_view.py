@@ -17,18 +17,18 @@ from actors.resource.decide import (
     prepare_replace,
     working_copy,
 )
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 from tests.actors.kinds.test_replication_controller_rules import controller
 
 CONTEXT = WriteContext(time=0, user="u", manager="m", uid="", suffix="")
 SYSTEM = {"resourceVersion": "7", "creationTimestamp": "2020-01-01T00:00:00Z"}
 
 
-def stored(kinds: Declared) -> dict[str, Any]:
+def stored(kinds: Definitions) -> dict[str, Any]:
     return kinds.stored("replicationcontrollers", controller({"replicas": 0}))
 
 
-def put(kinds: Declared, replicas: int, **metadata: str) -> dict[str, Any]:
+def put(kinds: Definitions, replicas: int, **metadata: str) -> dict[str, Any]:
     definition = kinds["replicationcontrollers"]
     sent = {"metadata": {"name": "a", **metadata}, "spec": {"replicas": replicas}, "status": {"replicas": 0}}
     command = Replace(definition.api_version, "ns", "a", sent, CONTEXT, "scale")
@@ -40,7 +40,7 @@ def put(kinds: Declared, replicas: int, **metadata: str) -> dict[str, Any]:
     return decision.object
 
 
-def test_get_converts_the_object_to_a_scale(kinds: Declared) -> None:
+def test_get_converts_the_object_to_a_scale(kinds: Definitions) -> None:
     view = kinds["replicationcontrollers"].definition_at("scale")
     assert view.storage.conversion is not None
     before = stored(kinds)
@@ -53,7 +53,7 @@ def test_get_converts_the_object_to_a_scale(kinds: Declared) -> None:
     }
 
 
-def test_table_cells_are_computed_from_the_object(kinds: Declared) -> None:
+def test_table_cells_are_computed_from_the_object(kinds: Definitions) -> None:
     view = kinds["replicationcontrollers"].definition_at("scale")
     assert view.storage.conversion is not None
     seen = view.storage.conversion.from_storage(stored(kinds))
@@ -62,13 +62,13 @@ def test_table_cells_are_computed_from_the_object(kinds: Declared) -> None:
     assert (cells["Name"], cells["Desired"], cells["Available"]) == ("a", 0, 0)
 
 
-def test_update_sets_replicas_and_increments_the_generation(kinds: Declared) -> None:
+def test_update_sets_replicas_and_increments_the_generation(kinds: Definitions) -> None:
     after = put(kinds, 4)
     assert after["spec"]["replicas"] == 4 and after["metadata"]["generation"] == 2
     assert after["spec"]["template"] == stored(kinds)["spec"]["template"]
 
 
-def test_update_refuses_negative_replicas_and_conflicts(kinds: Declared) -> None:
+def test_update_refuses_negative_replicas_and_conflicts(kinds: Definitions) -> None:
     with pytest.raises(Invalid) as refused:
         put(kinds, -1)
     assert str(refused.value) == (

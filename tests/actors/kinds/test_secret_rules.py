@@ -6,26 +6,26 @@ from typing import Any
 
 import pytest
 
-from tests.actors.kinds.declared import Declared, once
+from tests.actors.kinds.definitions import Definitions, distinct
 
 NAMED = {"metadata": {"name": "a"}}
 
 
 @pytest.mark.parametrize(("part", "value"), [("data", "eA=="), ("stringData", "x")])
-def test_keys_of_data_and_string_data_are_validated(kinds: Declared, part: str, value: str) -> None:
-    causes = kinds.created("secrets", {**NAMED, part: {"..x": value}})
+def test_keys_of_data_and_string_data_are_validated(kinds: Definitions, part: str, value: str) -> None:
+    causes = kinds.create_causes("secrets", {**NAMED, part: {"..x": value}})
     assert causes == [("data[..x]", "Invalid value: \"..x\": must not start with '..'")]
 
 
-def test_decoded_values_are_limited_to_one_mebibyte(kinds: Declared) -> None:
+def test_decoded_values_are_limited_to_one_mebibyte(kinds: Definitions) -> None:
     text = "x" * (1024 * 1024)
-    assert kinds.created("secrets", {**NAMED, "stringData": {"k": text}}) == []
-    causes = kinds.created("secrets", {**NAMED, "stringData": {"k": text, "l": "x"}})
+    assert kinds.create_causes("secrets", {**NAMED, "stringData": {"k": text}}) == []
+    causes = kinds.create_causes("secrets", {**NAMED, "stringData": {"k": text, "l": "x"}})
     assert causes == [("data", "Too long: must have at most 1048576 bytes")]
 
 
-def test_type_is_immutable(kinds: Declared) -> None:
-    _, causes = kinds.replaced("secrets", NAMED, {**NAMED, "type": "example.com/x"})
+def test_type_is_immutable(kinds: Definitions) -> None:
+    _, causes = kinds.update("secrets", NAMED, {**NAMED, "type": "example.com/x"})
     assert causes == [("type", 'Invalid value: "example.com/x": field is immutable')]
 
 
@@ -38,13 +38,13 @@ def test_type_is_immutable(kinds: Declared) -> None:
         ({"data": {"k": "dg=="}}, ["immutable"]),
     ],
 )
-def test_immutable_secret_keeps_its_data(kinds: Declared, after: Any, fields: list[str]) -> None:
+def test_immutable_secret_keeps_its_data(kinds: Definitions, after: Any, fields: list[str]) -> None:
     before = {**NAMED, "stringData": {"k": "v"}, "immutable": True}
-    _, causes = kinds.replaced("secrets", before, {**NAMED, **after})
-    assert [field for field, _ in once(causes)] == fields
+    _, causes = kinds.update("secrets", before, {**NAMED, **after})
+    assert [field for field, _ in distinct(causes)] == fields
 
 
-def test_type_is_selectable(kinds: Declared) -> None:
+def test_type_is_selectable(kinds: Definitions) -> None:
     definition = kinds["secrets"]
     assert definition.selects("type") and definition.selects("metadata.namespace")
     assert definition.selection.fields["type"](kinds.stored("secrets", NAMED)) == "Opaque"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors.names import Names
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 
 REQUIRED = [
     ("dockercfg", {}, ["data[.dockercfg]"]),
@@ -26,28 +26,28 @@ REQUIRED = [
 
 @pytest.mark.parametrize(("type_", "contents", "fields"), REQUIRED)
 def test_type_requires_its_keys(
-    kinds: Declared, names: Names, type_: str, contents: Any, fields: list[str]
+    kinds: Definitions, names: Names, type_: str, contents: Any, fields: list[str]
 ) -> None:
     document = {"metadata": {"name": "a"}, "type": names.key(type_), **contents}
-    assert kinds.created("secrets", document) == [(field, "Required value") for field in fields]
+    assert kinds.create_causes("secrets", document) == [(field, "Required value") for field in fields]
 
 
-def test_service_account_token_needs_the_account_annotation(kinds: Declared, names: Names) -> None:
+def test_service_account_token_needs_the_account_annotation(kinds: Definitions, names: Names) -> None:
     key = names.key("service-account.name")
     document: dict[str, Any] = {"metadata": {"name": "a"}, "type": names.key("service-account-token")}
-    assert kinds.created("secrets", document) == [(f"metadata.annotations[{key}]", "Required value")]
+    assert kinds.create_causes("secrets", document) == [(f"metadata.annotations[{key}]", "Required value")]
     document["metadata"]["annotations"] = {key: "robot"}
-    assert kinds.created("secrets", document) == []
+    assert kinds.create_causes("secrets", document) == []
 
 
 @pytest.mark.parametrize(
     ("text", "valid"), [("{}", True), ("null", True), ("[]", False), ("{", False), ("", False)]
 )
 def test_registry_credentials_are_json_and_redacted_in_messages(
-    kinds: Declared, names: Names, text: str, valid: bool
+    kinds: Definitions, names: Names, text: str, valid: bool
 ) -> None:
     document = {"metadata": {"name": "a"}, "type": names.key("dockercfg"), "stringData": {".dockercfg": text}}
-    causes = kinds.created("secrets", document)
+    causes = kinds.create_causes("secrets", document)
     assert valid == (causes == [])
     for field, message in causes:
         assert field == "data[.dockercfg]"
@@ -61,8 +61,8 @@ def test_registry_credentials_are_json_and_redacted_in_messages(
         ("[]", "json: cannot unmarshal array into Go value of type map[string]interface {}"),
     ],
 )
-def test_error_texts_of_registry_credentials(kinds: Declared, names: Names, text: str, what: str) -> None:
+def test_error_texts_of_registry_credentials(kinds: Definitions, names: Names, text: str, what: str) -> None:
     key = ".dockerconfigjson"
     document = {"metadata": {"name": "a"}, "type": names.key("dockerconfigjson"), "stringData": {key: text}}
     message = f'Invalid value: "<secret contents redacted>": {what}'
-    assert kinds.created("secrets", document) == [(f"data[{key}]", message)]
+    assert kinds.create_causes("secrets", document) == [(f"data[{key}]", message)]

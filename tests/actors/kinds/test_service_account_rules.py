@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 
 SENT = {
     "metadata": {"name": "a"},
@@ -10,15 +10,15 @@ SENT = {
 }
 
 
-def test_secret_references_are_reduced_to_names(kinds: Declared) -> None:
+def test_secret_references_are_reduced_to_names(kinds: Definitions) -> None:
     assert kinds.stored("serviceaccounts", SENT)["secrets"] == [{"name": "s"}, {}]
-    assert kinds.replaced("serviceaccounts", SENT, SENT)[0]["secrets"] == [{"name": "s"}, {}]
+    assert kinds.update("serviceaccounts", SENT, SENT)[0]["secrets"] == [{"name": "s"}, {}]
 
 
-def test_delete_returns_the_object(kinds: Declared) -> None:
+def test_delete_returns_the_object(kinds: Definitions) -> None:
     assert kinds["serviceaccounts"].deletion.returns_object
 
 
-def test_automount_false_is_kept(kinds: Declared) -> None:
+def test_automount_false_is_kept(kinds: Definitions) -> None:
     document = {"metadata": {"name": "a"}, "automountServiceAccountToken": False}
     assert kinds.decode("serviceaccounts", document)["automountServiceAccountToken"] is False

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 
 
 def service(*ips: str, families: list[str] | None = None, policy: str = "", **spec: Any) -> dict[str, Any]:
@@ -74,12 +74,14 @@ NOT_AN_IP = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
         ),
     ],
 )
-def test_create_reports_invalid_addresses(kinds: Declared, document: Any, field: str, message: str) -> None:
-    assert kinds.created("services", document) == [(field, message)]
+def test_create_reports_invalid_addresses(
+    kinds: Definitions, document: Any, field: str, message: str
+) -> None:
+    assert kinds.create_causes("services", document) == [(field, message)]
 
 
-def test_service_has_at_most_two_addresses(kinds: Declared) -> None:
-    ((_, text),) = kinds.created("services", service("10.0.0.1", "fd00::1", "fd00::2"))
+def test_service_has_at_most_two_addresses(kinds: Definitions) -> None:
+    ((_, text),) = kinds.create_causes("services", service("10.0.0.1", "fd00::1", "fd00::2"))
     assert text.endswith("may only hold up to 2 values")
 
 
@@ -124,7 +126,7 @@ TWO = service("10.0.0.1", "fd00::1", families=["IPv4", "IPv6"], policy="RequireD
     ],
 )
 def test_update_of_addresses_and_families_is_validated(
-    kinds: Declared, before: Any, after: Any, expected: list[tuple[str, str]]
+    kinds: Definitions, before: Any, after: Any, expected: list[tuple[str, str]]
 ) -> None:
-    _, causes = kinds.replaced("services", before, after)
+    _, causes = kinds.update("services", before, after)
     assert [(field, text.rpartition(": ")[2]) for field, text in causes] == expected

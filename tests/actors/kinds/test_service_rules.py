@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors.names import Names
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 
 
 def service(**spec: Any) -> dict[str, Any]:
@@ -23,7 +23,7 @@ def external_name(**spec: Any) -> dict[str, Any]:
     return service(**{"type": "ExternalName", "ports": None, "externalName": "x.example.com", **spec})
 
 
-def test_create_sets_defaults(kinds: Declared) -> None:
+def test_create_sets_defaults(kinds: Definitions) -> None:
     stored = kinds.stored("services", service())
     assert stored["spec"] == {
         "ports": [{"protocol": "TCP", "port": 80, "targetPort": 80}],
@@ -32,10 +32,10 @@ def test_create_sets_defaults(kinds: Declared) -> None:
         "internalTrafficPolicy": "Cluster",
     }
     assert stored["status"] == {"loadBalancer": {}}
-    assert kinds.created("services", service()) == []
+    assert kinds.create_causes("services", service()) == []
 
 
-def test_defaults_of_each_type(kinds: Declared) -> None:
+def test_defaults_of_each_type(kinds: Definitions) -> None:
     spec = kinds.decode("services", service(type="NodePort"))["spec"]
     assert (spec["externalTrafficPolicy"], spec["internalTrafficPolicy"]) == ("Cluster", "Cluster")
     spec = kinds.decode("services", load_balancer())["spec"]
@@ -48,18 +48,18 @@ def test_defaults_of_each_type(kinds: Declared) -> None:
     }
 
 
-def test_external_name_service_drops_internal_traffic_policy(kinds: Declared) -> None:
+def test_external_name_service_drops_internal_traffic_policy(kinds: Definitions) -> None:
     stored = kinds.stored("services", external_name(internalTrafficPolicy="Local"))
     assert "internalTrafficPolicy" not in stored["spec"]
 
 
-def test_target_port_defaults_to_port(kinds: Declared) -> None:
+def test_target_port_defaults_to_port(kinds: Definitions) -> None:
     sent = service(ports=[{"port": 80, "targetPort": "http"}, {"port": 81, "targetPort": ""}, {"port": 82}])
     ports = kinds.decode("services", sent)["spec"]["ports"]
     assert [port["targetPort"] for port in ports] == ["http", 81, 82]
 
 
-def test_client_ip_affinity_has_a_default_timeout(kinds: Declared) -> None:
+def test_client_ip_affinity_has_a_default_timeout(kinds: Definitions) -> None:
     spec = kinds.decode("services", service(sessionAffinity="ClientIP"))["spec"]
     assert spec["sessionAffinityConfig"] == {"clientIP": {"timeoutSeconds": 10800}}
     config = {"clientIP": {"timeoutSeconds": 5}}
@@ -232,8 +232,8 @@ CASES: list[tuple[dict[str, Any], str, str]] = [
 
 
 @pytest.mark.parametrize(("document", "field", "message"), CASES)
-def test_create_reports_invalid_fields(kinds: Declared, document: Any, field: str, message: str) -> None:
-    assert kinds.created("services", document) == [(field, message)]
+def test_create_reports_invalid_fields(kinds: Definitions, document: Any, field: str, message: str) -> None:
+    assert kinds.create_causes("services", document) == [(field, message)]
 
 
 @pytest.mark.parametrize(
@@ -247,34 +247,38 @@ def test_create_reports_invalid_fields(kinds: Declared, document: Any, field: st
         service(selector={"a": "b"}, externalIPs=["1.2.3.4"], publishNotReadyAddresses=True),
     ],
 )
-def test_valid_services_are_accepted(kinds: Declared, document: Any) -> None:
-    assert kinds.created("services", document) == []
+def test_valid_services_are_accepted(kinds: Definitions, document: Any) -> None:
+    assert kinds.create_causes("services", document) == []
 
 
 def fields(causes: list[tuple[str, str]]) -> list[str]:
     return [field for field, _ in causes]
 
 
-def test_names_and_labels_are_validated(kinds: Declared) -> None:
-    assert fields(kinds.created("services", service(selector={"bad key": "v"}))) == ["spec.selector"]
-    assert fields(kinds.created("services", with_port(name="Bad_"))) == ["spec.ports[0].name"]
-    assert fields(kinds.created("services", with_port(appProtocol="a b"))) == ["spec.ports[0].appProtocol"]
-    assert fields(kinds.created("services", external_name(externalName="Bad_!"))) == ["spec.externalName"]
-    assert fields(kinds.created("services", load_balancer(loadBalancerClass="a b"))) == [
+def test_names_and_labels_are_validated(kinds: Definitions) -> None:
+    assert fields(kinds.create_causes("services", service(selector={"bad key": "v"}))) == ["spec.selector"]
+    assert fields(kinds.create_causes("services", with_port(name="Bad_"))) == ["spec.ports[0].name"]
+    assert fields(kinds.create_causes("services", with_port(appProtocol="a b"))) == [
+        "spec.ports[0].appProtocol"
+    ]
+    assert fields(kinds.create_causes("services", external_name(externalName="Bad_!"))) == [
+        "spec.externalName"
+    ]
+    assert fields(kinds.create_causes("services", load_balancer(loadBalancerClass="a b"))) == [
         "spec.loadBalancerClass"
     ]
     for name in ("1a", "a.b", "a" * 64):
-        assert fields(kinds.created("services", {**service(), "metadata": {"name": name}})) == [
+        assert fields(kinds.create_causes("services", {**service(), "metadata": {"name": name}})) == [
             "metadata.name"
         ]
 
 
-def test_source_ranges_annotation_is_validated(kinds: Declared, names: Names) -> None:
+def test_source_ranges_annotation_is_validated(kinds: Definitions, names: Names) -> None:
     key = names.key("load-balancer-source-ranges", "service.beta")
 
     def annotated(document: dict[str, Any], ranges: str) -> list[tuple[str, str]]:
         metadata = {"name": "a", "annotations": {key: ranges}}
-        return kinds.created("services", {**document, "metadata": metadata})
+        return kinds.create_causes("services", {**document, "metadata": metadata})
 
     field = f"metadata.annotations[{key}]"
     assert annotated(load_balancer(), "10.0.0.0/8, 11.0.0.0/8") == annotated(load_balancer(), " ") == []
@@ -282,7 +286,7 @@ def test_source_ranges_annotation_is_validated(kinds: Declared, names: Names) ->
     assert fields(annotated(load_balancer(), "no")) == [field]
 
 
-def test_update_may_create_and_delete_returns_the_object(kinds: Declared) -> None:
+def test_update_may_create_and_delete_returns_the_object(kinds: Definitions) -> None:
     definition = kinds["services"]
     assert definition.strategy.allow_create_on_update and definition.deletion.returns_object
     assert definition.names.categories == ("all",) and definition.has_status

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.actors.kinds.declared import Declared, replace
+from tests.actors.kinds.definitions import Definitions, replace
 
 
 def service(**spec: Any) -> dict[str, Any]:
@@ -33,8 +33,8 @@ def with_changes(document: dict[str, Any], **spec: Any) -> dict[str, Any]:
     return {**document, "spec": {k: v for k, v in whole.items() if v is not None}}
 
 
-def test_change_to_external_name_drops_addresses(kinds: Declared) -> None:
-    new, causes = kinds.replaced(
+def test_change_to_external_name_drops_addresses(kinds: Definitions) -> None:
+    new, causes = kinds.update(
         "services",
         service(**ADDRESS),
         with_changes(service(**ADDRESS), type="ExternalName", externalName="x.com"),
@@ -48,9 +48,9 @@ def test_change_to_external_name_drops_addresses(kinds: Declared) -> None:
     }
 
 
-def test_change_to_cluster_ip_drops_load_balancer_fields(kinds: Declared) -> None:
+def test_change_to_cluster_ip_drops_load_balancer_fields(kinds: Definitions) -> None:
     after = with_changes(LOAD_BALANCER, type="ClusterIP", allocateLoadBalancerNodePorts=True)
-    new, causes = kinds.replaced("services", LOAD_BALANCER, after)
+    new, causes = kinds.update("services", LOAD_BALANCER, after)
     assert causes == []
     assert new["spec"] == {
         "ports": [{"protocol": "TCP", "port": 80, "targetPort": 80}],
@@ -61,7 +61,7 @@ def test_change_to_cluster_ip_drops_load_balancer_fields(kinds: Declared) -> Non
     }
 
 
-def test_change_of_type_and_of_unused_fields_is_refused(kinds: Declared) -> None:
+def test_change_of_type_and_of_unused_fields_is_refused(kinds: Definitions) -> None:
     after = with_changes(
         LOAD_BALANCER,
         type="ClusterIP",
@@ -71,7 +71,7 @@ def test_change_of_type_and_of_unused_fields_is_refused(kinds: Declared) -> None
         loadBalancerClass="example.com/d",
         allocateLoadBalancerNodePorts=False,
     )
-    _, causes = kinds.replaced("services", LOAD_BALANCER, after)
+    _, causes = kinds.update("services", LOAD_BALANCER, after)
     assert {field for field, _ in causes} == {
         "spec.ports[0].nodePort",
         "spec.externalTrafficPolicy",
@@ -81,7 +81,7 @@ def test_change_of_type_and_of_unused_fields_is_refused(kinds: Declared) -> None
     }
 
 
-def test_change_to_external_name_with_another_address_is_refused(kinds: Declared) -> None:
+def test_change_to_external_name_with_another_address_is_refused(kinds: Definitions) -> None:
     after = with_changes(
         service(**ADDRESS),
         type="ExternalName",
@@ -89,26 +89,26 @@ def test_change_to_external_name_with_another_address_is_refused(kinds: Declared
         clusterIP="10.0.0.9",
         clusterIPs=["10.0.0.9"],
     )
-    _, causes = kinds.replaced("services", service(**ADDRESS), after)
+    _, causes = kinds.update("services", service(**ADDRESS), after)
     assert [field for field, _ in causes] == ["spec.clusterIPs"]
 
 
-def test_load_balancer_class_and_health_check_port_are_immutable(kinds: Declared) -> None:
-    _, causes = kinds.replaced(
+def test_load_balancer_class_and_health_check_port_are_immutable(kinds: Definitions) -> None:
+    _, causes = kinds.update(
         "services", LOAD_BALANCER, with_changes(LOAD_BALANCER, loadBalancerClass="example.com/d")
     )
     assert causes == [("spec.loadBalancerClass", 'Invalid value: "example.com/d": may not change once set')]
-    _, causes = kinds.replaced(
+    _, causes = kinds.update(
         "services", LOAD_BALANCER, with_changes(LOAD_BALANCER, healthCheckNodePort=30007)
     )
     assert causes == [("spec.healthCheckNodePort", "Forbidden: field is immutable")]
 
 
-def test_status_subresource_changes_the_status_and_change_of_type_clears_it(kinds: Declared) -> None:
+def test_status_subresource_changes_the_status_and_change_of_type_clears_it(kinds: Definitions) -> None:
     found = {**LOAD_BALANCER, "status": {"loadBalancer": {"ingress": [{"ip": "1.2.3.4"}]}}}
-    new, causes = kinds.replaced("services", LOAD_BALANCER, found, "status")
+    new, causes = kinds.update("services", LOAD_BALANCER, found, "status")
     assert causes == [] and new["status"] == found["status"]
-    assert kinds.replaced("services", LOAD_BALANCER, found)[0]["status"] == {"loadBalancer": {}}
+    assert kinds.update("services", LOAD_BALANCER, found)[0]["status"] == {"loadBalancer": {}}
     definition = kinds["services"]
     old = kinds.stored("services", LOAD_BALANCER)
     old["status"] = found["status"]
@@ -119,6 +119,6 @@ def test_status_subresource_changes_the_status_and_change_of_type_clears_it(kind
     )
     assert plain["status"] == {"loadBalancer": {}}
     wrong = {**LOAD_BALANCER, "status": {"loadBalancer": {"ingress": [{"ip": "no"}]}}}
-    assert [field for field, _ in kinds.replaced("services", LOAD_BALANCER, wrong, "status")[1]] == [
+    assert [field for field, _ in kinds.update("services", LOAD_BALANCER, wrong, "status")[1]] == [
         "status.loadBalancer.ingress[0].ip"
     ]

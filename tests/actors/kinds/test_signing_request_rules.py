@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from actors.names import Names
-from tests.actors.kinds.declared import Declared, replace
+from tests.actors.kinds.definitions import Definitions, replace
 
 PLURAL = "certificatesigningrequests"
 SUBJECT = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "someone")])
@@ -57,9 +57,9 @@ def with_status(*conditions: Any, certificate: str = "") -> dict[str, Any]:
     return {**request_object(), "status": {**status, "certificate": certificate} if certificate else status}
 
 
-def test_create_drops_the_status(kinds: Declared) -> None:
+def test_create_drops_the_status(kinds: Definitions) -> None:
     assert kinds.stored(PLURAL, with_status(condition("Approved"), certificate="AAAA"))["status"] == {}
-    assert kinds.created(PLURAL, request_object(expirationSeconds=600)) == []
+    assert kinds.create_causes(PLURAL, request_object(expirationSeconds=600)) == []
 
 
 @pytest.mark.parametrize(
@@ -92,45 +92,49 @@ def test_create_drops_the_status(kinds: Declared) -> None:
         ),
     ],
 )
-def test_create_reports_invalid_fields(kinds: Declared, spec: Any, field: str, message: str) -> None:
-    assert kinds.created(PLURAL, request_object(**spec)) == [(f"spec.{field}", message)]
+def test_create_reports_invalid_fields(kinds: Definitions, spec: Any, field: str, message: str) -> None:
+    assert kinds.create_causes(PLURAL, request_object(**spec)) == [(f"spec.{field}", message)]
 
 
-def test_signer_names_are_validated(kinds: Declared) -> None:
+def test_signer_names_are_validated(kinds: Definitions) -> None:
     for name in ("example.com/ns.name-1", "a.b/" + ".".join(["x" * 63] * 3)):
-        assert kinds.created(PLURAL, request_object(signerName=name)) == []
+        assert kinds.create_causes(PLURAL, request_object(signerName=name)) == []
     for name, part in (
         ("Example.com/x", '"Example"'),
         ("example.com/Bad_", '"Bad_"'),
         ("example.com/", '""'),
     ):
-        [(field, message)] = kinds.created(PLURAL, request_object(signerName=name))
+        [(field, message)] = kinds.create_causes(PLURAL, request_object(signerName=name))
         assert field == "spec.signerName" and f"validating label {part}: a lowercase" in message
     long = ".".join(["x" * 60] * 5)
-    assert ("spec.signerName", "Too long: must have at most 253 bytes") in kinds.created(
+    assert ("spec.signerName", "Too long: must have at most 253 bytes") in kinds.create_causes(
         PLURAL, request_object(signerName=f"{long}/x")
     )
     path = ".".join(["x" * 63] * 9)
-    assert kinds.created(PLURAL, request_object(signerName=f"example.com/{path}")) == [
+    assert kinds.create_causes(PLURAL, request_object(signerName=f"example.com/{path}")) == [
         ("spec.signerName", "Too long: must have at most 571 bytes")
     ]
 
 
-def test_legacy_signer_is_refused_for_new_requests(kinds: Declared, names: Names) -> None:
+def test_legacy_signer_is_refused_for_new_requests(kinds: Definitions, names: Names) -> None:
     old = names.key("legacy-unknown")
-    assert kinds.created(PLURAL, request_object(signerName=old)) == [
+    assert kinds.create_causes(PLURAL, request_object(signerName=old)) == [
         (
             "spec.signerName",
             f'Invalid value: "{old}": the legacy signerName is not allowed via this API version',
         )
     ]
-    assert kinds.replaced(PLURAL, request_object(signerName=old), request_object(signerName=old))[1] == []
+    assert kinds.update(PLURAL, request_object(signerName=old), request_object(signerName=old))[1] == []
 
 
-def test_unknown_usages_are_refused(kinds: Declared) -> None:
-    [(field, message)] = kinds.created(PLURAL, request_object(usages=["client auth", "world domination"]))
+def test_unknown_usages_are_refused(kinds: Definitions) -> None:
+    [(field, message)] = kinds.create_causes(
+        PLURAL, request_object(usages=["client auth", "world domination"])
+    )
     assert field == "spec.usages[1]" and message.startswith('Unsupported value: "world domination": ')
-    assert kinds.created(PLURAL, request_object(usages=["signing", "s/mime", "netscape sgc", "any"])) == []
+    assert (
+        kinds.create_causes(PLURAL, request_object(usages=["signing", "s/mime", "netscape sgc", "any"])) == []
+    )
 
 
 def pem(kind: str, content: bytes) -> str:
@@ -138,7 +142,7 @@ def pem(kind: str, content: bytes) -> str:
     return base64.b64encode(f"-----BEGIN {kind}-----\n{body}-----END {kind}-----\n".encode()).decode()
 
 
-def test_request_must_be_a_pem_request_with_a_valid_signature(kinds: Declared) -> None:
+def test_request_must_be_a_pem_request_with_a_valid_signature(kinds: Definitions) -> None:
     broken = base64.b64decode(request()).decode().splitlines()
     content = bytearray(base64.b64decode("".join(broken[1:-1])))
     content[-1] ^= 1
@@ -149,21 +153,21 @@ def test_request_must_be_a_pem_request_with_a_valid_signature(kinds: Declared) -
         pem("CERTIFICATE REQUEST", b"\0\1"),
         pem("CERTIFICATE REQUEST", bytes(content)),
     ):
-        causes = kinds.created(PLURAL, request_object(request=wrong))
+        causes = kinds.create_causes(PLURAL, request_object(request=wrong))
         assert [field for field, _ in causes] == ["spec.request"]
 
 
-def test_update_changes_only_metadata(kinds: Declared) -> None:
+def test_update_changes_only_metadata(kinds: Definitions) -> None:
     after = {
         **with_status(condition("Approved"), certificate=certificate()),
         "spec": request_object(usages=["any"])["spec"],
     }
-    new, causes = kinds.replaced(PLURAL, request_object(), after)
+    new, causes = kinds.update(PLURAL, request_object(), after)
     assert causes == [] and new["spec"]["usages"] == ["client auth"] and new["status"] == {}
 
 
 def changed(
-    kinds: Declared, before: dict[str, Any], after: dict[str, Any], subresource: str
+    kinds: Definitions, before: dict[str, Any], after: dict[str, Any], subresource: str
 ) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     """Replace one stored status by another. A create would drop both."""
     old = kinds.stored(PLURAL, request_object())
@@ -173,7 +177,7 @@ def changed(
     return replace(kinds[PLURAL], new, old, subresource)
 
 
-def test_only_the_approval_subresource_adds_approvals(kinds: Declared) -> None:
+def test_only_the_approval_subresource_adds_approvals(kinds: Definitions) -> None:
     new, causes = changed(
         kinds, with_status(), with_status(condition("Approved"), certificate=certificate()), "approval"
     )
@@ -187,7 +191,7 @@ def test_only_the_approval_subresource_adds_approvals(kinds: Declared) -> None:
 
 
 @pytest.mark.parametrize("subresource", ["approval", "status"])
-def test_conditions_cannot_be_removed(kinds: Declared, subresource: str) -> None:
+def test_conditions_cannot_be_removed(kinds: Definitions, subresource: str) -> None:
     for kind in ("Approved", "Denied", "Failed"):
         _, causes = changed(kinds, with_status(condition(kind)), with_status(), subresource)
         assert causes == [
@@ -195,7 +199,7 @@ def test_conditions_cannot_be_removed(kinds: Declared, subresource: str) -> None
         ]
 
 
-def test_status_update_keeps_approvals_unchanged(kinds: Declared) -> None:
+def test_status_update_keeps_approvals_unchanged(kinds: Definitions) -> None:
     before = with_status(condition("Approved", reason="Because"))
     after = with_status(condition("Approved", reason="Otherwise"), condition("Failed"))
     new, causes = changed(kinds, before, after, "status")
@@ -226,13 +230,13 @@ def test_status_update_keeps_approvals_unchanged(kinds: Declared) -> None:
     ],
 )
 def test_approval_update_reports_invalid_conditions(
-    kinds: Declared, conditions: Any, field: str, message: str
+    kinds: Definitions, conditions: Any, field: str, message: str
 ) -> None:
     _, causes = changed(kinds, with_status(), with_status(*conditions), "approval")
     assert causes == [(f"status.conditions{field}", message)]
 
 
-def test_status_update_sets_the_certificate_once(kinds: Declared) -> None:
+def test_status_update_sets_the_certificate_once(kinds: Definitions) -> None:
     approved = with_status(condition("Approved"))
     issued = with_status(condition("Approved"), certificate=certificate())
     assert changed(kinds, approved, issued, "status")[1] == []
@@ -244,7 +248,7 @@ def test_status_update_sets_the_certificate_once(kinds: Declared) -> None:
         ]
 
 
-def test_status_update_refuses_what_is_no_certificate(kinds: Declared) -> None:
+def test_status_update_refuses_what_is_no_certificate(kinds: Definitions) -> None:
     def wrong(content: str) -> str:
         [(field, message)] = changed(kinds, with_status(), with_status(certificate=content), "status")[1]
         assert field == "status.certificate"
@@ -258,7 +262,7 @@ def test_status_update_refuses_what_is_no_certificate(kinds: Declared) -> None:
     assert wrong(base64.b64encode(headed.encode()).decode()) == "no PEM block headers are permitted"
 
 
-def test_field_selectors_subresources_and_deletion(kinds: Declared) -> None:
+def test_field_selectors_subresources_and_deletion(kinds: Definitions) -> None:
     definition = kinds[PLURAL]
     assert definition.selects("spec.signerName") and not definition.selects("metadata.namespace")
     assert definition.unsupported_field_text("x") == "field label not supported: x"

@@ -10,7 +10,7 @@ from actors.kinds.apps import stateful_set
 from actors.kinds.apps.stateful_set import AUTO_DELETE, COLUMNS, MAX_UNAVAILABLE
 from actors.kinds.declaration.definition import Definition
 from actors.names import Names
-from tests.actors.kinds.declared import Causes, Declared, create
+from tests.actors.kinds.definitions import Causes, Definitions, create
 from tests.actors.kinds.workload import template, with_status, workload
 
 PLURAL = "statefulsets"
@@ -28,7 +28,7 @@ def stateful(**spec: Any) -> dict[str, Any]:
     return workload(**{"serviceName": "svc", **spec})
 
 
-def featured(kinds: Declared, names: Names, *features: str) -> Definition:
+def featured(kinds: Definitions, names: Names, *features: str) -> Definition:
     return stateful_set.define(names, frozenset(features))
 
 
@@ -36,7 +36,7 @@ def created(definition: Definition, document: dict[str, Any]) -> tuple[dict[str,
     return create(definition, definition.schema.decode_object(document).object)
 
 
-def test_create_sets_defaults(kinds: Declared) -> None:
+def test_create_sets_defaults(kinds: Definitions) -> None:
     stored = kinds.stored(PLURAL, with_status(stateful(), replicas=3))
     spec = stored["spec"]
     assert list(spec) == [
@@ -51,15 +51,15 @@ def test_create_sets_defaults(kinds: Declared) -> None:
     assert spec["updateStrategy"] == {"type": "RollingUpdate", "rollingUpdate": {"partition": 0}}
     assert stored["status"] == {"replicas": 0, "availableReplicas": 0}
     assert stored["metadata"]["generation"] == 1
-    assert kinds.created(PLURAL, stateful()) == []
+    assert kinds.create_causes(PLURAL, stateful()) == []
 
 
-def test_service_name_is_required(kinds: Declared) -> None:
-    assert kinds.created(PLURAL, workload()) == [("spec.serviceName", "Required value")]
-    assert kinds.created(PLURAL, stateful(serviceName="")) == [("spec.serviceName", "Required value")]
+def test_service_name_is_required(kinds: Definitions) -> None:
+    assert kinds.create_causes(PLURAL, workload()) == [("spec.serviceName", "Required value")]
+    assert kinds.create_causes(PLURAL, stateful(serviceName="")) == [("spec.serviceName", "Required value")]
 
 
-def test_volume_claim_templates_get_defaults(kinds: Declared) -> None:
+def test_volume_claim_templates_get_defaults(kinds: Definitions) -> None:
     of_other_kind = {**CLAIM, "kind": "Other", "apiVersion": "v7"}
     stored = kinds.stored(PLURAL, stateful(volumeClaimTemplates=[of_other_kind]))
     assert stored["spec"]["volumeClaimTemplates"] == [
@@ -73,14 +73,14 @@ def test_volume_claim_templates_get_defaults(kinds: Declared) -> None:
     ]
 
 
-def test_unknown_pod_management_policy_is_refused(kinds: Declared) -> None:
-    assert kinds.created(PLURAL, stateful(podManagementPolicy="Parallel")) == []
-    assert kinds.created(PLURAL, stateful(podManagementPolicy="Random")) == [
+def test_unknown_pod_management_policy_is_refused(kinds: Definitions) -> None:
+    assert kinds.create_causes(PLURAL, stateful(podManagementPolicy="Parallel")) == []
+    assert kinds.create_causes(PLURAL, stateful(podManagementPolicy="Random")) == [
         ("spec.podManagementPolicy", "Invalid value: \"Random\": must be 'OrderedReady' or 'Parallel'")
     ]
 
 
-def test_update_strategy_gets_defaults(kinds: Declared) -> None:
+def test_update_strategy_gets_defaults(kinds: Definitions) -> None:
     def strategy(**sent: Any) -> Any:
         return kinds.stored(PLURAL, stateful(updateStrategy=sent))["spec"]["updateStrategy"]
 
@@ -116,8 +116,8 @@ def test_update_strategy_gets_defaults(kinds: Declared) -> None:
         ({"template": template(containers=[])}, []),
     ],
 )
-def test_create_reports_invalid_fields(kinds: Declared, spec: Any, wrong: list[str]) -> None:
-    causes = kinds.created(PLURAL, stateful(**spec))
+def test_create_reports_invalid_fields(kinds: Definitions, spec: Any, wrong: list[str]) -> None:
+    causes = kinds.create_causes(PLURAL, stateful(**spec))
     assert [field for field, _ in causes] == [f"spec.{part}" for part in wrong]
 
 
@@ -131,8 +131,8 @@ def test_create_reports_invalid_fields(kinds: Declared, spec: Any, wrong: list[s
         {"selector": {"matchLabels": {"b": "c"}}, "template": template({"b": "c"})},
     ],
 )
-def test_update_of_immutable_field_is_refused(kinds: Declared, spec: Any) -> None:
-    assert kinds.replaced(PLURAL, stateful(), stateful(**spec))[1] == [("spec", IMMUTABLE_TEXT)]
+def test_update_of_immutable_field_is_refused(kinds: Definitions, spec: Any) -> None:
+    assert kinds.update(PLURAL, stateful(), stateful(**spec))[1] == [("spec", IMMUTABLE_TEXT)]
 
 
 @pytest.mark.parametrize(
@@ -144,22 +144,22 @@ def test_update_of_immutable_field_is_refused(kinds: Declared, spec: Any) -> Non
         {"minReadySeconds": 4},
     ],
 )
-def test_update_of_mutable_field_is_valid(kinds: Declared, spec: Any) -> None:
-    new, causes = kinds.replaced(PLURAL, stateful(), stateful(**spec))
+def test_update_of_mutable_field_is_valid(kinds: Definitions, spec: Any) -> None:
+    new, causes = kinds.update(PLURAL, stateful(), stateful(**spec))
     assert causes == [] and new["metadata"]["generation"] == 2
 
 
-def test_fields_of_disabled_features_are_dropped(kinds: Declared) -> None:
+def test_fields_of_disabled_features_are_dropped(kinds: Definitions) -> None:
     gated = stateful(
         persistentVolumeClaimRetentionPolicy={"whenDeleted": "Delete"},
         updateStrategy={"rollingUpdate": {"maxUnavailable": 2}},
     )
-    for spec in (kinds.stored(PLURAL, gated)["spec"], kinds.replaced(PLURAL, stateful(), gated)[0]["spec"]):
+    for spec in (kinds.stored(PLURAL, gated)["spec"], kinds.update(PLURAL, stateful(), gated)[0]["spec"]):
         assert "persistentVolumeClaimRetentionPolicy" not in spec
         assert spec["updateStrategy"]["rollingUpdate"] == {"partition": 0}
 
 
-def test_claim_retention_policy_defaults_to_retain_with_its_feature(kinds: Declared, names: Names) -> None:
+def test_claim_retention_policy_defaults_to_retain_with_its_feature(kinds: Definitions, names: Names) -> None:
     definition = featured(kinds, names, AUTO_DELETE)
     part = "persistentVolumeClaimRetentionPolicy"
     assert created(definition, stateful())[0]["spec"][part] == {
@@ -179,7 +179,7 @@ def test_claim_retention_policy_defaults_to_retain_with_its_feature(kinds: Decla
     [(1, []), ("50%", []), (0, ["cannot be 0"]), ("101%", ["must not be greater than 100%"])],
 )
 def test_max_unavailable_is_validated_with_its_feature(
-    kinds: Declared, names: Names, max_unavailable: Any, texts: list[str]
+    kinds: Definitions, names: Names, max_unavailable: Any, texts: list[str]
 ) -> None:
     definition = featured(kinds, names, MAX_UNAVAILABLE)
     assert created(definition, stateful())[0]["spec"]["updateStrategy"]["rollingUpdate"] == {
@@ -192,7 +192,7 @@ def test_max_unavailable_is_validated_with_its_feature(
     assert [message.rpartition(": ")[2] for _, message in causes] == texts
 
 
-def test_status_subresource_changes_only_the_status(kinds: Declared) -> None:
+def test_status_subresource_changes_only_the_status(kinds: Definitions) -> None:
     found = with_status(
         stateful(replicas=9),
         replicas=3,
@@ -204,20 +204,20 @@ def test_status_subresource_changes_only_the_status(kinds: Declared) -> None:
         collisionCount=0,
         conditions=[{"type": "T", "status": "True", "reason": "r"}],
     )
-    new, causes = kinds.replaced(PLURAL, stateful(), found, "status")
+    new, causes = kinds.update(PLURAL, stateful(), found, "status")
     assert causes == [] and new["spec"]["replicas"] == 1
     assert new["status"]["conditions"] == [
         {"type": "T", "status": "True", "lastTransitionTime": None, "reason": "r"}
     ]
     wrong = with_status(stateful(), replicas=1, currentReplicas=2, availableReplicas=1, observedGeneration=-1)
-    assert kinds.replaced(PLURAL, stateful(), wrong, "status")[1] == [
+    assert kinds.update(PLURAL, stateful(), wrong, "status")[1] == [
         ("status.observedGeneration", "Invalid value: -1: must be greater than or equal to 0"),
         ("status.currentReplicas", "Invalid value: 2: cannot be greater than status.replicas"),
         ("status.availableReplicas", "Invalid value: 1: cannot be greater than status.readyReplicas"),
     ]
 
 
-def test_delete_returns_a_status(kinds: Declared) -> None:
+def test_delete_returns_a_status(kinds: Definitions) -> None:
     assert not kinds[PLURAL].deletion.returns_object
     assert {one.name: one.verbs for one in kinds[PLURAL].subresources} == {
         "scale": ("get", "patch", "update"),
@@ -225,7 +225,7 @@ def test_delete_returns_a_status(kinds: Declared) -> None:
     }
 
 
-def test_table_cells_are_computed_from_the_object(kinds: Declared) -> None:
+def test_table_cells_are_computed_from_the_object(kinds: Definitions) -> None:
     two = template(containers=[{"name": "c1", "image": "i1"}, {"name": "c2", "image": "i2"}])
     stored = kinds.stored(PLURAL, stateful(replicas=0, template=two))
     cells = {column.name: column.cell(stored, 0) for column in COLUMNS}

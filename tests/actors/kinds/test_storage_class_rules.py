@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors.names import Names
-from tests.actors.kinds.declared import Declared, once
+from tests.actors.kinds.definitions import Definitions, distinct
 
 NAMED = {"metadata": {"name": "a"}, "provisioner": "p"}
 
@@ -64,8 +64,10 @@ CASES: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
 
 
 @pytest.mark.parametrize(("parts", "expected"), CASES)
-def test_create_reports_invalid_fields(kinds: Declared, parts: Any, expected: list[tuple[str, str]]) -> None:
-    assert kinds.created("storageclasses", {**NAMED, **parts}) == expected
+def test_create_reports_invalid_fields(
+    kinds: Definitions, parts: Any, expected: list[tuple[str, str]]
+) -> None:
+    assert kinds.create_causes("storageclasses", {**NAMED, **parts}) == expected
 
 
 @pytest.mark.parametrize(
@@ -85,18 +87,18 @@ def test_create_reports_invalid_fields(kinds: Declared, parts: Any, expected: li
     ],
 )
 def test_update_of_immutable_field_is_refused(
-    kinds: Declared, parts: Any, expected: list[tuple[str, str]]
+    kinds: Definitions, parts: Any, expected: list[tuple[str, str]]
 ) -> None:
-    assert kinds.replaced("storageclasses", NAMED, {**NAMED, **parts})[1] == expected
+    assert kinds.update("storageclasses", NAMED, {**NAMED, **parts})[1] == expected
 
 
-def test_update_reports_errors_of_the_object_before_those_of_the_change(kinds: Declared) -> None:
+def test_update_reports_errors_of_the_object_before_those_of_the_change(kinds: Definitions) -> None:
     before = {**NAMED, "parameters": {"a": "b"}}
-    _, causes = kinds.replaced("storageclasses", before, {"metadata": {"name": "a"}})
-    assert [field for field, _ in once(causes)] == ["provisioner", "parameters", "provisioner"]
+    _, causes = kinds.update("storageclasses", before, {"metadata": {"name": "a"}})
+    assert [field for field, _ in distinct(causes)] == ["provisioner", "parameters", "provisioner"]
 
 
-def test_deprecated_node_labels_cause_warnings(kinds: Declared, names: Names) -> None:
+def test_deprecated_node_labels_cause_warnings(kinds: Definitions, names: Names) -> None:
     old = names.key("zone", "failure-domain.beta")
     new = kinds.stored(
         "storageclasses", {**NAMED, "allowedTopologies": [expressions(("z", ["a"]), (old, ["b"]))]}
@@ -107,5 +109,5 @@ def test_deprecated_node_labels_cause_warnings(kinds: Declared, names: Names) ->
     ]
 
 
-def test_delete_returns_the_object(kinds: Declared) -> None:
+def test_delete_returns_the_object(kinds: Definitions) -> None:
     assert kinds["storageclasses"].deletion.returns_object

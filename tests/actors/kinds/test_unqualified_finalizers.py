@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 
 HOOKS = "webhookconfigurations"
 NAMED = {"metadata": {"name": "a", "finalizers": ["plain"]}}
@@ -30,8 +30,8 @@ API_SERVICE = {
     ],
 )
 def test_which_kinds_accept_unqualified_finalizers(
-    kinds: Declared, plural: str, document: Any, accepted: bool
+    kinds: Definitions, plural: str, document: Any, accepted: bool
 ) -> None:
     expected = set() if accepted else {"metadata.finalizers[0]"}
-    assert {field for field, _ in kinds.created(plural, document)} == expected
-    assert {field for field, _ in kinds.replaced(plural, document, document)[1]} == expected
+    assert {field for field, _ in kinds.create_causes(plural, document)} == expected
+    assert {field for field, _ in kinds.update(plural, document, document)[1]} == expected

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 
 PLURAL = "volumeattachments"
 INLINE = {"csi": {"driver": "d.example.com", "volumeHandle": "h"}, "accessModes": ["ReadWriteOnce"]}
@@ -27,13 +27,13 @@ def inline(**spec: Any) -> dict[str, Any]:
     return attachment(source={"inlineVolumeSpec": {k: v for k, v in whole.items() if v is not None}})
 
 
-def test_create_resets_the_status(kinds: Declared) -> None:
+def test_create_resets_the_status(kinds: Definitions) -> None:
     stored = kinds.stored(PLURAL, {**attachment(), "status": {"attached": True}})
     assert stored["status"] == {"attached": False}
-    assert kinds.created(PLURAL, attachment()) == kinds.created(PLURAL, inline()) == []
+    assert kinds.create_causes(PLURAL, attachment()) == kinds.create_causes(PLURAL, inline()) == []
 
 
-def test_inline_volume_gets_no_defaults(kinds: Declared) -> None:
+def test_inline_volume_gets_no_defaults(kinds: Definitions) -> None:
     assert kinds.decode(PLURAL, inline())["spec"]["source"]["inlineVolumeSpec"] == INLINE
 
 
@@ -47,8 +47,8 @@ ONE = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
         ({"persistentVolumeName": "a", "inlineVolumeSpec": INLINE}, "", f"Forbidden: {ONE}"),
     ],
 )
-def test_create_reports_invalid_sources(kinds: Declared, source: Any, field: str, message: str) -> None:
-    assert kinds.created(PLURAL, attachment(source=source)) == [(f"spec.source{field}", message)]
+def test_create_reports_invalid_sources(kinds: Definitions, source: Any, field: str, message: str) -> None:
+    assert kinds.create_causes(PLURAL, attachment(source=source)) == [(f"spec.source{field}", message)]
 
 
 @pytest.mark.parametrize(
@@ -88,13 +88,17 @@ def test_create_reports_invalid_sources(kinds: Declared, source: Any, field: str
         ),
     ],
 )
-def test_create_reports_invalid_inline_volumes(kinds: Declared, spec: Any, field: str, message: str) -> None:
-    assert kinds.created(PLURAL, inline(**spec)) == [(f"spec.source.inlineVolumeSpec.{field}", message)]
+def test_create_reports_invalid_inline_volumes(
+    kinds: Definitions, spec: Any, field: str, message: str
+) -> None:
+    assert kinds.create_causes(PLURAL, inline(**spec)) == [(f"spec.source.inlineVolumeSpec.{field}", message)]
 
 
-def test_local_inline_volume_is_refused(kinds: Declared) -> None:
+def test_local_inline_volume_is_refused(kinds: Definitions) -> None:
     local = inline(csi=None, local={"path": "/disk"}, nodeAffinity={})
-    found = [field.removeprefix("spec.source.inlineVolumeSpec.") for field, _ in kinds.created(PLURAL, local)]
+    found = [
+        field.removeprefix("spec.source.inlineVolumeSpec.") for field, _ in kinds.create_causes(PLURAL, local)
+    ]
     assert found == ["csi", "nodeAffinity", "nodeAffinity"]
 
 
@@ -102,22 +106,22 @@ def fields(causes: list[tuple[str, str]]) -> list[str]:
     return [field for field, _ in causes]
 
 
-def test_names_are_validated(kinds: Declared) -> None:
-    assert fields(kinds.created(PLURAL, attachment(attacher=""))) == ["spec.attacher"] * 3
-    assert fields(kinds.created(PLURAL, attachment(attacher="Bad_"))) == ["spec.attacher"]
-    assert fields(kinds.created(PLURAL, attachment(nodeName=""))) == ["spec.nodeName"]
-    causes = kinds.created(PLURAL, attachment(source={"persistentVolumeName": ""}))
+def test_names_are_validated(kinds: Definitions) -> None:
+    assert fields(kinds.create_causes(PLURAL, attachment(attacher=""))) == ["spec.attacher"] * 3
+    assert fields(kinds.create_causes(PLURAL, attachment(attacher="Bad_"))) == ["spec.attacher"]
+    assert fields(kinds.create_causes(PLURAL, attachment(nodeName=""))) == ["spec.nodeName"]
+    causes = kinds.create_causes(PLURAL, attachment(source={"persistentVolumeName": ""}))
     assert fields(causes) == ["spec.source.persistentVolumeName"] * 2
     assert causes[0][1] == "Required value: must specify non empty persistentVolumeName"
 
 
-def test_spec_is_immutable(kinds: Declared) -> None:
+def test_spec_is_immutable(kinds: Definitions) -> None:
     for spec in ({"nodeName": "n2"}, {"attacher": "e"}, {"source": {"persistentVolumeName": "b"}}):
-        _, causes = kinds.replaced(PLURAL, attachment(), attachment(**spec))
+        _, causes = kinds.update(PLURAL, attachment(), attachment(**spec))
         assert fields(causes) == ["spec"] and causes[0][1].endswith(": field is immutable")
 
 
-def test_status_subresource_changes_neither_spec_nor_metadata(kinds: Declared) -> None:
+def test_status_subresource_changes_neither_spec_nor_metadata(kinds: Definitions) -> None:
     found = {
         **attachment(nodeName="n2"),
         "metadata": {"name": "a", "labels": {"a": "b"}, "finalizers": ["example.com/f"]},
@@ -127,15 +131,15 @@ def test_status_subresource_changes_neither_spec_nor_metadata(kinds: Declared) -
             "attachError": {"time": "2020-01-01T00:00:00Z", "message": "m"},
         },
     }
-    new, causes = kinds.replaced(PLURAL, attachment(), found, "status")
+    new, causes = kinds.update(PLURAL, attachment(), found, "status")
     assert causes == [] and new["spec"]["nodeName"] == "n1" and new["status"] == found["status"]
     assert "labels" not in new["metadata"] and "finalizers" not in new["metadata"]
-    assert kinds.replaced(PLURAL, attachment(), attachment())[0]["status"] == {"attached": False}
+    assert kinds.update(PLURAL, attachment(), attachment())[0]["status"] == {"attached": False}
 
 
-def test_status_update_limits_metadata_and_messages(kinds: Declared) -> None:
+def test_status_update_limits_metadata_and_messages(kinds: Definitions) -> None:
     def causes_of_update(**status: Any) -> list[tuple[str, str]]:
-        return kinds.replaced(PLURAL, attachment(), {**attachment(), "status": status}, "status")[1]
+        return kinds.update(PLURAL, attachment(), {**attachment(), "status": status}, "status")[1]
 
     assert (
         causes_of_update(attachmentMetadata={"k": "v" * 262144})
@@ -144,5 +148,5 @@ def test_status_update_limits_metadata_and_messages(kinds: Declared) -> None:
     assert fields(causes_of_update(detachError={"message": "m" * 1025})) == ["status.detachError.message"] * 2
 
 
-def test_update_needs_a_resource_version_and_delete_returns_the_object(kinds: Declared) -> None:
+def test_update_needs_a_resource_version_and_delete_returns_the_object(kinds: Definitions) -> None:
     assert kinds[PLURAL].deletion.returns_object and not kinds[PLURAL].strategy.allow_unconditional_update

@@ -6,7 +6,7 @@ import pytest
 
 from actors.kinds.declaration.webhook_client import service_rules, url_rules
 from actors.kinds.validation.field_errors import collect
-from tests.actors.kinds.declared import Declared, causes_of
+from tests.actors.kinds.definitions import Definitions, causes_of
 
 FORM = "; desired format: https://host[/path]"
 
@@ -76,7 +76,7 @@ def test_service_name_namespace_and_port_are_validated() -> None:
     ]
 
 
-def test_a_missing_name_is_reported_at_the_namespace_and_the_reverse(kinds: Declared) -> None:
+def test_a_missing_name_is_reported_at_the_namespace_and_the_reverse(kinds: Definitions) -> None:
     def missing(**service: str) -> list[tuple[str, str]]:
         hook = {
             "name": "a.example.com",
@@ -85,7 +85,7 @@ def test_a_missing_name_is_reported_at_the_namespace_and_the_reverse(kinds: Decl
             "sideEffects": "None",
         }
         document = {"metadata": {"name": "a"}, "webhooks": [hook]}
-        return kinds.created("validatingwebhookconfigurations", document)
+        return kinds.create_causes("validatingwebhookconfigurations", document)
 
     field = "webhooks[0].clientConfig.service"
     assert missing(namespace="n") == [(f"{field}.namespace", "Required value: service namespace is required")]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.actors.kinds.declared import Declared
+from tests.actors.kinds.definitions import Definitions
 
 MUTATING, VALIDATING = "mutatingwebhookconfigurations", "validatingwebhookconfigurations"
 BOTH = pytest.mark.parametrize("plural", [MUTATING, VALIDATING])
@@ -30,7 +30,7 @@ def configuration(*hooks: Any) -> dict[str, Any]:
 
 
 @BOTH
-def test_create_sets_defaults(kinds: Declared, plural: str) -> None:
+def test_create_sets_defaults(kinds: Definitions, plural: str) -> None:
     stored = kinds.stored(plural, configuration(hook()))
     expected = {
         "name": "a.example.com",
@@ -48,8 +48,8 @@ def test_create_sets_defaults(kinds: Declared, plural: str) -> None:
         expected["reinvocationPolicy"] = "Never"
     assert stored["webhooks"] == [expected]
     assert stored["metadata"]["generation"] == 1
-    assert kinds.created(plural, configuration(hook())) == []
-    assert kinds.created(plural, {"metadata": {"name": "a"}}) == []
+    assert kinds.create_causes(plural, configuration(hook())) == []
+    assert kinds.create_causes(plural, {"metadata": {"name": "a"}}) == []
 
 
 CASES: list[tuple[dict[str, Any], str, str]] = [
@@ -122,14 +122,14 @@ CASES: list[tuple[dict[str, Any], str, str]] = [
 @BOTH
 @pytest.mark.parametrize(("wrong", "field", "message"), CASES)
 def test_create_reports_invalid_webhooks(
-    kinds: Declared, plural: str, wrong: Any, field: str, message: str
+    kinds: Definitions, plural: str, wrong: Any, field: str, message: str
 ) -> None:
     fine = hook(name="b.example.com")
-    assert kinds.created(plural, configuration(fine, wrong)) == [(f"webhooks[1].{field}", message)]
+    assert kinds.create_causes(plural, configuration(fine, wrong)) == [(f"webhooks[1].{field}", message)]
 
 
 @BOTH
-def test_values_at_their_limits_are_valid(kinds: Declared, plural: str) -> None:
+def test_values_at_their_limits_are_valid(kinds: Definitions, plural: str) -> None:
     extremes = hook(
         timeoutSeconds=30,
         sideEffects="NoneOnDryRun",
@@ -139,31 +139,31 @@ def test_values_at_their_limits_are_valid(kinds: Declared, plural: str) -> None:
         clientConfig={"url": "https://h.example.com:8443/x", "caBundle": "AAAA"},
         rules=[{**RULE, "operations": ["*"], "scope": "Cluster"}],
     )
-    assert kinds.created(plural, configuration(extremes)) == []
+    assert kinds.create_causes(plural, configuration(extremes)) == []
 
 
 @BOTH
-def test_webhook_names_are_unique(kinds: Declared, plural: str) -> None:
-    assert kinds.created(plural, configuration(hook(), hook())) == [
+def test_webhook_names_are_unique(kinds: Definitions, plural: str) -> None:
+    assert kinds.create_causes(plural, configuration(hook(), hook())) == [
         ("webhooks[1].name", 'Duplicate value: "a.example.com"')
     ]
 
 
 @BOTH
-def test_formats_of_names_and_versions_are_validated(kinds: Declared, plural: str) -> None:
+def test_formats_of_names_and_versions_are_validated(kinds: Definitions, plural: str) -> None:
     for wrong in ("A.Example.Com", "a..example.com"):
-        assert [field for field, _ in kinds.created(plural, configuration(hook(name=wrong)))] == [
+        assert [field for field, _ in kinds.create_causes(plural, configuration(hook(name=wrong)))] == [
             "webhooks[0].name"
         ]
     wrong_version = configuration(hook(admissionReviewVersions=["v1", "Bad_!"]))
-    assert [field for field, _ in kinds.created(plural, wrong_version)] == [
+    assert [field for field, _ in kinds.create_causes(plural, wrong_version)] == [
         "webhooks[0].admissionReviewVersions[1]"
     ]
 
 
-def test_only_mutating_webhooks_have_a_reinvocation_policy(kinds: Declared) -> None:
-    assert kinds.created(MUTATING, configuration(hook(reinvocationPolicy="IfNeeded"))) == []
-    assert kinds.created(MUTATING, configuration(hook(reinvocationPolicy="Often"))) == [
+def test_only_mutating_webhooks_have_a_reinvocation_policy(kinds: Definitions) -> None:
+    assert kinds.create_causes(MUTATING, configuration(hook(reinvocationPolicy="IfNeeded"))) == []
+    assert kinds.create_causes(MUTATING, configuration(hook(reinvocationPolicy="Often"))) == [
         (
             "webhooks[0].reinvocationPolicy",
             'Unsupported value: "Often": supported values: "IfNeeded", "Never"',
@@ -241,36 +241,38 @@ RULES: list[tuple[dict[str, Any], list[tuple[str, str]]]] = [
 
 
 @pytest.mark.parametrize(("parts", "expected"), RULES)
-def test_create_reports_invalid_rules(kinds: Declared, parts: Any, expected: list[tuple[str, str]]) -> None:
+def test_create_reports_invalid_rules(
+    kinds: Definitions, parts: Any, expected: list[tuple[str, str]]
+) -> None:
     sent = configuration(hook(rules=[{**RULE, **parts}]))
-    assert kinds.created(VALIDATING, sent) == [
+    assert kinds.create_causes(VALIDATING, sent) == [
         (f"webhooks[0].rules[0].{field}", message) for field, message in expected
     ]
 
 
 @BOTH
-def test_generation_counts_changes_of_webhooks(kinds: Declared, plural: str) -> None:
+def test_generation_counts_changes_of_webhooks(kinds: Definitions, plural: str) -> None:
     before = configuration(hook())
-    assert kinds.replaced(plural, before, before)[0]["metadata"]["generation"] == 1
-    new, causes = kinds.replaced(plural, before, configuration(hook(timeoutSeconds=3)))
+    assert kinds.update(plural, before, before)[0]["metadata"]["generation"] == 1
+    new, causes = kinds.update(plural, before, configuration(hook(timeoutSeconds=3)))
     assert causes == [] and new["metadata"]["generation"] == 2
-    _, causes = kinds.replaced(plural, before, configuration(hook(timeoutSeconds=99)))
+    _, causes = kinds.update(plural, before, configuration(hook(timeoutSeconds=99)))
     assert [field for field, _ in causes] == ["webhooks[0].timeoutSeconds"]
 
 
 @BOTH
-def test_update_may_keep_violations_of_later_rules(kinds: Declared, plural: str) -> None:
+def test_update_may_keep_violations_of_later_rules(kinds: Definitions, plural: str) -> None:
     for mistake in (
         configuration(hook(sideEffects="Some")),
         configuration(hook(admissionReviewVersions=["v9"])),
         configuration(hook(), hook()),
     ):
-        assert kinds.created(plural, mistake) != []
-        assert kinds.replaced(plural, mistake, mistake)[1] == []
-        assert kinds.replaced(plural, configuration(hook()), mistake)[1] != []
+        assert kinds.create_causes(plural, mistake) != []
+        assert kinds.update(plural, mistake, mistake)[1] == []
+        assert kinds.update(plural, configuration(hook()), mistake)[1] != []
 
 
 @BOTH
-def test_update_needs_a_resource_version_and_delete_returns_a_status(kinds: Declared, plural: str) -> None:
+def test_update_needs_a_resource_version_and_delete_returns_a_status(kinds: Definitions, plural: str) -> None:
     assert not kinds[plural].strategy.allow_unconditional_update and not kinds[plural].deletion.returns_object
     assert kinds[plural].names.categories == ("api-extensions",)

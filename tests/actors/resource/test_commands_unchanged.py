@@ -12,7 +12,7 @@ from actors.errors import RequestError
 from actors.kinds.declaration.definition import Definition
 from actors.kinds.schema.decoder import NotDecodable
 from actors.messages import Command, Create, Delete, DeleteOptions, Patch, Replace, Submit
-from tests.actors.kinds.documents import Documents
+from tests.actors.kinds.documents import RandomDocuments
 from tests.actors.object_store import Store, open_store
 
 SEEDS = range(12)
@@ -91,13 +91,13 @@ async def test_a_create_that_is_tried_stored_and_refused(plural: str) -> None:
 
 
 async def test_of_every_kind_whatever_it_holds() -> None:
-    """Documents nobody would write, most of them refused: no rule and no preparation changes what was sent."""
+    """RandomDocuments nobody would write, most of them refused: no rule and no preparation changes what was sent."""
     async with open_store() as store:
         for definition in store.catalog.definitions:
             if not definition.is_stored or not definition.has_items or definition.is_view:
                 continue
             for seed in SEEDS:
-                document = Documents(seed, luck=400).of(definition.fields)
+                document = RandomDocuments(seed, junk_one_in=400).of(definition.fields)
                 try:
                     new = definition.schema.decode_object(document).object
                 except NotDecodable:

@@ -19,7 +19,7 @@ from actors.kinds.declaration.definition import Definition
 from actors.kinds.schema.decoder import NotDecodable
 from actors.kinds.validation.field_errors import collect
 from actors.names import NAMES
-from tests.actors.kinds.declared import create
+from tests.actors.kinds.definitions import create
 from tests.gateway.describe.reader import Reader, Schema, version_3
 from tests.gateway.describe.specimens import Object, key, specimens
 

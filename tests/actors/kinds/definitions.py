@@ -1,4 +1,4 @@
-"""Kinds in tests: decode a document, create or replace an object as the server does, and the causes of a refusal."""
+"""Kinds in tests: decode a document, create or update an object as the server does, and the causes of a refusal."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from actors.resource.decide import (
 
 CONTEXT = WriteContext(time=1_577_836_800_000_000, user="tester", manager="tests", uid="u-1", suffix="abcde")
 SYSTEM = {"uid": CONTEXT.uid, "creationTimestamp": "2020-01-01T00:00:00Z"}
-OFFSET = 7  # of the write that stored the object that a replace finds
+OFFSET = 7  # of the write that stored the old object of an update
 
 Causes = list[tuple[str, str]]  # (field, message)
 
 
 def create(definition: Definition, sent: Object, namespace: str = "ns") -> tuple[Object, Causes]:
-    """What a create makes of an object in storage form, and everything that is wrong with it."""
+    """Create an object that is sent in storage form: the stored object, and the causes of a refusal."""
     new = working_copy(sent)
     generate_name(new["metadata"], CONTEXT.suffix)
     try:
@@ -42,7 +42,7 @@ def create(definition: Definition, sent: Object, namespace: str = "ns") -> tuple
 def replace(
     definition: Definition, sent: Object, old: Object, subresource: str = ""
 ) -> tuple[Object, Causes]:
-    """What a replace of the stored `old` makes of an object in storage form, and everything that is wrong with it."""
+    """Replace the stored `old` by an object in storage form: the stored object, and the causes of a refusal."""
     new, current = working_copy(sent), Current(OFFSET, old)
     new["metadata"].setdefault("resourceVersion", str(OFFSET))
     namespace, name = (old["metadata"].get(key, "") for key in ("namespace", "name"))
@@ -55,10 +55,10 @@ def replace(
     return prepared, []
 
 
-class Declared:
+class Definitions:
     """Definitions of one dialect by plural name; `events.new` is the view of the events group.
 
-    Views that are one of several have their version in their name too: `horizontalpodautoscalers/v1`.
+    A view that is one of several is also found with its version: `horizontalpodautoscalers/v1`.
     """
 
     def __init__(self, catalog: Catalog) -> None:
@@ -69,23 +69,23 @@ class Declared:
         return self._by_name[plural]
 
     def decode(self, plural: str, document: Any) -> dict[str, Any]:
-        """The object a document becomes; the document must be free of problems."""
+        """Decode a document that has no problems."""
         decoded = self[plural].schema.decode_json(orjson.dumps(document))
         assert decoded.problems == ()
         return decoded.object
 
     def stored(self, plural: str, document: Any, namespace: str = "ns") -> dict[str, Any]:
-        """A new object as it would be stored, valid or not."""
+        """The object that a create stores; of an invalid one, the object that it refused."""
         return create(self[plural], self._in_storage_form(plural, document), namespace)[0]
 
-    def created(self, plural: str, document: Any, namespace: str = "ns") -> Causes:
-        """Everything wrong with a create."""
+    def create_causes(self, plural: str, document: Any, namespace: str = "ns") -> Causes:
+        """The causes for which a create is refused; empty if the document is valid."""
         return create(self[plural], self._in_storage_form(plural, document), namespace)[1]
 
-    def replaced(
+    def update(
         self, plural: str, before: Any, after: Any, subresource: str = ""
     ) -> tuple[dict[str, Any], Causes]:
-        """What a replace stores, and what is wrong with it."""
+        """Create `before`, then replace it by `after`: the stored object, and the causes of a refusal."""
         old = self.stored(plural, before)
         return replace(self[plural], self._in_storage_form(plural, after), old, subresource)
 
@@ -102,6 +102,6 @@ def causes_of(errors: list[FieldError]) -> Causes:
     return [(error.field, error.message) for error in errors]
 
 
-def once(causes: Causes) -> Causes:
-    """Causes as the message of a response lists them: each one once."""
+def distinct(causes: Causes) -> Causes:
+    """The causes without repetitions, as the message of a response lists them."""
     return list(dict.fromkeys(causes))
