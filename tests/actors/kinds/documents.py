@@ -65,7 +65,7 @@ VALID = {
 }
 
 
-class Documents:
+class RandomDocuments:
     """Generates documents; one in `junk_one_in` values is junk, and one is null.
 
     With `valid` all values decode: random pods are so large that nearly each would have an undecodable value.
