@@ -23,9 +23,8 @@ from gateway.requests.context import RequestContext
 
 class DecodedPatch(NamedTuple):
     command: Patch
-    problems: tuple[
-        str, ...
-    ] = ()  # unknown and duplicate fields of the body, already reported as fieldValidation asks
+    # Unknown and duplicate fields of the body, already reported as fieldValidation requires.
+    problems: tuple[str, ...] = ()
 
 
 class PatchDecoder:

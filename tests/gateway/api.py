@@ -1,11 +1,11 @@
-"""The whole server, composed in the test's own loop and asked over real sockets.
+"""Runs the whole server in the test's event loop, with a client that sends requests over real sockets.
 
     async with served() as api:
-        answer = await api.ask("GET", "/api/v1/namespaces")
+        response = await api.ask("GET", "/api/v1/namespaces")
 
-`Api` also speaks the shared vocabulary of `tests/actors/object_store.py`, so that one suite runs on the bare actors and
-over HTTP: `@everywhere` gives a test both. The wall clock stands still until a test moves it; ports are the
-kernel's choice; data is in memory.
+`Api` also has the methods of `Verbs` in `tests/actors/object_store.py`, so that one test runs on the actors and over
+HTTP: `@everywhere` runs a test with both. The wall clock moves only when a test moves it. The kernel chooses ports, and
+data is in memory.
 """
 
 from __future__ import annotations
@@ -35,13 +35,18 @@ from tests.actors.object_store import Document, ManualClock, Refused, Verbs, mem
 
 ADMIN, ALICE = "admin-token", "alice-token"
 TOKENS = f'{ADMIN},admin,1,"system:masters"\n{ALICE},alice,2,"devs"\n'
-# Making a context reads the system's authorities, which takes longer than a whole test.
-SYSTEM_NAMESPACES = ("default", "system", "public", "node lease")  # each gets a service account by itself
+SYSTEM_NAMESPACES = (
+    "default",
+    "system",
+    "public",
+    "node lease",
+)  # a controller creates a service account in each
+# Shared, because making a context reads the system's authorities, which takes longer than a whole test.
 _NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 class AnyPort(Settings):
-    """Listens where the kernel finds room (port 1): a port that was free a moment ago may not be any more."""
+    """Settings whose port 1 means any free port: a port that a test finds free may be taken a moment later."""
 
     __slots__ = ()
 
@@ -69,7 +74,7 @@ def settings(folder: Path, **changed: Any) -> AnyPort:
 
 
 @dataclass(frozen=True)
-class Answer:
+class ApiResponse:
     status: int
     headers: httpx.Headers
     body: bytes
@@ -88,7 +93,7 @@ class Answer:
         return self.headers.get_list("warning")
 
     def expect(self, status: int) -> Document:
-        """The document of an answer with this status; anything else fails with what it says."""
+        """The document of a response that must have this status; else the test fails with the body."""
         assert self.status == status, self.text[:2000]
         return self.document
 
@@ -114,13 +119,13 @@ class Api:
         if self.addresses.insecure is not None:
             host, port = self.addresses.insecure
             self.client = httpx.AsyncClient(base_url=f"http://{host}:{port}", verify=_NO_TLS, timeout=30)
-            await self._come_to_rest()
+            await self._await_controllers()
 
-    async def _come_to_rest(self) -> None:
-        """Wait for what controllers write at the start, so that no version moves under a test."""
+    async def _await_controllers(self) -> None:
+        """Wait until controllers have written their objects, so that they change no versions during a test."""
         for _ in range(1000):
-            answer = await self.ask("GET", "/api/v1/serviceaccounts")
-            if answer.status != 200 or len(answer.document["items"]) >= len(SYSTEM_NAMESPACES):
+            response = await self.ask("GET", "/api/v1/serviceaccounts")
+            if response.status != 200 or len(response.document["items"]) >= len(SYSTEM_NAMESPACES):
                 return
             await trio.lowlevel.checkpoint()
 
@@ -153,8 +158,8 @@ class Api:
         token: str | None = ADMIN,
         headers: Mapping[str, str | bytes] | None = None,
         **query: Any,
-    ) -> Answer:
-        """`query` is encoded; one in the path goes out as it stands."""
+    ) -> ApiResponse:
+        """Send a request. `query` is percent-encoded; a query in the path is sent as it is."""
         if query:
             pairs = (f"{quote(name)}={quote(str(value), safe='')}" for name, value in query.items())
             path += "?" + "&".join(pairs)
@@ -163,14 +168,14 @@ class Api:
         response = await self.client.request(
             method, path, content=content, headers={"user-agent": "test/1", **sent, **(headers or {})}
         )
-        return Answer(response.status_code, response.headers, response.content)
+        return ApiResponse(response.status_code, response.headers, response.content)
 
     async def head(self) -> str:
-        """The newest version there is; nothing was written between two that are equal."""
+        """The newest resourceVersion; if it is equal twice, nothing was written in between."""
         return str((await self.list("namespaces", None))["metadata"]["resourceVersion"])
 
     async def refuse(self, method: str, path: str, body: bytes, code: int, **more: Any) -> str:
-        """Have a request refused: a Status, nothing written, the server goes on. Answers its message."""
+        """Send a request that must be refused with a Status, without a write; return the message."""
         head = await self.head()
         status = (await self.ask(method, path, body, **more)).expect(code)
         assert (status["kind"], status["status"], status["code"]) == ("Status", "Failure", code)
@@ -178,7 +183,7 @@ class Api:
         assert (await self.ask("GET", "/livez")).text == "ok"
         return str(status["message"])
 
-    # The shared vocabulary.
+    # The methods of Verbs.
 
     def path(self, plural: str, namespace: str | None = "default", name: str = "") -> str:
         definition = next(one for one in _catalog(self.settings.dialect).definitions if one.plural == plural)
@@ -187,27 +192,27 @@ class Api:
         return f"{root}{where}/{plural}" + (f"/{name}" if name else "")
 
     async def create(self, plural: str, body: Document, namespace: str = "default", **query: Any) -> Document:
-        return _taken(await self.ask("POST", self.path(plural, namespace), body, **query))
+        return _document_of(await self.ask("POST", self.path(plural, namespace), body, **query))
 
     async def replace(
         self, plural: str, body: Document, namespace: str = "default", **query: Any
     ) -> Document:
         path = self.path(plural, namespace, body["metadata"]["name"])
-        return _taken(await self.ask("PUT", path, body, **query))
+        return _document_of(await self.ask("PUT", path, body, **query))
 
     async def get(self, plural: str, name: str, namespace: str = "default", **query: Any) -> Document:
-        return _taken(await self.ask("GET", self.path(plural, namespace, name), **query))
+        return _document_of(await self.ask("GET", self.path(plural, namespace, name), **query))
 
     async def list(self, plural: str, namespace: str | None = "default", **query: Any) -> Document:
-        return _taken(await self.ask("GET", self.path(plural, namespace), **query))
+        return _document_of(await self.ask("GET", self.path(plural, namespace), **query))
 
     async def delete(
         self, plural: str, name: str, namespace: str = "default", body: Document | None = None, **query: Any
     ) -> Document:
-        return _taken(await self.ask("DELETE", self.path(plural, namespace, name), body, **query))
+        return _document_of(await self.ask("DELETE", self.path(plural, namespace, name), body, **query))
 
     async def delete_collection(self, plural: str, namespace: str = "default", **query: Any) -> None:
-        _taken(await self.ask("DELETE", self.path(plural, namespace), **query))
+        _document_of(await self.ask("DELETE", self.path(plural, namespace), **query))
 
 
 @cache
@@ -215,11 +220,11 @@ def _catalog(dialect: str) -> Catalog:
     return built_in(NAMES[dialect])
 
 
-def _taken(answer: Answer) -> Document:
-    document = answer.document
-    if answer.status >= 400:
-        fresh = document["metadata"].get("continue", "")
-        raise Refused(document["reason"], document["message"], fresh)
+def _document_of(response: ApiResponse) -> Document:
+    document = response.document
+    if response.status >= 400:
+        token = document["metadata"].get("continue", "")
+        raise Refused(document["reason"], document["message"], token)
     return document
 
 
@@ -227,7 +232,7 @@ def _taken(answer: Answer) -> Document:
 async def served(
     folder: Path | None = None, extensions: Extensions = NO_EXTENSIONS, **changed: Any
 ) -> AsyncIterator[Api]:
-    """`changed` are settings. Without a folder the data is gone afterwards."""
+    """Run a server with these settings. Without a folder its data is in memory."""
     with memory_folder() as scratch:
         async with trio.open_nursery() as nursery:
             api = Api(settings(folder or scratch, **changed), ManualClock(), nursery, extensions)
@@ -240,7 +245,7 @@ async def served(
 
 
 class SlowDisk(Committer):
-    """Stands in for `gateway.store.Committer`, and writes when it is let to: tests set `gate` on the class."""
+    """A Committer that waits before each write: tests replace `gateway.store.Committer` and set `gate` on the class."""
 
     gate: trio.Event | None = None
 
@@ -251,7 +256,7 @@ class SlowDisk(Committer):
 
 
 Opener = Callable[[], AbstractAsyncContextManager[Verbs]]
-# One suite, two implementations.
+# Runs a test on the actors and over HTTP.
 everywhere = pytest.mark.parametrize(
     "opened", [pytest.param(open_store, id="actors"), pytest.param(served, id="http")]
 )

@@ -1,4 +1,4 @@
-"""An observer of requests that writes down every stage, and fails on one that is reported twice or after the last."""
+"""A RequestObserver that records every stage, and fails if one is reported twice or after the last one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gateway.requests.request import Request
 
 @dataclass
 class Record:
-    """One request; `stages` in the order they were reported."""
+    """The record of one request; `stages` in the order in which they were reported."""
 
     observer: Observer
     method: str
@@ -50,7 +50,7 @@ class Record:
 
     def response_complete(self, status: int, sent: int, *, cut_off: bool) -> None:
         self._note("complete")
-        assert self.status in (-1, status), "another status than the head had"
+        assert self.status in (-1, status), "the status differs from that of the head"
         self.status, self.sent, self.cut_off = status, sent, cut_off
         self.observer.moved.unpark_all()
 
@@ -71,7 +71,7 @@ class Observer:
         return record
 
     async def ended(self, count: int, path: str = "") -> list[Record]:
-        """The requests for this path (all of them without one), once there are so many and all have ended."""
+        """Wait until this many requests for the path (or for all paths) have ended, and return their records."""
         while True:
             found = [record for record in self.records if record.path.startswith(path)]
             if len(found) >= count and all(record.stages[-1] == "complete" for record in found):

@@ -1,11 +1,11 @@
-"""The server as its users start it: a process of its own, with flags, signals and an exit code.
+"""Runs the server as a separate process, with flags, signals and an exit code.
 
     async with process(tmp_path) as server:
         await server.client.get("/livez")
         server.signal(signal.SIGTERM)
         assert await server.ended() == 0
 
-Starting one takes half a second, so only what needs a process is tested with one.
+Starting one takes half a second, so only tests that need a process use one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def free_port() -> int:
 
 
 class Server:
-    """A running server, and a client of its plain port in system:masters."""
+    """A running server, and a client of its plain port with a user in system:masters."""
 
     def __init__(self, process: trio.Process, port: int) -> None:
         self.process, self.port = process, port
@@ -56,7 +56,7 @@ class Server:
 
 
 def heed_ctrl_c() -> None:
-    """A shell makes background processes ignore SIGINT, and children inherit that."""
+    """Handle SIGINT again: shells make background processes ignore it, and children inherit that."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -97,7 +97,7 @@ async def process(folder: Path, *more: str) -> AsyncIterator[Server]:
 
 
 async def _ready(started: trio.Process) -> str:
-    """What the server prints when it is ready."""
+    """Wait until the server is ready, and return what it printed."""
     assert started.stdout is not None
     printed = b""
     with trio.fail_after(60):

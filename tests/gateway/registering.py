@@ -1,4 +1,4 @@
-"""A running server together with its registry, for tests that let kinds come and go."""
+"""Runs a server and gives access to its registry, for tests that register and remove kinds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.gateway.api import Api, served
 
 @asynccontextmanager
 async def registering(**changed: Any) -> AsyncIterator[tuple[Api, Registry]]:
-    """`changed` are settings."""
+    """Run a server with these settings."""
     made: list[Registry] = []
 
     class Recorded(Registry):

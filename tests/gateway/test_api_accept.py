@@ -27,7 +27,7 @@ SERVED = [
     (f"*/*, {YAML}", YAML),
     (f"image/png, {YAML};q=0.1", YAML),
     (f"{JSON};q=0, {YAML}", YAML),
-    # What is not served is passed over by those who name a second choice.
+    # Clauses that are not served are skipped if another one is.
     (f"application/vnd.another.protobuf, {JSON}", JSON),
     (f"{JSON};as=Table;g=meta.cluster.io;v=v9, {JSON}", JSON),
     ("text/html, application/xhtml+xml, application/xml;q=0.9, */*;q=0.8", JSON),
@@ -54,18 +54,18 @@ async def test_accept_header_selects_the_content_type(accept: str | None, media:
     async with served() as api:
         await api.create("configmaps", config_map("a", text="yes", number="1"))
         for path in (f"{PATH}/a", PATH, f"{PATH}/missing", "/apis", "/version", "/"):
-            answer = await api.ask("GET", path, headers=headers)
-            assert answer.headers["content-type"] == media, path
-            assert isinstance(yaml.safe_load(answer.text), dict)
+            response = await api.ask("GET", path, headers=headers)
+            assert response.headers["content-type"] == media, path
+            assert isinstance(yaml.safe_load(response.text), dict)
 
 
 @pytest.mark.parametrize("accept", REFUSED, ids=range(len(REFUSED)))
 async def test_unserved_accept_header_is_not_acceptable(accept: str) -> None:
     async with served() as api:
         for path in (PATH, f"{PATH}/a", "/apis", "/version"):
-            answer = await api.ask("GET", path, headers={"accept": accept})
-            status = answer.expect(406)
-            assert answer.headers["content-type"] == JSON
+            response = await api.ask("GET", path, headers={"accept": accept})
+            status = response.expect(406)
+            assert response.headers["content-type"] == JSON
             assert status["reason"] == "NotAcceptable"
             assert f"{JSON}, {YAML}, {MEDIA}" in status["message"]
 
@@ -99,8 +99,10 @@ async def test_write_with_unacceptable_representation_changes_nothing() -> None:
         await api.create("configmaps", config_map("a"))
         head = await api.head()
         for method, path in (("POST", PATH), ("PUT", f"{PATH}/a"), ("DELETE", f"{PATH}/a"), ("DELETE", PATH)):
-            answer = await api.ask(method, path, config_map("a", text="new"), headers={"accept": "image/png"})
-            assert answer.status == 406
+            response = await api.ask(
+                method, path, config_map("a", text="new"), headers={"accept": "image/png"}
+            )
+            assert response.status == 406
         assert await api.head() == head
 
 
@@ -118,12 +120,12 @@ async def test_yaml_has_the_same_content_as_json() -> None:
         await api.create("configmaps", config_map("a", **texts))
         for path in (PATH, f"{PATH}/a", f"{PATH}/missing"):
             json = await api.ask("GET", path)
-            answer = await api.ask("GET", path, headers={"accept": YAML})
-            assert yaml.safe_load(answer.text) == json.document
+            response = await api.ask("GET", path, headers={"accept": YAML})
+            assert yaml.safe_load(response.text) == json.document
 
 
 async def test_forbidden_status_is_yaml_if_accepted() -> None:
     async with served() as api:
-        answer = await api.ask("GET", PATH, token=None, headers={"accept": YAML})
-        assert (answer.status, answer.headers["content-type"]) == (403, YAML)
-        assert yaml.safe_load(answer.text)["reason"] == "Forbidden"
+        response = await api.ask("GET", PATH, token=None, headers={"accept": YAML})
+        assert (response.status, response.headers["content-type"]) == (403, YAML)
+        assert yaml.safe_load(response.text)["reason"] == "Forbidden"

@@ -9,7 +9,7 @@ import pytest
 
 from tests.actors.kinds.test_signing_request_rules import request
 from tests.actors.object_store import Document
-from tests.gateway.api import Answer, Api, served
+from tests.gateway.api import Api, ApiResponse, served
 
 APPLY = {"content-type": "application/apply-patch+yaml"}
 CONFIG: Document = {
@@ -30,7 +30,7 @@ OWNED = {"f:data": {"f:k": {}}, "f:metadata": {"f:labels": {"f:l": {}}}}
 
 async def apply(
     api: Api, body: Document | bytes, manager: str = "m1", path: str = "configmaps/a", **query: Any
-) -> Answer:
+) -> ApiResponse:
     where = f"/api/v1/namespaces/default/{path}"
     return await api.ask("PATCH", where, body, headers=APPLY, fieldManager=manager, **query)
 
@@ -103,8 +103,8 @@ async def test_field_validation_decides_about_unknown_fields() -> None:
 
 async def test_dry_run_stores_nothing() -> None:
     async with served() as api:
-        shown = (await apply(api, CONFIG, dryRun="All")).expect(201)
-        assert owners(shown) == {"m1": OWNED}
+        returned = (await apply(api, CONFIG, dryRun="All")).expect(201)
+        assert owners(returned) == {"m1": OWNED}
         (await api.ask("GET", api.path("configmaps", name="a"))).expect(404)
 
 
@@ -146,8 +146,8 @@ async def test_apply_to_a_scale_is_a_merge_patch() -> None:
             "metadata": {"name": "r"},
             "spec": {"replicas": 2},
         }
-        shown = (await apply(api, scale, path="replicationcontrollers/r/scale")).expect(200)
-        assert (shown["kind"], shown["spec"]) == ("Scale", {"replicas": 2})
+        returned = (await apply(api, scale, path="replicationcontrollers/r/scale")).expect(200)
+        assert (returned["kind"], returned["spec"]) == ("Scale", {"replicas": 2})
         stored = await api.get("replicationcontrollers", "r")
         assert stored["spec"]["replicas"] == 2
         assert stored["metadata"]["managedFields"] == made["metadata"]["managedFields"]
@@ -162,7 +162,7 @@ async def test_force_is_refused_for_other_patches() -> None:
 
 
 async def test_downgrade_to_client_side_apply() -> None:
-    """What was applied here is in the annotation, so a client that goes back knows what to take away."""
+    """The server updates the last-applied annotation, so that client-side apply can delete removed fields."""
     annotation = "kubectl.cluster.io/last-applied-configuration"
     async with served() as api:
         first = {**CONFIG, "data": {"k": "v", "gone": "1"}}
@@ -173,7 +173,7 @@ async def test_downgrade_to_client_side_apply() -> None:
         applied = (await apply(api, first, "kubectl")).expect(200)
         last = json.loads(applied["metadata"]["annotations"][annotation])
         assert last == first
-        # As such a client does it: what the last configuration has and the new one has not is deleted.
+        # Client-side apply deletes what the last configuration has and the new one has not.
         wanted = {"k": "w"}
         changes: dict[str, str | None] = dict.fromkeys(last["data"].keys() - wanted.keys(), None)
         change = {
@@ -200,7 +200,7 @@ async def test_field_manager_is_required_and_managed_fields_are_refused() -> Non
 
 
 async def test_apply_creates_with_immutable_fields_that_it_does_not_own() -> None:
-    """What a signing request asks for is fixed once it is there; the apply that makes it says it all the same."""
+    """The spec of a signing request is immutable, so its fields have no owners; an apply may still send them."""
     async with served() as api:
         spec = {"request": request(), "signerName": "example.com/x", "usages": ["client auth"]}
         config = {
@@ -210,8 +210,10 @@ async def test_apply_creates_with_immutable_fields_that_it_does_not_own() -> Non
         }
         path = "/apis/certificates.cluster.io/v1/certificatesigningrequests/a"
         for sent, code in ((spec, 201), ({**spec, "signerName": "example.com/y"}, 200)):
-            answer = await api.ask("PATCH", path, {**config, "spec": sent}, headers=APPLY, fieldManager="m1")
-            made = answer.expect(code)
+            response = await api.ask(
+                "PATCH", path, {**config, "spec": sent}, headers=APPLY, fieldManager="m1"
+            )
+            made = response.expect(code)
             assert made["spec"]["signerName"] == "example.com/x"
             assert made["spec"]["groups"] == ["system:masters", "system:authenticated"]
             assert owners(made) == {"m1": {"f:metadata": {"f:labels": {"f:l": {}}}}}

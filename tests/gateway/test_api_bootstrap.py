@@ -39,9 +39,9 @@ async def test_fresh_server_has_the_initial_objects() -> None:
 @pytest.mark.parametrize("dialect", sorted(NAMES))
 async def test_endpoints_of_the_api_service_have_the_form_of_a_reference_server(dialect: str) -> None:
     async with served(dialect=dialect) as api:
-        spelled, port = NAMES[dialect], api.settings.insecure_port
+        dialect_names, port = NAMES[dialect], api.settings.insecure_port
         endpoints = await api.get("endpoints", "kubernetes")
-        assert endpoints["metadata"]["labels"] == {spelled.key("skip-mirror", "endpointslice"): "true"}
+        assert endpoints["metadata"]["labels"] == {dialect_names.key("skip-mirror", "endpointslice"): "true"}
         assert endpoints["subsets"] == [
             {
                 "addresses": [{"ip": "127.0.0.1"}],
@@ -49,7 +49,7 @@ async def test_endpoints_of_the_api_service_have_the_form_of_a_reference_server(
             }
         ]
         slice_ = await api.get("endpointslices", "kubernetes")
-        assert slice_["metadata"]["labels"] == {spelled.key("service-name"): "kubernetes"}
+        assert slice_["metadata"]["labels"] == {dialect_names.key("service-name"): "kubernetes"}
         assert slice_["addressType"] == "IPv4"
         assert slice_["endpoints"] == [{"addresses": ["127.0.0.1"], "conditions": {"ready": True}}]
         assert slice_["ports"] == [{"name": "https", "port": port, "protocol": "TCP"}]
@@ -65,7 +65,7 @@ async def test_restart_writes_nothing(tmp_path: Path) -> None:
 async def test_restart_creates_deleted_objects_again(tmp_path: Path) -> None:
     async with served(tmp_path) as api:
         before = await everything(api)
-        await api.delete_collection("priorityclasses")  # by their names they would be refused
+        await api.delete_collection("priorityclasses")  # deletes by name are refused
         assert await everything(api) != before
         await api.delete("services", "kubernetes")
         await api.restart()

@@ -20,9 +20,9 @@ dialects = pytest.mark.parametrize("dialect", COMPONENTS)
 @dialects
 async def test_healthy_server_has_healthy_components(dialect: str) -> None:
     async with served(dialect=dialect) as api:
-        answer = await api.ask("GET", PATH)
-        listed = answer.expect(200)
-        assert answer.warnings == [WARNING]
+        response = await api.ask("GET", PATH)
+        listed = response.expect(200)
+        assert response.warnings == [WARNING]
         assert (listed["kind"], listed["apiVersion"], listed["metadata"]) == ("ComponentStatusList", "v1", {})
         assert names(listed) == COMPONENTS[dialect]
         for one in listed["items"]:
@@ -56,14 +56,14 @@ async def test_full_disk_makes_the_journal_unhealthy(monkeypatch: pytest.MonkeyP
 async def test_component_statuses_as_a_table() -> None:
     async with served() as api:
         table = "application/json;as=Table;g=meta.cluster.io;v=v1"
-        shown = (await api.ask("GET", PATH, headers={"accept": table})).expect(200)
-        assert [column["name"] for column in shown["columnDefinitions"]] == [
+        returned = (await api.ask("GET", PATH, headers={"accept": table})).expect(200)
+        assert [column["name"] for column in returned["columnDefinitions"]] == [
             "Name",
             "Status",
             "Message",
             "Error",
         ]
-        assert [row["cells"][:2] for row in shown["rows"]] == [
+        assert [row["cells"][:2] for row in returned["rows"]] == [
             ["controllers", "Healthy"],
             ["journal", "Healthy"],
         ]
@@ -85,14 +85,14 @@ async def test_selectors_select_component_statuses(query: str, found: list[str])
 
 async def test_component_statuses_in_protobuf() -> None:
     async with served() as api:
-        answer = await api.ask("GET", f"{PATH}/journal", headers={"accept": MEDIA})
-        assert (answer.status, answer.body[:4]) == (200, b"k8s\x00")
+        response = await api.ask("GET", f"{PATH}/journal", headers={"accept": MEDIA})
+        assert (response.status, response.body[:4]) == (200, b"k8s\x00")
 
 
 async def test_component_statuses_are_read_only() -> None:
     async with served() as api:
         (await api.ask("GET", f"{PATH}/missing")).expect(404)
         for method, path in (("POST", PATH), ("DELETE", PATH), ("PUT", f"{PATH}/journal")):
-            answer = await api.ask(method, path, {})
-            assert (answer.status, answer.headers["allow"]) == (405, "GET")
+            response = await api.ask(method, path, {})
+            assert (response.status, response.headers["allow"]) == (405, "GET")
         (await api.ask("GET", f"{PATH}?watch=1")).expect(405)

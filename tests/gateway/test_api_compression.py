@@ -13,7 +13,7 @@ LARGE = 200_000
 
 
 async def raw(api, path: str, **headers: str):
-    """The answer as it was on the wire: httpx would undo the compression."""
+    """The response and its raw body, which httpx does not decompress."""
     request = api.client.build_request(
         "GET", path, headers={"authorization": "Bearer admin-token", **headers}
     )

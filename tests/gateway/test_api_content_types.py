@@ -44,8 +44,8 @@ async def test_unknown_content_types_are_refused(content_type: str) -> None:
         await api.create("configmaps", config_map("a"))
         head = await api.head()
         for method, path in (("POST", PATH), ("PUT", f"{PATH}/a"), ("DELETE", f"{PATH}/a"), ("DELETE", PATH)):
-            answer = await api.ask(method, path, b"{}", headers={"content-type": content_type})
-            status = answer.expect(415)
+            response = await api.ask(method, path, b"{}", headers={"content-type": content_type})
+            status = response.expect(415)
             assert status["reason"] == "UnsupportedMediaType"
             assert "accepted media types include: application/json, application/yaml" in status["message"]
         assert await api.head() == head

@@ -144,10 +144,10 @@ async def test_response_is_a_status() -> None:
 async def test_delete_options_in_the_body_are_honoured() -> None:
     async with served() as api:
         await fill(api)
-        answer = await api.ask(
+        response = await api.ask(
             "DELETE", api.path("configmaps"), {"dryRun": ["All"]}, labelSelector="even=True"
         )
-        assert answer.status == 200
+        assert response.status == 200
         assert len(names(await api.list("configmaps"))) == 4
 
 
@@ -173,8 +173,8 @@ async def test_response_to_a_limit_has_a_continue_token() -> None:
         token, rounds = "", 0
         while rounds == 0 or token:
             query = {"continue": token} if token else {}
-            answer = await api.ask("DELETE", api.path("configmaps"), limit=3, **query)
-            metadata = answer.expect(200)["metadata"]
+            response = await api.ask("DELETE", api.path("configmaps"), limit=3, **query)
+            metadata = response.expect(200)["metadata"]
             token, rounds = metadata.get("continue", ""), rounds + 1
             if token:
                 assert metadata["remainingItemCount"] == 1

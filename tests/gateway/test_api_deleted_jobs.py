@@ -15,7 +15,7 @@ JOB = {
 
 
 @pytest.mark.parametrize(
-    ("query", "told"),
+    ("query", "expected"),
     [
         ("", True),
         ("?gracePeriodSeconds=0", True),
@@ -24,16 +24,16 @@ JOB = {
         ("?orphanDependents=false", False),
     ],
 )
-async def test_default_policy_orphans_pods_with_a_warning(query: str, told: bool) -> None:
+async def test_default_policy_orphans_pods_with_a_warning(query: str, expected: bool) -> None:
     async with served() as api:
         for path in (f"{JOBS}/a", JOBS):
             assert (await api.ask("POST", JOBS, JOB)).status == 201
-            answer = await api.ask("DELETE", path + query)
-            assert answer.status == 200
-            assert ["child pods are preserved" in text for text in answer.warnings] == told * [True]
+            response = await api.ask("DELETE", path + query)
+            assert response.status == 200
+            assert ["child pods are preserved" in text for text in response.warnings] == expected * [True]
 
 
 async def test_missing_job_gets_the_warning_too() -> None:
     async with served() as api:
-        answer = await api.ask("DELETE", f"{JOBS}/none")
-        assert (answer.status, len(answer.warnings)) == (404, 1)
+        response = await api.ask("DELETE", f"{JOBS}/none")
+        assert (response.status, len(response.warnings)) == (404, 1)

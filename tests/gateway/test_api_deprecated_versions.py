@@ -25,9 +25,9 @@ STAYING = (
 async def test_deprecated_versions_warn() -> None:
     async with served() as api:
         for path, text in GOING.items():
-            answer = await api.ask("GET", path)
-            answer.expect(200)
-            assert len(answer.warnings) == 1 and text in answer.warnings[0]
+            response = await api.ask("GET", path)
+            response.expect(200)
+            assert len(response.warnings) == 1 and text in response.warnings[0]
         for path in STAYING:
             assert (await api.ask("GET", path)).warnings == []
 

@@ -22,7 +22,7 @@ class Kind:
     namespaced: bool = False
     delete_returns_object: bool = False
     has_status: bool = False
-    protected: bool = False  # stays until nobody uses it
+    protected: bool = False  # a finalizer keeps it while it is in use
 
     @property
     def collection(self) -> str:
@@ -100,9 +100,9 @@ async def test_status_subresource_has_its_path(kind: Kind) -> None:
     async with served() as api:
         await ask(api, "POST", kind.collection, kind.document("a"), 201)
         path = f"{kind.collection}/a/status"
-        shown = await ask(api, "GET", path)
-        assert (shown["kind"], shown["metadata"]["name"]) == (kind.kind, "a")
-        assert (await ask(api, "PUT", path, shown))["kind"] == kind.kind
+        returned = await ask(api, "GET", path)
+        assert (returned["kind"], returned["metadata"]["name"]) == (kind.kind, "a")
+        assert (await ask(api, "PUT", path, returned))["kind"] == kind.kind
         await ask(api, "PATCH", path, {})
         await ask(api, "DELETE", path, code=405)
 
@@ -118,7 +118,7 @@ async def test_documented_parameters_of_writes_are_accepted(kind: Kind) -> None:
         made = await ask(
             api, "POST", kind.collection, odd, 201, fieldValidation="Ignore", fieldManager="me", pretty="true"
         )
-        if "managedFields" in made["metadata"]:  # a document that says nothing is owned by nobody
+        if "managedFields" in made["metadata"]:  # an object without fields has no owners
             assert made["metadata"]["managedFields"][0]["manager"] == "me"
         changed = {"metadata": {"annotations": {"a": "b"}}}
         for method, body in (("PUT", {**made, **odd}), ("PATCH", {**changed, "oddity": 1})):
@@ -126,11 +126,11 @@ async def test_documented_parameters_of_writes_are_accepted(kind: Kind) -> None:
         dry = await ask(api, "PATCH", path, changed, dryRun="All", fieldManager="me", pretty="false")
         assert dry["metadata"]["annotations"] == {"a": "b"}
         assert await ask(api, "GET", path) == made
-        await ask(api, "PATCH", path, changed, 422, force="true")  # for those who apply
+        await ask(api, "PATCH", path, changed, 422, force="true")  # only for apply
 
 
 async def test_documented_parameters_of_policies_are_accepted() -> None:
-    """The one kind of which the documents list every parameter."""
+    """The only kind whose reference lists every parameter."""
     kind = KINDS[-1]
     async with served() as api:
         for name in ("a", "b", "c"):

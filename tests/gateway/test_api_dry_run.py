@@ -134,5 +134,5 @@ async def test_dry_run_in_the_query_counts_beside_a_body() -> None:
 
 async def test_dry_run_needs_the_rights_of_the_real_request() -> None:
     async with served() as api:
-        answer = await api.ask("POST", api.path("configmaps"), config_map("a"), token=None, dryRun="All")
-        assert answer.status == 403
+        response = await api.ask("POST", api.path("configmaps"), config_map("a"), token=None, dryRun="All")
+        assert response.status == 403

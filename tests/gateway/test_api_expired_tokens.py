@@ -48,7 +48,7 @@ async def test_inconsistent_token_continues_to_the_end(opened: Opener) -> None:
             seen += names(page)
             versions.add(page["metadata"]["resourceVersion"])
             fresh = page["metadata"].get("continue", "")
-        # What came before the place where the list broke off is not shown; what changed behind it is.
+        # Objects before the continue position are not listed; changes after it are.
         assert seen == ["c2", "c2a", "c4"]
         assert len(versions) == 1
 
@@ -133,8 +133,8 @@ async def test_status_of_an_expired_token_is_complete() -> None:
     async with served() as api:
         token = await first_page(api)
         api.clock.advance(WATCH_HISTORY + 1)
-        answer = await api.ask("GET", api.path("configmaps"), **{"continue": token, "limit": 2})
-        status = answer.expect(410)
+        response = await api.ask("GET", api.path("configmaps"), **{"continue": token, "limit": 2})
+        status = response.expect(410)
         assert (status["kind"], status["status"], status["code"]) == ("Status", "Failure", 410)
         assert status["reason"] == "Expired"
         assert status["metadata"]["continue"] != token

@@ -9,7 +9,7 @@ from tests.gateway.api import Opener, config_map, everywhere, names, served
 
 
 async def two_versions(api: Verbs) -> tuple[str, str]:
-    """Versions before and after the change of one object, further apart than the history is long."""
+    """Versions before and after a change of one object, further apart than the watch history."""
     made = await api.create("configmaps", config_map("a", text="old"))
     api.clock.advance(WATCH_HISTORY + 10)
     changed = await api.replace("configmaps", config_map("a", text="new"))

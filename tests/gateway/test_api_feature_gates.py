@@ -1,6 +1,6 @@
 """`--feature-gates` on a running server: fields of features that are off are dropped or refused.
 
-All such features are on in one server and off in another; what was stored while one was on outlasts it.
+One server has all such features on, another has them off; stored fields stay when a feature is turned off.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def volume(**csi: Any) -> dict[str, Any]:
     return {"metadata": {"name": "a"}, "spec": spec}
 
 
-# feature: plural, document, where its field is, what it is without the feature
+# feature: plural, document, path of its field, value without the feature
 DROPPED: dict[str, tuple[str, dict[str, Any], tuple[Any, ...], Any]] = {
     features.USER_NAMESPACES: ("pods", pod(hostUsers=False), ("spec", "hostUsers"), None),
     features.PROC_MOUNT: (
@@ -135,8 +135,8 @@ def at(document: Any, path: tuple[Any, ...]) -> Any:
 
 
 async def create(api: Api, plural: str, body: dict[str, Any], code: int = 201) -> dict[str, Any]:
-    answer = await api.ask("POST", api.path(plural), body, dryRun="All")
-    return answer.expect(code)
+    response = await api.ask("POST", api.path(plural), body, dryRun="All")
+    return response.expect(code)
 
 
 async def test_fields_are_dropped_unless_their_feature_is_on() -> None:
@@ -168,8 +168,8 @@ async def test_stored_field_stays_when_its_feature_is_turned_off(tmp_path: Path)
 
 def test_every_feature_is_tested() -> None:
     elsewhere = {
-        features.RECOVERY,
-        features.CLASS_AFTERWARDS,
+        features.RECOVER_EXPANSION,
+        features.RETROACTIVE_CLASS,
         features.POLICY_STATUS,
-    }  # changes of what is there
+    }  # these affect only updates
     assert DROPPED.keys() | REFUSED.keys() | elsewhere == features.ALPHA | features.BETA

@@ -30,9 +30,9 @@ async def test_unknown_fields_are_dropped(method: str, query: str, warned: bool)
         if method == "PUT":
             await api.create("configmaps", {"metadata": {"name": "a"}})
         path = PATH if method == "POST" else f"{PATH}/a"
-        answer = await api.ask(method, path + query, BODY)
-        assert answer.warnings == (WARNINGS if warned else [])
-        stored = answer.expect(201 if method == "POST" else 200)
+        response = await api.ask(method, path + query, BODY)
+        assert response.warnings == (WARNINGS if warned else [])
+        stored = response.expect(201 if method == "POST" else 200)
         assert stored["metadata"]["labels"] == {"x": "2"}
         assert stored["data"] == {"k": "1", "l": "2"}
         assert "extra" not in stored
@@ -72,15 +72,15 @@ async def test_body_without_unknown_fields_has_no_warnings() -> None:
     async with served() as api:
         for mode in ("Ignore", "Warn", "Strict"):
             body = b'{"metadata": {"generateName": "a-"}, "data": {"k": "v"}}'
-            answer = await api.ask("POST", PATH, body, fieldValidation=mode)
-            assert (answer.status, answer.warnings) == (201, [])
+            response = await api.ask("POST", PATH, body, fieldValidation=mode)
+            assert (response.status, response.warnings) == (201, [])
 
 
 async def test_yaml_reports_the_same_fields_with_lines() -> None:
     async with served() as api:
         body = b"metadata:\n  name: a\n  nmae: b\ndata:\n  k: '1'\n  k: '2'\nextra: 1\n"
-        answer = await api.ask("POST", PATH, body, headers={"content-type": "application/yaml"})
-        assert sorted(answer.warnings) == sorted(
+        response = await api.ask("POST", PATH, body, headers={"content-type": "application/yaml"})
+        assert sorted(response.warnings) == sorted(
             f'299 - "{problem}"'
             for problem in (
                 'unknown field \\"metadata.nmae\\"',
@@ -88,15 +88,15 @@ async def test_yaml_reports_the_same_fields_with_lines() -> None:
                 'unknown field \\"extra\\"',
             )
         )
-        assert answer.expect(201)["data"] == {"k": "2"}
+        assert response.expect(201)["data"] == {"k": "2"}
 
 
 async def test_yaml_problems_are_in_key_order() -> None:
     async with served() as api:
         body = b"extra: 1\ndata:\n  k: '1'\n  k: '2'\nmetadata:\n  name: a\n  nmae: b\n"
         headers = {"content-type": "application/yaml"}
-        answer = await api.ask("POST", PATH, body, headers=headers, fieldValidation="Strict")
-        assert answer.expect(400)["message"].endswith(
+        response = await api.ask("POST", PATH, body, headers=headers, fieldValidation="Strict")
+        assert response.expect(400)["message"].endswith(
             'strict decoding error: yaml: unmarshal errors:\n  line 4: key "k" already set in map, '
             'unknown field "extra", unknown field "metadata.nmae"'
         )
@@ -109,16 +109,16 @@ async def test_apply_reports_problems_as_yaml_does(body: bytes) -> None:
         if body.startswith(b"{"):
             whole = body.replace(b"{", b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},', 1)
         headers = {"content-type": "application/apply-patch+yaml"}
-        answer = await api.ask("PATCH", f"{PATH}/a", whole, headers=headers, fieldManager="m")
+        response = await api.ask("PATCH", f"{PATH}/a", whole, headers=headers, fieldManager="m")
         line = 3 if body.startswith(b"{") else 6
-        assert answer.warnings == [f'299 - "line {line}: key \\"k\\" already set in map"']
-        assert answer.expect(201)["data"] == {"k": "z"}
+        assert response.warnings == [f'299 - "line {line}: key \\"k\\" already set in map"']
+        assert response.expect(201)["data"] == {"k": "z"}
 
 
 async def test_dry_run_warns_too() -> None:
     async with served() as api:
-        answer = await api.ask("POST", PATH, BODY, dryRun="All")
-        assert answer.warnings == WARNINGS
+        response = await api.ask("POST", PATH, BODY, dryRun="All")
+        assert response.warnings == WARNINGS
         assert (await api.ask("POST", PATH, BODY, dryRun="All", fieldValidation="Strict")).status == 400
         assert names(await api.list("configmaps")) == []
 
@@ -126,9 +126,9 @@ async def test_dry_run_warns_too() -> None:
 async def test_warnings_about_many_unknown_fields_are_limited() -> None:
     body = orjson.dumps({"metadata": {"name": "a"}, **{f"extra{number}": 1 for number in range(300)}})
     async with served() as api:
-        answer = await api.ask("POST", PATH, body, dryRun="All")
-        assert len(answer.headers.multi_items()) < 80
-        assert answer.warnings[0] == '299 - "unknown field \\"extra0\\""'
-        assert answer.warnings[-1] == '299 - "and 250 more such problems"'
+        response = await api.ask("POST", PATH, body, dryRun="All")
+        assert len(response.headers.multi_items()) < 80
+        assert response.warnings[0] == '299 - "unknown field \\"extra0\\""'
+        assert response.warnings[-1] == '299 - "and 250 more such problems"'
         message = await api.refuse("POST", PATH, body, 400, fieldValidation="Strict")
         assert message.endswith('unknown field "extra49", and 250 more such problems')

@@ -25,11 +25,11 @@ TAKEN = ["/", "/livez", "/livez?verbose", "/readyz/ping", "/healthz", "/livez/no
 async def test_head_is_not_allowed_on_resources_and_discovery(path: str) -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a"))
-        answer = await api.ask("HEAD", path)
-        assert (answer.status, answer.body) == (405, b"")
-        assert answer.headers["content-length"] != "0"
-        assert "HEAD" not in answer.headers["allow"]
-        assert "GET" in answer.headers["allow"]
+        response = await api.ask("HEAD", path)
+        assert (response.status, response.body) == (405, b"")
+        assert response.headers["content-length"] != "0"
+        assert "HEAD" not in response.headers["allow"]
+        assert "GET" in response.headers["allow"]
 
 
 @pytest.mark.parametrize("path", TAKEN)
@@ -43,8 +43,8 @@ async def test_head_is_get_without_a_body(path: str) -> None:
 
 async def test_head_of_metrics_is_served() -> None:
     async with served() as api:
-        answer = await api.ask("HEAD", "/metrics")
-        assert (answer.status, answer.body) == (200, b"")
+        response = await api.ask("HEAD", "/metrics")
+        assert (response.status, response.body) == (200, b"")
 
 
 async def test_head_needs_the_rights_of_get() -> None:

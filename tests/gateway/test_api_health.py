@@ -13,9 +13,9 @@ KINDS = ["livez", "readyz", "healthz"]
 async def test_healthy_server_reports_ok(kind: str) -> None:
     async with served() as api:
         for token in (None, ALICE):
-            answer = await api.ask("GET", f"/{kind}", token=token)
-            assert (answer.status, answer.text) == (200, "ok")
-            assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+            response = await api.ask("GET", f"/{kind}", token=token)
+            assert (response.status, response.text) == (200, "ok")
+            assert response.headers["content-type"] == "text/plain; charset=utf-8"
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -68,8 +68,8 @@ async def test_single_checks_need_rights() -> None:
 async def test_report_is_plain_text_for_every_accept_header() -> None:
     async with served() as api:
         for accepted in ("application/json", "image/png"):
-            answer = await api.ask("GET", "/livez", headers={"accept": accepted})
-            assert (answer.status, answer.text) == (200, "ok")
+            response = await api.ask("GET", "/livez", headers={"accept": accepted})
+            assert (response.status, response.text) == (200, "ok")
 
 
 async def test_unknown_token_is_refused_on_public_paths() -> None:

@@ -103,8 +103,8 @@ async def test_both_versions_of_an_event_share_managed_fields() -> None:
             "events", {"metadata": {"name": "e"}, "involvedObject": about, "message": "a"}
         )
         other = f"/apis/events.cluster.io/v1/namespaces/default/events/{made['metadata']['name']}"
-        shown = (await api.ask("GET", other)).expect(200)
-        assert entries(shown) == entries(made)
+        returned = (await api.ask("GET", other)).expect(200)
+        assert entries(returned) == entries(made)
         api.clock.advance(1)
         changed = await merge(api, other, {"metadata": {"labels": {"a": "b"}}}, fieldManager="new")
         assert entries(changed)[-1] == (
@@ -144,8 +144,8 @@ async def test_every_write_but_apply_can_reset_managed_fields(method: str, media
         made = await api.create("configmaps", DATA)
         assert entries(made)
         path = api.path("configmaps", name=made["metadata"]["name"])
-        answer = await api.ask(method, path, orjson.dumps(body), headers={"content-type": media})
-        reset = answer.expect(200)
+        response = await api.ask(method, path, orjson.dumps(body), headers={"content-type": media})
+        reset = response.expect(200)
         assert entries(reset) == []
         assert reset["data"] == made["data"]
         assert reset["metadata"]["resourceVersion"] != made["metadata"]["resourceVersion"]

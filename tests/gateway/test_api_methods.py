@@ -10,7 +10,7 @@ COLLECTION = "/api/v1/namespaces/default/configmaps"
 REFUSED = [
     *[(method, COLLECTION) for method in ("PUT", "PATCH", "OPTIONS", "TRACE")],
     *[(method, f"{COLLECTION}/a") for method in ("POST", "OPTIONS", "TRACE")],
-    # Only one namespace at a time is written to.
+    # Writes need a namespace.
     *[(method, "/api/v1/configmaps") for method in ("POST", "PUT", "PATCH", "DELETE")],
     # A kind that declares no deletecollection.
     ("DELETE", "/api/v1/namespaces"),
@@ -53,8 +53,8 @@ async def test_unknown_method_is_not_allowed(method: str) -> None:
 async def test_authorization_comes_before_the_method_check() -> None:
     async with served() as api:
         for method, path in REFUSED:
-            answer = await api.ask(method, path, config_map("a"), token=None)
-            assert answer.status == 403, (method, path)
+            response = await api.ask(method, path, config_map("a"), token=None)
+            assert response.status == 403, (method, path)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ async def test_authorization_comes_before_the_method_check() -> None:
 )
 async def test_allow_header_lists_the_methods_of_the_path(method: str, path: str, allowed: str) -> None:
     async with served() as api:
-        answer = await api.ask(method, path)
-        assert (answer.status, answer.headers["allow"]) == (405, allowed)
-        assert answer.headers["cache-control"] == "no-cache, private"
-        assert answer.headers["audit-id"]
+        response = await api.ask(method, path)
+        assert (response.status, response.headers["allow"]) == (405, allowed)
+        assert response.headers["cache-control"] == "no-cache, private"
+        assert response.headers["audit-id"]

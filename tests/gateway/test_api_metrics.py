@@ -10,10 +10,10 @@ Labels = tuple[str, str, str, str]
 
 
 async def requests(api: Api) -> dict[Labels, float]:
-    answer = await api.ask("GET", "/metrics")
-    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    response = await api.ask("GET", "/metrics")
+    assert response.headers["content-type"].startswith("text/plain; version=0.0.4")
     found = {}
-    for family in text_string_to_metric_families(answer.text):
+    for family in text_string_to_metric_families(response.text):
         for sample in family.samples:
             if sample.name == "apiserver_request_total":
                 labels = sample.labels

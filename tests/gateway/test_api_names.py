@@ -88,7 +88,7 @@ async def test_status_of_a_taken_generated_name_has_retry_after_seconds() -> Non
     async with served() as api:
         body = {"metadata": {"name": "a", "generateName": "web-"}}
         await api.create("configmaps", body)
-        answer = await api.ask("POST", api.path("configmaps"), body)
-        assert answer.expect(409)["details"]["retryAfterSeconds"] == 1
-        assert answer.headers["retry-after"] == "1"
+        response = await api.ask("POST", api.path("configmaps"), body)
+        assert response.expect(409)["details"]["retryAfterSeconds"] == 1
+        assert response.headers["retry-after"] == "1"
         assert names(await api.list("configmaps")) == ["a"]

@@ -39,8 +39,8 @@ async def test_patch_drops_the_namespace(format_: str) -> None:
         await api.create("nodes", {"metadata": {"name": "a"}})
         headers = {"Content-Type": f"application/{format_}"}
         body = {"apiVersion": "v1", "kind": "Node", **MISPLACED}
-        answer = await api.ask("PATCH", f"{NODES}/a", body, headers=headers, fieldManager="m")
-        node = answer.expect(200)
+        response = await api.ask("PATCH", f"{NODES}/a", body, headers=headers, fieldManager="m")
+        node = response.expect(200)
         assert "namespace" not in node["metadata"] and node["metadata"]["labels"] == {"l": "m"}
 
 

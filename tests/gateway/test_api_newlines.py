@@ -6,7 +6,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from tests.gateway.api import Answer, config_map, served
+from tests.gateway.api import ApiResponse, config_map, served
 from tests.gateway.idle import advance
 
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -35,10 +35,10 @@ PARTIALS = TABLE.replace("Table", "PartialObjectMetadataList")
 async def test_compact_documents_end_with_a_newline(path: str, accept: str) -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a"))
-        answer = await api.ask("GET", path, headers={"accept": accept})
-        assert answer.body.endswith(b"}\n")
-        assert answer.body.count(b"\n") == 1
-        assert answer.headers["content-length"] == str(len(answer.body))
+        response = await api.ask("GET", path, headers={"accept": accept})
+        assert response.body.endswith(b"}\n")
+        assert response.body.count(b"\n") == 1
+        assert response.headers["content-length"] == str(len(response.body))
 
 
 async def test_responses_to_writes_end_with_a_newline() -> None:
@@ -46,9 +46,9 @@ async def test_responses_to_writes_end_with_a_newline() -> None:
         made = await api.ask("POST", MAPS, config_map("a"))
         gone = await api.ask("DELETE", f"{MAPS}/a")
         broken = await api.ask("FOO", MAPS)
-        for answer in (made, gone, broken):
-            assert answer.body.endswith(b"}\n")
-            assert answer.body.count(b"\n") == 1
+        for response in (made, gone, broken):
+            assert response.body.endswith(b"}\n")
+            assert response.body.count(b"\n") == 1
 
 
 async def test_indented_documents_and_yaml_end_as_in_go() -> None:
@@ -63,11 +63,11 @@ async def test_indented_documents_and_yaml_end_as_in_go() -> None:
 
 @pytest.mark.parametrize("include", ["Object", "Metadata"])
 async def test_watch_events_are_one_line_each(include: str, mock_clock: MockClock) -> None:
-    answers: list[Answer] = []
+    responses: list[ApiResponse] = []
 
     async def watch(accept: str) -> None:
         query = {"watch": 1, "timeoutSeconds": 1, "includeObject": include}
-        answers.append(await api.ask("GET", MAPS, headers={"accept": accept}, **query))
+        responses.append(await api.ask("GET", MAPS, headers={"accept": accept}, **query))
 
     async with served() as api:
         await api.create("configmaps", config_map("a"))
@@ -76,7 +76,7 @@ async def test_watch_events_are_one_line_each(include: str, mock_clock: MockCloc
             nursery.start_soon(watch, "application/json")
             for _ in range(3):
                 await advance(mock_clock, 1)
-        for answer in answers:
-            [event, rest] = answer.body.split(b"\n")
+        for response in responses:
+            [event, rest] = response.body.split(b"\n")
             assert event
             assert not rest

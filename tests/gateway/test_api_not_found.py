@@ -58,9 +58,9 @@ async def test_unknown_resource_of_a_group_is_a_status(method: str) -> None:
 async def test_unknown_path_is_plain_text(method: str) -> None:
     async with served() as api:
         for path in NO_PATH:
-            answer = await api.ask(method, path, b"{}" if method == "POST" else None)
-            assert (answer.status, answer.text) == (404, "404 page not found\n"), path
-            assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+            response = await api.ask(method, path, b"{}" if method == "POST" else None)
+            assert (response.status, response.text) == (404, "404 page not found\n"), path
+            assert response.headers["content-type"] == "text/plain; charset=utf-8"
 
 
 @pytest.mark.parametrize("token", [None, ALICE], ids=["anonymous", "without rights"])

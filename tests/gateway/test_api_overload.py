@@ -14,10 +14,10 @@ from tests.gateway.api import config_map, names, served
 async def test_full_mailbox_refuses_writes_with_429(monkeypatch: pytest.MonkeyPatch) -> None:
     async with served() as api:
         monkeypatch.setattr("actors.resource.actor.MAILBOX_CAPACITY", 0)
-        answer = await api.ask("POST", api.path("configmaps"), config_map("a"))
-        status = answer.expect(429)
+        response = await api.ask("POST", api.path("configmaps"), config_map("a"))
+        status = response.expect(429)
         assert (status["reason"], status["details"]) == ("TooManyRequests", {"retryAfterSeconds": 1})
-        assert answer.headers["retry-after"] == "1"
+        assert response.headers["retry-after"] == "1"
         assert names(await api.list("configmaps")) == []
         assert (await api.ask("GET", "/readyz")).status == 200
 
@@ -38,8 +38,8 @@ async def test_full_disk_refuses_writes_with_507(monkeypatch: pytest.MonkeyPatch
                     if method == "PUT"
                     else None
                 )
-                answer = await api.ask(method, api.path("configmaps", name=path), body)
-                status = answer.expect(507)
+                response = await api.ask(method, api.path("configmaps", name=path), body)
+                status = response.expect(507)
                 assert status["reason"] == "InsufficientStorage"
                 assert "No space left on device" in status["message"]
                 assert "free some space" in status["message"]

@@ -14,7 +14,7 @@ from tests.gateway.api import Opener, config_map, everywhere, labelled, names
 async def pages(
     api: Verbs, *, limit: int, between: Any = None, namespace: str | None = "default", **query: Any
 ):
-    """Every page of a list, with something happening between any two."""
+    """All pages of a list; calls a function between any two."""
     found: list[Document] = []
     token = ""
     while True:

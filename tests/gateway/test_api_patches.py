@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from tests.actors.object_store import Document
-from tests.gateway.api import Answer, Api, config_map, served
+from tests.gateway.api import Api, ApiResponse, config_map, served
 
 FORMATS = {
     "json": "application/json-patch+json",
@@ -32,7 +32,7 @@ DEPLOYMENT: Document = {
 }
 
 
-async def patch(api: Api, format_: str, body: Any, path: str = PATH, **query: Any) -> Answer:
+async def patch(api: Api, format_: str, body: Any, path: str = PATH, **query: Any) -> ApiResponse:
     headers = {"content-type": FORMATS[format_]}
     return await api.ask("PATCH", path, orjson.dumps(body), headers=headers, **query)
 
@@ -80,17 +80,17 @@ async def test_json_patch_is_conditional_by_a_test_operation() -> None:
 async def test_concurrent_patches_without_versions_have_no_conflicts(format_: str) -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a", k="v"))
-        answers: list[int] = []
+        responses: list[int] = []
 
         async def write(number: int) -> None:
             for step in range(5):
                 body = setting(format_, f"w{number}", str(step))
-                answers.append((await patch(api, format_, body)).status)
+                responses.append((await patch(api, format_, body)).status)
 
         async with trio.open_nursery() as nursery:
             for number in range(8):
                 nursery.start_soon(write, number)
-        assert answers == [200] * 40
+        assert responses == [200] * 40
         assert (await api.get("configmaps", "a"))["data"] == {"k": "v"} | {f"w{n}": "4" for n in range(8)}
 
 
@@ -129,8 +129,8 @@ async def test_patch_of_the_status_changes_nothing_else(format_: str) -> None:
 async def test_dry_run_stores_nothing(format_: str) -> None:
     async with served() as api:
         made = await api.create("configmaps", config_map("a", k="v"))
-        shown = (await patch(api, format_, setting(format_, "k", "w"), dryRun="All")).expect(200)
-        assert shown["data"] == {"k": "w"}
+        returned = (await patch(api, format_, setting(format_, "k", "w"), dryRun="All")).expect(200)
+        assert returned["data"] == {"k": "w"}
         assert await api.get("configmaps", "a") == made
 
 
@@ -189,8 +189,8 @@ async def test_duplicate_fields_of_operations_are_reported() -> None:
         await api.create("configmaps", config_map("a", k="v"))
         body = b'[{"op":"add","op":"add","path":"/data/x","value":"y"}]'
         headers = {"content-type": FORMATS["json"]}
-        answer = await api.ask("PATCH", PATH, body, headers=headers)
-        assert answer.warnings == ['299 - "json patch duplicate field \\"[0].op\\""']
+        response = await api.ask("PATCH", PATH, body, headers=headers)
+        assert response.warnings == ['299 - "json patch duplicate field \\"[0].op\\""']
 
 
 @pytest.mark.parametrize("format_", FORMATS)
@@ -206,9 +206,9 @@ async def test_unsupported_content_type_lists_the_supported_ones(content_type: s
     async with served() as api:
         await api.create("configmaps", config_map("a"))
         path = api.path("configmaps", name="a")
-        answer = await api.ask("PATCH", path, b"{}", headers={"content-type": content_type})
-        assert answer.expect(415)["message"] == "415: Unsupported Media Type"
-        assert answer.headers["accept-patch"].split(", ") == [
+        response = await api.ask("PATCH", path, b"{}", headers={"content-type": content_type})
+        assert response.expect(415)["message"] == "415: Unsupported Media Type"
+        assert response.headers["accept-patch"].split(", ") == [
             "application/json-patch+json",
             "application/merge-patch+json",
             "application/strategic-merge-patch+json",

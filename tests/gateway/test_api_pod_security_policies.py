@@ -17,10 +17,10 @@ def policy(name: str, **labels: str) -> dict[str, Any]:
 
 
 async def ask(api: Api, method: str, path: str, body: Any = None, code: int = 200, **query: Any) -> Any:
-    """Every answer warns, whatever it says."""
-    answer = await api.ask(method, path, body, **query)
-    assert answer.warnings == [f'299 - "{DEPRECATED}"']
-    return answer.expect(code)
+    """Send a request and check that its response has the deprecation warning."""
+    response = await api.ask(method, path, body, **query)
+    assert response.warnings == [f'299 - "{DEPRECATED}"']
+    return response.expect(code)
 
 
 async def test_policies_are_listed_and_deleted_with_warnings() -> None:

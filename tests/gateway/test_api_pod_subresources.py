@@ -35,7 +35,7 @@ async def test_binding_sets_the_node(path: str) -> None:
 
 
 async def test_incomplete_bindings_are_refused() -> None:
-    """What is wrong with them is told whether there is such a pod or not."""
+    """Whether or not the pod exists."""
     async with served() as api:
         path = "/api/v1/namespaces/default/bindings"
         for name, why in (("", "Name parameter required."), ("a/b", "may not contain '/'")):
@@ -124,12 +124,15 @@ async def test_scale_of_a_replication_controller() -> None:
             "replicationcontrollers", {"metadata": {"name": "r"}, "spec": {"template": template}}
         )
         path = "/api/v1/namespaces/default/replicationcontrollers/r/scale"
-        shown = (await api.ask("GET", path)).expect(200)
-        assert (shown["kind"], shown["apiVersion"]) == ("Scale", "autoscaling/v1")
-        assert shown["spec"] == {"replicas": 1} and shown["status"] == {"replicas": 0, "selector": "a=b"}
-        shown["spec"]["replicas"] = 3
-        set_ = (await api.ask("PUT", path, shown)).expect(200)
+        returned = (await api.ask("GET", path)).expect(200)
+        assert (returned["kind"], returned["apiVersion"]) == ("Scale", "autoscaling/v1")
+        assert returned["spec"] == {"replicas": 1} and returned["status"] == {
+            "replicas": 0,
+            "selector": "a=b",
+        }
+        returned["spec"]["replicas"] = 3
+        set_ = (await api.ask("PUT", path, returned)).expect(200)
         assert set_["spec"] == {"replicas": 3}
         assert set_["metadata"]["resourceVersion"] != made["metadata"]["resourceVersion"]
         assert (await api.get("replicationcontrollers", "r"))["spec"]["replicas"] == 3
-        (await api.ask("PUT", path, shown)).expect(409)
+        (await api.ask("PUT", path, returned)).expect(409)

@@ -29,11 +29,11 @@ async def test_query_and_user_agent_select_indented_json(query: str, agent: str,
         await api.create("configmaps", config_map("a", text="ü"))
         for path in (f"{PATH}/a", PATH, f"{PATH}/missing", "/apis", "/version"):
             plain = await api.ask("GET", path)
-            answer = await api.ask("GET", path + query, headers={"user-agent": agent})
-            assert answer.text.startswith('{\n  "') == indented, path
-            assert answer.text.endswith("\n") != indented
-            assert answer.document == plain.document
-            assert list(answer.document) == list(plain.document)
+            response = await api.ask("GET", path + query, headers={"user-agent": agent})
+            assert response.text.startswith('{\n  "') == indented, path
+            assert response.text.endswith("\n") != indented
+            assert response.document == plain.document
+            assert list(response.document) == list(plain.document)
 
 
 async def test_responses_to_writes_are_indented() -> None:
@@ -47,5 +47,5 @@ async def test_responses_to_writes_are_indented() -> None:
 async def test_yaml_is_not_affected() -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a"))
-        answer = await api.ask("GET", f"{PATH}/a?pretty=true", headers={"accept": "application/yaml"})
-        assert answer.text.startswith("apiVersion: v1\n")
+        response = await api.ask("GET", f"{PATH}/a?pretty=true", headers={"accept": "application/yaml"})
+        assert response.text.startswith("apiVersion: v1\n")

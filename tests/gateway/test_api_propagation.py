@@ -21,8 +21,8 @@ async def family(api: Api, **metadata: object) -> None:
     await api.create("configmaps", owned(owner, **metadata))
 
 
-async def settle(api: Api, clock: MockClock) -> list[str]:
-    """Let the controllers do what they do by themselves; answers what is left."""
+async def remaining(api: Api, clock: MockClock) -> list[str]:
+    """Run the controllers, and return the names of the remaining objects."""
     for _ in range(10):
         await until_idle()
         clock.jump(1)
@@ -35,7 +35,7 @@ async def test_background_deletes_dependents_afterwards(asked: Document, mock_cl
     async with served() as api:
         await family(api)
         await api.delete("configmaps", "owner", body=asked or None)
-        assert await settle(api, mock_clock) == []
+        assert await remaining(api, mock_clock) == []
 
 
 @pytest.mark.parametrize("asked", [{"propagationPolicy": "Orphan"}, {"orphanDependents": True}])
@@ -43,22 +43,24 @@ async def test_orphan_keeps_dependents(asked: Document, mock_clock: MockClock) -
     async with served() as api:
         await family(api)
         await api.delete("configmaps", "owner", body=asked)
-        assert await settle(api, mock_clock) == ["dependent"]
+        assert await remaining(api, mock_clock) == ["dependent"]
         assert "ownerReferences" not in (await api.get("configmaps", "dependent"))["metadata"]
 
 
 async def test_foreground_deletes_dependents_first(mock_clock: MockClock) -> None:
     async with served() as api:
         await family(api, finalizers=["example.com/held"])
-        answer = await api.ask("DELETE", api.path("configmaps", name="owner"), propagationPolicy="Foreground")
-        assert answer.status == 200
-        assert await settle(api, mock_clock) == ["dependent", "owner"]
+        response = await api.ask(
+            "DELETE", api.path("configmaps", name="owner"), propagationPolicy="Foreground"
+        )
+        assert response.status == 200
+        assert await remaining(api, mock_clock) == ["dependent", "owner"]
         for name in ("owner", "dependent"):
             assert "deletionTimestamp" in (await api.get("configmaps", name))["metadata"]
         released = await api.get("configmaps", "dependent")
         del released["metadata"]["finalizers"]
         await api.replace("configmaps", released)
-        assert await settle(api, mock_clock) == []
+        assert await remaining(api, mock_clock) == []
 
 
 @pytest.mark.parametrize("policy", ["Background", "Foreground", "Orphan"])
@@ -68,7 +70,7 @@ async def test_policy_applies_to_a_collection_of_owners(policy: str, mock_clock:
         await api.delete_collection(
             "configmaps", fieldSelector="metadata.name=owner", propagationPolicy=policy
         )
-        assert await settle(api, mock_clock) == (["dependent"] if policy == "Orphan" else [])
+        assert await remaining(api, mock_clock) == (["dependent"] if policy == "Orphan" else [])
 
 
 @pytest.mark.parametrize(
@@ -126,5 +128,5 @@ async def test_orphan_dependents_may_be_in_the_query(place: str, orphaned: bool,
         sent: Document = {"orphanDependents": orphaned}
         query = {"orphanDependents": str(orphaned).lower()} if place == "query" else {}
         body = sent if place == "body" else None
-        answer = await api.ask("DELETE", api.path("configmaps", name="a"), body, **query)
-        assert answer.status == status
+        response = await api.ask("DELETE", api.path("configmaps", name="a"), body, **query)
+        assert response.status == status

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.gateway.api import Answer, Api, config_map, served
+from tests.gateway.api import Api, ApiResponse, config_map, served
 from tests.gateway.protobuf_client import MAGIC, MEDIA, message, unwrapped, wrapped
 
 PATH = "/api/v1/namespaces/default/configmaps"
@@ -12,10 +12,10 @@ ASKED = {"accept": MEDIA}
 SENT = {"content-type": MEDIA}
 
 
-async def get(api: Api, path: str, status: int = 200, **headers: str) -> Answer:
-    answer = await api.ask("GET", path, headers={**ASKED, **headers})
-    assert (answer.status, answer.headers["content-type"]) == (status, MEDIA)
-    return answer
+async def get(api: Api, path: str, status: int = 200, **headers: str) -> ApiResponse:
+    response = await api.ask("GET", path, headers={**ASKED, **headers})
+    assert (response.status, response.headers["content-type"]) == (status, MEDIA)
+    return response
 
 
 async def test_object_in_protobuf() -> None:
@@ -60,31 +60,31 @@ async def test_large_list_is_compressed() -> None:
     async with served() as api:
         for number in range(4):
             await api.create("configmaps", config_map(f"m-{number}", big="x" * 50_000))
-        answer = await get(api, PATH, **{"accept-encoding": "gzip"})
-        assert answer.headers["content-encoding"] == "gzip"
-        assert len(unwrapped(answer.body).items) == 4
+        response = await get(api, PATH, **{"accept-encoding": "gzip"})
+        assert response.headers["content-encoding"] == "gzip"
+        assert len(unwrapped(response.body).items) == 4
 
 
 async def test_partial_metadata_in_protobuf() -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a", k="v"))
         form = f"{MEDIA};as=PartialObjectMetadata;g=meta.cluster.io;v=v1"
-        answer = await api.ask("GET", f"{PATH}/a", headers={"accept": form})
-        assert unwrapped(answer.body).metadata.name == "a"
+        response = await api.ask("GET", f"{PATH}/a", headers={"accept": form})
+        assert unwrapped(response.body).metadata.name == "a"
         form = f"{MEDIA};as=PartialObjectMetadataList;g=meta.cluster.io;v=v1"
-        answer = await api.ask("GET", PATH, headers={"accept": form})
-        assert [item.metadata.name for item in unwrapped(answer.body).items] == ["a"]
+        response = await api.ask("GET", PATH, headers={"accept": form})
+        assert [item.metadata.name for item in unwrapped(response.body).items] == ["a"]
 
 
 async def test_table_is_not_acceptable_in_protobuf() -> None:
-    """Its cells are of any type; who names JSON as a second choice gets that."""
+    """Cells may have any type. A client that also accepts JSON gets JSON."""
     async with served() as api:
         table = ";as=Table;g=meta.cluster.io;v=v1"
         for path in (PATH, f"{PATH}?watch=1"):
-            answer = await api.ask("GET", path, headers={"accept": MEDIA + table})
-            assert answer.expect(406)["reason"] == "NotAcceptable"
-        answer = await api.ask("GET", PATH, headers={"accept": f"application/json{table}, {MEDIA}"})
-        assert answer.expect(200)["kind"] == "Table"
+            response = await api.ask("GET", path, headers={"accept": MEDIA + table})
+            assert response.expect(406)["reason"] == "NotAcceptable"
+        response = await api.ask("GET", PATH, headers={"accept": f"application/json{table}, {MEDIA}"})
+        assert response.expect(200)["kind"] == "Table"
 
 
 async def test_failure_is_a_status_in_protobuf() -> None:
@@ -92,8 +92,8 @@ async def test_failure_is_a_status_in_protobuf() -> None:
         status = unwrapped((await get(api, f"{PATH}/missing", 404)).body)
         assert (status.status, status.reason, status.code) == ("Failure", "NotFound", 404)
         assert (status.details.name, status.details.kind) == ("missing", "configmaps")
-        answer = await api.ask("POST", PATH, config_map("Not A Name"), headers=ASKED)
-        [cause] = unwrapped(answer.body).details.causes
+        response = await api.ask("POST", PATH, config_map("Not A Name"), headers=ASKED)
+        [cause] = unwrapped(response.body).details.causes
         assert (cause.field, cause.reason) == ("metadata.name", "FieldValueInvalid")
 
 
@@ -113,28 +113,28 @@ async def test_discovery_in_protobuf() -> None:
 
 async def test_documents_without_a_kind_are_json() -> None:
     async with served() as api:
-        answer = await api.ask("GET", "/version", headers=ASKED)
-        assert answer.headers["content-type"] == "application/json"
-        assert answer.expect(200)["major"] == "1"
+        response = await api.ask("GET", "/version", headers=ASKED)
+        assert response.headers["content-type"] == "application/json"
+        assert response.expect(200)["major"] == "1"
 
 
 async def test_writes_in_protobuf() -> None:
     async with served() as api:
         sent = message("ConfigMap")
         sent.metadata.name, sent.data["k"], sent.binaryData["b"] = "a", "v", b"\x00"
-        # What a program written in Go says of fields that hold nothing.
+        # Go writes fields that are no pointers even when they are empty.
         sent.metadata.generateName = sent.metadata.uid = sent.metadata.resourceVersion = ""
         sent.metadata.generation = 0
         sent.metadata.creationTimestamp.SetInParent()
-        answer = await api.ask("POST", PATH, wrapped("v1", "ConfigMap", sent), headers={**SENT, **ASKED})
-        assert answer.status == 201
-        made = unwrapped(answer.body)
+        response = await api.ask("POST", PATH, wrapped("v1", "ConfigMap", sent), headers={**SENT, **ASKED})
+        assert response.status == 201
+        made = unwrapped(response.body)
         stored = await api.get("configmaps", "a")
         assert (stored["data"], stored["binaryData"]) == ({"k": "v"}, {"b": "AA=="})
         assert "generateName" not in stored["metadata"]
         made.data["k"] = "w"
-        answer = await api.ask("PUT", f"{PATH}/a", wrapped("v1", "ConfigMap", made), headers=SENT)
-        assert answer.expect(200)["data"] == {"k": "w"}
+        response = await api.ask("PUT", f"{PATH}/a", wrapped("v1", "ConfigMap", made), headers=SENT)
+        assert response.expect(200)["data"] == {"k": "w"}
         options = message("DeleteOptions")
         options.preconditions.uid = "another"
         refused = await api.ask("DELETE", f"{PATH}/a", wrapped("v1", "DeleteOptions", options), headers=SENT)
@@ -152,13 +152,13 @@ async def test_ports_may_be_numbers_or_names() -> None:
             sent.spec.ports.add(name=name, port=port)
         sent.spec.ports[0].targetPort.strVal, sent.spec.ports[0].targetPort.type = "http", 1
         sent.spec.ports[1].targetPort.intVal = 8081
-        answer = await api.ask(
+        response = await api.ask(
             "POST", api.path("services"), wrapped("v1", "Service", sent), headers={**SENT, **ASKED}
         )
         ports = [port["targetPort"] for port in (await api.get("services", "web"))["spec"]["ports"]]
         assert ports == ["http", 8081]
-        shown = [port.targetPort for port in unwrapped(answer.body).spec.ports]
-        assert [(one.type, one.intVal, one.strVal) for one in shown] == [(1, 0, "http"), (0, 8081, "")]
+        returned = [port.targetPort for port in unwrapped(response.body).spec.ports]
+        assert [(one.type, one.intVal, one.strVal) for one in returned] == [(1, 0, "http"), (0, 8081, "")]
 
 
 async def test_type_may_be_absent_from_the_envelope() -> None:
@@ -227,8 +227,8 @@ async def test_unknown_field_numbers_are_validated_like_unknown_fields() -> None
         assert refused.endswith("strict decoding error: unknown field number 99")
         for mode, warnings in (("Ignore", []), ("Warn", ['299 - "unknown field number 99"'])):
             query = {"fieldValidation": mode, "dryRun": "All"}
-            answer = await api.ask("POST", PATH, body, headers=SENT, **query)
-            assert (answer.status, answer.warnings) == (201, warnings)
+            response = await api.ask("POST", PATH, body, headers=SENT, **query)
+            assert (response.status, response.warnings) == (201, warnings)
 
 
 async def test_unknown_field_numbers_are_reported_with_their_path() -> None:
@@ -240,16 +240,16 @@ async def test_unknown_field_numbers_are_reported_with_their_path() -> None:
         port.MergeFromString(b"\xea\x04\x01x")
         path = "/api/v1/namespaces/default/services"
         body = enveloped(service.SerializeToString(), "Service")
-        answer = await api.ask("POST", path, body, headers=SENT)
-        assert answer.warnings == ['299 - "unknown field number 77 in \\"spec.ports[1]\\""']
+        response = await api.ask("POST", path, body, headers=SENT)
+        assert response.warnings == ['299 - "unknown field number 77 in \\"spec.ports[1]\\""']
 
 
 async def test_content_type_of_the_envelope_is_honoured() -> None:
     async with served() as api:
         raw = b'{"metadata":{"name":"a"},"data":{"k":"v"},"extra":1}'
-        answer = await api.ask("POST", PATH, enveloped(raw, content_type="application/json"), headers=SENT)
-        assert answer.expect(201)["data"] == {"k": "v"}
-        assert answer.warnings == ['299 - "unknown field \\"extra\\""']
+        response = await api.ask("POST", PATH, enveloped(raw, content_type="application/json"), headers=SENT)
+        assert response.expect(201)["data"] == {"k": "v"}
+        assert response.warnings == ['299 - "unknown field \\"extra\\""']
         named = enveloped(NAMED.SerializeToString(), content_type=MEDIA)
         assert (await api.ask("POST", PATH, named, headers=SENT)).status == 409
 

@@ -1,7 +1,7 @@
-"""Random writes, restarts and passing time against a model: every exact version is what the model remembers.
+"""Random writes, restarts and passing time, compared with a model: every exact version equals the model.
 
-The model is a list of states, one per version. Whatever the server still answers for must equal it, and what it
-refuses must be older than the watch history.
+The model is a list of states, one per version. Every version that the server still serves must equal it, and every
+version that it refuses must be older than the watch history.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Model:
         self.states[version], self.times[version], self.newest = state, now, version
 
     def oldest_answerable(self, now: int) -> int:
-        """The version that stood when the watch history begins."""
+        """The version at the beginning of the watch history."""
         begins = now - WATCH_HISTORY * 1_000_000
         return max((version for version, time in self.times.items() if time <= begins), default=0)
 

@@ -33,9 +33,9 @@ async def test_duplicate_owner_in_a_create_or_update_is_dropped() -> None:
     async with served() as api:
         one = await owner(api)
         for method, path in (("POST", PATH), ("PUT", f"{PATH}/a")):
-            answer = await api.ask(method, path, owned(one, one, one))
-            assert answer.document["metadata"]["ownerReferences"] == [one]
-            assert answer.warnings == [f'{SENT}{one["uid"]}, {one["uid"]}"']
+            response = await api.ask(method, path, owned(one, one, one))
+            assert response.document["metadata"]["ownerReferences"] == [one]
+            assert response.warnings == [f'{SENT}{one["uid"]}, {one["uid"]}"']
 
 
 async def test_duplicate_owner_from_a_patch_is_dropped() -> None:
@@ -44,15 +44,15 @@ async def test_duplicate_owner_from_a_patch_is_dropped() -> None:
         await api.ask("POST", PATH, owned(one))
         added = orjson.dumps([{"op": "add", "path": "/metadata/ownerReferences/-", "value": one}])
         headers = {"content-type": "application/json-patch+json"}
-        answer = await api.ask("PATCH", f"{PATH}/a", added, headers=headers)
-        assert answer.document["metadata"]["ownerReferences"] == [one]
-        assert answer.warnings == [f'{PATCHED}{one["uid"]}"']
+        response = await api.ask("PATCH", f"{PATH}/a", added, headers=headers)
+        assert response.document["metadata"]["ownerReferences"] == [one]
+        assert response.warnings == [f'{PATCHED}{one["uid"]}"']
 
 
 async def test_different_references_to_one_owner_are_stored() -> None:
     async with served() as api:
         one = await owner(api)
         two = {**one, "blockOwnerDeletion": True}
-        answer = await api.ask("POST", PATH, owned(one, two))
-        assert answer.document["metadata"]["ownerReferences"] == [one, two]
-        assert answer.warnings == []
+        response = await api.ask("POST", PATH, owned(one, two))
+        assert response.document["metadata"]["ownerReferences"] == [one, two]
+        assert response.warnings == []

@@ -17,8 +17,8 @@ async def status(api: Api, path: str, spec: dict[str, Any], token: str | None = 
     more = {"token": token} if token else {}
     made = (await api.ask("POST", path, {"spec": spec}, **more)).expect(201)
     assert made["metadata"]["creationTimestamp"] is None and "uid" not in made["metadata"]
-    told: dict[str, Any] = made["status"]
-    return told
+    expected: dict[str, Any] = made["status"]
+    return expected
 
 
 async def test_self_subject_access_review() -> None:
@@ -90,8 +90,8 @@ async def test_invalid_review_names_the_field() -> None:
         assert refused["details"]["causes"][0]["field"] == "spec.resourceAttributes"
         assert "kind" not in refused["details"] and "name" not in refused["details"]
         unknown = {"spec": {"user": "x", "resourceAttributes": {**PODS, "colour": "red"}}}
-        answer = await api.ask("POST", path, unknown)
-        assert answer.warnings == ['299 - "unknown field \\"spec.resourceAttributes.colour\\""']
+        response = await api.ask("POST", path, unknown)
+        assert response.warnings == ['299 - "unknown field \\"spec.resourceAttributes.colour\\""']
         strict = (await api.ask("POST", path, unknown, fieldValidation="Strict")).expect(400)
         assert "spec.resourceAttributes.colour" in strict["message"]
 

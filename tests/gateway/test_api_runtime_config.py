@@ -38,8 +38,8 @@ async def test_disabled_version_is_not_served() -> None:
         found = await groups(api)
         assert "apps" not in found and found["autoscaling"] == ["v2", "v1"]
         for method, path in (("GET", DEPLOYMENTS), ("POST", DEPLOYMENTS), ("GET", "/apis/apps/v1")):
-            answer = await api.ask(method, path, WEB if method == "POST" else None)
-            assert (answer.status, answer.text) == (404, "404 page not found\n")
+            response = await api.ask(method, path, WEB if method == "POST" else None)
+            assert (response.status, response.text) == (404, "404 page not found\n")
         old = await api.ask("GET", "/apis/autoscaling/v2beta2/horizontalpodautoscalers")
         assert old.expect(404)["message"] == "the server could not find the requested resource"
 

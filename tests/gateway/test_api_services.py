@@ -44,13 +44,13 @@ async def test_allocated_addresses_are_known_after_a_restart() -> None:
 async def test_merge_patch_without_an_address_keeps_it() -> None:
     async with served() as api:
         made = await api.create("services", service("a"))
-        answer = await api.ask(
+        response = await api.ask(
             "PATCH",
             f"{SERVICES}/a",
             {"spec": {"selector": {"a": "b"}}},
             headers={"content-type": "application/merge-patch+json"},
         )
-        assert answer.expect(200)["spec"]["clusterIP"] == made["spec"]["clusterIP"]
+        assert response.expect(200)["spec"]["clusterIP"] == made["spec"]["clusterIP"]
 
 
 async def test_service_proxy_has_no_endpoints() -> None:

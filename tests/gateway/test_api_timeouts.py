@@ -9,53 +9,53 @@ import trio
 from trio.testing import MockClock
 
 from gateway import store
-from tests.gateway.api import Answer, Api, SlowDisk, config_map, names, served
+from tests.gateway.api import Api, ApiResponse, SlowDisk, config_map, names, served
 from tests.gateway.idle import until_idle
 
 PATH = "/api/v1/namespaces/default/configmaps"
 
 
-async def after(api: Api, clock: MockClock, seconds: float, method: str, **query: Any) -> list[Answer]:
-    """What a request has answered when so much time has passed."""
-    answers: list[Answer] = []
+async def after(api: Api, clock: MockClock, seconds: float, method: str, **query: Any) -> list[ApiResponse]:
+    """The responses of a request that arrived within this time."""
+    responses: list[ApiResponse] = []
 
     async def ask() -> None:
-        answers.append(await api.ask(method, PATH, **query))
+        responses.append(await api.ask(method, PATH, **query))
 
     api.nursery.start_soon(ask)
     await until_idle()
     clock.jump(seconds)
     await until_idle()
-    return answers
+    return responses
 
 
 @pytest.fixture
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+def long_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("actors.store.reads.VERSION_WAIT", float("inf"))
 
 
-@pytest.mark.usefixtures("patient")
+@pytest.mark.usefixtures("long_wait")
 async def test_list_beyond_its_timeout_is_a_504(mock_clock: MockClock) -> None:
     async with served() as api:
         query = {"resourceVersion": 1_000_000, "timeoutSeconds": 7}
-        answers = await after(api, mock_clock, 6.9, "GET", **query)
-        assert not answers
+        responses = await after(api, mock_clock, 6.9, "GET", **query)
+        assert not responses
         mock_clock.jump(0.1)
         await until_idle()
-        status = answers[0].expect(504)
+        status = responses[0].expect(504)
         assert status["reason"] == "Timeout"
         assert "Too large resource version: 1000000, current: " in status["message"]
         assert status["details"]["causes"] == [
             {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
         ]
-        assert answers[0].headers["retry-after"] == "1"
+        assert responses[0].headers["retry-after"] == "1"
 
 
 async def test_list_within_its_timeout_succeeds(mock_clock: MockClock) -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a"))
-        answers = await after(api, mock_clock, 0, "GET", timeoutSeconds=1)
-        assert names(answers[0].expect(200)) == ["a"]
+        responses = await after(api, mock_clock, 0, "GET", timeoutSeconds=1)
+        assert names(responses[0].expect(200)) == ["a"]
 
 
 @pytest.mark.parametrize("query", [{}, {"timeoutSeconds": 0}], ids=["unset", "zero"])
@@ -63,11 +63,11 @@ async def test_list_without_a_timeout_waits_three_seconds_for_a_version(
     query: dict[str, int], mock_clock: MockClock
 ) -> None:
     async with served() as api:
-        answers = await after(api, mock_clock, 2.9, "GET", resourceVersion=1_000_000, **query)
-        assert not answers
+        responses = await after(api, mock_clock, 2.9, "GET", resourceVersion=1_000_000, **query)
+        assert not responses
         mock_clock.jump(0.1)
         await until_idle()
-        assert "Too large resource version" in answers[0].expect(504)["message"]
+        assert "Too large resource version" in responses[0].expect(504)["message"]
 
 
 async def test_delete_collection_beyond_its_timeout_leaves_the_rest(
@@ -79,12 +79,12 @@ async def test_delete_collection_beyond_its_timeout_leaves_the_rest(
         for name in "abcde":
             await api.create("configmaps", config_map(name))
         monkeypatch.setattr(SlowDisk, "gate", gate := trio.Event())
-        answers = await after(api, mock_clock, 2, "DELETE", timeoutSeconds=2)
-        status = answers[0].expect(504)
+        responses = await after(api, mock_clock, 2, "DELETE", timeoutSeconds=2)
+        status = responses[0].expect(504)
         assert (status["reason"], status["details"]["retryAfterSeconds"]) == ("Timeout", 1)
         gate.set()
         await until_idle()
-        # The first two were on their way to the disk and could not be called back.
+        # The first two were already being committed.
         assert names(await api.list("configmaps")) == ["c", "d", "e"]
 
 
@@ -92,8 +92,8 @@ async def test_delete_collection_within_its_timeout_succeeds(mock_clock: MockClo
     async with served() as api:
         for name in "ab":
             await api.create("configmaps", config_map(name))
-        answers = await after(api, mock_clock, 0, "DELETE", timeoutSeconds=1)
-        assert answers[0].expect(200)["status"] == "Success"
+        responses = await after(api, mock_clock, 0, "DELETE", timeoutSeconds=1)
+        assert responses[0].expect(200)["status"] == "Success"
         assert names(await api.list("configmaps")) == []
 
 

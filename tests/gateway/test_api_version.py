@@ -34,7 +34,7 @@ async def test_version_document_has_all_fields() -> None:
 @pytest.mark.parametrize(("accept", "code"), [("application/yaml", 200), ("image/png", 406)])
 async def test_version_is_negotiated(accept: str, code: int) -> None:
     async with served() as api:
-        answer = await api.ask("GET", "/version", headers={"accept": accept})
-        assert answer.status == code
+        response = await api.ask("GET", "/version", headers={"accept": accept})
+        assert response.status == code
         if code == 200:
-            assert 'major: "1"' in answer.text
+            assert 'major: "1"' in response.text

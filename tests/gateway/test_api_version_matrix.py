@@ -1,7 +1,7 @@
-"""Every cell of resourceVersion x resourceVersionMatch x limit and continue, in the order of the API's document.
+"""All combinations of resourceVersion, resourceVersionMatch, limit and continue, in the order of Kubernetes' table.
 
-The collection holds a and b at the old version; at the newest, c has come and a has gone. NEWEST is a right
-answer where a cell says Most recent, Any or Not older than: this server has no stale copy to answer from.
+The collection holds a and b at the old version; at the newest, c was created and a deleted. NEWEST is correct where the
+table has Most recent, Any or Not older than: this server has no stale copies.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PLAIN, LIMITED, CONTINUED = "no limit", "limit", "limit and continue"
 UNSET, ZERO, OTHER = "unset", "0", "other"
 
 MATRIX = [
-    # match, limit and continue, version -> what is listed, or why not
+    # match, limit and continue, version -> listed version, or the error
     ("", PLAIN, UNSET, NEWEST),
     ("", PLAIN, ZERO, NEWEST),
     ("", PLAIN, OTHER, NEWEST),
@@ -54,7 +54,7 @@ cells = pytest.mark.parametrize(("match", "chunk", "version", "expected"), MATRI
 
 
 async def query_of(api: Verbs, match: str, chunk: str, version: str) -> tuple[dict[str, Any], dict[str, str]]:
-    """The parameters of a cell, and the versions that its answer may have."""
+    """The parameters of a cell, and the versions that its response may have."""
     for name in ("a", "b"):
         made = await api.create("configmaps", config_map(name))
     old = made["metadata"]["resourceVersion"]
@@ -94,7 +94,7 @@ async def test_list_with_every_combination(
 async def test_list_of_one_name_with_every_combination(
     opened: Opener, match: str, chunk: str, version: str, expected: str
 ) -> None:
-    """The short way to a single object obeys the same table."""
+    """A list that a field selector limits to one name follows the same table."""
     async with opened() as api:
         query, versions = await query_of(api, match, chunk, version)
         query["fieldSelector"] = "metadata.name=a"

@@ -12,18 +12,18 @@ AHEAD = 1_000_000
 
 
 @pytest.fixture
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("actors.store.reads.VERSION_WAIT", 0.01)
 
 
 @pytest.fixture
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As long as it takes: such a read is answered by an event or never."""
+def long_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for ever: the read returns when the version is reached."""
     monkeypatch.setattr("actors.store.reads.VERSION_WAIT", float("inf"))
 
 
 @everywhere
-@pytest.mark.usefixtures("hasty")
+@pytest.mark.usefixtures("short_wait")
 @pytest.mark.parametrize(
     "query",
     [
@@ -43,7 +43,7 @@ async def test_list_at_a_future_version_is_a_504(opened: Opener, query: dict[str
 
 
 @everywhere
-@pytest.mark.usefixtures("hasty")
+@pytest.mark.usefixtures("short_wait")
 @pytest.mark.parametrize("name", ["there", "missing"])
 async def test_get_at_a_future_version_is_a_504(opened: Opener, name: str) -> None:
     async with opened() as api:
@@ -52,14 +52,14 @@ async def test_get_at_a_future_version_is_a_504(opened: Opener, name: str) -> No
             await api.get("configmaps", name, resourceVersion=AHEAD)
 
 
-@pytest.mark.usefixtures("hasty")
+@pytest.mark.usefixtures("short_wait")
 @pytest.mark.parametrize("name", ["", "a"], ids=["list", "get"])
 async def test_status_has_retry_after(name: str) -> None:
     async with served() as api:
-        answer = await api.ask("GET", api.path("configmaps", name=name), resourceVersion=AHEAD)
+        response = await api.ask("GET", api.path("configmaps", name=name), resourceVersion=AHEAD)
         head = await api.head()
-        status = answer.expect(504)
-        assert answer.headers["retry-after"] == "1"
+        status = response.expect(504)
+        assert response.headers["retry-after"] == "1"
         assert status["reason"] == "Timeout"
         assert status["message"] == f"Timeout: Too large resource version: {AHEAD}, current: {head}"
         assert status["details"]["retryAfterSeconds"] == 1
@@ -77,7 +77,7 @@ async def test_get_waits_three_seconds_for_a_future_version(autojump_clock: trio
 
 
 @everywhere
-@pytest.mark.usefixtures("patient")
+@pytest.mark.usefixtures("long_wait")
 @pytest.mark.parametrize("match", ["", "Exact", "NotOlderThan"])
 async def test_waiting_list_returns_when_the_version_is_reached(opened: Opener, match: str) -> None:
     async with opened() as api:
@@ -98,7 +98,7 @@ async def test_waiting_list_returns_when_the_version_is_reached(opened: Opener, 
 
 
 @everywhere
-@pytest.mark.usefixtures("patient")
+@pytest.mark.usefixtures("long_wait")
 async def test_waiting_get_returns_the_new_object(opened: Opener) -> None:
     async with opened() as api:
         head = int((await api.list("configmaps"))["metadata"]["resourceVersion"])

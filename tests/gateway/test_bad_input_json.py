@@ -33,14 +33,14 @@ BROKEN = {
 NOT_OBJECTS = {"null": b"null", "array": b"[]", "string": b'"text"', "number": b"12", "bool": b"true"}
 
 
-@pytest.mark.parametrize(("body", "told"), BROKEN.values(), ids=BROKEN)
+@pytest.mark.parametrize(("body", "expected"), BROKEN.values(), ids=BROKEN)
 @pytest.mark.parametrize("method", ["POST", "PUT"])
-async def test_malformed_json_is_refused(method: str, body: bytes, told: str) -> None:
+async def test_malformed_json_is_refused(method: str, body: bytes, expected: str) -> None:
     async with served() as api:
         path = PATH if method == "POST" else f"{PATH}/a"
         message = await api.refuse(method, path, body, 400)
         assert message.startswith("couldn't get version/kind; json parse error: ")
-        assert told in message
+        assert expected in message
 
 
 @pytest.mark.parametrize(("found", "body"), NOT_OBJECTS.items())
@@ -64,9 +64,9 @@ async def test_numbers_out_of_range_are_refused(number: bytes) -> None:
 async def test_long_number_in_an_unknown_field_is_dropped() -> None:
     async with served() as api:
         body = b'{"metadata":{"name":"a"},"unknown":' + b"9" * 1_000_000 + b"}"
-        answer = await api.ask("POST", PATH, body)
-        assert answer.status == 201
-        assert answer.warnings == ['299 - "unknown field \\"unknown\\""']
+        response = await api.ask("POST", PATH, body)
+        assert response.status == 201
+        assert response.warnings == ['299 - "unknown field \\"unknown\\""']
 
 
 DELETE_OPTIONS = {

@@ -50,7 +50,7 @@ REFUSED = [
 @pytest.mark.parametrize("query", UNREADABLE)
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
 async def test_malformed_query_is_refused(method: str, query: str) -> None:
-    """A selector that was dropped because it could not be read would make a delete take everything."""
+    """If a malformed selector were ignored, a delete would delete everything."""
     async with served() as api:
         await api.create("configmaps", config_map("a"))
         message = await api.refuse(method, f"{PATH}?{query}", b"", 400)
@@ -58,31 +58,31 @@ async def test_malformed_query_is_refused(method: str, query: str) -> None:
         assert names(await api.list("configmaps")) == ["a"]
 
 
-@pytest.mark.parametrize(("method", "query", "code", "told"), REFUSED)
-async def test_invalid_parameters_are_refused(method: str, query: str, code: int, told: str) -> None:
+@pytest.mark.parametrize(("method", "query", "code", "expected"), REFUSED)
+async def test_invalid_parameters_are_refused(method: str, query: str, code: int, expected: str) -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a"))
         body = b'{"metadata":{"name":"b"}}' if method == "POST" else b""
         message = await api.refuse(method, f"{PATH}?{query}", body, code)
-        assert told in message
+        assert expected in message
         assert names(await api.list("configmaps")) == ["a"]
 
 
 async def test_unknown_parameters_are_ignored() -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a"))
-        answer = await api.ask(
+        response = await api.ask(
             "GET", f"{PATH}?unknown=1&&=&x&labelSelector=&fieldSelector=&continue=&resourceVersion="
         )
-        assert names(answer.expect(200)) == ["a"]
+        assert names(response.expect(200)) == ["a"]
 
 
 @pytest.mark.parametrize("query", ["export", "export=true", "export=yes"])
 async def test_export_is_refused(query: str) -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a"))
-        told = "the export parameter, deprecated since v1.14, is no longer supported"
-        assert await api.refuse("GET", f"{PATH}/a?{query}", b"", 400) == told
+        expected = "the export parameter, deprecated since v1.14, is no longer supported"
+        assert await api.refuse("GET", f"{PATH}/a?{query}", b"", 400) == expected
         (await api.ask("GET", f"{PATH}/a?export=false")).expect(200)
 
 
@@ -92,8 +92,8 @@ async def test_export_is_refused(query: str) -> None:
 async def test_watch_of_one_object_refuses_another_name(query: str) -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a"))
-        told = "fieldSelector metadata.name doesn't match requested name"
-        assert await api.refuse("GET", f"{PATH}/a?watch=1&{query}", b"", 400) == told
+        expected = "fieldSelector metadata.name doesn't match requested name"
+        assert await api.refuse("GET", f"{PATH}/a?watch=1&{query}", b"", 400) == expected
 
 
 @pytest.mark.parametrize("timeout", ["32s", "0", "1m30s", "1.5h", "500ms", "-1s", ""])

@@ -13,7 +13,7 @@ LIMIT = 3 * MIB
 
 
 def sized(size: int) -> bytes:
-    """A valid ConfigMap in so many bytes, most of them space."""
+    """A valid ConfigMap of this size, padded with spaces."""
     body = b'{"metadata":{"name":"a"}'
     return body + b" " * (size - len(body) - 1) + b"}"
 
@@ -56,7 +56,7 @@ async def test_value_over_one_mebibyte_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("metadata", "told"),
+    ("metadata", "expected"),
     [
         ({"name": "x" * 300_000}, "must be no more than 253 characters"),
         ({"name": "a", "labels": {"k": "y" * 300_000}}, "must be no more than 63 characters"),
@@ -65,9 +65,9 @@ async def test_value_over_one_mebibyte_is_refused() -> None:
         ({"name": "a", "generateName": "z" * 300_000}, "must be no more than 253 characters"),
     ],
 )
-async def test_too_long_names_and_labels_are_refused(metadata: dict, told: str) -> None:
+async def test_too_long_names_and_labels_are_refused(metadata: dict, expected: str) -> None:
     async with served() as api:
-        assert told in await api.refuse("POST", PATH, orjson.dumps({"metadata": metadata}), 422)
+        assert expected in await api.refuse("POST", PATH, orjson.dumps({"metadata": metadata}), 422)
 
 
 async def test_longest_name_is_accepted() -> None:

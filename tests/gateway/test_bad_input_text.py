@@ -47,27 +47,27 @@ async def test_invalid_text_in_names_and_keys_is_refused(raw: bytes) -> None:
 )
 async def test_unknown_field_names_are_escaped_in_warnings(raw: bytes) -> None:
     async with served() as api:
-        answer = await api.ask("POST", PATH, b'{"metadata":{"name":"a"},"' + raw + b'":1}')
-        assert answer.status == 201
-        assert len(answer.warnings) == 1
-        assert "x" not in answer.headers
+        response = await api.ask("POST", PATH, b'{"metadata":{"name":"a"},"' + raw + b'":1}')
+        assert response.status == 201
+        assert len(response.warnings) == 1
+        assert "x" not in response.headers
 
 
 async def test_long_unknown_field_makes_no_long_head() -> None:
     async with served() as api:
         body = b'{"metadata":{"name":"a"},"' + b"k" * 2_000_000 + b'":1}'
-        answer = await api.ask("POST", PATH, body)
-        assert answer.status == 201
-        assert len(answer.warnings[0]) < 300
+        response = await api.ask("POST", PATH, body)
+        assert response.status == 201
+        assert len(response.warnings[0]) < 300
 
 
 async def test_many_unknown_fields_make_no_long_head() -> None:
     async with served() as api:
         fields = b",".join(b'"%b%d":1' % (b"k" * 200, number) for number in range(1000))
-        answer = await api.ask("POST", PATH, b'{"metadata":{"name":"a"},' + fields + b"}")
-        assert answer.status == 201
-        assert 5 < len(answer.warnings) < 100
-        assert sum(map(len, answer.warnings)) < 5000
+        response = await api.ask("POST", PATH, b'{"metadata":{"name":"a"},' + fields + b"}")
+        assert response.status == 201
+        assert 5 < len(response.warnings) < 100
+        assert sum(map(len, response.warnings)) < 5000
 
 
 async def test_user_agent_of_any_bytes_is_a_field_manager() -> None:

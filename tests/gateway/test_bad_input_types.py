@@ -32,13 +32,13 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("body", "told"), WRONG)
+@pytest.mark.parametrize(("body", "expected"), WRONG)
 @pytest.mark.parametrize("method", ["POST", "PUT"])
-async def test_values_of_the_wrong_type_are_refused(method: str, body: dict, told: str) -> None:
+async def test_values_of_the_wrong_type_are_refused(method: str, body: dict, expected: str) -> None:
     async with served() as api:
         await api.create("configmaps", config_map("a", text="kept"))
         path = PATH if method == "POST" else f"{PATH}/a"
-        assert told in await api.refuse(method, path, orjson.dumps(body), 400)
+        assert expected in await api.refuse(method, path, orjson.dumps(body), 400)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ DEPTH = 100_000
 
 
 def bomb(levels: int = 9, width: int = 9) -> bytes:
-    """Each line stands for nine of the one before it."""
+    """Each line has nine aliases of the line before it."""
     letters = "abcdefghijklmnop"[:levels]
     lines = [f"{letters[0]}: &{letters[0]} [{','.join('x' * width)}]"]
     for before, letter in itertools.pairwise(letters):
@@ -56,12 +56,12 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize(("body", "told"), BROKEN.values(), ids=BROKEN)
-async def test_malformed_yaml_is_refused(body: bytes, told: str) -> None:
+@pytest.mark.parametrize(("body", "expected"), BROKEN.values(), ids=BROKEN)
+async def test_malformed_yaml_is_refused(body: bytes, expected: str) -> None:
     async with served() as api:
         message = await api.refuse("POST", PATH, body, 400, headers=YAML)
         assert message.startswith("error converting YAML to JSON: yaml: line ")
-        assert told in message
+        assert expected in message
         assert len(message) < 500
 
 

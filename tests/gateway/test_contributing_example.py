@@ -60,5 +60,5 @@ async def refused_where_it_is_wrong(api: Api) -> None:
     refused = (await api.ask("POST", BOATS, {"metadata": {"name": "b"}, "spec": {"berth": 0}})).expect(422)
     assert refused["details"]["causes"][0]["field"] == "spec.berth"
     odd = {"metadata": {"name": "b"}, "spec": {"berth": 1, "sails": 2}}
-    answer = await api.ask("POST", BOATS, odd)
-    assert answer.warnings == ['299 - "unknown field \\"spec.sails\\""']
+    response = await api.ask("POST", BOATS, odd)
+    assert response.warnings == ['299 - "unknown field \\"spec.sails\\""']

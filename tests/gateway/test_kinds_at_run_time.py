@@ -180,7 +180,7 @@ async def test_request_is_not_found_if_its_kind_is_removed_meanwhile() -> None:
             yield content[:10]
             while (
                 await api.ask("GET", PATH)
-            ).status == 200:  # the head has been read when this has an answer
+            ).status == 200:  # the head has been read when this has a response
                 registry.retire(TYPE)
             yield content[10:]
 

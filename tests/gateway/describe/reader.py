@@ -1,7 +1,7 @@
-"""A reader of descriptions that knows nothing of how they are made: it follows references, as clients do.
+"""Reads OpenAPI documents like a client, by following references.
 
-`whole` makes an object with every field that a schema names; `spots` walks every field there is, with a thin
-object that holds it and nothing else; `wrong` are values that the schema at a spot does not allow.
+`full_object` makes an object with every field of a schema; `fields` walks every field with its path; `thin` makes an
+object with one field; `wrong` returns values that a schema does not allow.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ CATALOGS = {dialect: built_in(names, enabled=Enablement(every=True)) for dialect
 
 
 @cache
-def made(dialect: str) -> tuple[Documents, list[Section]]:
+def documents_of(dialect: str) -> tuple[Documents, list[Section]]:
     catalog, names = CATALOGS[dialect], NAMES[dialect]
     return Documents(catalog, catalog, names, "v1.25"), list(sections(catalog, VERBS, Naming(names)))
 
 
 def encoded_version_2(dialect: str, *, json: bool) -> bytes:
-    documents, cut = made(dialect)
-    parts = [Part.of(documents.members_of_version_2(json, one), b"," if json else b"") for one in cut]
+    documents, found = documents_of(dialect)
+    parts = [Part.of(documents.members_of_version_2(json, one), b"," if json else b"") for one in found]
     return b"".join(documents.version_2(json, parts))
 
 
@@ -58,8 +58,8 @@ def version_2(dialect: str) -> Schema:
 
 @cache
 def version_3(dialect: str) -> dict[str, Schema]:
-    documents, cut = made(dialect)
-    return {one.name: orjson.loads(b"".join(documents.version_3(one))) for one in cut}
+    documents, found = documents_of(dialect)
+    return {one.name: orjson.loads(b"".join(documents.version_3(one))) for one in found}
 
 
 class Reader:
@@ -70,15 +70,15 @@ class Reader:
         )
 
     def resolve(self, schema: Schema) -> tuple[str, Schema]:
-        """The title of what is meant, where it has one, and its schema."""
+        """Name and schema of a definition; the name is empty for an inline schema."""
         (inner,) = schema.get("allOf", [schema])
         if "$ref" not in inner:
             return "", inner
         title = inner["$ref"].rpartition("/")[2]
         return title, self.definitions[title]
 
-    def title(self, group: str, version: str, kind: str, prefix: str) -> str:
-        """Of the definition that is marked as this kind."""
+    def definition_name(self, group: str, version: str, kind: str, prefix: str) -> str:
+        """The name of the definition of this kind."""
         wanted = {"group": group, "version": version, "kind": kind}
         (found,) = (
             title
@@ -87,20 +87,20 @@ class Reader:
         )
         return found
 
-    def whole(self, schema: Schema, around: tuple[str, ...] = ()) -> Any:
-        """Every field, one item in every list and map; a type inside itself is left out."""
+    def full_object(self, schema: Schema, around: tuple[str, ...] = ()) -> Any:
+        """An object with every field, and one item in every list and map, without recursive types."""
         title, found = self.resolve(schema)
         if "enum" in schema:
             return schema["enum"][0]
         if "properties" in found:
             members = found["properties"].items()
-            inner = {name: self.whole(one, (*around, title)) for name, one in members}
+            inner = {name: self.full_object(one, (*around, title)) for name, one in members}
             return {name: value for name, value in inner.items() if value is not None}
         if "additionalProperties" in found:
-            value = self.whole(found["additionalProperties"], around)
+            value = self.full_object(found["additionalProperties"], around)
             return None if value is None else {"a": value}
         if found.get("type") == "array":
-            value = self.whole(found["items"], around)
+            value = self.full_object(found["items"], around)
             return None if value is None else [value]
         if found.get("type") == "object":
             return {}
@@ -110,15 +110,15 @@ class Reader:
             return "1"
         return _FORMATS.get(found.get("format", "")) or _BY_TYPE[found["type"]]
 
-    def spots(
+    def fields(
         self, title: str, around: tuple[str, ...] = ()
     ) -> Iterator[tuple[tuple[str, ...], str, Schema]]:
-        """(path, owner, schema) of every field below; in a path `[]` is an item of a list, `{}` of a map."""
+        """(path, owner, schema) of every field, recursively; in a path `[]` is a list item, `{}` a map value."""
         for name, schema in self.definitions[title].get("properties", {}).items():
             yield (name,), title, schema
             for path, inner in self._inside(schema, (name,)):
                 if inner not in (*around, title):
-                    for deeper, owner, found in self.spots(inner, (*around, title)):
+                    for deeper, owner, found in self.fields(inner, (*around, title)):
                         yield (*path, *deeper), owner, found
 
     def _inside(self, schema: Schema, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
@@ -131,7 +131,7 @@ class Reader:
             yield from self._inside(found["items"], (*path, "[]"))
 
     def wrong(self, schema: Schema, *, formats: bool = True) -> Iterator[Any]:
-        """Values that the schema does not allow, one for each way of being wrong."""
+        """Values that the schema does not allow, one for each rule that they violate."""
         _, found = self.resolve(schema)
         if "oneOf" in found:
             yield from (True, [], {})
@@ -149,7 +149,7 @@ class Reader:
 
 
 def thin(path: tuple[str, ...], value: Any) -> Any:
-    """An object with one thing in it, at the end of a path."""
+    """An object with one value in it, at the end of a path."""
     for part in reversed(path):
         value = [value] if part == "[]" else {"a" if part == "{}" else part: value}
     return value

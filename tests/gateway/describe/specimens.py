@@ -1,7 +1,6 @@
-"""One object of every kind that is in order, as people would write it, by plural name and version.
+"""One valid object of every kind, by plural name and version.
 
-Rich where descriptions have words to choose from or demand something, so that a change for the worse has
-something to change.
+The objects have many fields with an enum or with required members, so that tests can make them invalid.
 """
 
 from __future__ import annotations

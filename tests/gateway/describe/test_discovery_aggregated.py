@@ -17,7 +17,7 @@ def accept(dialect: str, version: str = "v2beta1") -> dict[str, str]:
     return {"accept": f"application/json;g={group};v={version};as={LIST},application/json"}
 
 
-async def piecemeal(api: Api, path: str) -> dict[str, Any]:
+async def separate_documents(api: Api, path: str) -> dict[str, Any]:
     document = (await api.ask("GET", path)).expect(200)
     return {one["name"]: one for one in document["resources"]}
 
@@ -40,7 +40,7 @@ async def test_aggregated_discovery_equals_the_separate_documents(dialect: str, 
 
 
 async def verbs(api: Api, path: str) -> dict[str, tuple[list[str], str]]:
-    return {name: (one["verbs"], one["kind"]) for name, one in (await piecemeal(api, path)).items()}
+    return {name: (one["verbs"], one["kind"]) for name, one in (await separate_documents(api, path)).items()}
 
 
 def flattened(resources: list[dict[str, Any]]) -> dict[str, tuple[list[str], str]]:
@@ -66,15 +66,15 @@ async def test_resource_has_its_names_and_scope() -> None:
 
 async def test_content_type_has_the_parameters_of_the_request() -> None:
     async with served() as api:
-        answer = await api.ask("GET", "/apis", headers=accept("cluster"))
-        assert answer.headers["content-type"].endswith(f";v=v2beta1;as={LIST}")
+        response = await api.ask("GET", "/apis", headers=accept("cluster"))
+        assert response.headers["content-type"].endswith(f";v=v2beta1;as={LIST}")
 
 
 @pytest.mark.parametrize("path", ["/api", "/apis"])
 async def test_matching_etag_gets_304(path: str) -> None:
     async with served() as api:
-        mark = (await api.ask("GET", path, headers=accept("cluster"))).headers["etag"]
-        again = await api.ask("GET", path, headers={**accept("cluster"), "if-none-match": mark})
+        etag = (await api.ask("GET", path, headers=accept("cluster"))).headers["etag"]
+        again = await api.ask("GET", path, headers={**accept("cluster"), "if-none-match": etag})
         assert (again.status, again.body) == (304, b"")
 
 
@@ -90,6 +90,6 @@ async def test_matching_etag_gets_304(path: str) -> None:
 )
 async def test_other_requests_get_the_separate_documents(path: str, headers: dict[str, str]) -> None:
     async with served() as api:
-        answer = await api.ask("GET", path, headers=headers)
-        assert answer.status == 200 and answer.headers["content-type"] == "application/json"
-        assert answer.document["kind"] in ("APIGroupList", "APIGroup", "APIResourceList")
+        response = await api.ask("GET", path, headers=headers)
+        assert response.status == 200 and response.headers["content-type"] == "application/json"
+        assert response.document["kind"] in ("APIGroupList", "APIGroup", "APIResourceList")

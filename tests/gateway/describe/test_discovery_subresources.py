@@ -9,7 +9,7 @@ import pytest
 from tests.gateway.api import Api, served
 
 
-async def below(api: Api, path: str) -> dict[str, Any]:
+async def resources_by_name(api: Api, path: str) -> dict[str, Any]:
     document = (await api.ask("GET", path)).expect(200)
     return {entry["name"]: entry for entry in document["resources"]}
 
@@ -26,12 +26,12 @@ async def test_subresource_of_another_group_has_group_and_version(
     path: str, name: str, group: str, kind: str
 ) -> None:
     async with served() as api:
-        entry = (await below(api, path))[name]
+        entry = (await resources_by_name(api, path))[name]
         assert (entry["group"], entry["version"], entry["kind"]) == (group, "v1", kind)
 
 
 async def test_subresource_of_the_same_group_has_neither() -> None:
     async with served() as api:
-        resources = await below(api, "/api/v1")
+        resources = await resources_by_name(api, "/api/v1")
         for name in ("pods", "pods/status", "pods/binding", "nodes/status"):
             assert "group" not in resources[name] and "version" not in resources[name]

@@ -10,7 +10,7 @@ from openapi_spec_validator import OpenAPIV2SpecValidator, OpenAPIV30SpecValidat
 from actors.names import CLUSTER, KUBERNETES
 from tests.gateway.describe.reader import Schema, version_2, version_3
 
-# Reading all of it takes seconds: each dialect is read in one edition, and then held against the other.
+# Validation takes seconds: each dialect is validated in one OpenAPI version, and then compared with the other.
 
 
 def test_version_2_is_valid() -> None:
@@ -21,7 +21,7 @@ def test_version_3_is_valid() -> None:
     read: dict[str, Schema] = {}
     for name, document in version_3("kubernetes").items():
         schemas = document["components"]["schemas"]
-        # A type that was read in another document is not read again.
+        # A type that was validated in another document is not validated again.
         new = {title: {"type": "object"} if read.get(title) == one else one for title, one in schemas.items()}
         read |= schemas
         checked = {**document, "components": {**document["components"], "schemas": new}}
@@ -42,11 +42,11 @@ def test_operation_ids_are_unique() -> None:
 def _neutral(document: Any, names: Any) -> Any:
     text = orjson.dumps(document).decode()
     reverse = ".".join(reversed(names.group_domain.split(".")))
-    for spelled, meant in (
+    for name, neutral in (
         (names.extension_prefix, "x-"),
         (f".{names.group_domain}", ".groups"),
         (f"{reverse}.", "types."),
         (names.media_type, "protobuf"),
     ):
-        text = text.replace(spelled, meant)
+        text = text.replace(name, neutral)
     return orjson.loads(text)

@@ -12,10 +12,10 @@ from tests.gateway.api import served
 
 
 async def test_other_requests_are_served_while_a_document_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    answered = trio.Event()
+    responded = trio.Event()
 
     def pieces(_: Documents, *__: object) -> Iterator[bytes]:
-        while not answered.is_set():  # for ever, if nobody else could go on
+        while not responded.is_set():  # for ever, if no other task could run
             yield b""
         yield b"{}"
 
@@ -25,7 +25,7 @@ async def test_other_requests_are_served_while_a_document_is_made(monkeypatch: p
         async def other() -> None:
             assert (await api.ask("GET", "/livez")).text == "ok"
             await api.create("configmaps", {"metadata": {"name": "meanwhile"}})
-            answered.set()
+            responded.set()
 
         nursery.start_soon(other)
         assert (await api.ask("GET", "/openapi/v2")).document == {}

@@ -12,7 +12,7 @@ from tests.gateway.describe.reader import Reader, version_2
 
 @pytest.fixture(params=sorted(NAMES))
 def marked(request: pytest.FixtureRequest) -> Any:
-    """(type, field) -> markers without their prefix."""
+    """(type, field) -> extensions without their prefix."""
     dialect = request.param
     prefix = NAMES[dialect].extension_prefix
     definitions = Reader(version_2(dialect)).definitions

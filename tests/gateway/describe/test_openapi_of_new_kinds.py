@@ -19,7 +19,7 @@ PLACE = PATH.replace("default", "{namespace}")
 
 
 async def etags(api: Api) -> dict[str, str]:
-    """Of all documents of version 3, as their own responses say."""
+    """The ETags of all documents of version 3, from their responses."""
     paths = (await api.ask("GET", "/openapi/v3")).expect(200)["paths"]
     found = {}
     for name, entry in paths.items():

@@ -14,7 +14,7 @@ Fields = dict[int, list[Any]]
 
 
 def fields(raw: bytes) -> Fields:
-    """A message as the wire has it: bytes or numbers by field number."""
+    """The values of a message by field number: bytes or integers."""
     found: Fields = defaultdict(list)
     at = 0
     while at < len(raw):

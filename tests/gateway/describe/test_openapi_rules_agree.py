@@ -1,7 +1,7 @@
-"""What descriptions demand is what rules refuse: for every kind, from an object that both find in order.
+"""OpenAPI's `required` and `enum` agree with validation, for every kind, starting from a valid object.
 
-A field that the description requires is taken away, a word is put where the description lists other words:
-whatever a validator that is not ours refuses then, the rules of the kind refuse too.
+The tests remove each required field and replace each enum value: whatever another OpenAPI validator refuses then, the
+validation of the kind refuses too.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ NAMES_ = NAMES["kubernetes"]
 CREATED = [one for one in built_in(NAMES_).definitions if "create" in one.verbs]
 SPECIMENS = specimens(NAMES_)
 FOREIGN = "Nonesuch"
-# Required by description, as it has always been, and yet rules do without.
+# Required in OpenAPI, as in Kubernetes, though validation accepts their absence.
 TOLERATED = {
-    # Nothing said is zero or empty, which is a good value here.
+    # An absent field is zero or empty, which is valid here.
     *(
         "ControllerRevision.revision",
         "HTTPHeader.value",
@@ -41,11 +41,11 @@ TOLERATED = {
     *("CSIDriver.spec", "CSINode.spec", "CSINodeSpec.drivers", "EndpointSlice.endpoints", "ForZone.name"),
     *("LimitRangeSpec.limits", "NetworkPolicySpec.podSelector", "PreferredSchedulingTerm.preference"),
     *("SelfSubjectRulesReview.spec", "TokenReview.spec"),
-    # Filled in before anybody judges.
+    # Defaulted before validation.
     "RoleRef.apiGroup",
-    # A source that could hold nothing is dropped, as older clients expect.
+    # An empty source is dropped, as older clients expect.
     "TypedLocalObjectReference.kind",
-    # Spread constraints count pods by their selector, and nobody looks at it before.
+    # The selector of spread constraints is not validated before scheduling.
     *("LabelSelectorRequirement.key", "LabelSelectorRequirement.operator"),
 }
 
@@ -53,18 +53,20 @@ TOLERATED = {
 def described(definition: Definition) -> tuple[Reader, Schema]:
     root = f"apis/{definition.api_version}" if definition.group else f"api/{definition.version}"
     reader = Reader(version_3(NAMES_.dialect)[root])
-    title = reader.title(definition.group, definition.version, definition.kind, NAMES_.extension_prefix)
+    title = reader.definition_name(
+        definition.group, definition.version, definition.kind, NAMES_.extension_prefix
+    )
     return reader, {"$ref": f"#/components/schemas/{title}"}
 
 
-def is_question(definition: Definition) -> bool:
-    """Reviews are answered and not kept: they have no name."""
+def is_ephemeral(definition: Definition) -> bool:
+    """Whether the kind is ephemeral, such as a review: its objects have no name."""
     return definition.kind.endswith("Review")
 
 
 def document(definition: Definition) -> Object:
     named = {"name": "v1.example.com" if definition.kind == "APIService" else "web"}
-    metadata = {} if is_question(definition) else named
+    metadata = {} if is_ephemeral(definition) else named
     typed = {"kind": definition.kind, "apiVersion": definition.api_version, "metadata": metadata}
     return copy.deepcopy({**typed, **SPECIMENS[key(definition)]})
 
@@ -76,7 +78,7 @@ def refused(definition: Definition, sent: Object) -> bool:
         return True
     if definition.storage.conversion is not None:
         new = definition.storage.conversion.to_storage(new)
-    if is_question(definition):
+    if is_ephemeral(definition):
         if definition.namespaced:
             new["metadata"]["namespace"] = "ns"
         return bool(collect(definition.strategy.validate_create, new))
@@ -84,7 +86,7 @@ def refused(definition: Definition, sent: Object) -> bool:
 
 
 def changes(reader: Reader, schema: Schema, value: Any) -> Iterator[tuple[str, Any]]:
-    """(where, the value as it then is) for every required field taken away and every word replaced."""
+    """(path, changed object) for each required field removed and each enum value replaced."""
     title, found = reader.resolve(schema)
     if isinstance(value, list):
         for at, item in enumerate(value):
@@ -125,7 +127,7 @@ def test_required_fields_are_enforced(definition: Definition) -> None:
 
 
 def _in_pods_of_a_set(definition: Definition, whole: Object, sent: Object) -> bool:
-    """Whether a change is in the pods of a StatefulSet, which are judged when they are made."""
+    """Whether the change is in the pod template of a StatefulSet, whose pods are validated on their creation."""
     if definition.kind != "StatefulSet":
         return False
     template: Object = sent.get("spec", {}).get("template", {})

@@ -31,9 +31,9 @@ async def test_version_3_has_a_document_for_each_section(dialect: str, prefix: s
         index = (await api.ask("GET", "/openapi/v3")).expect(200)["paths"]
         assert {"api", "api/v1", "apis", "apis/apps", "apis/apps/v1", "version"} <= index.keys()
         for name, where in index.items():
-            address = where["serverRelativeURL"]
-            assert address.startswith(f"/openapi/v3/{name}?hash=")
-            document = (await api.ask("GET", address)).expect(200)
+            url = where["serverRelativeURL"]
+            assert url.startswith(f"/openapi/v3/{name}?hash=")
+            document = (await api.ask("GET", url)).expect(200)
             assert document["openapi"].startswith("3.0")
             for path in document["paths"]:
                 assert path.startswith(f"/{name}/")
@@ -47,11 +47,11 @@ async def test_version_3_has_a_document_for_each_section(dialect: str, prefix: s
 @pytest.mark.parametrize("path", ["/openapi/v2", "/openapi/v3", "/openapi/v3/apis/apps/v1"])
 async def test_matching_etag_gets_304(path: str) -> None:
     async with served() as api:
-        mark = (await api.ask("GET", path)).headers["etag"]
-        assert mark == (await api.ask("GET", path)).headers["etag"]
-        for known in (mark, f'"old", W/{mark}', "*"):
+        etag = (await api.ask("GET", path)).headers["etag"]
+        assert etag == (await api.ask("GET", path)).headers["etag"]
+        for known in (etag, f'"old", W/{etag}', "*"):
             again = await api.ask("GET", path, headers={"if-none-match": known})
-            assert (again.status, again.body, again.headers["etag"]) == (304, b"", mark)
+            assert (again.status, again.body, again.headers["etag"]) == (304, b"", etag)
         other = await api.ask("GET", path, headers={"if-none-match": '"old"'})
         assert other.status == 200 and other.body
 
@@ -79,8 +79,8 @@ async def test_etags_of_media_types_differ() -> None:
 )
 async def test_media_type_is_negotiated(accept: str, given: str) -> None:
     async with served() as api:
-        answer = await api.ask("GET", "/openapi/v2", headers={"accept": accept})
-        assert (answer.status, answer.headers["content-type"]) == (200, given)
+        response = await api.ask("GET", "/openapi/v2", headers={"accept": accept})
+        assert (response.status, response.headers["content-type"]) == (200, given)
 
 
 @pytest.mark.parametrize(
@@ -96,26 +96,26 @@ async def test_other_media_types_are_not_acceptable(path: str, accept: str) -> N
 
 async def test_url_with_the_current_hash_is_immutable() -> None:
     async with served() as api:
-        right = await _address(api, "apis/apps/v1")
-        answer = await api.ask("GET", right)
-        assert "immutable" in answer.headers["cache-control"] and answer.headers["expires"]
+        right = await _url(api, "apis/apps/v1")
+        response = await api.ask("GET", right)
+        assert "immutable" in response.headers["cache-control"] and response.headers["expires"]
         plain = await api.ask("GET", "/openapi/v3/apis/apps/v1")
-        assert plain.headers["cache-control"] == "no-cache, private" and plain.body == answer.body
+        assert plain.headers["cache-control"] == "no-cache, private" and plain.body == response.body
 
 
 async def test_url_with_an_old_hash_redirects_to_the_current_one() -> None:
     async with served() as api:
-        answer = await api.ask("GET", "/openapi/v3/apis/apps/v1?hash=OLD")
-        assert (answer.status, answer.headers["location"]) == (301, await _address(api, "apis/apps/v1"))
+        response = await api.ask("GET", "/openapi/v3/apis/apps/v1?hash=OLD")
+        assert (response.status, response.headers["location"]) == (301, await _url(api, "apis/apps/v1"))
 
 
 async def test_large_documents_are_compressed() -> None:
     async with served() as api:
-        packed = await api.ask("GET", "/openapi/v2", headers={"accept-encoding": "gzip"})
+        compressed = await api.ask("GET", "/openapi/v2", headers={"accept-encoding": "gzip"})
         plain = await api.ask("GET", "/openapi/v2", headers={"accept-encoding": "identity"})
-        assert packed.headers["content-encoding"] == "gzip"
-        assert int(packed.headers["content-length"]) * 5 < len(plain.body)
-        assert packed.body == plain.body  # the client unpacks
+        assert compressed.headers["content-encoding"] == "gzip"
+        assert int(compressed.headers["content-length"]) * 5 < len(plain.body)
+        assert compressed.body == plain.body  # httpx decompresses it
 
 
 async def test_head_is_served_and_post_is_not_allowed() -> None:
@@ -151,5 +151,5 @@ async def test_disabled_versions_are_not_described() -> None:
         assert "io.cluster.api.apps.v1.Deployment" not in document["definitions"]
 
 
-async def _address(api: Api, part: str) -> str:
+async def _url(api: Api, part: str) -> str:
     return str((await api.ask("GET", "/openapi/v3")).document["paths"][part]["serverRelativeURL"])

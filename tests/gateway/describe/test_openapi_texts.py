@@ -14,7 +14,7 @@ from gateway.describe.openapi.schemas import VERSION_2, Schemas
 from gateway.describe.openapi.texts import Texts
 from tests.gateway.describe.reader import CATALOGS, Schema, version_2
 
-LONGEST = 180  # of a text: more than that is for a manual
+LONGEST = 180  # characters of a description
 
 
 def definitions() -> dict[str, Schema]:
@@ -23,25 +23,27 @@ def definitions() -> dict[str, Schema]:
 
 
 def test_every_type_and_field_has_a_description() -> None:
-    for title, definition in definitions().items():
-        assert definition.get("description"), title
+    for definition_name, definition in definitions().items():
+        assert definition.get("description"), definition_name
         for name, field in definition.get("properties", {}).items():
-            assert field.get("description"), f"{title}.{name}"
+            assert field.get("description"), f"{definition_name}.{name}"
 
 
 def test_every_text_describes_an_existing_type_or_field() -> None:
     for group, type_, field in Texts():
-        fitting = [one for title, one in definitions().items() if fits(title, group, type_)]
+        fitting = [
+            one for definition_name, one in definitions().items() if fits(definition_name, group, type_)
+        ]
         assert fitting, f"{group}: there is no {type_}"
         known = {name for one in fitting for name in one.get("properties", ())}
         assert not field or field in known, f"{group}: no {type_} has {field}"
 
 
-def fits(title: str, group: str, type_: str) -> bool:
-    *_, home, _, name = title.split(".")
+def fits(definition_name: str, group: str, type_: str) -> bool:
+    *_, home, _, name = definition_name.split(".")
     if type_.startswith("*"):
         return name.endswith(type_[1:]) and group in (home, "meta")
-    return name == type_ and (group == home or group in title)
+    return name == type_ and (group == home or group in definition_name)
 
 
 def test_descriptions_are_short_sentences() -> None:
@@ -60,22 +62,24 @@ def texts(tmp_path: Path) -> Texts:
     return Texts(tmp_path)
 
 
-def said(texts: Texts, type_: str, field: str) -> str:
+def text_of(texts: Texts, type_: str, field: str) -> str:
     return texts.of_field(Struct(type_), Field(field, STRING, 1))
 
 
 def test_heading_may_name_several_types(texts: Texts) -> None:
-    assert said(texts, "shop.v1.Shop", "owner") == said(texts, "shop.v2.Stall", "owner") == "Whose it is."
+    assert (
+        text_of(texts, "shop.v1.Shop", "owner") == text_of(texts, "shop.v2.Stall", "owner") == "Whose it is."
+    )
     assert texts.of_type(Struct("shop.v1.Shop")) == "A place."
     assert texts.of_type(Struct("shop.v1.Stall")) == "A small place."
     assert texts.of_type(Struct("shop.v1.ShopList")) == "A list of Shop objects."
 
 
 def test_more_specific_pattern_takes_precedence(texts: Texts) -> None:
-    assert said(texts, "shop.v1.Rule", "name") == "The name of a rule."
-    assert said(texts, "shop.v1.Shop", "name") == "A name."
-    assert said(texts, "shop.v1.Shop", "till") == "Where the money is."
-    assert said(texts, "bank.v1.Bank", "till") == ""
+    assert text_of(texts, "shop.v1.Rule", "name") == "The name of a rule."
+    assert text_of(texts, "shop.v1.Shop", "name") == "A name."
+    assert text_of(texts, "shop.v1.Shop", "till") == "Where the money is."
+    assert text_of(texts, "bank.v1.Bank", "till") == ""
 
 
 def test_declared_values_and_defaults_are_added(texts: Texts) -> None:

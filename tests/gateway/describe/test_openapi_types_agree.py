@@ -1,8 +1,7 @@
 """The schemas agree with the decoder, for every field of every kind.
 
-An object made from the description alone, with every field there is, is decoded without a word and without a loss.
-With any single value in it that the description does not allow, it is refused. The description's side is judged
-by a validator that is not ours.
+An object made from the schema, with every field, is decoded without problems and unchanged. With any value that the
+schema does not allow, it is refused. Another OpenAPI validator checks the schemas.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ _readers = {name: Reader(document) for name, document in version_3(NAMES_.dialec
 
 
 def described(definition: Definition) -> tuple[Reader, str]:
-    """Where a kind is described, and the title it has there."""
+    """The document that describes a kind, and the name of its definition."""
     root = f"apis/{definition.api_version}" if definition.group else f"api/{definition.version}"
     reader = _readers[root]
     prefix = NAMES_.extension_prefix
-    return reader, reader.title(definition.group, definition.version, definition.kind, prefix)
+    return reader, reader.definition_name(definition.group, definition.version, definition.kind, prefix)
 
 
 def typed(definition: Definition, document: dict[str, object]) -> bytes:
@@ -37,7 +36,7 @@ def typed(definition: Definition, document: dict[str, object]) -> bytes:
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=repr)
 def test_every_described_field_is_decoded(definition: Definition) -> None:
     reader, title = described(definition)
-    whole = reader.whole({"$ref": title})
+    whole = reader.full_object({"$ref": title})
     decoded = definition.schema.decode_json(typed(definition, whole), defaults=False)
     assert decoded.problems == ()
     del whole["kind"], whole["apiVersion"]
@@ -48,20 +47,20 @@ def test_every_described_field_is_decoded(definition: Definition) -> None:
 def test_value_that_the_schema_forbids_is_refused(definition: Definition) -> None:
     reader, title = described(definition)
     spots = 0
-    for path, _, schema in reader.spots(title):
+    for path, _, schema in reader.fields(title):
         if path in (("kind",), ("apiVersion",)):
             continue
         spots += 1
         for value in reader.wrong(schema):
             with pytest.raises(NotDecodable):
                 definition.schema.decode_json(typed(definition, thin(path, value)))
-    assert spots > 20  # metadata alone has as many
+    assert spots > 20  # ObjectMeta alone has as many
 
 
 @pytest.mark.parametrize("definition", DEFINITIONS, ids=repr)
 def test_field_that_is_not_described_is_unknown(definition: Definition) -> None:
     reader, title = described(definition)
-    places = {(owner, path[:-1]) for path, owner, _ in reader.spots(title)}
+    places = {(owner, path[:-1]) for path, owner, _ in reader.fields(title)}
     for _, place in places:
         decoded = definition.schema.decode_json(typed(definition, thin((*place, "nonesuch"), 1)))
         (problem,) = decoded.problems
@@ -70,10 +69,10 @@ def test_field_that_is_not_described_is_unknown(definition: Definition) -> None:
 
 @pytest.mark.parametrize("section", sorted(_readers))
 def test_another_validator_agrees_with_the_schema(section: str) -> None:
-    """Each definition once: the whole of it is valid, and with one wrong value it is not."""
+    """A full object of each definition is valid, and with one wrong value it is not."""
     reader = _readers[section]
     for title, definition in reader.definitions.items():
-        assert _validator(reader, definition).is_valid(reader.whole({"$ref": title})), title
+        assert _validator(reader, definition).is_valid(reader.full_object({"$ref": title})), title
         for name, schema in definition.get("properties", {}).items():
             validator = _validator(reader, schema)
             for value in reader.wrong(schema, formats=False):

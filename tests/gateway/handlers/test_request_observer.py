@@ -53,9 +53,9 @@ async def test_refused_request_is_recorded(
 ) -> None:
     observer = Observer()
     async with served(extensions=Extensions(observer=observer)) as api:
-        answer = await api.ask("GET", path, token=token)
+        response = await api.ask("GET", path, token=token)
         [record] = await observer.ended(1, path)
-    assert (record.stages, record.end) == (stages, (status, len(answer.body), False))
+    assert (record.stages, record.end) == (stages, (status, len(response.body), False))
     assert record.decided == (None if status == 401 else NO_OPINION)
 
 
@@ -66,26 +66,26 @@ async def test_refused_request_is_recorded(
 async def test_failing_request_is_recorded(path: str, status: int) -> None:
     observer = Observer()
     async with served(extensions=Extensions(observer=observer)) as api:
-        answer = await api.ask("GET", path)
+        response = await api.ask("GET", path)
         [record] = await observer.ended(1, path.partition("?")[0])
-    assert record.end == (status, len(answer.body), False)
+    assert record.end == (status, len(response.body), False)
 
 
 async def test_malformed_query_is_refused_before_authentication() -> None:
     observer = Observer()
     async with served(extensions=Extensions(observer=observer)) as api:
-        answer = await api.ask("GET", f"{PATH}?timeout=soon")
+        response = await api.ask("GET", f"{PATH}?timeout=soon")
         [record] = await observer.ended(1, PATH)
-    assert (record.stages, record.end) == (["received", "complete"], (400, len(answer.body), False))
+    assert (record.stages, record.end) == (["received", "complete"], (400, len(response.body), False))
 
 
 async def test_internal_error_is_recorded_as_panic(monkeypatch: pytest.MonkeyPatch) -> None:
     observer = Observer()
     async with served(extensions=Extensions(observer=observer)) as api:
         monkeypatch.setattr(Dispatch, "find", lambda *_: 1 / 0)
-        answer = await api.ask("GET", PATH)
+        response = await api.ask("GET", PATH)
         [record] = await observer.ended(1, PATH)
         monkeypatch.undo()
     assert record.stages == ["received", "attributes", "decision", "panic", "complete"]
     assert isinstance(record.error, ZeroDivisionError)
-    assert record.end == (500, len(answer.body), False)
+    assert record.end == (500, len(response.body), False)

@@ -12,32 +12,32 @@ from actors.access.authorize import ALLOWED, NO_OPINION, Decision, Verdict
 from actors.access.rules import Rules
 from actors.identity import User
 from gateway.extensions import Extensions
-from tests.gateway.api import ADMIN, ALICE, Answer, Api, config_map, served
+from tests.gateway.api import ADMIN, ALICE, Api, ApiResponse, config_map, served
 
 PATH = "/api/v1/namespaces/default/configmaps"
 BOB = User("bob", groups=("system:masters",), extra=(("scopes", ("all",)),))
 
 
 class Provider:
-    """An identity provider that answers when the test lets it: `bob-...` is bob, everything else nobody's."""
+    """A token method that waits until the test releases it; it authenticates `bob-...` tokens as bob, and no others."""
 
     def __init__(self) -> None:
         self.asked = trio.Event()
-        self.answers = trio.Event()
+        self.responses = trio.Event()
 
     async def authenticate(self, token: bytes, audiences: tuple[str, ...]) -> Authenticated | None:
         self.asked.set()
-        await self.answers.wait()
+        await self.responses.wait()
         return Authenticated(BOB, audiences=audiences) if token.startswith(b"bob-") else None
 
 
 class Webhook:
-    """An authorizer that has to ask about alice, and knows nothing of anybody else."""
+    """An authorizer that waits for requests of alice, and has no opinion on other users."""
 
     def __init__(self, decision: Decision) -> None:
         self.decision = decision
         self.asked = trio.Event()
-        self.answers = trio.Event()
+        self.responses = trio.Event()
         self.seen: list[Attributes] = []
 
     def authorize(self, attributes: Attributes) -> Decision | Awaitable[Decision]:
@@ -46,43 +46,43 @@ class Webhook:
     async def _ask(self, attributes: Attributes) -> Decision:
         self.seen.append(attributes)
         self.asked.set()
-        await self.answers.wait()
+        await self.responses.wait()
         return self.decision
 
     def rules(self, user: User, namespace: str) -> Rules:
         return Rules()
 
 
-async def ask_slowly(api: Api, token: str, answers: list[Answer]) -> None:
-    answers.append(await api.ask("GET", PATH, token=token))
+async def ask_slowly(api: Api, token: str, responses: list[ApiResponse]) -> None:
+    responses.append(await api.ask("GET", PATH, token=token))
 
 
 async def test_slow_authenticator_delays_no_other_request() -> None:
     provider = Provider()
-    answers: list[Answer] = []
+    responses: list[ApiResponse] = []
     async with served(extensions=Extensions(token_methods=[provider])) as api:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(ask_slowly, api, "bob-1", answers)
-            nursery.start_soon(ask_slowly, api, "nobody", answers)
+            nursery.start_soon(ask_slowly, api, "bob-1", responses)
+            nursery.start_soon(ask_slowly, api, "nobody", responses)
             await provider.asked.wait()
             assert (await api.ask("GET", PATH, token=ADMIN)).status == 200
             assert (await api.ask("POST", PATH, config_map("a"), token=ADMIN)).status == 201
-            assert answers == []
-            provider.answers.set()
-        assert sorted(answer.status for answer in answers) == [200, 401]
+            assert responses == []
+            provider.responses.set()
+        assert sorted(response.status for response in responses) == [200, 401]
 
 
 async def test_slow_authorizer_delays_no_other_request() -> None:
     webhook = Webhook(ALLOWED)
-    answers: list[Answer] = []
+    responses: list[ApiResponse] = []
     async with served(extensions=Extensions(authorizers=[webhook])) as api:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(ask_slowly, api, ALICE, answers)
+            nursery.start_soon(ask_slowly, api, ALICE, responses)
             await webhook.asked.wait()
             assert (await api.ask("GET", PATH, token=ADMIN)).status == 200
-            assert answers == []
-            webhook.answers.set()
-        assert [answer.status for answer in answers] == [200]
+            assert responses == []
+            webhook.responses.set()
+        assert [response.status for response in responses] == [200]
     [seen] = webhook.seen
     assert seen[1:] == ("list", "", "v1", "configmaps", "", "default", "", PATH, True)
     assert seen.user == User("alice", "2", ("devs", "system:authenticated"))
@@ -90,7 +90,7 @@ async def test_slow_authorizer_delays_no_other_request() -> None:
 
 async def test_denial_ends_the_chain_and_its_reason_is_in_the_403() -> None:
     first, second = Webhook(Decision(Verdict.DENY, "not on a Sunday")), Webhook(ALLOWED)
-    first.answers.set()
+    first.responses.set()
     async with served(extensions=Extensions(authorizers=[first, second])) as api:
         status = (await api.ask("GET", PATH, token=ALICE)).expect(403)
         assert status["message"].endswith('in the namespace "default": not on a Sunday')
@@ -100,7 +100,7 @@ async def test_denial_ends_the_chain_and_its_reason_is_in_the_403() -> None:
 async def test_reasons_of_all_authorizers_are_in_the_403() -> None:
     authorizers = [Webhook(Decision(Verdict.NO_OPINION, reason)) for reason in ("no such team", "no badge")]
     for authorizer in authorizers:
-        authorizer.answers.set()
+        authorizer.responses.set()
     async with served(extensions=Extensions(authorizers=authorizers)) as api:
         status = (await api.ask("GET", PATH, token=ALICE)).expect(403)
         assert status["message"].endswith(": no such team\nno badge")
@@ -108,7 +108,7 @@ async def test_reasons_of_all_authorizers_are_in_the_403() -> None:
 
 async def test_apply_and_put_wait_for_the_create_decision() -> None:
     webhook = Webhook(ALLOWED)
-    webhook.answers.set()
+    webhook.responses.set()
     lease = "/apis/coordination.cluster.io/v1/namespaces/default/leases/l"
     async with served(extensions=Extensions(authorizers=[webhook])) as api:
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
@@ -128,8 +128,8 @@ async def test_apply_and_put_wait_for_the_create_decision() -> None:
 
 async def test_reviews_wait_for_slow_access_checks() -> None:
     provider, webhook = Provider(), Webhook(Decision(Verdict.DENY, "not on a Sunday"))
-    provider.answers.set()
-    webhook.answers.set()
+    provider.responses.set()
+    webhook.responses.set()
     async with served(extensions=Extensions([provider], [webhook])) as api:
         spec = {"token": "bob-1", "audiences": ["vault"]}
         path = "/apis/authentication.cluster.io/v1/tokenreviews"

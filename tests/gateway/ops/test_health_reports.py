@@ -19,7 +19,7 @@ def healthy() -> Health:
     return health
 
 
-def ailing() -> Health:
+def failing() -> Health:
     health = healthy()
     health.add("committer", lambda: "the disk of /secret/path is full")
     return health
@@ -46,12 +46,12 @@ def test_failing_report_is_verbose_and_withholds_the_reason(verbose: bool) -> No
     expected = (
         "[+]ping ok\n[+]start ok\n[+]journal ok\n[-]committer failed: reason withheld\nlivez check failed\n"
     )
-    assert ailing().report("livez", verbose=verbose) == (500, expected)
+    assert failing().report("livez", verbose=verbose) == (500, expected)
 
 
 def test_failing_check_can_be_excluded() -> None:
-    assert ailing().report("livez", exclude=["committer"]) == (200, "ok")
-    report = ailing().report("livez", verbose=True, exclude=["committer", "ping"])
+    assert failing().report("livez", exclude=["committer"]) == (200, "ok")
+    report = failing().report("livez", verbose=True, exclude=["committer", "ping"])
     expected = (
         "[+]ping excluded: ok\n[+]start ok\n[+]journal ok\n[+]committer excluded: ok\nlivez check passed\n"
     )

@@ -6,7 +6,7 @@ from actors.names import CLUSTER, KUBERNETES
 from gateway.wire import negotiate as module
 from gateway.wire.negotiate import NotAcceptable, Representation, UnknownMediaTypes, negotiate
 
-# Forms that are not served: an unknown version, an unknown group.
+# `as` with an unknown version, and with an unknown group.
 TABLE = b"application/json;as=Table;v=v9;g=meta.cluster.io"
 JSON = Representation("json", b"application/json")
 YAML = Representation("yaml", b"application/yaml")
@@ -94,16 +94,16 @@ def test_unserved_parameters_are_not_acceptable(accept: bytes) -> None:
     ],
 )
 def test_unserved_media_types_are_not_acceptable(accept: bytes) -> None:
-    told = "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, {}"
+    expected = "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, {}"
     protobuf = "application/vnd.cluster.protobuf"
     with pytest.raises(UnknownMediaTypes) as caught:
         negotiate(accept, CLUSTER, "item")
-    assert str(caught.value) == told.format(protobuf)
+    assert str(caught.value) == expected.format(protobuf)
     streams = f"{protobuf}, application/json;stream=watch, {protobuf};stream=watch"
     for shape in ("list", "watch"):
         with pytest.raises(UnknownMediaTypes) as caught:
             negotiate(accept, CLUSTER, shape)
-        assert str(caught.value) == told.format(streams)
+        assert str(caught.value) == expected.format(streams)
 
 
 @pytest.mark.parametrize(

@@ -22,8 +22,8 @@ def test_kind_survives_encoding_and_decoding(definition: Definition) -> None:
     document = SPECIMENS[key(definition)]
     schema = definition.schema
     made = schema.decode_object(document).object
-    shown = {"kind": definition.kind, "apiVersion": definition.api_version, **made}
-    raw = ENCODER.from_json(orjson.dumps(shown))
+    returned = {"kind": definition.kind, "apiVersion": definition.api_version, **made}
+    raw = ENCODER.from_json(orjson.dumps(returned))
     assert raw is not None
     body = read_object(definition.fields, raw, schema.check_type)
     assert body.problems == ()
@@ -33,7 +33,7 @@ def test_kind_survives_encoding_and_decoding(definition: Definition) -> None:
 
 
 def without_types(value: object) -> object:
-    """The kind and apiVersion of an object inside another do not travel."""
+    """Without kind and apiVersion of nested objects, which protobuf does not encode."""
     if isinstance(value, list):
         return [without_types(one) for one in value]
     if not isinstance(value, dict):
@@ -44,8 +44,8 @@ def without_types(value: object) -> object:
 
 def test_meta_types_have_the_group_of_the_dialect() -> None:
     encoder = ProtobufEncoder(registry_of(KUBERNETES), KUBERNETES)
-    home = KUBERNETES.group("meta")
-    partial = {"kind": "PartialObjectMetadata", "apiVersion": f"{home}/v1", "metadata": {"name": "a"}}
+    group = KUBERNETES.group("meta")
+    partial = {"kind": "PartialObjectMetadata", "apiVersion": f"{group}/v1", "metadata": {"name": "a"}}
     raw = encoder.from_json(orjson.dumps(partial))
     assert raw is not None
-    assert home.encode() in raw
+    assert group.encode() in raw

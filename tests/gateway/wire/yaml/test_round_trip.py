@@ -7,7 +7,7 @@ from hypothesis import strategies as some
 
 from gateway.wire.yaml import Loaded, dump, load
 
-# Every character that means something to YAML, at hand more often than chance would bring it.
+# Characters with a meaning in YAML, which random text would rarely have.
 TRICKY = " \t\n\r-:#?|>&*!%@`'\"{}[],.~=<0123456789eExXoOyYnN_+aZ\x85\xa0\u2028\ufeff\x00\x7fé\U0001f600"
 WORDS = ["- a", "? b", ": c", "--- ", "...", "%TAG", "<<", "=", "null", "08", "1e3", "12:30:45", "2020-01-01"]
 
