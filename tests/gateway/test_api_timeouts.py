@@ -74,7 +74,7 @@ async def test_delete_collection_beyond_its_timeout_leaves_the_rest(
     mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store, "Committer", SlowDisk)
-    monkeypatch.setattr("actors.resource.collection.TOGETHER", 2)
+    monkeypatch.setattr("actors.resource.collection.BATCH", 2)
     async with served() as api:
         for name in "abcde":
             await api.create("configmaps", config_map(name))
