@@ -73,5 +73,5 @@ def _scheduled(status: Object, now: int) -> Object:
     before: Object = next((one for one in conditions if one["type"] == kind), {})
     since = before["lastTransitionTime"] if before.get("status") == "True" else seconds_text(now)
     scheduled = {"type": kind, "status": "True", "lastProbeTime": None, "lastTransitionTime": since}
-    kept = [scheduled if one is before else one for one in conditions]
-    return POD_STATUS.arranged({**status, "conditions": kept if before else [*kept, scheduled]})
+    updated = [scheduled if one is before else one for one in conditions]
+    return POD_STATUS.arranged({**status, "conditions": updated if before else [*updated, scheduled]})

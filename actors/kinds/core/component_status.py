@@ -1,4 +1,4 @@
-"""ComponentStatus: the health of the parts of this server, computed when somebody reads it.
+"""ComponentStatus: the health of the parts of this server, computed on every read.
 
 Deprecated, but charts and consoles still look at it; `/livez` and `/readyz` report the same and more.
 """

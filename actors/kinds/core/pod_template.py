@@ -58,7 +58,7 @@ COLUMNS = (
     Column(
         "Pod Labels",
         "string",
-        "Labels of pods that are created from it.",
+        "Labels of pods made from it.",
         lambda stored, _: labels_or_none(stored["template"]["metadata"].get("labels", {})),
     ),
 )

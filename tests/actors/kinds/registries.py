@@ -9,9 +9,9 @@ from actors.kinds.registry import Registry
 from actors.names import Names
 
 
-async def without_numbers(_: Sequence[str]) -> None:
+async def allocate_no_type_ids(_: Sequence[str]) -> None:
     """Allocate nothing: these tests store no objects, so no type needs an id."""
 
 
 def registry_of(names: Names) -> Registry:
-    return Registry(built_in(names), without_numbers)
+    return Registry(built_in(names), allocate_no_type_ids)

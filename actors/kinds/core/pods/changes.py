@@ -94,9 +94,9 @@ def _in_old_units(old: dict[str, str], new: dict[str, str]) -> dict[str, str]:
 
 def added_container_rules(errors: FieldErrors, new: list[Object], old: list[Object]) -> None:
     """Ephemeral containers cannot be changed or removed."""
-    field, kept = "spec.ephemeralContainers", {one["name"]: one for one in new}
+    field, by_name = "spec.ephemeralContainers", {one["name"]: one for one in new}
     for before in old:
-        name, after = quoted(before["name"]), kept.get(before["name"])
+        name, after = quoted(before["name"]), by_name.get(before["name"])
         if after is None:
             errors.add(forbidden(field, f"existing ephemeral containers {name} may not be removed\n"))
         elif after != before:
