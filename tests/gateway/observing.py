@@ -20,8 +20,8 @@ class Record:
     path: str
     audit_id: bytes
     stages: list[str] = field(default_factory=lambda: ["received"])
-    asked: Attributes | None = None
-    decided: Decision | None = None
+    observed_attributes: Attributes | None = None
+    observed_decision: Decision | None = None
     error: BaseException | None = None
     status: int = -1
     sent: int = -1
@@ -34,11 +34,11 @@ class Record:
 
     def attributes(self, attributes: Attributes) -> None:
         self._note("attributes")
-        self.asked = attributes
+        self.observed_attributes = attributes
 
     def decision(self, decision: Decision) -> None:
         self._note("decision")
-        self.decided = decision
+        self.observed_decision = decision
 
     def response_started(self, status: int) -> None:
         self._note("started")
@@ -52,7 +52,7 @@ class Record:
         self._note("complete")
         assert self.status in (-1, status), "the status differs from that of the head"
         self.status, self.sent, self.cut_off = status, sent, cut_off
-        self.observer.moved.unpark_all()
+        self.observer.changed.unpark_all()
 
     @property
     def end(self) -> tuple[int, int, bool]:
@@ -63,7 +63,7 @@ class Record:
 class Observer:
     def __init__(self) -> None:
         self.records: list[Record] = []
-        self.moved = trio.lowlevel.ParkingLot()
+        self.changed = trio.lowlevel.ParkingLot()
 
     def received(self, request: Request) -> Record:
         record = Record(self, request.method, request.path, b"observed-%d" % len(self.records))
@@ -77,4 +77,4 @@ class Observer:
             if len(found) >= count and all(record.stages[-1] == "complete" for record in found):
                 assert len(found) == count
                 return found
-            await self.moved.park()
+            await self.changed.park()

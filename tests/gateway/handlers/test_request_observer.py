@@ -22,10 +22,10 @@ async def test_write_and_read_are_recorded() -> None:
         create, get = await observer.ended(2, PATH)
     assert [create.stages, get.stages] == [STAGES, STAGES]
     assert (create.end, get.end) == ((201, len(made.body), False), (200, len(read.body), False))
-    assert create.asked is not None and get.asked is not None
-    assert create.asked[1:] == ("create", "", "v1", "configmaps", "", "default", "", PATH, True)
-    assert (get.asked.user.name, get.asked.name) == ("admin", "a")
-    assert create.decided == ALLOWED
+    assert create.observed_attributes is not None and get.observed_attributes is not None
+    assert create.observed_attributes[1:] == ("create", "", "v1", "configmaps", "", "default", "", PATH, True)
+    assert (get.observed_attributes.user.name, get.observed_attributes.name) == ("admin", "a")
+    assert create.observed_decision == ALLOWED
 
 
 async def test_compressed_response_counts_compressed_bytes() -> None:
@@ -56,7 +56,7 @@ async def test_refused_request_is_recorded(
         response = await api.ask("GET", path, token=token)
         [record] = await observer.ended(1, path)
     assert (record.stages, record.end) == (stages, (status, len(response.body), False))
-    assert record.decided == (None if status == 401 else NO_OPINION)
+    assert record.observed_decision == (None if status == 401 else NO_OPINION)
 
 
 @pytest.mark.parametrize(

@@ -22,12 +22,12 @@ class Provider:
     """A token method that waits until the test releases it; it authenticates `bob-...` tokens as bob, and no others."""
 
     def __init__(self) -> None:
-        self.asked = trio.Event()
-        self.responses = trio.Event()
+        self.called = trio.Event()
+        self.released = trio.Event()
 
     async def authenticate(self, token: bytes, audiences: tuple[str, ...]) -> Authenticated | None:
-        self.asked.set()
-        await self.responses.wait()
+        self.called.set()
+        await self.released.wait()
         return Authenticated(BOB, audiences=audiences) if token.startswith(b"bob-") else None
 
 
@@ -36,8 +36,8 @@ class Webhook:
 
     def __init__(self, decision: Decision) -> None:
         self.decision = decision
-        self.asked = trio.Event()
-        self.responses = trio.Event()
+        self.called = trio.Event()
+        self.released = trio.Event()
         self.seen: list[Attributes] = []
 
     def authorize(self, attributes: Attributes) -> Decision | Awaitable[Decision]:
@@ -45,15 +45,15 @@ class Webhook:
 
     async def _ask(self, attributes: Attributes) -> Decision:
         self.seen.append(attributes)
-        self.asked.set()
-        await self.responses.wait()
+        self.called.set()
+        await self.released.wait()
         return self.decision
 
     def rules(self, user: User, namespace: str) -> Rules:
         return Rules()
 
 
-async def ask_slowly(api: Api, token: str, responses: list[ApiResponse]) -> None:
+async def collect_response(api: Api, token: str, responses: list[ApiResponse]) -> None:
     responses.append(await api.ask("GET", PATH, token=token))
 
 
@@ -62,13 +62,13 @@ async def test_slow_authenticator_delays_no_other_request() -> None:
     responses: list[ApiResponse] = []
     async with served(extensions=Extensions(token_methods=[provider])) as api:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(ask_slowly, api, "bob-1", responses)
-            nursery.start_soon(ask_slowly, api, "nobody", responses)
-            await provider.asked.wait()
+            nursery.start_soon(collect_response, api, "bob-1", responses)
+            nursery.start_soon(collect_response, api, "nobody", responses)
+            await provider.called.wait()
             assert (await api.ask("GET", PATH, token=ADMIN)).status == 200
             assert (await api.ask("POST", PATH, config_map("a"), token=ADMIN)).status == 201
             assert responses == []
-            provider.responses.set()
+            provider.released.set()
         assert sorted(response.status for response in responses) == [200, 401]
 
 
@@ -77,11 +77,11 @@ async def test_slow_authorizer_delays_no_other_request() -> None:
     responses: list[ApiResponse] = []
     async with served(extensions=Extensions(authorizers=[webhook])) as api:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(ask_slowly, api, ALICE, responses)
-            await webhook.asked.wait()
+            nursery.start_soon(collect_response, api, ALICE, responses)
+            await webhook.called.wait()
             assert (await api.ask("GET", PATH, token=ADMIN)).status == 200
             assert responses == []
-            webhook.responses.set()
+            webhook.released.set()
         assert [response.status for response in responses] == [200]
     [seen] = webhook.seen
     assert seen[1:] == ("list", "", "v1", "configmaps", "", "default", "", PATH, True)
@@ -90,7 +90,7 @@ async def test_slow_authorizer_delays_no_other_request() -> None:
 
 async def test_denial_ends_the_chain_and_its_reason_is_in_the_403() -> None:
     first, second = Webhook(Decision(Verdict.DENY, "not on a Sunday")), Webhook(ALLOWED)
-    first.responses.set()
+    first.released.set()
     async with served(extensions=Extensions(authorizers=[first, second])) as api:
         status = (await api.ask("GET", PATH, token=ALICE)).expect(403)
         assert status["message"].endswith('in the namespace "default": not on a Sunday')
@@ -108,7 +108,7 @@ async def test_reasons_of_all_authorizers_are_in_the_403() -> None:
 
 async def test_apply_and_put_wait_for_the_create_decision() -> None:
     webhook = Webhook(ALLOWED)
-    webhook.responses.set()
+    webhook.released.set()
     lease = "/apis/coordination.cluster.io/v1/namespaces/default/leases/l"
     async with served(extensions=Extensions(authorizers=[webhook])) as api:
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
@@ -128,8 +128,8 @@ async def test_apply_and_put_wait_for_the_create_decision() -> None:
 
 async def test_reviews_wait_for_slow_access_checks() -> None:
     provider, webhook = Provider(), Webhook(Decision(Verdict.DENY, "not on a Sunday"))
-    provider.responses.set()
-    webhook.responses.set()
+    provider.released.set()
+    webhook.released.set()
     async with served(extensions=Extensions([provider], [webhook])) as api:
         spec = {"token": "bob-1", "audiences": ["vault"]}
         path = "/apis/authentication.cluster.io/v1/tokenreviews"

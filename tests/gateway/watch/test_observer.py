@@ -58,7 +58,7 @@ async def test_watch_that_times_out_is_reported_complete(transport: str, mock_cl
     assert [record.stages for record in records] == [STAGES] * 2
     assert records[0].end == (status(transport), size(watch, transport), False)
     assert records[1].end == (status(transport), size(other, transport), False)
-    assert records[0].asked is not None and records[0].asked.verb == "watch"
+    assert records[0].observed_attributes is not None and records[0].observed_attributes.verb == "watch"
 
 
 @transports
