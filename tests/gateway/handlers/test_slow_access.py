@@ -100,7 +100,7 @@ async def test_denial_ends_the_chain_and_its_reason_is_in_the_403() -> None:
 async def test_reasons_of_all_authorizers_are_in_the_403() -> None:
     authorizers = [Webhook(Decision(Verdict.NO_OPINION, reason)) for reason in ("no such team", "no badge")]
     for authorizer in authorizers:
-        authorizer.responses.set()
+        authorizer.released.set()
     async with served(extensions=Extensions(authorizers=authorizers)) as api:
         status = (await api.ask("GET", PATH, token=ALICE)).expect(403)
         assert status["message"].endswith(": no such team\nno badge")
