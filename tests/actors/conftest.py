@@ -1,4 +1,4 @@
-"""Commits happen in the event loop's own thread, however slow the machine: virtual time does not wait for threads."""
+"""Commits run in the thread of the event loop, even on a slow machine: virtual time does not wait for threads."""
 
 import math
 

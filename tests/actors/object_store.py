@@ -1,8 +1,7 @@
 """The API without HTTP: journal, actors and reads in one process, called directly.
 
-`Verbs` is the vocabulary of the behaviour tests: the same tests run on `Store` here, which is journal, actors and
-reads in one task, and over HTTP (`tests/gateway/api.py`). Answers are documents; a refusal is `Refused` with the
-reason that a Status would give.
+`Verbs` is the interface of the behaviour tests: the same tests run on `Store` here and over HTTP
+(`tests/gateway/api.py`). Results are documents; an error is `Refused` with the reason of a Status.
 
     async with open_store() as store:
         made = await store.create("configmaps", {"metadata": {"name": "a"}})
@@ -79,7 +78,7 @@ class ManualClock:
 
 
 class Verbs(Protocol):
-    """What every implementation can be asked. A namespace of None means all of them."""
+    """The operations of every implementation. A namespace of None means all namespaces."""
 
     clock: ManualClock
 

@@ -55,11 +55,11 @@ async def test_reply_may_come_before_or_after_the_wait():
     late: Reply[int] = Reply()
     async with trio.open_nursery() as nursery:
 
-        async def answer():
+        async def complete():
             await wait_all_tasks_blocked()
             late.succeed(2)
 
-        nursery.start_soon(answer)
+        nursery.start_soon(complete)
         assert await late.wait() == 2
 
 

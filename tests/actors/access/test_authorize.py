@@ -25,17 +25,17 @@ def allowed(mode: str, attributes: Attributes) -> bool:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(
-    "asked", [Attributes(ADMIN, "delete", resource="nodes", name="a"), path("post", "/x", ADMIN)]
+    "attributes", [Attributes(ADMIN, "delete", resource="nodes", name="a"), path("post", "/x", ADMIN)]
 )
-def test_system_masters_are_allowed_everything(mode: str, asked: Attributes) -> None:
-    assert allowed(mode, asked)
+def test_system_masters_are_allowed_everything(mode: str, attributes: Attributes) -> None:
+    assert allowed(mode, attributes)
 
 
 @pytest.mark.parametrize("mode", ["RBAC", "Node,RBAC"])
 @pytest.mark.parametrize("user", [ALICE, ANONYMOUS_USER])
 def test_other_users_get_no_access_to_resources(mode: str, user: User) -> None:
-    asked = Attributes(user, "get", resource="configmaps", namespace="x", name="a", path="/version")
-    assert not allowed(mode, asked)
+    attributes = Attributes(user, "get", resource="configmaps", namespace="x", name="a", path="/version")
+    assert not allowed(mode, attributes)
 
 
 def test_always_allow_allows_anonymous_requests() -> None:
@@ -62,7 +62,7 @@ def test_other_paths_are_not_allowed(user: User, closed: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "text"),
+    ("attributes", "text"),
     [
         (path("get", "/metrics"), 'forbidden: User "alice" cannot get path "/metrics"'),
         (
@@ -82,10 +82,10 @@ def test_other_paths_are_not_allowed(user: User, closed: str) -> None:
         ),
     ],
 )
-def test_forbidden_message_names_user_verb_and_resource(asked: Attributes, text: str) -> None:
-    assert forbidden(asked).message == text
+def test_forbidden_message_names_user_verb_and_resource(attributes: Attributes, text: str) -> None:
+    assert forbidden(attributes).message == text
 
 
 def test_forbidden_message_ends_with_the_reason() -> None:
-    asked = Attributes(ALICE, "get", resource="secrets", namespace="x", name="s")
-    assert forbidden(asked, "no relationship found").message.endswith(": no relationship found")
+    attributes = Attributes(ALICE, "get", resource="secrets", namespace="x", name="s")
+    assert forbidden(attributes, "no relationship found").message.endswith(": no relationship found")

@@ -24,11 +24,11 @@ class Fixed:
 
     def __init__(self, decision: Decision, rules: Rules = PODS) -> None:
         self.decision = decision
-        self.asked = 0
+        self.calls = 0
         self._rules = rules
 
     def authorize(self, attributes: Attributes) -> Decision | Awaitable[Decision]:
-        self.asked += 1
+        self.calls += 1
         return self.decision
 
     def rules(self, user: User, namespace: str) -> Rules:
@@ -39,7 +39,7 @@ class Slow(Fixed):
     """Returns an awaitable of its decision."""
 
     def authorize(self, attributes: Attributes) -> Awaitable[Decision]:
-        self.asked += 1
+        self.calls += 1
         return self._wait()
 
     async def _wait(self) -> Decision:
@@ -63,7 +63,7 @@ async def test_first_opinion_ends_the_chain(
 ) -> None:
     before, after = kind(unsure("not mine")), Fixed(ALLOWED)
     assert await decide(before, kind(decision), after) == decision
-    assert (before.asked, after.asked) == (1, 0)
+    assert (before.calls, after.calls) == (1, 0)
 
 
 @pytest.mark.parametrize(

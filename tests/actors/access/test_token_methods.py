@@ -21,12 +21,12 @@ class Known:
     def __init__(self, token: bytes, user: User = BOB) -> None:
         self.token = token
         self.user = user
-        self.asked: list[tuple[str, ...]] = []
+        self.calls: list[tuple[str, ...]] = []
 
     def authenticate(
         self, token: bytes, audiences: tuple[str, ...]
     ) -> Authenticated | Awaitable[Authenticated | None] | None:
-        self.asked.append(audiences)
+        self.calls.append(audiences)
         return self._found(token, audiences)
 
     def _found(self, token: bytes, audiences: tuple[str, ...]) -> Authenticated | None:
@@ -35,7 +35,7 @@ class Known:
 
 class Slow(Known):
     def authenticate(self, token: bytes, audiences: tuple[str, ...]) -> Awaitable[Authenticated | None]:
-        self.asked.append(audiences)
+        self.calls.append(audiences)
         return self._wait(token, audiences)
 
     async def _wait(self, token: bytes, audiences: tuple[str, ...]) -> Authenticated | None:
@@ -56,7 +56,7 @@ async def authenticate(header: bytes, *methods: TokenMethod) -> Authenticated:
 async def test_first_success_wins(kind: type[Known], autojump_clock: trio.testing.MockClock) -> None:
     first, second, third = kind(b"other"), kind(b"t"), kind(b"t", User("carol"))
     assert (await authenticate(b"Bearer t", first, second, third)).user == SIGNED_IN
-    assert (len(first.asked), len(second.asked), len(third.asked)) == (1, 1, 0)
+    assert (len(first.calls), len(second.calls), len(third.calls)) == (1, 1, 0)
 
 
 @pytest.mark.parametrize("kind", [Known, Slow])
@@ -76,11 +76,11 @@ def test_known_token_needs_no_coroutine() -> None:
     assert isinstance(authenticator(slow).authenticate(b"Bearer static", None), Authenticated)
     assert isinstance(authenticator(Known(b"t"), slow).authenticate(b"bearer t", None), Authenticated)
     assert isinstance(authenticator(slow).authenticate(None, None), Authenticated)
-    assert slow.asked == []
+    assert slow.calls == []
 
 
 async def test_audiences_are_passed_to_methods_and_returned() -> None:
     method = Known(b"static")
     found = authenticator(method).by_token(b"static", ("vault",))
     assert found == Authenticated(SIGNED_IN, audiences=("vault",)), "static tokens are for this server alone"
-    assert method.asked == [("vault",)]
+    assert method.calls == [("vault",)]

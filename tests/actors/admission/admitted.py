@@ -1,4 +1,4 @@
-"""What one plugin makes of an object, through the chain that a server compiles; the object itself must not change."""
+"""Runs one plugin through a compiled chain and returns the changed object; asserts that the original is unchanged."""
 
 from __future__ import annotations
 

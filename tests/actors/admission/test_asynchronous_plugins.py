@@ -1,4 +1,4 @@
-"""Plugins that wait for somebody outside: the write leaves the actor, and nobody else waits with it."""
+"""Asynchronous plugins: the write waits outside the actor, and other writes do not wait for it."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ async def nothing(_: AdmissionRequest) -> None:
 
 
 class Outside(AsyncPlugin):
-    """Takes ten seconds over what is labelled slow; `meanwhile` happens then."""
+    """Waits ten seconds for objects with the label slow, and runs `meanwhile` in that time."""
 
     name = "Outside"
 
     def __init__(self, meanwhile: Callable[[AdmissionRequest], Awaitable[Any]] = nothing) -> None:
-        self.asked: list[AdmissionRequest] = []
+        self.requests: list[AdmissionRequest] = []
         self.meanwhile = meanwhile
 
     def is_slow(self, request: AdmissionRequest) -> bool:
@@ -43,7 +43,7 @@ class Outside(AsyncPlugin):
     async def admit(self, request: AdmissionRequest) -> Admitted:
         if not self.is_slow(request):
             return Admitted()
-        self.asked.append(request)
+        self.requests.append(request)
         await trio.sleep(SECONDS)
         await self.meanwhile(request)
         return self.outcome(request)
@@ -59,7 +59,7 @@ class Mutating(Outside):
         if request.object is None:
             return Admitted()
         metadata = request.object["metadata"]
-        annotations = {**metadata.get("annotations", {}), "asked": str(len(self.asked))}
+        annotations = {**metadata.get("annotations", {}), "asked": str(len(self.requests))}
         return Admitted({**request.object, "metadata": {**metadata, "annotations": annotations}})
 
 
@@ -76,7 +76,7 @@ def quick(name: str = "a", **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("plugin", [Mutating, Validating])
-async def test_a_thousand_slow_writes_delay_no_quick_one(
+async def test_thousand_slow_writes_do_not_delay_a_fast_one(
     plugin: type[Outside], autojump_clock: MockClock
 ) -> None:
     async with open_store(plugin()) as store, trio.open_nursery() as nursery:
@@ -92,14 +92,14 @@ async def test_a_thousand_slow_writes_delay_no_quick_one(
         assert store.directory.admission_statistics().running == 0
 
 
-async def test_what_it_makes_of_the_object_is_stored(autojump_clock: MockClock) -> None:
+async def test_changes_of_an_asynchronous_plugin_are_stored(autojump_clock: MockClock) -> None:
     async with open_store(Mutating()) as store:
         made = await store.create("configmaps", slow(data={"x": "y"}))
         assert made["metadata"]["annotations"] == {"asked": "1"}
         assert (await store.get("configmaps", "a"))["data"] == {"x": "y"}
 
 
-async def test_mutating_and_validating_one_after_the_other(autojump_clock: MockClock) -> None:
+async def test_mutating_plugin_runs_before_validating_plugin(autojump_clock: MockClock) -> None:
     mutating, validating = Mutating(), Validating()
     async with open_store(mutating, validating) as store:
         definition = store.definition("configmaps")
@@ -108,14 +108,14 @@ async def test_mutating_and_validating_one_after_the_other(autojump_clock: MockC
         began = trio.current_time()
         outcome = await store.directory.ask(definition, command)
         assert trio.current_time() == began + 2 * SECONDS
-        (seen,) = validating.asked
+        (seen,) = validating.requests
         assert seen.object is not None and seen.object["metadata"]["annotations"] == {"asked": "1"}
         assert seen.object["metadata"]["uid"] == command.context.uid
         assert getattr(outcome, "warnings", None) == ("asked",)
 
 
 @pytest.mark.parametrize("plugin", [Mutating, Validating])
-async def test_an_object_that_moved_is_prepared_again(
+async def test_write_is_prepared_again_if_the_object_changed(
     plugin: type[Outside], autojump_clock: MockClock
 ) -> None:
     outside = plugin()
@@ -123,7 +123,7 @@ async def test_an_object_that_moved_is_prepared_again(
         await store.create("configmaps", quick())
 
         async def move(request: AdmissionRequest) -> None:
-            if len(outside.asked) == 1:
+            if len(outside.requests) == 1:
                 await store.replace("configmaps", quick(data={"moved": "y"}))
 
         outside.meanwhile = move
@@ -132,26 +132,26 @@ async def test_an_object_that_moved_is_prepared_again(
         await store.directory.ask(store.definition("configmaps"), patch)
         found = await store.get("configmaps", "a")
         assert found["data"] == {"moved": "y"} and found["metadata"]["labels"] == {"slow": ""}
-        first, second = outside.asked
+        first, second = outside.requests
         assert "data" not in (first.old or {}) and (second.old or {})["data"] == {"moved": "y"}
 
 
-async def test_it_is_prepared_again_a_few_times_only(autojump_clock: MockClock) -> None:
+async def test_retries_are_limited(autojump_clock: MockClock) -> None:
     outside = Mutating()
     async with open_store(outside) as store:
         await store.create("configmaps", quick())
 
         async def move(request: AdmissionRequest) -> None:
-            await store.replace("configmaps", quick(data={"moved": str(len(outside.asked))}))
+            await store.replace("configmaps", quick(data={"moved": str(len(outside.requests))}))
 
         outside.meanwhile = move
         with pytest.raises(Refused, match="the object has been modified") as refused:
             await store.replace("configmaps", slow())
         assert refused.value.reason == "Conflict"
-        assert len(outside.asked) == MAX_RETRIES + 1
+        assert len(outside.requests) == MAX_RETRIES + 1
 
 
-async def test_a_write_that_names_a_version_is_not_repeated(autojump_clock: MockClock) -> None:
+async def test_write_with_a_resource_version_is_not_retried(autojump_clock: MockClock) -> None:
     outside = Mutating()
     async with open_store(outside) as store:
         made = await store.create("configmaps", quick())
@@ -164,11 +164,11 @@ async def test_a_write_that_names_a_version_is_not_repeated(autojump_clock: Mock
         named["metadata"]["resourceVersion"] = made["metadata"]["resourceVersion"]
         with pytest.raises(Refused) as refused:
             await store.replace("configmaps", named)
-        assert refused.value.reason == "Conflict" and len(outside.asked) == 1
+        assert refused.value.reason == "Conflict" and len(outside.requests) == 1
 
 
-async def test_an_object_has_not_moved_by_being_committed(autojump_clock: MockClock) -> None:
-    """The update meets the create before that is committed, and comes back long after."""
+async def test_commit_of_the_same_object_causes_no_retry(autojump_clock: MockClock) -> None:
+    """The update is decided before the create is committed, and continues long after."""
     outside = Mutating()
     outside.mutates = (rule(UPDATE, of=(CONFIG_MAPS,)),)
     async with open_store(outside) as store:
@@ -182,12 +182,12 @@ async def test_an_object_has_not_moved_by_being_committed(autojump_clock: MockCl
         for envelope in envelopes:
             await envelope.reply.wait()
         assert (await store.get("configmaps", "a"))["data"] == {"x": "y"}
-        assert len(outside.asked) == 1
+        assert len(outside.requests) == 1
 
 
 @pytest.mark.parametrize("plugin", [Mutating, Validating])
 @pytest.mark.parametrize("verb", ["replace", "patch", "delete"])
-async def test_an_object_that_was_deleted_meanwhile(
+async def test_object_deleted_meanwhile_is_not_found(
     plugin: type[Outside], verb: str, autojump_clock: MockClock
 ) -> None:
     outside = plugin()
@@ -200,7 +200,7 @@ async def test_an_object_that_was_deleted_meanwhile(
             await store.delete("configmaps", "a")
 
         await store.create("configmaps", slow())
-        outside.asked.clear()
+        outside.requests.clear()
         outside.meanwhile = remove
         changed = definition.schema.decode_object(slow(data={"x": "y"})).object
         command = {
@@ -214,7 +214,9 @@ async def test_an_object_that_was_deleted_meanwhile(
 
 
 @pytest.mark.parametrize("plugin", [Mutating, Validating])
-async def test_a_name_that_was_taken_meanwhile(plugin: type[Outside], autojump_clock: MockClock) -> None:
+async def test_name_created_meanwhile_already_exists(
+    plugin: type[Outside], autojump_clock: MockClock
+) -> None:
     outside = plugin()
     async with open_store(outside) as store:
 
@@ -227,7 +229,7 @@ async def test_a_name_that_was_taken_meanwhile(plugin: type[Outside], autojump_c
         assert refused.value.reason == "AlreadyExists"
 
 
-async def test_a_namespace_that_went_meanwhile(autojump_clock: MockClock) -> None:
+async def test_create_is_refused_if_the_namespace_is_deleted_meanwhile(autojump_clock: MockClock) -> None:
     outside = Validating()
     async with open_store(outside) as store:
         await store.create("namespaces", quick("gone"))
@@ -242,7 +244,7 @@ async def test_a_namespace_that_went_meanwhile(autojump_clock: MockClock) -> Non
 
 @pytest.mark.parametrize("plugin", [Mutating, Validating])
 @pytest.mark.parametrize("error", [Forbidden(CONFIG_MAPS, "a", "no"), RuntimeError("broken")])
-async def test_one_that_raises_refuses(
+async def test_plugin_that_raises_refuses_the_write(
     plugin: type[Outside], error: Exception, autojump_clock: MockClock
 ) -> None:
     async def refuse(request: AdmissionRequest) -> None:
@@ -270,19 +272,19 @@ async def allocates(store: Store, name: str) -> str:
     return "free"
 
 
-async def test_what_was_allocated_is_validated_stored_and_held_meanwhile(autojump_clock: MockClock) -> None:
+async def test_allocated_address_stays_reserved_during_the_call(autojump_clock: MockClock) -> None:
     outside = Validating()
     async with open_store(outside) as store, trio.open_nursery() as nursery:
         nursery.start_soon(store.create, "services", service("a"))
         await wait_all_tasks_blocked()
         assert await allocates(store, "b") == "Invalid"
         await trio.sleep(SECONDS + 1)
-        (seen,) = outside.asked
+        (seen,) = outside.requests
         found = await store.get("services", "a")
         assert seen.object is not None and seen.object["spec"]["clusterIP"] == found["spec"]["clusterIP"]
 
 
-async def test_a_cancelled_caller_leaves_nothing_behind(autojump_clock: MockClock) -> None:
+async def test_cancelled_caller_releases_its_reservations(autojump_clock: MockClock) -> None:
     outside = Validating()
     async with open_store(outside) as store:
         with trio.move_on_after(SECONDS / 2):
@@ -294,7 +296,7 @@ async def test_a_cancelled_caller_leaves_nothing_behind(autojump_clock: MockCloc
         assert (await store.list("services"))["items"] == []
 
 
-async def test_a_refused_write_gives_back_what_was_allocated(autojump_clock: MockClock) -> None:
+async def test_refused_write_releases_its_reservations(autojump_clock: MockClock) -> None:
     async def refuse(request: AdmissionRequest) -> None:
         raise Forbidden(SERVICES, "a", "no")
 
@@ -304,16 +306,16 @@ async def test_a_refused_write_gives_back_what_was_allocated(autojump_clock: Moc
         assert await allocates(store, "b") == "free"
 
 
-async def test_dry_runs_are_flagged_and_stored_nowhere(autojump_clock: MockClock) -> None:
+async def test_dry_run_is_flagged_and_stores_nothing(autojump_clock: MockClock) -> None:
     outside = Mutating()
     async with open_store(outside) as store:
         made = await store.create("configmaps", slow(), dryRun="All")
         assert made["metadata"]["annotations"] == {"asked": "1"}
-        assert [request.dry_run for request in outside.asked] == [True]
+        assert [request.dry_run for request in outside.requests] == [True]
         assert (await store.list("configmaps"))["items"] == []
 
 
-async def test_their_number_is_bounded(autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_number_of_calls_is_bounded(autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls.AdmissionCalls.__init__, "__defaults__", (3,))
     async with open_store(Mutating()) as store, trio.open_nursery() as nursery:
         for number in range(3):
@@ -327,7 +329,7 @@ async def test_their_number_is_bounded(autojump_clock: MockClock, monkeypatch: p
         assert (await store.create("configmaps", slow()))["metadata"]["name"] == "a"
 
 
-async def test_a_server_that_stops_responds_to_them(autojump_clock: MockClock) -> None:
+async def test_waiting_writes_get_an_error_when_the_server_stops(autojump_clock: MockClock) -> None:
     async with open_store(Mutating()) as store:
         errors: list[RequestError] = []
         definition = store.definition("configmaps")
@@ -348,7 +350,7 @@ async def test_a_server_that_stops_responds_to_them(autojump_clock: MockClock) -
         assert (await store.list("configmaps"))["items"] == []
 
 
-async def test_commands_come_back_unchanged(autojump_clock: MockClock) -> None:
+async def test_commands_are_unchanged_by_asynchronous_steps(autojump_clock: MockClock) -> None:
     """Deletes have no object, only an old one."""
     outside = Validating()
     async with open_store(outside) as store:
@@ -356,11 +358,11 @@ async def test_commands_come_back_unchanged(autojump_clock: MockClock) -> None:
         context = store.write_contexts.new("u", "m")
         command = Delete("v1", "default", "a", context, DeleteOptions())
         await store.directory.ask(store.definition("configmaps"), command)
-        assert outside.asked[-1].operation == DELETE and outside.asked[-1].object is None
+        assert outside.requests[-1].operation == DELETE and outside.requests[-1].object is None
         assert (await store.list("configmaps"))["items"] == []
 
 
-async def test_a_write_that_concerns_no_plugin_has_an_empty_chain() -> None:
+async def test_write_that_concerns_no_plugin_has_an_empty_chain() -> None:
     async with open_store(Mutating()) as store:
         secrets = store.definition("secrets")
         commands = store.directory.actor(secrets)._commands

@@ -1,4 +1,4 @@
-"""A claim grows when it is bound and its class lets volumes grow, and not otherwise."""
+"""A claim may grow only if it is bound and its storage class allows expansion."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def bind(store: Store, class_name: str) -> None:
     await store.replace("persistentvolumeclaims", found, subresource="status")
 
 
-async def test_growth_needs_a_class_that_allows_it(store: Store) -> None:
+async def test_bound_claim_grows_if_its_class_allows_expansion(store: Store) -> None:
     await store.create(
         "storageclasses",
         {"metadata": {"name": "fast"}, "provisioner": "example.com/x", "allowVolumeExpansion": True},

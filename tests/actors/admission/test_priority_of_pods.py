@@ -1,4 +1,4 @@
-"""Pods get the number behind their priority class; one class at most is everybody's default."""
+"""Pods get the priority of their priority class; at most one class is the default."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ async def resolved(store: Store, **spec: Any) -> dict[str, Any]:
     return {key: made[key] for key in ("priorityClassName", "priority", "preemptionPolicy") if key in made}
 
 
-async def test_without_classes() -> None:
+async def test_pod_without_class_gets_priority_zero() -> None:
     async with open_store() as store:
         assert await resolved(store) == {"priority": 0, "preemptionPolicy": "PreemptLowerPriority"}
 
 
-async def test_classes_by_name_and_by_default() -> None:
+async def test_pod_gets_the_priority_of_its_named_or_default_class() -> None:
     async with open_store() as store:
         await add_class(store, "high", 7, preemptionPolicy="Never")
         high = {"priorityClassName": "high", "priority": 7, "preemptionPolicy": "Never"}
@@ -43,7 +43,7 @@ async def test_classes_by_name_and_by_default() -> None:
         assert (await resolved(store))["priority"] == 0
 
 
-async def test_what_is_said_must_be_what_is_meant() -> None:
+async def test_priority_that_differs_from_its_class_is_refused() -> None:
     async with open_store() as store:
         await add_class(store, "high", 7)
         high = {"priorityClassName": "high"}
@@ -66,7 +66,7 @@ async def test_what_is_said_must_be_what_is_meant() -> None:
             assert refused.value.message == f'pods "p" is forbidden: {text}'
 
 
-async def test_clients_that_do_not_know_of_it_take_nothing_away() -> None:
+async def test_update_without_priority_keeps_it() -> None:
     async with open_store() as store:
         made = await store.create("pods", pod())
         known = {
@@ -76,7 +76,7 @@ async def test_clients_that_do_not_know_of_it_take_nothing_away() -> None:
         assert changed["spec"] == made["spec"]
 
 
-async def test_one_default() -> None:
+async def test_second_default_class_is_refused() -> None:
     async with open_store() as store:
         await add_class(store, "a", 1, globalDefault=True)
         with pytest.raises(

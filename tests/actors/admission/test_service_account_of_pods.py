@@ -1,4 +1,4 @@
-"""Every pod runs as an account, has its token to hand, and uses no more than the account lists."""
+"""Every pod runs as a service account, mounts its token, and uses only the secrets that the account allows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def refusal(store: Store, document: dict[str, Any]) -> str:
     return refused.value.message.removeprefix('pods "p" is forbidden: ')
 
 
-async def test_the_default_account_with_its_token() -> None:
+async def test_pod_gets_the_default_account_and_its_token() -> None:
     async with open_store() as store:
         own = {"name": "own", "image": "i", "volumeMounts": [{"name": "v", "mountPath": PATH}]}
         init = {"name": "i", "image": "i"}
@@ -68,7 +68,7 @@ async def test_the_default_account_with_its_token() -> None:
         assert list(spec)[:3] == ["volumes", "initContainers", "containers"]
 
 
-async def test_a_volume_that_is_there_is_used() -> None:
+async def test_existing_token_volume_is_used() -> None:
     async with open_store() as store:
         volume = {"name": "cluster-api-access-mine", "emptyDir": {}}
         made = await store.create("pods", pod(volumes=[volume]))
@@ -80,7 +80,7 @@ async def test_a_volume_that_is_there_is_used() -> None:
     ("account", "own", "mounted"),
     [(None, None, True), (False, None, False), (False, True, True), (True, False, False)],
 )
-async def test_tokens_can_be_switched_off(account: bool | None, own: bool | None, mounted: bool) -> None:
+async def test_token_mount_can_be_disabled(account: bool | None, own: bool | None, mounted: bool) -> None:
     async with open_store() as store:
         said = {} if account is None else {"automountServiceAccountToken": account}
         await store.create("serviceaccounts", {"metadata": {"name": "x"}, **said})
@@ -89,7 +89,7 @@ async def test_tokens_can_be_switched_off(account: bool | None, own: bool | None
         assert ("volumes" in made["spec"]) is mounted
 
 
-async def test_secrets_to_pull_with_come_from_the_account() -> None:
+async def test_image_pull_secrets_come_from_the_account() -> None:
     async with open_store() as store:
         account = {"metadata": {"name": "x"}, "imagePullSecrets": [{"name": "s"}]}
         await store.create("serviceaccounts", account)
@@ -99,14 +99,14 @@ async def test_secrets_to_pull_with_come_from_the_account() -> None:
         assert (await store.create("pods", own))["spec"]["imagePullSecrets"] == [{"name": "o"}]
 
 
-async def test_an_account_must_be_there() -> None:
+async def test_missing_account_is_refused() -> None:
     async with open_store() as store:
         assert await refusal(store, pod(serviceAccountName="x")) == (
             'error looking up service account default/x: serviceaccount "x" not found'
         )
 
 
-async def test_accounts_that_list_what_may_be_used() -> None:
+async def test_secrets_that_the_account_does_not_list_are_refused() -> None:
     async with open_store() as store:
         strict = {"annotations": {"cluster.io/enforce-mountable-secrets": "true"}, "name": "x"}
         listed = {"secrets": [{"name": "ok"}], "imagePullSecrets": [{"name": "pull"}]}
@@ -164,12 +164,12 @@ async def test_accounts_that_list_what_may_be_used() -> None:
         ),
     ],
 )
-async def test_mirrors_refer_to_nothing(spec: Any, why: str) -> None:
+async def test_mirror_pod_may_not_reference_accounts_or_secrets(spec: Any, why: str) -> None:
     async with open_store() as store:
         assert await refusal(store, pod(MIRROR, nodeName="n", **spec)) == why
 
 
-async def test_mirrors_get_nothing() -> None:
+async def test_mirror_pod_gets_no_account() -> None:
     async with open_store() as store:
         made = await store.create("pods", pod(MIRROR, nodeName="n"))
         assert "serviceAccountName" not in made["spec"] and "volumes" not in made["spec"]

@@ -1,4 +1,4 @@
-"""Certificate requests say who asks and when they were judged, whatever the client said of the first."""
+"""The server sets the requesting user and the condition times of certificate signing requests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def request(
     return AdmissionRequest(operation, REQUESTS, "", "a", subresource, new, old, "alice", False, context)
 
 
-def test_who_asks() -> None:
+def test_requesting_user_is_set() -> None:
     claimed = {"username": "admin", "uid": "0", "groups": ["system:masters"], "extra": {"x": ["y"]}}
     new = {"metadata": {}, "spec": {"request": "", "signerName": "a.b/c", **claimed}, "status": {}}
     completed = SigningRequests(CLUSTER).complete(request("CREATE", new))
@@ -44,7 +44,7 @@ def condition(kind: str, updated: str | None = None, since: str | None = None) -
     return {"type": kind, "status": "True", "lastUpdateTime": updated, "lastTransitionTime": since}
 
 
-def test_when_it_was_judged() -> None:
+def test_condition_times_are_set() -> None:
     new = {"status": {"conditions": [condition("Approved"), condition("Failed"), condition("X", "u", "t")]}}
     old = {"status": {"conditions": [condition("Failed", "2019-01-01T00:00:00Z", "2019-01-01T00:00:00Z")]}}
     completed = SigningRequests(CLUSTER).complete(request("UPDATE", new, old, "approval"))
@@ -56,7 +56,7 @@ def test_when_it_was_judged() -> None:
     ]
 
 
-def test_a_plain_update_is_left_alone() -> None:
+def test_update_without_subresource_is_unchanged() -> None:
     assert REQUESTS is not None
     admission = Admission([SigningRequests(CLUSTER)])
     assert not admission.chain(REQUESTS, "UPDATE", "")

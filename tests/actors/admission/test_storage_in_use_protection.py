@@ -1,4 +1,4 @@
-"""New claims and volumes are held by a finalizer, once."""
+"""New claims and volumes get a protection finalizer, once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def metadata_of(plural: str, operation: str, metadata: dict[str, Any]) -> Any:
         ("persistentvolumes", "cluster.io/pv-protection"),
     ],
 )
-def test_new_ones_are_held(plural: str, finalizer: str) -> None:
+def test_new_claims_and_volumes_get_a_finalizer(plural: str, finalizer: str) -> None:
     for given, expected in (
         ({}, [finalizer]),
         ({"finalizers": ["example.com/x"]}, ["example.com/x", finalizer]),
@@ -37,6 +37,6 @@ def test_new_ones_are_held(plural: str, finalizer: str) -> None:
         assert metadata_of(plural, "CREATE", dict(given))["finalizers"] == expected
 
 
-def test_others_and_later_writes_are_left_alone() -> None:
+def test_other_kinds_and_updates_get_no_finalizer() -> None:
     for plural, operation in (("persistentvolumes", "UPDATE"), ("configmaps", "CREATE")):
         assert metadata_of(plural, operation, {}) == {}

@@ -1,4 +1,4 @@
-"""A new node takes no pods until it is found ready."""
+"""A new node gets the not-ready taint."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def taints(
         ([{**TAINT, "effect": "NoExecute"}], [{**TAINT, "effect": "NoExecute"}, TAINT]),
     ],
 )
-def test_a_new_node_is_not_ready_once(given: Any, expected: Any) -> None:
+def test_new_node_gets_the_taint_once(given: Any, expected: Any) -> None:
     assert taints({"taints": given} if given else {}) == expected
 
 
-def test_the_taint_is_named_in_the_dialect() -> None:
+def test_taint_key_is_that_of_the_dialect() -> None:
     assert taints({}, names=KUBERNETES)[0]["key"] == "node.kubernetes.io/not-ready"
 
 
-def test_later_writes_and_other_kinds_are_left_alone() -> None:
+def test_updates_and_other_kinds_get_no_taint() -> None:
     assert taints({}, "UPDATE") is None
     assert taints({}, plural="pods") is None

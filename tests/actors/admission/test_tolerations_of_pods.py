@@ -1,4 +1,4 @@
-"""Pods stay five minutes on a node that is not ready or out of reach, if they say nothing else."""
+"""By default, pods tolerate a node that is not ready or unreachable for five minutes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KEYS = ("node.cluster.io/not-ready", "node.cluster.io/unreachable")
 PODS = built_in(CLUSTER).find("", "v1", "pods")
 
 
-def patience(key: str) -> dict[str, Any]:
+def toleration(key: str) -> dict[str, Any]:
     return {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
 
 
@@ -34,15 +34,15 @@ def mutated(tolerations: list[dict[str, Any]], subresource: str = "") -> list[di
     [
         ([], KEYS),
         ([{"key": "x", "operator": "Exists"}], KEYS),
-        ([{**patience(KEYS[0]), "tolerationSeconds": 5}], KEYS[1:]),
+        ([{**toleration(KEYS[0]), "tolerationSeconds": 5}], KEYS[1:]),
         ([{"key": KEYS[1], "operator": "Exists"}], KEYS[:1]),
         ([{"key": KEYS[1], "operator": "Exists", "effect": "NoSchedule"}], KEYS),
         ([{"operator": "Exists"}], ()),
     ],
 )
-def test_what_is_added(own: Any, added: tuple[str, ...]) -> None:
-    assert mutated(own) == [*own, *(patience(key) for key in added)]
+def test_missing_tolerations_are_added(own: Any, added: tuple[str, ...]) -> None:
+    assert mutated(own) == [*own, *(toleration(key) for key in added)]
 
 
-def test_only_to_pods_themselves() -> None:
+def test_tolerations_are_not_added_for_subresources() -> None:
     assert mutated([], "status") == []

@@ -1,4 +1,4 @@
-"""Pools: what is in them, in which order free ones are found, and when nothing is left."""
+"""Pools: which items they contain, in which order free items are allocated, and what happens when none is left."""
 
 from __future__ import annotations
 
@@ -9,38 +9,38 @@ from actors.allocation.ranges import parse_networks, parse_ports
 
 
 def taken_from(pool: AddressPool | PortPool, count: int) -> list[str]:
-    held: set[str] = set()
+    allocated: set[str] = set()
     for _ in range(count):
-        found = pool.next(lambda item: item not in held)
+        found = pool.next(lambda item: item not in allocated)
         assert found is not None
-        held.add(str(found))
-    return list(held)
+        allocated.add(str(found))
+    return list(allocated)
 
 
-def test_addresses_come_one_after_the_other_and_low_ones_last() -> None:
+def test_addresses_are_allocated_in_order_and_the_static_range_last() -> None:
     pool = AddressPool("10.0.0.0/24")
-    held: set[str] = set()
+    allocated: set[str] = set()
     order: list[str] = []
-    while (found := pool.next(lambda item: item not in held)) is not None:
-        held.add(found)
+    while (found := pool.next(lambda item: item not in allocated)) is not None:
+        allocated.add(found)
         order.append(found)
     assert order[:2] == ["10.0.0.17", "10.0.0.18"]
     assert order[237:239] == ["10.0.0.254", "10.0.0.2"]
     assert order[-1] == "10.0.0.16" and len(order) == 253
 
 
-def test_one_given_back_is_the_last_to_be_given_again() -> None:
+def test_released_address_is_allocated_last() -> None:
     pool = AddressPool("10.0.0.0/24")
     assert pool.next(lambda _: True) == "10.0.0.17"
     assert pool.next(lambda _: True) == "10.0.0.18"
 
 
-def test_small_networks_keep_nothing_back() -> None:
+def test_small_network_has_no_static_range() -> None:
     assert sorted(taken_from(AddressPool("10.0.0.0/29"), 5)) == [f"10.0.0.{n}" for n in range(2, 7)]
     assert AddressPool("10.0.0.0/29").next(lambda _: False) is None
 
 
-def test_addresses_of_the_newer_family() -> None:
+def test_ipv6_addresses_are_allocated() -> None:
     pool = AddressPool("fd00::/108")
     assert pool.family == "IPv6" and pool.next(lambda _: True) == "fd00::101"
     assert pool.check("fd00::ffff") == "fd00::ffff"
@@ -48,32 +48,32 @@ def test_addresses_of_the_newer_family() -> None:
         pool.check("fd00::1:0000")
 
 
-def test_what_belongs_to_a_network() -> None:
+def test_address_outside_the_network_is_refused() -> None:
     pool = AddressPool("10.0.0.0/24")
     assert pool.check("10.0.0.1") == "10.0.0.1" and pool.check("010.0.0.5") == "10.0.0.5"
-    for stray in ("10.0.0.0", "10.0.0.255", "10.0.1.1", "fd00::1"):
-        with pytest.raises(NotInRange) as told:
-            pool.check(stray)
-        assert str(told.value) == (
-            f"the provided IP ({stray}) is not in the valid range. The range of valid IPs is 10.0.0.0/24"
+    for outside in ("10.0.0.0", "10.0.0.255", "10.0.1.1", "fd00::1"):
+        with pytest.raises(NotInRange) as raised:
+            pool.check(outside)
+        assert str(raised.value) == (
+            f"the provided IP ({outside}) is not in the valid range. The range of valid IPs is 10.0.0.0/24"
         )
 
 
-def test_ports() -> None:
+def test_ports_are_allocated_in_order() -> None:
     pool = PortPool(30000, 30002)
-    held = {"30001"}
-    assert pool.next(lambda item: item not in held) == 30000
-    assert pool.next(lambda item: item not in held) == 30002
+    allocated = {"30001"}
+    assert pool.next(lambda item: item not in allocated) == 30000
+    assert pool.next(lambda item: item not in allocated) == 30002
     assert pool.next(lambda _: False) is None
     assert pool.check(30002) == "30002"
-    with pytest.raises(NotInRange) as told:
+    with pytest.raises(NotInRange) as raised:
         pool.check(80)
-    assert str(told.value) == (
+    assert str(raised.value) == (
         "provided port is not in the valid range. The range of valid ports is 30000-30002"
     )
 
 
-def test_ranges_as_operators_write_them() -> None:
+def test_ranges_are_parsed() -> None:
     assert parse_networks("10.0.0.0/24") == ("10.0.0.0/24",)
     assert parse_networks("fd00::/108, 10.0.0.0/24") == ("fd00::/108", "10.0.0.0/24")
     assert parse_ports("30000-32767") == (30000, 32767)

@@ -11,14 +11,14 @@ from trio.testing import MockClock
 from actors.messages import Object
 from tests.actors.controllers.control_plane import open_control_plane, owner_reference
 
-ANONYMOUS_USER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "nobody", "uid": "0-0"}
+MISSING_OWNER = {"apiVersion": "v1", "kind": "ConfigMap", "name": "nobody", "uid": "0-0"}
 
 
 async def test_dependent_of_an_owner_that_never_existed_is_deleted(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
     async with open_control_plane(tmp_path) as cluster:
-        await cluster.create("configmaps", "d", owners=[ANONYMOUS_USER])
+        await cluster.create("configmaps", "d", owners=[MISSING_OWNER])
         await cluster.wait_until_idle()
         assert cluster.names("configmaps") == []
 
@@ -56,7 +56,7 @@ async def test_dangling_reference_added_by_an_update_counts(
 ) -> None:
     async with open_control_plane(tmp_path) as cluster:
         adopted = await cluster.create("configmaps", "d")
-        adopted["metadata"]["ownerReferences"] = [ANONYMOUS_USER]
+        adopted["metadata"]["ownerReferences"] = [MISSING_OWNER]
         await cluster.replace("configmaps", adopted)
         await cluster.wait_until_idle()
         assert cluster.names("configmaps") == []
@@ -67,7 +67,7 @@ async def test_existing_owner_keeps_the_dependent_which_loses_the_dangling_refer
 ) -> None:
     async with open_control_plane(tmp_path) as cluster:
         owner = await cluster.create("configmaps", "o")
-        await cluster.create("configmaps", "d", owners=[ANONYMOUS_USER, owner_reference(owner)])
+        await cluster.create("configmaps", "d", owners=[MISSING_OWNER, owner_reference(owner)])
         await cluster.wait_until_idle()
         kept = cluster.get("configmaps", "d")
         assert kept is not None
@@ -77,13 +77,13 @@ async def test_existing_owner_keeps_the_dependent_which_loses_the_dangling_refer
 @pytest.mark.parametrize(
     "unknown",
     [
-        {**ANONYMOUS_USER, "kind": "Unheard"},
-        {**ANONYMOUS_USER, "apiVersion": "example.com/v1"},
-        {**ANONYMOUS_USER, "apiVersion": "v2"},
+        {**MISSING_OWNER, "kind": "Unheard"},
+        {**MISSING_OWNER, "apiVersion": "example.com/v1"},
+        {**MISSING_OWNER, "apiVersion": "v2"},
     ],
     ids=["kind", "group", "version"],
 )
-@pytest.mark.parametrize("beside", [[], [ANONYMOUS_USER]], ids=["alone", "beside one that dangles"])
+@pytest.mark.parametrize("beside", [[], [MISSING_OWNER]], ids=["alone", "beside one that dangles"])
 async def test_reference_to_a_kind_that_is_not_served_keeps_the_dependent(
     unknown: Object, beside: list[Object], tmp_path: Path, autojump_clock: MockClock
 ) -> None:
@@ -97,7 +97,7 @@ async def test_cluster_scoped_object_with_a_namespaced_owner_stays(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
     async with open_control_plane(tmp_path) as cluster:
-        await cluster.create("namespaces", "d", owners=[ANONYMOUS_USER])
+        await cluster.create("namespaces", "d", owners=[MISSING_OWNER])
         await cluster.wait_until_idle(1000)
         assert len(cluster.events("namespaces", "d")) == 1
 

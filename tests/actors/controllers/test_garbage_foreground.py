@@ -67,9 +67,9 @@ async def test_chain_of_owners_is_removed_from_the_leaf_to_the_root(
             above = await cluster.create("configmaps", f"g{depth}", owners=[blocking])
         await cluster.delete("configmaps", "g0", "Foreground")
         await cluster.wait_until_idle()
-        gone = [cluster.events("configmaps", f"g{depth}")[-1] for depth in (3, 2, 1, 0)]
-        assert all(event.removed for event in gone)
-        assert [event.offset for event in gone] == sorted(event.offset for event in gone)
+        removed = [cluster.events("configmaps", f"g{depth}")[-1] for depth in (3, 2, 1, 0)]
+        assert all(event.removed for event in removed)
+        assert [event.offset for event in removed] == sorted(event.offset for event in removed)
 
 
 async def test_owner_is_removed_when_its_dependent_stops_blocking(

@@ -54,5 +54,5 @@ async def test_owner_stays_until_no_dependent_refers_to_it(tmp_path: Path, autoj
         assert freed is not None
         assert freed["data"] == {"k": "v"}
         assert "ownerReferences" not in freed["metadata"]
-        stripped, gone = cluster.events("configmaps", "d")[-1], cluster.events("configmaps", "o")[-1]
-        assert stripped.offset < gone.offset
+        stripped, removed = cluster.events("configmaps", "d")[-1], cluster.events("configmaps", "o")[-1]
+        assert stripped.offset < removed.offset

@@ -38,8 +38,8 @@ async def test_journal_records_each_step_of_the_deletion(tmp_path: Path, autojum
             ("update", user, False),
             ("update", user, True),
         ]
-        gone = cluster.events("configmaps", "c")[-1]
-        assert (gone.verb, gone.user, gone.removed) == ("deletecollection", user, True)
+        deletion = cluster.events("configmaps", "c")[-1]
+        assert (deletion.verb, deletion.user, deletion.removed) == ("deletecollection", user, True)
 
 
 async def test_finalizers_in_the_metadata_of_the_namespace_stay(

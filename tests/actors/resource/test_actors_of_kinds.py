@@ -1,4 +1,4 @@
-"""Actors come and go with their types: retired ones are drained, and others take over."""
+"""The directory starts and retires actors with their types; a retired actor completes its commits first."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def delete(store: Store, kind: Definition, name: str) -> Delete:
 
 
 def at_rest(store: Store) -> ResourceActor:
-    """An actor that nobody runs: what is sent to it waits."""
+    """An actor whose `run` was not started: commands wait in its mailbox."""
     found = store.registry.current.stored_type(TYPE)
     assert found is not None
     return ResourceActor(found, store.journal, store.committer, Admission([]), store.calls)
 
 
-async def test_an_actor_is_started_when_its_type_is_first_written_to() -> None:
+async def test_actor_starts_with_the_first_write_to_its_type() -> None:
     async with open_store() as store:
         await store.registry.register(kind := crontabs())
         assert TYPE not in store.directory.statistics()
@@ -41,7 +41,7 @@ async def test_an_actor_is_started_when_its_type_is_first_written_to() -> None:
         assert store.directory.statistics()[TYPE].received == 1
 
 
-async def test_commands_that_wait_when_the_type_goes_are_refused() -> None:
+async def test_waiting_commands_are_refused_when_the_type_is_removed() -> None:
     async with open_store() as store:
         await store.registry.register(kind := crontabs())
         actor = at_rest(store)
@@ -63,7 +63,7 @@ async def test_commands_that_wait_when_the_type_goes_are_refused() -> None:
             await actor.ask(create(store, kind, "c"))
 
 
-async def test_a_retired_actor_ends_and_leaves_nothing() -> None:
+async def test_retired_actor_ends_and_its_statistics_are_dropped() -> None:
     async with open_store() as store:
         await store.registry.register(kind := crontabs())
         await store.directory.ask_served(kind, create(store, kind, "a"))
@@ -75,7 +75,7 @@ async def test_a_retired_actor_ends_and_leaves_nothing() -> None:
             await store.directory.ask_served(kind, create(store, kind, "b"))
 
 
-async def test_the_server_itself_may_still_delete_what_is_stored() -> None:
+async def test_server_may_delete_objects_of_a_type_that_is_not_served() -> None:
     async with open_store() as store:
         await store.registry.register(kind := crontabs())
         await store.directory.ask_served(kind, create(store, kind, "a"))
@@ -87,7 +87,7 @@ async def test_the_server_itself_may_still_delete_what_is_stored() -> None:
             assert view.count(store.journal.type_id(TYPE)) == 0
 
 
-async def test_a_type_that_comes_back_finds_its_objects() -> None:
+async def test_type_registered_again_has_its_objects() -> None:
     async with open_store() as store:
         await store.registry.register(kind := crontabs())
         await store.directory.ask_served(kind, create(store, kind, "a"))
@@ -97,7 +97,7 @@ async def test_a_type_that_comes_back_finds_its_objects() -> None:
         assert b'"name":"a"' in outcome.body
 
 
-async def test_a_removed_type_has_no_actor_even_for_the_server() -> None:
+async def test_removed_type_has_no_actor_even_for_the_server() -> None:
     async with open_store() as store:
         await store.registry.register(kind := crontabs())
         store.registry.remove(TYPE)
@@ -105,7 +105,7 @@ async def test_a_removed_type_has_no_actor_even_for_the_server() -> None:
             await store.directory.ask(kind, create(store, kind, "a"))
 
 
-async def test_waiting_commands_are_decided_with_the_definitions_that_take_over() -> None:
+async def test_waiting_commands_are_decided_with_updated_definitions() -> None:
     async with open_store() as store:
         await store.registry.register(kind := crontabs())
         actor, newer = at_rest(store), crontabs("v2", Field("image", STRING, 3))
@@ -129,7 +129,7 @@ async def test_waiting_commands_are_decided_with_the_definitions_that_take_over(
         assert b'"image":"x"' in outcomes["b"].body
 
 
-async def test_one_actor_serves_all_versions_of_its_type() -> None:
+async def test_one_actor_handles_all_versions_of_its_type() -> None:
     async with open_store() as store:
         await store.registry.register(kind := crontabs())
         await store.directory.ask_served(kind, create(store, kind, "a"))
@@ -138,7 +138,7 @@ async def test_one_actor_serves_all_versions_of_its_type() -> None:
         assert store.directory.statistics()[TYPE].received == 2
 
 
-async def test_a_command_of_a_version_that_went_is_refused() -> None:
+async def test_command_of_a_removed_version_is_refused() -> None:
     async with open_store() as store:
         newer = crontabs("v2")
         await store.registry.register(crontabs(), newer)

@@ -1,4 +1,4 @@
-"""A command never changes: not when it is stored, refused, tried without effect, patched or applied."""
+"""A command never changes: not when it is stored, refused, a dry run, a patch or an apply."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ VALID: dict[str, dict[str, Any]] = {
 
 
 async def run(store: Store, definition: Definition, command: Command) -> Any:
-    """The outcome or the error; the command must be as it was."""
+    """The outcome or the error; asserts that the command is unchanged."""
     before = copy.deepcopy(command)
     try:
         result: Any = await store.directory.ask(definition, command)
@@ -82,7 +82,7 @@ def creates(store: Store, definition: Definition, new: dict[str, Any]) -> list[C
 
 
 @pytest.mark.parametrize("plural", VALID)
-async def test_a_create_that_is_tried_stored_and_refused(plural: str) -> None:
+async def test_create_is_unchanged_when_dry_run_stored_and_refused(plural: str) -> None:
     async with open_store() as store:
         definition = store.definition(plural)
         new = definition.schema.decode_object(VALID[plural]).object
@@ -90,8 +90,8 @@ async def test_a_create_that_is_tried_stored_and_refused(plural: str) -> None:
         assert [type(result).__name__ for result in results] == ["Written", "Written", "AlreadyExists"]
 
 
-async def test_of_every_kind_whatever_it_holds() -> None:
-    """RandomDocuments nobody would write, most of them refused: no rule and no preparation changes what was sent."""
+async def test_commands_with_random_objects_of_every_kind_are_unchanged() -> None:
+    """Random documents, most of them invalid: neither validation nor preparation changes the command."""
     async with open_store() as store:
         for definition in store.catalog.definitions:
             if not definition.is_stored or not definition.has_items or definition.is_view:
@@ -115,7 +115,7 @@ async def test_of_every_kind_whatever_it_holds() -> None:
 
 
 @pytest.mark.parametrize("plural", VALID)
-async def test_replaces_and_patches(plural: str) -> None:
+async def test_replaces_and_patches_are_unchanged(plural: str) -> None:
     async with open_store() as store:
         definition = store.definition(plural)
         new = definition.schema.decode_object(VALID[plural]).object
@@ -146,7 +146,7 @@ async def test_replaces_and_patches(plural: str) -> None:
                 await run(store, definition, command)
 
 
-async def test_what_is_submitted_and_deleted() -> None:
+async def test_subresource_posts_and_deletes_are_unchanged() -> None:
     async with open_store() as store:
         definition = store.definition("pods")
         new = definition.schema.decode_object(POD).object
@@ -159,7 +159,7 @@ async def test_what_is_submitted_and_deleted() -> None:
             await run(store, definition, Delete("v1", "default", "p", context, options))
 
 
-async def test_a_command_decided_again_gives_the_same_object() -> None:
+async def test_command_decided_again_gives_the_same_object() -> None:
     async with open_store() as store:
         definition = store.definition("pods")
         new = definition.schema.decode_object(POD).object

@@ -1,4 +1,4 @@
-"""Evictions take from the budget that protects a pod, and stop where there is nothing to take."""
+"""Evictions count disruptions in the PodDisruptionBudget of a pod, and are refused when it allows none."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def going(store: Store, name: str = "p") -> bool:
     return "deletionTimestamp" in (await store.get("pods", name))["metadata"]
 
 
-async def test_the_budget_pays_first() -> None:
+async def test_disruption_is_counted_before_the_pod_is_deleted() -> None:
     async with open_store() as store:
         await running(store, "p")
         await running(store, "q")
@@ -76,7 +76,7 @@ async def test_the_budget_pays_first() -> None:
         assert not await going(store, "q")
 
 
-async def test_what_was_taken_is_the_servers_own() -> None:
+async def test_server_is_the_field_manager_of_the_counted_disruption() -> None:
     async with open_store() as store:
         await running(store)
         await budget(store, 1)
@@ -88,7 +88,7 @@ async def test_what_was_taken_is_the_servers_own() -> None:
         assert "f:disruptionsAllowed" not in owned["manager"]["fieldsV1"]["f:status"]
 
 
-async def test_a_dry_run_takes_nothing() -> None:
+async def test_dry_run_counts_no_disruption() -> None:
     async with open_store() as store:
         await running(store)
         await budget(store, 1)
@@ -112,7 +112,7 @@ async def test_a_dry_run_takes_nothing() -> None:
         (None, {"selector": {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["x"]}]}}),
     ],
 )
-async def test_budgets_of_others_do_not_count(labels: Any, parts: dict[str, Any]) -> None:
+async def test_budgets_that_do_not_select_the_pod_do_not_count(labels: Any, parts: dict[str, Any]) -> None:
     async with open_store() as store:
         await running(store, labels=labels)
         await budget(store, 0, **parts)
@@ -120,7 +120,7 @@ async def test_budgets_of_others_do_not_count(labels: Any, parts: dict[str, Any]
         assert await going(store)
 
 
-async def test_two_budgets_are_too_many() -> None:
+async def test_eviction_with_two_budgets_is_refused() -> None:
     async with open_store() as store:
         await running(store)
         await budget(store, 5, "b")
@@ -129,7 +129,7 @@ async def test_two_budgets_are_too_many() -> None:
             await evict(store)
 
 
-async def test_options_are_those_of_a_delete() -> None:
+async def test_delete_options_apply_to_evictions() -> None:
     async with open_store() as store:
         await running(store)
         with pytest.raises(Conflict):
@@ -140,7 +140,7 @@ async def test_options_are_those_of_a_delete() -> None:
         assert (await store.get("pods", "p"))["metadata"]["deletionGracePeriodSeconds"] == 3
 
 
-async def test_a_pod_must_be_there() -> None:
+async def test_eviction_of_a_missing_pod_is_not_found() -> None:
     async with open_store() as store:
         with pytest.raises(NotFound):
             await evict(store)

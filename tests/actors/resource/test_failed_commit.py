@@ -1,4 +1,4 @@
-"""A commit that fails takes with it all that was decided after it; what comes later succeeds, with newer versions."""
+"""A failed commit also fails everything that was decided after it; later writes succeed, with newer versions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.actors.object_store import Refused, Store, open_store
 
 
 class Disk:
-    """Stands before the journal's `append`: full, or slow, when told to."""
+    """Wraps the journal's `append`: a test makes it fail or wait."""
 
     def __init__(self, store: Store) -> None:
         self._append = store.journal.append
@@ -35,7 +35,7 @@ def version(document: dict) -> int:
     return int(document["metadata"]["resourceVersion"])
 
 
-async def test_a_refused_write_leaves_no_trace() -> None:
+async def test_failed_write_stores_nothing() -> None:
     async with open_store() as store:
         disk = Disk(store)
         kept = await store.create("configmaps", config_map("kept", text="old"))
@@ -53,7 +53,7 @@ async def test_a_refused_write_leaves_no_trace() -> None:
         assert version(listed) == version(kept)
 
 
-async def test_the_same_write_succeeds_later_with_a_newer_version() -> None:
+async def test_same_write_succeeds_later_with_a_newer_version() -> None:
     async with open_store() as store:
         disk = Disk(store)
         before = version(await store.create("configmaps", config_map("a")))
@@ -68,7 +68,7 @@ async def test_the_same_write_succeeds_later_with_a_newer_version() -> None:
         assert version(await store.replace("configmaps", config_map("b", text="x"))) == before + 5
 
 
-async def test_versions_go_on_after_a_restart() -> None:
+async def test_versions_increase_after_a_restart() -> None:
     async with open_store() as store:
         disk = Disk(store)
         before = version(await store.create("configmaps", config_map("a")))
@@ -79,7 +79,7 @@ async def test_versions_go_on_after_a_restart() -> None:
         assert version(await store.create("configmaps", config_map("b"))) > before
 
 
-async def test_reads_and_refusals_go_on_while_the_disk_is_full() -> None:
+async def test_reads_and_validation_work_while_the_disk_is_full() -> None:
     async with open_store() as store:
         disk = Disk(store)
         await store.create("configmaps", config_map("a", text="x"))
@@ -92,14 +92,14 @@ async def test_reads_and_refusals_go_on_while_the_disk_is_full() -> None:
         assert refused.value.reason == "AlreadyExists"
 
 
-async def test_what_hangs_on_a_failed_batch_fails_with_it() -> None:
-    """Three writers build on each other while the first is on its way to a disk that turns out to be full."""
+async def test_writes_decided_on_a_failed_batch_fail_too() -> None:
+    """Three writes depend on each other, and the commit of the first fails."""
     async with open_store() as store:
         disk = Disk(store)
         await store.create("configmaps", config_map("a"))
         committer = Committer(store.journal, store.feed)
         store.directory.actor(store.definition("configmaps"))._committer = committer
-        told: list[str] = []
+        replies: list[str] = []
 
         async def write(what: str) -> None:
             try:
@@ -107,44 +107,44 @@ async def test_what_hangs_on_a_failed_batch_fails_with_it() -> None:
                     await store.create("configmaps", config_map("b"))
                 else:
                     await store.replace("configmaps", config_map("b", text=what))
-                told.append(f"{what} done")
+                replies.append(f"{what} done")
             except Refused as refused:
-                told.append(f"{what} {refused.reason}")
+                replies.append(f"{what} {refused.reason}")
 
         async with trio.open_nursery() as nursery:
             for what in ("create", "again", "replace"):
                 nursery.start_soon(write, what)
                 await wait_all_tasks_blocked()
-            assert told == []
+            assert replies == []
             disk.full = True
             async with trio.open_nursery() as writing:
                 writing.start_soon(committer.run)
                 await committer.drained()
                 await wait_all_tasks_blocked()
-                assert sorted(told) == [
+                assert sorted(replies) == [
                     f"{what} InsufficientStorage" for what in ("again", "create", "replace")
                 ]
                 disk.full = False
                 await write("create")
-                assert told[-1] == "create done"
+                assert replies[-1] == "create done"
                 await write("again")
-                assert told[-1] == "again AlreadyExists"
+                assert replies[-1] == "again AlreadyExists"
                 writing.cancel_scope.cancel()
 
 
-async def test_an_answer_that_depends_on_a_pending_write_waits_for_it() -> None:
+async def test_reply_that_depends_on_a_pending_write_waits_for_it() -> None:
     async with open_store() as store:
         await store.create("configmaps", config_map("a"))
         committer = Committer(store.journal, store.feed)
         store.directory.actor(store.definition("configmaps"))._committer = committer
-        told: list[str] = []
+        replies: list[str] = []
 
         async def create(number: int) -> None:
             try:
                 await store.create("configmaps", config_map("b"))
-                told.append(f"{number} made")
+                replies.append(f"{number} made")
             except Refused as refused:
-                told.append(f"{number} {refused.reason}")
+                replies.append(f"{number} {refused.reason}")
 
         async with trio.open_nursery() as nursery:
             nursery.start_soon(create, 1)
@@ -152,15 +152,15 @@ async def test_an_answer_that_depends_on_a_pending_write_waits_for_it() -> None:
             nursery.start_soon(create, 2)
             await wait_all_tasks_blocked()
             # Nothing is durable yet: to say "exists" now could turn out to be a lie.
-            assert told == []
+            assert replies == []
             nursery.start_soon(committer.run)
             await committer.drained()
             await wait_all_tasks_blocked()
-            assert sorted(told) == ["1 made", "2 AlreadyExists"]
+            assert sorted(replies) == ["1 made", "2 AlreadyExists"]
             nursery.cancel_scope.cancel()
 
 
-async def test_a_committer_that_was_cancelled_keeps_nobody_waiting() -> None:
+async def test_drained_returns_after_the_committer_was_cancelled() -> None:
     async with open_store() as store:
         committer = Committer(store.journal, store.feed)
         async with trio.open_nursery() as nursery:

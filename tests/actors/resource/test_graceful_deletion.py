@@ -1,4 +1,4 @@
-"""Pods on a node are given time to end; all others go at once, and both are seen to go."""
+"""Pods on a node get a grace period; all others are removed at once, and watchers see both."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ def pod(**parts: Any) -> dict[str, Any]:
     return {"metadata": {"name": "p", **metadata}, "spec": spec}
 
 
-async def gone(store: Store) -> bool:
+async def is_removed(store: Store) -> bool:
     return not (await store.list("pods"))["items"]
 
 
-def marks(answer: dict[str, Any]) -> tuple[str, int]:
-    metadata = answer["metadata"]
+def deletion_of(response: dict[str, Any]) -> tuple[str, int]:
+    metadata = response["metadata"]
     return metadata["deletionTimestamp"], metadata["deletionGracePeriodSeconds"]
 
 
 @pytest.mark.parametrize("seconds", [None, 0, 30, -1])
-async def test_nobody_waits_for_a_pod_on_no_node(seconds: int | None) -> None:
+async def test_pod_without_a_node_is_removed_at_once(seconds: int | None) -> None:
     async with open_store() as store:
         made = await store.create("pods", pod())
         query = {} if seconds is None else {"gracePeriodSeconds": seconds}
-        answer = await store.delete("pods", "p", **query)
-        assert marks(answer) == ("2023-11-14T22:13:20Z", 0)
-        assert int(answer["metadata"]["resourceVersion"]) > int(made["metadata"]["resourceVersion"])
-        assert await gone(store)
+        response = await store.delete("pods", "p", **query)
+        assert deletion_of(response) == ("2023-11-14T22:13:20Z", 0)
+        assert int(response["metadata"]["resourceVersion"]) > int(made["metadata"]["resourceVersion"])
+        assert await is_removed(store)
 
 
-async def test_watchers_see_it_end_and_go() -> None:
+async def test_watchers_see_the_deletion_timestamp_and_the_removal() -> None:
     async with open_store() as store:
         await store.create("pods", pod())
         seen: list[Event] = []
@@ -48,61 +48,67 @@ async def test_watchers_see_it_end_and_go() -> None:
             seen.extend(events)
 
         store.feed.follow(follow)
-        answer = await store.delete("pods", "p")
-        ended, removed = seen
-        assert not ended.removed and removed.removed and removed.previous == ended.offset
-        assert answer["metadata"]["resourceVersion"] == str(ended.offset)
+        response = await store.delete("pods", "p")
+        marked_deleted, removed = seen
+        assert not marked_deleted.removed and removed.removed and removed.previous == marked_deleted.offset
+        assert response["metadata"]["resourceVersion"] == str(marked_deleted.offset)
         assert b'"deletionGracePeriodSeconds":0' in removed.body
 
 
-async def test_on_a_node_it_keeps_its_time() -> None:
+async def test_pod_on_a_node_keeps_its_grace_period() -> None:
     async with open_store() as store:
         await store.create("pods", pod(nodeName="n", terminationGracePeriodSeconds=20))
-        assert marks(await store.delete("pods", "p")) == ("2023-11-14T22:13:40Z", 20)
-        assert not await gone(store)
+        assert deletion_of(await store.delete("pods", "p")) == ("2023-11-14T22:13:40Z", 20)
+        assert not await is_removed(store)
 
 
-async def test_the_time_can_be_asked_for_and_cut_but_not_stretched() -> None:
+async def test_grace_period_can_be_set_and_shortened_but_not_extended() -> None:
     async with open_store() as store:
         await store.create("pods", pod(nodeName="n"))
         first = await store.delete("pods", "p", gracePeriodSeconds=10)
-        assert marks(first) == ("2023-11-14T22:13:30Z", 10)
+        assert deletion_of(first) == ("2023-11-14T22:13:30Z", 10)
         store.clock.advance(3)
         assert await store.delete("pods", "p", gracePeriodSeconds=60) == first
         assert await store.delete("pods", "p") == first
-        assert marks(await store.delete("pods", "p", gracePeriodSeconds=5)) == ("2023-11-14T22:13:25Z", 5)
-        assert marks(await store.delete("pods", "p", gracePeriodSeconds=0)) == ("2023-11-14T22:13:20Z", 0)
-        assert await gone(store)
+        assert deletion_of(await store.delete("pods", "p", gracePeriodSeconds=5)) == (
+            "2023-11-14T22:13:25Z",
+            5,
+        )
+        assert deletion_of(await store.delete("pods", "p", gracePeriodSeconds=0)) == (
+            "2023-11-14T22:13:20Z",
+            0,
+        )
+        assert await is_removed(store)
 
 
-async def test_a_negative_time_is_a_second() -> None:
+async def test_negative_grace_period_means_one_second() -> None:
     async with open_store() as store:
         await store.create("pods", pod(nodeName="n", terminationGracePeriodSeconds=-5))
-        assert marks(await store.delete("pods", "p"))[1] == 1
+        assert deletion_of(await store.delete("pods", "p"))[1] == 1
 
 
-async def test_finalizers_hold_it_when_its_time_is_over() -> None:
+async def test_finalizers_keep_a_pod_after_its_grace_period() -> None:
     async with open_store() as store:
         await store.create("pods", pod(nodeName="n", metadata={"finalizers": ["example.com/x"]}))
-        assert marks(await store.delete("pods", "p", gracePeriodSeconds=0))[1] == 0
-        assert not await gone(store)
-        assert marks(await store.delete("pods", "p", gracePeriodSeconds=30))[1] == 0
+        assert deletion_of(await store.delete("pods", "p", gracePeriodSeconds=0))[1] == 0
+        assert not await is_removed(store)
+        assert deletion_of(await store.delete("pods", "p", gracePeriodSeconds=30))[1] == 0
 
 
-async def test_a_dry_run_only_shows_it() -> None:
+async def test_dry_run_stores_no_deletion_timestamp() -> None:
     async with open_store() as store:
         made = await store.create("pods", pod(nodeName="n"))
         for seconds in (30, 0):
             shown = await store.delete("pods", "p", gracePeriodSeconds=seconds, dryRun="All")
-            assert marks(shown)[1] == seconds
+            assert deletion_of(shown)[1] == seconds
             assert shown["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
         assert await store.get("pods", "p") == made
 
 
-async def test_changes_do_not_end_it_early() -> None:
+async def test_update_does_not_end_the_grace_period() -> None:
     async with open_store() as store:
         await store.create("pods", pod(nodeName="n"))
-        ending = await store.delete("pods", "p")
-        ending["metadata"]["labels"] = {"a": "b"}
-        await store.replace("pods", ending)
-        assert not await gone(store)
+        terminating = await store.delete("pods", "p")
+        terminating["metadata"]["labels"] = {"a": "b"}
+        await store.replace("pods", terminating)
+        assert not await is_removed(store)

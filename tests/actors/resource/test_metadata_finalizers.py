@@ -1,4 +1,4 @@
-"""Finalizers are qualified names or one of the known plain ones; none are added to what is going."""
+"""Finalizers are qualified names or known plain names; an object that is being deleted gets no new ones."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ def errors(*finalizers: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("name", ["example.com/x", "orphan", "foregroundDeletion", "kubernetes"])
-def test_good_names(name: str) -> None:
+def test_valid_finalizer_is_accepted(name: str) -> None:
     assert errors(name) == []
 
 
-def test_plain_names_must_be_known() -> None:
+def test_unknown_plain_finalizer_is_refused() -> None:
     assert errors("example.com/x", "plain") == [
         ("metadata.finalizers[1]", f'Invalid value: "plain": {PLAIN}')
     ]
 
 
-def test_bad_names_are_told_before_unknown_ones() -> None:
+def test_malformed_finalizer_is_reported_before_an_unknown_one() -> None:
     found = errors("")
     assert [field for field, _ in found] == ["metadata.finalizers"] * 2 + ["metadata.finalizers[0]"]
     assert found[0][1] == 'Invalid value: "": name part must be non-empty'
 
 
-def test_two_that_contradict_each_other() -> None:
+def test_orphan_and_foreground_finalizers_together_are_refused() -> None:
     text = (
         'Invalid value: []string{"orphan", "foregroundDeletion"}: '
         "finalizer orphan and foregroundDeletion cannot be both set"
@@ -57,7 +57,7 @@ def test_two_that_contradict_each_other() -> None:
         (["x.io/1"], ["x.io/1", "x.io/2"], False, ""),
     ],
 )
-def test_none_are_added_to_what_is_going(
+def test_object_being_deleted_gets_no_new_finalizers(
     before: list[str], after: list[str], terminating: bool, added: str
 ) -> None:
     assert CONFIG_MAPS is not None

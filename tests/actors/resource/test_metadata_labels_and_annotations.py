@@ -1,4 +1,4 @@
-"""Labels have formats for keys and values; annotations for keys only, and a sum they may not exceed."""
+"""Labels have formats for keys and values; annotations for keys only, and a maximum total size."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ def errors(**metadata: Any) -> list[tuple[str, str]]:
     return [(error.field, error.message) for error in found]
 
 
-def test_each_bad_key_and_value_is_a_cause() -> None:
+def test_each_invalid_key_and_value_is_a_cause() -> None:
     found = errors(labels={"bad key": "bad value", "k": "v"})
     assert [field for field, _ in found] == ["metadata.labels"] * 2
     assert found[0][1].startswith('Invalid value: "bad key": name part must consist of')
     assert found[1][1].startswith('Invalid value: "bad value": a valid label must be an empty string')
 
 
-def test_labels_may_be_empty_and_have_prefixes() -> None:
+def test_label_may_have_an_empty_value_and_a_prefix() -> None:
     assert errors(labels={"k": "", "example.com/A_b.c-d": "V_1.x-Y"}) == []
 
 
-def test_annotation_values_are_free_and_capitals_do_not_matter_in_keys() -> None:
+def test_annotation_takes_any_value_and_capitals_in_its_key() -> None:
     assert errors(annotations={"Example.COM/Key": 'any {"text": 1}\n ü', "empty": ""}) == []
 
 
 @pytest.mark.parametrize(("key", "count"), [("bad key", 1), ("x/y/z", 1), ("", 2)])
-def test_annotation_keys(key: str, count: int) -> None:
+def test_annotation_keys_are_validated(key: str, count: int) -> None:
     assert [field for field, _ in errors(annotations={key: "v"})] == ["metadata.annotations"] * count
 
 
-def test_annotations_have_256_kibibytes_in_all() -> None:
+def test_annotations_are_limited_to_256_kibibytes() -> None:
     limit = 256 * 1024
     assert errors(annotations={"k": "x" * (limit - 1)}) == []
     assert errors(annotations={"k": "x" * limit}) == [

@@ -1,4 +1,4 @@
-"""Every object has a name that fits its kind, and lies in a namespace exactly if its kind does."""
+"""Every object has a name that is valid for its kind, and a namespace exactly if its kind is namespaced."""
 
 from __future__ import annotations
 
@@ -45,10 +45,12 @@ def fields(plural: str, metadata: dict[str, Any]) -> list[str]:
         ("configmaps", {"name": "a", "namespace": "n", "generation": -1}, ["metadata.generation"]),
     ],
 )
-def test_names(plural: str, metadata: dict[str, Any], wrong: list[str]) -> None:
+def test_name_and_namespace_are_validated_per_kind(
+    plural: str, metadata: dict[str, Any], wrong: list[str]
+) -> None:
     assert fields(plural, metadata) == wrong
 
 
-def test_the_text_of_a_missing_name() -> None:
+def test_missing_name_is_reported_as_in_kubernetes() -> None:
     error = collect(validate_metadata_create, {"namespace": "n"}, definition("configmaps"))[0]
     assert error.message == "Required value: name or generateName is required"

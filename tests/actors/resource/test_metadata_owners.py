@@ -1,4 +1,4 @@
-"""Owner references are complete, have at most one controller among them, and never point at events."""
+"""Owner references are complete, have at most one controller, and never refer to events."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def errors(*owners: dict[str, Any]) -> list[tuple[str, str]]:
         ("uid", "", 'Invalid value: "": uid must not be empty'),
     ],
 )
-def test_parts_are_required(part: str, value: str, text: str) -> None:
+def test_fields_of_an_owner_reference_are_required(part: str, value: str, text: str) -> None:
     assert errors({**OWNER, part: value}) == [(f"metadata.ownerReferences.{part}", text)]
 
 
-def test_one_controller() -> None:
+def test_second_controller_reference_is_refused() -> None:
     assert errors({**OWNER, "controller": True}, {**OWNER, "controller": False}) == []
     found = errors({**OWNER, "controller": True}, {**OWNER, "name": "e", "controller": True})
     assert [field for field, _ in found] == ["metadata.ownerReferences"]
@@ -46,6 +46,6 @@ def test_one_controller() -> None:
     )
 
 
-def test_events_own_nothing() -> None:
+def test_event_as_owner_is_refused() -> None:
     found = errors({**OWNER, "apiVersion": "v1", "kind": "Event"})
     assert found[0][1].endswith(": /v1, Kind=Event is disallowed from being an owner")

@@ -1,4 +1,4 @@
-"""What an update may not change, and how often it is told so."""
+"""What an update may not change, and how often the error is reported."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ def definition(group: str, plural: str) -> Definition:
         ({"deletionGracePeriodSeconds": 10}, "Invalid value: 10: field is immutable"),
     ],
 )
-def test_what_is_fixed(change: dict[str, Any], message: str) -> None:
+def test_change_of_immutable_metadata_is_refused(change: dict[str, Any], message: str) -> None:
     found = collect(validate_metadata_update, {**OLD, **change}, OLD, definition("", "configmaps"))
     assert [(error.field, error.message) for error in found] == [(f"metadata.{next(iter(change))}", message)]
 
 
-def test_the_generation_never_goes_back() -> None:
+def test_generation_never_decreases() -> None:
     found = collect(
         validate_metadata_update,
         {**OLD, "generation": 1},
@@ -65,7 +65,7 @@ def test_the_generation_never_goes_back() -> None:
         ("coordination", "leases", {"spec": {}}, 3),
     ],
 )
-def test_a_bad_label_is_told_once_for_every_pass(
+def test_invalid_label_is_reported_once_per_validation_pass(
     group: str, plural: str, rest: dict[str, Any], times: int
 ) -> None:
     kind = definition(group, plural)
@@ -78,7 +78,7 @@ def test_a_bad_label_is_told_once_for_every_pass(
     assert len({error.message for error in found}) == 1
 
 
-def test_unknown_plain_finalizers_are_told_by_the_kind_alone() -> None:
+def test_unknown_plain_finalizer_is_reported_by_the_kind_only() -> None:
     kind = definition("", "configmaps")
     new = {"metadata": {**OLD, "finalizers": ["plain"]}}
     assert collect(validate_metadata_update, new["metadata"], OLD, kind) == []

@@ -1,4 +1,4 @@
-"""DeleteOptions from a body or from the query."""
+"""DeleteOptions from the body or from the query."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,22 +11,22 @@ from actors.names import CLUSTER
 from actors.resource.options import delete_options
 
 
-def asked(body: Mapping[str, Any] | None = None, **query: list[str]) -> DeleteOptions:
+def parsed(body: Mapping[str, Any] | None = None, **query: list[str]) -> DeleteOptions:
     return delete_options(CLUSTER, body, query)
 
 
 def causes(body: Mapping[str, Any] | None = None, **query: list[str]) -> list[tuple[str, str]]:
     with pytest.raises(Invalid) as caught:
-        asked(body, **query)
+        parsed(body, **query)
     assert (caught.value.group, caught.value.kind) == ("meta.cluster.io", "DeleteOptions")
     return [(cause.reason, cause.field) for cause in caught.value.causes]
 
 
-def test_nothing_asked_for() -> None:
-    assert asked() == asked({}) == DeleteOptions()
+def test_delete_without_options_has_defaults() -> None:
+    assert parsed() == parsed({}) == DeleteOptions()
 
 
-def test_everything_in_a_body() -> None:
+def test_all_options_are_read_from_the_body() -> None:
     body = {
         "kind": "DeleteOptions",
         "apiVersion": "v1",
@@ -35,67 +35,67 @@ def test_everything_in_a_body() -> None:
         "preconditions": {"uid": "u", "resourceVersion": "7"},
         "dryRun": ["All"],
     }
-    assert asked(body) == DeleteOptions(0, "Foreground", "u", "7", True)
+    assert parsed(body) == DeleteOptions(0, "Foreground", "u", "7", True)
 
 
-def test_everything_in_the_query() -> None:
-    options = asked(
+def test_all_options_are_read_from_the_query() -> None:
+    options = parsed(
         gracePeriodSeconds=["30"], propagationPolicy=["Background"], dryRun=["All", "All"], uid=["u"]
     )
     assert options == DeleteOptions(30, "Background", "u", None, True)
 
 
-def test_a_body_hides_the_query() -> None:
-    assert asked({}, gracePeriodSeconds=["30"], propagationPolicy=["Sideways"]) == DeleteOptions()
+def test_body_hides_the_query() -> None:
+    assert parsed({}, gracePeriodSeconds=["30"], propagationPolicy=["Sideways"]) == DeleteOptions()
 
 
-def test_a_dry_run_is_never_overlooked() -> None:
-    assert asked({}, dryRun=["All"]).dry_run
-    assert asked({"dryRun": ["All"]}, dryRun=[""]).dry_run
-    assert not asked({}, dryRun=[""]).dry_run
+def test_dry_run_in_the_query_counts_despite_a_body() -> None:
+    assert parsed({}, dryRun=["All"]).dry_run
+    assert parsed({"dryRun": ["All"]}, dryRun=[""]).dry_run
+    assert not parsed({}, dryRun=[""]).dry_run
 
 
 @pytest.mark.parametrize("body", [{"kind": "DeleteOptions", "apiVersion": "apps/v1"}, {"kind": ""}, {"x": 1}])
-def test_type_and_unknown_fields_do_not_matter(body: dict[str, Any]) -> None:
-    assert asked(body) == DeleteOptions()
+def test_type_and_unknown_fields_are_ignored(body: dict[str, Any]) -> None:
+    assert parsed(body) == DeleteOptions()
 
 
-def test_a_body_of_another_kind() -> None:
+def test_body_of_another_kind_is_refused() -> None:
     with pytest.raises(BadRequest, match=r'must be of kind DeleteOptions, not "ConfigMap"'):
-        asked({"kind": "ConfigMap", "apiVersion": "v1"})
+        parsed({"kind": "ConfigMap", "apiVersion": "v1"})
 
 
 @pytest.mark.parametrize("policy", ["Orphan", "Background", "Foreground"])
-def test_the_three_propagation_policies(policy: str) -> None:
-    assert asked({"propagationPolicy": policy}).propagation_policy == policy
-    assert asked(propagationPolicy=[policy]).propagation_policy == policy
+def test_propagation_policy_is_accepted(policy: str) -> None:
+    assert parsed({"propagationPolicy": policy}).propagation_policy == policy
+    assert parsed(propagationPolicy=[policy]).propagation_policy == policy
 
 
-def test_another_propagation_policy() -> None:
+def test_unknown_propagation_policy_is_refused() -> None:
     assert causes({"propagationPolicy": "Sideways"}) == [("FieldValueNotSupported", "propagationPolicy")]
     assert causes(propagationPolicy=[""]) == [("FieldValueNotSupported", "propagationPolicy")]
 
 
 @pytest.mark.parametrize(("sent", "policy"), [(True, "Orphan"), (False, "Background")])
-def test_the_old_spelling_of_a_policy(sent: bool, policy: str) -> None:
-    assert asked({"orphanDependents": sent}).propagation_policy == policy
-    assert asked(orphanDependents=[str(sent).lower()]).propagation_policy == policy
+def test_orphan_dependents_sets_the_policy(sent: bool, policy: str) -> None:
+    assert parsed({"orphanDependents": sent}).propagation_policy == policy
+    assert parsed(orphanDependents=[str(sent).lower()]).propagation_policy == policy
 
 
-def test_the_old_and_the_new_spelling_together() -> None:
+def test_orphan_dependents_and_propagation_policy_together_are_refused() -> None:
     body = {"propagationPolicy": "Orphan", "orphanDependents": True}
     assert causes(body) == [("FieldValueInvalid", "propagationPolicy")]
 
 
-def test_other_values_of_dry_run() -> None:
+def test_unknown_dry_run_value_is_refused() -> None:
     assert causes({"dryRun": ["Some"]}) == [("FieldValueNotSupported", "dryRun")]
     assert causes({}, dryRun=["Some"]) == [("FieldValueNotSupported", "dryRun")]
 
 
 @pytest.mark.parametrize("text", ["", "soon", "1.5", "9223372036854775808", "1" * 5000])
-def test_a_grace_period_that_is_no_integer(text: str) -> None:
+def test_grace_period_that_is_no_integer_is_refused(text: str) -> None:
     with pytest.raises(BadRequest, match=r"^gracePeriodSeconds: Invalid value: "):
-        asked(gracePeriodSeconds=[text])
+        parsed(gracePeriodSeconds=[text])
 
 
 @pytest.mark.parametrize(
@@ -116,11 +116,11 @@ def test_a_grace_period_that_is_no_integer(text: str) -> None:
         ({"apiVersion": 1}, "apiVersion"),
     ],
 )
-def test_values_of_the_wrong_type(body: dict[str, Any], field: str) -> None:
+def test_value_of_the_wrong_type_is_refused(body: dict[str, Any], field: str) -> None:
     with pytest.raises(BadRequest, match=f"^DeleteOptions cannot be decoded: {field} must be "):
-        asked(body)
+        parsed(body)
 
 
 def test_null_counts_as_absent() -> None:
     names = ("kind", "gracePeriodSeconds", "propagationPolicy", "orphanDependents", "preconditions", "dryRun")
-    assert asked(dict.fromkeys(names)) == DeleteOptions()
+    assert parsed(dict.fromkeys(names)) == DeleteOptions()

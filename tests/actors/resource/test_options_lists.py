@@ -1,4 +1,4 @@
-"""resourceVersion, resourceVersionMatch and continue: which go together, and the texts when they do not."""
+"""Which combinations of resourceVersion, resourceVersionMatch and continue are valid, and the errors of the others."""
 
 import pytest
 
@@ -29,7 +29,7 @@ def unsupported(word: str) -> str:
         ("0", "", "token"),
     ],
 )
-def test_combinations_that_mean_something(version: str, match: str, token: str) -> None:
+def test_valid_combination_is_accepted(version: str, match: str, token: str) -> None:
     list_options(CLUSTER, version, match, 2, token)
 
 
@@ -47,14 +47,14 @@ def test_combinations_that_mean_something(version: str, match: str, token: str) 
         ("", "Never", "token", [f"Forbidden: {UNLESS}", f"Forbidden: {CONTINUE}", unsupported("Never")]),
     ],
 )
-def test_combinations_that_do_not(version: str, match: str, token: str, texts: list[str]) -> None:
+def test_invalid_combination_is_refused(version: str, match: str, token: str, texts: list[str]) -> None:
     with pytest.raises(Invalid) as caught:
         list_options(CLUSTER, version, match, 0, token)
     assert [cause.message for cause in caught.value.causes] == texts
     assert {cause.field for cause in caught.value.causes} == {"resourceVersionMatch"}
 
 
-def test_the_message_names_the_options_in_the_words_of_the_dialect() -> None:
+def test_message_names_the_group_of_the_dialect() -> None:
     with pytest.raises(Invalid) as caught:
         list_options(KUBERNETES, "", "Exact", 0, "")
     assert str(caught.value) == (
@@ -63,16 +63,16 @@ def test_the_message_names_the_options_in_the_words_of_the_dialect() -> None:
     assert caught.value.causes[0].reason == "FieldValueForbidden"
 
 
-def test_a_token_goes_with_no_other_version() -> None:
+def test_token_with_a_resource_version_is_refused() -> None:
     with pytest.raises(BadRequest, match=r"^specifying resource version is not allowed when using continue$"):
         list_options(CLUSTER, "7", "", 1, "token")
 
 
-def test_a_watch_heeds_no_token() -> None:
+def test_watch_ignores_a_token() -> None:
     list_options(CLUSTER, "5", "", 0, "token", watch=True)
 
 
-def test_a_watch_takes_no_match() -> None:
+def test_watch_with_a_version_match_is_refused() -> None:
     with pytest.raises(Invalid) as caught:
         list_options(CLUSTER, "0", "Exact", 0, "", watch=True)
     assert [cause.message for cause in caught.value.causes] == [

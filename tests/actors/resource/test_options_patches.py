@@ -1,4 +1,4 @@
-"""Options of patches: who must say its name, and who may use force."""
+"""Options of patches: when a field manager is required, and when force is allowed."""
 
 from __future__ import annotations
 
@@ -33,28 +33,28 @@ def refused(*, applies: bool, manager: str = "m", force: str | None = None) -> l
         ("", True),
     ],
 )
-def test_any_word_but_two_forces_an_apply(force: str | None, forced: bool) -> None:
+def test_any_value_but_false_and_0_forces_an_apply(force: str | None, forced: bool) -> None:
     assert check(applies=True, force=force).force is forced
 
 
-def test_an_apply_says_by_whom_it_is() -> None:
+def test_apply_requires_a_field_manager() -> None:
     assert refused(applies=True, manager="") == [
         ("fieldManager", "Required value: is required for apply patch")
     ]
 
 
-def test_other_patches_need_not() -> None:
+def test_other_patches_require_no_field_manager() -> None:
     assert check(applies=False, manager="") == WriteOptions()
 
 
 @pytest.mark.parametrize("force", ["true", "false", ""])
-def test_other_patches_have_no_force(force: str) -> None:
+def test_force_of_other_patches_is_refused(force: str) -> None:
     assert refused(applies=False, force=force) == [
         ("force", "Forbidden: may not be specified for non-apply patch")
     ]
 
 
-def test_everything_at_fault_is_told() -> None:
+def test_all_errors_are_reported() -> None:
     with pytest.raises(Invalid) as caught:
         patch_options(CLUSTER, ["x"], "y", "a\nb", "true", applies=False)
     assert [cause.field for cause in caught.value.causes] == [

@@ -19,25 +19,25 @@ def refused(dry_run: Sequence[str] = (), validation: str = "", manager: str = ""
     return caught.value
 
 
-def test_nothing_asked_for_is_an_ordinary_write() -> None:
+def test_write_without_options_is_persisted() -> None:
     assert check() == PLAIN_WRITE == WriteOptions(dry_run=False, field_validation="Warn")
 
 
 @pytest.mark.parametrize(
     ("values", "dry"), [(["All"], True), (["All", "All"], True), ([""], False), (["", "All"], True)]
 )
-def test_all_is_a_dry_run_and_a_bare_parameter_is_none(values: list[str], dry: bool) -> None:
+def test_only_the_value_all_is_a_dry_run(values: list[str], dry: bool) -> None:
     assert check(values).dry_run is dry
 
 
 @pytest.mark.parametrize("values", [["Foo"], ["All", "Foo"], ["all"], ["true"], ["All,All"]])
-def test_other_values_of_dry_run(values: list[str]) -> None:
+def test_unknown_dry_run_value_is_refused(values: list[str]) -> None:
     (cause,) = refused(values).causes
     assert (cause.reason, cause.field) == ("FieldValueNotSupported", "dryRun")
     assert cause.message.endswith(': supported values: "All"')
 
 
-def test_the_refused_values_of_dry_run_are_shown() -> None:
+def test_message_quotes_the_refused_dry_run_values() -> None:
     assert 'dryRun: Unsupported value: []string{"All", "Foo"}: supported values: "All"' in str(
         refused(["All", "Foo"])
     )
@@ -46,11 +46,11 @@ def test_the_refused_values_of_dry_run_are_shown() -> None:
 @pytest.mark.parametrize(
     ("sent", "used"), [("", "Warn"), ("Warn", "Warn"), ("Ignore", "Ignore"), ("Strict", "Strict")]
 )
-def test_field_validation(sent: str, used: str) -> None:
+def test_field_validation_defaults_to_warn(sent: str, used: str) -> None:
     assert check(validation=sent).field_validation == used
 
 
-def test_unknown_field_validation() -> None:
+def test_unknown_field_validation_is_refused() -> None:
     assert str(refused(validation="Foo")) == (
         'CreateOptions.meta.cluster.io "" is invalid: fieldValidation: Unsupported value: "Foo": '
         'supported values: "", "Ignore", "Strict", "Warn"'
@@ -58,11 +58,11 @@ def test_unknown_field_validation() -> None:
 
 
 @pytest.mark.parametrize("manager", ["", "f" * 128, "my manager/v1 (x)", "ключ"])
-def test_managers_that_may_be(manager: str) -> None:
+def test_valid_manager_is_accepted(manager: str) -> None:
     check(manager=manager)
 
 
-def test_a_manager_is_at_most_128_bytes_long() -> None:
+def test_manager_is_at_most_128_bytes_long() -> None:
     for manager in ("f" * 129, "é" * 65):
         (cause,) = refused(manager=manager).causes
         assert (cause.reason, cause.message) == ("FieldValueTooLong", "Too long: must have at most 128 bytes")
@@ -76,16 +76,16 @@ def test_a_manager_is_at_most_128_bytes_long() -> None:
         ("é\nb", r'Invalid value: "é\nb": invalid character U+000A (at position 2)'),
     ],
 )
-def test_a_manager_is_printable(manager: str, message: str) -> None:
+def test_manager_with_unprintable_characters_is_refused(manager: str, message: str) -> None:
     (cause,) = refused(manager=manager).causes
     assert (cause.reason, cause.field, cause.message) == ("FieldValueInvalid", "fieldManager", message)
 
 
-def test_every_mistake_is_told_at_once() -> None:
+def test_all_errors_are_reported_together() -> None:
     causes = refused(["x"], "y", "\n").causes
     assert [cause.field for cause in causes] == ["fieldManager", "dryRun", "fieldValidation"]
 
 
-def test_the_kind_of_the_options_is_named() -> None:
+def test_message_names_the_kind_of_the_options() -> None:
     with pytest.raises(Invalid, match=r'^UpdateOptions\.meta\.cluster\.io "" is invalid'):
         write_options(CLUSTER, "UpdateOptions", ["x"], "", "")

@@ -1,4 +1,4 @@
-"""A mailbox that is full refuses at once; what it has taken is done."""
+"""A full mailbox refuses commands at once; commands that it has accepted are carried out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import trio
 from tests.actors.object_store import Refused, open_store
 
 
-async def test_more_at_once_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_commands_beyond_the_capacity_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     async with open_store() as store:
         monkeypatch.setattr("actors.resource.actor.MAILBOX_CAPACITY", 3)
         outcomes: list[str] = []
@@ -29,7 +29,7 @@ async def test_more_at_once_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
         assert (statistics.received, statistics.refused, statistics.waiting) == (3, 7, 0)
 
 
-async def test_other_kinds_have_mailboxes_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_full_mailbox_does_not_affect_other_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
     async with open_store() as store:
         monkeypatch.setattr("actors.resource.actor.MAILBOX_CAPACITY", 0)
         with pytest.raises(Refused):

@@ -1,4 +1,4 @@
-"""Writes that meet a write of the same object on its way to the log: its offset is nobody's to know yet."""
+"""Writes to an object whose last write is not committed yet, so that no client knows its version."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def config_map(**data: str) -> dict[str, Any]:
     return {"metadata": {"name": "a"}, "data": data}
 
 
-async def together(store: Store, plural: str, *commands: Command) -> list[Any]:
-    """Outcomes or errors of commands that arrive at once, so that they are decided in one batch."""
+async def in_one_batch(store: Store, plural: str, *commands: Command) -> list[Any]:
+    """Send commands at once, so that they are decided in one batch; returns their outcomes or errors."""
     results: list[Any] = [None] * len(commands)
 
     async def ask(index: int, command: Command) -> None:
@@ -55,10 +55,10 @@ def patched(store: Store, patch: Any, **more: Any) -> Patch:
     return Patch("v1", "default", "a", "merge", patch, store.write_contexts.new("u", "m"), **more)
 
 
-async def test_each_shows_the_version_of_its_own_event() -> None:
+async def test_each_reply_has_the_version_of_its_own_event() -> None:
     async with open_store() as store:
         await store.create("configmaps", config_map(x="0"))
-        results = await together(store, "configmaps", *(replaced(store, x=text) for text in "123"))
+        results = await in_one_batch(store, "configmaps", *(replaced(store, x=text) for text in "123"))
         first, *later = events(store, "configmaps")
         assert [event.previous for event in later] == [first.offset, later[0].offset, later[1].offset]
         shown = {body(one)["data"]["x"]: body(one)["metadata"]["resourceVersion"] for one in results}
@@ -67,11 +67,13 @@ async def test_each_shows_the_version_of_its_own_event() -> None:
         assert all(orjson.loads(one.body)["metadata"]["resourceVersion"] == str(one.offset) for one in later)
 
 
-async def test_a_version_that_was_named_is_a_conflict() -> None:
+async def test_write_with_a_resource_version_conflicts() -> None:
     async with open_store() as store:
         made = await store.create("configmaps", config_map(x="0"))
         version = made["metadata"]["resourceVersion"]
-        results = await together(store, "configmaps", *(replaced(store, version, x=text) for text in "12"))
+        results = await in_one_batch(
+            store, "configmaps", *(replaced(store, version, x=text) for text in "12")
+        )
         assert sorted(type(one).__name__ for one in results) == ["Conflict", "Written"]
         deletes = [
             Delete(
@@ -83,14 +85,14 @@ async def test_a_version_that_was_named_is_a_conflict() -> None:
             )
             for number in range(3)
         ]
-        results = await together(store, "configmaps", replaced(store, x="3"), *deletes)
+        results = await in_one_batch(store, "configmaps", replaced(store, x="3"), *deletes)
         assert sorted(type(one).__name__ for one in results) == ["Conflict"] * 3 + ["Written"]
 
 
-async def test_patches_and_what_changes_nothing() -> None:
+async def test_patches_and_unchanged_writes_have_the_right_versions() -> None:
     async with open_store() as store:
         await store.create("configmaps", config_map(x="0"))
-        results = await together(
+        results = await in_one_batch(
             store,
             "configmaps",
             patched(store, {"data": {"x": "1"}}),
@@ -108,7 +110,7 @@ async def test_patches_and_what_changes_nothing() -> None:
         assert final["data"] == {"x": "1", "y": "1"}
 
 
-async def test_a_kind_that_needs_a_version_can_be_patched_twice_at_once() -> None:
+async def test_kind_that_requires_a_version_can_be_patched_twice_at_once() -> None:
     async with open_store() as store:
         lease = {"metadata": {"name": "a"}, "spec": {"holderIdentity": "x"}}
         made = await store.create("leases", lease)
@@ -124,7 +126,7 @@ async def test_a_kind_that_needs_a_version_can_be_patched_twice_at_once() -> Non
             )
             for count in (1, 2, 3)
         ]
-        results = await together(store, "leases", *commands)
+        results = await in_one_batch(store, "leases", *commands)
         assert [type(one).__name__ for one in results] == ["Written"] * 3
         assert len(events(store, "leases")) == 4
         assert int((await store.get("leases", "a"))["metadata"]["resourceVersion"]) > int(
@@ -132,11 +134,11 @@ async def test_a_kind_that_needs_a_version_can_be_patched_twice_at_once() -> Non
         )
 
 
-async def test_a_delete_of_what_is_not_committed_shows_its_version() -> None:
+async def test_delete_of_an_uncommitted_object_has_its_version() -> None:
     async with open_store() as store:
         await store.create("configmaps", config_map(x="0"))
         context = store.write_contexts.new("u", "m")
-        results = await together(
+        results = await in_one_batch(
             store, "configmaps", replaced(store, x="1"), Delete("v1", "default", "a", context)
         )
         by_type = {type(one).__name__: one for one in results}

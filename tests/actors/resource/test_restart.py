@@ -1,4 +1,4 @@
-"""An actor that crashes is started again and goes on from the journal; nobody is left without an answer."""
+"""An actor that crashes is restarted and continues from the journal; every command gets a reply."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Broken(Exception):
 
 @pytest.fixture
 def crash(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture):
-    """Have the next batch of a type crash, before or after it was decided."""
+    """Make the next batch of a type crash, before or after it is decided."""
     handle, submit = ResourceActor.handle, Committer.submit
 
     def break_next(where: str) -> None:
@@ -44,7 +44,9 @@ def config_map(name: str) -> dict:
 
 
 @pytest.mark.parametrize("where", ["before", "after"])
-async def test_it_goes_on_from_the_journal(crash, where: str, autojump_clock: MockClock) -> None:
+async def test_restarted_actor_continues_from_the_journal(
+    crash, where: str, autojump_clock: MockClock
+) -> None:
     async with open_store() as store:
         kept = await store.create("configmaps", config_map("kept"))
         crash(where)
@@ -62,7 +64,7 @@ async def test_it_goes_on_from_the_journal(crash, where: str, autojump_clock: Mo
         assert store.supervisor.statistics()["actor configmaps"].restarts == 1
 
 
-async def test_what_was_reserved_for_a_lost_write_is_free_again(crash, autojump_clock: MockClock) -> None:
+async def test_reservation_of_a_lost_write_is_released(crash, autojump_clock: MockClock) -> None:
     async with open_store() as store:
         service = {"metadata": {"name": "a"}, "spec": {"clusterIP": "10.0.0.7", "ports": [{"port": 80}]}}
         await store.create("services", {**service, "spec": {"ports": [{"port": 80}]}}, dryRun="All")
@@ -72,25 +74,25 @@ async def test_what_was_reserved_for_a_lost_write_is_free_again(crash, autojump_
         assert (await store.create("services", service))["spec"]["clusterIP"] == "10.0.0.7"
 
 
-async def test_everybody_in_the_batch_is_told(crash, autojump_clock: MockClock) -> None:
+async def test_every_command_of_the_crashed_batch_gets_an_error(crash, autojump_clock: MockClock) -> None:
     async with open_store() as store:
         await store.create("configmaps", config_map("first"))
         crash("before")
-        told: list[type[Exception]] = []
+        errors: list[type[Exception]] = []
 
         async def create(number: int) -> None:
             try:
                 await store.create("configmaps", config_map(f"c{number}"))
             except Exception as error:
-                told.append(type(error))
+                errors.append(type(error))
 
         async with trio.open_nursery() as nursery:
             for number in range(5):
                 nursery.start_soon(create, number)
-        assert told == [Broken] * 5
+        assert errors == [Broken] * 5
 
 
-async def test_messages_that_arrive_meanwhile_wait_in_the_mailbox(crash, autojump_clock: MockClock) -> None:
+async def test_commands_that_arrive_meanwhile_wait_in_the_mailbox(crash, autojump_clock: MockClock) -> None:
     async with open_store() as store:
         await store.create("configmaps", config_map("first"))
         crash("before")
@@ -103,7 +105,7 @@ async def test_messages_that_arrive_meanwhile_wait_in_the_mailbox(crash, autojum
         assert store.supervisor.failing() == []
 
 
-async def test_other_kinds_are_not_disturbed(crash, autojump_clock: MockClock) -> None:
+async def test_crash_does_not_affect_other_kinds(crash, autojump_clock: MockClock) -> None:
     async with open_store() as store:
         await store.create("configmaps", config_map("first"))
         await store.create("secrets", config_map("first"))
@@ -115,18 +117,18 @@ async def test_other_kinds_are_not_disturbed(crash, autojump_clock: MockClock) -
         assert trio.current_time() == before
 
 
-async def test_what_is_on_its_way_to_the_disk_is_not_forgotten(crash, autojump_clock: MockClock) -> None:
-    """A restart in the middle of a commit must not decide as if that commit had never been."""
+async def test_restart_waits_for_commits_in_progress(crash, autojump_clock: MockClock) -> None:
+    """A restarted actor must not decide as if a commit in progress did not exist."""
     async with open_store() as store:
         held = HeldCommitter(store)
-        answers: list[str] = []
+        replies: list[str] = []
 
         async def create(name: str) -> None:
             try:
                 await store.create("configmaps", config_map(name))
-                answers.append(f"{name} made")
+                replies.append(f"{name} made")
             except (Refused, Broken) as error:
-                answers.append(f"{name} {getattr(error, 'reason', 'Broken')}")
+                replies.append(f"{name} {getattr(error, 'reason', 'Broken')}")
 
         async with trio.open_nursery() as nursery:
             held.hold()
@@ -135,16 +137,16 @@ async def test_what_is_on_its_way_to_the_disk_is_not_forgotten(crash, autojump_c
             crash("before")
             nursery.start_soon(create, "b")
             await wait_all_tasks_blocked()
-            assert answers == ["b Broken"]
+            assert replies == ["b Broken"]
             nursery.start_soon(create, "a")
             await trio.sleep(60)
-            assert answers == ["b Broken"]
+            assert replies == ["b Broken"]
             held.release()
-        assert sorted(answers[1:]) == ["a AlreadyExists", "a made"]
+        assert sorted(replies[1:]) == ["a AlreadyExists", "a made"]
 
 
 class HeldCommitter:
-    """Makes the store's committer hold what is submitted until it is let go."""
+    """Makes the committer hold submitted proposals until a test releases them."""
 
     def __init__(self, store: Store) -> None:
         self._committer = store.committer
@@ -160,7 +162,7 @@ class HeldCommitter:
             self._submit(*call)
 
 
-async def test_an_error_of_our_own_in_one_command_spares_its_neighbours(
+async def test_bug_in_one_command_does_not_affect_the_others_of_its_batch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with open_store() as store:

@@ -26,15 +26,15 @@ async def test_writers_get_replies_and_the_committer_goes_on(
     type_id, feed = journal.register_type("things"), Feed(0)
     committer = Committer(journal, feed)
     feed.follow(refuse)
-    answers: list[Exception | None] = []
+    results: list[Exception | None] = []
     async with trio.open_nursery() as nursery:
         nursery.start_soon(Supervisor().keep, "committer", committer.run)
         for name in "ab":
             body = b'{"metadata":{"resourceVersion":""}}'
             proposal = Proposal(type_id, "create", "ns", name, 0, False, 1, "u", "m", b"\x90", body)
-            committer.submit([proposal], answers.append)
+            committer.submit([proposal], results.append)
             await trio.sleep(1)
         nursery.cancel_scope.cancel()
-    assert answers == [None, None]
+    assert results == [None, None]
     assert journal.head == 2
     journal.close()

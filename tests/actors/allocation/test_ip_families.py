@@ -1,4 +1,4 @@
-"""Families of addresses: what is made of what a client said, in clusters with one family and with two."""
+"""Defaults of ipFamilies and ipFamilyPolicy, in clusters with one IP family and with two."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def refused(
 HEADLESS = {"clusterIP": "None", "clusterIPs": ["None"]}
 
 
-def test_one_family_unless_asked_for_two() -> None:
+def test_service_has_one_family_unless_it_requests_two() -> None:
     assert completed({}) == completed({}, TWO) == ("SingleStack", ["IPv4"])
     assert completed({}, ("IPv6", "IPv4")) == ("SingleStack", ["IPv6"])
     assert completed({"ipFamilyPolicy": "PreferDualStack"}) == ("PreferDualStack", ["IPv4"])
@@ -41,33 +41,33 @@ def test_one_family_unless_asked_for_two() -> None:
     )
 
 
-def test_families_follow_addresses() -> None:
+def test_families_are_inferred_from_addresses() -> None:
     assert completed({"clusterIP": "fd00::1", "clusterIPs": ["fd00::1"]}, TWO) == ("SingleStack", ["IPv6"])
     assert refused({"clusterIP": "fd00::1", "clusterIPs": ["fd00::1"]}) == [
         ("spec.clusterIPs[0]", "IPv6 is not configured on this cluster")
     ]
 
 
-def test_services_without_addresses() -> None:
+def test_headless_services_get_families() -> None:
     assert completed({**HEADLESS, "selector": {"a": "b"}}) == ("SingleStack", ["IPv4"])
     assert completed(HEADLESS) == ("RequireDualStack", ["IPv4", "IPv6"])
     assert completed({**HEADLESS, "ipFamilyPolicy": "SingleStack"}) == ("SingleStack", ["IPv4"])
 
 
-def test_names_have_no_family() -> None:
+def test_external_name_service_has_no_family() -> None:
     spec = {"type": "ExternalName"}
     default_ip_families(spec, None, ONE)
     assert spec == {"type": "ExternalName"}
 
 
-def test_what_the_cluster_does_not_have() -> None:
+def test_family_that_the_cluster_does_not_have_is_refused() -> None:
     assert refused({"ipFamilyPolicy": "RequireDualStack"}) == [
         ("spec.ipFamilyPolicy", "this cluster is not configured for dual-stack services")
     ]
     assert refused({"ipFamilies": ["IPv6"]}) == [("spec.ipFamilies[0]", "not configured on this cluster")]
 
 
-def test_two_of_anything_need_a_policy_that_says_so() -> None:
+def test_two_families_or_addresses_require_a_dual_stack_policy() -> None:
     both = {"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1", "fd00::1"]}
     text = "must be 'RequireDualStack' or 'PreferDualStack' when multiple {} are specified"
     assert refused(both, TWO) == [("spec.ipFamilyPolicy", text.format("cluster IPs"))]
@@ -76,7 +76,7 @@ def test_two_of_anything_need_a_policy_that_says_so() -> None:
     ]
 
 
-def test_mistakes_are_told_before_anything_is_given() -> None:
+def test_errors_are_reported_before_anything_is_allocated() -> None:
     assert refused({"clusterIP": "no", "clusterIPs": ["no"]})[0][0] == "spec.clusterIPs[0]"
 
 
@@ -88,18 +88,18 @@ DUAL = {
 }
 
 
-def test_an_update_keeps_the_policy_it_does_not_name() -> None:
+def test_update_keeps_the_policy_that_it_leaves_out() -> None:
     unsaid = {key: value for key, value in DUAL.items() if key != "ipFamilyPolicy"}
     assert completed(unsaid, TWO, DUAL) == ("RequireDualStack", ["IPv4", "IPv6"])
 
 
-def test_saying_single_is_enough_to_give_the_second_back() -> None:
+def test_single_stack_policy_releases_the_second_family() -> None:
     spec = {"type": "ClusterIP", **DUAL, "ipFamilyPolicy": "SingleStack"}
     default_ip_families(spec, {"type": "ClusterIP", **DUAL}, TWO)
     assert spec["clusterIPs"] == ["10.0.0.1"] and spec["ipFamilies"] == ["IPv4"]
 
 
-def test_giving_the_second_back_needs_saying_so() -> None:
+def test_releasing_the_second_family_requires_single_stack() -> None:
     less = {**DUAL, "clusterIPs": ["10.0.0.1"], "ipFamilies": ["IPv4"]}
     assert refused(less, TWO, DUAL) == [
         ("spec.ipFamilyPolicy", "must be 'SingleStack' to release the secondary cluster IP"),
@@ -107,7 +107,7 @@ def test_giving_the_second_back_needs_saying_so() -> None:
     ]
 
 
-def test_a_service_that_prefers_two_is_left_alone() -> None:
+def test_service_with_prefer_dual_stack_stays_unchanged() -> None:
     before = {
         "clusterIP": "10.0.0.1",
         "clusterIPs": ["10.0.0.1"],

@@ -1,4 +1,4 @@
-"""Services nobody would write get what they need or are told why not; nothing is given to two of them."""
+"""Random services get what they need or an error; nothing is allocated twice."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def odd_services() -> list[Object]:
     return found
 
 
-def test_nothing_is_given_twice() -> None:
+def test_nothing_is_allocated_twice() -> None:
     assert SERVICES is not None
     with memory_folder() as folder:
         journal = Journal.open(folder / "journal")
