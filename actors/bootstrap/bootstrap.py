@@ -1,8 +1,8 @@
 """Creates the initial objects of a cluster where they are missing; `compose` calls it at every start.
 
-Every object goes to its actor like any other write, side by side, so that one commit carries a step. An object that
-exists is left alone, except for the fields that hold this server's address. A refused write is logged and does not
-stop the server: an operator who has taken the API's cluster IP away needs a running server to repair that.
+It sends every object to its actor like any other write, concurrently, so that one commit carries a step. An existing
+object stays unchanged, except for the fields with this server's address. A refused write is logged and does not stop
+the server: an operator who gave the API's ClusterIP to another service needs a running server to repair that.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """A write that is needed: `new` replaces the stored object, or is created, after a delete where it exists."""
+    """A necessary write: `new` replaces the stored object, or is created, after a delete if `recreate` is set."""
 
     type_name: str
     new: Object
@@ -59,15 +59,17 @@ class Bootstrap:
 
     async def create_namespaces(self) -> None:
         """Before the server listens: a list of an empty journal would have version 0, which means any in a watch."""
-        await self._ensure(namespaces(self._names))
+        await self._create_or_update(namespaces(self._names))
 
     async def create_objects(self, ranges: ServiceRanges, serving: ServingAddress) -> None:
         """Everything else; the Service needs the namespace `default`."""
-        await self._ensure([*priority_classes(self._names), *api_service(self._names, ranges, serving)])
+        await self._create_or_update(
+            [*priority_classes(self._names), *api_service(self._names, ranges, serving)]
+        )
 
-    async def _ensure(self, objects: Iterable[InitialObject]) -> None:
-        for refusal in await run_concurrently(self._write, self._changes(objects)):
-            _log.warning("an object that every cluster has could not be stored: %s", refusal)
+    async def _create_or_update(self, objects: Iterable[InitialObject]) -> None:
+        for error in await run_concurrently(self._write, self._changes(objects)):
+            _log.warning("an object that every cluster has could not be stored: %s", error)
 
     async def _write(self, change: _Change) -> None:
         definition = self._catalog.storage(change.type_name)
@@ -84,7 +86,7 @@ class Bootstrap:
             return
 
     def _changes(self, objects: Iterable[InitialObject]) -> list[_Change]:
-        """One lookup per object; no change for those that are stored as wanted."""
+        """The necessary writes, with one lookup per object."""
         with self._journal.read() as view:
             found = [(one, view.get(self._journal.type_id(one.type_name), *_key(one))) for one in objects]
             rows = [(one, None if row is None else decode(row.body)) for one, row in found]
@@ -112,7 +114,7 @@ def _key(wanted: InitialObject) -> tuple[str, str]:
 
 
 def _update(stored: Object, new: Object, paths: tuple[str, ...]) -> bool:
-    """Give the stored object the new values at these paths; False when it has them already."""
+    """Copy the new values at these paths into the stored object; returns whether any differed."""
     changed = False
     for path in paths:
         *parents, name = path.split(".")

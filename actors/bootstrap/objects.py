@@ -1,7 +1,7 @@
 """The objects that every cluster has from the start: namespaces, the system's priority classes, and the Service by
 which clients inside the cluster find this server, with its Endpoints and EndpointSlice.
 
-Pure: documents, for `Bootstrap` to store.
+Pure functions that return documents; `Bootstrap` stores them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _DESCRIPTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class InitialObject:
-    """An object to create where it is missing. What exists stays as it is, except for two sets of fields."""
+    """An object to create if it is missing. An existing one stays unchanged, except for these fields."""
 
     type_name: str
     document: Object

@@ -18,7 +18,7 @@ from pathlib import Path
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-# Of the ranges for documentation: nobody is there, and nothing is sent.
+# Addresses of the documentation ranges: they only select the route, no packet is sent.
 _FAR = {socket.AF_INET: "203.0.113.1", socket.AF_INET6: "2001:db8::1"}
 _DISCARD_PORT = 9
 _GET_INTERFACE_ADDRESS = 0x8915  # SIOCGIFADDR of Linux
