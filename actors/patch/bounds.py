@@ -13,7 +13,7 @@ import orjson
 from actors.patch.errors import PatchTooLarge
 
 # Twice the limit of a body, because entries for many small fields are as large as the fields, and some more.
-MOST_BYTES: Final = 8 << 20
+MAX_BYTES: Final = 8 << 20
 
 
 def check_bounds(patched: Any) -> None:
@@ -21,5 +21,5 @@ def check_bounds(patched: Any) -> None:
         size = len(orjson.dumps(patched))
     except TypeError:
         raise PatchTooLarge("the patched object nests too deep") from None
-    if size > MOST_BYTES:
-        raise PatchTooLarge(f"the patched object would take {size} bytes, at most {MOST_BYTES} are allowed")
+    if size > MAX_BYTES:
+        raise PatchTooLarge(f"the patched object would take {size} bytes, at most {MAX_BYTES} are allowed")

@@ -21,9 +21,9 @@ import orjson
 
 from actors.patch.errors import MalformedPatch, PatchDoesNotFit, PatchTooLarge
 
-MOST_OPERATIONS = 10_000
-MOST_COPIED = 3 << 20
-MOST_SHIFTED = 100_000_000  # some tenths of a second of moving memory
+MAX_OPERATIONS = 10_000
+MAX_COPIED = 3 << 20
+MAX_SHIFTED = 100_000_000  # some tenths of a second of moving memory
 
 _OPERATIONS = frozenset({"add", "remove", "replace", "move", "copy", "test"})
 _TEXTS = ("op", "path", "from")
@@ -37,9 +37,9 @@ def parse_json_patch(value: Any) -> list[dict[str, Any]]:
         return []
     if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
         raise MalformedPatch("a JSON patch is a list of operations, each an object with op and path")
-    if len(value) > MOST_OPERATIONS:
+    if len(value) > MAX_OPERATIONS:
         raise PatchTooLarge(
-            f"The allowed maximum operations in a JSON patch is {MOST_OPERATIONS}, got {len(value)}"
+            f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(value)}"
         )
     for index, operation in enumerate(value):
         for name in _TEXTS:
@@ -90,9 +90,9 @@ class _Run:
         found = self._child_of_parent(path)
         text = _text(None if found is _MISSING else found)
         self._copied += len(text)
-        if self._copied > MOST_COPIED:
+        if self._copied > MAX_COPIED:
             raise PatchDoesNotFit(
-                f"the copy operations of a JSON patch may copy at most {MOST_COPIED} bytes, got {self._copied}"
+                f"the copy operations of a JSON patch may copy at most {MAX_COPIED} bytes, got {self._copied}"
             )
         return orjson.loads(text)
 
@@ -105,7 +105,7 @@ class _Run:
 
     def _shift(self, items: list[Any], index: int) -> None:
         self._shifted += len(items) - index
-        if self._shifted > MOST_SHIFTED:
+        if self._shifted > MAX_SHIFTED:
             raise PatchTooLarge("the operations of this JSON patch move too many items of long lists")
 
     def _find(self, path: list[str]) -> Any:

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.gateway.processes import Server, process
 
 PATH = "/api/v1/namespaces/default/configmaps"
-MOST_WRITES = 500
+MAX_WRITES = 500
 
 
 def allow(server: Server, size: int) -> None:
@@ -28,7 +28,7 @@ async def test_full_disk_refuses_writes_until_there_is_room(tmp_path: Path) -> N
         kept = []
         assert (await write(server, "first"))[0] == 201
         allow(server, (tmp_path / "data" / "journal" / "data.mdb").stat().st_size)
-        for number in range(MOST_WRITES):
+        for number in range(MAX_WRITES):
             code, status = await write(server, f"c{number}")
             if code != 201:
                 break

@@ -37,7 +37,7 @@ from actors.kinds.validation.field_errors import (
 from actors.kinds.values.go_format import quoted
 from actors.messages import Object
 
-MOST_ANNOTATION_BYTES: Final = 256 * 1024
+MAX_ANNOTATION_BYTES: Final = 256 * 1024
 ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"
 NAMESPACE_FINALIZER: Final = "kubernetes"  # the one finalizer of namespaces, the same in both dialects
@@ -172,8 +172,8 @@ def annotation_rules(errors: FieldErrors, annotations: Mapping[str, str], field:
     for key, value in annotations.items():
         errors.add_each(field, key, qualified_name(key.lower()))
         total += size(key) + size(value)
-    if total > MOST_ANNOTATION_BYTES:
-        errors.add(too_long(field, MOST_ANNOTATION_BYTES))
+    if total > MAX_ANNOTATION_BYTES:
+        errors.add(too_long(field, MAX_ANNOTATION_BYTES))
 
 
 def _common_rules(errors: FieldErrors, metadata: Object) -> None:

@@ -1,6 +1,6 @@
 """What is doubtful about the fields of a body: unknown and repeated ones, each once, in document order.
 
-Field validation warns of them or refuses the body. The first `MOST_PROBLEMS` are named and the others counted in a
+Field validation warns of them or refuses the body. The first `MAX_PROBLEMS` are named and the others counted in a
 last text: neither a header block nor a message may grow with a hostile body, and Python's `http.client` reads at
 most 100 header lines.
 """
@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from typing import Final
 
-MOST_PROBLEMS: Final = 50
+MAX_PROBLEMS: Final = 50
 
 _MORE = re.compile(r"and ([0-9]+) more such problems")
 
@@ -26,7 +26,7 @@ class Problems:
             self.add(text)
 
     def add(self, text: str) -> None:
-        if len(self._texts) < MOST_PROBLEMS:
+        if len(self._texts) < MAX_PROBLEMS:
             self._texts[text] = None
         elif text not in self._texts:
             self._left_out += 1

@@ -96,7 +96,7 @@ def _refuse_ambiguous(shape: Items, config: Any, parts: dict[str, Any]) -> None:
         for item in config:
             lacking = "value" if item is None else shape.lacks(item)
             if lacking:
-                why = f"an entry of this list has no {lacking}, by which its entries are told apart"
+                why = f"an entry of this list has no {lacking}, which identifies its entries"
                 raise AmbiguousItems(why)
 
 

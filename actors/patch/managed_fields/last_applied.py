@@ -10,7 +10,7 @@ from typing import Final
 
 import orjson
 
-from actors.kinds.declaration.meta import MOST_ANNOTATION_BYTES
+from actors.kinds.declaration.meta import MAX_ANNOTATION_BYTES
 from actors.kinds.schema.decoder import NotDecodable
 from actors.messages import Object
 from actors.patch.managed_fields.applied_fields import AmbiguousItems, applied_fields
@@ -41,7 +41,7 @@ def refresh_annotation(metadata: Object, config: Object, annotation: str) -> Non
     if not annotations.get(annotation):
         return
     current = {**annotations, annotation: _text(config, annotation)}
-    if sum(len(key.encode()) + len(value.encode()) for key, value in current.items()) > MOST_ANNOTATION_BYTES:
+    if sum(len(key.encode()) + len(value.encode()) for key, value in current.items()) > MAX_ANNOTATION_BYTES:
         del current[annotation]
     metadata["annotations"] = current
 

@@ -19,8 +19,8 @@ UPDATE: Final = "Update"
 FIELDS_V1: Final = "FieldsV1"
 
 # Without a bound, the entries of a thousand one-off tools would make up most of an object.
-MOST_UPDATERS: Final = 10
-MOST_SENT: Final = 500  # merging the oldest takes quadratic time
+MAX_UPDATERS: Final = 10
+MAX_SENT: Final = 500  # merging the oldest takes quadratic time
 OLDEST: Final = "ancient-changes"
 LONGEST_NAME: Final = 128
 
@@ -60,7 +60,7 @@ def encode_entries(entries: Iterable[Entry]) -> list[Object]:
     """Entries as objects carry them, in order; the oldest updaters are merged when there are too many."""
     in_order = sorted(entries, key=_order)
     return [
-        encode_entry(*entry) for entry in (_bounded(in_order) if len(in_order) > MOST_UPDATERS else in_order)
+        encode_entry(*entry) for entry in (_bounded(in_order) if len(in_order) > MAX_UPDATERS else in_order)
     ]
 
 
@@ -86,7 +86,7 @@ def _order(entry: Entry) -> tuple[str, ...]:
 
 def _bounded(entries: list[Entry]) -> list[Entry]:
     """`entries` in order. Merges the two oldest updaters of one version until there are few enough."""
-    while sum(entry.operation == UPDATE for entry in entries) > MOST_UPDATERS:
+    while sum(entry.operation == UPDATE for entry in entries) > MAX_UPDATERS:
         pair = _two_oldest(entries)
         if pair is None:
             break
@@ -115,7 +115,7 @@ def is_reset(sent: Sequence[Object]) -> bool:
 
 def read_entries(sent: Sequence[Object]) -> list[Entry] | None:
     """The entries that a client sent; None when they are invalid or too many."""
-    if len(sent) > MOST_SENT:
+    if len(sent) > MAX_SENT:
         return None
     found: dict[Identity, Entry] = {}
     for one in sent:

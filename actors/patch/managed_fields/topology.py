@@ -112,7 +112,7 @@ class Record:
         return plan if plan is not None else self._planned(names)
 
     def _planned(self, names: tuple[str, ...]) -> Plan:
-        if len(self._plans) >= MOST_PLANS:
+        if len(self._plans) >= MAX_PLANS:
             self._plans.clear()
         elements = sorted(element for name in names if (element := self.element(name)) is not None)
         plan = self._plans[names] = tuple((element[2:], element, self.part(element)) for element in elements)
@@ -138,8 +138,8 @@ class Dictionary:
         node = self._wholes.get(names)
         if node is None:
             node = dict.fromkeys((HERE, *sorted(FIELD + name for name in names)), WHOLE)
-            if len(names) <= MOST_KEYS_KEPT:
-                if len(self._wholes) >= MOST_PLANS:
+            if len(names) <= MAX_KEYS_KEPT:
+                if len(self._wholes) >= MAX_PLANS:
                     self._wholes.clear()
                 self._wholes[names] = node
         return node
@@ -240,8 +240,8 @@ Shape = Leaf | Divided | Open
 Plan = tuple[tuple[str, str, Shape], ...]  # name, element, shape
 
 NOTHING: Final[Excluded] = {}
-MOST_KEYS_KEPT: Final = 32  # of a map: one with more is unlikely to be like another
-MOST_PLANS: Final = 64  # of one struct: far more than programs use, and nothing for those who make them up
+MAX_KEYS_KEPT: Final = 32  # of a map: one with more is unlikely to be like another
+MAX_PLANS: Final = 64  # of one struct: far more than programs use, and nothing for those who make them up
 
 
 def _gathered(elements: Sequence[str], items: Sequence[Any], exact: bool) -> dict[str, Any]:

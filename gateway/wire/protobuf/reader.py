@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from actors.kinds.schema.fields import ANY_JSON, Field, ListOf, MapOf, Scalar, Struct, Type
-from actors.kinds.schema.problems import MOST_PROBLEMS, Problems
+from actors.kinds.schema.problems import MAX_PROBLEMS, Problems
 from actors.messages import Object
 from gateway.wire.protobuf.scalars import READERS, VARINT_TYPES, text_of
 from gateway.wire.protobuf.wire_format import LEN, VARINT, MalformedMessage, read_fields, read_varint
@@ -32,7 +32,7 @@ class UnknownFieldNumbers:
 
     def add(self, number: int) -> None:
         self.count += 1
-        if len(self.found) <= MOST_PROBLEMS:
+        if len(self.found) <= MAX_PROBLEMS:
             self.found.append((number, []))
 
     def inside(self, place: str | int, since: int) -> None:

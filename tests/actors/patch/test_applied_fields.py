@@ -57,17 +57,17 @@ def test_a_key_has_its_default():
         ),
     ],
 )  # fmt: skip
-def test_what_cannot_be_told_apart_is_refused(config, words):
+def test_list_entries_with_equal_keys_are_refused(config, words):
     with pytest.raises(AmbiguousItems) as refused:
         applied_fields(SHAPE, config)
     assert str(refused.value).startswith(words)
 
 
-def test_a_text_that_looks_like_a_missing_key_is_none():
+def test_text_that_looks_like_a_missing_key_is_a_value():
     assert applied_fields(SHAPE, {"boxes": [{"name": 'a":null'}]})
 
 
-def test_the_way_back():
+def test_extract_returns_the_part_that_the_set_names():
     live = {
         "text": "a",
         "kept": "usual",
@@ -79,7 +79,7 @@ def test_the_way_back():
     assert extract(SHAPE, live, applied_fields(SHAPE, config)) == config
 
 
-def test_a_key_that_is_null_or_always_shown_tells_entries_apart():
+def test_null_and_always_present_keys_identify_entries():
     port = Struct(
         "x.v1.Port", Field("port", INT32, 1, always=True), Field("protocol", STRING, 2, default="TCP")
     )

@@ -8,7 +8,7 @@ import pytest
 
 from actors.errors import TooLarge
 from actors.messages import Object, Patch, WriteContext
-from actors.patch.bounds import MOST_BYTES
+from actors.patch.bounds import MAX_BYTES
 from actors.patch.managed_fields.field_view import FieldViews
 from actors.resource.applying import apply_object
 from actors.resource.decide import Current
@@ -23,9 +23,9 @@ def applied(live: Object, spec: dict[str, Any]) -> Object:
     return apply_object(FieldViews({VERSION: definition}), definition, Current(1, live), command)
 
 
-def test_the_sum_of_all_applies_is_bounded() -> None:
+def test_object_size_after_many_applies_is_bounded() -> None:
     metadata = {"name": "a", "namespace": "d", "uid": "u"}
-    live = {"metadata": metadata, "spec": {"text": "x" * (MOST_BYTES - 1000)}, "status": {}}
+    live = {"metadata": metadata, "spec": {"text": "x" * (MAX_BYTES - 1000)}, "status": {}}
     assert applied(live, {"map": {"k": "v"}})["spec"]["map"] == {"k": "v"}
     with pytest.raises(TooLarge, match="bytes"):
         applied(live, {"map": {"k": "v" * 1000}})

@@ -76,7 +76,7 @@ def test_twice_is_once(before, config):
 
 @MODEST
 @given(CONFIGS)
-def test_what_was_applied_is_what_its_owner_has(config):
+def test_applier_owns_exactly_what_it_applied(config):
     obj = ManagedObject()
     obj.apply("m1", config)
     assert obj.owned("m1") == claims(config)
@@ -85,7 +85,7 @@ def test_what_was_applied_is_what_its_owner_has(config):
 
 @MODEST
 @given(CONFIGS, CONFIGS)
-def test_a_forced_apply_has_exactly_its_fields_and_nobody_disagrees(one, other):
+def test_forced_apply_leaves_no_other_owner_of_other_values(one, other):
     obj = ManagedObject()
     obj.apply("a", one)
     obj.apply("b", other, force=True)
@@ -99,7 +99,7 @@ def test_a_forced_apply_has_exactly_its_fields_and_nobody_disagrees(one, other):
 
 @MODEST
 @given(CONFIGS, CONFIGS)
-def test_what_is_given_up_by_its_only_owner_is_gone(one, other):
+def test_field_without_owner_is_removed(one, other):
     obj, fresh = ManagedObject(), ManagedObject()
     obj.apply("a", one)
     obj.apply("a", other)
@@ -110,7 +110,7 @@ def test_what_is_given_up_by_its_only_owner_is_gone(one, other):
 
 @MODEST
 @given(CONFIGS, CONFIGS)
-def test_giving_all_up_leaves_what_others_have(one, other):
+def test_empty_apply_keeps_fields_of_other_managers(one, other):
     obj = ManagedObject()
     obj.apply("a", one)
     obj.apply("b", other, force=True)
@@ -123,7 +123,7 @@ def test_giving_all_up_leaves_what_others_have(one, other):
 
 @MODEST
 @given(CONFIGS, CONFIGS)
-def test_an_update_owns_what_it_changed_and_nobody_owns_what_is_gone(before, after):
+def test_updater_owns_changed_fields_and_removed_fields_have_no_owner(before, after):
     obj = ManagedObject()
     obj.apply("a", before)
     obj.update("u", after)
@@ -141,7 +141,7 @@ NOTHING = zero_struct(THING, defaults=False)
 
 @MODEST
 @given(CONFIGS)
-def test_a_new_object_is_found_as_by_comparing_it_with_nothing(config):
+def test_fields_of_new_object_equal_comparison_with_empty_object(config):
     for spec in (NOTHING, {**NOTHING, "spec": {"boxes": None, "map": {}, "text": "", "set": ["a"]}}):
         found = fields_of_new(SHAPE, spec, config)
         assert json.dumps(found) == json.dumps(compare(SHAPE, spec, config).changed)

@@ -130,7 +130,7 @@ def test_atomic_is_recursive(inner: Field, one: Any, other: Any) -> None:
 PORTS = Field("x", ListOf(ITEM), 1, list_type="map", list_keys=("port", "protocol"))
 
 
-def test_several_map_keys_tell_entries_apart_together() -> None:
+def test_several_map_keys_identify_an_entry_together() -> None:
     of = obj(PORTS)
     of.apply("m1", {"spec": {"x": [{"port": 53, "protocol": "TCP"}, {"port": 53, "protocol": "UDP"}]}})
     of.apply("m2", {"spec": {"x": [{"port": 54, "protocol": "UDP", "note": "n"}]}})
@@ -142,7 +142,7 @@ def test_several_map_keys_tell_entries_apart_together() -> None:
     assert list(of.owned("m2")["f:spec"]["f:x"]) == ['k:{"port":54,"protocol":"UDP"}']
 
 
-def test_a_key_that_is_left_out_has_its_default() -> None:
+def test_missing_key_has_its_default() -> None:
     of = obj(PORTS)
     of.apply("m1", {"spec": {"x": [{"port": 53, "note": "a"}]}})
     assert list(of.owned("m1")["f:spec"]["f:x"]) == ['k:{"port":53,"protocol":"TCP"}']
@@ -173,7 +173,7 @@ def test_force_makes_the_applier_the_only_owner() -> None:
     assert of.managers == ["m3"]
 
 
-def test_ownership_is_handed_over_by_sharing_and_then_giving_up() -> None:
+def test_ownership_moves_by_sharing_then_no_longer_applying() -> None:
     of = obj(Field("x", STRING, 1), Field("y", STRING, 2))
     of.apply("giver", {"spec": {"x": "1", "y": "1"}})
     of.apply("taker", {"spec": {"x": "1"}})

@@ -15,7 +15,7 @@ def conflict(obj, manager, config, **more):
     return str(refused.value)
 
 
-def test_an_update_takes_over():
+def test_update_takes_ownership():
     obj = ManagedObject()
     obj.apply("m1", {"spec": {"text": "a", "on": True}})
     obj.change("u1", text="b")
@@ -27,7 +27,7 @@ def test_an_update_takes_over():
     )
 
 
-def test_another_value_is_a_conflict_and_with_force_the_sole_owners():
+def test_other_value_conflicts_and_force_makes_sole_owner():
     obj = ManagedObject()
     obj.apply("m1", {"spec": {"text": "a", "map": {"x": "1"}}})
     assert conflict(obj, "m2", {"spec": {"text": "b"}}) == (
@@ -39,7 +39,7 @@ def test_another_value_is_a_conflict_and_with_force_the_sole_owners():
     assert obj.owned("m2") == {"f:spec": {"f:text": {}}}
 
 
-def test_the_same_value_is_shared_and_changed_by_none_of_its_owners():
+def test_shared_value_cannot_be_changed_without_conflict():
     obj = ManagedObject()
     obj.apply("m1", {"spec": {"text": "a"}})
     assert not obj.apply("m2", {"spec": {"text": "a"}})
@@ -48,7 +48,7 @@ def test_the_same_value_is_shared_and_changed_by_none_of_its_owners():
         assert f'"{other}"' in conflict(obj, manager, {"spec": {"text": "b"}})
 
 
-def test_a_shared_field_goes_with_its_last_owner():
+def test_shared_field_is_removed_with_its_last_owner():
     obj = ManagedObject()
     obj.apply("m1", {"spec": {"text": "a"}})
     obj.apply("m2", {"spec": {"text": "a"}})
@@ -59,14 +59,14 @@ def test_a_shared_field_goes_with_its_last_owner():
     assert obj.entries == []
 
 
-def test_a_field_given_up_goes_back_to_its_default():
+def test_field_no_longer_applied_returns_to_its_default():
     obj = ManagedObject()
     obj.apply("m1", {"spec": {"kept": "other"}})
     obj.apply("m1", {"spec": {"text": "a"}})
     assert obj.spec == {"text": "a", "kept": "usual"}
 
 
-def test_defaults_are_nobodys_after_an_apply_and_their_creators_after_a_create():
+def test_defaults_are_unowned_after_apply_and_owned_after_create():
     applied, made = ManagedObject(), ManagedObject()
     applied.apply("m1", {"spec": {"text": "a"}})
     made.update("u1", {"spec": {"text": "a"}})
@@ -74,7 +74,7 @@ def test_defaults_are_nobodys_after_an_apply_and_their_creators_after_a_create()
     assert made.owned("u1") == {"f:spec": {"f:kept": {}, "f:text": {}}}
 
 
-def test_an_update_removes_what_an_applier_may_bring_back():
+def test_applier_restores_field_that_update_removed():
     obj = ManagedObject()
     obj.apply("m1", {"spec": {"map": {"a": "1", "b": "1"}}})
     obj.change("u1", map={"a": "1"})
@@ -107,7 +107,7 @@ def test_atomic_values_are_owned_whole():
     assert obj.managers == ["m2"]
 
 
-def test_an_entry_given_up_goes_whole_with_what_others_changed_in_it():
+def test_list_entry_no_longer_applied_is_removed_with_changes_of_others():
     obj = ManagedObject()
     obj.apply("m1", {"spec": {"boxes": [{"name": "a"}, {"name": "b"}]}})
     obj.change("u1", boxes=[{"name": "a", "note": "mine"}, {"name": "b"}])
@@ -117,7 +117,7 @@ def test_an_entry_given_up_goes_whole_with_what_others_changed_in_it():
     assert obj.managers == ["m1"]
 
 
-def test_a_struct_goes_with_its_last_member():
+def test_struct_is_removed_with_its_last_field():
     obj = ManagedObject()
     obj.apply("m1", {"spec": {"loose": {"left": "a", "right": "b"}}})
     obj.apply("m1", {"spec": {"loose": {"left": "a"}}})
@@ -126,7 +126,7 @@ def test_a_struct_goes_with_its_last_member():
     assert "loose" not in obj.spec
 
 
-def test_all_conflicts_are_told_at_once_by_owner():
+def test_one_error_lists_all_conflicts_by_manager():
     obj = ManagedObject()
     obj.apply("m1", {"spec": {"map": {"a": "1", "b": "1"}}})
     obj.apply("m2", {"spec": {"map": {"b": "1"}}})
@@ -162,7 +162,7 @@ def test_the_causes_name_every_field():
     ]
 
 
-def test_through_a_subresource_one_has_an_entry_of_its_own():
+def test_subresource_writes_have_a_separate_entry():
     obj = ManagedObject()
     obj.apply("m1", {"spec": {"text": "a"}, "status": {"phase": "dropped"}})
     obj.apply("m1", {"spec": {"text": "dropped"}, "status": {"phase": "Up"}}, through="status")
@@ -175,7 +175,7 @@ def test_through_a_subresource_one_has_an_entry_of_its_own():
     )
 
 
-def test_the_first_apply_finds_what_was_there_in_the_hands_of_the_past():
+def test_first_apply_assigns_existing_fields_to_before_first_apply():
     obj = ManagedObject()
     obj.update("u1", {"spec": {"text": "a", "on": True}})
     obj.object["metadata"].pop("managedFields")
@@ -186,7 +186,7 @@ def test_the_first_apply_finds_what_was_there_in_the_hands_of_the_past():
     assert '"before-first-apply" using' in conflict(obj, "m1", {"spec": {"text": "c"}})
 
 
-def test_another_spelling_is_another_value():
+def test_other_spelling_of_a_value_is_a_change():
     obj = ManagedObject()
     obj.apply("m1", {"spec": {"size": "1"}})
     assert ".spec.size" in conflict(obj, "m2", {"spec": {"size": "1000m"}})
@@ -194,7 +194,7 @@ def test_another_spelling_is_another_value():
     assert sorted(obj.managers) == ["m2"]
 
 
-def test_null_and_empty_claim_and_set_nothing():
+def test_null_and_empty_maps_are_owned_and_set_nothing():
     obj = ManagedObject()
     obj.apply("m1", {"metadata": {"labels": {}, "annotations": None}, "spec": {"map": {}, "text": None}})
     assert obj.owned("m1") == {
@@ -207,13 +207,13 @@ def test_null_and_empty_claim_and_set_nothing():
 @pytest.mark.parametrize(
     "config", [{}, {"metadata": {}}, {"metadata": None}, {"metadata": {"name": "a", "uid": "u"}}]
 )
-def test_names_and_the_like_are_nobodys(config):
+def test_system_metadata_has_no_owner(config):
     obj = ManagedObject()
     obj.apply("m1", config)
     assert obj.entries == []
 
 
-def test_conflicts_are_told_level_by_level():
+def test_conflicts_are_listed_level_by_level():
     obj = ManagedObject()
     obj.update("u1", {"spec": {"map": {"a": "1"}, "text": "a", "loose": {"left": "a"}}})
     with pytest.raises(ApplyConflict) as refused:
@@ -225,7 +225,7 @@ def test_conflicts_are_told_level_by_level():
     ]
 
 
-def test_owners_are_quoted_where_they_are_told_of():
+def test_conflict_text_quotes_manager_names():
     obj = ManagedObject()
     obj.apply('a "b"', {"spec": {"text": "a"}})
     assert 'conflict with "a \\"b\\"": .spec.text' in conflict(obj, "m1", {"spec": {"text": "b"}})

@@ -42,7 +42,7 @@ IDS = ["map", "set", "entries", "struct"]
 
 
 @pytest.mark.parametrize(("parts", "whole", "one", "other", "changed"), TURNS, ids=IDS)
-def test_what_becomes_one_value_is_owned_by_all_who_owned_of_it(parts, whole, one, other, changed):
+def test_field_that_becomes_atomic_is_owned_by_all_owners_of_its_parts(parts, whole, one, other, changed):
     obj = ManagedObject(parts)
     obj.apply("m1", {"spec": {"x": one}})
     obj.apply("m2", {"spec": {"x": other}})
@@ -56,7 +56,7 @@ def test_what_becomes_one_value_is_owned_by_all_who_owned_of_it(parts, whole, on
 
 
 @pytest.mark.parametrize(("parts", "whole", "one", "other", "changed"), TURNS, ids=IDS)
-def test_an_update_of_what_became_one_value_takes_it_whole(parts, whole, one, other, changed):
+def test_update_of_field_that_became_atomic_owns_it_whole(parts, whole, one, other, changed):
     obj = ManagedObject(parts)
     obj.apply("m1", {"spec": {"x": one}})
     obj.update("u1", {"spec": {"x": one}})
@@ -67,7 +67,7 @@ def test_an_update_of_what_became_one_value_takes_it_whole(parts, whole, one, ot
 
 
 @pytest.mark.parametrize(("parts", "whole", "one", "other", "changed"), TURNS, ids=IDS)
-def test_what_becomes_one_value_goes_with_its_last_owner(parts, whole, one, other, changed):
+def test_field_that_became_atomic_is_removed_with_its_last_owner(parts, whole, one, other, changed):
     obj = ManagedObject(parts)
     obj.apply("m1", {"spec": {"x": one}})
     obj.apply("m2", {"spec": {"x": other}})
@@ -80,7 +80,7 @@ def test_what_becomes_one_value_goes_with_its_last_owner(parts, whole, one, othe
 
 
 @pytest.mark.parametrize(("parts", "whole", "one", "other", "changed"), TURNS, ids=IDS)
-def test_the_owner_of_what_gets_parts_keeps_the_field_and_nothing_in_it(parts, whole, one, other, changed):
+def test_owner_of_field_that_becomes_granular_owns_none_of_its_parts(parts, whole, one, other, changed):
     obj = ManagedObject(whole)
     obj.apply("m1", {"spec": {"x": one}})
     obj.declare(parts)
@@ -91,7 +91,7 @@ def test_the_owner_of_what_gets_parts_keeps_the_field_and_nothing_in_it(parts, w
     assert obj.managers == ["m2", "m1"]
 
 
-def test_a_field_that_is_no_more_stays_in_the_books_of_its_owner():
+def test_removed_field_declaration_stays_in_managed_fields():
     obj = ManagedObject(thing(Field("x", STRING_MAP, 1)))
     obj.apply("m1", {"spec": {"x": {"a": "1"}}})
     obj.declare(thing(Field("y", STRING, 1)))

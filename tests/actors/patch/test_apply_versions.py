@@ -51,7 +51,7 @@ class Event:
         }
 
 
-def test_an_update_takes_fields_from_owners_who_know_them_by_other_names():
+def test_update_takes_fields_from_owners_in_other_versions():
     event = Event()
     event.apply("m1", OLD_VERSION, {"message": "a", "reason": "r", "count": 1})
     event.update("u1", NEW_VERSION, note="b")
@@ -61,7 +61,7 @@ def test_an_update_takes_fields_from_owners_who_know_them_by_other_names():
     }
 
 
-def test_a_conflict_names_the_field_as_its_owner_does():
+def test_conflict_names_the_field_in_the_version_of_its_owner():
     event = Event()
     event.apply("m1", OLD_VERSION, {"message": "a"})
     event.update("u1", NEW_VERSION, reason="r")
@@ -73,7 +73,7 @@ def test_a_conflict_names_the_field_as_its_owner_does():
     )
 
 
-def test_an_applier_moves_to_the_version_it_uses_and_gives_up_across_them():
+def test_applier_entry_moves_to_the_version_it_applies():
     event = Event()
     event.apply("m1", OLD_VERSION, {"message": "a", "reason": "r"})
     event.apply("m1", NEW_VERSION, {"reason": "r"})
@@ -82,7 +82,7 @@ def test_an_applier_moves_to_the_version_it_uses_and_gives_up_across_them():
     assert event.stored["reason"] == "r"
 
 
-def test_what_others_have_under_another_name_is_not_given_up():
+def test_field_owned_in_another_version_is_not_pruned():
     event = Event()
     event.apply("m1", OLD_VERSION, {"message": "a", "involvedObject": {"kind": "Pod"}})
     event.apply("m2", NEW_VERSION, {"note": "a"})
@@ -103,7 +103,7 @@ def test_an_updater_has_an_entry_for_each_version():
     assert event.owners[("u1", NEW_VERSION)] == {"f:type": {}}
 
 
-def test_owners_in_versions_that_are_no_more_are_forgotten_with_the_next_change():
+def test_entries_of_unserved_versions_are_dropped_at_the_next_change():
     event = Event()
     event.apply("m1", OLD_VERSION, {"reason": "r"})
     event.apply("m2", NEW_VERSION, {"note": "a"})

@@ -50,7 +50,7 @@ def test_by_shape(before, after, came, went):
     assert removed(before, after) == went
 
 
-def test_what_was_not_there_comes_with_everything_and_itself():
+def test_new_part_is_a_member_with_all_its_fields():
     after = {"loose": {"left": "a"}, "map": {"k": "v"}, "boxes": [{"name": "x", "ports": [{"port": 1}]}]}
     assert changed({}, after) == {
         "f:boxes": {
@@ -68,7 +68,7 @@ def test_what_was_not_there_comes_with_everything_and_itself():
 
 
 @pytest.mark.parametrize("nothing", [None, {}])
-def test_what_was_empty_is_there_already(nothing):
+def test_empty_map_that_gets_keys_is_not_new(nothing):
     assert changed({"map": nothing}, {"map": {"k": "v"}}) == {"f:map": {"f:k": {}}}
     assert removed({"map": {"k": "v"}}, {"map": nothing}) == {"f:map": {"f:k": {}}}
 
@@ -79,19 +79,19 @@ def test_null_and_empty_differ():
     assert removed({"map": {}}, {}) == {"f:map": {}}
 
 
-def test_another_order_of_entries_is_no_change():
+def test_order_of_entries_is_no_change():
     one, other = {"name": "a"}, {"name": "b", "note": "x"}
     assert not compare(SHAPE, {"boxes": [one, other]}, {"boxes": [other, one]})
 
 
-def test_entries_that_share_a_key_are_compared_together():
+def test_entries_with_equal_keys_are_compared_as_one():
     two = [{"name": "a", "note": "1"}, {"name": "a", "note": "2"}]
     assert not compare(SHAPE, {"boxes": two}, {"boxes": two})
     assert changed({"boxes": two}, {"boxes": [two[0]]}) == {"f:boxes": {'k:{"name":"a"}': {}}}
     assert changed({}, {"boxes": two}) == {"f:boxes": {".": {}, 'k:{"name":"a"}': {}}}
 
 
-def test_nothing_is_left_out_of_order():
+def test_results_are_in_order():
     after = {"text": "a", "boxes": [{"note": "n", "name": "z"}, {"name": "a"}], "map": {"b": "", "a": ""}}
     found = changed({}, after)
     assert list(found) == ["f:boxes", "f:map", "f:text"]

@@ -5,7 +5,7 @@ import pytest
 from actors.patch.managed_fields.field_path import NotFields, entry, in_order, path_text, read_fields, value
 
 
-def test_entries_are_spelled_with_all_their_keys():
+def test_entry_elements_contain_all_keys():
     assert entry(("containerPort", "protocol"), (53, "TCP")) == 'k:{"containerPort":53,"protocol":"TCP"}'
 
 
@@ -13,7 +13,7 @@ def test_entries_are_spelled_with_all_their_keys():
     ("of", "spelled"),
     [("x", 'v:"x"'), ('a"b\n', r'v:"a\"b\n"'), ("ä", 'v:"ä"'), (1, "v:1"), (True, "v:true")],
 )
-def test_elements_are_spelled_as_json(of, spelled):
+def test_set_elements_are_json(of, spelled):
     assert value(of) == spelled
 
 
@@ -27,11 +27,11 @@ def test_elements_are_spelled_as_json(of, spelled):
         (("f:list", "i:3"), ".list[3]"),
     ],
 )
-def test_paths_in_words(path, words):
+def test_path_text(path, words):
     assert path_text(path) == words
 
 
-def test_numbers_are_in_the_order_of_numbers():
+def test_numeric_keys_sort_numerically():
     paths = [("f:b",), ('k:{"port":443}',), ('k:{"port":53}',), ("f:a",), ('v:"x"',), ("i:2",)]
     assert [path_text(path) for path in sorted(paths, key=in_order)] == [
         ".a",
@@ -43,18 +43,18 @@ def test_numbers_are_in_the_order_of_numbers():
     ]
 
 
-def test_what_is_here_comes_before_what_lies_deeper():
+def test_field_sorts_before_the_fields_below_it():
     paths = [("f:a", "f:x"), ("f:b",), ("f:a",), ("f:a", "f:x", "f:y"), ("f:c", "f:x")]
     found = [path_text(path) for path in sorted(paths, key=in_order)]
     assert found == [".a", ".b", ".a.x", ".a.x.y", ".c.x"]
 
 
-def test_keys_in_any_order_are_one_entry():
+def test_order_of_keys_does_not_matter():
     sent = {"f:ports": {'k:{"protocol":"TCP", "port":80}': {".": {}}}}
     assert read_fields(sent) == {"f:ports": {'k:{"port":80,"protocol":"TCP"}': {}}}
 
 
-def test_elements_of_kinds_to_come_are_left_out():
+def test_unknown_element_kinds_are_dropped():
     assert read_fields({"x:what": {}, "f:a": {}, ".": {}}) == {"f:a": {}}
 
 
@@ -73,6 +73,6 @@ def test_elements_of_kinds_to_come_are_left_out():
         {"f:a": {"i:x": {}}},
     ],
 )
-def test_what_is_no_set_of_fields_is_refused(sent):
+def test_invalid_fields_v1_is_refused(sent):
     with pytest.raises(NotFields):
         read_fields(sent)

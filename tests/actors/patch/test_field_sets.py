@@ -43,7 +43,7 @@ def test_operations_are_those_of_sets(some, others):
 
 
 @given(PATH_SETS, PATH_SETS)
-def test_equal_sets_are_equal_however_they_came_about(some, others):
+def test_equal_sets_compare_equal(some, others):
     one, other = of_members(*some), of_members(*others)
     assert union(one, other) == union(other, one) == of_members(*(some | others))
     assert difference(union(one, other), other) == of_members(*(some - others))
@@ -51,7 +51,7 @@ def test_equal_sets_are_equal_however_they_came_about(some, others):
 
 
 @given(SETS, SETS, SETS)
-def test_laws_of_three(one, other, third):
+def test_laws_of_three_sets(one, other, third):
     assert union(union(one, other), third) == union(one, union(other, third))
     assert difference(difference(one, other), third) == difference(one, union(other, third))
     assert intersection(one, union(other, third)) == union(intersection(one, other), intersection(one, third))
@@ -67,12 +67,12 @@ def test_nothing_is_changed_and_unchanged_sets_are_returned_themselves(one, othe
 
 
 @given(SETS)
-def test_the_wire_form_is_read_back_as_it_was(fields):
+def test_fields_v1_round_trips(fields):
     assert read_fields(deepcopy(fields)) == fields
 
 
 @given(SETS, SETS)
-def test_what_is_made_of_sets_in_order_is_in_order(one, other):
+def test_operations_keep_order(one, other):
     for made in (union(one, other), difference(one, other), read_fields(dict(reversed(one.items())))):
         assert is_in_order(made)
 

@@ -44,7 +44,7 @@ def views() -> list[Any]:
 
 
 @pytest.mark.parametrize(("definition", "subresource"), views())
-def test_what_is_put_back_is_nobodys(definition: Definition, subresource: Subresource) -> None:
+def test_reset_fields_have_no_owner(definition: Definition, subresource: Subresource) -> None:
     old = {**zero_struct(definition.fields, defaults=False), "metadata": {"name": "a"}}
     for part, sent in METADATA.items():
         new = deepcopy(old)
@@ -55,14 +55,16 @@ def test_what_is_put_back_is_nobodys(definition: Definition, subresource: Subres
 
 
 @pytest.mark.parametrize(("definition", "subresource"), views())
-def test_a_status_is_written_through_its_own_door(definition: Definition, subresource: Subresource) -> None:
+def test_status_is_owned_through_its_subresource_only(
+    definition: Definition, subresource: Subresource
+) -> None:
     if subresource.name == "status":
         assert "status" in tracked(definition, "status")
         assert "spec" not in tracked(definition, "status")
         assert "status" not in tracked(definition, "")
 
 
-def test_what_the_server_keeps_is_nobodys_anywhere() -> None:
+def test_system_metadata_has_no_owner_in_any_view() -> None:
     for definition in built_in(CLUSTER).definitions:
         shape = FieldViews({definition.api_version: definition})(definition.api_version, "").shape
         if "metadata" in definition.fields.by_name:

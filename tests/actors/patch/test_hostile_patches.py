@@ -8,10 +8,10 @@ import orjson
 import pytest
 
 from actors.kinds.schema.fields import STRING, STRINGS, Field, ListOf, Struct
-from actors.patch.bounds import MOST_BYTES
+from actors.patch.bounds import MAX_BYTES
 from actors.patch.errors import LONGEST_TEXT, MalformedPatch, PatchDoesNotFit, PatchTooLarge
-from actors.patch.json_patch import MOST_OPERATIONS, apply_json_patch, parse_json_patch, same
-from actors.patch.managed_fields.managers import MOST_SENT, read_entries
+from actors.patch.json_patch import MAX_OPERATIONS, apply_json_patch, parse_json_patch, same
+from actors.patch.managed_fields.managers import MAX_SENT, read_entries
 from actors.patch.transform import read_patch, transform
 
 ITEM = Struct("x.v1.Item", Field("name", STRING, 1))
@@ -54,7 +54,7 @@ def test_a_document_copied_into_itself() -> None:
 
 
 def test_one_large_value_copied_many_times() -> None:
-    patch = [{"op": "copy", "from": "/a", "path": f"/b{number}"} for number in range(MOST_OPERATIONS)]
+    patch = [{"op": "copy", "from": "/a", "path": f"/b{number}"} for number in range(MAX_OPERATIONS)]
     with pytest.raises(PatchDoesNotFit, match="copy at most 3145728 bytes"):
         transform("json", {"a": "x" * 1000}, patch, THING)
 
@@ -71,28 +71,28 @@ def test_a_copy_of_as_much_as_is_allowed() -> None:
 )
 def test_a_long_list_moved_item_by_item(operation: dict[str, Any]) -> None:
     with pytest.raises(PatchTooLarge, match="long lists"):
-        apply_json_patch({"a": [0] * 100_000}, [operation] * MOST_OPERATIONS)
+        apply_json_patch({"a": [0] * 100_000}, [operation] * MAX_OPERATIONS)
 
 
 def test_a_short_list_may_be_filled_from_its_beginning() -> None:
-    patch = [{"op": "add", "path": "/a/0", "value": 1}] * MOST_OPERATIONS
-    assert len(apply_json_patch({"a": []}, patch)["a"]) == MOST_OPERATIONS
+    patch = [{"op": "add", "path": "/a/0", "value": 1}] * MAX_OPERATIONS
+    assert len(apply_json_patch({"a": []}, patch)["a"]) == MAX_OPERATIONS
 
 
 def test_the_limit_of_operations_is_that_of_the_api() -> None:
-    assert MOST_OPERATIONS == 10_000
+    assert MAX_OPERATIONS == 10_000
     with pytest.raises(PatchTooLarge):
         parse_json_patch([{"op": "test", "path": ""}] * 10_001)
 
 
 def test_an_object_that_grows_patch_by_patch() -> None:
-    document = {"a": "x" * (MOST_BYTES - 100)}
+    document = {"a": "x" * (MAX_BYTES - 100)}
     assert transform("merge", dict(document), {"b": "x"}, THING)["b"] == "x"
     with pytest.raises(PatchTooLarge, match="bytes"):
         transform("merge", document, {"b": "x" * 200}, THING)
 
 
-def test_entries_without_number() -> None:
+def test_very_many_entries() -> None:
     """By hash, not by looking through the list for each: a hundred thousand would take hours."""
     entries = [{"name": f"n{number}"} for number in range(100_000)]
     words = [f"w{number}" for number in range(100_000)]
@@ -143,8 +143,8 @@ def test_the_patch_is_left_as_it_was_sent() -> None:
     assert orjson.dumps(patch) == before
 
 
-def test_managers_without_number_are_not_heard() -> None:
+def test_too_many_sent_managers_are_ignored() -> None:
     entry = {"operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1", "fieldsV1": {"f:a": {}}}
-    sent = [{**entry, "manager": f"m{number}"} for number in range(MOST_SENT + 1)]
+    sent = [{**entry, "manager": f"m{number}"} for number in range(MAX_SENT + 1)]
     assert read_entries(sent) is None
-    assert len(read_entries(sent[1:]) or ()) == MOST_SENT
+    assert len(read_entries(sent[1:]) or ()) == MAX_SENT

@@ -5,7 +5,7 @@ from copy import deepcopy
 import pytest
 
 from actors.patch.errors import MalformedPatch, PatchDoesNotFit, PatchTooLarge
-from actors.patch.json_patch import MOST_OPERATIONS, apply_json_patch, parse_json_patch
+from actors.patch.json_patch import MAX_OPERATIONS, apply_json_patch, parse_json_patch
 
 EXAMPLES = [
     ({"foo": "bar"}, [{"op": "add", "path": "/baz", "value": "qux"}], {"baz": "qux", "foo": "bar"}),
@@ -65,7 +65,7 @@ EXAMPLES = [
 
 
 @pytest.mark.parametrize(("document", "patch", "expected"), EXAMPLES)
-def test_what_fits(document, patch, expected):
+def test_patches_that_apply(document, patch, expected):
     assert apply_json_patch(deepcopy(document), parse_json_patch(patch)) == expected
 
 
@@ -97,7 +97,7 @@ def test_what_fits(document, patch, expected):
         {"path": "/s", "value": 1},
     ],
 )
-def test_what_does_not_fit(operation):
+def test_patches_that_do_not_apply(operation):
     document = {"s": "word", "b": True, "l": [1, 2]}
     with pytest.raises(PatchDoesNotFit):
         apply_json_patch(document, parse_json_patch([operation]))
@@ -131,12 +131,12 @@ def test_failures_of_the_rfc(document, patch):
         [{"op": "copy", "from": []}],
     ],
 )
-def test_what_is_no_patch(value):
+def test_malformed_patches_are_refused(value):
     with pytest.raises(MalformedPatch):
         parse_json_patch(value)
 
 
-def test_null_is_a_patch_of_nothing():
+def test_null_patch_changes_nothing():
     assert parse_json_patch(None) == []
 
 
@@ -149,12 +149,12 @@ def test_copies_do_not_share():
 
 
 def test_too_many_operations():
-    parse_json_patch([{"op": "test", "path": ""}] * MOST_OPERATIONS)
+    parse_json_patch([{"op": "test", "path": ""}] * MAX_OPERATIONS)
     with pytest.raises(PatchTooLarge, match="10000, got 10001"):
-        parse_json_patch([{"op": "test", "path": ""}] * (MOST_OPERATIONS + 1))
+        parse_json_patch([{"op": "test", "path": ""}] * (MAX_OPERATIONS + 1))
 
 
-def test_copies_that_double_are_stopped():
+def test_doubling_copies_are_refused():
     patch = [{"op": "copy", "from": "/a", "path": "/a/-"}] * 60
     with pytest.raises(PatchDoesNotFit, match="at most"):
         apply_json_patch({"a": ["x" * 100]}, patch)

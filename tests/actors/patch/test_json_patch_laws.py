@@ -39,7 +39,7 @@ def patched(document: Any, *operations: dict[str, Any]) -> Any:
 
 
 @given(DOCUMENTS, st.data())
-def test_what_was_added_is_there_and_can_be_removed(document: Any, data: st.DataObject) -> None:
+def test_added_value_can_be_read_and_removed(document: Any, data: st.DataObject) -> None:
     where, value = f"/{data.draw(st.sampled_from(['new', 'newer']))}", data.draw(VALUES)
     add = {"op": "add", "path": where, "value": value}
     made = patched(document, add, {"op": "test", "path": where, "value": value})
@@ -48,7 +48,7 @@ def test_what_was_added_is_there_and_can_be_removed(document: Any, data: st.Data
 
 
 @given(DOCUMENTS, st.data())
-def test_a_move_is_a_copy_and_a_removal(document: Any, data: st.DataObject) -> None:
+def test_move_equals_copy_and_remove(document: Any, data: st.DataObject) -> None:
     where = data.draw(st.sampled_from(list(pointers(document))))
     move = {"op": "move", "from": where, "path": "/new"}
     copy, remove = {"op": "copy", "from": where, "path": "/new"}, {"op": "remove", "path": where}
@@ -56,7 +56,7 @@ def test_a_move_is_a_copy_and_a_removal(document: Any, data: st.DataObject) -> N
 
 
 @given(DOCUMENTS, st.data())
-def test_what_is_replaced_by_itself_stays(document: Any, data: st.DataObject) -> None:
+def test_replace_with_same_value_changes_nothing(document: Any, data: st.DataObject) -> None:
     where = data.draw(st.sampled_from(list(pointers(document))))
     held = patched(document, {"op": "copy", "from": where, "path": "/new"})["new"]
     replaced = patched(
@@ -83,13 +83,13 @@ OPERATIONS = st.lists(
 
 
 @given(DOCUMENTS, OPERATIONS)
-def test_any_patch_fits_or_is_refused_and_is_left_alone(document: Any, operations: Any) -> None:
+def test_any_patch_applies_or_is_refused_and_does_not_change(document: Any, operations: Any) -> None:
     before = deepcopy(operations)
     with suppress(PatchError):
         apply_json_patch(deepcopy(document), operations)
     assert operations == before
 
 
-def test_nothing_points_into_a_plain_value() -> None:
+def test_path_into_a_scalar_is_refused() -> None:
     with pytest.raises(PatchError):
         patched({"a": "x"}, {"op": "add", "path": "/a/b", "value": 1})

@@ -21,7 +21,7 @@ def applied_by_a_client(spec, **last):
     return obj
 
 
-def test_what_the_client_applied_before_is_no_conflict():
+def test_previously_applied_fields_do_not_conflict():
     obj = applied_by_a_client({"text": "a", "map": {"k": "1"}})
     obj.apply("kubectl", {"spec": {"text": "b", "map": {"k": "2"}}})
     assert obj.spec["text"] == "b"
@@ -29,7 +29,7 @@ def test_what_the_client_applied_before_is_no_conflict():
     assert "f:text" not in obj.owned("kubectl-client-side-apply")["f:spec"]
 
 
-def test_what_others_changed_is_a_conflict_and_the_only_one_told():
+def test_only_fields_that_others_changed_conflict():
     obj = applied_by_a_client({"text": "a"})
     obj.change("u1", on=True)
     with pytest.raises(ApplyConflict) as refused:
@@ -37,13 +37,13 @@ def test_what_others_changed_is_a_conflict_and_the_only_one_told():
     assert [cause.field for cause in refused.value.causes] == [".spec.on"]
 
 
-def test_what_the_annotation_has_another_value_of_is_a_conflict():
+def test_field_with_other_value_in_annotation_conflicts():
     obj = applied_by_a_client({"text": "a"}, text="older")
     with pytest.raises(ApplyConflict):
         obj.apply("kubectl", {"spec": {"text": "b"}})
 
 
-def test_other_managers_have_no_such_right():
+def test_other_managers_conflict():
     obj = applied_by_a_client({"text": "a"})
     obj.annotation = ""
     with pytest.raises(ApplyConflict):
@@ -65,20 +65,20 @@ def test_other_managers_have_no_such_right():
         '{"apiVersion": "example.com/v2", "kind": "Thing", "spec": {"text": "a"}}',
     ],
 )
-def test_an_annotation_that_makes_no_sense_allows_nothing(text):
+def test_invalid_annotation_allows_nothing(text):
     obj = ManagedObject(annotation=ANNOTATION)
     obj.update("u1", {"metadata": {"annotations": {ANNOTATION: text}}, "spec": {"text": "a"}})
     with pytest.raises(ApplyConflict):
         obj.apply("kubectl", {"spec": {"text": "b"}})
 
 
-def test_a_spelling_does_not_matter():
+def test_spelling_in_annotation_does_not_matter():
     obj = applied_by_a_client({"size": "1"}, size="1000m")
     obj.apply("kubectl", {"spec": {"size": "2"}})
     assert obj.spec["size"] == "2"
 
 
-def test_the_annotation_is_kept_current_so_that_the_client_can_go_back():
+def test_apply_updates_the_annotation():
     metadata = {"annotations": {"other": "x", ANNOTATION: "old"}}
     config = {"kind": "Thing", "apiVersion": VERSION, "metadata": {"name": "a"}, "spec": {"text": "b"}}
     refresh_annotation(metadata, config, ANNOTATION)
@@ -88,27 +88,27 @@ def test_the_annotation_is_kept_current_so_that_the_client_can_go_back():
     assert text == json.dumps(config, sort_keys=True, separators=(",", ":")) + "\n"
 
 
-def test_the_annotation_does_not_hold_itself():
+def test_annotation_does_not_contain_itself():
     metadata = {"annotations": {ANNOTATION: "old"}}
     config = {"metadata": {"annotations": {ANNOTATION: "sent", "a": "b"}}}
     refresh_annotation(metadata, config, ANNOTATION)
     assert json.loads(metadata["annotations"][ANNOTATION]) == {"metadata": {"annotations": {"a": "b"}}}
 
 
-def test_the_annotation_is_spelled_as_clients_spell_it():
+def test_annotation_is_escaped_as_clients_do():
     metadata = {"annotations": {ANNOTATION: "old"}}
     refresh_annotation(metadata, {"metadata": {}, "spec": {"text": "<a&b>"}}, ANNOTATION)
     assert '"\\u003ca\\u0026b\\u003e"' in metadata["annotations"][ANNOTATION]
 
 
 @pytest.mark.parametrize("metadata", [{}, {"annotations": {"other": "x"}}, {"annotations": {ANNOTATION: ""}}])
-def test_where_there_is_no_annotation_none_is_made(metadata):
+def test_missing_annotation_is_not_created(metadata):
     before = dict(metadata)
     refresh_annotation(metadata, {"spec": {}}, ANNOTATION)
     assert metadata == before
 
 
-def test_what_is_too_large_for_annotations_is_not_kept():
+def test_too_large_annotation_is_removed():
     metadata = {"annotations": {"other": "x", ANNOTATION: "old"}}
     refresh_annotation(metadata, {"spec": {"text": "x" * (256 * 1024)}}, ANNOTATION)
     assert metadata["annotations"] == {"other": "x"}

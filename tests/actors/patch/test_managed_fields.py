@@ -3,7 +3,7 @@
 import pytest
 
 from actors.patch.managed_fields.managers import (
-    MOST_UPDATERS,
+    MAX_UPDATERS,
     OLDEST,
     Entry,
     encode_entries,
@@ -23,7 +23,7 @@ def entry(
     return Entry(manager, operation, version, time, fields, through)
 
 
-def test_appliers_stand_first_each_kind_by_time():
+def test_appliers_come_first_then_by_time():
     entries = [
         entry("b", time="2020-01-03T00:00:00Z"),
         entry("a", time="2020-01-03T00:00:00Z"),
@@ -34,7 +34,7 @@ def test_appliers_stand_first_each_kind_by_time():
     assert [one["manager"] for one in encode_entries(entries)] == ["y", "x", "z", "a", "b"]
 
 
-def test_an_entry_is_shown_in_its_usual_order():
+def test_entry_members_are_in_order():
     assert list(encode_entries([entry("a", through="status")])[0].items()) == [
         ("manager", "a"),
         ("operation", "Update"),
@@ -46,23 +46,23 @@ def test_an_entry_is_shown_in_its_usual_order():
     ]
 
 
-def test_the_oldest_of_too_many_updaters_become_one():
+def test_oldest_of_too_many_updaters_are_merged():
     obj = ManagedObject()
-    for index in range(MOST_UPDATERS + 3):
+    for index in range(MAX_UPDATERS + 3):
         obj.change(f"u{index:02}", map={f"k{number}": "" for number in range(index + 1)})
-    assert len(obj.entries) == MOST_UPDATERS
+    assert len(obj.entries) == MAX_UPDATERS
     assert obj.managers[0] == OLDEST
     assert obj.owned(OLDEST) == {
         "f:spec": {"f:kept": {}, "f:map": {".": {}, "f:k0": {}, "f:k1": {}, "f:k2": {}, "f:k3": {}}}
     }
-    assert obj.managers[1:] == [f"u{index:02}" for index in range(4, MOST_UPDATERS + 3)]
+    assert obj.managers[1:] == [f"u{index:02}" for index in range(4, MAX_UPDATERS + 3)]
 
 
-def test_appliers_are_never_too_many():
+def test_appliers_are_never_merged():
     obj = ManagedObject()
-    for index in range(MOST_UPDATERS + 3):
+    for index in range(MAX_UPDATERS + 3):
         obj.apply(f"m{index}", {"spec": {"map": {f"k{index}": ""}}})
-    assert len(obj.entries) == MOST_UPDATERS + 3
+    assert len(obj.entries) == MAX_UPDATERS + 3
 
 
 def test_one_name_has_an_entry_for_each_operation():
@@ -72,7 +72,7 @@ def test_one_name_has_an_entry_for_each_operation():
     assert [(one["manager"], one["operation"]) for one in obj.entries] == [("me", "Apply"), ("me", "Update")]
 
 
-def test_an_entry_is_renewed_by_changes_and_by_nothing_else():
+def test_only_a_change_updates_the_time_of_an_entry():
     obj = ManagedObject()
     obj.update("u1", {"spec": {"text": "a", "on": True}})
     first = obj.entries[0]["time"]
@@ -85,7 +85,7 @@ def test_an_entry_is_renewed_by_changes_and_by_nothing_else():
     assert obj.entries[0]["time"] > first
 
 
-def test_an_apply_renews_its_entry_when_it_changes_the_object():
+def test_apply_updates_its_time_when_it_changes_the_object():
     obj = ManagedObject()
     obj.apply("m1", {"spec": {"text": "a"}})
     times = [obj.entries[0]["time"]]
@@ -95,7 +95,7 @@ def test_an_apply_renews_its_entry_when_it_changes_the_object():
     assert times[0] == times[1] < times[2] == times[3]
 
 
-def test_who_only_joins_others_has_no_time_and_stands_first():
+def test_applier_that_only_shares_has_no_time_and_comes_first():
     obj = ManagedObject()
     obj.apply("m1", {"spec": {"text": "a"}})
     obj.apply("m2", {"spec": {"text": "a"}})
@@ -119,7 +119,7 @@ def rewrite(obj, manager, managed, **parts):
     obj.update(manager, wanted)
 
 
-def test_after_a_reset_the_changer_owns_what_it_changed():
+def test_after_a_reset_the_updater_owns_what_it_changed():
     obj = ManagedObject()
     obj.apply("m1", {"spec": {"text": "a"}})
     rewrite(obj, "u1", [{}], on=True)
@@ -146,7 +146,7 @@ def test_a_reset_alone_leaves_no_owners_and_updates_make_none():
         [{"manager": "x" * 129, "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1"}],
     ],
 )  # fmt: skip
-def test_what_makes_no_sense_is_not_heard(managed):
+def test_invalid_sent_entries_are_ignored(managed):
     obj = ManagedObject()
     obj.apply("m1", {"spec": {"text": "a", "on": True}})
     rewrite(obj, "u1", managed, text="b")
@@ -163,7 +163,7 @@ def test_an_update_may_take_an_entry_out():
     obj.apply("m3", {"spec": {"on": False}})
 
 
-def test_through_a_subresource_nobody_edits_entries():
+def test_subresource_writes_cannot_edit_entries():
     obj = ManagedObject()
     obj.apply("m1", {"spec": {"text": "a"}})
     obj.update("u1", {"metadata": {"managedFields": [{}]}, "spec": obj.spec}, through="status")
@@ -176,7 +176,7 @@ def test_entries_of_one_owner_sent_twice_are_one():
     assert [entry.version for entry in found] == ["v2"]
 
 
-def test_an_entry_of_nothing_stands_for_all_that_were_there_and_goes_itself():
+def test_entry_without_fields_replaces_all_and_is_dropped():
     obj = ManagedObject()
     obj.apply("m1", {"spec": {"text": "a", "on": True}})
     nothing = {"manager": "x", "operation": "Update", "apiVersion": VERSION, "fieldsType": "FieldsV1"}
@@ -185,7 +185,7 @@ def test_an_entry_of_nothing_stands_for_all_that_were_there_and_goes_itself():
     assert obj.owned("u1") == {"f:spec": {"f:text": {}}}
 
 
-def test_times_do_not_tell_books_apart():
+def test_same_but_for_times_ignores_times():
     early, late = entry("a"), entry("a", time="2021-01-01T00:00:00Z")
     other = entry("b", fields={"f:x": {}})
     assert same_but_for_times(encode_entries([early, other]), encode_entries([other, late]))
@@ -204,7 +204,7 @@ def test_times_do_not_tell_books_apart():
         {"boxes": [{"name": "a", "ports": [{"port": 1}, {"port": 1, "protocol": "TCP"}]}]},
     ],
 )
-def test_entries_that_cannot_be_told_apart_end_the_books(spec):
+def test_entries_with_equal_keys_clear_managed_fields(spec):
     made = ManagedObject()
     made.update("u1", {"spec": spec})
     assert made.entries == []
@@ -216,7 +216,7 @@ def test_entries_that_cannot_be_told_apart_end_the_books(spec):
     assert changed.entries == []
 
 
-def test_an_apply_begins_them_again():
+def test_apply_after_cleared_managed_fields_creates_them():
     obj = ManagedObject()
     obj.update("u1", {"spec": {"text": "a", "set": ["a", "a"]}})
     obj.apply("m1", {"spec": {"text": "a"}})

@@ -60,7 +60,7 @@ def test_the_patch_without_nulls_on_nothing_is_itself(patch):
     assert apply_merge_patch({}, patch) == expected
 
 
-def test_depth_is_no_danger():
+def test_deep_patches_do_not_recurse():
     patch: dict = {}
     for _ in range(100_000):
         patch = {"a": patch}
@@ -70,7 +70,7 @@ def test_depth_is_no_danger():
     assert merged == {}
 
 
-def test_maps_inside_lists_lose_what_is_null() -> None:
+def test_null_members_of_maps_in_lists_are_dropped() -> None:
     patch = {"a": [None, {"b": None, "c": [{"d": None, "e": 1}], "f": {"g": None}}], "z": [1]}
     merged = apply_merge_patch({"a": [1], "z": {"was": "a map"}}, patch)
     assert merged == {"a": [None, {"c": [{"e": 1}], "f": {}}], "z": [1]}

@@ -69,13 +69,13 @@ def test_order(live, applied, merged):
     assert "".join(merge(SHAPE, {"set": list(live)}, {"set": list(applied)})["set"]) == merged
 
 
-def test_a_value_is_taken_as_it_is_spelled():
+def test_applied_value_keeps_its_spelling():
     live = {"size": "1", "plain": ["a"]}
     assert merge(SHAPE, live, {"size": "1", "plain": ["a"]}) is live
     assert merge(SHAPE, live, {"size": "1000m", "plain": ["a"]}) == {"size": "1000m", "plain": ["a"]}
 
 
-def test_entries_that_share_a_key_stay_until_somebody_applies_one():
+def test_entries_with_equal_keys_stay_until_one_is_applied():
     live = [{"name": "a", "note": "1"}, {"name": "a", "note": "2"}, {"name": "b"}]
     assert merge(SHAPE, {"boxes": live}, {"boxes": [{"name": "b", "note": "n"}]})["boxes"] == [
         *live[:2],

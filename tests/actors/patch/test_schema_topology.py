@@ -73,7 +73,7 @@ def test_markers_of_the_other_dialect() -> None:
     assert type(of(marked, "cluster")) is Leaf
 
 
-def test_what_is_atomic_is_so_all_the_way_down() -> None:
+def test_atomic_covers_everything_inside() -> None:
     inner = {"type": "object", "additionalProperties": TEXT, "x-cluster-map-type": "granular"}
     shape = of({"type": "object", "properties": {"m": inner}, "x-cluster-map-type": "atomic"})
     assert type(shape) is Leaf
@@ -142,7 +142,7 @@ PORTS = {
 }
 
 
-def test_a_key_left_out_has_its_default() -> None:
+def test_missing_map_key_has_its_default() -> None:
     custom = Custom(list=PORTS)
     custom.apply("m1", {"list": [{"host": "a", "note": "x"}]})
     first, second = 'k:{"host":"a","port":80}', 'k:{"host":"a","port":81}'
@@ -153,14 +153,14 @@ def test_a_key_left_out_has_its_default() -> None:
         custom.apply("m3", {"list": [{"host": "a", "port": 80, "note": "z"}]})
 
 
-def test_entries_that_share_their_keys_are_refused() -> None:
+def test_entries_with_equal_map_keys_are_refused() -> None:
     with pytest.raises(AmbiguousItems, match="duplicate entries"):
         applied_fields(root({"properties": {"x": PORTS}}), {"x": [{"host": "a"}, {"host": "a", "port": 80}]})
     with pytest.raises(AmbiguousItems, match="no host"):
         applied_fields(root({"properties": {"x": PORTS}}), {"x": [{"port": 1}]})
 
 
-def test_elements_of_a_set_have_owners_each() -> None:
+def test_set_elements_are_owned_separately() -> None:
     custom = Custom(list={"type": "array", "items": TEXT, "x-cluster-list-type": "set"})
     custom.apply("m1", {"list": ["a", "b"]})
     assert custom.apply("m2", {"list": ["c", "b"]})["list"] == ["a", "c", "b"]
@@ -171,7 +171,7 @@ def test_elements_of_a_set_have_owners_each() -> None:
 OPEN = {"type": "object", "x-cluster-preserve-unknown-fields": True}
 
 
-def test_what_is_not_known_has_keys_and_whole_lists() -> None:
+def test_preserved_unknown_maps_are_granular_and_lists_atomic() -> None:
     custom = Custom(any=OPEN)
     custom.apply("m1", {"any": {"a": {"b": {"c": 1}}, "list": [{"name": "x"}]}})
     assert custom.owned("m1") == {"f:any": {"f:a": {".": {}, "f:b": {".": {}, "f:c": {}}}, "f:list": {}}}
@@ -181,7 +181,7 @@ def test_what_is_not_known_has_keys_and_whole_lists() -> None:
     assert custom.apply("m1", {"any": {}})["any"] == {"a": {"b": {"d": 2}}}
 
 
-def test_what_is_not_known_beside_what_is() -> None:
+def test_unknown_fields_beside_known_ones() -> None:
     custom = Custom(box={**OPEN, "properties": {"set": {"type": "array", "x-cluster-list-type": "set"}}})
     custom.apply("m1", {"box": {"set": ["a"], "other": {"x": 1}}})
     assert custom.owned("m1") == {"f:box": {"f:other": {".": {}, "f:x": {}}, "f:set": {'v:"a"': {}}}}
@@ -201,7 +201,7 @@ def test_what_is_not_known_beside_what_is() -> None:
         ({"a": 1}, {"a": {"b": 1}}, {"f:a": {".": {}, "f:b": {}}}),
     ],
 )
-def test_what_becomes_another_kind_of_thing_is_its_changers(before: Any, after: Any, owned: Any) -> None:
+def test_value_that_changes_type_belongs_to_its_updater(before: Any, after: Any, owned: Any) -> None:
     custom = Custom(any=OPEN)
     custom.apply("m1", {"any": {"x": before}})
     custom.update("u1", {"any": {"x": after}})
@@ -235,7 +235,7 @@ def test_from_granular_to_atomic_all_owners_of_parts_own_the_whole() -> None:
     assert (custom.owned("m1"), custom.owned("m2")) == ({"f:map": {}}, None)
 
 
-def test_from_atomic_to_granular_the_parts_are_nobodys() -> None:
+def test_from_atomic_to_granular_the_parts_have_no_owner() -> None:
     custom = Custom(map=ATOMIC)
     custom.apply("m1", {"map": {"x": "1"}})
     custom.declare(map=MAP)
@@ -245,7 +245,7 @@ def test_from_atomic_to_granular_the_parts_are_nobodys() -> None:
     assert custom.owned("m1") == {"f:map": {"f:y": {}}}
 
 
-def test_metadata_is_that_of_every_object_and_the_type_nobodys() -> None:
+def test_metadata_shape_is_shared_and_type_has_no_owner() -> None:
     shape = root({"type": "object", "properties": {"kind": TEXT, "spec": MAP}})
     before = {"metadata": {"name": "a"}}
     after = {
@@ -259,12 +259,12 @@ def test_metadata_is_that_of_every_object_and_the_type_nobodys() -> None:
     }
 
 
-def test_a_door_leaves_out_what_it_puts_back() -> None:
+def test_view_leaves_out_reset_fields() -> None:
     shape = root({"type": "object", "properties": {"spec": MAP, "status": MAP}}, status=None)
     assert (shape.element("spec"), shape.element("status")) == ("f:spec", None)
 
 
-def test_without_a_schema_keys_are_fields_and_lists_are_whole() -> None:
+def test_without_a_schema_maps_are_granular_and_lists_atomic() -> None:
     shape = root({"type": "object", "x-cluster-preserve-unknown-fields": True})
     config = {"metadata": {"labels": {"l": "1"}}, "spec": {"a": [1, 2]}, "top": 1}
     assert applied_fields(shape, config) == {

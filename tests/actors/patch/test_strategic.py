@@ -67,14 +67,14 @@ def test_scalars_merge_as_a_set():
     assert patched({"finalizers": ["a"]}, {"finalizers": ["c", "b"]}) == {"finalizers": ["c", "b", "a"]}
 
 
-def test_a_field_that_is_to_be_replaced_is_not_merged():
+def test_field_with_replace_strategy_is_not_merged():
     source = Struct("x.v1.Source", Field("a", STRING, 1), Field("b", STRING, 2))
     holder = Struct("x.v1.Holder", Field("source", source, 1, patch="replace"))
     result = apply_strategic_patch({"source": {"a": "1"}}, {"source": {"b": "2", "a": None}}, holder)
     assert result == {"source": {"b": "2", "a": None}}
 
 
-def test_what_replaces_or_joins_keeps_its_nulls_and_what_is_all_new_does_not():
+def test_replacing_values_keep_nulls_and_new_values_do_not():
     patch = {"plain": [{"source": {"a": None}}], "boxes": [{"name": "x", "source": {"a": None}}]}
     assert patched({"plain": [{"name": "old"}], **boxes("a")}, patch) == {
         "plain": [{"source": {"a": None}}],
@@ -108,7 +108,7 @@ def test_replace_in_an_entry_is_about_its_list_and_not_about_it():
     assert patched(boxes("a", "b"), patch) == {"boxes": [{"name": "b", "args": ["y"]}]}
 
 
-def test_deletes_come_first_wherever_they_stand():
+def test_delete_directives_apply_first():
     patch = {"boxes": [{"name": "a", "args": ["x"]}, {"name": "a", "$patch": "delete"}]}
     assert patched(boxes("a", "b"), patch)["boxes"][0] == {"name": "a", "args": ["x"]}
 
@@ -129,16 +129,16 @@ def test_delete_of_a_map():
         {"boxes": [{"name": "a", "source": {"$patch": "delete"}}]},
     ],
 )
-def test_where_nothing_is_a_directive_is_a_field_like_others(part):
+def test_directive_without_existing_value_is_a_plain_field(part):
     assert patched({}, part) == part
 
 
-def test_where_nothing_is_null_sets_nothing():
+def test_null_without_existing_value_sets_nothing():
     part = {"labels": {"a": None, "b": "1"}, "boxes": [{"name": "a", "image": None}]}
     assert patched({}, part) == {"labels": {"b": "1"}, "boxes": [{"name": "a"}]}
 
 
-def test_what_is_of_another_type_is_replaced():
+def test_value_of_another_type_is_replaced():
     assert patched({"labels": ["x"]}, {"labels": {"a": "1"}}) == {"labels": {"a": "1"}}
 
 
@@ -153,7 +153,7 @@ def test_retain_keys_must_cover_the_patch():
         patched(boxes("a"), {"boxes": [{"name": "a", "$retainKeys": ["name"], "image": "x"}]})
 
 
-def test_retain_keys_need_not_name_what_the_patch_takes_away():
+def test_retain_keys_need_not_name_deleted_members():
     document = {"boxes": [{"name": "a", "source": {"a": "1"}, "image": "i"}]}
     patch = {"boxes": [{"name": "a", "$retainKeys": ["name", "image"], "source": None, "image": "x"}]}
     assert patched(document, patch) == {"boxes": [{"name": "a", "image": "x"}]}
@@ -175,11 +175,11 @@ def names(result):
         ("", "ba", "ba"),
     ],
 )
-def test_without_an_order_the_entries_stand_as_in_the_patch(server, patch, result):
+def test_without_order_directive_entries_follow_the_patch(server, patch, result):
     assert names(patched(boxes(*server), {"boxes": [{"name": name} for name in patch]})) == result
 
 
-def test_entries_that_a_patch_deletes_say_nothing_about_the_order():
+def test_deleted_entries_do_not_affect_the_order():
     patch = {"boxes": [{"$patch": "delete", "name": "b"}, {"name": "x"}]}
     assert names(patched(boxes("a", "b", "c"), patch)) == "xac"
 
@@ -187,7 +187,7 @@ def test_entries_that_a_patch_deletes_say_nothing_about_the_order():
 @pytest.mark.parametrize(
     ("server", "order", "result"), [("asc", "ca", "sca"), ("sac", "ac", "sac"), ("acs", "ca", "cas")]
 )
-def test_an_order_is_taken_and_others_keep_their_place(server, order, result):
+def test_order_directive_arranges_named_entries_only(server, order, result):
     patch = {
         "$setElementOrder/boxes": [{"name": name} for name in order],
         "boxes": [{"name": "c", "image": "new"}],
@@ -197,7 +197,7 @@ def test_an_order_is_taken_and_others_keep_their_place(server, order, result):
     assert {"name": "c", "image": "new"} in found["boxes"]
 
 
-def test_an_order_alone_arranges_what_is_there():
+def test_order_directive_alone_arranges_existing_entries():
     assert names(patched(boxes("a", "b"), {"$setElementOrder/boxes": [{"name": "b"}, {"name": "a"}]})) == "ba"
     patch = {"$setElementOrder/finalizers": ["b", "a"]}
     assert patched({"finalizers": ["a", "b"]}, patch) == {"finalizers": ["b", "a"]}
@@ -214,7 +214,7 @@ def test_a_patch_is_an_object(patch):
         patched({}, patch)
 
 
-def test_what_is_wrong_is_said():
+def test_error_texts():
     with pytest.raises(PatchDoesNotFit, match="merge key: name"):
         patched(boxes("a"), {"boxes": [{"image": "x"}]})
     with pytest.raises(PatchDoesNotFit):

@@ -13,7 +13,7 @@ from actors.kinds.schema.fields import (
     Struct,
 )
 from actors.patch.managed_fields.topology import (
-    MOST_PLANS,
+    MAX_PLANS,
     Dictionary,
     Elements,
     Entries,
@@ -68,24 +68,24 @@ def test_markers(field, shape):
     assert type(shape_of(field)) is shape
 
 
-def test_list_type_stands_before_the_merge_key():
+def test_list_type_takes_precedence_over_merge_key():
     field = Field(
         "x", ListOf(ITEM), 1, patch="merge", merge_key="port", list_type="map", list_keys=("port", "protocol")
     )
     assert list(shape_of(field).parts([{"port": 80}])) == ['k:{"port":80,"protocol":"TCP"}']
 
 
-def test_entries_of_one_value_are_whole():
+def test_atomic_entries_are_owned_whole():
     entries = shape_of(Field("x", ListOf(WHOLE), 1, patch="merge", merge_key="map"))
     assert type(entries.part("k:{}")) is Leaf
 
 
-def test_maps_in_maps_have_keys_all_the_way():
+def test_nested_maps_are_granular():
     outer = shape_of(Field("x", MapOf(MapOf(STRING)), 1))
     assert type(outer.part("f:a")) is Dictionary
 
 
-def test_lists_in_maps_are_one_value():
+def test_lists_in_maps_are_atomic():
     assert type(shape_of(Field("x", MapOf(STRINGS), 1)).part("f:a")) is Leaf
 
 
@@ -103,14 +103,14 @@ def test_a_type_may_contain_itself():
     assert shape.parts({"value": "x"}) == {"f:value": "x"}
 
 
-def test_what_is_excluded_is_no_part():
+def test_excluded_fields_are_no_parts():
     struct = Struct("example.v1.Root", Field("item", ITEM, 1), Field("other", STRING, 2))
     root = Shapes().root(struct, {"other": None, "item": {"port": None}})
     assert root.parts({"item": {}, "other": "x", "unknown": 1}) == {"f:item": {}}
     assert root.part("f:item").parts({"name": "a", "port": 1}) == {"f:name": "a"}
 
 
-def test_items_that_share_a_key_are_one_part():
+def test_items_with_equal_keys_are_one_part():
     entries = shape_of(Field("x", ListOf(ITEM), 1, list_type="map", list_keys=("name",)))
     parts = entries.parts([{"name": "a", "port": 1}, {"name": "b"}, {"name": "a", "port": 2}])
     assert parts == {
@@ -120,7 +120,7 @@ def test_items_that_share_a_key_are_one_part():
     assert type(parts['k:{"name":"a"}']) is Repeated
 
 
-def test_entries_without_their_key_have_a_place_too():
+def test_entries_without_keys_are_parts_too():
     entries = shape_of(Field("x", ListOf(ITEM), 1, list_type="map", list_keys=("name",)))
     assert list(entries.parts([{"port": 1}, None, {"name": 'q"'}])) == [
         'k:{"name":null}',
@@ -128,22 +128,22 @@ def test_entries_without_their_key_have_a_place_too():
     ]
 
 
-def test_members_in_any_choice_are_walked_in_order():
+def test_members_are_walked_in_order():
     names = [f"n{index}" for index in range(8)]
     record = Shapes().root(Struct("example.v1.Many", *(Field(name, STRING, 1) for name in names)), {})
     for choice in range(2 ** len(names)):
         chosen = {name: "" for index, name in enumerate(reversed(names)) if choice >> index & 1}
         assert [name for name, _, _ in record.plan(chosen)] == sorted(chosen)
-    assert len(record._plans) <= MOST_PLANS
+    assert len(record._plans) <= MAX_PLANS
 
 
-def test_maps_with_any_keys_are_spelled_and_few_are_remembered():
+def test_only_small_maps_are_cached():
     shape = shape_of(Field("x", STRING_MAP, 1))
-    for number in range(3 * MOST_PLANS):
+    for number in range(3 * MAX_PLANS):
         names = [f"b{number}", "a"]
         assert list(shape.whole(dict.fromkeys(names, ""))) == [".", "f:a", f"f:b{number}"]
         assert list(shape.whole(dict.fromkeys(names, ""))) == [".", "f:a", f"f:b{number}"]
-    assert len(shape._wholes) <= MOST_PLANS
+    assert len(shape._wholes) <= MAX_PLANS
     many = [f"k{number:03}" for number in range(100)]
     assert list(shape.whole(dict.fromkeys(many, ""))) == [".", *(f"f:{name}" for name in many)]
     assert tuple(many) not in shape._wholes
