@@ -61,17 +61,29 @@ def _defaults(struct: Struct, names: dict[str, Any]) -> Iterator[str]:
     first = next((at for at, default in enumerate(defaults) if default is not NOTHING), len(defaults))
     if first < len(defaults):
         yield "missing = False"
+    between: list[str] = []
     for at in range(first, len(defaults)):
         name = repr(struct.fields[at].name)
         if defaults[at] is NOTHING:
-            yield f"if missing and {name} in value:"
-            yield f"    value[{name}] = value.pop({name})"
+            between.append(name)
             continue
+        yield from _moved(between)
+        between.clear()
         yield f"if {name} not in value:"
         yield f"    value[{name}] = {_default(struct.fields[at], at, names)}"
         yield "    missing = True"
         yield "elif missing:"
         yield f"    value[{name}] = value.pop({name})"
+    yield from _moved(between)
+
+
+def _moved(names: list[str]) -> Iterator[str]:
+    """Fields without defaults between two that have some."""
+    if names:
+        yield "if missing:"
+    for name in names:
+        yield f"    if {name} in value:"
+        yield f"        value[{name}] = value.pop({name})"
 
 
 def _default(field: Field, at: int, names: dict[str, Any]) -> str:
@@ -79,5 +91,7 @@ def _default(field: Field, at: int, names: dict[str, Any]) -> str:
     if isinstance(default, str | int | bool | None):
         names[f"default_{at}"] = default
         return f"default_{at}"
+    if default == {}:
+        return "{}"
     names[f"default_{at}"] = lambda: absent_value(field, defaults=True)
     return f"default_{at}()"

@@ -1,10 +1,11 @@
 """TLS on a transport: an `ssl.SSLObject` between two memory BIOs.
 
 `TlsTransport` is the `Transport` of the secure port; the server creates it, `http1` and `http2` use it like a plain
-one. Rejected: trio.SSLStream, whose locks and retry loop cost 40 us more per request; and BIOs for each connection,
-because a BIO never frees the memory it grew to, and connections live long. All transports of a server share one
-`SharedBios` instead, which is empty whenever a task awaits. Ciphertext is sent in the order it was made: what OpenSSL
-writes by itself (a key update) waits in the transport and is sent with the next response, as the standard requires.
+one. Rejected: trio.SSLStream, whose locks and retry loop cost 50 us more per request (docs/decisions/0005-tls.md);
+and BIOs for each connection, because a BIO never frees the memory it grew to, and connections live long. All
+transports of a server share one `SharedBios` instead, which is empty whenever a task awaits. Ciphertext is sent in
+the order it was made: what OpenSSL writes by itself (a key update) waits in the transport and is sent with the next
+response, as the standard requires.
 """
 
 from __future__ import annotations

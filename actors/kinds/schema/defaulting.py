@@ -3,8 +3,8 @@
 For each struct that has defaults, at any depth, there is one function over two tables: the members to enter, and the
 fields from the first that has a default, with that default. Fields stay in declared order: after one is filled in,
 those behind it are removed and inserted again. pydantic-core could fill in defaults itself, but calls a function for
-each of them, and a pod has hundreds. Rejected: Python source generated for each struct, which saves 1 to 2% of the
-create of a pod (docs/decisions/0011-defaults.md).
+each of them, and a pod has hundreds. Rejected: Python source generated for each struct, which saves a few percent of
+the create of a pod (docs/decisions/0011-defaults.md).
 """
 
 from __future__ import annotations

@@ -21,6 +21,14 @@ _PROTOCOLS: Final = frozenset(PROTOCOLS)
 _IN_VARIABLES: Final = frozenset(IN_VARIABLES)
 _TIMINGS: Final = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "failureThreshold")
 _EMPTY: Final[dict[str, str]] = {}
+# Fields that `is_plain` checks or that have no rules; a container with any other field is not plain.
+_PLAIN_FIELDS: Final = frozenset(
+    (
+        *("name", "image", "command", "args", "workingDir", "ports", "env", "resources", "volumeMounts"),
+        *("livenessProbe", "readinessProbe", "startupProbe", "terminationMessagePath", "securityContext"),
+        *("terminationMessagePolicy", "imagePullPolicy", "stdin", "stdinOnce", "tty"),
+    )
+)
 _PLAIN_CONTEXT_FIELDS: Final = frozenset(
     ("allowPrivilegeEscalation", "runAsNonRoot", "readOnlyRootFilesystem", "capabilities", "privileged")
 )
@@ -37,7 +45,7 @@ def is_plain(container: Object, volumes: Volumes) -> bool:
         or container.get("imagePullPolicy") not in _PULL_POLICIES
     ):
         return False
-    if "envFrom" in container or "volumeDevices" in container or "lifecycle" in container:
+    if not container.keys() <= _PLAIN_FIELDS:
         return False
     return (
         ("ports" not in container or _ports(container["ports"]))
