@@ -118,6 +118,8 @@ class Committer:
                 await self._wait_for_work()
                 while self._pending.done:
                     await self._write_next()
+                    if self._jobs:
+                        break  # under constant load, there is always a next batch
                 if self._jobs:
                     job = self._jobs.popleft()
                     job.reply.complete(await trio.to_thread.run_sync(outcome.capture, job.work))
@@ -166,7 +168,7 @@ class Committer:
         events = self._order(batch.proposals)
         self._writing = len(events)
         began = time.perf_counter()
-        if self._in_thread:
+        if self._in_thread and events:
             error = await trio.to_thread.run_sync(self._append, events)
         else:
             error = self._append(events)
@@ -226,10 +228,17 @@ class Committer:
             self._largest = max(self._largest, len(events))
         if error is None and events:
             self._feed.publish(events)
-        for done in callbacks:
-            done(error)
+        _call_back(callbacks, error)
 
     def _fail_pending(self, error: Exception) -> None:
         failed, self._pending = self._pending, _Batch()
-        for done in failed.done:
+        _call_back(failed.done, error)
+
+
+def _call_back(callbacks: list[OnCommitted], error: Exception | None) -> None:
+    """Call all, even if one raises: that is a bug of one actor, and the others wait for their replies."""
+    for done in callbacks:
+        try:
             done(error)
+        except Exception:
+            logger.exception("a callback failed after a commit: %r", done)

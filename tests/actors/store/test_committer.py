@@ -160,3 +160,56 @@ async def test_housekeeping_runs_between_batches():
         with pytest.raises(ZeroDivisionError):
             await committer.perform(lambda: 1 // 0)
         nursery.cancel_scope.cancel()
+
+
+async def test_housekeeping_runs_even_if_there_is_always_a_next_batch():
+    committer = Committer(Log(), Feed(0))
+    batches = 0
+
+    def submit_next(failure: Exception | None) -> None:
+        nonlocal batches
+        batches += 1
+        if batches < 100:
+            committer.submit([proposal("a")], submit_next)
+
+    async with trio.open_nursery() as nursery:
+        submit_next(None)
+        nursery.start_soon(committer.run)
+        await committer.perform(lambda: None)
+        assert batches < 10
+        nursery.cancel_scope.cancel()
+
+
+async def test_callback_that_raises_does_not_affect_the_others():
+    committer = Committer(Log(), Feed(0))
+    results: list[Exception | None] = []
+
+    def broken(failure: Exception | None) -> None:
+        raise RuntimeError("a mistake in an actor")
+
+    async with trio.open_nursery() as nursery:
+        for done in (broken, results.append):
+            committer.submit([proposal("a")], done)
+        nursery.start_soon(committer.run)
+        await committer.drained()
+        committer.submit([proposal("b")], results.append)
+        await committer.drained()
+        nursery.cancel_scope.cancel()
+    assert results == [None, None]
+
+
+async def test_drained_waits_for_callbacks_of_empty_submissions_while_commits_run_in_a_thread(monkeypatch):
+    monkeypatch.setattr("actors.store.committer.SLOW_COMMIT", 0.0)
+    committer = Committer(Log(), Feed(0))
+    results: list[Exception | None] = []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(committer.run)
+        committer.submit([proposal("a")], results.append)
+        await committer.drained()
+        assert committer.statistics().in_thread
+        committer.submit([], results.append)
+        await trio.lowlevel.checkpoint()
+        await trio.lowlevel.checkpoint()
+        await committer.drained()
+        nursery.cancel_scope.cancel()
+        assert results == [None, None]
