@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from actors.kinds.declaration.definition import Definition
 from actors.messages import Object, WriteContext
+
+logger = logging.getLogger(__name__)
 
 CREATE, UPDATE, DELETE = "CREATE", "UPDATE", "DELETE"
 
@@ -31,6 +34,10 @@ class AdmissionRequest:
     warnings: list[str] = field(default_factory=list)  # for the client
 
     def complete(self, durable: bool) -> None:
+        """Call the callbacks, each once, even if another one raises."""
         for callback in self.callbacks:
-            callback(durable)
+            try:
+                callback(durable)
+            except Exception:
+                logger.exception("a callback of an admission plugin failed: %r", callback)
         self.callbacks.clear()

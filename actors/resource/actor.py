@@ -104,6 +104,9 @@ class ResourceActor:
             except BaseException as crash:
                 for envelope in envelopes:
                     envelope.fail(crash)  # unless it has a reply already
+                    _cancel(
+                        envelope
+                    )  # its caller has this error: it must not be decided after an admission step
                 raise
 
     async def _wait_for_pending_commits(self) -> None:

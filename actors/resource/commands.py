@@ -85,7 +85,7 @@ class Attempt:
     definition: Definition = field(init=False)
     request: AdmissionRequest | None = None  # None if no plugin is concerned
     chain: Chain = EMPTY
-    written: int | Proposal = 0
+    written: int | Proposal = 0  # the event that wrote the object on which the command is decided
     first_check: int = 0  # earlier checks have run
     admitted: Object | None = None  # the object before preparation; only if a check is asynchronous
 
@@ -208,7 +208,9 @@ class Commands:
             self._set_managers(command, new, current.object)
         new = self._admit(attempt, UPDATE, command.name, new, current.object)
         warnings += drop_duplicate_owner_references(new["metadata"], AFTER_ADMISSION)
-        prepared = prepare_replace(definition, current, command, new, patched=verb != "update")
+        # A patch of an object that had no version yet has none either, even if the version is known by now.
+        unversioned = verb != "update" and isinstance(attempt.written, Proposal)
+        prepared = prepare_replace(definition, current, command, new, unversioned=unversioned)
         self._validate(attempt, new)
         decision = decide_replace(definition, current, prepared)
         warnings = (*warnings, *viewed.strategy.warnings(new, current.object))
@@ -225,10 +227,10 @@ class Commands:
     def _delete(self, attempt: Attempt, command: Delete) -> Decided:
         definition = attempt.definition
         current = self._find(attempt.view, command.namespace, command.name)
-        attempt.written = current.written if current else 0
-        self._run_admission(attempt, DELETE, command.name, None, current.object if current else None)
         if current is None:
             raise not_found(definition, command.name)
+        attempt.written = current.written
+        self._run_admission(attempt, DELETE, command.name, None, current.object)
         self._validate(attempt, None)
         return Decided(decide_delete(definition, current, command), current, command.verb)
 
@@ -258,8 +260,11 @@ class Commands:
         chain = self._chain(attempt.definition, operation, subresource)
         if not chain:
             return None
-        if attempt.resumed is not None and _is_current(attempt, attempt.resumed, chain):
-            return self._resume(attempt, attempt.resumed)
+        if attempt.resumed is not None:
+            if _is_current(attempt, attempt.resumed, chain):
+                return self._resume(attempt, attempt.resumed)
+            # Release what the outdated attempt reserved, so that this one can reserve it again.
+            attempt.resumed.request.complete(False)
         context = command.context
         request = AdmissionRequest(
             operation,
@@ -281,6 +286,7 @@ class Commands:
         """Continue after the asynchronous step that has its outcome."""
         request = progress.request
         attempt.request, attempt.chain, attempt.resumed = request, progress.chain, None
+        attempt.written = progress.written
         request.object = progress.object
         for check in progress.chain.repeated:
             check(request)

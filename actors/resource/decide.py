@@ -105,14 +105,14 @@ def _validate_new(errors: FieldErrors, definition: Definition, created: Object) 
 
 
 def prepare_replace(
-    definition: Definition, current: Current, command: Replace, new: Object, *, patched: bool = False
+    definition: Definition, current: Current, command: Replace, new: Object, *, unversioned: bool = False
 ) -> Object:
     """The object to store: `new`, a working copy, or the current object changed by a subresource such as scale.
 
-    A `patched` object without a version is checked against no version while that of the current object is unknown.
+    `unversioned`: it may lack a version, because that of the current object was unknown when it was patched.
     """
     old, version = current.object, new["metadata"].pop("resourceVersion", "")
-    if version or not patched or current.proposal is None:
+    if version or not unversioned:
         _check_version(definition, command.name, version, current)
     subresource = definition.subresource(command.subresource)
     if subresource is not None and subresource.update_object is not None:

@@ -19,7 +19,7 @@ from actors.patch.errors import MalformedPatch, PatchDoesNotFit, PatchTooLarge
 from actors.patch.transform import transform
 from actors.resource.decide import Current
 from actors.store.addressing import check_name, check_namespace
-from actors.store.document import decode, encode
+from actors.store.document import decode, encode, encode_unversioned
 
 LONGEST_QUOTE = 4096  # of the patch, in an error message
 
@@ -53,7 +53,9 @@ def _with_type(definition: Definition, patched: Object) -> Object:
 
 
 def _served_document(definition: Definition, current: Current) -> Object:
-    document = decode(encode(current.object, current.offset))
+    # Until the version is known it is empty, not absent: a JSON patch may test, replace or remove it.
+    stored = current.object
+    document = decode(encode_unversioned(stored) if current.proposal else encode(stored, current.offset))
     if definition.storage.conversion is not None:
         document = definition.storage.conversion.from_storage(document)
     return {"kind": definition.kind, "apiVersion": definition.api_version, **document}

@@ -7,6 +7,7 @@ only known then. Invariant: every reply is completed once, even if the commit fa
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -19,6 +20,8 @@ from actors.resource.commands import Decided, Progress
 from actors.resource.decide import Remove
 from actors.store.document import at_version
 from actors.store.proposal import Proposal, offset_of
+
+logger = logging.getLogger(__name__)
 
 # The body of a response: complete, that of a proposed event, or without a version and with the event that has it.
 Body = bytes | Proposal | tuple[bytes, Proposal]
@@ -92,4 +95,8 @@ class CommitCallback:
     def __call__(self, failure: Exception | None) -> None:
         self._committed(self._proposals, failure)
         for reply in self._replies:
-            reply.complete(failure)
+            try:
+                reply.complete(failure)
+            except Exception as crash:
+                logger.exception("the reply to a command failed: %r", type(reply.envelope.command))
+                reply.envelope.reply.fail(crash)

@@ -15,7 +15,7 @@ from actors.admission.request import CREATE, DELETE, UPDATE, AdmissionRequest
 from actors.errors import Forbidden, NotFound, RequestError, Resource, ShuttingDown
 from actors.mailbox import Reply
 from actors.messages import Create, Delete, DeleteOptions, Patch, Replace
-from actors.resource.actor import MAX_RETRIES
+from actors.resource.actor import MAX_RETRIES, ResourceActor
 from actors.resource.replies import Envelope
 from tests.actors.object_store import Refused, Store, open_store
 
@@ -185,6 +185,42 @@ async def test_commit_of_the_same_object_causes_no_retry(autojump_clock: MockClo
         assert len(outside.requests) == 1
 
 
+@pytest.mark.parametrize("format_", ["merge", "apply"])
+@pytest.mark.parametrize("plugin", [Mutating, Validating])
+async def test_commit_of_the_same_object_does_not_require_a_version(
+    plugin: type[Outside], format_: str, autojump_clock: MockClock
+) -> None:
+    """A patch of a kind that cannot be replaced without a version, decided before the create is committed."""
+    outside = plugin()
+    async with open_store(outside) as store:
+        leases = store.definition("leases")
+        rules = (rule(UPDATE, of=(leases.resource,)),)
+        outside.mutates, outside.validates = (rules, ()) if plugin is Mutating else ((), rules)
+        context, version = store.write_contexts.new("u", "m"), leases.api_version
+        new = leases.schema.decode_object(slow(spec={"holderIdentity": "x"})).object
+        sent = {"apiVersion": version, "kind": "Lease", "spec": {"leaseTransitions": 3}, "metadata": {}}
+        patch = Patch(version, "default", "a", format_, sent, context, force=True)
+        actor = store.directory.actor(leases)
+        envelopes = [Envelope(one, Reply()) for one in (Create(version, "default", new, context), patch)]
+        for envelope in envelopes:
+            actor._mailbox.send_nowait(envelope)
+        for envelope in envelopes:
+            await envelope.reply.wait()
+        assert (await store.get("leases", "a"))["spec"]["leaseTransitions"] == 3
+        assert len(outside.requests) == 1
+
+
+@pytest.mark.parametrize("plugin", [Mutating, Validating])
+async def test_delete_of_a_missing_object_calls_no_plugin(
+    plugin: type[Outside], autojump_clock: MockClock
+) -> None:
+    async with open_store(plugin()) as store:
+        with pytest.raises(Refused) as refused:
+            await store.delete("configmaps", "a")
+        assert refused.value.reason == "NotFound"
+        assert store.directory.admission_statistics().started == 0
+
+
 @pytest.mark.parametrize("plugin", [Mutating, Validating])
 @pytest.mark.parametrize("verb", ["replace", "patch", "delete"])
 async def test_object_deleted_meanwhile_is_not_found(
@@ -282,6 +318,66 @@ async def test_allocated_address_stays_reserved_during_the_call(autojump_clock: 
         (seen,) = outside.requests
         found = await store.get("services", "a")
         assert seen.object is not None and seen.object["spec"]["clusterIP"] == found["spec"]["clusterIP"]
+
+
+async def test_repeated_write_gets_the_port_that_its_first_attempt_reserved(
+    autojump_clock: MockClock,
+) -> None:
+    outside = Validating()
+    async with open_store(outside) as store:
+        spec = {"ports": [{"port": 80}], "type": "NodePort"}
+        await store.create("services", quick(spec=spec))
+
+        async def move(request: AdmissionRequest) -> None:
+            if len(outside.requests) == 1:
+                status = {"loadBalancer": {"ingress": [{"ip": "10.1.1.1"}]}}
+                await store.replace("services", quick(spec=spec, status=status), subresource="status")
+
+        outside.meanwhile = move
+        wanted = {"ports": [{"port": 80, "nodePort": 30123}], "type": "NodePort"}
+        made = await store.replace("services", slow(spec=wanted))
+        assert made["spec"]["ports"][0]["nodePort"] == 30123
+        assert len(outside.requests) == 2
+
+
+async def test_callback_that_raises_does_not_keep_the_reply(autojump_clock: MockClock) -> None:
+    calls: list[bool] = []
+
+    def broken(durable: bool) -> None:
+        raise RuntimeError("a mistake in a plugin")
+
+    async def register(request: AdmissionRequest) -> None:
+        request.callbacks += [broken, calls.append]
+
+    async with open_store(Validating(register)) as store:
+        assert (await store.create("configmaps", slow()))["metadata"]["name"] == "a"
+        assert calls == [True]
+
+
+async def test_write_whose_batch_crashed_is_not_stored_after_its_call(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_store(Validating()) as store:
+        definition, context = store.definition("configmaps"), store.write_contexts.new("u", "m")
+        actor = store.directory.actor(definition)
+        execute = ResourceActor._execute
+
+        def broken(actor: ResourceActor, view: Any, envelope: Envelope, proposals: Any) -> Any:
+            if "slow" not in envelope.command.object["metadata"].get("labels", {}):  # type: ignore[union-attr]
+                raise RuntimeError("a mistake in an actor")
+            return execute(actor, view, envelope, proposals)
+
+        monkeypatch.setattr(ResourceActor, "_execute", broken)
+        decoded = [definition.schema.decode_object(one).object for one in (slow("a"), quick("b"))]
+        envelopes = [Envelope(Create("v1", "default", one, context), Reply()) for one in decoded]
+        for envelope in envelopes:
+            actor._mailbox.send_nowait(envelope)
+        for envelope in envelopes:
+            with pytest.raises(RuntimeError):
+                await envelope.reply.wait()
+        monkeypatch.setattr(ResourceActor, "_execute", execute)
+        await trio.sleep(SECONDS * 2)
+        assert (await store.list("configmaps"))["items"] == []
 
 
 async def test_cancelled_caller_releases_its_reservations(autojump_clock: MockClock) -> None:

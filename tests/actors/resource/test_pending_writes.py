@@ -5,10 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
+import pytest
 import trio
 
-from actors.errors import RequestError
-from actors.messages import Command, Delete, DeleteOptions, Patch, Replace
+from actors.errors import Conflict, RequestError, Unprocessable
+from actors.mailbox import Reply
+from actors.messages import Command, Delete, DeleteOptions, Patch, Replace, Written
+from actors.resource.commands import Decided
+from actors.resource.decide import Keep
+from actors.resource.replies import CommitCallback, Envelope, PendingReply
 from journal.records import Event
 from tests.actors.object_store import Store, open_store
 
@@ -146,3 +151,48 @@ async def test_delete_of_an_uncommitted_object_has_its_version() -> None:
         if "NotFound" not in by_type and len(later) == 2 and later[1].removed:
             assert body(by_type["Deleted"])["metadata"]["resourceVersion"] == str(later[0].offset)
             assert later[1].previous == later[0].offset
+
+
+@pytest.mark.parametrize(
+    ("operation", "outcome"),
+    [
+        ({"op": "replace", "path": "/metadata/resourceVersion", "value": "1"}, Conflict),
+        ({"op": "add", "path": "/metadata/resourceVersion", "value": "1"}, Conflict),
+        ({"op": "test", "path": "/metadata/resourceVersion", "value": "1"}, Unprocessable),
+        ({"op": "remove", "path": "/metadata/resourceVersion"}, Written),
+    ],
+    ids=lambda one: one["op"] if isinstance(one, dict) else one.__name__,
+)
+@pytest.mark.parametrize("pending", [True, False])
+async def test_json_patch_of_the_version_has_the_same_outcome_before_and_after_the_commit(
+    pending: bool, operation: dict[str, str], outcome: type
+) -> None:
+    async with open_store() as store:
+        await store.create("configmaps", config_map(x="0"))
+        context = store.write_contexts.new("u", "m")
+        patch = Patch("v1", "default", "a", "json", [operation], context)
+        actor = store.directory.actor(store.definition("configmaps"))
+        first, second = Envelope(replaced(store, x="1"), Reply()), Envelope(patch, Reply())
+        actor._mailbox.send_nowait(first)
+        if not pending:
+            await first.reply.wait()
+        actor._mailbox.send_nowait(second)
+        try:
+            result: Any = await second.reply.wait()
+        except RequestError as error:
+            result = error
+        assert type(result) is outcome
+
+
+async def test_reply_that_cannot_be_encoded_does_not_affect_the_others() -> None:
+    async with open_store() as store:
+        replies: list[Reply[Any]] = [Reply(), Reply()]
+        decided = Decided(Keep(), None, "update")
+        pending = [
+            PendingReply(Envelope(replaced(store), reply), decided, body, None)
+            for reply, body in zip(replies, ((b"{}", 7), b"{}"), strict=True)
+        ]
+        CommitCallback(lambda proposals, failure: None, [], pending)(None)
+        with pytest.raises(ValueError, match="subsection not found"):
+            await replies[0].wait()
+        assert (await replies[1].wait()).body == b"{}"
