@@ -141,21 +141,29 @@ class WebSocket:
         self._transport.interrupt()
 
     async def receive(self) -> bytes:
-        """Process what the client sends, none of which a watch needs; return b"" when it closes."""
-        while True:
-            self._transport.deadline = self._next_deadline()
-            try:
-                data, self._ahead = self._ahead or await self._transport.receive(), b""
-            except trio.ClosedResourceError:
-                self._interrupted()
-                raise
-            if not data:
-                return b""
-            self._pinged = False
-            self._ping_at = trio.current_time() + PING_AFTER
+        """Process what the client sends, none of which a watch needs; return b"" when it closes.
+
+        Otherwise raises ClosedResourceError, also after frames: an interruption at the moment when they arrive does
+        not reach the task, and the watch has to check whether it should end.
+        """
+        self._transport.deadline = self._next_deadline()
+        try:
+            data, self._ahead = self._ahead or await self._transport.receive(), b""
+        except trio.ClosedResourceError:
+            self._interrupted()
+            raise
+        if not data:
+            return b""
+        now = trio.current_time()
+        self._pinged = False
+        self._ping_at = now + PING_AFTER
+        if self._closing:
+            self._check_close_timeout(now)  # and discard: nothing may follow a close frame or a violation
+        else:
             self._process(data)
-            if self._closing and not self._mid_event:
-                return b""
+        if self._closing and not self._mid_event:
+            return b""
+        raise trio.ClosedResourceError
 
     def _next_deadline(self) -> float:
         waiting = (self._control or self._next or self._transport.has_unsent) and not self._mid_event
@@ -210,8 +218,7 @@ class WebSocket:
         self._transport.flush_nowait()
         if (self._control or self._next) and not self._mid_event:
             self._send_control()
-        if self._closing and now >= self._ends_at:
-            raise ConnectionResetError("the client sent a close frame and does not read")
+        self._check_close_timeout(now)
         if now < self._ping_at:
             return
         if self._pinged and not self._slow():
@@ -220,6 +227,10 @@ class WebSocket:
         if not self._slow():
             self._pinged = True
             self._queue(bytes(self._protocol.ping()))
+
+    def _check_close_timeout(self, now: float) -> None:
+        if self._closing and now >= self._ends_at:
+            raise ConnectionResetError("the client sent a close frame and does not read")
 
     def _slow(self) -> bool:
         """Whether bytes for this peer are still unsent or unacknowledged."""

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
+from contextlib import suppress
 from typing import Any
 
 import pytest
 import trio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from trio.testing import wait_all_tasks_blocked
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from gateway.connections.limits import Limits
 from gateway.connections.websocket.connection import WebSocket
 from gateway.watch.framing import as_text_frame
+from gateway.watch.member import CLOSE_TIMEOUT
 from tests.gateway.watch.memory_hub import FakePipe, memory_hub
 from tests.gateway.watch.websocket_client import PING, PONG, TEXT, Frame, masked
 
@@ -130,3 +133,67 @@ async def test_pong_sent_in_part_is_completed_before_the_next_event(room: int) -
         await wait_all_tasks_blocked()
         assert [frame.opcode for frame in frames_in(transport.received)] == [PONG, TEXT]
         nursery.cancel_scope.cancel()
+
+
+async def test_interruption_while_a_frame_arrives_is_not_lost() -> None:
+    """A kind is removed, a version is reached or the server stops at the moment when the client sends a pong."""
+    transport = FakeTransport(10**6, 0)
+    pipe = WebSocket(transport, b"")  # type: ignore[arg-type]
+    interrupted = trio.Event()
+
+    async def receive() -> None:
+        with suppress(trio.ClosedResourceError):
+            await pipe.receive()
+        interrupted.set()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(receive)
+        await wait_all_tasks_blocked()
+        transport.add_input(masked(PONG))
+        pipe.interrupt()
+        await wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    assert interrupted.is_set()
+
+
+async def test_bytes_after_a_violation_are_discarded() -> None:
+    async with memory_hub() as base, trio.open_nursery() as nursery:
+        transport = FakeTransport(20, 0)
+        pipe: Any = WebSocket(transport, b"")  # type: ignore[arg-type]
+        base.join(pipe, framing=as_text_frame)
+        nursery.start_soon(receive_until_end, pipe)
+        base.put("a", size=100)
+        await wait_all_tasks_blocked()
+        assert len(transport.received) == 20  # the client stops reading in the middle of an event
+        transport.add_input(b"\x81\x05hello")  # no mask
+        await wait_all_tasks_blocked()
+        tracemalloc.start()
+        try:
+            for _ in range(100):
+                transport.add_input(bytes(32 << 10))
+                await wait_all_tasks_blocked()
+            used, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert used < 1 << 20
+        nursery.cancel_scope.cancel()
+
+
+async def test_client_that_sends_on_and_does_not_read_is_disconnected(autojump_clock: MockClock) -> None:
+    """Nothing interrupts a task that always finds bytes: it has to look at the clock itself."""
+    async with memory_hub() as base:
+        transport = FakeTransport(20, 0)
+        pipe: Any = WebSocket(transport, b"\x81\x05hello")  # type: ignore[arg-type]
+        base.join(pipe, framing=as_text_frame)
+        base.put("a", size=100)
+        await wait_all_tasks_blocked()
+        with trio.fail_after(2 * CLOSE_TIMEOUT), pytest.raises(ConnectionResetError):
+            await receive_from_chatty_client(transport, pipe)
+
+
+async def receive_from_chatty_client(transport: FakeTransport, pipe: WebSocket) -> None:
+    while True:
+        with suppress(trio.ClosedResourceError):
+            await pipe.receive()
+        await trio.sleep(0.1)
+        transport.add_input(b"more")
