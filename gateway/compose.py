@@ -2,8 +2,8 @@
 
 `run` shows the order. Start: open the store (journal, committer, actors, controllers), create the namespaces, listen,
 create the other initial objects, report ready. Stop: /readyz fails first, then (after --shutdown-delay-duration) no new
-connections, running requests end, the committer drains, the journal closes. A start that fails removes what it created
-in the data folder.
+connections, running requests end, the committer drains, the journal closes. A start that fails before it listens
+removes what it created in the data folder; afterwards, clients may have written to it.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ async def run(
         await bootstrap.create_namespaces()
         server = ApiServer(settings, store, health, nursery, extensions)
         addresses = await nursery.start(server.serve)
+        created.keep()
         await bootstrap.create_objects(settings.service_ranges, _serving_address(settings, addresses))
         health.finish_start()
-        created.keep()
         announce(addresses)
         await stop.wait()
         health.begin_shutdown()

@@ -1,8 +1,8 @@
 """What a start creates in its data folder, so that a failed start can remove it again.
 
 `compose` makes a `CreatedPaths` before it opens the journal, and calls `remove` while it still holds the journal's
-lock, unless the server became ready. Paths that existed before are never touched; a folder is removed only when it
-is empty.
+lock, unless the server began to listen. Paths that existed before, symbolic links to nothing among them, are never
+touched; a folder is removed only when it is empty.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ class CreatedPaths:
     """The paths of a data folder that did not exist when this was made."""
 
     def __init__(self, settings: Settings) -> None:
-        self._contents = [path for path in _contents(settings) if not path.exists()]
+        self._contents = [path for path in _contents(settings) if not _exists(path)]
         self._folders = list(_missing_folders(settings.data_dir))
 
     def keep(self) -> None:
-        """The server is ready: from now on its data stays."""
+        """The server listens, and clients may write: from now on its data stays."""
         self._contents, self._folders = [], []
 
     def remove(self) -> None:
@@ -38,11 +38,16 @@ class CreatedPaths:
 
 
 def _contents(settings: Settings) -> tuple[Path, ...]:
-    return settings.journal, settings.pki, settings.kubeconfig
+    """In the order of removal: the journal last, because its folder holds the lock that keeps other servers out."""
+    return settings.kubeconfig, settings.pki, settings.journal
+
+
+def _exists(path: Path) -> bool:
+    return path.is_symlink() or path.exists()
 
 
 def _missing_folders(folder: Path) -> Iterator[Path]:
     """The folder and those around it that opening the journal will create, innermost first."""
-    while not folder.exists():
+    while not _exists(folder):
         yield folder
         folder = folder.parent

@@ -30,7 +30,7 @@ from actors.write_context import WriteContexts
 from gateway.data_folder import CreatedPaths
 from gateway.extensions import Extensions
 from gateway.settings import Settings
-from journal.errors import AlreadyOpen
+from journal.errors import AlreadyOpen, DamagedTail, NewerLayout, WrongDialect
 from journal.log import Journal
 
 
@@ -71,8 +71,8 @@ async def open_store(
 def _open_journal(settings: Settings, created: CreatedPaths) -> Journal:
     try:
         journal = Journal.open(settings.journal, dialect=settings.dialect)
-    except AlreadyOpen:
-        raise  # another server uses the folder, and may have created it a moment ago
+    except (AlreadyOpen, WrongDialect, NewerLayout, DamagedTail):
+        raise  # another process uses the folder or wrote to it, and may have created it a moment ago
     except BaseException:
         created.remove()
         raise

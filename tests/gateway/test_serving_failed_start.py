@@ -8,8 +8,18 @@ import socket
 from pathlib import Path
 
 import pytest
+import trio
 
+from actors.bootstrap.bootstrap import Bootstrap
+from actors.clock import WallClock
+from gateway import compose
 from gateway.cli.main import main
+from gateway.data_folder import CreatedPaths
+from gateway.extensions import NO_EXTENSIONS
+from gateway.store import open_store
+from journal.errors import WrongDialect
+from journal.log import Journal
+from tests.gateway.api import settings
 from tests.gateway.processes import process, refused
 
 # Hypercorn leaves a socket that it cannot bind to the garbage collector; the process of a failed start ends anyway.
@@ -82,3 +92,42 @@ async def test_folder_of_a_running_server_is_left_to_it(tmp_path: Path) -> None:
         assert (code, "already being written" in error) == (1, True), error
         assert (await server.client.get("/api/v1/namespaces")).status_code == 200
         assert (tmp_path / "data" / "journal" / "data.mdb").exists()
+
+
+@unclosed_socket
+def test_symbolic_link_to_nothing_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    starts = Starts(tmp_path, data, capsys)
+    links = [data / "admin.kubeconfig", data / "pki", data / "journal"]
+    links[0].symlink_to(tmp_path / "unmounted")
+    starts.all_fail()
+    links[1].symlink_to(tmp_path / "unmounted")
+    assert "File exists" in starts.error("--secure-port", "2")
+    links[2].symlink_to(tmp_path / "unmounted")
+    assert "File exists" in starts.error()
+    assert set(data.iterdir()) == set(links)
+    assert all(link.is_symlink() for link in links)
+
+
+async def test_journal_that_another_process_created_meanwhile_stays(tmp_path: Path) -> None:
+    given = settings(tmp_path, dialect="kubernetes")
+    created = CreatedPaths(given)
+    Journal.open(given.journal, dialect="cluster").close()
+    with pytest.raises(WrongDialect):
+        async with open_store(given, WallClock(), created, NO_EXTENSIONS):
+            pass
+    assert (given.journal / "data.mdb").exists()
+
+
+async def test_folder_stays_once_clients_could_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server listens before its initial objects exist: a client may have the response to a write already."""
+
+    async def fail(*_: object) -> None:
+        raise RuntimeError("no initial objects")
+
+    monkeypatch.setattr(Bootstrap, "create_objects", fail)
+    given = settings(tmp_path)
+    with pytest.raises(ExceptionGroup):
+        await compose.run(given, lambda _: None, trio.Event())
+    assert (given.journal / "data.mdb").exists()
