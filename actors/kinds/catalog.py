@@ -10,6 +10,7 @@ objects asks for the former: an object stays, and is deleted with its namespace,
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +20,9 @@ from actors.kinds.declaration.definition import Definition
 
 T = TypeVar("T")
 Address = tuple[str, str, str]  # group, version, plural
+
+_VERSION = re.compile(r"v([1-9][0-9]*)(?:(alpha|beta)([1-9][0-9]*))?")
+_STAGES = (None, "beta", "alpha")
 
 
 def _everything(_: Definition) -> bool:
@@ -115,7 +119,7 @@ class Catalog:
         self._group_versions[group, version] = (*self.of_version(group, version), definition)
         versions = self._groups.get(group, ())
         if version not in versions:
-            self._groups[group] = (*versions, version)
+            self._groups[group] = tuple(sorted((*versions, version), key=_preference))
         for name in definition.names.short_names:
             self._short_names[name] = (*self.by_short_name(name), definition)
 
@@ -193,3 +197,14 @@ class Catalog:
 
 def _without(one: T, among: tuple[T, ...]) -> tuple[T, ...]:
     return tuple(other for other in among if other is not one)
+
+
+def _preference(version: str) -> tuple[int, int, int, str]:
+    """Sorts as Kubernetes does: stable, beta, alpha, the newest first in each; then other names by alphabet.
+
+    So replacing a kind never changes which version of its group clients prefer.
+    """
+    match = _VERSION.fullmatch(version)
+    if match is None:
+        return len(_STAGES), 0, 0, version
+    return _STAGES.index(match[2]), -int(match[1]), -int(match[3] or 0), ""

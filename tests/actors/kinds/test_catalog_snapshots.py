@@ -38,11 +38,35 @@ def test_adding_a_type_again_replaces_all_its_versions(catalog: Catalog) -> None
     old, new, newer = crontabs(), crontabs(), crontabs("v2")
     both = catalog.adding([old]).adding([new, newer])
     assert both.find(GROUP, "v1", "crontabs") is new and not both.holds(old)
-    assert both.groups()[GROUP] == ("v1", "v2")
+    assert both.groups()[GROUP] == ("v2", "v1")
     one = both.adding([new])
     assert one.find(GROUP, "v2", "crontabs") is None
     assert one.of_kind(f"{GROUP}/v2", "CronTab") is None
     assert one.by_short_name("ct") == (new,)
+
+
+def test_versions_of_a_group_are_in_the_order_of_kubernetes(catalog: Catalog) -> None:
+    versions = ["v1", "foo10", "v2beta1", "v10", "v1alpha2", "foo1", "v2", "v11beta2", "v1alpha10", "v2beta3"]
+    added = catalog.adding([crontabs(version) for version in versions])
+    assert added.groups()[GROUP] == (
+        "v10",
+        "v2",
+        "v1",
+        "v11beta2",
+        "v2beta3",
+        "v2beta1",
+        "v1alpha10",
+        "v1alpha2",
+        "foo1",
+        "foo10",
+    )
+
+
+def test_replacing_a_kind_keeps_the_preferred_version_of_its_group(catalog: Catalog) -> None:
+    other = replace(crontabs(), plural="jobtabs", kind="JobTab")
+    before = catalog.adding([crontabs("v2"), crontabs()]).adding([other])
+    after = before.adding([crontabs("v2"), crontabs()])
+    assert after.groups()[GROUP] == before.groups()[GROUP] == ("v2", "v1")
 
 
 def test_retired_kind_is_declared_but_not_served(catalog: Catalog) -> None:
