@@ -150,9 +150,9 @@ class Dispatch:
         if context.route.verb == "get":
             document = encoder.document(self._computed.get(definition, context.route.name))
         else:
-            document = encoder.listing(
-                self._computed.listing(definition, self._list_options(context, definition))
-            )
+            with Deadline(context):  # refuses a wrong timeoutSeconds; nothing here takes time
+                listing = self._computed.listing(definition, self._list_options(context, definition))
+            document = encoder.listing(listing)
         return await render.respond(context, document)
 
     def _get_subresource(self, definition: Definition, route: Route) -> tuple[Definition, bytes]:

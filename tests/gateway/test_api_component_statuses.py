@@ -96,3 +96,10 @@ async def test_component_statuses_are_read_only() -> None:
             response = await api.ask(method, path, {})
             assert (response.status, response.headers["allow"]) == (405, "GET")
         (await api.ask("GET", f"{PATH}?watch=1")).expect(405)
+
+
+async def test_list_refuses_a_wrong_timeout() -> None:
+    async with served() as api:
+        refused = (await api.ask("GET", f"{PATH}?timeoutSeconds=soon")).expect(400)
+        assert "must be a 64-bit integer" in refused["message"]
+        (await api.ask("GET", f"{PATH}?timeoutSeconds=5")).expect(200)
