@@ -1,0 +1,97 @@
+"""Commands decided in one batch have the same outcomes and events as commands decided one after the other."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.errors import StorageRefused
+from actors.mailbox import Reply
+from actors.messages import Command
+from actors.resource.replies import Envelope
+from journal import verify
+from journal.errors import StorageFull
+from journal.records import Event
+from tests.actors.object_store import Store, open_store
+from tests.actors.resource.random_commands import SPECS, RandomCommands
+
+
+async def ask(store: Store, plural: str, commands: list[Command]) -> list[Any]:
+    """Send all at once, as one batch; returns the outcomes, or type and text of the errors."""
+    actor = store.directory.actor(store.definition(plural))
+    envelopes = [Envelope(command, Reply()) for command in commands]
+    for envelope in envelopes:
+        actor._mailbox.send_nowait(envelope)
+    results: list[Any] = []
+    for envelope in envelopes:
+        try:
+            results.append(await envelope.reply.wait())
+        except Exception as error:
+            results.append((type(error), str(error).replace("not committed yet", "VERSION")))
+    return results
+
+
+def events(store: Store, plural: str) -> list[Event]:
+    with store.journal.read() as view:
+        assert verify.verify(view).differences == []
+        return list(view.events(0, type_id=store.journal.type_id(store.definition(plural).type_name)))
+
+
+@pytest.mark.parametrize("plural", SPECS)
+@pytest.mark.parametrize("seed", range(6))
+async def test_batches_have_the_outcomes_of_single_commands(plural: str, seed: int) -> None:
+    async with open_store() as batched, open_store() as single:
+        source, choice = RandomCommands(batched, plural, seed), random.Random(seed)
+        for _ in range(25):
+            commands = [source.next() for _ in range(choice.randint(1, 8))]
+            expected = [(await ask(single, plural, [command]))[0] for command in commands]
+            found = await ask(batched, plural, commands)
+            for command, one, other in zip(commands, found, expected, strict=True):
+                assert _comparable(one) == _comparable(other), command
+            batched.clock.advance(1)
+            single.clock.advance(1)
+        assert events(batched, plural) == events(single, plural)
+
+
+def _comparable(result: Any) -> Any:
+    """Errors about versions name the version, which is unknown in a batch."""
+    return result[0] if isinstance(result, tuple) else result
+
+
+@pytest.mark.parametrize("plural", ["configmaps", "leases", "pods"])
+async def test_batches_after_failed_commits_are_decided_on_what_is_stored(plural: str) -> None:
+    async with open_store() as failing, open_store() as single:
+        append, choice = failing.journal.append, random.Random(7)
+        full = False
+
+        def append_or_fail(batch: list[Event]) -> None:
+            if full:
+                raise StorageFull(Path("data"), "No space left on device")
+            append(batch)
+
+        failing.journal.append = append_or_fail  # type: ignore[method-assign,assignment]
+        source = RandomCommands(failing, plural, 7)
+        for _ in range(60):
+            commands = [source.next() for _ in range(choice.randint(1, 8))]
+            full = choice.random() < 0.4
+            found = await ask(failing, plural, commands)
+            if any(isinstance(one, tuple) and one[0] is StorageRefused for one in found):
+                continue
+            expected = [(await ask(single, plural, [command]))[0] for command in commands]
+            assert [_kind(one) for one in found] == [_kind(one) for one in expected]
+        assert [_unversioned(one) for one in events(failing, plural)] == [
+            _unversioned(one) for one in events(single, plural)
+        ]
+
+
+def _kind(result: Any) -> Any:
+    return result[0] if isinstance(result, tuple) else type(result)
+
+
+def _unversioned(event: Event) -> Any:
+    version = b'"resourceVersion":"%d"' % event.offset
+    assert version in event.body
+    return event.verb, event.name, event.removed, event.body.replace(version, b"")
