@@ -29,6 +29,7 @@ _CACHE_LINE: Final = b"%b: %b\r\n" % CACHE_CONTROL
 # as much as the rest of its head.
 _AUDIT_BASE: Final = str(uuid.uuid4())[:24].encode()
 _next_count = itertools.count(1).__next__
+_TEMPLATE_END: Final = b"%012x\r\ncontent-length: %d\r\n\r\n"
 
 
 def audit_id() -> bytes:
@@ -39,7 +40,9 @@ class _Start(NamedTuple):
     """What heads with one status and content type have in common."""
 
     lines: bytes
-    with_audit_id: bytes  # the same lines and the beginning of an Audit-Id, which a count completes
+    template: (
+        bytes  # of a whole head without other fields: the count of the Audit-Id and the length are missing
+    )
     has_body: bool  # a body and its length follow
 
 
@@ -56,16 +59,10 @@ class Heads:
     def render(self, method: str, response: Response, connection: bytes) -> tuple[bytes, bytes]:
         """Return the head and body to send; `connection` is CLOSE, KEEP_ALIVE or empty."""
         key = (response.status, response.content_type)
-        lines, with_audit_id, has_body = self._starts.get(key) or self._start(*key)
+        lines, template, has_body = self._starts.get(key) or self._start(*key)
         body = response.body
-        if has_body and not response.headers:
-            head = b"%b%012x\r\n%bcontent-length: %d\r\n\r\n" % (
-                with_audit_id,
-                _next_count(),
-                connection,
-                len(body),
-            )
-            return head, body if method != "HEAD" else b""
+        if has_body and not response.headers and not connection:
+            return template % (_next_count(), len(body)), body if method != "HEAD" else b""
         lines, connection = _with_fields(lines, connection, response.headers)
         if not has_body:
             return b"%b%b\r\n" % (lines, connection), b""
@@ -88,7 +85,8 @@ class Heads:
         lines = (
             f"HTTP/1.1 {status} {phrase}\r\ndate: {formatdate(usegmt=True)}\r\n".encode() + _CACHE_LINE + kind
         )
-        start = _Start(lines, lines + b"audit-id: " + _AUDIT_BASE, has_body(status))
+        template = lines.replace(b"%", b"%%") + b"audit-id: " + _AUDIT_BASE + _TEMPLATE_END
+        start = _Start(lines, template, has_body(status))
         self._starts[status, content_type] = start
         return start
 
