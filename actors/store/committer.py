@@ -165,7 +165,13 @@ class Committer:
 
     async def _write_next(self) -> None:
         batch, self._pending = self._pending, _Batch()
-        events = self._order(batch.proposals)
+        try:
+            events = self._order(batch.proposals)
+        except Exception as crash:
+            _call_back(batch.done, crash)
+            self._fail_pending(crash)
+            self._completed.unpark_all()
+            raise
         self._writing = len(events)
         began = time.perf_counter()
         if self._in_thread and events:

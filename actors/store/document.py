@@ -86,7 +86,7 @@ def decode(body: bytes) -> Object:
 
 
 def typed(prefix: bytes, body: bytes) -> bytes:
-    """The wposition document of one object; `prefix` is from `type_prefix`."""
+    """The whole document of one object; `prefix` is from `type_prefix`."""
     return prefix + body[1:]
 
 

@@ -10,6 +10,7 @@ from actors.errors import StorageRefused
 from actors.store.committer import Committer
 from actors.store.feed import Feed
 from actors.store.proposal import Proposal, offset_of
+from actors.supervisor import Supervisor
 from journal.errors import StorageFull
 from journal.log import Journal
 from journal.records import Event
@@ -213,3 +214,19 @@ async def test_drained_waits_for_callbacks_of_empty_submissions_while_commits_ru
         await committer.drained()
         nursery.cancel_scope.cancel()
         assert results == [None, None]
+
+
+async def test_batch_that_cannot_be_ordered_fails_and_the_restarted_committer_goes_on(autojump_clock):
+    committer = Committer(Log(), Feed(0))
+    results: list[Exception | None] = []
+    async with trio.open_nursery() as nursery:
+        committer.submit([proposal("a", previous=proposal("never submitted"))], results.append)
+        committer.submit([proposal("b")], results.append)
+        nursery.start_soon(Supervisor().keep, "committer", committer.run)
+        with trio.fail_after(60):
+            await committer.drained()
+            assert [type(one) for one in results] == [AssertionError, AssertionError]
+            committer.submit([proposal("b")], results.append)
+            await committer.drained()
+        nursery.cancel_scope.cancel()
+    assert results[2:] == [None]
