@@ -40,9 +40,7 @@ class _Start(NamedTuple):
     """What heads with one status and content type have in common."""
 
     lines: bytes
-    template: (
-        bytes  # of a whole head without other fields: the count of the Audit-Id and the length are missing
-    )
+    template: bytes  # a head without further fields; % fills in the count of the Audit-Id and the length
     has_body: bool  # a body and its length follow
 
 
