@@ -64,6 +64,24 @@ async def test_member_may_leave_at_any_moment_of_a_sweep() -> None:
         assert len({reached for reached, _ in left}) > 2
 
 
+async def test_next_watch_of_a_connection_may_join_while_the_sweep_has_not_reached_the_last_one() -> None:
+    async with memory_hub() as base:
+        members = [base.join() for _ in range(TURN * 3)]
+        base.put("a")
+        while not members[0].versions:
+            await trio.lowlevel.checkpoint()
+        last = members[-1]
+        assert last.versions == []
+        base.leave(last)
+        following = base.join(last.pipe, after=0)
+        assert following.group.reached(following.member) == 1
+        await wait_all_tasks_blocked()
+        assert following.versions == [1]
+        assert base.put("b") == 2
+        await wait_all_tasks_blocked()
+        assert following.versions == [1, 2]
+
+
 async def test_head_of_a_group_never_decreases() -> None:
     async with memory_hub() as base:
         watcher = base.join(labels="never")
