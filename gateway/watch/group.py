@@ -140,7 +140,7 @@ class Group:
         if isinstance(self._unserved, tuple):
             pipes, first = self._unserved
             self._unserved = frozenset(pipes[first:])
-        if member.pipe in self._unserved and self._was_sweeping(member.pipe):
+        if member.pipe in self._unserved and self._needs_round(member.pipe):
             return self.swept
         self.update_head()
         return self.head
@@ -206,17 +206,20 @@ class Group:
                 self._unserved = pipes, first
                 await trio.lowlevel.checkpoint()
                 if self._removals != departures:
-                    turn = [pipe for pipe in turn if self._was_sweeping(pipe)]
+                    turn = [pipe for pipe in turn if self._needs_round(pipe)]
             missed = self._broadcast(turn, data)
             self._counters.deliveries += (len(turn) - len(missed)) * len(frames)
             for pipe, taken in missed:
                 self._handle_missed(self.sweeping[pipe], frames, taken)
         self._unserved = _NO_PIPES
 
-    def _was_sweeping(self, pipe: Pipe) -> bool:
-        """Whether the member of a pipe was there when the round began: the next watch of its connection was not."""
+    def _needs_round(self, pipe: Pipe) -> bool:
+        """Whether the member of a pipe needs the current round; one that joined since it began has its events already.
+
+        The pipe alone does not tell: the next watch of a connection has the same one.
+        """
         member = self.sweeping.get(pipe)
-        return member is not None and member.cursor < self.head
+        return member is not None and member.cursor <= self.swept
 
     def _handle_missed(self, member: Member, frames: list[Frame], taken: int | Exception) -> None:
         if isinstance(taken, Exception):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from gateway.watch.group import TURN
 from gateway.watch.sweeper import BOOKMARK_INTERVAL
 from tests.gateway.watch.memory_hub import FakePipe, Watcher, memory_hub
 
@@ -74,3 +75,17 @@ async def test_bookmark_sent_in_part_is_completed_first(mock_clock: MockClock) -
             assert [event["type"] for event in watcher.events][-1] in ("ADDED", "MODIFIED")
             assert watcher.versions == sorted(watcher.versions)
             base.leave(watcher, bookmarks=True)
+
+
+async def test_members_get_a_bookmark_although_another_leaves_meanwhile(mock_clock: MockClock) -> None:
+    async with memory_hub() as base:
+        base.put_other_type()
+        members = [base.join(bookmarks=True) for _ in range(TURN * 3)]
+        await wait_all_tasks_blocked()
+        mock_clock.jump(BOOKMARK_INTERVAL)
+        while not marks(members[0]):
+            await trio.lowlevel.checkpoint()
+        assert marks(members[-1]) == []
+        base.leave(members[0], bookmarks=True)
+        await wait_all_tasks_blocked()
+        assert all(marks(member) == [1] for member in members)
