@@ -72,9 +72,9 @@ def node_columns(names: Names) -> tuple[Column, ...]:
         Column(
             "Status", "string", "Ready, NotReady or Unknown; whether pods may be placed there.", _node_status
         ),
-        Column("Roles", "string", "Roles that its labels give it.", _node_roles(names)),
+        Column("Roles", "string", "Roles named by the labels of the node.", _node_roles(names)),
         AGE,
-        Column("Version", "string", "Version of its agent.", at("status", "nodeInfo", "kubeletVersion")),
+        Column("Version", "string", "Version of the kubelet.", at("status", "nodeInfo", "kubeletVersion")),
         _address("Internal-IP"),
         _address("External-IP"),
         _reported("OS-Image", "osImage", "Operating system it reports."),
@@ -113,14 +113,20 @@ def _count(stored: Object, _: int) -> int:
 
 
 EVENT = (
-    Column("Last Seen", "string", "Time since it was seen last.", _last_seen),
+    Column("Last Seen", "string", "Time since the event last occurred.", _last_seen),
     Column("Type", "string", "Normal or Warning.", at("type")),
-    Column("Reason", "string", "Why it was written, in one word.", at("reason")),
-    Column("Object", "string", "What it is about.", _object),
-    Column("Subobject", "string", "Which part of that.", at("involvedObject", "fieldPath"), priority=1),
-    Column("Source", "string", "Who wrote it.", _source, priority=1),
-    Column("Message", "string", "What happened.", lambda stored, _: stored.get("message", "").strip()),
-    Column("First Seen", "string", "Time since it was seen first.", _first_seen, priority=1),
-    Column("Count", "string", "How often it was seen.", _count, priority=1),
+    Column("Reason", "string", "Reason of the event.", at("reason")),
+    Column("Object", "string", "Object that the event is about.", _object),
+    Column(
+        "Subobject",
+        "string",
+        "Part of the object that the event is about.",
+        at("involvedObject", "fieldPath"),
+        priority=1,
+    ),
+    Column("Source", "string", "Component that reported the event.", _source, priority=1),
+    Column("Message", "string", "Message of the event.", lambda stored, _: stored.get("message", "").strip()),
+    Column("First Seen", "string", "Time since the event first occurred.", _first_seen, priority=1),
+    Column("Count", "string", "Number of times the event occurred.", _count, priority=1),
     Column("Name", "string", NAME.description, NAME.cell, format="name", priority=1),
 )

@@ -40,9 +40,9 @@ def _status(stored: Object, _: int) -> str:
 
 COLUMNS = (
     NAME,
-    Column("Status", "string", "How the component is, in a word.", _status),
-    Column("Message", "string", "What it says.", lambda stored, _: _healthy(stored).get("message", "")),
-    Column("Error", "string", "What is wrong with it.", lambda stored, _: _healthy(stored).get("error", "")),
+    Column("Status", "string", "Whether the component is healthy.", _status),
+    Column("Message", "string", "Message.", lambda stored, _: _healthy(stored).get("message", "")),
+    Column("Error", "string", "Error of the component.", lambda stored, _: _healthy(stored).get("error", "")),
 )
 
 

@@ -54,7 +54,7 @@ POD_TEMPLATE = Struct(
 COLUMNS = (
     NAME,
     Column("Containers", "string", "Names of the containers in each pod.", containers_cell),
-    Column("Images", "string", "Images that the containers run.", images_cell),
+    Column("Images", "string", "Images of the containers.", images_cell),
     Column(
         "Pod Labels",
         "string",

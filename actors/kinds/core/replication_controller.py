@@ -81,9 +81,9 @@ REPLICATION_CONTROLLER = Struct(
 
 COLUMNS = (
     NAME,
-    Column("Desired", "integer", "Pods that there are to be.", count_cell("spec", "replicas")),
-    Column("Current", "integer", "Pods that there are.", count_cell("status", "replicas")),
-    Column("Ready", "integer", "Pods that are ready.", count_cell("status", "readyReplicas")),
+    Column("Desired", "integer", "Desired number of pods.", count_cell("spec", "replicas")),
+    Column("Current", "integer", "Current number of pods.", count_cell("status", "replicas")),
+    Column("Ready", "integer", "Number of ready pods.", count_cell("status", "readyReplicas")),
     AGE,
     CONTAINERS,
     IMAGES,

@@ -82,10 +82,12 @@ COLUMNS: Final = (
     Column(
         "Request",
         "string",
-        "What is asked for, of what may be.",
+        "Used and hard amounts of requests and object counts.",
         lambda stored, _: _used(stored, limits=False),
     ),
-    Column("Limit", "string", "The same of limits.", lambda stored, _: _used(stored, limits=True)),
+    Column(
+        "Limit", "string", "Used and hard amounts of limits.", lambda stored, _: _used(stored, limits=True)
+    ),
 )
 
 

@@ -54,7 +54,7 @@ def define(names: Names) -> Definition:
         table=Table(
             (
                 NAME,
-                Column("Type", "string", "What the entries are for.", at("type")),
+                Column("Type", "string", "Type of the secret.", at("type")),
                 Column("Data", "string", "Number of entries.", size_of("data")),
                 AGE,
             )

@@ -38,7 +38,12 @@ def define(names: Names) -> Definition:
         table=Table(
             (
                 NAME,
-                Column("Secrets", "string", "Number of secrets that pods of it may use.", size_of("secrets")),
+                Column(
+                    "Secrets",
+                    "string",
+                    "Number of secrets that pods with this service account may use.",
+                    size_of("secrets"),
+                ),
                 AGE,
             )
         ),

@@ -24,23 +24,25 @@ _VOLUME_MODE: Final = Column(
 def volume_columns(names: Names) -> tuple[Column, ...]:
     return (
         NAME,
-        Column("Capacity", "string", "How large it is.", at("spec", "capacity", "storage", missing="0")),
+        Column(
+            "Capacity", "string", "Capacity of the volume.", at("spec", "capacity", "storage", missing="0")
+        ),
         Column(
             "Access Modes",
             "string",
-            "How it may be mounted.",
+            "Access modes.",
             lambda stored, _: _short(stored["spec"].get("accessModes", ())),
         ),
         Column(
             "Reclaim Policy",
             "string",
-            "What becomes of it when its claim goes.",
+            "What the reclaim policy does with the volume after its claim is deleted.",
             at("spec", "persistentVolumeReclaimPolicy"),
         ),
-        Column("Status", "string", "Its phase.", _phase),
+        Column("Status", "string", "Phase.", _phase),
         Column("Claim", "string", "Namespace and name of its claim.", _claim),
-        Column("StorageClass", "string", "Class it belongs to.", _class(names)),
-        Column("Reason", "string", "Why it failed, in one word.", at("status", "reason")),
+        Column("StorageClass", "string", "Storage class of the volume.", _class(names)),
+        Column("Reason", "string", "Reason of the failure.", at("status", "reason")),
         AGE,
         _VOLUME_MODE,
     )
@@ -49,11 +51,11 @@ def volume_columns(names: Names) -> tuple[Column, ...]:
 def claim_columns(names: Names) -> tuple[Column, ...]:
     return (
         NAME,
-        Column("Status", "string", "Its phase.", _phase),
-        Column("Volume", "string", "Volume it is bound to.", at("spec", "volumeName")),
-        Column("Capacity", "string", "How large that is.", _bound_size),
-        Column("Access Modes", "string", "How it may be mounted.", _bound_modes),
-        Column("StorageClass", "string", "Class it asks for.", _class(names)),
+        Column("Status", "string", "Phase.", _phase),
+        Column("Volume", "string", "Volume that the claim is bound to.", at("spec", "volumeName")),
+        Column("Capacity", "string", "Capacity of the bound volume.", _bound_size),
+        Column("Access Modes", "string", "Access modes.", _bound_modes),
+        Column("StorageClass", "string", "Storage class that the claim requests.", _class(names)),
         AGE,
         _VOLUME_MODE,
     )

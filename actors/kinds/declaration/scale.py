@@ -36,8 +36,8 @@ SCALE = Struct(
 
 COLUMNS: Final = (
     replace(NAME, format=""),
-    Column("Desired", "integer", "How many there are to be.", at("spec", "replicas", missing=0)),
-    Column("Available", "integer", "How many there are.", at("status", "replicas", missing=0)),
+    Column("Desired", "integer", "Desired number of replicas.", at("spec", "replicas", missing=0)),
+    Column("Available", "integer", "Current number of replicas.", at("status", "replicas", missing=0)),
     AGE,
 )
 

@@ -152,7 +152,7 @@ def labels_or_none(labels: dict[str, str]) -> str:
 CONTAINERS = Column(
     "Containers", "string", "Names of the containers in each pod.", containers_cell, priority=1
 )
-IMAGES = Column("Images", "string", "Images that the containers run.", images_cell, priority=1)
+IMAGES = Column("Images", "string", "Images of the containers.", images_cell, priority=1)
 SELECTOR = Column(
     "Selector",
     "string",

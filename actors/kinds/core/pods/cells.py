@@ -114,9 +114,14 @@ def _text_or_none(section: str, part: str) -> Any:
 
 COLUMNS: Final = (
     NAME,
-    Column("Ready", "string", "Containers that are ready, of all there are.", _ready),
-    Column("Status", "string", "How the pod is, in a word.", lambda pod, _: summarize(pod).reason),
-    Column("Restarts", "string", "How often containers were started again, and when last.", _restarts),
+    Column("Ready", "string", "Ready containers and the number of all containers.", _ready),
+    Column(
+        "Status",
+        "string",
+        "Phase of the pod, or the reason it is not running.",
+        lambda pod, _: summarize(pod).reason,
+    ),
+    Column("Restarts", "string", "Container restarts and the time since the last one.", _restarts),
     AGE,
     Column("IP", "string", "Address of the pod.", _text_or_none("status", "podIP"), priority=1),
     Column("Node", "string", "Node that the pod runs on.", _text_or_none("spec", "nodeName"), priority=1),
@@ -127,7 +132,13 @@ COLUMNS: Final = (
         _text_or_none("status", "nominatedNodeName"),
         priority=1,
     ),
-    Column("Readiness Gates", "string", "Gates that are open, of all there are.", _gates, priority=1),
+    Column(
+        "Readiness Gates",
+        "string",
+        "Readiness gates whose condition is True and the number of all gates.",
+        _gates,
+        priority=1,
+    ),
 )
 
 _TERMINATED_MESSAGES: Final = {

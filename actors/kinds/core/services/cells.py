@@ -38,9 +38,9 @@ def _port(port: Object) -> str:
 COLUMNS: Final = (
     NAME,
     Column("Type", "string", "ClusterIP, NodePort, LoadBalancer or ExternalName.", at("spec", "type")),
-    Column("Cluster-IP", "string", "Its address inside the cluster.", _cluster_ip),
-    Column("External-IP", "string", "Where it is reached from outside.", _external_ip),
-    Column("Port(s)", "string", "Its ports, with those of nodes after a colon.", _ports),
+    Column("Cluster-IP", "string", "Cluster IP address of the service.", _cluster_ip),
+    Column("External-IP", "string", "External addresses of the service.", _external_ip),
+    Column("Port(s)", "string", "Ports of the service, each followed by its node port.", _ports),
     AGE,
     Column(
         "Selector",
