@@ -115,7 +115,7 @@ async def test_discovery_lists_a_registered_kind() -> None:
     async with registering() as (api, registry):
         await registry.register(crontabs(), crontabs("v2"))
         [group] = [one for one in (await api.ask("GET", "/apis")).document["groups"] if one["name"] == GROUP]
-        assert [one["version"] for one in group["versions"]] == ["v1", "v2"]
+        assert [one["version"] for one in group["versions"]] == ["v2", "v1"]
         own, status = (await api.ask("GET", GROUP_PATH)).expect(200)["resources"]
         assert (own["name"], own["shortNames"], own["categories"]) == ("crontabs", ["ct"], ["all"])
         assert (status["name"], status["verbs"]) == ("crontabs/status", ["get", "patch", "update"])
