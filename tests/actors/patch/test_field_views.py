@@ -1,4 +1,4 @@
-"""What a view puts back to its old value is nobody's through it, for every kind that has such a view."""
+"""No manager owns through a view the fields that the view resets, for every kind."""
 
 from __future__ import annotations
 
