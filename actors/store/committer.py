@@ -76,9 +76,8 @@ class Committer:
         self._journal = journal
         self._feed = feed
         self._next = journal.head + 1
-        self._last_time = (
-            journal.time
-        )  # event times never decrease, even if the clock was set back between two starts
+        # Event times never decrease, even if the clock was set back between two starts.
+        self._last_time = journal.time
         self._pending = _Batch()
         self._jobs: deque[_Job] = deque()
         self._writing = 0  # events of the batch that is being written

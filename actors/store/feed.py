@@ -13,13 +13,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from itertools import islice
+from typing import Protocol
 
 import trio
 
-from journal.log import Journal
 from journal.records import Event
+from journal.view import View
 
 logger = logging.getLogger(__name__)
 
@@ -27,6 +29,12 @@ Follower = Callable[[Sequence[Event]], None]
 
 RETRY_PAUSE = 1.0  # seconds; longer than a passing cause, short enough for watches that wait for events
 CATCH_UP_EVENTS = 1000  # at once, so that a follower far behind does not need them all in memory
+
+
+class Readable(Protocol):
+    """The part of the journal that the feed uses."""
+
+    def read(self) -> AbstractContextManager[View]: ...
 
 
 @dataclass(slots=True)
@@ -37,8 +45,7 @@ class _Subscription:
 
 
 class Feed:
-    def __init__(self, head: int, journal: Journal | None = None) -> None:
-        """Without a journal, a follower that raises misses the events of that batch."""
+    def __init__(self, head: int, journal: Readable) -> None:
         self.head = head
         self._journal = journal
         self._followers: list[_Subscription] = []
@@ -103,8 +110,6 @@ class Feed:
 
     def _since(self, offset: int) -> Iterator[Event]:
         """Up to the head of the feed: the journal may be ahead of it by a batch that is not published yet."""
-        if self._journal is None:
-            return
         with self._journal.read() as view:
             for event in view.events(offset):
                 if event.offset > self.head:

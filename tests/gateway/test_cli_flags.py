@@ -144,7 +144,7 @@ def test_a_plugin_is_not_both_enabled_and_disabled() -> None:
 
 def test_the_flags_know_every_plugin_that_the_server_runs() -> None:
     with memory_folder() as folder, closing(Journal.open(folder / "journal")) as journal:
-        run = {one.name for one in plugins(CLUSTER, journal, Feed(0)) if not one.completes}
+        run = {one.name for one in plugins(CLUSTER, journal, Feed(0, journal)) if not one.completes}
     assert run == set(AVAILABLE)
     assert not run.intersection(UNAVAILABLE)
 

@@ -44,7 +44,7 @@ def test_nothing_is_allocated_twice() -> None:
     assert SERVICES is not None
     with memory_folder() as folder:
         journal = Journal.open(folder / "journal")
-        allocation = ServiceAllocation(AllocatedItems(journal, Feed(0)), RANGES)
+        allocation = ServiceAllocation(AllocatedItems(journal, Feed(0, journal)), RANGES)
         given: list[str] = []
         for service in odd_services():
             try:

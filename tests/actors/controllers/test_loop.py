@@ -14,6 +14,7 @@ from actors.errors import Overloaded
 from actors.store.feed import Feed
 from actors.supervisor import Supervisor
 from journal.records import Event
+from tests.actors.unread_journal import UNREAD
 
 
 class Names:
@@ -47,7 +48,7 @@ def event(offset: int, name: str) -> Event:
 
 
 async def test_existing_and_new_keys_are_reconciled(nursery: trio.Nursery) -> None:
-    feed, names = Feed(0), Names(existing=["old"])
+    feed, names = Feed(0, UNREAD), Names(existing=["old"])
     nursery.start_soon(Loop(names, feed).run)
     await wait_all_tasks_blocked()
     feed.publish([event(1, "new")])
@@ -60,13 +61,13 @@ async def test_failed_key_is_retried_while_the_others_go_on(
     error: Exception, nursery: trio.Nursery, autojump_clock: MockClock
 ) -> None:
     names = Names(existing=["bad", "good"], errors={"bad": [error]})
-    nursery.start_soon(Loop(names, Feed(0)).run)
+    nursery.start_soon(Loop(names, Feed(0, UNREAD)).run)
     await trio.sleep(10)
     assert sorted(names.reconciled) == [(0, "bad"), (0, "good"), (1, "bad")]
 
 
 async def test_loop_that_ended_no_longer_follows_the_feed() -> None:
-    feed, names = Feed(0), Names()
+    feed, names = Feed(0, UNREAD), Names()
     async with trio.open_nursery() as own:
         own.start_soon(Loop(names, feed).run)
         await wait_all_tasks_blocked()
@@ -78,12 +79,12 @@ async def test_loop_that_ended_no_longer_follows_the_feed() -> None:
 async def test_concurrent_reconciles_are_limited(autojump_clock: MockClock) -> None:
     names = Slow(existing="abcdef")
     with trio.move_on_after(100):
-        await Loop(names, Feed(0), max_concurrent=2).run()
+        await Loop(names, Feed(0, UNREAD), max_concurrent=2).run()
     assert [at for at, _ in names.reconciled] == [0, 0, 1, 1, 2, 2]
 
 
 async def test_crashed_loop_is_restarted(nursery: trio.Nursery, autojump_clock: MockClock) -> None:
-    feed, names, supervisor = Feed(0), Breaking(existing=["old"]), Supervisor()
+    feed, names, supervisor = Feed(0, UNREAD), Breaking(existing=["old"]), Supervisor()
     nursery.start_soon(supervisor.keep, "names", Loop(names, feed).run)
     await trio.sleep(1)
     feed.publish([event(1, "new")])

@@ -14,6 +14,7 @@ from actors.supervisor import Supervisor
 from journal.errors import StorageFull
 from journal.log import Journal
 from journal.records import Event
+from tests.actors.unread_journal import UNREAD
 
 BODY = b'{"metadata":{"name":"x","resourceVersion":""}}'
 
@@ -48,7 +49,7 @@ class Log:
 
 
 async def test_events_are_durable_when_the_callback_runs(journal):
-    feed = Feed(journal.head)
+    feed = Feed(journal.head, journal)
     committer = Committer(journal, feed)
     seen: list[tuple[Exception | None, int]] = []
     async with trio.open_nursery() as nursery:
@@ -62,7 +63,7 @@ async def test_events_are_durable_when_the_callback_runs(journal):
 
 async def test_proposals_submitted_together_are_one_commit():
     log = Log()
-    committer = Committer(log, Feed(0))
+    committer = Committer(log, Feed(0, UNREAD))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(committer.run)
         await wait_all_tasks_blocked()
@@ -76,7 +77,7 @@ async def test_proposals_submitted_together_are_one_commit():
 
 async def test_empty_submission_waits_for_earlier_ones():
     log = Log()
-    committer = Committer(log, Feed(0))
+    committer = Committer(log, Feed(0, UNREAD))
     order: list[str] = []
     async with trio.open_nursery() as nursery:
         committer.submit([proposal("a")], lambda failure: order.append("a"))
@@ -90,7 +91,7 @@ async def test_empty_submission_waits_for_earlier_ones():
 async def test_failed_batch_is_reported_and_its_offsets_are_not_reused():
     log = Log()
     log.failing = True
-    committer = Committer(log, Feed(0))
+    committer = Committer(log, Feed(0, UNREAD))
     failures: list[Exception | None] = []
     async with trio.open_nursery() as nursery:
         nursery.start_soon(committer.run)
@@ -110,7 +111,7 @@ async def test_failed_batch_is_reported_and_its_offsets_are_not_reused():
 
 async def committed(*proposals: Proposal) -> list[Event]:
     log = Log()
-    committer = Committer(log, Feed(0))
+    committer = Committer(log, Feed(0, UNREAD))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(committer.run)
         committer.submit(proposals, lambda failure: None)
@@ -134,7 +135,7 @@ async def test_ordering_sets_the_offset_in_bodies_and_previous_offsets():
 
 
 async def test_proposal_has_no_offset_before_its_batch_is_ordered():
-    committer, submitted = Committer(Log(), Feed(0)), proposal("a")
+    committer, submitted = Committer(Log(), Feed(0, UNREAD)), proposal("a")
     committer.submit([submitted], lambda failure: None)
     assert submitted.event is None
 
@@ -142,7 +143,7 @@ async def test_proposal_has_no_offset_before_its_batch_is_ordered():
 async def test_slow_disk_moves_commits_to_a_worker_thread(monkeypatch):
     monkeypatch.setattr("actors.store.committer.SLOW_COMMIT", 0.0)
     log = Log()
-    committer = Committer(log, Feed(0))
+    committer = Committer(log, Feed(0, UNREAD))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(committer.run)
         for name in "ab":
@@ -154,7 +155,7 @@ async def test_slow_disk_moves_commits_to_a_worker_thread(monkeypatch):
 
 
 async def test_housekeeping_runs_between_batches():
-    committer = Committer(Log(), Feed(0))
+    committer = Committer(Log(), Feed(0, UNREAD))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(committer.run)
         assert await committer.perform(lambda: 42) == 42
@@ -164,7 +165,7 @@ async def test_housekeeping_runs_between_batches():
 
 
 async def test_housekeeping_runs_even_if_there_is_always_a_next_batch():
-    committer = Committer(Log(), Feed(0))
+    committer = Committer(Log(), Feed(0, UNREAD))
     batches = 0
 
     def submit_next(failure: Exception | None) -> None:
@@ -182,7 +183,7 @@ async def test_housekeeping_runs_even_if_there_is_always_a_next_batch():
 
 
 async def test_callback_that_raises_does_not_affect_the_others():
-    committer = Committer(Log(), Feed(0))
+    committer = Committer(Log(), Feed(0, UNREAD))
     results: list[Exception | None] = []
 
     def broken(failure: Exception | None) -> None:
@@ -201,7 +202,7 @@ async def test_callback_that_raises_does_not_affect_the_others():
 
 async def test_drained_waits_for_callbacks_of_empty_submissions_while_commits_run_in_a_thread(monkeypatch):
     monkeypatch.setattr("actors.store.committer.SLOW_COMMIT", 0.0)
-    committer = Committer(Log(), Feed(0))
+    committer = Committer(Log(), Feed(0, UNREAD))
     results: list[Exception | None] = []
     async with trio.open_nursery() as nursery:
         nursery.start_soon(committer.run)
@@ -217,7 +218,7 @@ async def test_drained_waits_for_callbacks_of_empty_submissions_while_commits_ru
 
 
 async def test_batch_that_cannot_be_ordered_fails_and_the_restarted_committer_goes_on(autojump_clock):
-    committer = Committer(Log(), Feed(0))
+    committer = Committer(Log(), Feed(0, UNREAD))
     results: list[Exception | None] = []
     async with trio.open_nursery() as nursery:
         committer.submit([proposal("a", previous=proposal("never submitted"))], results.append)

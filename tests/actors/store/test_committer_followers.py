@@ -23,7 +23,7 @@ async def test_writers_get_replies_and_the_committer_goes_on(
     tmp_path: Path, autojump_clock: MockClock
 ) -> None:
     journal = Journal.open(tmp_path)
-    type_id, feed = journal.register_type("things"), Feed(0)
+    type_id, feed = journal.register_type("things"), Feed(0, journal)
     committer = Committer(journal, feed)
     feed.follow(refuse)
     results: list[Exception | None] = []

@@ -17,7 +17,7 @@ LATE, EARLY = 9_000, 1_000
 async def write(folder: Path, name: str, time: int) -> tuple[int, int]:
     """Start a committer and write one event at this time."""
     journal = Journal.open(folder)
-    committer = Committer(journal, Feed(journal.head))
+    committer = Committer(journal, Feed(journal.head, journal))
     type_id, body = journal.register_type("things"), b'{"metadata":{"resourceVersion":""}}'
     proposal = Proposal(type_id, "create", "ns", name, 0, False, time, "u", "m", b"\x90", body)
     failures: list[Exception | None] = []

@@ -42,7 +42,7 @@ async def test_retention_is_late_by_at_most_a_tenth(
 ) -> None:
     journal = Journal.open(tmp_path)
     journal.append(updates(journal.register_type("things"), 10))
-    committer = Committer(journal, Feed(journal.head))
+    committer = Committer(journal, Feed(journal.head, journal))
     housekeeping = Housekeeping(journal, committer, LoopClock(), keep and keep * SECOND)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(committer.run)

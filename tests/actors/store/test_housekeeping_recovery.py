@@ -24,7 +24,7 @@ class Full(Journal):
 
 async def test_failure_is_cleared_once_a_write_succeeds(tmp_path):
     journal = Full.open(tmp_path)
-    committer = Committer(journal, Feed(journal.head))
+    committer = Committer(journal, Feed(journal.head, journal))
     housekeeping = Housekeeping(journal, committer, WallClock(), None)
     committer.last_failure = "full"
     async with trio.open_nursery() as nursery:
