@@ -84,7 +84,8 @@ def test_other_files_are_refused(folder: Path) -> None:
 
 def test_truncated_gzip_is_refused(file: bytes, folder: Path) -> None:
     packed = gzip.compress(file)
-    for damaged in (packed[: len(packed) // 2], packed[:-4], packed[:-6] + b"\0" + packed[-5:]):
+    wrong_checksum = packed[:-6] + bytes([packed[-6] ^ 1]) + packed[-5:]
+    for damaged in (packed[: len(packed) // 2], packed[:-4], wrong_checksum):
         with pytest.raises(DamagedFile), gzip.open(io.BytesIO(damaged)) as stream:
             restore(stream, folder / "x" / "journal")  # type: ignore[arg-type]
         assert not (folder / "x").exists()
