@@ -8,6 +8,7 @@ docs/decisions/0007-hypercorn.md lists the private names that this relies on, an
 
 from __future__ import annotations
 
+import sys
 from math import inf
 from typing import Any
 
@@ -30,9 +31,25 @@ from hypercorn.typing import AppWrapper, ASGISendCallable, ConnectionState
 from hypercorn.utils import parse_socket_addr
 from hyperframe.frame import GoAwayFrame
 
+from gateway.connections.limits import Limits
+from gateway.connections.server_state import log
 from gateway.connections.transport import Transport
 from gateway.requests.request import Peer
 from gateway.watch.member import CLOSE_TIMEOUT
+
+
+class Settings(Config):
+    """Hypercorn's configuration, with our limits."""
+
+    include_server_header = False
+    errorlog = log
+    # Hypercorn would close a connection after a thousand requests, together with those in progress.
+    keep_alive_max_requests = sys.maxsize
+
+    def __init__(self, limits: Limits) -> None:
+        self.keep_alive_timeout = limits.idle_seconds
+        self.h2_max_concurrent_streams = limits.streams
+        self.h2_max_header_list_size = limits.head
 
 
 class TransportStream:

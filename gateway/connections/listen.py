@@ -1,7 +1,6 @@
-"""Listeners: Hypercorn's configuration, its sockets, and an accept that survives errors of single connections.
+"""Listeners: the server's sockets, and an accept that survives errors of single connections.
 
-`server` opens its listeners here and accepts connections from them. Hypercorn expects names of certificate files;
-we have an SSL context already, so its configuration only creates sockets and lists the ALPN protocols.
+`server` opens its listeners here and accepts connections from them.
 """
 
 from __future__ import annotations
@@ -11,36 +10,20 @@ import socket
 import ssl
 import sys
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
-
-from hypercorn.config import Config
-
-from gateway.connections.limits import Limits
-from gateway.connections.server_state import log
 
 Address = tuple[str, int]
 
+ALPN_PROTOCOLS = ["h2", "http/1.1"]
+# The kernel queues a burst of clients (all controllers after a restart) instead of refusing them.
+BACKLOG = 1024
 # No resources to accept with: wait, and keep the listener.
 _EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Exhausted(Exception):
     """The process or the machine is out of file descriptors or buffers."""
-
-
-class Settings(Config):
-    # The kernel queues a burst of clients (all controllers after a restart) instead of refusing them.
-    backlog = 1024
-    ssl_enabled = True
-    include_server_header = False
-    errorlog = log
-    # Hypercorn would close a connection after a thousand requests, together with those in progress.
-    keep_alive_max_requests = sys.maxsize
-
-    def __init__(self, limits: Limits) -> None:
-        self.keep_alive_timeout = limits.idle_seconds
-        self.h2_max_concurrent_streams = limits.streams
-        self.h2_max_header_list_size = limits.head
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,23 +53,32 @@ class Listener:
 
 
 def open_listeners(
-    settings: Settings, secure: Address | None, insecure: Address | None, tls: ssl.SSLContext | None
+    secure: Address | None, insecure: Address | None, tls: ssl.SSLContext | None
 ) -> tuple[Listener | None, Listener | None]:
     """Open the secure and the insecure listener, each if it has an address."""
     if secure is not None and tls is None:
         raise ValueError("a secure address needs a TLS context")
     if tls is not None:
-        tls.set_alpn_protocols(settings.alpn_protocols)
-    settings.bind = [f"{secure[0]}:{secure[1]}"] if secure else []
-    settings.insecure_bind = [f"{insecure[0]}:{insecure[1]}"] if insecure else []
-    sockets = settings.create_sockets()
-    for sock in sockets.secure_sockets + sockets.insecure_sockets:
-        _notice_dead_peers(sock)
-        sock.listen(settings.backlog)
-    return (
-        Listener(sockets.secure_sockets[0], tls) if secure else None,
-        Listener(sockets.insecure_sockets[0], None) if insecure else None,
-    )
+        tls.set_alpn_protocols(ALPN_PROTOCOLS)
+    with ExitStack() as on_error:
+        first = None if secure is None else Listener(_listen(secure, on_error), tls)
+        second = None if insecure is None else Listener(_listen(insecure, on_error), None)
+        on_error.pop_all()
+    return first, second
+
+
+def _listen(address: Address, on_error: ExitStack) -> socket.socket:
+    """Listen on an address of IPv4 or IPv6; `on_error` gets what closes the socket if opening another one fails."""
+    host, port = address[0].strip("[]"), address[1]
+    sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    on_error.callback(sock.close)
+    sock.setblocking(False)
+    # A restarted server can bind while connections of the previous process are in TIME_WAIT.
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    _notice_dead_peers(sock)
+    sock.bind((host, port))
+    sock.listen(BACKLOG)
+    return sock
 
 
 def _notice_dead_peers(sock: socket.socket) -> None:

@@ -18,9 +18,9 @@ from trio.lowlevel import wait_readable
 
 from gateway.connections.app import App
 from gateway.connections.http1 import Http1Connection
-from gateway.connections.http2 import Http2Connection
+from gateway.connections.http2 import Http2Connection, Settings
 from gateway.connections.limits import TICK, Limits
-from gateway.connections.listen import Address, Exhausted, Listener, Settings, open_listeners
+from gateway.connections.listen import BACKLOG, Address, Exhausted, Listener, open_listeners
 from gateway.connections.server_state import Handle, Refuse, ServerState, ServerStatistics, log
 from gateway.connections.tls import HandshakeFailed, NotTLS, SharedBios, TlsTransport
 from gateway.connections.transport import Transport
@@ -57,7 +57,7 @@ class Server:
         task_status: trio.TaskStatus[tuple[Address | None, Address | None]] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Serve until `stop`; returns when all accepted requests have their responses, or `grace` is over."""
-        opened = open_listeners(self._settings, secure, insecure, tls)
+        opened = open_listeners(secure, insecure, tls)
         listeners = [listener for listener in opened if listener is not None]
         try:
             async with trio.open_nursery() as background:
@@ -81,7 +81,7 @@ class Server:
         for listener in listeners:
             # The kernel has accepted these already: closing the listener first would reset them.
             with suppress(Exhausted):
-                for sock in listener.accept(self._settings.backlog):
+                for sock in listener.accept(BACKLOG):
                     self._start(sock, listener.tls, connections)
             listener.sock.close()
         for transport in self._state.transports:

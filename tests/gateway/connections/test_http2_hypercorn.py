@@ -9,9 +9,8 @@ from hypercorn.trio.task_group import TaskGroup
 from hypercorn.trio.tcp_server import TCPServer
 from hypercorn.trio.worker_context import EventWrapper, TrioSingleTask, WorkerContext
 
-from gateway.connections.http2 import Http2Connection, Http2Protocol
+from gateway.connections.http2 import Http2Connection, Http2Protocol, Settings
 from gateway.connections.limits import Limits
-from gateway.connections.listen import Settings
 
 PARAMETERS = {
     TCPServer.__init__: ["self", "app", "config", "context", "state", "stream"],
@@ -46,17 +45,12 @@ PARAMETERS = {
     WorkerContext.__init__: ["self", "max_requests"],
 }
 SETTINGS = [
-    "alpn_protocols",
-    "backlog",
-    "bind",
     "errorlog",
     "h2_max_concurrent_streams",
     "h2_max_header_list_size",
     "include_server_header",
-    "insecure_bind",
     "keep_alive_max_requests",
     "keep_alive_timeout",
-    "ssl_enabled",
 ]
 
 
@@ -95,4 +89,3 @@ def test_our_limits_reach_hypercorn() -> None:
     assert settings.keep_alive_timeout == 7
     assert settings.h2_max_concurrent_streams == 3
     assert settings.h2_max_header_list_size == 9000
-    assert settings.alpn_protocols == ["h2", "http/1.1"]
