@@ -62,7 +62,9 @@ class ApiServer:
         self._checks = Checks(names, store.committer, store.journal, store.supervisor)
         self._checks.add_to(health)
         pipeline = self._pipeline(health)
-        self._server = Server(pipeline.handle, refuse, Limits(), extensions.observer)
+        self._server = Server(
+            pipeline.handle, refuse, Limits(streams=settings.http2_streams), extensions.observer
+        )
         meters.meter_server(self._metrics, self._server.statistics)
         meters.meter_committer(self._metrics, store.committer.statistics)
         meters.meter_journal(self._metrics, store.journal.statistics)

@@ -25,6 +25,8 @@ from actors.kinds.features import parse_features
 from actors.names import NAMES
 
 LOOPBACK = "127.0.0.1"
+_DEFAULT_STREAMS = 250
+_MAX_STREAMS = 2**31 - 1
 
 Address = tuple[str, int]
 
@@ -58,6 +60,7 @@ class Settings:
     bind_address: str = LOOPBACK
     secure_port: int = 6443  # 0: off
     insecure_port: int = 0  # 0: off; on loopback, whatever the bind address
+    http2_max_streams_per_connection: int = _DEFAULT_STREAMS  # 0: the default
     token_auth_file: Path | None = None
     anonymous_auth: bool = True
     authorization_mode: str = "RBAC"
@@ -78,6 +81,7 @@ class Settings:
     def __post_init__(self) -> None:
         self._check_names()
         self._check_ports()
+        self._check_streams()
         self._check_files()
         self._check_access()
         self._check_history()
@@ -128,6 +132,18 @@ class Settings:
         if self.secure_port == self.insecure_port:
             raise SettingsError(
                 "--insecure-port", f"{self.insecure_port} is the secure port too; give another"
+            )
+
+    @property
+    def http2_streams(self) -> int:
+        return self.http2_max_streams_per_connection or _DEFAULT_STREAMS
+
+    def _check_streams(self) -> None:
+        if not 0 <= self.http2_max_streams_per_connection <= _MAX_STREAMS:
+            raise SettingsError(
+                "--http2-max-streams-per-connection",
+                f"{self.http2_max_streams_per_connection} is not a number of streams; "
+                f"give a number from 1 to {_MAX_STREAMS}, or 0 for the default of {_DEFAULT_STREAMS}",
             )
 
     def _check_files(self) -> None:

@@ -132,6 +132,13 @@ def _add_serving(group: Any) -> None:
     _add(
         group, "--insecure-port", _port, "PORT", "plain HTTP on loopback; callers still sign in (default off)"
     )
+    _add(
+        group,
+        "--http2-max-streams-per-connection",
+        _number,
+        "N",
+        "requests that a client may have in progress on one HTTP/2 connection; 0 means 250 (default 250)",
+    )
 
 
 def _add_certificates(group: Any) -> None:
@@ -236,6 +243,13 @@ def _port(text: str) -> int:
             f"{text!r} is not a port; give a number from 1 to 65535, or 0 for off"
         )
     return int(text)
+
+
+def _number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
 
 
 def _duration(text: str) -> float:

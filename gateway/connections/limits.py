@@ -42,7 +42,7 @@ class Limits:
     linger_seconds: float = 2.0
 
     connections: int = field(default_factory=affordable_connections)
-    streams: int = 100  # HTTP/2 requests handled at once on one connection
+    streams: int = 250  # HTTP/2 requests handled at once on one connection
 
     def transfer_deadline(self, started: float, done: int) -> float:
         """Return when a transfer that began at `started` and has moved `done` bytes is too slow."""

@@ -46,6 +46,7 @@ def test_each_flag_sets_its_setting(file: str) -> None:
         "--bind-address=0.0.0.0",
         "--secure-port=7443",
         "--insecure-port=8080",
+        "--http2-max-streams-per-connection=1000",
         f"--token-auth-file={file}",
         "--anonymous-auth=false",
         "--authorization-mode=Node,RBAC",
@@ -62,6 +63,7 @@ def test_each_flag_sets_its_setting(file: str) -> None:
         bind_address="0.0.0.0",
         secure_port=7443,
         insecure_port=8080,
+        http2_max_streams_per_connection=1000,
         token_auth_file=path,
         anonymous_auth=False,
         authorization_mode="Node,RBAC",
@@ -99,6 +101,26 @@ def test_always_allow_disables_anonymous_by_default() -> None:
     assert settings("--authorization-mode=AlwaysAllow").anonymous_auth is False
     assert "would give everything to everyone" in refusal(
         "--authorization-mode=AlwaysAllow", "--anonymous-auth=true"
+    )
+
+
+def test_zero_streams_per_connection_means_the_default() -> None:
+    assert settings().http2_streams == 250
+    assert settings("--http2-max-streams-per-connection=0").http2_streams == 250
+    assert settings("--http2-max-streams-per-connection=7").http2_streams == 7
+
+
+@pytest.mark.parametrize("value", ["-1", "2147483648"])
+def test_streams_per_connection_out_of_range_are_refused(value: str) -> None:
+    assert refusal(f"--http2-max-streams-per-connection={value}") == (
+        f"--http2-max-streams-per-connection: {value} is not a number of streams; "
+        "give a number from 1 to 2147483647, or 0 for the default of 250"
+    )
+
+
+def test_streams_per_connection_must_be_a_number() -> None:
+    assert refusal("--http2-max-streams-per-connection=many") == (
+        "--http2-max-streams-per-connection: 'many' is not a number"
     )
 
 
